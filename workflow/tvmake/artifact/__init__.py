@@ -1,0 +1,1 @@
+"""Files between stages: atomic writes, digests, stage files, packages and their manifests."""

@@ -1,0 +1,64 @@
+"""``models:`` — the networks to compile, where they come from, and what is known of their inputs."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator
+
+from tvmake.config.base import Positive, Strict
+
+SourceFormat = Literal["onnx", "pt2", "tflite", "factory", "zoo"]
+
+Dim = Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
+
+class InputSpec(Strict):
+    """What you say of one input; anything left out is read from the model."""
+
+    shape: list[Dim] | None = None
+    """Extents; an int for a fixed one, a name for a dynamic one. Must fit the model."""
+    dtype: str | None = None
+    """Element type in TVM's spelling (float32, int64 …). Must be the model's own."""
+    range: tuple[float, float] | None = None
+    """Inclusive bounds of sensible values, used when random inputs are drawn."""
+
+    @field_validator("range")
+    @classmethod
+    def _ordered(cls, value: tuple[float, float] | None) -> tuple[float, float] | None:
+        if value is not None and not value[0] <= value[1]:
+            raise ValueError(f"the lower bound {value[0]:g} is above the upper bound {value[1]:g}")
+        return value
+
+
+class ImportOptions(Strict):
+    """All that the import stage reads of a model's config."""
+
+    source: str
+    """A path (.onnx, .pt2, .tflite), ``package.module:function`` returning an nn.Module, or ``zoo:<name>``."""
+    format: SourceFormat | None = None
+    """The source's format; by default told from the source."""
+    trusted: bool = False
+    """Allow loading this source to execute its code (factories; .pt2 files that hold more than tensors)."""
+    inputs: dict[str, InputSpec] = Field(default_factory=dict)
+    """Per input, by the name in the source."""
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    """Keyword arguments for a factory or a zoo network."""
+    seed: int = 0
+    """Seed for weights that a factory or zoo network draws."""
+    opset: Positive | None = None
+    """Convert an ONNX model to this opset before import."""
+    files: list[str] = Field(default_factory=list)
+    """Further files the source reads (ONNX external data that does not lie beside it as <source>.data)."""
+
+    def source_format(self) -> SourceFormat | None:
+        """The declared format, or the one the source's spelling implies; None when it implies none."""
+        if self.format:
+            return self.format
+        if self.source.startswith("zoo:"):
+            return "zoo"
+        for suffix in ("onnx", "pt2", "tflite"):
+            if self.source.lower().endswith("." + suffix):
+                return suffix  # type: ignore[return-value]
+        module, _, function = self.source.partition(":")
+        if function.isidentifier() and all(part.isidentifier() for part in module.split(".")):
+            return "factory"
+        return None

@@ -1,0 +1,73 @@
+"""The exceptions a user meets: what is wrong, where, and what to do about it.
+
+Every stage raises one of these for a mistake that is not tvmake's own. The command line prints
+``error: where: problem`` and the remedy on the next line, and exits with ``exit_code``.
+"""
+
+from collections.abc import Sequence
+
+
+class TvmakeError(Exception):
+    """A failure with a cause a user can act on.
+
+    Args:
+        where: the file, config key, device or stage concerned, as the user wrote it.
+        problem: one line that says what is wrong.
+        remedy: one line that says what to do next, when there is something to do.
+    """
+
+    exit_code = 1
+
+    def __init__(self, where: str, problem: str, remedy: str | None = None):
+        super().__init__(where, problem, remedy)
+        self.where = str(where)
+        self.problem = problem
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        line = f"{self.where}: {self.problem}" if self.where else self.problem
+        return f"{line}\n  {self.remedy}" if self.remedy else line
+
+
+class InputError(TvmakeError):
+    """A config, model, dataset, record or package that cannot be used as it is."""
+
+    exit_code = 1
+
+
+class UsageError(TvmakeError):
+    """A command line that does not make sense."""
+
+    exit_code = 2
+
+
+class MachineError(TvmakeError):
+    """Something this machine lacks: a library, a compiler, disk space, a permission."""
+
+    exit_code = 3
+
+
+class DeviceError(TvmakeError):
+    """A device that cannot be reached, or that fails while it works for us."""
+
+    exit_code = 3
+
+
+class GoalError(TvmakeError):
+    """A package that works but misses the goals set for it."""
+
+    exit_code = 4
+
+
+class ErrorList(TvmakeError):
+    """Several mistakes of the same kind, reported together (a config with three wrong keys)."""
+
+    def __init__(self, errors: Sequence[TvmakeError]):
+        if not errors:
+            raise ValueError("an ErrorList needs at least one error")
+        super().__init__("", f"{len(errors)} errors")
+        self.errors = tuple(errors)
+        self.exit_code = max(error.exit_code for error in errors)
+
+    def __str__(self) -> str:
+        return "\n".join(str(error) for error in self.errors)

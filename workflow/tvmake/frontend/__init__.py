@@ -1,0 +1,1 @@
+"""Source formats to Relax: one module per format, each returning an ImportedModel."""

@@ -1,0 +1,28 @@
+"""What every frontend returns."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tvmake.artifact.signature import Signature
+
+if TYPE_CHECKING:
+    import tvm
+
+
+@dataclass(frozen=True)
+class ImportedModel:
+    """A network as Relax, with its parameters apart.
+
+    ``module`` has one entry function ``main`` whose leading arguments are the model's inputs (in the order of
+    ``signature.inputs``) and whose trailing arguments are the parameters, in the order of ``params``. Parameter
+    keys are the Relax argument names; values are numpy arrays or TVM tensors of exactly the annotated shape and
+    dtype. ``main`` returns a tensor, or a flat tuple in the order of ``signature.outputs``.
+    ``notes`` holds facts for the manifest (format, opset, producer, what preparation changed).
+    """
+
+    module: "tvm.IRModule"
+    params: dict[str, np.ndarray]
+    signature: Signature
+    notes: dict[str, str | int | list[str]] = field(default_factory=dict)
