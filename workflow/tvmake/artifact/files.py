@@ -1,0 +1,137 @@
+"""Atomic writes and digests.
+
+A reader never meets half a file: content goes to a temporary file in the same directory and is renamed over the
+destination once it is complete and flushed. A process that is killed leaves at most a ``.tvmake-*`` file behind,
+which the next writer to that directory removes once its owner is gone.
+"""
+
+import errno
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tvmake.errors import MachineError
+
+TEMPORARY_PREFIX = ".tvmake-"
+
+
+def digest_bytes(data: bytes) -> str:
+    """sha256 of ``data``, in full, as hex."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def digest_file(path: Path) -> str:
+    """sha256 of a file's content, in full, as hex."""
+    with path.open("rb") as file:
+        return _digest_stream(file)
+
+
+def _digest_stream(file) -> str:
+    sha256 = hashlib.sha256()
+    while block := file.read(1 << 20):
+        sha256.update(block)
+    return sha256.hexdigest()
+
+
+def canonical_json(value: Any) -> str:
+    """One spelling for equal values: sorted keys, no spaces, no NaN."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+@contextmanager
+def atomic_path(destination: Path, *, suffix: str | None = None) -> Iterator[Path]:
+    """Give a temporary path beside ``destination``; rename it there when the block ends without an error.
+
+    Args:
+        suffix: the temporary file's suffix, for writers that go by it; by default the destination's.
+
+    Raises:
+        MachineError: the directory cannot be written, or the disk is full.
+    """
+    destination = Path(destination)
+    with writing(destination):
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        _remove_orphans(destination.parent)
+        handle, name = tempfile.mkstemp(
+            prefix=f"{TEMPORARY_PREFIX}{os.getpid()}-", suffix=suffix or destination.suffix, dir=destination.parent
+        )
+        os.close(handle)
+    temporary = Path(name)
+    try:
+        with writing(destination):
+            yield temporary
+            # mkstemp makes files private; outputs follow the umask like any other file.
+            temporary.chmod(0o666 & ~_umask())
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
+            temporary.replace(destination)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_bytes(destination: Path, data: bytes) -> None:
+    """Write ``data`` atomically."""
+    with atomic_path(destination) as temporary:
+        temporary.write_bytes(data)
+
+
+def write_text(destination: Path, text: str) -> None:
+    """Write ``text`` as UTF-8, atomically."""
+    write_bytes(destination, text.encode())
+
+
+def write_json(destination: Path, value: Any) -> None:
+    """Write ``value`` as indented JSON with sorted keys, atomically."""
+    text = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    write_text(destination, text + "\n")
+
+
+@contextmanager
+def writing(destination: Path) -> Iterator[None]:
+    """Turn the operating system's refusals to write ``destination`` into one clear line.
+
+    Raises:
+        MachineError: no space, no permission, or a read-only file system.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise MachineError(
+                str(destination), "no space left on the disk", "free some space and run the same command again"
+            ) from error
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR):
+            raise MachineError(
+                str(destination),
+                f"cannot be written ({os.strerror(error.errno)})",
+                "make the directory writable, or choose another one with --directory",
+            ) from error
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _remove_orphans(directory: Path) -> None:
+    for path in directory.glob(f"{TEMPORARY_PREFIX}*"):
+        owner = path.name.removeprefix(TEMPORARY_PREFIX).partition("-")[0]
+        if owner.isdigit() and not _is_alive(int(owner)):
+            path.unlink(missing_ok=True)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True

@@ -1,0 +1,1 @@
+"""Latency: statistics over raw samples, per-kernel tables, comparison of two runs."""

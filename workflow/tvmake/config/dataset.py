@@ -1,0 +1,61 @@
+"""``dataset:`` of a model — real inputs, with labels if you have them, and how to turn them into the model's input."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from tvmake.config.base import Positive, Strict
+
+Size = Positive | tuple[Positive, Positive]
+"""One extent for a square (crop) or the shorter side (resize), or (height, width)."""
+
+Factor = Annotated[float, Field(allow_inf_nan=False)]
+NonZero = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Preprocessing(Strict):
+    """Pixels to model input, in the order of the fields: colour, resize, crop, scale, mean, std, layout."""
+
+    color: Literal["RGB", "BGR", "gray"] | None = None
+    """Channel order of the model's input. By default gray for one channel, RGB for three."""
+    resize: Size | None = None
+    """Resize before cropping, bilinear with antialiasing. One number is the length of the shorter side."""
+    crop: Size | None = None
+    """Cut this size from the centre."""
+    scale: Factor | None = None
+    """Multiply every value by this. By default 1/255 for image files and 1 for arrays."""
+    mean: float | list[float] = 0.0
+    """Subtract this after scaling; one number, or one per channel in the order of ``color``."""
+    std: NonZero | list[NonZero] = 1.0
+    """Divide by this after subtracting the mean; one number, or one per channel."""
+    layout: Literal["NCHW", "NHWC"] | None = None
+    """Axis order of the model's input. By default told from its shape: the axis of extent 1 or 3 is the channel."""
+
+
+class DatasetConfig(Strict):
+    """Where the samples are, and how many of them to use.
+
+    A sample is one image or one row of an array. As many samples as the model's batch extent make one call; a rest
+    that does not fill a batch is left out.
+    """
+
+    path: str
+    """An ``.npz`` file of named arrays, a directory of images (one sub-directory a class), or a ``.csv``/``.tsv``
+    list of ``file,label`` lines with files relative to the list."""
+    images: str = "images"
+    """Key of the samples' array in an ``.npz``; its first axis counts samples."""
+    labels: str | None = "labels"
+    """Key of the class indices in an ``.npz``; null when there are none."""
+    input: str | None = None
+    """The model input that the images feed, by its name in the source. By default the first one that ``arrays``
+    does not name."""
+    arrays: dict[str, str] = Field(default_factory=dict)
+    """Further inputs of the model and the ``.npz`` key that feeds each, taken as they are."""
+    limit: Positive | None = 1000
+    """Use at most this many samples, drawn with ``seed``; null uses all."""
+    seed: int = Field(default=0, ge=0)
+    """Seed of the draw."""
+    label_names: str | list[str] | None = None
+    """Names of the classes in order: a list, or a text file with one a line."""
+    preprocess: Preprocessing = Preprocessing()
+    """How a sample becomes the model's input."""

@@ -1,0 +1,22 @@
+"""Options of the build and export stages."""
+
+from pydantic import Field
+
+from tvmake.config.base import Strict
+from tvmake.config.build import BuildOptions
+from tvmake.config.target import TargetConfig
+from tvmake.config.transform import UserPass
+
+
+class BuildRequest(Strict):
+    """One variant's build."""
+
+    model: str
+    precision: str
+    target_name: str
+    target: TargetConfig = TargetConfig()
+    build: BuildOptions = BuildOptions()
+    passes: list[UserPass] = Field(default_factory=list)
+    """Only the passes at this stage's points."""
+    cpu: str | None = None
+    """Identity of the compiling machine's CPU, for targets that depend on it."""

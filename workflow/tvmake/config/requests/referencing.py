@@ -1,0 +1,20 @@
+"""Options of the reference stage."""
+
+from pydantic import Field
+
+from tvmake.config.base import Strict
+from tvmake.config.dataset import DatasetConfig
+from tvmake.config.model import ImportOptions
+
+
+class ReferenceRequest(Strict):
+    """Which inputs the original model is run on."""
+
+    model: ImportOptions
+    dims: dict[str, int] = Field(default_factory=dict)
+    """Values for dynamic dimensions."""
+    dataset: DatasetConfig | None = None
+    samples: int = 16
+    """Random inputs to draw when there is no dataset."""
+    seed: int = 0
+    """Seed of the random inputs."""

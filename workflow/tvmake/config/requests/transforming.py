@@ -1,0 +1,17 @@
+"""Options of the transform stage."""
+
+from pydantic import Field
+
+from tvmake.config.base import Strict
+from tvmake.config.precision import PrecisionConfig
+from tvmake.config.transform import TransformOptions
+
+
+class TransformRequest(Strict):
+    """One model at one precision."""
+
+    precision: PrecisionConfig = PrecisionConfig()
+    transform: TransformOptions = TransformOptions()
+    """Only the passes at this stage's points."""
+    dims: dict[str, int] = Field(default_factory=dict)
+    """Values to bind dynamic dimensions to."""

@@ -1,0 +1,153 @@
+"""The whole config: the axes, the stages' options, and what ties them together."""
+
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from tvmake.config.base import Name, Positive, Strict
+from tvmake.config.benchmark import BenchmarkOptions
+from tvmake.config.build import BuildOptions
+from tvmake.config.dataset import DatasetConfig
+from tvmake.config.device import DeviceConfig
+from tvmake.config.model import ImportOptions
+from tvmake.config.precision import BasePrecision, PrecisionConfig
+from tvmake.config.target import TargetConfig
+from tvmake.config.transform import TransformOptions
+from tvmake.config.validation import PrecisionGoals, ValidationOptions
+from tvmake.config.variants import VariantFilter
+
+RESERVED_MODEL_NAMES = frozenset({"best", "diff", "sources"})
+
+Options = TypeVar("Options", bound=Strict)
+
+
+def _named_precisions(value: Any) -> Any:
+    if isinstance(value, list):
+        return {name: {"base": name} for name in value}
+    if isinstance(value, dict):
+        # `float16: {}` means the precision of that name.
+        bases = BasePrecision.__args__
+        return {
+            name: {"base": name, **(entry or {})} if name in bases and isinstance(entry, dict | None) else entry
+            for name, entry in value.items()
+        }
+    return value
+
+
+def _named_targets(value: Any) -> Any:
+    """``targets: [llvm, cuda]`` names targets by their kind."""
+    return {name: {"kind": name} for name in value} if isinstance(value, list) else value
+
+
+class ModelConfig(ImportOptions):
+    """One model: its source, its inputs, what it must achieve, and where it departs from the general options."""
+
+    dims: dict[str, Positive] = Field(default_factory=dict)
+    """Values for dynamic dimensions, by name; bound in transform, so the package is static."""
+    dataset: DatasetConfig | None = None
+    """Real inputs to validate with; seeded random ones when left out."""
+    goals: PrecisionGoals | None = None
+    """What every package of this model must achieve, over ``validation.goals``."""
+    precisions: list[Name] | None = None
+    """The precisions to make; all when left out."""
+    targets: list[Name] | None = None
+    """The targets to make; all when left out."""
+    transform: TransformOptions | None = None
+    """Overrides of the general ``transform``, key by key."""
+    build: BuildOptions | None = None
+    """Overrides of the general ``build``, key by key."""
+    validation: ValidationOptions | None = None
+    """Overrides of the general ``validation``, key by key."""
+    benchmark: BenchmarkOptions | None = None
+    """Overrides of the general ``benchmark``, key by key."""
+
+    def import_options(self) -> ImportOptions:
+        """Only what the import stage reads."""
+        return ImportOptions.model_construct(
+            **{name: getattr(self, name) for name in ImportOptions.model_fields if name in self.model_fields_set}
+        )
+
+
+class Config(Strict):
+    """A tvmake config: models × precisions × targets, and how to treat them."""
+
+    models: dict[Name, ModelConfig]
+    """The models, by the name their results go under."""
+    targets: Annotated[dict[Name, TargetConfig], BeforeValidator(_named_targets)] = Field(
+        default={"cpu": TargetConfig(kind="llvm", mcpu="native")}, validate_default=False
+    )
+    """The targets, by the name their results go under; this machine's CPU by default."""
+    precisions: Annotated[dict[Name, PrecisionConfig], BeforeValidator(_named_precisions)] = Field(
+        default={"float32": PrecisionConfig()}, validate_default=False
+    )
+    """A list of ``float32``, ``float16``, ``float16_acc32``, or a mapping of names to details."""
+    devices: dict[Name, DeviceConfig] = Field(default_factory=dict)
+    """The devices that targets name."""
+    variants: VariantFilter = VariantFilter()
+    """Which combinations to make."""
+    transform: TransformOptions = TransformOptions()
+    """Graph rewrites for every model."""
+    build: BuildOptions = BuildOptions()
+    """Build options for every variant."""
+    validation: ValidationOptions = ValidationOptions()
+    """How numerics are checked."""
+    benchmark: BenchmarkOptions = BenchmarkOptions()
+    """How latency is measured."""
+    results: str = "results"
+    """Directory for everything that is made."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_models(cls, value: Any) -> Any:
+        if isinstance(value, dict) and value.get("models") in ({}, None) and "models" in value:
+            raise ValueError("models: there is none; name at least one (`tvmake init MODEL` writes a starter config)")
+        return value
+
+    @model_validator(mode="after")
+    def _names_refer(self) -> "Config":
+        problems: list[str] = []
+        for name, model in self.models.items():
+            if name in RESERVED_MODEL_NAMES:
+                problems.append(f"models.{name}: the name is used by results/{name}; choose another one")
+            if model.source_format() is None:
+                problems.append(
+                    f"models.{name}.source: cannot tell the format of '{model.source}': expected a .onnx, .pt2 or "
+                    ".tflite file, package.module:function, or zoo:<name> (or set format)"
+                )
+            for axis in ("precisions", "targets"):
+                for chosen in getattr(model, axis) or ():
+                    problems += _unknown(f"models.{name}.{axis}", chosen, getattr(self, axis))
+        for name, target in self.targets.items():
+            if target.device is not None and target.device != "local":
+                problems += _unknown(f"targets.{name}.device", target.device, self.devices)
+        for list_name in ("include", "exclude"):
+            for index, combination in enumerate(getattr(self.variants, list_name)):
+                for part, axis in (("model", "models"), ("precision", "precisions"), ("target", "targets")):
+                    if chosen := getattr(combination, part):
+                        problems += _unknown(f"variants.{list_name}[{index}].{part}", chosen, getattr(self, axis))
+                    elif list_name == "include":
+                        problems.append(f"variants.include[{index}]: names no {part}")
+        if problems:
+            raise ValueError("\n".join(problems))
+        return self
+
+    def device(self, name: str) -> DeviceConfig:
+        """A device by name; ``local`` exists without an entry."""
+        return self.devices.get(name, DeviceConfig())
+
+
+def overridden(general: Options, own: Options | None) -> Options:
+    """``general`` with the keys that ``own`` sets explicitly."""
+    if own is None:
+        return general
+    return general.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
+
+
+def _unknown(where: str, name: str, known: dict[str, Any]) -> list[str]:
+    if name in known:
+        return []
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, known, n=1)
+    hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known) or 'none'}"
+    return [f"{where}: no '{name}'; {hint}"]

@@ -1,0 +1,41 @@
+"""``transform:`` — graph rewrites between import and build."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, StringConstraints
+
+from tvmake.config.base import Strict
+
+PassPoint = Literal["start", "before_precision", "after_precision", "before_legalize", "after_fusion"]
+"""Where a user pass runs. The first three are in transform, the last two in build (for each target):
+``start`` right after import; ``before_precision`` after folding; ``after_precision`` on the finished module;
+``before_legalize`` on Relax operators with the target known; ``after_fusion`` on fused tensor functions."""
+
+TRANSFORM_POINTS: tuple[str, ...] = ("start", "before_precision", "after_precision")
+BUILD_POINTS: tuple[str, ...] = ("before_legalize", "after_fusion")
+
+PythonName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$")]
+
+
+class UserPass(Strict):
+    """A pass of your own: ``package.module:factory`` returns a ``tvm.transform.Pass`` or ``IRModule -> IRModule``."""
+
+    use: PythonName
+    at: PassPoint = "before_precision"
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    """Keyword arguments for the factory."""
+
+
+def _pass_from_text(value: Any) -> Any:
+    return {"use": value} if isinstance(value, str) else value
+
+
+class TransformOptions(Strict):
+    """Folding, layout and user passes."""
+
+    fold_batch_norm: bool = True
+    """Fold batch normalisation into the weights of the convolution before it."""
+    layout: Literal["keep", "NCHW", "NHWC"] = "keep"
+    """Data layout for convolutions and pooling; inputs and outputs keep theirs."""
+    passes: list[Annotated[UserPass, BeforeValidator(_pass_from_text)]] = Field(default_factory=list)
+    """User passes, in order."""

@@ -1,0 +1,116 @@
+"""``validation:`` and ``goals:`` — how a package is compared with its source model, and what it must reach.
+
+Default goals depend on the precision:
+
+float32: element-wise closeness. Reordering a sum costs a few units of 2^-24 relative to its terms, so 1e-4 relative
+plus 1e-5 absolute leaves room for deep networks and catches a wrong element at once.
+
+float16: element-wise bounds say little, because a value near zero carries the absolute error of the large terms it
+was summed from. What counts is the error's power against the signal's. One rounding to float16 (unit roundoff
+2^-11) costs about 73 dB; a sum of K terms kept in float16 loses another 10·log10(K) dB or so when errors are
+independent, 35 dB for the 3×3×512 convolutions of common networks, and layers add up. 30 dB (an error of 3 % of the
+output's RMS) is what a correct network still reaches; a wrong kernel lands below 10 dB. A cosine of 0.999 is the
+same statement about direction: 1 − cos ≈ 10^(−dB/10)/2 for an error that is independent of the signal.
+
+float16_acc32: sums are exact to float32, only activations and weights are rounded. L layers cost about 10·log10(L) dB
+more than one rounding, so 73 − 20 dB for a hundred layers; 40 dB leaves a margin.
+"""
+
+from typing import Annotated
+
+from pydantic import Field, field_validator
+
+from tvmake.config.base import Positive, Strict
+
+Bound = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+Cosine = Annotated[float, Field(ge=-1, le=1)]
+Decibel = Annotated[float, Field(ge=-200, le=200)]
+
+
+class Goals(Strict):
+    """Bounds on the numerics. A goal left out keeps its default for the precision; null drops it.
+
+    A goal that cannot be measured (an accuracy without labels, top-1 without a [batch, classes] output) is missed.
+    """
+
+    rtol: Bound | None = None
+    """Every element must satisfy |got − reference| ≤ atol + rtol·|reference|."""
+    atol: Bound | None = None
+    """The absolute part of the same bound. Without ``rtol`` and ``atol`` there is no element-wise goal."""
+    max_abs: Bound | None = None
+    """Largest absolute error allowed."""
+    max_rel: Bound | None = None
+    """Largest relative error allowed; references below 1 % of an output's largest count as that 1 %."""
+    cosine: Cosine | None = None
+    """Smallest cosine similarity between got and reference, for every output of every sample."""
+    sqnr_db: Decibel | None = None
+    """Smallest signal-to-quantisation-noise ratio in dB, for every output of every sample."""
+    equal: Fraction | None = None
+    """Smallest share of equal elements in integer and boolean outputs, which no other error goal applies to."""
+    top1_agreement: Fraction | None = None
+    """Smallest share of rows in which package and reference name the same class."""
+    top5_agreement: Fraction | None = None
+    """Smallest mean overlap of the five classes that package and reference rank highest."""
+    top1_drop: Annotated[float, Field(ge=-1, le=1)] | None = None
+    """Largest loss of top-1 accuracy against the reference (0.005 is half a percentage point). Needs labels."""
+    top1: Fraction | None = None
+    """Smallest top-1 accuracy. Needs labels."""
+    repeatable: bool | None = None
+    """The same input must give the same bits twice; reads of uninitialised memory show here."""
+
+    def updated(self, other: "Goals") -> "Goals":
+        """These goals with those that ``other`` sets, null included, in place of their own."""
+        changes = {name: getattr(other, name) for name in Goals.model_fields if name in other.model_fields_set}
+        return self.model_copy(update=changes)
+
+
+class PrecisionGoals(Goals):
+    """Goals for every precision, and exceptions for some."""
+
+    per_precision: dict[str, Goals] = Field(default_factory=dict)
+    """Goals for one precision alone; they win over the ones beside."""
+
+    @field_validator("per_precision")
+    @classmethod
+    def _known(cls, value: dict[str, Goals]) -> dict[str, Goals]:
+        for name in value:
+            if name not in DEFAULT_GOALS:
+                raise ValueError(f"no such precision {name!r}; there are {', '.join(DEFAULT_GOALS)}")
+        return value
+
+
+DEFAULT_GOALS: dict[str, Goals] = {
+    "float32": Goals(rtol=1e-4, atol=1e-5, equal=1.0, repeatable=True),
+    "float16": Goals(sqnr_db=30.0, cosine=0.999, equal=0.99, repeatable=True),
+    "float16_acc32": Goals(sqnr_db=40.0, cosine=0.9999, equal=0.99, repeatable=True),
+}
+"""Goals per precision where the config says nothing; the module's text gives the reasons."""
+
+
+class ValidationOptions(Strict):
+    """How much to compare when a model has no dataset, and the goals of every model."""
+
+    samples: Positive = 16
+    """Random inputs to compare for a model without a dataset. From two on, the comparison also tells whether the
+    outputs react to the inputs at all."""
+    seed: int = Field(default=0, ge=0)
+    """Seed of the random inputs."""
+    dims: dict[str, Positive] = Field(default_factory=dict)
+    """Extents for dynamic dimensions by name; 1 for the others."""
+    goals: PrecisionGoals = PrecisionGoals()
+    """Goals of every model; a model's own ``goals`` win."""
+
+
+def goals_for(precision: str, *levels: PrecisionGoals | None) -> Goals:
+    """The goals of one model at one precision: the defaults, then each level in order, later ones winning.
+
+    Usually called as ``goals_for(precision, validation.goals, model.goals)``.
+    """
+    goals = DEFAULT_GOALS[precision]
+    for level in levels:
+        if level is not None:
+            goals = goals.updated(level)
+            if precision in level.per_precision:
+                goals = goals.updated(level.per_precision[precision])
+    return goals

@@ -1,0 +1,24 @@
+"""``variants:`` — which model × precision × target combinations are made."""
+
+from tvmake.config.base import Name, Strict
+
+
+class Combination(Strict):
+    """A full or partial combination; what is left out matches everything."""
+
+    model: Name | None = None
+    precision: Name | None = None
+    target: Name | None = None
+
+    def matches(self, model: str, precision: str, target: str) -> bool:
+        """Whether every given part equals the variant's."""
+        return self.model in (None, model) and self.precision in (None, precision) and self.target in (None, target)
+
+
+class VariantFilter(Strict):
+    """As in CI matrices: all combinations, less ``exclude``, plus ``include``."""
+
+    include: list[Combination] = []
+    """Full combinations to add back or beyond a model's own lists."""
+    exclude: list[Combination] = []
+    """Partial combinations to leave out."""

@@ -1,0 +1,45 @@
+"""Where everything lies: one place names every file of a run."""
+
+from typing import Literal
+
+Artifact = Literal[
+    "imported_module", "imported_params", "signature", "reference",
+    "module", "params",
+    "lib", "manifest", "weights", "sources", "package", "receipt", "numerics", "latency",
+    "summary", "summary_csv", "page", "resolved_config",
+]  # fmt: skip
+
+MODEL = "{results}/{model}"
+TRANSFORMED = MODEL + "/{precision}"
+VARIANT = TRANSFORMED + "/{target}"
+
+LAYOUT: dict[str, str] = {
+    "imported_module": MODEL + "/model.json",
+    "imported_params": MODEL + "/model.params",
+    "signature": MODEL + "/signature.json",
+    "reference": MODEL + "/reference.npz",
+    "module": TRANSFORMED + "/module.json",
+    "params": TRANSFORMED + "/module.params",
+    "lib": VARIANT + "/mod.so",
+    "manifest": VARIANT + "/mod.json",
+    "weights": VARIANT + "/mod.params",
+    "sources": VARIANT + "/sources",
+    "package": VARIANT + "/package.tar",
+    "receipt": VARIANT + "/receipt.json",
+    "numerics": VARIANT + "/numerics.json",
+    "latency": VARIANT + "/latency.json",
+    "summary": "{results}/summary.json",
+    "summary_csv": "{results}/summary.csv",
+    "page": "{results}/index.html",
+    "resolved_config": "{results}/config.resolved.yaml",
+}
+
+
+def pattern(artifact: Artifact, results: str) -> str:
+    """The file's path with wildcards ``{model}``, ``{precision}``, ``{target}`` left in."""
+    return LAYOUT[artifact].replace("{results}", results)
+
+
+def path(artifact: Artifact, results: str, **wildcards: str) -> str:
+    """The file's path for one model, precision, target."""
+    return LAYOUT[artifact].format(results=results, **wildcards)
