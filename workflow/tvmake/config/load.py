@@ -114,7 +114,7 @@ def _note_positions(node: yaml.Node | None, path: KeyPath, file: str, positions:
 
 
 def _translate(error: ValidationError, positions: Mapping[KeyPath, Position], default_file: str) -> Iterable[InputError]:
-    seen: set[tuple[KeyPath, str]] = set()
+    seen: set[KeyPath] = set()
     for detail in error.errors(include_url=False):
         path = tuple(str(part) for part in detail["loc"] if not _is_branch(str(part)))
         message, remedy = _message(detail, path)
@@ -125,8 +125,8 @@ def _translate(error: ValidationError, positions: Mapping[KeyPath, Position], de
                 problem, _, hint = problem.partition("; ")
                 yield InputError(_where(_key_path(key), positions, default_file), f"{key}: {problem}", hint or None)
             continue
-        if (path, message) not in seen:
-            seen.add((path, message))
+        if path not in seen:  # a union reports once per branch
+            seen.add(path)
             yield InputError(_where(path, positions, default_file), f"{dotted(path)}: {message}", remedy)
 
 

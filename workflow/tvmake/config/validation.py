@@ -69,7 +69,8 @@ class PrecisionGoals(Goals):
     """Goals for every precision, and exceptions for some."""
 
     per_precision: dict[str, Goals] = Field(default_factory=dict)
-    """Goals for one precision alone; they win over the ones beside."""
+    """Goals for ``float32``, ``float16`` or ``float16_acc32`` alone; they win over the ones beside. A precision of
+    your own goes by its ``base``."""
 
     @field_validator("per_precision")
     @classmethod
@@ -97,7 +98,7 @@ class ValidationOptions(Strict):
     seed: int = Field(default=0, ge=0)
     """Seed of the random inputs."""
     dims: dict[str, Positive] = Field(default_factory=dict)
-    """Extents for dynamic dimensions by name; 1 for the others."""
+    """Extents, by name, for dynamic dimensions that a package keeps; 1 for the others. A model's own ``dims`` win."""
     goals: PrecisionGoals = PrecisionGoals()
     """Goals of every model; a model's own ``goals`` win."""
 

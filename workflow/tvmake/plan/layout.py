@@ -3,8 +3,8 @@
 from typing import Literal
 
 Artifact = Literal[
-    "imported_module", "imported_params", "signature", "reference",
-    "module", "params",
+    "imported_module", "imported_params", "signature", "source", "reference",
+    "module", "params", "bound_signature",
     "lib", "manifest", "weights", "sources", "package", "receipt", "numerics", "latency",
     "summary", "summary_csv", "page", "resolved_config",
 ]  # fmt: skip
@@ -17,9 +17,11 @@ LAYOUT: dict[str, str] = {
     "imported_module": MODEL + "/model.json",
     "imported_params": MODEL + "/model.params",
     "signature": MODEL + "/signature.json",
+    "source": MODEL + "/source.json",
     "reference": MODEL + "/reference.npz",
     "module": TRANSFORMED + "/module.json",
     "params": TRANSFORMED + "/module.params",
+    "bound_signature": TRANSFORMED + "/signature.json",
     "lib": VARIANT + "/mod.so",
     "manifest": VARIANT + "/mod.json",
     "weights": VARIANT + "/mod.params",

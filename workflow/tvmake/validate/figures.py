@@ -69,7 +69,7 @@ def decibels(signal: float, noise: float) -> float:
     """10·log10(signal / noise) of two powers, within ±200; no noise is 200, noise without signal −200."""
     if noise <= 0:
         return DECIBEL_CAP
-    if signal <= 0:
+    if signal <= 0 or not math.isfinite(noise):
         return -DECIBEL_CAP
     return min(max(10 * (math.log10(signal) - math.log10(noise)), -DECIBEL_CAP), DECIBEL_CAP)
 
@@ -85,7 +85,9 @@ def cosine_similarity(dot: float, power_a: float, power_b: float) -> float:
 
 
 def finite(value: float) -> float:
-    """``value``, or the largest float64 of its sign where it overflowed."""
+    """``value``, or the largest float64 of its sign where it overflowed; 0 for a ratio of two overflows."""
+    if math.isnan(value):
+        return 0.0
     return float(min(max(value, -sys.float_info.max), sys.float_info.max))
 
 

@@ -1,0 +1,92 @@
+"""mod.json: what a package is, what it was made from, and how to call it."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tvmake.artifact.signature import Signature
+
+SCHEMA_VERSION = 1
+
+STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+PREDICATE_TYPE = "https://slsa.dev/provenance/v1"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class FileEntry(_Part):
+    """A file of the package: sha256 (hex) and size in bytes."""
+
+    sha256: str
+    size: int
+
+
+class Parameter(_Part):
+    """A trailing argument of ``main``, in order."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+class Kernel(_Part):
+    """A compiled tensor function: the digest of its tensor IR, how often the graph calls it, whether a record tuned it."""
+
+    name: str
+    sha256: str
+    calls: int
+    is_tuned: bool = False
+
+
+class Coverage(_Part):
+    """How many kernels that tuning applies to use a record, and which do not."""
+
+    tuned: int
+    tunable: int
+    misses: list[str]
+
+
+class GraphNode(_Part):
+    """One binding of the lowered graph: what is called, on which values, giving what."""
+
+    name: str
+    call: str
+    inputs: list[str]
+    shape: list[int | str] | None = None
+    dtype: str | None = None
+
+
+class Component(_Part):
+    """A library that took part in making the package."""
+
+    name: str
+    version: str
+
+
+class Manifest(_Part):
+    """The content of mod.json; every field is a function of the inputs, so rebuilding gives the same bytes."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    model: str
+    precision: str
+    target_name: str
+    source: dict[str, Any]
+    """How the model was imported: source name, sha256 of its files, format facts."""
+    signature: Signature
+    parameters: list[Parameter]
+    target: dict[str, Any]
+    """TVM's full target, host included, with ``native`` resolved."""
+    build: dict[str, Any]
+    """The build request."""
+    libinfo: dict[str, str]
+    """TVM's build switches that shape code: LLVM version, CUDA, OpenCL, git revision."""
+    records_sha256: str | None = None
+    coverage: Coverage
+    kernels: list[Kernel]
+    graph: list[GraphNode]
+    files: dict[str, FileEntry]
+    components: list[Component]
+    provenance: dict[str, Any] = Field(default_factory=dict)
+    """An in-toto statement (v1) with an SLSA provenance predicate, unsigned."""

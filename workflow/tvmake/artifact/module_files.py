@@ -1,0 +1,60 @@
+"""A Relax module and its parameters on disk: ``*.json`` and ``*.params``.
+
+The module is TVM's own JSON with parameters detached: byte-stable, quick to load, and loading it executes nothing
+(TVMScript would be executed, and pickles too). Parameters are a TVM parameter dict in argument order.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvmake.artifact.files import atomic_path, write_bytes
+from tvmake.errors import InputError
+from tvmake.quick_tvm import tvm
+
+
+def save_module(module: "tvm.IRModule", destination: Path) -> None:
+    """Write a module, atomically."""
+    write_bytes(destination, tvm.ir.save_json(module).encode())
+
+
+def load_module(source: Path) -> "tvm.IRModule":
+    """Read a module written by :func:`save_module`.
+
+    Raises:
+        InputError: the file is missing or damaged.
+    """
+    try:
+        module = tvm.ir.load_json(source.read_text())
+    except FileNotFoundError:
+        raise InputError(str(source), "no such module file") from None
+    except (ValueError, tvm.error.InternalError, UnicodeDecodeError):
+        raise InputError(str(source), "not a module file, or damaged", "delete it and run again") from None
+    if not isinstance(module, tvm.IRModule):
+        raise InputError(str(source), f"holds a {type(module).__name__}, not a module", "delete it and run again")
+    return module
+
+
+def save_params(params: Mapping[str, Any], destination: Path) -> None:
+    """Write parameters (numpy arrays or TVM tensors), in the mapping's order, atomically."""
+    tensors = {
+        name: tvm.runtime.tensor(value) if isinstance(value, np.ndarray) else value for name, value in params.items()
+    }
+    with atomic_path(destination) as temporary:
+        tvm.runtime.save_param_dict_to_file(tensors, str(temporary))
+
+
+def load_params(source: Path) -> dict[str, Any]:
+    """Read parameters written by :func:`save_params`, in order, as TVM tensors.
+
+    Raises:
+        InputError: the file is missing or damaged.
+    """
+    if not source.is_file():
+        raise InputError(str(source), "no such parameter file")
+    try:
+        return dict(tvm.runtime.load_param_dict_from_file(str(source)))
+    except tvm.error.InternalError:
+        raise InputError(str(source), "not a parameter file, or damaged", "delete it and run again") from None

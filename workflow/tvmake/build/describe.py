@@ -1,0 +1,112 @@
+"""mod.json: everything a package says of itself."""
+
+import json
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from tvmake import __version__
+from tvmake.artifact.files import digest_file
+from tvmake.artifact.manifest import (
+    PREDICATE_TYPE,
+    STATEMENT_TYPE,
+    Component,
+    Coverage,
+    FileEntry,
+    Kernel,
+    Manifest,
+    Parameter,
+)
+from tvmake.artifact.package import LIBRARY, WEIGHTS
+from tvmake.artifact.signature import Signature
+from tvmake.build.kernels import graph, kernels
+from tvmake.config.requests.building import BuildRequest
+from tvmake.quick_tvm import tvm
+from tvmake.target.pipeline import Lowered
+
+COMPONENTS = ("apache-tvm", "apache-tvm-ffi", "numpy")
+LIBINFO = ("GIT_COMMIT_HASH", "TVM_VERSION", "LLVM_VERSION", "USE_LLVM", "USE_CUDA", "USE_OPENCL", "USE_CLML")
+
+
+def describe(
+    request: BuildRequest,
+    source: dict[str, Any],
+    signature: Signature,
+    module: "tvm.IRModule",
+    lowered: Lowered,
+    target: "tvm.target.Target",
+    files: dict[str, Path],
+    inputs: dict[str, Path],
+    compiler: str,
+) -> Manifest:
+    """Compose the manifest of a build.
+
+    Args:
+        files: mod.so and mod.params as built.
+        inputs: the stage's input files, for the provenance.
+        compiler: the linker's identity.
+    """
+    nodes = graph(lowered.fused)
+    functions = kernels(lowered.fused, nodes)
+    entries = {name: FileEntry(sha256=digest_file(file), size=file.stat().st_size) for name, file in files.items()}
+    components = [Component(name="tvmake", version=__version__)]
+    components += [Component(name=name, version=metadata.version(name)) for name in COMPONENTS]
+    components.append(Component(name="llvm", version=str(tvm.target.codegen.llvm_version_major())))
+    components.append(Component(name="linker", version=compiler))
+    options = request.model_dump(mode="json", exclude_defaults=True)
+    return Manifest(
+        model=request.model,
+        precision=request.precision,
+        target_name=request.target_name,
+        source=source,
+        signature=signature,
+        parameters=_parameters(module, len(signature.inputs)),
+        target=json.loads(str(target)),
+        build=options,
+        libinfo={key: str(value) for key, value in sorted(tvm.support.libinfo().items()) if key in LIBINFO},
+        coverage=_coverage(functions),
+        kernels=functions,
+        graph=nodes,
+        files=entries,
+        components=components,
+        provenance=_provenance(options, entries, inputs, components),
+    )
+
+
+def _parameters(module: "tvm.IRModule", inputs: int) -> list[Parameter]:
+    return [
+        Parameter(name=str(var.name), shape=tuple(int(dim) for dim in var.ty.shape), dtype=str(var.ty.dtype))
+        for var in module["main"].params[inputs:]
+    ]
+
+
+def _coverage(functions: list[Kernel]) -> Coverage:
+    misses = [function.name for function in functions if not function.is_tuned]
+    return Coverage(tuned=len(functions) - len(misses), tunable=len(functions), misses=misses)
+
+
+def _provenance(
+    options: dict[str, Any],
+    entries: dict[str, FileEntry],
+    inputs: dict[str, Path],
+    components: list[Component],
+) -> dict[str, Any]:
+    """An in-toto statement whose subjects are the package's files (https://in-toto.io/Statement/v1)."""
+    return {
+        "_type": STATEMENT_TYPE,
+        "subject": [{"name": name, "digest": {"sha256": entry.sha256}} for name, entry in sorted(entries.items())],
+        "predicateType": PREDICATE_TYPE,
+        "predicate": {
+            "buildDefinition": {
+                "buildType": "urn:tvmake:build:v1",
+                "externalParameters": options,
+                "internalParameters": {},
+                "resolvedDependencies": [
+                    {"name": name, "digest": {"sha256": digest_file(file)}} for name, file in sorted(inputs.items())
+                ]
+                + [{"name": part.name, "annotations": {"version": part.version}} for part in components],
+            },
+            "runDetails": {"builder": {"id": "urn:tvmake:builder", "version": {"tvmake": __version__}}},
+        },
+    }
+

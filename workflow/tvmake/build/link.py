@@ -1,0 +1,42 @@
+"""Code generation and linking."""
+
+from pathlib import Path
+
+from tvmake.artifact.files import atomic_path
+from tvmake.errors import InputError, MachineError
+from tvmake.quick_tvm import tvm
+
+
+def generate(module: "tvm.IRModule", target: "tvm.target.Target", exec_mode: str, opt_level: int, where: str):
+    """Run the code generators on a lowered module.
+
+    Returns:
+        A ``relax.VMExecutable`` without parameters; they stay arguments of ``main``.
+
+    Raises:
+        InputError: this TVM has no code generator for the target, or it fails on a kernel.
+    """
+    try:
+        with tvm.transform.PassContext(opt_level=opt_level):
+            return tvm.relax.build(module, target=target, relax_pipeline=None, exec_mode=exec_mode)
+    except (tvm.error.InternalError, ValueError, RuntimeError, TypeError, AttributeError) as error:
+        raise InputError(where, f"code generation for {target.kind.name} failed: {cause(error)}") from error
+
+
+def link(executable: "tvm.relax.VMExecutable", compiler: str, destination: Path) -> None:
+    """Link mod.so, atomically.
+
+    Raises:
+        MachineError: the linker fails.
+    """
+    try:
+        with atomic_path(destination) as temporary:
+            executable.export_library(str(temporary), cc=compiler)
+    except RuntimeError as error:
+        raise MachineError(str(destination), f"linking with {compiler} failed: {cause(error)}") from error
+
+
+def cause(error: BaseException) -> str:
+    """The telling line of a TVM error: the last one that is not a stack frame."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.strip().startswith(("File ", "at "))]
+    return lines[-1] if lines else type(error).__name__

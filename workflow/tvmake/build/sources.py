@@ -1,0 +1,75 @@
+"""Generated sources, for people who want to read what the compiler made of their model."""
+
+import re
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from tvmake.artifact.files import TEMPORARY_PREFIX, writing
+from tvmake.quick_tvm import tvm
+from tvmake.target.pipeline import Lowered
+
+DEVICE_SUFFIX = {"opencl": "cl", "cuda": "cu", "metal": "metal", "vulkan": "spv", "webgpu": "wgsl", "hip": "hip"}
+
+
+def dump_sources(wanted: Sequence[str], lowered: Lowered, executable: "tvm.relax.VMExecutable", destination: Path) -> None:
+    """Write the wanted forms into a directory that replaces ``destination`` once it is complete.
+
+    Files: ``relax.py`` (the fused graph), ``tir.py`` (scheduled tensor functions), ``mod.ll``, ``mod.s``, and
+    ``kernels/<name>.<cl|cu|…>`` for each device kernel. The directory is empty when nothing is wanted.
+    """
+    with writing(destination):
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        fresh = Path(tempfile.mkdtemp(prefix=f"{TEMPORARY_PREFIX}sources-", dir=destination.parent))
+        try:
+            fresh.chmod(0o755)
+            for name, text in _texts(wanted, lowered, executable).items():
+                file = fresh / name
+                file.parent.mkdir(exist_ok=True)
+                file.write_text(text)
+            if destination.is_dir():
+                shutil.rmtree(destination)
+            fresh.rename(destination)
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _texts(wanted: Sequence[str], lowered: Lowered, executable: "tvm.relax.VMExecutable") -> dict[str, str]:
+    texts: dict[str, str] = {}
+    if "relax" in wanted:
+        texts["relax.py"] = lowered.fused.script(show_meta=False)
+    if "tir" in wanted:
+        functions = {name: f for name, f in lowered.final.functions_items() if isinstance(f, tvm.tirx.PrimFunc)}
+        texts["tir.py"] = tvm.IRModule(functions).script()
+    for module in _modules(executable.mod):
+        if module.kind == "llvm":
+            if "ll" in wanted:
+                texts["mod.ll"] = module.inspect_source("ll")
+            if "asm" in wanted:
+                texts["mod.s"] = module.inspect_source("s")
+        elif module.kind in DEVICE_SUFFIX and "kernels" in wanted:
+            texts |= _kernels(module.inspect_source(""), DEVICE_SUFFIX[module.kind])
+    return texts
+
+
+def _modules(module) -> list:
+    return [module, *(inner for imported in module.imports for inner in _modules(imported))]
+
+
+def _kernels(source: str, suffix: str) -> dict[str, str]:
+    """One file a kernel. OpenCL source marks each with ``// Function: name``; CUDA's shares one preamble."""
+    parts = re.split(r"^// Function: (\w+)\n", source, flags=re.MULTILINE)
+    if len(parts) > 1:
+        return {f"kernels/{name}.{suffix}": body for name, body in zip(parts[1::2], parts[2::2], strict=True)}
+    first = re.search(r'^extern "C" __global__', source, flags=re.MULTILINE)
+    if first is None:
+        return {f"kernels/all.{suffix}": source}
+    preamble, kernels = source[: first.start()], source[first.start() :]
+    texts = {f"kernels/preamble.{suffix}": preamble}
+    for body in re.split(r'(?=^extern "C" __global__)', kernels, flags=re.MULTILINE):
+        if name := re.search(r"\b(\w+)\(", body.replace("__launch_bounds__(", "")):
+            # A kernel is declared, then defined; both belong to its file.
+            key = f"kernels/{name[1]}.{suffix}"
+            texts[key] = texts.get(key, "") + body
+    return texts

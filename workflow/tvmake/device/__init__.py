@@ -1,0 +1,1 @@
+"""Reach a device: push packages by digest, run them, time them. One interface for every transport."""

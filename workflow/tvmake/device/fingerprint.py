@@ -1,0 +1,40 @@
+"""This machine's fingerprint as a device."""
+
+import os
+import platform
+from importlib import metadata
+from pathlib import Path
+
+from tvmake.device.interface import Fingerprint
+
+GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+
+
+def local_fingerprint(threads: int | None) -> Fingerprint:
+    """Who this machine is; ``threads`` is the limit set for CPU kernels."""
+    details = {"threads": str(threads or usable_cores()), "python": platform.python_version()}
+    if GOVERNOR.is_file():
+        details["governor"] = GOVERNOR.read_text().strip()
+    return Fingerprint(
+        kind="cpu",
+        soc=_cpu_model(),
+        cores=usable_cores(),
+        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        os=f"{platform.system()} {platform.release()} {platform.machine()}",
+        runtime=f"apache-tvm {metadata.version('apache-tvm')}",
+        details=details,
+    )
+
+
+def usable_cores() -> int:
+    """Logical cores this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _cpu_model() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        for line in info.read_text().splitlines():
+            if line.startswith(("model name", "Hardware", "Model")):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

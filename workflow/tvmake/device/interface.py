@@ -1,0 +1,122 @@
+"""What tvmake asks of any device, however it is reached.
+
+A device holds packages by digest and executes requests on them. Each request is complete in itself (which package,
+which inputs, what to measure) and is run by a fresh process on the device, so that a crash, a hang or a leak ends
+with the request, and so that a Python process, a native runner over ssh or adb, and an RPC session can all serve it.
+"""
+
+from pathlib import Path
+from typing import Protocol
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tvmake.config.benchmark import Measurement
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Fingerprint(_Message):
+    """Who a device is: everything that can change a measured result."""
+
+    kind: str
+    """``cpu``, ``opencl`` …"""
+    soc: str
+    """CPU or SoC model."""
+    cores: int
+    """Logical cores the process may use."""
+    memory_bytes: int
+    os: str
+    """Operating system build."""
+    runtime: str
+    """TVM runtime version."""
+    details: dict[str, str] = Field(default_factory=dict)
+    """GPU, driver, governor … where there are such."""
+
+
+class Deployment(_Message):
+    """A package on a device."""
+
+    device: str
+    package_sha256: str
+    location: str
+    """Where it lies, in the device's terms."""
+    size_bytes: int
+
+
+class RunRequest(_Message):
+    """One execution: run samples, then measure, as far as asked."""
+
+    samples: int = Field(ge=1)
+    """Input sets in the inputs file, keyed ``<sample>/<input index>``."""
+    want_outputs: bool = True
+    """Return the outputs of every sample, keyed ``<sample>/<output index>``."""
+    repeat_first: bool = False
+    """Run sample 0 once more at the end and return it as sample ``again``."""
+    measurement: Measurement | None = None
+    """Time sample 0 like this; None measures nothing."""
+
+
+class Timing(_Message):
+    """Raw figures of one execution; times in ms, memory in bytes."""
+
+    load_ms: float
+    """From opening the package's files to a virtual machine with its parameters."""
+    first_run_ms: float
+    warmup_ms: list[float] = Field(default_factory=list)
+    samples_ms: list[float] = Field(default_factory=list)
+    """Each the mean of ``number`` runs."""
+    number: int = 1
+    op_runs: list["OpTime"] = Field(default_factory=list)
+    peak_memory_bytes: int = 0
+    """Peak resident memory of the process."""
+    baseline_memory_bytes: int = 0
+    """Resident memory before the package was loaded: the runtime's own."""
+
+
+class OpTime(_Message):
+    """One kernel in one profiled run."""
+
+    name: str
+    run: int
+    ms: float
+
+
+class RunResult(_Message):
+    """What one execution gave; outputs lie in the outputs file."""
+
+    timing: Timing
+    fingerprint: Fingerprint
+
+
+class Device(Protocol):
+    """A device, or one of several equal ones."""
+
+    name: str
+
+    def push(self, package: Path) -> Deployment:
+        """Bring a package to the device, unless its digest is there already.
+
+        Raises:
+            InputError: the package is damaged.
+            DeviceError: the device cannot be reached or written.
+        """
+        ...
+
+    def execute(self, deployment: Deployment, request: RunRequest, inputs: Path, outputs: Path | None) -> RunResult:
+        """Run a deployed package on the inputs in an ``.npz`` file; write its outputs to another.
+
+        Raises:
+            DeviceError: the run crashed, hung, or the device was lost.
+            InputError: the deployed files no longer match their digests, or the inputs do not fit.
+        """
+        ...
+
+    def fingerprint(self) -> Fingerprint:
+        """Who the device is.
+
+        Raises:
+            DeviceError: it cannot be reached.
+        """
+        ...

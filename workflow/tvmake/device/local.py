@@ -1,0 +1,82 @@
+"""This machine as a device: every request runs in a process of its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tvmake.artifact.files import digest_file
+from tvmake.artifact.package import REQUIRED
+from tvmake.artifact.stage_json import load
+from tvmake.config.device import DeviceConfig
+from tvmake.device import store
+from tvmake.device.fingerprint import local_fingerprint
+from tvmake.device.interface import Deployment, Fingerprint, RunRequest, RunResult
+from tvmake.errors import DeviceError, InputError
+
+
+class LocalDevice:
+    """Runs packages on this machine through ``python -m tvmake.device.worker``."""
+
+    def __init__(self, name: str, config: DeviceConfig):
+        self.name = name
+        self.config = config
+
+    def push(self, package: Path) -> Deployment:
+        """See :class:`tvmake.device.interface.Device`."""
+        place = store.put(package, store.store_root())
+        size = sum((place / name).stat().st_size for name in REQUIRED)
+        return Deployment(device=self.name, package_sha256=digest_file(package), location=str(place), size_bytes=size)
+
+    def fingerprint(self) -> Fingerprint:
+        """See :class:`tvmake.device.interface.Device`."""
+        return local_fingerprint(self.config.threads)
+
+    def execute(self, deployment: Deployment, request: RunRequest, inputs: Path, outputs: Path | None) -> RunResult:
+        """See :class:`tvmake.device.interface.Device`."""
+        with tempfile.TemporaryDirectory(prefix="tvmake-run-") as directory:
+            asked, answered = Path(directory) / "request.json", Path(directory) / "result.json"
+            asked.write_text(request.model_dump_json())
+            command = [sys.executable, "-m", "tvmake.device.worker", deployment.location, str(asked), str(inputs), str(answered)]
+            if outputs is not None:
+                command.append(str(outputs))
+            self._run(command, deployment)
+            problem = Path(f"{answered}.error")
+            if problem.is_file():
+                where, text, remedy = json.loads(problem.read_text())
+                raise InputError(where, text, remedy)
+            return load(RunResult, answered)
+
+    def _run(self, command: list[str], deployment: Deployment) -> None:
+        environment = {**os.environ, "TVM_USE_RUNTIME_LIB": "1", **self.config.env}
+        if self.config.threads:
+            environment["TVM_NUM_THREADS"] = str(self.config.threads)
+        where = f"device '{self.name}'"
+        # A session of its own, so that a hung run dies with all it started.
+        process = subprocess.Popen(command, env=environment, stdout=sys.stderr, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        try:
+            _, complaint = process.communicate(timeout=self.config.timeout_s)
+        except subprocess.TimeoutExpired:
+            raise DeviceError(
+                where,
+                f"the run did not end within {self.config.timeout_s:g} s",
+                f"raise devices.{self.name}.timeout_s, or measure less (benchmark.repeat, benchmark.min_duration_s)",
+            ) from None
+        finally:
+            _end(process)
+        if process.returncode < 0:
+            name = signal.Signals(-process.returncode).name
+            hint = "out of memory?" if name == "SIGKILL" else "the generated code crashed: build with build.dump to look at it"
+            raise DeviceError(where, f"running {deployment.location} ended with {name}", hint)
+        if process.returncode:
+            lines = [line for line in complaint.splitlines() if line.strip()]
+            raise DeviceError(where, f"running {deployment.location} failed: {lines[-1] if lines else 'no message'}")
+
+
+def _end(process: subprocess.Popen) -> None:
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

@@ -1,0 +1,191 @@
+"""The process that runs one request on this machine: ``python -m tvmake.device.worker PACKAGE REQUEST INPUTS RESULT [OUTPUTS]``.
+
+It loads TVM's runtime only, verifies every digest before it maps a library, and leaves either RESULT or, for a
+mistake a user can mend, ``RESULT.error`` (where, problem, remedy).
+"""
+
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvmake.artifact.manifest import Manifest
+from tvmake.artifact.package import LIBRARY, WEIGHTS, verify_directory
+from tvmake.artifact.signature import TensorSpec
+from tvmake.config.benchmark import Measurement
+from tvmake.device.fingerprint import local_fingerprint
+from tvmake.device.interface import OpTime, RunRequest, RunResult, Timing
+from tvmake.errors import InputError, TvmakeError
+from tvmake.quick_tvm import tvm
+
+# After quick_tvm, which decides how TVM is loaded.
+from tvm.runtime.vm import VirtualMachine  # isort: skip
+
+PROFILED_RUNS = 5
+
+
+class LoadedPackage:
+    """A package's virtual machine with its parameters in place."""
+
+    def __init__(self, directory: Path, manifest: Manifest):
+        self.signature = manifest.signature
+        self.device = tvm.runtime.device("cpu", 0)
+        module = tvm.runtime.load_module(str((directory / LIBRARY).resolve()))
+        self.vm = VirtualMachine(module, self.device)
+        weights = tvm.runtime.load_param_dict_from_file(str(directory / WEIGHTS))
+        self.params = [weights[parameter.name] for parameter in manifest.parameters]
+
+    def set_inputs(self, inputs: list[np.ndarray]) -> None:
+        """Give ``main`` its arguments; they stay for every following run."""
+        self.vm.set_input("main", *(tvm.runtime.tensor(value, self.device) for value in inputs), *self.params)
+
+    def run(self) -> None:
+        """Run ``main`` on the inputs set last."""
+        self.vm.invoke_stateful("main")
+
+    def outputs(self) -> list[np.ndarray]:
+        """The last run's outputs, in signature order."""
+        got = self.vm.get_outputs("main")
+        return [value.numpy() for value in (got if isinstance(got, list | tuple) or hasattr(got, "__len__") and not hasattr(got, "numpy") else [got])]
+
+
+def main(arguments: list[str]) -> int:
+    """Serve one request; see the module's text for the arguments."""
+    directory, asked, given, answered = (Path(argument) for argument in arguments[:4])
+    outputs = Path(arguments[4]) if len(arguments) > 4 else None
+    try:
+        request = RunRequest.model_validate_json(asked.read_bytes())
+        result = serve(directory, request, given, outputs)
+    except TvmakeError as error:
+        Path(f"{answered}.error").write_text(json.dumps([error.where, error.problem, error.remedy]))
+        return 0
+    answered.write_text(result.model_dump_json())
+    return 0
+
+
+def serve(directory: Path, request: RunRequest, given: Path, outputs: Path | None) -> RunResult:
+    """Run one request on the package unpacked in ``directory``."""
+    manifest = verify_directory(directory, str(directory))
+    baseline = _resident_bytes()
+    started = time.perf_counter()
+    package = LoadedPackage(directory, manifest)
+    load_ms = _since(started)
+    collected: dict[str, np.ndarray] = {}
+    first_run_ms = 0.0
+    with np.load(given) as file:
+        for sample in range(request.samples):
+            inputs = _inputs(file, sample, manifest.signature.inputs)
+            if sample == 0:
+                first = inputs
+            package.set_inputs(inputs)
+            started = time.perf_counter()
+            package.run()
+            values = package.outputs()
+            if sample == 0:
+                first_run_ms = _since(started)
+            if request.want_outputs:
+                collected.update({f"{sample}/{index}": value for index, value in enumerate(values)})
+    package.set_inputs(first)
+    if request.repeat_first:
+        package.run()
+        collected.update({f"again/{index}": value for index, value in enumerate(package.outputs())})
+    measured: dict[str, Any] = _measure(package, request.measurement) if request.measurement else {}
+    if outputs is not None:
+        np.savez(outputs, **collected)
+    timing = Timing(
+        load_ms=load_ms,
+        first_run_ms=first_run_ms,
+        peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        baseline_memory_bytes=baseline,
+        **measured,
+    )
+    return RunResult(timing=timing, fingerprint=local_fingerprint(None))
+
+
+def _inputs(file: Any, sample: int, specs: tuple[TensorSpec, ...]) -> list[np.ndarray]:
+    values: list[np.ndarray] = []
+    for index, spec in enumerate(specs):
+        key = f"{sample}/{index}"
+        if key not in file:
+            raise InputError("inputs", f"sample {sample} lacks input '{spec.name}'")
+        value = file[key]
+        fits = len(value.shape) == len(spec.shape) and all(
+            isinstance(want, str) or got == want for got, want in zip(value.shape, spec.shape, strict=True)
+        )
+        if not fits or str(value.dtype) != spec.dtype:
+            raise InputError(
+                "inputs", f"input '{spec.name}' is {value.dtype}{list(value.shape)}, the package takes {spec.dtype}{list(spec.shape)}"
+            )
+        values.append(np.ascontiguousarray(value))
+    return values
+
+
+def _measure(package: LoadedPackage, how: Measurement) -> dict[str, Any]:
+    warmup_ms = [_timed(package, 1) for _ in range(how.warmup)]
+    number = how.number
+    if how.min_repeat_ms:
+        number = max(number, _runs_lasting(package, how.min_repeat_ms))
+    samples_ms: list[float] = []
+    began = time.perf_counter()
+    while len(samples_ms) < how.repeat or time.perf_counter() - began < how.min_duration_s:
+        if how.cooldown_s and samples_ms:
+            time.sleep(how.cooldown_s)
+        samples_ms.append(_timed(package, number))
+    op_runs = _profile(package) if how.profile_ops else []
+    return {"warmup_ms": warmup_ms, "samples_ms": samples_ms, "number": number, "op_runs": op_runs}
+
+
+def _timed(package: LoadedPackage, number: int) -> float:
+    started = time.perf_counter()
+    for _ in range(number):
+        package.run()
+    package.device.sync()
+    return _since(started) / number
+
+
+def _runs_lasting(package: LoadedPackage, min_ms: float) -> int:
+    """As in TVM's time_evaluator: raise the count until one sample lasts long enough."""
+    number = 1
+    while (lasted := _timed(package, number) * number) < min_ms:
+        number = max(number + 1, int(number * min(10.0, 1.2 * min_ms / max(lasted, 1e-6))))
+    return number
+
+
+def _profile(package: LoadedPackage) -> list[OpTime]:
+    """Time every kernel call in separate runs, through the VM's instrument."""
+    rows: list[OpTime] = []
+    began = 0.0
+    current = 0
+
+    def instrument(_function: Any, name: str, before: bool, _ret: Any, *_arguments: Any) -> None:
+        nonlocal began
+        if before:
+            began = time.perf_counter()
+        else:
+            package.device.sync()
+            rows.append(OpTime(name=str(name), run=current, ms=_since(began)))
+
+    package.vm.set_instrument(instrument)
+    for current in range(PROFILED_RUNS):  # noqa: B007  # read by the instrument
+        package.run()
+    return rows
+
+
+def _since(started: float) -> float:
+    return (time.perf_counter() - started) * 1000
+
+
+def _resident_bytes() -> int:
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return 0
+    return pages * resource.getpagesize()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

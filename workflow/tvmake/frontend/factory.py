@@ -1,0 +1,1 @@
+def export(source, options): raise NotImplementedError

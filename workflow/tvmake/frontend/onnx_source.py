@@ -1,0 +1,129 @@
+"""Read an ONNX file and refuse, in one line, what is not a usable model.
+
+Nothing here imports TVM: `tvmake init` looks at a model through this module too.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import checker
+from onnx.external_data_helper import ExternalDataInfo, load_external_data_for_model, uses_external_data
+
+from tvmake.errors import InputError
+
+
+def load(source: Path, files: Sequence[str] = ()) -> onnx.ModelProto:
+    """The checked model, external data included.
+
+    Args:
+        source: the .onnx file.
+        files: further files the model may read, as listed in the config; ``<source>.data``, ``<source>_data`` and
+            ``<stem>.data`` beside it need no listing.
+
+    Raises:
+        InputError: no such file; not an ONNX model; a graph the ONNX checker rejects; external data that is missing,
+            outside the model's directory, or not listed.
+    """
+    where = str(source)
+    model = parse(source)
+    external = sorted({info.location for info in _external(model)})
+    if external:
+        _check_external(source, external, files)
+    try:
+        # By path: the checker then verifies external data, and models above protobuf's 2 GB limit can be checked.
+        checker.check_model(where)
+    except checker.ValidationError as error:
+        raise InputError(where, f"not a valid ONNX model: {_one_line(error)}", _EXPORT_AGAIN) from error
+    try:
+        load_external_data_for_model(model, str(source.parent))
+    except (checker.ValidationError, ValueError, OSError) as error:
+        raise InputError(where, f"external data cannot be read: {_one_line(error)}", _COPY_DATA) from error
+    return model
+
+
+def parse(source: Path) -> onnx.ModelProto:
+    """The model as stored, without external data and without the checker's verdict.
+
+    Raises:
+        InputError: no such file, a directory, an empty file, not an ONNX model, a model without outputs.
+    """
+    where = str(source)
+    if source.is_dir():
+        raise InputError(where, "is a directory, not an ONNX model", "Name the .onnx file in it.")
+    try:
+        data = source.read_bytes()
+    except FileNotFoundError as error:
+        raise InputError(where, "no such file", "Check the path of the model's source.") from error
+    except OSError as error:
+        raise InputError(where, f"cannot be read: {error.strerror}") from error
+    if not data:
+        raise InputError(where, "is empty", _COPY_MODEL)
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(data)
+    except DecodeError as error:
+        raise InputError(where, "not an ONNX model, or a truncated one", _COPY_MODEL) from error
+    if not model.ir_version or not model.HasField("graph"):
+        raise InputError(where, "not an ONNX model: it has no graph", _COPY_MODEL)
+    if not model.graph.output:
+        raise InputError(where, "the graph has no outputs", _EXPORT_AGAIN)
+    return model
+
+
+_COPY_MODEL = "Download or copy the file again; a Git LFS pointer or an HTML page is a common cause."
+_COPY_DATA = "Copy the data files that were exported with the model into its directory."
+_EXPORT_AGAIN = "Export the model again; `python -m onnx.checker <file>` shows the same complaint."
+
+
+def _external(model: onnx.ModelProto) -> Iterator[ExternalDataInfo]:
+    for tensor in _tensors(model.graph):
+        if uses_external_data(tensor):
+            yield ExternalDataInfo(tensor)
+    for function in model.functions:
+        for tensor in _attribute_tensors(function.node):
+            if uses_external_data(tensor):
+                yield ExternalDataInfo(tensor)
+
+
+def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    yield from graph.initializer
+    yield from _attribute_tensors(graph.node)
+
+
+def _attribute_tensors(nodes: Sequence[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
+    for node in nodes:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+            for graph in [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]:
+                yield from _tensors(graph)
+
+
+def _check_external(source: Path, locations: Sequence[str], files: Sequence[str]) -> None:
+    where = str(source)
+    folder = source.parent.resolve()
+    beside = {folder / (source.name + end) for end in (".data", "_data")} | {folder / (source.stem + ".data")}
+    listed = beside | {Path(file).resolve() for file in files}
+    for location in locations:
+        path = folder / location
+        if Path(location).is_absolute() or not path.resolve().is_relative_to(folder):
+            raise InputError(where, f"external data {location!r} lies outside the model's directory", _COPY_DATA)
+        if not path.is_file():
+            raise InputError(where, f"external data {location!r} is missing", _COPY_DATA)
+    unlisted = [name for name in locations if folder / name not in listed and (folder / name).resolve() not in listed]
+    if unlisted:
+        raise InputError(
+            where,
+            f"reads external data that the config does not list: {', '.join(unlisted)}",
+            f"Add `files: [{', '.join(str(source.parent / name) for name in unlisted)}]` to the model.",
+        )
+
+
+def _one_line(error: Exception) -> str:
+    """The first sentence of ONNX's message; the rest is a dump of the node."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = " ".join(lines[:2]) if lines else type(error).__name__
+    return text if len(text) <= 300 else text[:297] + "..."

@@ -1,0 +1,1 @@
+def load(source, options): raise NotImplementedError

@@ -1,0 +1,101 @@
+"""What every importer's Relax needs before it can be trusted and stored: safe indices, parameters as arguments."""
+
+from typing import Any
+
+from tvmake.quick_tvm import tvm
+
+# After quick_tvm, which decides how TVM is loaded.
+from tvm import relax  # isort: skip
+from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
+
+LIFT_FROM_BYTES = 256
+"""Constants below this stay in the module: scalars and shapes, which lowering may want to see."""
+
+
+@mutator
+class _WrapTakes(PyExprMutator):
+    def visit_call_(self, op: relax.Call) -> relax.Expr:
+        call = self.visit_expr_post_order(op)
+        if isinstance(call.op, tvm.ir.Op) and call.op.name == "relax.take" and call.attrs.mode == "fast":
+            return relax.op.take(*call.args, axis=call.attrs.axis, mode="wrap")
+        return call
+
+
+def wrap_takes(module: "tvm.IRModule") -> "tvm.IRModule":
+    """Make every ``relax.take`` count negative indices from the end.
+
+    Importers emit mode "fast", which reads whatever lies before the buffer: ``x[:, -1]`` gives numbers that differ
+    from run to run. Mode "wrap" takes the index modulo the extent.
+    """
+    changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
+    for name, function in module.functions.items():
+        if isinstance(function, relax.Function):
+            changed[name] = _WrapTakes(module).visit_expr(function)
+    return changed
+
+
+@mutator
+class _LiftConstants(PyExprMutator):
+    def __init__(self, module: "tvm.IRModule", min_bytes: int, taken: set[str]):
+        super().__init__(module)
+        self.min_bytes = min_bytes
+        self.taken = taken
+        self.lifted: dict[Any, tuple[relax.Var, Any]] = {}
+
+    def visit_generic_const_(self, op: Any) -> relax.Expr:
+        if not isinstance(op.ty, relax.TensorType):
+            return op
+        value = op.value
+        if value.numpy().nbytes < self.min_bytes:
+            return op
+        if op not in self.lifted:
+            index = len(self.lifted)
+            while (name := f"param_{index}") in self.taken:
+                index += 1
+            self.taken.add(name)
+            self.lifted[op] = (relax.Var(name, op.ty), value)
+        return self.lifted[op][0]
+
+
+def lift_constants(
+    module: "tvm.IRModule", min_bytes: int = LIFT_FROM_BYTES
+) -> tuple["tvm.IRModule", dict[str, Any]]:
+    """Turn constants of at least ``min_bytes`` bytes into trailing arguments of ``main``.
+
+    A module with its weights apart is small to store and byte-stable. Arguments follow the constants' order of
+    appearance and are called ``param_0``, ``param_1`` …; the module's existing arguments are kept before them.
+
+    Returns:
+        The module, and the lifted values (TVM tensors) by argument name in argument order.
+    """
+    main = module["main"]
+    lifter = _LiftConstants(module, min_bytes, {var.name for var in main.params})
+    body = lifter.visit_expr(main.body)
+    if not lifter.lifted:
+        return module, {}
+    lifted = list(lifter.lifted.values())
+    parameters = [*main.params, *(var for var, _ in lifted)]
+    return with_main(module, parameters, body), {var.name: value for var, value in lifted}
+
+
+def drop_unused_params(module: "tvm.IRModule", params: dict[str, Any]) -> tuple["tvm.IRModule", dict[str, Any]]:
+    """Drop trailing parameters that nothing reads (those that an importer used as constants)."""
+    main = module["main"]
+    first = len(main.params) - len(params)
+    used = {var.name for var in relax.analysis.free_vars(main.body)}
+    # Only parameters, which are looked up by name: an unused input stays part of the signature.
+    kept = [var for index, var in enumerate(main.params) if index < first or var.name in used]
+    if len(kept) == len(main.params):
+        return module, params
+    names = {var.name for var in kept[first:]}
+    changed = with_main(module, kept, main.body)
+    return changed, {name: value for name, value in params.items() if name in names}
+
+
+def with_main(module: "tvm.IRModule", parameters: list[relax.Var], body: relax.Expr) -> "tvm.IRModule":
+    """The module with another argument list and body of ``main``; its return type is derived anew."""
+    main = module["main"]
+    function = relax.Function(parameters, body, is_pure=main.is_pure, attrs=main.attrs)
+    changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
+    changed["main"] = function
+    return changed

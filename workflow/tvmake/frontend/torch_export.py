@@ -1,0 +1,267 @@
+"""PyTorch: a ``torch.export`` program becomes Relax, once it is known that TVM's importer gets it right."""
+
+from collections import Counter
+from pathlib import Path
+
+import torch
+from torch import fx
+from torch.export import ExportedProgram
+from torch.fx.experimental.symbolic_shapes import free_symbols
+
+from tvmake.artifact.signature import Signature
+from tvmake.config.model import ImportOptions
+from tvmake.errors import InputError
+from tvmake.frontend import factory, given_inputs, pt2, torch_program, zoo
+from tvmake.frontend.imported import ImportedModel
+from tvmake.frontend.relax_fixes import lift_constants, wrap_takes
+from tvmake.quick_tvm import tvm
+
+# After quick_tvm, which decides how TVM is loaded.
+from tvm import relax  # isort: skip
+from tvm.relax.frontend import detach_params  # isort: skip
+from tvm.relax.frontend.torch import from_exported_program  # isort: skip
+from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter  # isort: skip
+
+_EVAL = "call .eval() on the module before torch.export.export"
+
+# Position of the flag, in the operator's arguments, that says "training"; and the operators that only train.
+_TRAINING_FLAG = {
+    "batch_norm": 5,
+    "native_batch_norm": 5,
+    "cudnn_batch_norm": 5,
+    "_native_batch_norm_legit": 5,
+    "_native_batch_norm_legit_functional": 5,
+    "dropout": 2,
+    "dropout_": 2,
+    "feature_dropout": 2,
+    "alpha_dropout": 2,
+    "feature_alpha_dropout": 2,
+    "native_dropout": 2,
+    "rrelu": 3,
+}
+
+
+def load_program(source: str, options: ImportOptions) -> ExportedProgram:
+    """The exported program behind a .pt2 file, a factory or a zoo name.
+
+    Raises:
+        InputError: the source cannot be read, or is of another format.
+    """
+    match options.source_format():
+        case "pt2":
+            return pt2.load(Path(source), options)
+        case "factory":
+            return factory.export(source, options)
+        case "zoo":
+            return zoo.export(source, options)
+        case other:
+            problem = f"is not a PyTorch source ({other or 'unknown format'})"
+            raise InputError(source, problem, "give a .pt2 file, package.module:function or zoo:<name>")
+
+
+def read(program: ExportedProgram, options: ImportOptions) -> ImportedModel:
+    """Import an exported program into Relax.
+
+    Dynamic extents that ``options.inputs`` gives are bound, those it names are renamed. Parameters and large
+    constants become trailing arguments of ``main``.
+
+    Raises:
+        InputError: the program trains, changes its state, computes in half precision, or uses operators that the
+            importer lacks (all of them are listed); ``options.inputs`` does not fit.
+    """
+    where = options.source
+    _refuse_training(where, program)
+    _refuse_mutation(where, program)
+    _refuse_half_precision(where, program)
+    given = options.inputs
+    given_inputs.check(where, torch_program.signature(where, program), given)
+    extents = torch_program.settle_extents(where, program, given)
+    signature = torch_program.signature(where, program, extents)
+    _refuse_undetermined_extents(where, program, extents)
+
+    core = program.run_decompositions()
+    _refuse_unsupported(where, core)
+    module = _import(where, core)
+    module, detached = detach_params(module)
+    main = module["main"]
+    names = [var.name for var in main.params]
+    count = len(signature.inputs)
+    if names[:count] != [spec.relax_name for spec in signature.inputs]:
+        raise InputError(where, f"TVM reordered the inputs to {names[:count]}", "rename forward()'s arguments")
+    params = dict(zip(names[count:], detached.get("main", []), strict=True))
+    module = _settle(module, extents)
+    module, constants = lift_constants(wrap_takes(module))
+    _check_outputs(where, module, signature)
+    return ImportedModel(
+        module=module,
+        params=params | constants,
+        signature=given_inputs.with_ranges(_with_image_range(signature, options), given),
+        notes={"format": str(options.source_format()), "torch": torch.__version__, "operators": _operators(program)},
+    )
+
+
+def _with_image_range(signature: Signature, options: ImportOptions) -> Signature:
+    if options.source_format() != "zoo":
+        return signature
+    image = signature.inputs[0].model_copy(update={"range": zoo.INPUT_RANGE})
+    return signature.model_copy(update={"inputs": (image,)})
+
+
+def _graphs(program: ExportedProgram) -> list[fx.Graph]:
+    """The program's graph and those of its branches."""
+    return [module.graph for module in program.graph_module.modules() if isinstance(module, fx.GraphModule)]
+
+
+def _calls(program: ExportedProgram) -> list[fx.Node]:
+    return [node for graph in _graphs(program) for node in graph.nodes if node.op == "call_function"]
+
+
+def _operators(program: ExportedProgram) -> list[str]:
+    return sorted({str(node.target) for node in _calls(program)})
+
+
+def _refuse_training(where: str, program: ExportedProgram) -> None:
+    found: Counter[str] = Counter()
+    for node in _calls(program):
+        operator = torch_program.operator_name(node)
+        schema = getattr(node.target, "_schema", None)
+        position = _TRAINING_FLAG.get(operator)
+        if position is None or schema is None:
+            continue
+        # Overloads without the flag (native batch norm without statistics) always train.
+        value = node.args[position] if position < len(node.args) else node.kwargs.get(schema.arguments[position].name)
+        if value is True or (operator == "_native_batch_norm_legit" and "no_stats" in str(node.target)):
+            found[operator] += 1
+    if found:
+        listing = ", ".join(f"{operator} ({count}×)" for operator, count in sorted(found.items()))
+        raise InputError(where, f"exported in training mode: {listing}", _EVAL)
+
+
+def _refuse_mutation(where: str, program: ExportedProgram) -> None:
+    graph = program.graph_signature
+    buffers = sorted(set(graph.buffers_to_mutate.values()))
+    if buffers:
+        problem = f"a call changes the module's buffers: {', '.join(buffers)}"
+        raise InputError(where, problem, f"{_EVAL}; state that remains must become an input and an output")
+    inputs = sorted(set(graph.user_inputs_to_mutate.values()))
+    if inputs:
+        raise InputError(
+            where,
+            f"a call changes its inputs in place: {', '.join(inputs)}",
+            "copy the tensor first in forward(), for example x = x.clone()",
+        )
+
+
+def _refuse_half_precision(where: str, program: ExportedProgram) -> None:
+    tensors = {name: tensor.dtype for name, tensor in program.state_dict.items()}
+    tensors |= {
+        node.name: node.meta["val"].dtype
+        for node in program.graph.find_nodes(op="placeholder")
+        if isinstance(node.meta.get("val"), torch.Tensor)
+    }
+    half = sorted(name for name, dtype in tensors.items() if dtype in (torch.float16, torch.bfloat16))
+    if half:
+        problem = f"computes in half precision ({half[0]} and {len(half) - 1} more)" if len(half) > 1 else None
+        raise InputError(
+            where,
+            problem or f"computes in half precision ({half[0]})",
+            "export the model in float32 (.float()) and ask for `precisions: [float16]`",
+        )
+
+
+def _refuse_undetermined_extents(where: str, program: ExportedProgram, extents: torch_program.Extents) -> None:
+    """A Relax function learns a symbol's value only where the symbol alone is an input's extent."""
+    alone: set = {symbol for symbol, extent in extents.items() if isinstance(extent, int)}
+    expressions = []
+    for node in program.graph.find_nodes(op="placeholder"):
+        for axis, extent in enumerate(getattr(node.meta.get("val"), "shape", ())):
+            if isinstance(extent, torch.SymInt):
+                expressions.append((node.name, axis, extent.node.expr))
+                if extent.node.expr.is_Symbol:
+                    alone.add(extent.node.expr)
+    for name, axis, expression in expressions:
+        if expression.free_symbols - alone:
+            raise InputError(
+                where,
+                f"axis {axis} of input '{name}' has the dynamic extent {expression}, which TVM cannot resolve",
+                f"give the input a fixed shape: `inputs: {{{name}: {{shape: […]}}}}`",
+            )
+    for node in _calls(program):
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor) and free_symbols(value) - {s for _, _, e in expressions for s in e.free_symbols}:
+            problem = f"the shape that {node.target} returns depends on the data"
+            raise InputError(where, problem, "leave out operators such as nonzero, unique or boolean indexing")
+
+
+def _refuse_unsupported(where: str, program: ExportedProgram) -> None:
+    known = ExportedProgramImporter().convert_map
+    missing = Counter(str(node.target) for node in _calls(program) if node.target.__name__ not in known)
+    if missing:
+        listing = ", ".join(f"{operator} ({count}×)" for operator, count in sorted(missing.items()))
+        plural = "operator has" if len(missing) == 1 else "operators have"
+        raise InputError(
+            where,
+            f"{len(missing)} {plural} no importer in TVM {tvm.__version__}: {listing}",
+            "rewrite those parts of forward() with other operators, or export the model to ONNX and import that",
+        )
+
+
+def _import(where: str, program: ExportedProgram) -> "tvm.IRModule":
+    try:
+        return from_exported_program(
+            program, keep_params_as_input=True, unwrap_unit_return_tuple=True, run_ep_decomposition=False
+        )
+    except Exception as error:
+        # The importer raises whatever its converters run into: AssertionError, KeyError, TypeError, InternalError …
+        line = next((line for line in str(error).splitlines() if line.strip()), "")
+        raise InputError(
+            where,
+            f"TVM's PyTorch importer fails: {type(error).__name__}: {line.strip()[:300]}",
+            "export the model to ONNX and import that, or rewrite the operator concerned",
+        ) from error
+
+
+def _settle(module: "tvm.IRModule", extents: torch_program.Extents) -> "tvm.IRModule":
+    if not extents:
+        return module
+    binding = {
+        str(symbol): tvm.tirx.Var(extent, "int64") if isinstance(extent, str) else extent
+        for symbol, extent in extents.items()
+    }
+    module = relax.transform.BindSymbolicVars(binding, "main")(module)
+    main = module["main"]
+    for key in ("tir_var_lower_bound", "tir_var_upper_bound"):
+        bounds = main.attrs[key] if key in main.attrs else None
+        if bounds is not None:
+            names = {str(symbol): extent for symbol, extent in extents.items()}
+            kept = {
+                names.get(name, name): bound
+                for name, bound in bounds.items()
+                if not isinstance(names.get(name), int)
+            }
+            main = main.with_attr(key, kept) if kept else main.without_attr(key)
+    module["main"] = main
+    return module
+
+
+def _check_outputs(where: str, module: "tvm.IRModule", signature: Signature) -> None:
+    """The importer must return what PyTorch says it returns."""
+    returned = module["main"].ret_ty
+    types = list(returned.fields) if isinstance(returned, relax.TupleType) else [returned]
+    if len(types) != len(signature.outputs):
+        raise InputError(where, f"TVM returns {len(types)} outputs, PyTorch {len(signature.outputs)}")
+    for spec, ty in zip(signature.outputs, types, strict=True):
+        shape = [int(extent) if isinstance(extent, tvm.tirx.IntImm) else None for extent in ty.shape or ()]
+        differs = ty.shape is not None and (
+            len(shape) != len(spec.shape)
+            or any(
+                ours is not None and isinstance(theirs, int) and ours != theirs
+                for ours, theirs in zip(shape, spec.shape, strict=True)
+            )
+        )
+        if str(ty.dtype) != spec.dtype or differs:
+            raise InputError(
+                where,
+                f"TVM's importer returns '{spec.name}' as {ty}, PyTorch as {given_inputs.describe(spec)}",
+                "export the model to ONNX and import that",
+            )

@@ -1,0 +1,1 @@
+"""What a target means: TVM target, linker, lowering pipeline, and the wheel's defects with their remedies."""

@@ -1,0 +1,86 @@
+"""The target-independent rewrites, in their order."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tvmake.artifact.signature import Dim, Signature, TensorSpec
+from tvmake.config.requests.transforming import TransformRequest
+from tvmake.errors import InputError
+from tvmake.frontend.relax_fixes import lift_constants
+from tvmake.quick_tvm import tvm
+from tvmake.transform.precision import to_precision
+from tvmake.transform.user_passes import apply_user_passes
+
+LAYOUTS = {
+    "NHWC": {"relax.nn.conv2d": ["NHWC", "OHWI"], "relax.nn.max_pool2d": ["NHWC"], "relax.nn.avg_pool2d": ["NHWC"]},
+    "NCHW": {"relax.nn.conv2d": ["NCHW", "OIHW"], "relax.nn.max_pool2d": ["NCHW"], "relax.nn.avg_pool2d": ["NCHW"]},
+}
+"""What ConvertLayout is asked for; transposes appear only where a layout begins or ends."""
+
+
+def transform(
+    module: "tvm.IRModule", params: Mapping[str, Any], request: TransformRequest
+) -> tuple["tvm.IRModule", dict[str, Any]]:
+    """Bind parameters and dimensions, fold, change layout and precision, run user passes, and detach parameters again.
+
+    Folding needs the weights as constants, which is why they are bound on the way.
+
+    Returns:
+        The module, with parameters as trailing arguments of ``main``, and the parameters in argument order.
+
+    Raises:
+        InputError: an unknown dimension, operator, layout or pass.
+    """
+    options = request.transform
+    passes = tvm.relax.transform
+    module = passes.BindParams("main", dict(params))(module)
+    module = bind_dims(module, request.dims)
+    module = apply_user_passes(module, options.passes, "start")
+    folding = [passes.FoldBatchnormToConv2D()] if options.fold_batch_norm else []
+    cleaning = [passes.CanonicalizeBindings(), passes.FoldConstant(), passes.DeadCodeElimination()]
+    module = tvm.transform.Sequential([*folding, passes.DecomposeOpsForInference(), *cleaning])(module)
+    module = apply_user_passes(module, options.passes, "before_precision")
+    if options.layout != "keep":
+        module = tvm.transform.Sequential([passes.ConvertLayout(LAYOUTS[options.layout]), *cleaning])(module)
+    module = to_precision(module, request.precision)
+    module = apply_user_passes(module, options.passes, "after_precision")
+    return lift_constants(module)
+
+
+def bind_dims(module: "tvm.IRModule", dims: Mapping[str, int]) -> "tvm.IRModule":
+    """Make dynamic dimensions static.
+
+    Raises:
+        InputError: ``main`` has no dimension of that name.
+    """
+    if not dims:
+        return module
+    symbolic = sorted({str(var.name) for var in tvm.relax.analysis.defined_symbolic_vars(module["main"])})
+    for name in dims:
+        if name not in symbolic:
+            raise InputError(
+                "dims", f"the model has no dynamic dimension '{name}'", f"it has: {', '.join(symbolic)}" if symbolic else "all its shapes are fixed"
+            )
+    return tvm.relax.transform.BindSymbolicVars(dict(dims), "main")(module)
+
+
+def bound_signature(signature: Signature, module: "tvm.IRModule") -> Signature:
+    """The signature with the shapes that ``main`` has after binding; names, order and dtypes stay."""
+    function = module["main"]
+    inputs = [parameter.ty for parameter in function.params[: len(signature.inputs)]]
+    returned = function.ret_ty
+    outputs = list(returned.fields) if isinstance(returned, tvm.relax.TupleType) else [returned]
+    return Signature(
+        inputs=tuple(_reshaped(spec, ty) for spec, ty in zip(signature.inputs, inputs, strict=True)),
+        outputs=tuple(_reshaped(spec, ty) for spec, ty in zip(signature.outputs, outputs, strict=True)),
+    )
+
+
+def _reshaped(spec: TensorSpec, ty: Any) -> TensorSpec:
+    if ty.shape is None:
+        return spec
+    return spec.model_copy(update={"shape": tuple(_dim(dim) for dim in ty.shape)})
+
+
+def _dim(dim: Any) -> Dim:
+    return int(dim) if isinstance(dim, tvm.tirx.IntImm) else str(dim)

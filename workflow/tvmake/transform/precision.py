@@ -1,0 +1,77 @@
+"""Mixed precision: TVM's ToMixedPrecision with the config's exceptions per operator."""
+
+import difflib
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tvmake.config.precision import PrecisionConfig
+from tvmake.errors import InputError
+from tvmake.quick_tvm import tvm
+
+ALWAYS, FOLLOW, NEVER = 0, 1, 2
+"""The policy values of ``TMixedPrecisionPolicy`` (include/tvm/relax/op_attr_types.h)."""
+
+POLICY = "TMixedPrecisionPolicy"
+INFER = "FInferMixedPrecision"
+
+_PLEVEL = 20
+"""Above the level (10) at which TVM registers its own policies."""
+
+
+def to_precision(module: "tvm.IRModule", precision: PrecisionConfig) -> "tvm.IRModule":
+    """Compute ``module`` at a precision; inputs and outputs keep their dtypes.
+
+    Raises:
+        InputError: an operator is not known, or cannot be computed in float16 always.
+    """
+    if precision.base == "float32":
+        if precision.always or precision.never or precision.follow:
+            raise InputError("precisions", "always, never and follow need base float16 or float16_acc32")
+        return module
+    accumulator = "float16" if precision.base == "float16" else "float32"
+    transform = tvm.relax.transform
+    with _policies(precision):
+        return tvm.transform.Sequential(
+            [
+                transform.ConvertToDataflow(),
+                transform.ToMixedPrecision(accumulator),
+                transform.FoldConstant(),
+                transform.DeadCodeElimination(),
+            ]
+        )(module)
+
+
+@contextmanager
+def _policies(precision: PrecisionConfig) -> Iterator[None]:
+    changed: list[tuple[tvm.ir.Op, int | None]] = []
+    try:
+        for names, policy in ((precision.always, ALWAYS), (precision.follow, FOLLOW), (precision.never, NEVER)):
+            for name in names:
+                op = _operator(name)
+                if policy == ALWAYS and not op.has_attr(INFER):
+                    raise InputError(
+                        f"precisions.always: {name}", "TVM cannot compute this operator in float16 always", f"those it can: {', '.join(_always_capable())}"
+                    )
+                changed.append((op, op.get_attr(POLICY)))
+                op.set_attr(POLICY, policy, _PLEVEL)
+        yield
+    finally:
+        for op, policy in changed:
+            op.reset_attr(POLICY)
+            if policy is not None:
+                op.set_attr(POLICY, policy, 10)
+
+
+def _operator(name: str) -> "tvm.ir.Op":
+    full = name if name.startswith("relax.") else f"relax.{name}"
+    known = [str(op) for op in tvm.ir.Op.list_op_names() if str(op).startswith("relax.")]
+    if full not in known:
+        close = difflib.get_close_matches(full, known, n=1)
+        hint = f"did you mean '{close[0].removeprefix('relax.')}'?" if close else "operators are named as in Relax: nn.conv2d, add"
+        raise InputError(f"precisions: {name}", "Relax has no such operator", hint)
+    return tvm.ir.Op.get(full)
+
+
+def _always_capable() -> list[str]:
+    names = (str(op) for op in tvm.ir.Op.list_op_names())
+    return sorted(name.removeprefix("relax.") for name in names if name.startswith("relax.") and tvm.ir.Op.get(name).has_attr(INFER))

@@ -1,0 +1,213 @@
+"""A dataset as a sequence of calls: inputs of exactly the model's shapes and dtypes, with labels if it has them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tvmake.artifact.signature import Signature, TensorSpec
+from tvmake.config.dataset import DatasetConfig
+from tvmake.errors import InputError
+from tvmake.validate.dataset_sources import Rows, open_rows
+from tvmake.validate.preprocess import ImagePreprocessor
+from tvmake.validate.samples import concrete_shape, numpy_dtype
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One call of the model. ``labels`` are int64 class indices [batch], or None."""
+
+    inputs: dict[str, np.ndarray]
+    labels: np.ndarray | None
+
+
+class Dataset:
+    """What ``load_dataset`` returns; reads and preprocesses samples as it is iterated.
+
+    ``len`` counts calls, not images. ``label_names`` is empty when the names are not known.
+    """
+
+    def __init__(self, rows: Rows, chosen: np.ndarray, feeds: "Feeds", label_names: list[str], classes: int | None):
+        self.label_names = label_names
+        self.classes = classes
+        self._rows = rows
+        self._chosen = chosen
+        self._feeds = feeds
+
+    def __len__(self) -> int:
+        return len(self._chosen) // self._feeds.batch
+
+    def __iter__(self) -> Iterator[Sample]:
+        for number in range(len(self)):
+            indices = self._chosen[number * self._feeds.batch : (number + 1) * self._feeds.batch]
+            labels = None if self._rows.labels is None else self._rows.labels[indices]
+            yield Sample(self._feeds.inputs(self._rows, indices), labels)
+
+
+@dataclass(frozen=True)
+class Feeds:
+    """How rows become inputs: the images through ``preprocessor``, further arrays as they are."""
+
+    image: TensorSpec
+    image_shape: tuple[int, ...]
+    batched: bool
+    preprocessor: ImagePreprocessor
+    arrays: dict[str, tuple[str, tuple[int, ...], np.dtype]]
+
+    @property
+    def batch(self) -> int:
+        return self.image_shape[0] if self.batched else 1
+
+    def inputs(self, rows: Rows, indices: np.ndarray) -> dict[str, np.ndarray]:
+        samples = [self.preprocessor(rows.sample(int(index)), rows.where(int(index))) for index in indices]
+        found = {self.image.name: np.stack(samples) if self.batched else samples[0]}
+        for name, (key, shape, kind) in self.arrays.items():
+            values = rows.array(key)[indices] if self.batched else rows.array(key)[int(indices[0])]
+            found[name] = np.ascontiguousarray(values, kind).reshape(shape)
+        return found
+
+
+def load_dataset(
+    config: DatasetConfig,
+    signature: Signature,
+    *,
+    root: Path = Path(),
+    dims: Mapping[str, int] | None = None,
+    classes: int | None = None,
+) -> Dataset:
+    """Open a dataset and check that it fits the model.
+
+    Args:
+        root: directory that relative paths in ``config`` are relative to.
+        dims: extents of dynamic dimensions by name; 1 for the others.
+        classes: how many classes the model tells apart; by default the last extent of its first [batch, classes]
+            output, when it has one.
+
+    Raises:
+        InputError: a file is missing or unreadable, or shapes, dtypes, counts or labels do not fit the model. Images
+            are only read, and their mistakes only found, on iteration.
+    """
+    path = root / config.path
+    image = _image_input(config, signature)
+    shape = concrete_shape(image, dims)
+    names = _label_names(config, root)
+    rows = open_rows(path, config, names)
+    class_names = names or rows.class_names
+    classes = classes or _classes(signature, dims)
+    _check_labels(rows, class_names, classes)
+    batched = _is_batched(rows.sample_shape, shape)
+    preprocessor = ImagePreprocessor(
+        config.preprocess,
+        shape[1:] if batched else shape,
+        numpy_dtype(image),
+        f"{rows.path}, input {image.name!r}",
+        is_file=rows.is_files,
+    )
+    arrays = {
+        name: _array_feed(rows, signature, name, key, dims, batched, shape[0] if batched else 1)
+        for name, key in config.arrays.items()
+    }
+    feeds = Feeds(image, shape, batched, preprocessor, arrays)
+    chosen = _choose(len(rows), config)
+    if len(chosen) < feeds.batch:
+        raise InputError(
+            str(path),
+            f"has {len(rows)} samples, of which {len(chosen)} are used; one call of the model takes {feeds.batch}",
+            "add samples, raise `limit`, or import the model with a smaller batch",
+        )
+    return Dataset(rows, chosen, feeds, class_names, classes)
+
+
+def _image_input(config: DatasetConfig, signature: Signature) -> TensorSpec:
+    specs = {spec.name: spec for spec in signature.inputs}
+    for name in [*config.arrays, *([config.input] if config.input else [])]:
+        if name not in specs:
+            raise InputError(config.path, f"the model has no input {name!r}", f"its inputs are: {', '.join(specs)}")
+    rest = [name for name in specs if name not in config.arrays]
+    chosen = config.input or (rest[0] if rest else None)
+    unfed = [name for name in rest if name != chosen]
+    if chosen is None or chosen in config.arrays or unfed:
+        problem = f"nothing feeds input {unfed[0]!r}" if unfed else "every input is fed by `arrays`, none by `images`"
+        raise InputError(config.path, problem, "name the .npz key of every further input under `arrays`")
+    return specs[chosen]
+
+
+def _label_names(config: DatasetConfig, root: Path) -> list[str]:
+    if not isinstance(config.label_names, str):
+        return list(config.label_names or [])
+    path = root / config.label_names
+    try:
+        names = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            str(path), f"cannot read label names: {error}", "give a text file with one name a line"
+        ) from None
+    return [name.strip() for name in names if name.strip()]
+
+
+def _classes(signature: Signature, dims: Mapping[str, int] | None) -> int | None:
+    for spec in signature.outputs:
+        if len(spec.shape) == 2 and isinstance(spec.shape[1], int) and spec.shape[1] >= 2:
+            return spec.shape[1]
+    return None
+
+
+def _check_labels(rows: Rows, names: list[str], classes: int | None) -> None:
+    if names and classes is not None and len(names) != classes:
+        raise InputError(
+            str(rows.path),
+            f"has {len(names)} label names, the model tells {classes} classes apart",
+            "give one name per class, in the order of the model's outputs",
+        )
+    if rows.labels is None or not len(rows.labels):
+        return
+    count = classes if classes is not None else (len(names) or None)
+    worst = rows.labels.min() if rows.labels.min() < 0 else rows.labels.max()
+    if worst < 0 or (count is not None and worst >= count):
+        index = int(np.flatnonzero(rows.labels == worst)[0])
+        raise InputError(
+            rows.where(index),
+            f"has label {worst}, the model's classes are 0 to {count - 1}" if count else f"has label {worst}, below 0",
+            "labels are the indices of the model's outputs, starting at 0",
+        )
+
+
+def _is_batched(stored: tuple[int, ...] | None, shape: tuple[int, ...]) -> bool:
+    """Whether an input's first axis counts samples; ``stored`` is one sample's shape, None for image files."""
+    if stored is not None and (stored == shape or stored == shape[1:]):
+        return stored == shape[1:]
+    if len(shape) == 3:  # [channels, h, w] and [h, w, channels] are single images, others batches of gray ones
+        return shape[0] not in (1, 3) and shape[2] not in (1, 3)
+    if len(shape) == 2:  # [h, w] takes an image, [batch, features] takes rows
+        return stored is not None and len(stored) < 2
+    return len(shape) > 3
+
+
+def _array_feed(
+    rows: Rows,
+    signature: Signature,
+    name: str,
+    key: str,
+    dims: Mapping[str, int] | None,
+    batched: bool,
+    batch: int,
+) -> tuple[str, tuple[int, ...], np.dtype]:
+    spec = next(spec for spec in signature.inputs if spec.name == name)
+    shape, dtype, array = concrete_shape(spec, dims), numpy_dtype(spec), rows.array(key)
+    row = (batch, *array.shape[1:]) if batched else array.shape[1:]
+    if len(array) != len(rows) or row != shape:
+        raise InputError(
+            str(rows.path),
+            f"array {key!r} is {list(array.shape)}; input {name!r} takes {list(shape)} and there are {len(rows)} samples",
+            "store one row per sample, of the shape the model takes",
+        )
+    if not np.can_cast(array.dtype, dtype, "same_kind"):
+        raise InputError(str(rows.path), f"array {key!r} is {array.dtype}; input {name!r} takes {dtype}", "convert it")
+    return key, shape, dtype
+
+
+def _choose(count: int, config: DatasetConfig) -> np.ndarray:
+    if config.limit is None or config.limit >= count:
+        return np.arange(count)
+    return np.sort(np.random.RandomState(config.seed % 2**32).permutation(count)[: config.limit])

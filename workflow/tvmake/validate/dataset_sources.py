@@ -1,0 +1,225 @@
+"""Where a dataset's samples lie: named arrays, a directory of images, or a list of files and labels."""
+
+import csv
+import zipfile
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from tvmake.config.dataset import DatasetConfig
+from tvmake.errors import InputError
+
+IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"})
+
+
+class Rows(Protocol):
+    """Samples by index, before preprocessing.
+
+    ``labels`` is int64 [n] or None. ``class_names`` are names the source itself implies (directories). ``is_files``
+    tells image files from arrays. ``sample_shape`` is one sample's shape, None when every image has its own.
+    """
+
+    path: Path
+    labels: np.ndarray | None
+    class_names: list[str]
+    is_files: bool
+    sample_shape: tuple[int, ...] | None
+
+    def __len__(self) -> int: ...
+
+    def sample(self, index: int) -> np.ndarray:
+        """One sample: an image as uint8 [h, w] or [h, w, channels], or a row of an array as it is."""
+        ...
+
+    def where(self, index: int) -> str:
+        """How to name one sample in a message."""
+        ...
+
+    def array(self, key: str) -> np.ndarray:
+        """Another array of the same source."""
+        ...
+
+
+def open_rows(path: Path, config: DatasetConfig, names: list[str]) -> Rows:
+    """Open what ``path`` is: ``.npz``, a directory, or a ``.csv``/``.tsv`` list.
+
+    Args:
+        names: class names in order, for lists and directories that name classes rather than number them.
+
+    Raises:
+        InputError: there is no such file, or it does not hold what ``config`` says.
+    """
+    if not path.exists():
+        raise InputError(str(path), "no such dataset", "check `dataset.path`")
+    if path.is_dir():
+        return _directory(path, names)
+    if path.suffix.lower() in (".csv", ".tsv"):
+        return _file_list(path, names)
+    if path.suffix.lower() == ".npz":
+        return ArrayRows(path, config)
+    raise InputError(str(path), "not a dataset", "give an .npz, a directory of images, or a .csv/.tsv list of files")
+
+
+class ArrayRows:
+    """Rows of the arrays in an ``.npz``."""
+
+    is_files = False
+
+    def __init__(self, path: Path, config: DatasetConfig):
+        self.path = path
+        self.class_names: list[str] = []
+        self._arrays: dict[str, np.ndarray] = {}
+        self._images = self.array(config.images)
+        if self._images.ndim == 0 or self._images.dtype.kind not in "biuf":
+            raise InputError(
+                str(path),
+                f"array {config.images!r} is {self._images.dtype} {list(self._images.shape)}",
+                "store numbers, one row per sample",
+            )
+        self.sample_shape = self._images.shape[1:]
+        self.labels = None if config.labels is None else self._labels(config.labels)
+
+    def _labels(self, key: str) -> np.ndarray | None:
+        if key == "labels" and key not in self._keys():
+            return None
+        labels = self.array(key)
+        if labels.shape != (len(self),):
+            raise InputError(
+                str(self.path),
+                f"array {key!r} is {list(labels.shape)} for {len(self)} samples",
+                "store one class index per sample, in one dimension",
+            )
+        if labels.dtype.kind not in "iu" and not (labels.dtype.kind == "f" and (labels == np.floor(labels)).all()):
+            raise InputError(str(self.path), f"array {key!r} is {labels.dtype}", "store class indices as integers")
+        return labels.astype(np.int64)
+
+    def __len__(self) -> int:
+        return len(self._images)
+
+    def sample(self, index: int) -> np.ndarray:
+        return self._images[index]
+
+    def where(self, index: int) -> str:
+        return f"{self.path}, sample {index}"
+
+    def _keys(self) -> list[str]:
+        with self._open() as archive:
+            return list(archive.files)
+
+    def _open(self):
+        try:
+            archive = np.load(self.path, allow_pickle=False)
+        except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
+            raise InputError(str(self.path), f"not an .npz of arrays ({error})", "write it with numpy.savez") from None
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise InputError(str(self.path), "holds one array, not named ones", "write it with numpy.savez")
+        return archive
+
+    def array(self, key: str) -> np.ndarray:
+        if key not in self._arrays:
+            with self._open() as archive:
+                if key not in archive.files:
+                    raise InputError(
+                        str(self.path), f"has no array {key!r}", f"its arrays are: {', '.join(archive.files) or 'none'}"
+                    )
+                try:
+                    self._arrays[key] = archive[key]
+                except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
+                    raise InputError(str(self.path), f"array {key!r} cannot be read: {error}") from None
+        return self._arrays[key]
+
+
+class FileRows:
+    """Image files with optional labels."""
+
+    is_files = True
+    sample_shape = None
+
+    def __init__(self, path: Path, files: list[Path], labels: list[int] | None, class_names: list[str]):
+        self.path = path
+        self.labels = None if labels is None else np.asarray(labels, np.int64)
+        self.class_names = class_names
+        self._files = files
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def sample(self, index: int) -> np.ndarray:
+        from PIL import Image, UnidentifiedImageError
+
+        file = self._files[index]
+        try:
+            with Image.open(file) as image:
+                return np.asarray(image.convert("L" if image.mode in ("1", "L", "I;16", "I", "F") else "RGB"))
+        except (OSError, UnidentifiedImageError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+            reason = "no such file" if isinstance(error, FileNotFoundError) else f"not a readable image ({error})"
+            raise InputError(str(file), reason, f"fix it, or take it out of {self.path}") from None
+
+    def where(self, index: int) -> str:
+        return str(self._files[index])
+
+    def array(self, key: str) -> np.ndarray:
+        raise InputError(str(self.path), f"holds images only, no array {key!r}", "use an .npz for several inputs")
+
+
+def _directory(path: Path, names: list[str]) -> FileRows:
+    directories = sorted(entry for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    if not directories:
+        files = _images_in(path)
+        if not files:
+            raise InputError(str(path), "holds no images", f"known suffixes: {', '.join(sorted(IMAGE_SUFFIXES))}")
+        return FileRows(path, files, None, [])
+    classes = names or [directory.name for directory in directories]
+    files, labels = [], []
+    for directory in directories:
+        if directory.name not in classes:
+            raise InputError(str(directory), "no label has this name", "name the sub-directories as in `label_names`")
+        found = _images_in(directory)
+        files += found
+        labels += [classes.index(directory.name)] * len(found)
+    if not files:
+        raise InputError(str(path), "its sub-directories hold no images", "put each class's images in one of them")
+    return FileRows(path, files, labels, classes)
+
+
+def _images_in(directory: Path) -> list[Path]:
+    return sorted(file for file in directory.iterdir() if file.suffix.lower() in IMAGE_SUFFIXES and file.is_file())
+
+
+def _file_list(path: Path, names: list[str]) -> FileRows:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(str(path), f"cannot be read: {error}") from None
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    lines = [
+        (number, [cell.strip() for cell in line])
+        for number, line in enumerate(csv.reader(text.splitlines(), delimiter=delimiter), 1)
+        if any(cell.strip() for cell in line)
+    ]
+    if lines and lines[0][1] in (["file"], ["file", "label"]):
+        lines = lines[1:]
+    if not lines:
+        raise InputError(str(path), "lists no files", "write one `file,label` a line")
+    columns = len(lines[0][1])
+    files, labels = [], []
+    for number, line in lines:
+        if len(line) != columns or columns > 2:
+            raise InputError(
+                f"{path}:{number}", f"has {len(line)} columns", f"write `file` or `file{delimiter}label` on every line"
+            )
+        files.append(path.parent / line[0])
+        if columns == 2:
+            labels.append(_label(line[1], names, f"{path}:{number}"))
+    return FileRows(path, files, labels if columns == 2 else None, [])
+
+
+def _label(text: str, names: list[str], where: str) -> int:
+    if text in names:
+        return names.index(text)
+    try:
+        return int(text)
+    except ValueError:
+        remedy = "it is not among `label_names`" if names else "give `label_names`, or class indices"
+        raise InputError(where, f"label {text!r} is not a class", remedy) from None

@@ -1,0 +1,103 @@
+"""ONNX models through ONNX Runtime, or through the onnx package's reference implementation where it has no kernel."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tvmake.artifact.signature import Signature
+from tvmake.errors import InputError, MachineError
+
+Run = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
+
+
+def open_model(path: str, signature: Signature) -> Run:
+    """A function from inputs to outputs by name.
+
+    Raises:
+        InputError: neither ONNX Runtime nor the reference implementation can load the model.
+        MachineError: onnxruntime is not installed.
+    """
+    try:
+        import onnxruntime
+        from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
+    except ImportError:
+        raise MachineError(
+            path, "running an ONNX model needs onnxruntime", "install it with `pip install onnxruntime`"
+        ) from None
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.use_deterministic_compute = True
+    options.log_severity_level = 4  # what goes wrong arrives as an exception
+    # Constant folding and the like, but none of the fusions that replace a formula by an approximation.
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    try:
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    except ort_errors.NoSuchFile:
+        raise InputError(path, "no such file") from None
+    except (ort_errors.NotImplemented, ort_errors.Fail, ort_errors.InvalidGraph) as error:
+        return _reference_implementation(path, signature, _first_line(error))
+    except (ort_errors.InvalidProtobuf, ort_errors.InvalidArgument, ort_errors.RuntimeException) as error:
+        raise InputError(path, f"ONNX Runtime cannot load it: {_first_line(error)}", "export the model again") from None
+
+    taken = {value.name for value in session.get_inputs()} | {
+        value.name for value in session.get_overridable_initializers()
+    }
+    names = [spec.name for spec in signature.outputs]
+    _check_names(path, signature, taken, {value.name for value in session.get_outputs()})
+
+    def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        try:
+            return dict(zip(names, session.run(names, inputs), strict=True))
+        except (ort_errors.InvalidArgument, ort_errors.Fail, ort_errors.RuntimeException) as error:
+            raise InputError(
+                path, f"ONNX Runtime cannot run it: {_first_line(error)}", "check the inputs' shapes and ranges"
+            ) from None
+
+    return run
+
+
+def _reference_implementation(path: str, signature: Signature, reason: str) -> Run:
+    import onnx
+    from onnx.reference import ReferenceEvaluator
+    from onnx.reference.op_run import RuntimeContextError, RuntimeImplementationError, RuntimeTypeError
+
+    refusals = (RuntimeContextError, RuntimeImplementationError, RuntimeTypeError, NotImplementedError)
+    try:
+        evaluator = ReferenceEvaluator(onnx.load(path))
+    except refusals as error:
+        raise _unrunnable(path, reason, error) from None
+    names = [spec.name for spec in signature.outputs]
+    _check_names(path, signature, set(evaluator.input_names), set(evaluator.output_names))
+
+    def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        try:
+            with np.errstate(all="ignore"):
+                return dict(zip(names, evaluator.run(names, inputs), strict=True))
+        except (*refusals, ValueError, TypeError) as error:
+            raise _unrunnable(path, reason, error) from None
+
+    return run
+
+
+def _unrunnable(path: str, reason: str, error: Exception) -> InputError:
+    return InputError(
+        path,
+        f"neither ONNX Runtime ({reason}) nor onnx.reference ({_first_line(error)}) can run it",
+        "without a reference there is no validation; export the model with standard operators",
+    )
+
+
+def _check_names(path: str, signature: Signature, inputs: set[str], outputs: set[str]) -> None:
+    for kind, specs, there in (("input", signature.inputs, inputs), ("output", signature.outputs, outputs)):
+        for spec in specs:
+            if spec.name not in there:
+                raise InputError(
+                    path,
+                    f"has no {kind} {spec.name!r}",
+                    f"its {kind}s are: {', '.join(sorted(there))}; import it again",
+                )
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,62 @@
+"""TFLite models through LiteRT's interpreter."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from tvmake.artifact.signature import Signature
+from tvmake.errors import InputError, MachineError
+
+Run = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
+
+
+def open_model(path: str, signature: Signature) -> Run:
+    """A function from inputs to outputs by name.
+
+    Raises:
+        InputError: the file cannot be read, or has other inputs or outputs than the signature says.
+        MachineError: LiteRT is not installed.
+    """
+    try:
+        from ai_edge_litert.interpreter import Interpreter, OpResolverType
+    except ImportError:
+        raise MachineError(
+            path, "running a TFLite model needs LiteRT", "install it with `pip install tvmake[tflite]`"
+        ) from None
+    if not Path(path).is_file():
+        raise InputError(path, "no such file")
+    try:
+        # The XNNPACK delegate, on by default, may compute in other precisions and orders.
+        interpreter = Interpreter(
+            model_path=path,
+            num_threads=1,
+            experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+        )
+    except (ValueError, RuntimeError) as error:
+        raise InputError(path, f"LiteRT cannot load it: {error}", "convert the model again") from None
+    inputs = _by_name(path, "input", interpreter.get_input_details(), [spec.name for spec in signature.inputs])
+    outputs = _by_name(path, "output", interpreter.get_output_details(), [spec.name for spec in signature.outputs])
+
+    def run(sample: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        try:
+            for name, details in inputs.items():
+                interpreter.resize_tensor_input(details["index"], list(sample[name].shape))
+            interpreter.allocate_tensors()
+            for name, details in inputs.items():
+                interpreter.set_tensor(details["index"], sample[name])
+            interpreter.invoke()
+        except (ValueError, RuntimeError) as error:
+            raise InputError(path, f"LiteRT cannot run it: {error}", "check the inputs' shapes and types") from None
+        # get_tensor copies, so the next call does not overwrite these.
+        return {name: interpreter.get_tensor(details["index"]) for name, details in outputs.items()}
+
+    return run
+
+
+def _by_name(path: str, kind: str, details: list[dict], names: list[str]) -> dict[str, dict]:
+    there = {entry["name"]: entry for entry in details}
+    for name in names:
+        if name not in there:
+            raise InputError(path, f"has no {kind} {name!r}", f"its {kind}s are: {', '.join(there)}; import it again")
+    return {name: there[name] for name in names}

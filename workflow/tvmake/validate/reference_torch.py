@@ -1,0 +1,66 @@
+"""PyTorch programs through torch itself."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tvmake.artifact.signature import Signature
+from tvmake.config.model import ImportOptions
+from tvmake.errors import InputError, MachineError
+
+Run = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
+
+
+def open_model(source: str, options: ImportOptions, signature: Signature) -> Run:
+    """A function from inputs to outputs by name.
+
+    Raises:
+        InputError: the program takes or returns other tensors than the signature says.
+        MachineError: torch is not installed.
+    """
+    try:
+        import torch
+        from torch.export.graph_signature import TensorArgument
+        from torch.utils import _pytree as pytree
+    except ImportError:
+        raise MachineError(
+            source, "running a PyTorch model needs torch", "install it with `pip install tvmake[torch]`"
+        ) from None
+    from tvmake.frontend.torch_export import load_program
+
+    program = load_program(source, options)
+    module = program.module()
+    places = [spec.arg for spec in program.graph_signature.input_specs if spec.kind.name == "USER_INPUT"]
+    if sum(isinstance(place, TensorArgument) for place in places) != len(signature.inputs):
+        raise InputError(source, f"does not take {len(signature.inputs)} tensors", "import it again")
+    structure = program.call_spec.in_spec
+
+    def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        tensors = iter([_to_torch(inputs[spec.name]) for spec in signature.inputs])
+        flat = [next(tensors) if isinstance(place, TensorArgument) else place.value for place in places]
+        args, kwargs = pytree.tree_unflatten(flat, structure)
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            with torch.no_grad():
+                found = module(*args, **kwargs)
+        except RuntimeError as error:
+            line = str(error).strip().splitlines()[0]
+            raise InputError(source, f"torch cannot run it: {line}", "check the inputs' shapes and ranges") from None
+        finally:
+            torch.set_num_threads(threads)
+        leaves = [leaf for leaf in pytree.tree_leaves(found) if isinstance(leaf, torch.Tensor)]
+        if len(leaves) != len(signature.outputs):
+            raise InputError(source, f"returns {len(leaves)} tensors, not {len(signature.outputs)}", "import it again")
+        return {spec.name: _to_numpy(leaf) for spec, leaf in zip(signature.outputs, leaves, strict=True)}
+
+    def _to_torch(array: np.ndarray) -> torch.Tensor:
+        if array.dtype.name == "bfloat16":  # numpy and torch do not share this type
+            return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
+        return torch.from_numpy(np.array(array))
+
+    def _to_numpy(tensor: torch.Tensor) -> np.ndarray:
+        tensor = tensor.detach().contiguous()
+        return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+
+    return run

@@ -1,0 +1,101 @@
+"""Seeded random inputs for models without a dataset.
+
+What is drawn for an input, unless the signature gives its range:
+
+- floating point: standard normal, clipped to ±2.5. Normalised images and activations look like this, and the clipping
+  keeps one rare value from deciding the largest error;
+- bool: a fair coin;
+- 8-bit integers: the whole range of the type, as quantised models use it;
+- wider integers: 0 or 1. They are mostly indices, and an index out of bounds reads foreign memory; 0 and 1 exist in
+  every table worth indexing. Give ``inputs.<name>.range`` for more.
+
+With a range, values are uniform in it, both ends included for integers.
+
+A value depends on the seed, the sample's number and the input's name alone: not on the other inputs, their order or
+how many samples are drawn. The stream is that of numpy's ``RandomState``, which numpy keeps the same for ever (NEP 19).
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from tvmake.artifact.signature import Signature, TensorSpec
+from tvmake.errors import InputError
+
+CLIP = 2.5
+
+
+def random_samples(
+    signature: Signature, count: int, seed: int = 0, dims: Mapping[str, int] | None = None
+) -> Iterator[dict[str, np.ndarray]]:
+    """Draw ``count`` inputs, each keyed by the inputs' names in the source model.
+
+    Args:
+        dims: extents of dynamic dimensions by name; 1 for the others.
+
+    Raises:
+        InputError: an input's dtype is not one that numpy (with ml_dtypes) can hold, or its range does not fit it.
+    """
+    for number in range(count):
+        yield {spec.name: random_tensor(spec, number, seed, dims) for spec in signature.inputs}
+
+
+def random_tensor(
+    spec: TensorSpec, number: int = 0, seed: int = 0, dims: Mapping[str, int] | None = None
+) -> np.ndarray:
+    """The ``number``-th random value of one input."""
+    name = int.from_bytes(hashlib.sha256(spec.name.encode()).digest()[:8], "big")
+    random = np.random.RandomState(np.random.MT19937(np.random.SeedSequence([seed, number, name])))
+    shape, dtype = concrete_shape(spec, dims), numpy_dtype(spec)
+    if dtype.kind == "b":
+        return np.asarray(random.randint(0, 2, shape), bool)
+    if dtype.kind in "iu":
+        low, high = _integer_bounds(spec, dtype)
+        # randint's upper bound is exclusive and may be one beyond the type's largest value.
+        return np.asarray(random.randint(low, high + 1, shape, dtype=dtype.type), dtype)
+    if spec.range is not None:
+        low, high = spec.range
+        values = low + (high - low) * random.random_sample(shape)
+        return np.asarray(values, dtype)
+    return np.asarray(np.clip(random.standard_normal(shape), -CLIP, CLIP), dtype)
+
+
+def concrete_shape(spec: TensorSpec, dims: Mapping[str, int] | None = None) -> tuple[int, ...]:
+    """The shape with dynamic dimensions replaced by their extents in ``dims``, 1 where it names none."""
+    return tuple(extent if isinstance(extent, int) else (dims or {}).get(extent, 1) for extent in spec.shape)
+
+
+def numpy_dtype(spec: TensorSpec) -> np.dtype:
+    """The numpy dtype of an input or output; bfloat16 and 8-bit floats come from ml_dtypes.
+
+    Raises:
+        InputError: there is none (strings, handles).
+    """
+    import ml_dtypes
+
+    if hasattr(ml_dtypes, spec.dtype):
+        return np.dtype(getattr(ml_dtypes, spec.dtype))
+    try:
+        dtype = np.dtype(spec.dtype)
+    except TypeError:
+        dtype = np.dtype(object)
+    if dtype.kind not in "biuf":
+        raise InputError(spec.name, f"cannot make values of type {spec.dtype}", "remove or fix this input in the model")
+    return dtype
+
+
+def _integer_bounds(spec: TensorSpec, dtype: np.dtype) -> tuple[int, int]:
+    limits = np.iinfo(dtype)
+    if spec.range is None:
+        return (int(limits.min), int(limits.max)) if dtype.itemsize == 1 else (0, 1)
+    low, high = int(np.ceil(spec.range[0])), int(np.floor(spec.range[1]))
+    if low > high or low < limits.min or high > limits.max:
+        raise InputError(
+            spec.name,
+            f"no {spec.dtype} lies in the range {spec.range[0]:g} to {spec.range[1]:g}"
+            if low > high
+            else f"the range {spec.range[0]:g} to {spec.range[1]:g} does not fit {spec.dtype}",
+            f"correct inputs.{spec.name}.range",
+        )
+    return low, high
