@@ -26,12 +26,16 @@ def load(paths: Sequence[Path]) -> Config:
         InputError, ErrorList: a file cannot be read, or the config is wrong; every mistake is named with its file,
             line and key.
     """
+    return load_layers(paths, {})
+
+
+def load_layers(paths: Sequence[Path], last: Mapping[str, Any]) -> Config:
+    """As :func:`load`, with one more layer that is in no file (``--set`` options)."""
     merged: dict[str, Any] = {}
     positions: dict[KeyPath, Position] = {}
     for path in paths:
-        layer = read_yaml(path, positions)
-        merged = merge(merged, layer)
-    return check(merged, positions, default_file=str(paths[-1]) if paths else "config")
+        merged = merge(merged, read_yaml(path, positions))
+    return check(merge(merged, last), positions, default_file=str(paths[-1]) if paths else "config")
 
 
 def check(values: Mapping[str, Any], positions: Mapping[KeyPath, Position], default_file: str = "config") -> Config:

@@ -49,11 +49,11 @@ class RunRequest(_Message):
     """One execution: run samples, then measure, as far as asked."""
 
     samples: int = Field(ge=1)
-    """Input sets in the inputs file, keyed ``<sample>/<input index>``."""
+    """How many samples of the inputs file to run; see :mod:`tvmake.artifact.tensor_file` for its members."""
     want_outputs: bool = True
-    """Return the outputs of every sample, keyed ``<sample>/<output index>``."""
+    """Return every sample's outputs."""
     repeat_first: bool = False
-    """Run sample 0 once more at the end and return it as sample ``again``."""
+    """Run sample 0 once more at the end and return it as one further sample."""
     measurement: Measurement | None = None
     """Time sample 0 like this; None measures nothing."""
 

@@ -41,7 +41,7 @@ class LocalDevice:
             asked, answered = Path(directory) / "request.json", Path(directory) / "result.json"
             asked.write_text(request.model_dump_json())
             command = [sys.executable, "-m", "tvmake.device.worker", deployment.location, str(asked), str(inputs), str(answered)]
-            if outputs is not None:
+            if outputs:
                 command.append(str(outputs))
             self._run(command, deployment)
             problem = Path(f"{answered}.error")

@@ -8,6 +8,8 @@ import json
 import resource
 import sys
 import time
+import zipfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import numpy as np
 from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.package import LIBRARY, WEIGHTS, verify_directory
 from tvmake.artifact.signature import TensorSpec
+from tvmake.artifact.tensor_file import member, read_array, write_array
 from tvmake.config.benchmark import Measurement
 from tvmake.device.fingerprint import local_fingerprint
 from tvmake.device.interface import OpTime, RunRequest, RunResult, Timing
@@ -50,7 +53,7 @@ class LoadedPackage:
     def outputs(self) -> list[np.ndarray]:
         """The last run's outputs, in signature order."""
         got = self.vm.get_outputs("main")
-        return [value.numpy() for value in (got if isinstance(got, list | tuple) or hasattr(got, "__len__") and not hasattr(got, "numpy") else [got])]
+        return [value.numpy() for value in ([got] if isinstance(got, tvm.runtime.Tensor) else got)]
 
 
 def main(arguments: list[str]) -> int:
@@ -74,28 +77,27 @@ def serve(directory: Path, request: RunRequest, given: Path, outputs: Path | Non
     started = time.perf_counter()
     package = LoadedPackage(directory, manifest)
     load_ms = _since(started)
-    collected: dict[str, np.ndarray] = {}
-    first_run_ms = 0.0
-    with np.load(given) as file:
-        for sample in range(request.samples):
-            inputs = _inputs(file, sample, manifest.signature.inputs)
-            if sample == 0:
-                first = inputs
-            package.set_inputs(inputs)
-            started = time.perf_counter()
-            package.run()
-            values = package.outputs()
-            if sample == 0:
-                first_run_ms = _since(started)
-            if request.want_outputs:
-                collected.update({f"{sample}/{index}": value for index, value in enumerate(values)})
-    package.set_inputs(first)
-    if request.repeat_first:
+    with ExitStack() as stack:
+        samples = stack.enter_context(zipfile.ZipFile(given))
+        results = stack.enter_context(zipfile.ZipFile(outputs, "w", zipfile.ZIP_STORED)) if outputs else None
+        first = _inputs(samples, 0, manifest.signature.inputs)
+        package.set_inputs(first)
+        started = time.perf_counter()
         package.run()
-        collected.update({f"again/{index}": value for index, value in enumerate(package.outputs())})
+        values = package.outputs()
+        first_run_ms = _since(started)
+        for number in range(1, request.samples + 1):
+            if results is not None:
+                _collect(results, manifest, number - 1, values)
+            if number < request.samples:
+                package.set_inputs(_inputs(samples, number, manifest.signature.inputs))
+                package.run()
+                values = package.outputs()
+        package.set_inputs(first)
+        if request.repeat_first and results is not None:
+            package.run()
+            _collect(results, manifest, request.samples, package.outputs())
     measured: dict[str, Any] = _measure(package, request.measurement) if request.measurement else {}
-    if outputs is not None:
-        np.savez(outputs, **collected)
     timing = Timing(
         load_ms=load_ms,
         first_run_ms=first_run_ms,
@@ -106,13 +108,18 @@ def serve(directory: Path, request: RunRequest, given: Path, outputs: Path | Non
     return RunResult(timing=timing, fingerprint=local_fingerprint(None))
 
 
-def _inputs(file: Any, sample: int, specs: tuple[TensorSpec, ...]) -> list[np.ndarray]:
+def _collect(results: zipfile.ZipFile, manifest: Manifest, number: int, values: list[np.ndarray]) -> None:
+    for spec, value in zip(manifest.signature.outputs, values, strict=True):
+        write_array(results, member("output", spec.name, number), value)
+
+
+def _inputs(samples: zipfile.ZipFile, number: int, specs: tuple[TensorSpec, ...]) -> list[np.ndarray]:
     values: list[np.ndarray] = []
-    for index, spec in enumerate(specs):
-        key = f"{sample}/{index}"
-        if key not in file:
-            raise InputError("inputs", f"sample {sample} lacks input '{spec.name}'")
-        value = file[key]
+    for spec in specs:
+        try:
+            value = read_array(samples, member("input", spec.name, number), spec.dtype)
+        except KeyError:
+            raise InputError("inputs", f"sample {number} lacks input '{spec.name}'") from None
         fits = len(value.shape) == len(spec.shape) and all(
             isinstance(want, str) or got == want for got, want in zip(value.shape, spec.shape, strict=True)
         )

@@ -16,6 +16,7 @@ from tvmake.frontend.onnx_source import load
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SIMPLE_EXPRESSION = re.compile(r"([A-Za-z_]\w*)\s*([+*-]|//)\s*([A-Za-z_]\w*|\d+)")
+_ARITHMETIC = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__, "//": int.__floordiv__}
 _PASSES_INDICES_ON = {"Identity", "Cast", "Unsqueeze", "Squeeze", "Reshape", "Flatten"}
 _UNSUPPORTED_TYPES = {
     TensorProto.STRING,
@@ -95,10 +96,12 @@ def bind_inputs(model: onnx.ModelProto, wanted: Mapping[str, InputSpec], where: 
             if dim.HasField("dim_value") and dim.dim_value >= 0:
                 continue
             extent = bound.get(dim.dim_param, dim.dim_param) if dim.dim_param else f"{value.name}_d{axis}"
+            if isinstance(extent, str):
+                extent = _dimension_name(extent, names, plain, bound)
             if isinstance(extent, int):
                 dim.dim_value = extent
             else:
-                dim.dim_param = _dimension_name(extent, names, plain, bound)
+                dim.dim_param = extent
     if wanted:
         # Only then can stored shapes contradict the inputs' new ones.
         del graph.value_info[:]
@@ -206,7 +209,7 @@ def _check_against(
             )
 
 
-def _dimension_name(text: str, names: dict[str, str], plain: set[str], bound: Mapping[str, int | str]) -> str:
+def _dimension_name(text: str, names: dict[str, str], plain: set[str], bound: Mapping[str, int | str]) -> int | str:
     """An identifier for a dimension; ``past + 1`` stays an expression when ``past`` is a dimension itself."""
     if text in names:
         return names[text]
@@ -214,7 +217,10 @@ def _dimension_name(text: str, names: dict[str, str], plain: set[str], bound: Ma
     operands = [part for part in match.group(1, 3) if not part.isdigit()] if match else []
     if match and all(part in plain for part in operands):
         left, operator, right = match.groups()
-        name = f"{bound.get(left, left)} {operator} {bound.get(right, right)}"
+        first, second = bound.get(left, left), int(right) if right.isdigit() else bound.get(right, right)
+        if isinstance(first, int) and isinstance(second, int):
+            return _ARITHMETIC[operator](first, second)
+        name = f"{first} {operator} {second}"
     elif text in plain and _IDENTIFIER.fullmatch(text):
         name = text
     else:

@@ -7,6 +7,7 @@ import torch
 from torch import fx
 from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import free_symbols
+from torch.utils import _pytree as pytree
 
 from tvmake.artifact.signature import Signature
 from tvmake.config.model import ImportOptions
@@ -77,7 +78,9 @@ def read(program: ExportedProgram, options: ImportOptions) -> ImportedModel:
     given_inputs.check(where, torch_program.signature(where, program), given)
     extents = torch_program.settle_extents(where, program, given)
     signature = torch_program.signature(where, program, extents)
-    _refuse_undetermined_extents(where, program, extents)
+    resolvable = _make_resolvable(where, program, extents)
+    if resolvable is not program:
+        program, extents = resolvable, {}
 
     core = program.run_decompositions()
     _refuse_unsupported(where, core)
@@ -169,28 +172,35 @@ def _refuse_half_precision(where: str, program: ExportedProgram) -> None:
         )
 
 
-def _refuse_undetermined_extents(where: str, program: ExportedProgram, extents: torch_program.Extents) -> None:
-    """A Relax function learns a symbol's value only where the symbol alone is an input's extent."""
-    alone: set = {symbol for symbol, extent in extents.items() if isinstance(extent, int)}
-    expressions = []
-    for node in program.graph.find_nodes(op="placeholder"):
-        for axis, extent in enumerate(getattr(node.meta.get("val"), "shape", ())):
-            if isinstance(extent, torch.SymInt):
-                expressions.append((node.name, axis, extent.node.expr))
-                if extent.node.expr.is_Symbol:
-                    alone.add(extent.node.expr)
-    for name, axis, expression in expressions:
-        if expression.free_symbols - alone:
-            raise InputError(
-                where,
-                f"axis {axis} of input '{name}' has the dynamic extent {expression}, which TVM cannot resolve",
-                f"give the input a fixed shape: `inputs: {{{name}: {{shape: […]}}}}`",
-            )
+def _make_resolvable(where: str, program: ExportedProgram, extents: torch_program.Extents) -> ExportedProgram:
+    """Fix extents that Relax could not resolve: it learns a symbol's value only where the symbol alone is an extent.
+
+    A program whose input has the extent ``2*s0``, with ``s0`` nowhere alone, is exported again with the shapes given.
+    """
+    inputs = [node.meta["val"] for node in program.graph.find_nodes(op="placeholder") if _is_user_input(program, node)]
+    expressions = [extent.node.expr for value in inputs for extent in value.shape if isinstance(extent, torch.SymInt)]
+    symbols = {symbol for expression in expressions for symbol in expression.free_symbols}
     for node in _calls(program):
         value = node.meta.get("val")
-        if isinstance(value, torch.Tensor) and free_symbols(value) - {s for _, _, e in expressions for s in e.free_symbols}:
+        if isinstance(value, torch.Tensor) and free_symbols(value) - symbols:
             problem = f"the shape that {node.target} returns depends on the data"
             raise InputError(where, problem, "leave out operators such as nonzero, unique or boolean indexing")
+    alone = {expression for expression in expressions if expression.is_Symbol}
+    if symbols <= alone:
+        return program
+    fixed = {symbol for symbol, extent in extents.items() if isinstance(extent, int)}
+    if symbols - fixed:
+        derived = next(expression for expression in expressions if not expression.is_Symbol)
+        problem = f"TVM cannot resolve the dynamic extent {derived}, where {symbols - alone} is no extent of its own"
+        raise InputError(where, problem.replace("{", "").replace("}", ""), "give all inputs a fixed `shape`")
+    shapes = [spec.shape for spec in torch_program.signature(where, program, extents).inputs]
+    example = [torch.zeros(shape, dtype=value.dtype) for shape, value in zip(shapes, inputs, strict=True)]
+    args, kwargs = pytree.tree_unflatten(example, program.call_spec.in_spec)
+    return torch.export.export(program.module(), args, kwargs)
+
+
+def _is_user_input(program: ExportedProgram, node: fx.Node) -> bool:
+    return node.name in program.graph_signature.user_inputs
 
 
 def _refuse_unsupported(where: str, program: ExportedProgram) -> None:
@@ -231,13 +241,11 @@ def _settle(module: "tvm.IRModule", extents: torch_program.Extents) -> "tvm.IRMo
     module = relax.transform.BindSymbolicVars(binding, "main")(module)
     main = module["main"]
     for key in ("tir_var_lower_bound", "tir_var_upper_bound"):
-        bounds = main.attrs[key] if key in main.attrs else None
+        bounds = main.attrs.get(key)
         if bounds is not None:
             names = {str(symbol): extent for symbol, extent in extents.items()}
             kept = {
-                names.get(name, name): bound
-                for name, bound in bounds.items()
-                if not isinstance(names.get(name), int)
+                names.get(name, name): bound for name, bound in bounds.items() if not isinstance(names.get(name), int)
             }
             main = main.with_attr(key, kept) if kept else main.without_attr(key)
     module["main"] = main

@@ -106,7 +106,9 @@ def settle_extents(where: str, program: ExportedProgram, given: Mapping[str, Inp
             lower = bounds.lower if bounds.lower > 2 else 1
             if not lower <= extent <= bounds.upper:
                 above = "" if bounds.upper == sympy.oo or "oo" in str(bounds.upper) else f" to {bounds.upper}"
-                problem = f"a dynamic extent cannot be {extent}: the model was exported for {lower}{above or ' or more'}"
+                problem = (
+                    f"a dynamic extent cannot be {extent}: the model was exported for {lower}{above or ' or more'}"
+                )
                 raise InputError(where, problem, "give another shape, or export with other bounds")
     return settled
 
@@ -152,9 +154,7 @@ def _tensor_spec(where: str, name: str, value: object, extents: Extents | None) 
 def _extent(extent: int | torch.SymInt, extents: Extents) -> Dim:
     if isinstance(extent, int):
         return extent
-    settled = {
-        symbol: sympy.Symbol(to, integer=True) if isinstance(to, str) else to for symbol, to in extents.items()
-    }
+    settled = {symbol: sympy.Symbol(to, integer=True) if isinstance(to, str) else to for symbol, to in extents.items()}
     expression = extent.node.expr.subs(settled)
     return int(expression) if expression.is_Integer else str(expression)
 

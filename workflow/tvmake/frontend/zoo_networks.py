@@ -144,9 +144,7 @@ def mobilenet_v2(num_classes: int, width: float = 1.0) -> nn.Module:
             layers.append(InvertedResidual(channels, scaled(outputs * width), stride, expand))
             channels = scaled(outputs * width)
     layers.append(conv_bn(channels, last, 1, activation=nn.ReLU6))
-    return nn.Sequential(
-        *layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.2), nn.Linear(last, num_classes)
-    )
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.2), nn.Linear(last, num_classes))
 
 
 class Concat(nn.Module):

@@ -224,6 +224,10 @@ class Plan:
                 roots += [FRONTENDS[kind]] if kind in TORCH_FORMATS else []
         return fingerprint(*roots)
 
+    def benchmark_threads(self, target: str, cores: int | None) -> int:
+        """Cores to reserve while a package of this target is timed: all of them where it runs on this machine."""
+        return max(1, cores or 1) if self.config.device(self.device_of(target) or "local").via == "local" else 1
+
     def memory_mb(self, stage: str, model: str) -> int:
         """A generous guess of what a stage needs, in MB, from the size of the model's files."""
         size = sum(Path(file).stat().st_size for file in self.model_files(model) if Path(file).is_file()) // 1_000_000

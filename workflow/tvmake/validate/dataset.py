@@ -180,7 +180,7 @@ def _is_batched(stored: tuple[int, ...] | None, shape: tuple[int, ...]) -> bool:
     if len(shape) == 3:  # [channels, h, w] and [h, w, channels] are single images, others batches of gray ones
         return shape[0] not in (1, 3) and shape[2] not in (1, 3)
     if len(shape) == 2:  # [h, w] takes an image, [batch, features] takes rows
-        return stored is not None and len(stored) < 2
+        return stored is not None and (len(stored) < 2 or shape[0] == 1)
     return len(shape) > 3
 
 

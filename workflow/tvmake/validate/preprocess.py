@@ -133,13 +133,13 @@ class ImagePreprocessor:
             image = _resized(image, _resize_to(image.shape[:2], self.config.resize))
         if self.config.crop is not None:
             height, width = _pair(self.config.crop)
-            top, left = round((image.shape[0] - height) / 2), round((image.shape[1] - width) / 2)
-            if top < 0 or left < 0:
+            if image.shape[0] < height or image.shape[1] < width:
                 raise InputError(
                     where,
                     f"is {image.shape[0]}×{image.shape[1]} when it is to be cropped to {height}×{width}",
                     "set preprocess.resize to at least the crop",
                 )
+            top, left = round((image.shape[0] - height) / 2), round((image.shape[1] - width) / 2)
             image = image[top : top + height, left : left + width]
         return image
 

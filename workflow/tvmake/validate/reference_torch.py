@@ -20,7 +20,6 @@ def open_model(source: str, options: ImportOptions, signature: Signature) -> Run
     """
     try:
         import torch
-        from torch.export.graph_signature import TensorArgument
         from torch.utils import _pytree as pytree
     except ImportError:
         raise MachineError(
@@ -30,14 +29,13 @@ def open_model(source: str, options: ImportOptions, signature: Signature) -> Run
 
     program = load_program(source, options)
     module = program.module()
-    places = [spec.arg for spec in program.graph_signature.input_specs if spec.kind.name == "USER_INPUT"]
-    if sum(isinstance(place, TensorArgument) for place in places) != len(signature.inputs):
-        raise InputError(source, f"does not take {len(signature.inputs)} tensors", "import it again")
     structure = program.call_spec.in_spec
+    if structure.num_leaves != len(signature.inputs):
+        problem = f"takes {structure.num_leaves} tensors, not {len(signature.inputs)}"
+        raise InputError(source, problem, "import it again")
 
     def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        tensors = iter([_to_torch(inputs[spec.name]) for spec in signature.inputs])
-        flat = [next(tensors) if isinstance(place, TensorArgument) else place.value for place in places]
+        flat = [_to_torch(inputs[spec.name]) for spec in signature.inputs]
         args, kwargs = pytree.tree_unflatten(flat, structure)
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
@@ -49,7 +47,7 @@ def open_model(source: str, options: ImportOptions, signature: Signature) -> Run
             raise InputError(source, f"torch cannot run it: {line}", "check the inputs' shapes and ranges") from None
         finally:
             torch.set_num_threads(threads)
-        leaves = [leaf for leaf in pytree.tree_leaves(found) if isinstance(leaf, torch.Tensor)]
+        leaves = pytree.tree_leaves(found)
         if len(leaves) != len(signature.outputs):
             raise InputError(source, f"returns {len(leaves)} tensors, not {len(signature.outputs)}", "import it again")
         return {spec.name: _to_numpy(leaf) for spec, leaf in zip(signature.outputs, leaves, strict=True)}

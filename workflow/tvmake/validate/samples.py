@@ -15,7 +15,9 @@ A value depends on the seed, the sample's number and the input's name alone: not
 how many samples are drawn. The stream is that of numpy's ``RandomState``, which numpy keeps the same for ever (NEP 19).
 """
 
+import ast
 import hashlib
+import operator
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -62,8 +64,43 @@ def random_tensor(
 
 
 def concrete_shape(spec: TensorSpec, dims: Mapping[str, int] | None = None) -> tuple[int, ...]:
-    """The shape with dynamic dimensions replaced by their extents in ``dims``, 1 where it names none."""
-    return tuple(extent if isinstance(extent, int) else (dims or {}).get(extent, 1) for extent in spec.shape)
+    """The shape with dynamic dimensions replaced by their extents in ``dims``, 1 where it names none.
+
+    Extents that follow from others (``2*s0 + 1``) are worked out.
+
+    Raises:
+        InputError: an extent is neither a name nor a sum, difference, product or quotient of names and numbers.
+    """
+    return tuple(extent if isinstance(extent, int) else _extent(spec, extent, dims or {}) for extent in spec.shape)
+
+
+_ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv}
+
+
+def _extent(spec: TensorSpec, expression: str, dims: Mapping[str, int]) -> int:
+    def value(node: ast.expr) -> int:
+        match node:
+            case ast.Constant(value=int(number)):
+                return number
+            case ast.Name(id=name):
+                return dims.get(name, 1)
+            case ast.BinOp(left=left, op=kind, right=right) if type(kind) in _ARITHMETIC:
+                return _ARITHMETIC[type(kind)](value(left), value(right))
+        raise ValueError(expression)
+
+    if expression in dims:
+        return dims[expression]
+    try:
+        return value(ast.parse(expression, mode="eval").body)
+    except (ValueError, SyntaxError):
+        # A name that is no Python identifier, as ONNX allows ("batch.size", "unk__6"), or arithmetic unknown here.
+        if not any(sign in expression for sign in "+-*/()"):
+            return 1
+        raise InputError(
+            spec.name,
+            f"cannot work out the extent {expression!r}",
+            f"give it under `dims`, or set inputs.{spec.name}.shape",
+        ) from None
 
 
 def numpy_dtype(spec: TensorSpec) -> np.dtype:

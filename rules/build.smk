@@ -1,0 +1,34 @@
+"""Build: lower the transformed module for a target, generate and link its kernels.
+
+INPUTS   results/{model}/{precision}/module.json, module.params, signature.json, results/{model}/source.json
+OUTPUTS  results/{model}/{precision}/{target}/mod.so, mod.json, mod.params, sources/
+"""
+
+
+rule build:
+    input:
+        module=plan.path("module"),
+        params=plan.path("params"),
+        signature=plan.path("bound_signature"),
+        source=plan.path("source"),
+        passes=lambda w: plan.pass_files("build", w.model),
+    output:
+        lib=plan.path("lib"),
+        manifest=plan.path("manifest"),
+        weights=plan.path("weights"),
+        sources=directory(plan.path("sources")),
+    params:
+        options=lambda w: plan.options("build", w),
+        code=plan.fingerprint("build"),
+    log:
+        "logs/{model}/{precision}/{target}/build.log",
+    benchmark:
+        "logs/{model}/{precision}/{target}/build.benchmark.jsonl"
+    resources:
+        mem_mb=lambda w: plan.memory_mb("build", w.model),
+    message:
+        "build {wildcards.model} {wildcards.precision} {wildcards.target}"
+    shell:
+        "tvmake step build {input.module:q} {input.params:q} {input.signature:q} {input.source:q}"
+        " --options {params.options:q} --lib {output.lib:q} --manifest {output.manifest:q}"
+        " --weights {output.weights:q} --sources {output.sources:q} > {log:q} 2>&1"

@@ -1,0 +1,26 @@
+"""Deploy: bring a package to its device, by digest.
+
+INPUTS   results/{model}/{precision}/{target}/package.tar
+OUTPUTS  results/{model}/{precision}/{target}/receipt.json
+"""
+
+
+rule deploy:
+    input:
+        package=plan.path("package"),
+    output:
+        receipt=plan.path("receipt"),
+    params:
+        options=lambda w: plan.options("deploy", w),
+        code=plan.fingerprint("deploy"),
+    log:
+        "logs/{model}/{precision}/{target}/deploy.log",
+    benchmark:
+        "logs/{model}/{precision}/{target}/deploy.benchmark.jsonl"
+    resources:
+        mem_mb=400,
+    message:
+        "deploy {wildcards.model} {wildcards.precision} {wildcards.target}"
+    shell:
+        "tvmake step deploy {input.package:q} --options {params.options:q}"
+        " --receipt {output.receipt:q} > {log:q} 2>&1"

@@ -1,0 +1,27 @@
+"""Export: pack library, manifest and weights into one package.
+
+INPUTS   results/{model}/{precision}/{target}/mod.so, mod.json, mod.params
+OUTPUTS  results/{model}/{precision}/{target}/package.tar
+"""
+
+
+rule export:
+    input:
+        lib=plan.path("lib"),
+        manifest=plan.path("manifest"),
+        weights=plan.path("weights"),
+    output:
+        package=plan.path("package"),
+    params:
+        code=plan.fingerprint("export"),
+    log:
+        "logs/{model}/{precision}/{target}/export.log",
+    benchmark:
+        "logs/{model}/{precision}/{target}/export.benchmark.jsonl"
+    resources:
+        mem_mb=400,
+    message:
+        "export {wildcards.model} {wildcards.precision} {wildcards.target}"
+    shell:
+        "tvmake step export {input.lib:q} {input.manifest:q} {input.weights:q}"
+        " --package {output.package:q} > {log:q} 2>&1"

@@ -1,0 +1,30 @@
+"""Import: read a trained model as Relax, parameters apart.
+
+INPUTS   the model's file and its side files (none for zoo networks)
+OUTPUTS  results/{model}/model.json, model.params, signature.json, source.json
+"""
+
+
+rule import_model:
+    input:
+        files=lambda w: plan.model_files(w.model),
+    output:
+        module=plan.path("imported_module"),
+        params=plan.path("imported_params"),
+        signature=plan.path("signature"),
+        source=plan.path("source"),
+    params:
+        options=lambda w: plan.options("import", w),
+        code=lambda w: plan.fingerprint("import", w.model),
+    log:
+        "logs/{model}/import.log",
+    benchmark:
+        "logs/{model}/import.benchmark.jsonl"
+    resources:
+        mem_mb=lambda w: plan.memory_mb("import", w.model),
+    message:
+        "import {wildcards.model}"
+    shell:
+        "tvmake step import --options {params.options:q}"
+        " --module {output.module:q} --params {output.params:q}"
+        " --signature {output.signature:q} --source {output.source:q} > {log:q} 2>&1"

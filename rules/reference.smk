@@ -1,0 +1,27 @@
+"""Reference: run the original model in its own framework on the dataset, or on seeded inputs.
+
+INPUTS   the model's files, its dataset, results/{model}/signature.json
+OUTPUTS  results/{model}/reference.npz (inputs, labels, outputs)
+"""
+
+
+rule reference:
+    input:
+        files=lambda w: plan.reference_files(w.model),
+        signature=plan.path("signature"),
+    output:
+        reference=plan.path("reference"),
+    params:
+        options=lambda w: plan.options("reference", w),
+        code=lambda w: plan.fingerprint("reference", w.model),
+    log:
+        "logs/{model}/reference.log",
+    benchmark:
+        "logs/{model}/reference.benchmark.jsonl"
+    resources:
+        mem_mb=lambda w: plan.memory_mb("reference", w.model),
+    message:
+        "reference {wildcards.model}"
+    shell:
+        "tvmake step reference {input.signature:q} --options {params.options:q}"
+        " --reference {output.reference:q} > {log:q} 2>&1"

@@ -1,0 +1,31 @@
+"""Report: gather every variant's figures.
+
+INPUTS   mod.json of every variant, numerics.json and latency.json of those with a device
+OUTPUTS  results/summary.json, summary.csv, index.html
+"""
+
+
+rule report:
+    input:
+        packages=plan.results_of("package"),
+        manifests=plan.results_of("manifest"),
+        numerics=plan.results_of("numerics"),
+        latencies=plan.results_of("latency"),
+    output:
+        summary=plan.path("summary"),
+        table=plan.path("summary_csv"),
+        page=plan.path("page"),
+    params:
+        options=plan.options("report"),
+        code=plan.fingerprint("report"),
+    log:
+        "logs/report.log",
+    benchmark:
+        "logs/report.benchmark.jsonl"
+    resources:
+        mem_mb=600,
+    message:
+        "report"
+    shell:
+        "tvmake step report --options {params.options:q} --summary {output.summary:q}"
+        " --table {output.table:q} --page {output.page:q} > {log:q} 2>&1"

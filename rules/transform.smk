@@ -1,0 +1,32 @@
+"""Transform: fold, bind dimensions, choose layout and precision, run user passes.
+
+INPUTS   results/{model}/model.json, model.params, signature.json
+OUTPUTS  results/{model}/{precision}/module.json, module.params, signature.json
+"""
+
+
+rule transform:
+    input:
+        module=plan.path("imported_module"),
+        params=plan.path("imported_params"),
+        signature=plan.path("signature"),
+        passes=lambda w: plan.pass_files("transform", w.model),
+    output:
+        module=plan.path("module"),
+        params=plan.path("params"),
+        signature=plan.path("bound_signature"),
+    params:
+        options=lambda w: plan.options("transform", w),
+        code=plan.fingerprint("transform"),
+    log:
+        "logs/{model}/{precision}/transform.log",
+    benchmark:
+        "logs/{model}/{precision}/transform.benchmark.jsonl"
+    resources:
+        mem_mb=lambda w: plan.memory_mb("transform", w.model),
+    message:
+        "transform {wildcards.model} {wildcards.precision}"
+    shell:
+        "tvmake step transform {input.module:q} {input.params:q} {input.signature:q}"
+        " --options {params.options:q} --module {output.module:q} --params {output.params:q}"
+        " --bound {output.signature:q} > {log:q} 2>&1"

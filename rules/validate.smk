@@ -1,0 +1,28 @@
+"""Validate: run the deployed package on the reference's inputs and compare outputs.
+
+INPUTS   results/{model}/{precision}/{target}/package.tar, receipt.json, results/{model}/reference.npz
+OUTPUTS  results/{model}/{precision}/{target}/numerics.json (also when goals are missed: the report says so)
+"""
+
+
+rule validate:
+    input:
+        package=plan.path("package"),
+        receipt=plan.path("receipt"),
+        reference=plan.path("reference"),
+    output:
+        numerics=plan.path("numerics"),
+    params:
+        options=lambda w: plan.options("validate", w),
+        code=plan.fingerprint("validate"),
+    log:
+        "logs/{model}/{precision}/{target}/validate.log",
+    benchmark:
+        "logs/{model}/{precision}/{target}/validate.benchmark.jsonl"
+    resources:
+        mem_mb=lambda w: plan.memory_mb("validate", w.model),
+    message:
+        "validate {wildcards.model} {wildcards.precision} {wildcards.target}"
+    shell:
+        "tvmake step validate {input.package:q} {input.reference:q} --options {params.options:q}"
+        " --numerics {output.numerics:q} > {log:q} 2>&1"

@@ -1,0 +1,39 @@
+import pytest
+
+from tvmake.benchmark.ops import KernelCall, kernel_table, render_table
+
+
+def calls(*pairs):
+    return [KernelCall(kernel=kernel, duration_ms=ms) for kernel, ms in pairs]
+
+
+def test_calls_are_summed_by_kernel_per_run_with_the_most_expensive_first():
+    rows = kernel_table(calls(("relu", 1), ("conv", 3), ("conv", 5), ("relu", 1), ("conv", 4), ("conv", 6)), runs=2)
+    assert [(row.kernel, row.calls, row.total_ms, row.mean_ms) for row in rows] == [
+        ("conv", 2.0, 9.0, 4.5),
+        ("relu", 1.0, 1.0, 1.0),
+    ]
+    assert [row.share for row in rows] == [0.9, 0.1]
+
+
+def test_equal_times_are_ordered_by_name_so_that_tables_are_stable():
+    assert [row.kernel for row in kernel_table(calls(("b", 1), ("a", 1), ("c", 1)))] == ["a", "b", "c"]
+
+
+def test_no_calls_and_no_time_make_no_division_by_zero():
+    assert kernel_table([]) == []
+    assert kernel_table(calls(("a", 0)))[0].share == 0
+
+
+def test_a_profile_without_runs_is_refused():
+    with pytest.raises(ValueError, match="at least one run"):
+        kernel_table([], runs=0)
+
+
+def test_the_text_sums_up_what_it_does_not_show():
+    rows = kernel_table(calls(("conv", 6), ("dense", 3), ("relu", 1)))
+    lines = render_table(rows, top=1).splitlines()
+    assert len(lines) == 3
+    assert lines[1].split() == ["conv", "1", "6.0000", "6.0000", "60.0%"]
+    assert lines[2].split() == ["(2", "more)", "2", "4.0000", "2.0000", "40.0%"]
+    assert len(render_table(rows).splitlines()) == 4

@@ -1,0 +1,25 @@
+"""Compile an imported model for this machine and run it, as the tests' way to numbers."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tvmake.frontend.imported import ImportedModel
+from tvmake.quick_tvm import tvm
+
+from tvm import relax  # isort: skip
+
+
+def run_compiled(model: ImportedModel, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Outputs in the signature's order; every argument must match main's annotation exactly."""
+    main = model.module["main"]
+    assert [var.name for var in main.params] == [
+        *(spec.relax_name for spec in model.signature.inputs),
+        *model.params,
+    ]
+    machine = relax.VirtualMachine(tvm.compile(model.module, target="llvm"), tvm.cpu())
+    values = [*inputs, *(np.asarray(p.numpy() if hasattr(p, "numpy") else p) for p in model.params.values())]
+    returned = machine["main"](*(tvm.runtime.tensor(np.ascontiguousarray(value)) for value in values))
+    outputs = [returned] if isinstance(returned, tvm.runtime.Tensor) else list(returned)
+    assert len(outputs) == len(model.signature.outputs)
+    return [output.numpy() for output in outputs]

@@ -1,0 +1,132 @@
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as OrtNotImplemented
+
+from tvmake.artifact.signature import Signature, TensorSpec
+from tvmake.config.model import ImportOptions
+from tvmake.errors import InputError
+from tvmake.validate.reference import run_reference, runtime_name
+
+RESOURCES = Path(__file__).parents[2] / "resources"
+
+
+def tensor(name, shape, dtype="float32") -> TensorSpec:
+    return TensorSpec(name=name, relax_name=name, shape=shape, dtype=dtype)
+
+
+def digits(output="logits") -> Signature:
+    return Signature(inputs=(tensor("image", (1, 1, 8, 8)),), outputs=(tensor(output, (1, 10)),))
+
+
+def digit_images(count=5) -> list[dict[str, np.ndarray]]:
+    with np.load(RESOURCES / "digits-test.npz") as data:
+        return [{"image": image.astype(np.float32).reshape(1, 1, 8, 8) / 16} for image in data["images"][:count]]
+
+
+def outputs_of(source, signature, samples):
+    return list(run_reference(str(source), ImportOptions(source=str(source)), signature, samples))
+
+
+def unary(tmp_path, node_type, shape, opset=17, domain="", dtype=TensorProto.FLOAT, out=None, **attributes) -> Path:
+    graph = helper.make_graph(
+        [helper.make_node(node_type, ["x"], ["y"], domain=domain, **attributes)],
+        "g",
+        [helper.make_tensor_value_info("x", dtype, shape)],
+        [helper.make_tensor_value_info("y", out or dtype, None)],
+    )
+    imports = [helper.make_opsetid("", opset)] + ([helper.make_opsetid(domain, 1)] if domain else [])
+    path = tmp_path / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=8), path)
+    return path
+
+
+XY = Signature(inputs=(tensor("x", ("N", 3)),), outputs=(tensor("y", ("N", 3)),))
+
+
+def test_onnx_runtime_gives_the_digits_logits_the_same_bits_every_time():
+    first, second = (outputs_of(RESOURCES / "digits.onnx", digits(), digit_images()) for _ in range(2))
+    assert [set(outputs) for outputs in first] == [{"logits"}] * 5
+    for one, two in zip(first, second, strict=True):
+        assert one["logits"].shape == (1, 10)
+        np.testing.assert_array_equal(one["logits"], two["logits"])
+
+
+def test_torch_gives_what_onnx_runtime_gives():
+    pytest.importorskip("torch", reason="PyTorch models need the torch extra")
+    reference = outputs_of(RESOURCES / "digits.onnx", digits(), digit_images())
+    program = outputs_of(RESOURCES / "digits.pt2", digits("output"), digit_images())
+    for one, other in zip(reference, program, strict=True):
+        np.testing.assert_allclose(one["logits"], other["output"], rtol=1e-4, atol=1e-5)
+
+
+def test_samples_are_run_as_they_are_asked_for():
+    asked = []
+
+    def samples():
+        for number, sample in enumerate(digit_images()):
+            asked.append(number)
+            yield sample
+
+    outputs = run_reference(str(RESOURCES / "digits.onnx"), ImportOptions(source="digits.onnx"), digits(), samples())
+    next(outputs)
+    assert asked == [0]
+
+
+def test_a_dynamic_extent_may_differ_between_samples(tmp_path):
+    path = unary(tmp_path, "Relu", ["N", 3])
+    inputs = [np.random.RandomState(n).standard_normal((n, 3)).astype(np.float32) for n in (1, 4)]
+    for value, outputs in zip(inputs, outputs_of(path, XY, [{"x": value} for value in inputs]), strict=True):
+        np.testing.assert_array_equal(outputs["y"], np.maximum(value, 0))
+
+
+def test_an_operator_that_onnx_runtime_lacks_runs_in_the_onnx_packages_own_implementation(tmp_path):
+    path = unary(tmp_path, "ThresholdedRelu", ["N", 3], dtype=TensorProto.DOUBLE, alpha=0.5)
+    with pytest.raises(OrtNotImplemented, match="ThresholdedRelu"):
+        onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    signature = Signature(inputs=(tensor("x", ("N", 3), "float64"),), outputs=(tensor("y", ("N", 3), "float64"),))
+    value = np.linspace(-1, 1, 6).reshape(2, 3)
+    (outputs,) = outputs_of(path, signature, [{"x": value}])
+    np.testing.assert_array_equal(outputs["y"], np.where(value > 0.5, value, 0))
+
+
+def test_an_operator_that_nobody_has_is_an_input_error_naming_both_runtimes(tmp_path):
+    path = unary(tmp_path, "Gelu2", ["N", 3], domain="com.acme")
+    with pytest.raises(InputError, match=r"neither ONNX Runtime .* nor onnx\.reference"):
+        outputs_of(path, XY, [{"x": np.zeros((1, 3), np.float32)}])
+
+
+@pytest.mark.parametrize(
+    ("signature", "says"),
+    [
+        (Signature(inputs=(tensor("z", (1, 3)),), outputs=XY.outputs), "has no input 'z'"),
+        (Signature(inputs=XY.inputs, outputs=(tensor("w", (1, 3)),)), "has no output 'w'"),
+    ],
+)
+def test_names_that_the_model_does_not_have_are_an_input_error(tmp_path, signature, says):
+    with pytest.raises(InputError, match=says):
+        outputs_of(unary(tmp_path, "Relu", ["N", 3]), signature, [{"x": np.zeros((1, 3), np.float32)}])
+
+
+@pytest.mark.parametrize("value", [np.zeros((1, 4), np.float32), np.zeros((1, 3), np.int32), np.zeros(3, np.float32)])
+def test_inputs_of_the_wrong_shape_or_dtype_are_an_input_error(tmp_path, value):
+    with pytest.raises(InputError, match="ONNX Runtime cannot run it"):
+        outputs_of(unary(tmp_path, "Relu", ["N", 3]), XY, [{"x": value}])
+
+
+@pytest.mark.parametrize("suffix", ["onnx", "pt2", "tflite"])
+def test_missing_and_broken_files_are_input_errors_in_every_format(tmp_path, suffix):
+    with pytest.raises(InputError):
+        outputs_of(tmp_path / f"none.{suffix}", XY, [{}])
+    path = tmp_path / f"broken.{suffix}"
+    path.write_bytes(b"garbage" * 100)
+    with pytest.raises(InputError):
+        outputs_of(path, XY, [{}])
+
+
+def test_the_runtimes_name_and_version_are_recorded():
+    assert runtime_name(ImportOptions(source="a.onnx")).startswith("onnxruntime 1.")

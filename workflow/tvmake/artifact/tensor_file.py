@@ -1,0 +1,65 @@
+"""Tensors in one ``.npz``, with fixed bytes: how inputs and outputs travel between stages and devices.
+
+Members are ``<kind>/<name>/<number>.npy`` (names percent-encoded, numbers from 00000), stored uncompressed with fixed
+time stamps: equal content is equal bytes, whatever zlib is installed. ``numpy.load`` opens such a file.
+"""
+
+import io
+import zipfile
+from urllib.parse import quote
+
+import numpy as np
+
+Kind = str
+"""``input``, ``output`` or ``labels``."""
+
+
+def member(kind: Kind, name: str | None, number: int) -> str:
+    """The member's name for one tensor of one sample."""
+    parts = [kind, *([quote(name, safe="")] if name is not None else []), f"{number:05d}.npy"]
+    return "/".join(parts)
+
+
+def entry(name: str) -> zipfile.ZipInfo:
+    """A member with fixed metadata; ZipInfo's own time is 1980-01-01, the mode must not follow the umask."""
+    info = zipfile.ZipInfo(name)
+    info.external_attr = 0o644 << 16
+    return info
+
+
+def write_array(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> None:
+    """Add an array as a member."""
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, np.ascontiguousarray(array).reshape(array.shape), allow_pickle=False)
+    archive.writestr(entry(name), buffer.getvalue())
+
+
+def read_array(archive: zipfile.ZipFile, name: str, dtype: str | None = None) -> np.ndarray:
+    """Read a member; zipfile checks its CRC on the way.
+
+    Args:
+        dtype: the element type to see in raw bytes; numpy's format keeps the bytes of bfloat16 and 8-bit floats but
+            not their type.
+
+    Raises:
+        KeyError: there is no such member.
+        ValueError, EOFError, zipfile.BadZipFile: it is damaged.
+    """
+    array = np.lib.format.read_array(io.BytesIO(archive.read(name)), allow_pickle=False)
+    if array.dtype.kind == "V" and dtype is not None:
+        return array.view(numpy_dtype(dtype))
+    return array
+
+
+def numpy_dtype(name: str) -> np.dtype:
+    """TVM's dtype name as a numpy dtype.
+
+    Raises:
+        TypeError: neither numpy nor ml_dtypes has it.
+    """
+    try:
+        return np.dtype(name)
+    except TypeError:
+        import ml_dtypes
+
+        return np.dtype(getattr(ml_dtypes, name, name))

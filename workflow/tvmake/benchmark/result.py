@@ -1,0 +1,92 @@
+"""What a benchmark writes: the raw samples first, everything else follows from them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tvmake.benchmark.ops import KernelRow
+from tvmake.benchmark.statistics import LatencyStatistics, latency_statistics
+from tvmake.config.benchmark import Measurement
+
+Condition = str | int | float | bool | None
+
+
+class LatencyReport(BaseModel):
+    """One package measured on one device.
+
+    ``samples_ms`` are in the order they were taken, each the mean of ``number`` runs; ``number`` is what was used,
+    which ``min_repeat_ms`` may have raised above the measurement's. ``load_ms`` is from opening the package to being
+    ready to run, ``first_run_ms`` the first run, which pays for what is built or uploaded on demand.
+    ``conditions`` is what could explain a difference: governor, temperature, threads, load of the machine.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    schema_version: Literal[1] = 1
+    measurement: Measurement
+    number: int = Field(ge=1)
+    load_ms: float | None = None
+    first_run_ms: float | None = None
+    warmup_ms: list[float] = []
+    samples_ms: list[float] = Field(min_length=1)
+    statistics: LatencyStatistics
+    peak_memory_bytes: int | None = None
+    ops: list[KernelRow] = []
+    conditions: dict[str, Condition] = {}
+
+    @property
+    def latency_ms(self) -> float:
+        """The figure that results are ranked by: the measurement's percentile."""
+        return self.statistics.percentile_ms(self.measurement.percentile)
+
+
+def latency_report(
+    measurement: Measurement,
+    samples_ms: Sequence[float],
+    *,
+    number: int | None = None,
+    load_ms: float | None = None,
+    first_run_ms: float | None = None,
+    warmup_ms: Sequence[float] = (),
+    peak_memory_bytes: int | None = None,
+    ops: Sequence[KernelRow] = (),
+    conditions: Mapping[str, Condition] | None = None,
+) -> LatencyReport:
+    """Make a report from raw samples.
+
+    Raises:
+        ValueError: there are no samples, or one is negative or not finite.
+    """
+    return LatencyReport(
+        measurement=measurement,
+        number=number or measurement.number,
+        load_ms=load_ms,
+        first_run_ms=first_run_ms,
+        warmup_ms=list(warmup_ms),
+        samples_ms=list(samples_ms),
+        statistics=latency_statistics(samples_ms, measurement.noise_cv),
+        peak_memory_bytes=peak_memory_bytes,
+        ops=list(ops),
+        conditions=dict(conditions or {}),
+    )
+
+
+def samples_still_needed(measurement: Measurement, samples_ms: Sequence[float], number: int | None = None) -> int:
+    """How many samples to take next; 0 when both ``repeat`` and ``min_duration_s`` are reached.
+
+    Lets a benchmark take samples in a few calls of TVM's ``time_evaluator`` rather than one at a time: the first call
+    takes ``repeat``, further ones what the mean so far says is missing, at most doubling what there is.
+
+    Args:
+        number: runs in each sample, when ``min_repeat_ms`` has raised it.
+    """
+    if len(samples_ms) < measurement.repeat:
+        return measurement.repeat - len(samples_ms)
+    measured_s = sum(samples_ms) * (number or measurement.number) / 1e3
+    missing_s = measurement.min_duration_s - measured_s
+    if missing_s <= 0:
+        return 0
+    per_sample_s = measured_s / len(samples_ms)
+    estimate = missing_s / per_sample_s if per_sample_s > 0 else float("inf")
+    return max(1, int(min(estimate + 1, 2 * len(samples_ms))))

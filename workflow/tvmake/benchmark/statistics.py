@@ -1,0 +1,199 @@
+"""Latency statistics over raw samples, and the comparison of two measurements.
+
+All times are milliseconds. Percentiles interpolate linearly between order statistics (type 7 of Hyndman & Fan, "Sample
+Quantiles in Statistical Packages", 1996; numpy's default). Standard deviations have n − 1 below.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+OUTLIER_SCORE = 3.5
+"""Modified z-score beyond which a sample is an outlier (Iglewicz & Hoaglin, "How to Detect and Handle Outliers", 1993)."""
+
+DRIFT_SAMPLES = 8
+"""With fewer samples than this, nothing is said about drift."""
+
+RESAMPLES = 2000
+CONFIDENCE = 0.95
+
+Percentile = Literal["p50", "p90", "p99"]
+
+
+class LatencyStatistics(BaseModel):
+    """Statistics of one measurement, in ms unless a name says otherwise.
+
+    ``cv`` is the standard deviation over the mean. ``mad_ms`` is the median absolute deviation from the median.
+    ``drift`` is the median of the last quarter of the samples over that of the first quarter, minus 1: above 0 the
+    device got slower while it was measured. ``noise`` lists why the figures should not be trusted to better than
+    ``noise_cv``; it is empty for a quiet measurement.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    samples: int
+    mean_ms: float
+    std_ms: float
+    cv: float
+    min_ms: float
+    max_ms: float
+    p50_ms: float
+    p90_ms: float
+    p99_ms: float
+    mad_ms: float
+    outliers: int
+    drift: float | None
+    noise_cv: float
+    noise: list[str]
+
+    @property
+    def is_noisy(self) -> bool:
+        return bool(self.noise)
+
+    def percentile_ms(self, percentile: Percentile) -> float:
+        """The statistic that a measurement is judged by."""
+        return float(getattr(self, f"{percentile}_ms"))
+
+
+def latency_statistics(samples_ms: Sequence[float], noise_cv: float = 0.05) -> LatencyStatistics:
+    """Statistics of raw samples in the order they were taken.
+
+    Args:
+        noise_cv: coefficient of variation, and drift, from which the measurement counts as noisy.
+
+    Raises:
+        ValueError: there are no samples, or one is negative or not finite.
+    """
+    samples = _checked(samples_ms)
+    mean, median = float(samples.mean()), float(np.median(samples))
+    std = float(samples.std(ddof=1)) if samples.size > 1 else 0.0
+    cv = std / mean if mean > 0 else 0.0
+    drift = _drift(samples)
+    noise = []
+    if cv > noise_cv:
+        noise.append(f"samples vary by {cv:.1%} of their mean")
+    if drift is not None and abs(drift) > noise_cv:
+        noise.append(f"the last quarter is {abs(drift):.1%} {'slower' if drift > 0 else 'faster'} than the first")
+    p50, p90, p99 = (float(value) for value in np.percentile(samples, [50, 90, 99], method="linear"))
+    return LatencyStatistics(
+        samples=samples.size,
+        mean_ms=mean,
+        std_ms=std,
+        cv=cv,
+        min_ms=float(samples.min()),
+        max_ms=float(samples.max()),
+        p50_ms=p50,
+        p90_ms=p90,
+        p99_ms=p99,
+        mad_ms=float(np.median(np.abs(samples - median))),
+        outliers=count_outliers(samples),
+        drift=drift,
+        noise_cv=noise_cv,
+        noise=noise,
+    )
+
+
+def count_outliers(samples_ms: Sequence[float]) -> int:
+    """Samples whose modified z-score 0.6745·|x − median| / MAD is beyond 3.5.
+
+    Where more than half of the samples are equal, the MAD is 0; the mean absolute deviation times 1.2533 / 1.4826
+    takes its place, as Iglewicz and Hoaglin advise.
+    """
+    samples = _checked(samples_ms)
+    deviations = np.abs(samples - np.median(samples))
+    scale = float(np.median(deviations)) / 0.6745 or float(deviations.mean()) * 1.2533
+    return int(np.count_nonzero(deviations > OUTLIER_SCORE * scale)) if scale > 0 else 0
+
+
+class LatencyComparison(BaseModel):
+    """Two measurements of the same thing.
+
+    ``ratio`` is the candidate's statistic over the baseline's; below 1 the candidate is faster. ``low`` and ``high``
+    bound it with 95 % confidence. ``verdict`` is "same" unless the interval excludes 1 *and* the change exceeds
+    ``threshold``: repeating a run on another day moves latency by more than its samples' spread tells.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    percentile: Percentile
+    baseline_ms: float
+    candidate_ms: float
+    ratio: float
+    low: float
+    high: float
+    threshold: float
+    verdict: Literal["faster", "slower", "same"]
+
+
+def compare_latency(
+    baseline_ms: Sequence[float],
+    candidate_ms: Sequence[float],
+    threshold: float = 0.03,
+    percentile: Percentile = "p50",
+) -> LatencyComparison:
+    """Compare two sets of samples by a percentile, with a bootstrap confidence interval of the ratio.
+
+    The percentile bootstrap (Efron & Tibshirani, 1993, chapter 13) resamples both sides 2,000 times with a fixed
+    seed, so equal samples give an equal verdict.
+
+    Args:
+        threshold: relative change to ignore whatever its significance.
+
+    Raises:
+        ValueError: a side has no samples, or one is negative or not finite.
+    """
+    baseline, candidate = _checked(baseline_ms), _checked(candidate_ms)
+    quantile = float(percentile[1:])
+    before, after = (float(np.percentile(samples, quantile)) for samples in (baseline, candidate))
+    random = np.random.RandomState(0)
+    ratios = _ratio(_resampled(candidate, quantile, random), _resampled(baseline, quantile, random))
+    tail = 100 * (1 - CONFIDENCE) / 2
+    low, high = (float(value) for value in np.percentile(ratios, [tail, 100 - tail]))
+    ratio = float(_ratio(np.array(after), np.array(before)))
+    verdict: Literal["faster", "slower", "same"] = "same"
+    if high < 1 and ratio < 1 - threshold:
+        verdict = "faster"
+    elif low > 1 and ratio > 1 + threshold:
+        verdict = "slower"
+    return LatencyComparison(
+        percentile=percentile,
+        baseline_ms=before,
+        candidate_ms=after,
+        ratio=ratio,
+        low=low,
+        high=high,
+        threshold=threshold,
+        verdict=verdict,
+    )
+
+
+def _checked(samples_ms: Sequence[float]) -> np.ndarray:
+    samples = np.asarray(samples_ms, np.float64)
+    if samples.ndim != 1 or not samples.size:
+        raise ValueError("latency statistics need at least one sample")
+    if not np.isfinite(samples).all() or samples.min() < 0:
+        raise ValueError("latency samples must be finite and not negative")
+    return samples
+
+
+def _drift(samples: np.ndarray) -> float | None:
+    if samples.size < DRIFT_SAMPLES:
+        return None
+    quarter = samples.size // 4
+    first, last = float(np.median(samples[:quarter])), float(np.median(samples[-quarter:]))
+    return last / first - 1 if first > 0 else None
+
+
+def _resampled(samples: np.ndarray, quantile: float, random: np.random.RandomState) -> np.ndarray:
+    # One resample at a time: 2,000 × 100,000 samples would not fit in memory.
+    return np.array(
+        [np.percentile(samples[random.randint(0, samples.size, samples.size)], quantile) for _ in range(RESAMPLES)]
+    )
+
+
+def _ratio(after: np.ndarray, before: np.ndarray) -> np.ndarray:
+    # A latency of 0 ms is below the clock's resolution; the smallest float keeps the ratio defined.
+    tiny = np.finfo(np.float64).tiny
+    return np.minimum(np.maximum(after, tiny) / np.maximum(before, tiny), np.finfo(np.float64).max)

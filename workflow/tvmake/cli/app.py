@@ -1,0 +1,36 @@
+"""The typer application; each command lives in a module of its own and imports what it needs when it runs."""
+
+from typing import Annotated
+
+import typer
+
+from tvmake.cli import check, make, step
+
+app = typer.Typer(
+    name="tvmake",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from tvmake import __version__
+
+        typer.echo(f"tvmake {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def tvmake(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    """Turn trained models into validated, deployable Apache TVM packages."""
+
+
+app.command("make", context_settings=make.CONTEXT)(make.make)
+app.command("check")(check.check)
+app.add_typer(step.app, name="step")

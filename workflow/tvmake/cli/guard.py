@@ -1,0 +1,100 @@
+"""Run a stage in a child process and say in one line how it ended.
+
+Models, datasets and generated code can crash a process (a damaged library, an out-of-range index, no memory left).
+The child does the work; this process only waits, forwards signals, and turns a crash into a clear line.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from types import FrameType
+
+from tvmake.cli import print_error
+from tvmake.errors import DeviceError, MachineError, TvmakeError
+
+PR_SET_PDEATHSIG = 1
+"""prctl(2): the signal to get when the parent dies."""
+
+DEFECT = 70
+"""Exit code of a failure that is tvmake's own fault (EX_SOFTWARE of sysexits.h)."""
+
+
+def guarded(stage: str, work: Callable[[], object]) -> int:
+    """Run ``work`` in a forked child and return the exit code for this process.
+
+    Must be called before TVM or torch is imported: their threads do not survive a fork.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child == 0:
+        _die_with_parent()
+        code = _run(stage, work)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # Skips interpreter shutdown, where TVM's and torch's destructors cost time and have crashed after good work.
+        os._exit(code)
+    forwarded = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    previous = {number: signal.signal(number, _forward(child)) for number in forwarded}
+    try:
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+    return status if status >= 0 else _crashed(stage, -status)
+
+
+def _run(stage: str, work: Callable[[], object]) -> int:
+    try:
+        work()
+    except TvmakeError as error:
+        print_error(error)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print(f"error: {stage}: interrupted; nothing half-written is left, run again to go on", file=sys.stderr)
+        return 130
+    except MemoryError:
+        error = MachineError(stage, "not enough memory", "close other programs, or run fewer jobs at once (--cores 1)")
+        print_error(error)
+        return error.exit_code
+    except Exception as error:  # noqa: BLE001  # the last place that can say what happened
+        traceback.print_exc()
+        summary = " ".join(str(error).split())[:300]
+        print(f"error: {stage}: {type(error).__name__}: {summary}\n  this is a defect of tvmake; please report it with the log above", file=sys.stderr)
+        return DEFECT
+    return 0
+
+
+def _crashed(stage: str, number: int) -> int:
+    name = signal.Signals(number).name
+    if number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        print(f"error: {stage}: ended by {name}; nothing half-written is left, run again to go on", file=sys.stderr)
+        return 128 + number
+    hint = "the system may be out of memory" if number == signal.SIGKILL else "a damaged or hostile input, or a compiler defect"
+    error = DeviceError(stage, f"the process crashed with {name}", hint)
+    print_error(error)
+    return error.exit_code
+
+
+def _forward(child: int) -> Callable[[int, FrameType | None], None]:
+    def handler(number: int, _frame: FrameType | None) -> None:
+        os.kill(child, number)
+
+    return handler
+
+
+def _die_with_parent() -> None:
+    """On Linux, a killed parent takes the child with it, so that a rerun meets no leftover writer."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() == 1:
+            os._exit(128 + signal.SIGKILL)
+    # Ctrl-C reaches the whole process group; a second one forwarded by the parent must not interrupt the clean-up.
+    signal.signal(signal.SIGTERM, _interrupt)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

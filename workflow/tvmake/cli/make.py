@@ -1,0 +1,103 @@
+"""``tvmake make``: the whole pipeline through Snakemake, with progress and a summary."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tvmake.cli.configs import ConfigFiles, Settings
+
+if TYPE_CHECKING:
+    from tvmake.plan import Plan
+
+CONTEXT = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+def make(
+    context: typer.Context,
+    targets: Annotated[list[str] | None, typer.Argument(help="Files or rules to make. [default: everything]")] = None,
+    config: ConfigFiles = None,
+    settings: Settings = None,
+    cores: Annotated[str | None, typer.Option("--cores", "-j", help="Cores to use. [default: all]")] = None,
+    directory: Annotated[Path, typer.Option("--directory", "-d", help="Work in this directory.")] = Path(),
+    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Show what would be made, and why.")] = False,
+    stop_early: Annotated[bool, typer.Option("--stop-early", help="Stop at the first failure instead of finishing independent work.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print failures and the summary only.")] = False,
+) -> None:
+    """Make everything the config asks for; what is up to date stays.
+
+    Options that are not listed here go to snakemake (see `snakemake --help`), for example --forcerun build or
+    --profile profiles/slurm.
+    """
+    from tvmake.cli.configs import config_files, overlay
+
+    if not directory.is_dir():
+        from tvmake.errors import InputError
+
+        raise InputError(str(directory), "no such directory")
+    paths = [path.resolve() for path in config] if config else None
+    os.chdir(directory)
+    files = [Path(os.path.relpath(path)) for path in config_files(paths)]
+    layer = overlay(settings)
+    plan = _plan(files, layer)
+    if layer:
+        files.append(_overlay_file(layer))
+    extra = [argument for argument in context.args if argument != "--"]
+    options = [argument for argument in targets or [] if argument.startswith("-")]
+    wanted = [argument for argument in targets or [] if not argument.startswith("-")]
+    arguments = ["--snakefile", str(_snakefile()), "--configfile", *map(str, files)]
+    arguments += ["--cores", cores] if cores else []
+    arguments += ["--dry-run"] if dry_run else []
+    arguments += ["--no-keep-going"] if stop_early else []
+    code = run_snakemake([*arguments, *options, *extra, "--", *wanted], quiet=quiet)
+    if code or dry_run or wanted:
+        raise typer.Exit(code)
+    raise typer.Exit(_conclude(plan))
+
+
+def _plan(files: list[Path], layer: dict[str, Any]) -> Plan:
+    from tvmake.config.load import load_layers
+    from tvmake.plan import Plan
+
+    return Plan(load_layers(files, layer))
+
+
+def _snakefile() -> Path:
+    from tvmake.house import snakefile
+
+    return snakefile()
+
+
+def _overlay_file(layer: dict[str, Any]) -> Path:
+    """The ``--set`` layer as a file, which is how it reaches Snakemake's jobs on other machines too."""
+    import yaml
+
+    from tvmake.artifact.files import digest_bytes, write_text
+
+    text = yaml.safe_dump(layer)
+    path = Path(".snakemake") / f"set-{digest_bytes(text.encode())[:16]}.yaml"
+    write_text(path, text)
+    return path
+
+
+def run_snakemake(arguments: list[str], quiet: bool) -> int:
+    """Run Snakemake in this process, with our own log handler; returns its exit code."""
+    from tvmake.cli import progress
+
+    # Before Snakemake is imported: profiles are announced on stderr otherwise.
+    return progress.run(arguments, quiet)
+
+
+def _conclude(plan: Plan) -> int:
+    from tvmake.artifact import stage_json
+    from tvmake.report.rows import Summary
+    from tvmake.report.terminal import exit_code, print_summary
+
+    summary = stage_json.load(Summary, Path(plan.file("summary")))
+    print_summary(summary)
+    print(f"\nresults: {plan.file('summary')}, {plan.file('summary_csv')}, {plan.file('page')}", file=sys.stdout)
+    return exit_code(summary)

@@ -1,0 +1,175 @@
+"""Snakemake's events as a person wants to see them: a line per finished job, a bar while it runs, failures in full.
+
+Snakemake takes log handlers as plug-ins; this module is one, registered by :func:`run` for its own call only, so that
+plain ``snakemake`` neither sees nor imports it.
+"""
+
+import contextlib
+import io
+import logging
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from snakemake.logging import get_event
+from snakemake_interface_logger_plugins.base import LogHandlerBase
+from snakemake_interface_logger_plugins.common import LogEvent
+from snakemake_interface_logger_plugins.registry import LoggerPluginRegistry
+
+PLUGIN = "tvmake"
+LOG_TAIL = 12
+"""Lines of a failed job's log to show when it names no error itself."""
+
+_quiet = False
+
+
+def run(arguments: list[str], quiet: bool) -> int:
+    """Run Snakemake with this handler; returns its exit code."""
+    global _quiet
+    from snakemake.cli import args_to_api, parse_args, print_exception
+
+    _quiet = quiet
+    LoggerPluginRegistry().register_plugin(PLUGIN, sys.modules[__name__])
+    try:
+        # Snakemake announces the profile it found before any log handler is in place.
+        announced = io.StringIO()
+        try:
+            with contextlib.redirect_stderr(announced):
+                parser, args = parse_args(["--logger", PLUGIN, *arguments])
+        except SystemExit as exit_:
+            sys.stderr.write(announced.getvalue())
+            return int(exit_.code or 0)
+        return 0 if args_to_api(args, parser) else 1
+    except Exception as error:  # noqa: BLE001  # Snakemake's own way to report what it raises
+        print_exception(error)
+        return 1
+
+
+class LogHandler(LogHandlerBase):
+    """Prints job events; everything else only at warning level and above."""
+
+    writes_to_stream = True
+    writes_to_file = False
+    has_filter = True
+    has_formatter = True
+    needs_rulegraph = False
+
+    def __post_init__(self) -> None:
+        """Called by Snakemake's base class once settings are in place."""
+        self.console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self.started: dict[int, float] = {}
+        self.jobs: dict[int, str] = {}
+        self.planned: Counter[str] = Counter()
+        self.dry = bool(self.common_settings.dryrun)
+        self.bar: Progress | None = None
+        self.task: Any = None
+        self.failed_logs: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Show one record."""
+        event = get_event(record)
+        data = record.__dict__
+        if event == LogEvent.RUN_INFO:
+            self._begin(data)
+        elif event == LogEvent.JOB_INFO:
+            self._job(data)
+        elif event == LogEvent.JOB_STARTED:
+            for number in self._numbers(data):
+                self.started[number] = time.monotonic()
+        elif event == LogEvent.JOB_FINISHED:
+            self._finished(data)
+        elif event == LogEvent.PROGRESS and self.bar is not None:
+            self.bar.update(self.task, completed=data["done"], total=data["total"])
+        elif event == LogEvent.JOB_ERROR:
+            self._failed(data)
+        elif event == LogEvent.GROUP_ERROR:
+            for info in data.get("job_error_info", []):
+                self._failed(info)
+        elif event in (None, LogEvent.ERROR) and record.levelno >= logging.WARNING:
+            self._complain(record)
+
+    def close(self) -> None:
+        """End the progress bar."""
+        if self.bar is not None:
+            self.bar.stop()
+            self.bar = None
+        super().close()
+
+    def _begin(self, data: dict[str, Any]) -> None:
+        total = int((data.get("stats") or {}).get("total", 0)) or sum(
+            count for name, count in (data.get("per_rule_job_counts") or {}).items() if name != "total"
+        )
+        if not self.dry and not _quiet and total and self.console.is_terminal:
+            self.bar = Progress(
+                TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=self.console, transient=True
+            )
+            self.task = self.bar.add_task("", total=total)
+            self.bar.start()
+
+    def _job(self, data: dict[str, Any]) -> None:
+        label = data.get("rule_msg") or data.get("rule_name") or "job"
+        number = int(data["jobid"])
+        self.jobs[number] = label
+        self.started.setdefault(number, time.monotonic())
+        if self.dry:
+            reason = str(data.get("reason") or "").strip()
+            self.console.print(f"would {label}" + (f"  [dim]({_short(reason)})[/dim]" if reason else ""))
+        elif self.bar is not None:
+            self.bar.update(self.task, description=label)
+
+    def _finished(self, data: dict[str, Any]) -> None:
+        for number in self._numbers(data):
+            if not _quiet and not self.dry and number in self.jobs:
+                seconds = time.monotonic() - self.started.get(number, time.monotonic())
+                self.console.print(f"[green]✓[/green] {self.jobs[number]}  [dim]{seconds:.1f} s[/dim]")
+
+    def _failed(self, data: dict[str, Any]) -> None:
+        label = data.get("rule_msg") or self.jobs.get(int(data.get("jobid") or -1)) or data.get("rule_name")
+        logs = [str(path) for path in data.get("log") or [] if str(path) not in self.failed_logs]
+        if not logs and data.get("log"):
+            return
+        self.console.print(f"[red]✗[/red] {label}")
+        for path in logs:
+            self.failed_logs.add(path)
+            for line in _telling_lines(Path(path)):
+                self.console.print(f"  {line}", markup=False)
+            self.console.print(f"  log: {path}", style="dim")
+
+    def _complain(self, record: logging.LogRecord) -> None:
+        text = str(record.getMessage()).strip()
+        if text and not text.startswith(("Exiting because a job execution failed", "At least one job did not complete", "Complete log")):
+            self.console.print(text, markup=False)
+
+    @staticmethod
+    def _numbers(data: dict[str, Any]) -> list[int]:
+        value = data.get("job_id", data.get("jobid", data.get("jobs", data.get("job_ids"))))
+        values = value if isinstance(value, list | tuple | set) else [value]
+        return [int(number) for number in values if number is not None]
+
+
+def _telling_lines(log: Path) -> list[str]:
+    """The ``error:`` lines of a job's log with their remedies, or the log's end when it has none."""
+    try:
+        lines = log.read_text(errors="replace").splitlines()
+    except OSError:
+        return ["(no log was written)"]
+    starts = [index for index, line in enumerate(lines) if line.startswith("error: ")]
+    if not starts:
+        return lines[-LOG_TAIL:]
+    telling: list[str] = []
+    for start in starts:
+        telling.append(lines[start])
+        for line in lines[start + 1 :]:
+            if not line.startswith("  "):
+                break
+            telling.append(line)
+    return telling
+
+
+def _short(reason: str, limit: int = 160) -> str:
+    text = " ".join(reason.split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"

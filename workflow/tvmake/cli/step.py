@@ -1,0 +1,227 @@
+"""``tvmake step …``: one command per stage, as the rules call them."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from tvmake.cli.guard import guarded
+from tvmake.errors import UsageError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+app = typer.Typer(no_args_is_help=True, help="Run one stage of the pipeline (what the workflow's rules call).")
+
+Request = TypeVar("Request", bound="BaseModel")
+Options = Annotated[str, typer.Option("--options", help="The stage's options as JSON; see config/schema.json.")]
+In = Annotated[Path, typer.Argument(dir_okay=False)]
+Out = Path
+
+
+def _out(help_text: str) -> typer.models.OptionInfo:
+    return typer.Option(help=help_text, dir_okay=True)
+
+
+def _request(kind: type[Request], text: str) -> Request:
+    from pydantic import ValidationError
+
+    try:
+        return kind.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise UsageError("--options", f"{key}: {first['msg']}" if key else first["msg"]) from None
+
+
+def _exit(stage: str, work: Callable[[], object]) -> None:
+    raise typer.Exit(guarded(stage, work))
+
+
+@app.command("import")
+def import_command(
+    options: Options,
+    module: Annotated[Out, _out("Relax module to write (JSON).")],
+    params: Annotated[Out, _out("Parameters to write.")],
+    signature: Annotated[Out, _out("Signature to write (JSON).")],
+    source: Annotated[Out, _out("Record of the source to write (JSON).")],
+) -> None:
+    """Read a trained model as Relax, parameters apart."""
+    from tvmake.config.model import ImportOptions
+
+    asked = _request(ImportOptions, options)
+
+    def work() -> None:
+        from tvmake.stages.import_model import import_model
+
+        import_model(asked, module, params, signature, source)
+
+    _exit(f"import {asked.source}", work)
+
+
+@app.command("reference")
+def reference_command(
+    signature: In,
+    options: Options,
+    reference: Annotated[Out, _out("Inputs, labels and outputs to write (npz).")],
+) -> None:
+    """Run the original model in its own framework."""
+    from tvmake.config.requests.referencing import ReferenceRequest
+
+    asked = _request(ReferenceRequest, options)
+
+    def work() -> None:
+        from tvmake.stages.reference import reference as stage
+
+        stage(signature, asked, reference)
+
+    _exit(f"reference {asked.model.source}", work)
+
+
+@app.command("transform")
+def transform_command(
+    imported: In,
+    imported_params: In,
+    signature: In,
+    options: Options,
+    module: Annotated[Out, _out("Relax module to write (JSON).")],
+    params: Annotated[Out, _out("Parameters to write.")],
+    bound: Annotated[Out, _out("Signature with dimensions bound, to write (JSON).")],
+) -> None:
+    """Fold, bind dimensions, change layout and precision, run user passes."""
+    from tvmake.config.requests.transforming import TransformRequest
+
+    asked = _request(TransformRequest, options)
+
+    def work() -> None:
+        from tvmake.stages.transform import transform_model
+
+        transform_model(imported, imported_params, signature, asked, module, params, bound)
+
+    _exit(f"transform {imported}", work)
+
+
+@app.command("build")
+def build_command(
+    module: In,
+    params: In,
+    signature: In,
+    source: In,
+    options: Options,
+    lib: Annotated[Out, _out("mod.so to write.")],
+    manifest: Annotated[Out, _out("mod.json to write.")],
+    weights: Annotated[Out, _out("mod.params to write.")],
+    sources: Annotated[Out, _out("Directory of generated sources to write.")],
+) -> None:
+    """Lower a module for a target, generate and link its kernels."""
+    from tvmake.config.requests.building import BuildRequest
+
+    asked = _request(BuildRequest, options)
+
+    def work() -> None:
+        from tvmake.stages.build import build
+
+        build(module, params, signature, source, asked, lib, manifest, weights, sources)
+
+    _exit(f"build {asked.model}/{asked.precision}/{asked.target_name}", work)
+
+
+@app.command("export")
+def export_command(
+    lib: In,
+    manifest: In,
+    weights: In,
+    package: Annotated[Out, _out("Package to write (tar).")],
+) -> None:
+    """Pack library, manifest and weights into one package."""
+
+    def work() -> None:
+        from tvmake.stages.export import export
+
+        export(lib, manifest, weights, package)
+
+    _exit(f"export {package}", work)
+
+
+@app.command("deploy")
+def deploy_command(
+    package: In,
+    options: Options,
+    receipt: Annotated[Out, _out("Receipt to write (JSON).")],
+) -> None:
+    """Bring a package to its device."""
+    from tvmake.config.requests.running import DeployRequest
+
+    asked = _request(DeployRequest, options)
+
+    def work() -> None:
+        from tvmake.stages.deploy import deploy
+
+        deploy(package, asked, receipt)
+
+    _exit(f"deploy {package}", work)
+
+
+@app.command("validate")
+def validate_command(
+    package: In,
+    reference: In,
+    options: Options,
+    numerics: Annotated[Out, _out("Figures and verdict to write (JSON).")],
+) -> None:
+    """Compare a package on its device with the original model."""
+    from tvmake.config.requests.running import ValidateRequest
+
+    asked = _request(ValidateRequest, options)
+
+    def work() -> None:
+        from tvmake.stages.validate import validate
+
+        report = validate(package, reference, asked, numerics)
+        for missed in report.missed:
+            typer.echo(f"missed goal {missed.goal}{f' ({missed.output})' if missed.output else ''}: {missed.reason}")
+        for warning in report.warnings:
+            typer.echo(f"warning: {warning}")
+
+    _exit(f"validate {package}", work)
+
+
+@app.command("benchmark")
+def benchmark_command(
+    package: In,
+    reference: In,
+    options: Options,
+    latency: Annotated[Out, _out("Samples and statistics to write (JSON).")],
+) -> None:
+    """Time a package on its device."""
+    from tvmake.config.requests.running import BenchmarkRequest
+
+    asked = _request(BenchmarkRequest, options)
+
+    def work() -> None:
+        from tvmake.stages.benchmark import benchmark
+
+        benchmark(package, reference, asked, latency)
+
+    _exit(f"benchmark {package}", work)
+
+
+@app.command("report")
+def report_command(
+    options: Options,
+    summary: Annotated[Out, _out("Summary to write (JSON).")],
+    table: Annotated[Out, _out("Summary to write (CSV).")],
+    page: Annotated[Out, _out("Page to write (HTML).")],
+) -> None:
+    """Gather every variant's figures."""
+    from tvmake.config.requests.reporting import ReportRequest
+
+    asked = _request(ReportRequest, options)
+
+    def work() -> None:
+        from tvmake.stages.report import report
+
+        report(asked, summary, table, page)
+
+    _exit("report", work)

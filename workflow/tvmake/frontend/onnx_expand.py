@@ -1,0 +1,115 @@
+"""Replace operators that TVM lacks by the function bodies ONNX defines for them.
+
+An ONNX function is an operator whose meaning is given as a graph of simpler ones. Some bodies depend on the node's
+attributes and input types ("context dependent").
+"""
+
+import onnx
+from onnx import defs
+
+from tvmake.frontend.onnx_graph import Builder, Graph, subgraphs
+
+OPERATORS = frozenset({
+    "Attention", "BlackmanWindow", "CausalConvWithState", "Celu", "CenterCropPad", "FlexAttention", "HammingWindow",
+    "HannWindow", "LinearAttention", "NegativeLogLikelihoodLoss", "RotaryEmbedding", "SequenceMap",
+    "SoftmaxCrossEntropyLoss", "SwiGLU", "Swish", "AffineGrid",
+})  # fmt: skip
+"""Expanded always: TVM 0.27 has no importer for them, or (Attention, AffineGrid) one for something else."""
+
+DOMAINS = ("", "ai.onnx", "ai.onnx.preview")
+
+
+def expand(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """The node's function body with its values bound; None when ONNX defines none for this opset."""
+    graph = build.graph
+    function = function_of(node, graph)
+    if function is None:
+        return None
+    names = {"": ""}
+    for index, name in enumerate(function.input):
+        names[name] = node.input[index] if index < len(node.input) else ""
+    given = {attribute.name: attribute for attribute in node.attribute}
+    given = {**{attribute.name: attribute for attribute in function.attribute_proto}, **given}
+    for inner in function.node:
+        copy = onnx.NodeProto()
+        copy.CopyFrom(inner)
+        for name in inner.output:
+            names[name] = graph.fresh(f"{build.prefix}_{name}") if name else ""
+        _bind(copy, names, given)
+        build.nodes.append(copy)
+    return [names.get(name, "") for name in function.output]
+
+
+def function_of(node: onnx.NodeProto, graph: Graph) -> onnx.FunctionProto | None:
+    """The function body for a node at the model's opset, with the defaults of absent attributes filled in."""
+    if node.domain not in DOMAINS:
+        return None
+    opset = next(
+        (entry.version for entry in graph.model.opset_import if entry.domain in ({"", "ai.onnx"} if node.domain in ("", "ai.onnx") else {node.domain})),
+        1,
+    )
+    try:
+        schema = defs.get_schema(node.op_type, opset, "" if node.domain == "ai.onnx" else node.domain)
+    except defs.SchemaError:
+        return None
+    body = b""
+    if schema.has_context_dependent_function:
+        types = [_type_of(graph, name).SerializeToString() for name in node.input]
+        versions = [v for v in sorted(schema.context_dependent_function_opset_versions) if v <= graph.opset]
+        if versions:
+            body = schema.get_context_dependent_function_with_opset_version(
+                versions[-1], node.SerializeToString(), types
+            )
+    elif schema.has_function:
+        versions = [v for v in sorted(schema.function_opset_versions) if v <= graph.opset]
+        if versions:
+            body = schema.get_function_with_opset_version(versions[-1])
+    if not body:
+        return None
+    function = onnx.FunctionProto()
+    function.ParseFromString(body)
+    present = {attribute.name for attribute in function.attribute_proto}
+    for name, attribute in sorted(schema.attributes.items()):
+        if name not in present and attribute.default_value.name:
+            function.attribute_proto.append(attribute.default_value)
+    return function
+
+
+def _type_of(graph: Graph, name: str) -> onnx.TypeProto:
+    value = onnx.TypeProto()
+    if name:
+        value.tensor_type.elem_type = graph.dtype(name)
+        shape = graph.shape(name)
+        if shape is not None:
+            value.tensor_type.shape.SetInParent()
+            for extent in shape:
+                dim = value.tensor_type.shape.dim.add()
+                if isinstance(extent, int):
+                    dim.dim_value = extent
+                elif extent is not None:
+                    dim.dim_param = extent
+    return value
+
+
+def _bind(node: onnx.NodeProto, names: dict[str, str], given: dict[str, onnx.AttributeProto]) -> None:
+    """Rename values and put attribute values in place of references, in a node and in its bodies."""
+    node.input[:] = [names.get(name, name) for name in node.input]
+    node.output[:] = [names.get(name, name) for name in node.output]
+    bound = []
+    for attribute in node.attribute:
+        if not attribute.ref_attr_name:
+            bound.append(attribute)
+        elif attribute.ref_attr_name in given:
+            value = onnx.AttributeProto()
+            value.CopyFrom(given[attribute.ref_attr_name])
+            value.name = attribute.name
+            bound.append(value)
+    del node.attribute[:]
+    node.attribute.extend(bound)
+    for body in subgraphs(node):
+        inside = {name: name for inner in body.node for name in inner.output} | {v.name: v.name for v in body.input}
+        scope = {**names, **inside}
+        for inner in body.node:
+            _bind(inner, scope, given)
+        for value in body.output:
+            value.name = scope.get(value.name, value.name)

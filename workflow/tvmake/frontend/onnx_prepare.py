@@ -1,0 +1,172 @@
+"""Prepare an ONNX model for TVM's importer, with exact rewrites only.
+
+What the importer lacks or gets wrong is replaced by ONNX operators it has: constants are folded, functions expanded,
+control flow of known course unrolled, operators rewritten by the tables in the ``onnx_*`` modules beside this one.
+What remains and cannot be trusted is refused (`onnx_refuse`).
+"""
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+
+import onnx
+from onnx import helper, inliner, version_converter
+
+from tvmake.errors import InputError
+from tvmake.frontend import onnx_control, onnx_expand, onnx_rewrite
+from tvmake.frontend.onnx_fold import drop_unused, fold
+from tvmake.frontend.onnx_graph import Builder, Graph, all_nodes, opset_of
+from tvmake.frontend.onnx_refuse import check_domains, check_nodes
+
+OLDEST_OPSET = 13
+"""Older models are converted first: TVM's importer has one implementation, the newest, for many older forms."""
+
+MAX_ROUNDS = 60
+"""Each round folds and rewrites once; nested functions and loops need several."""
+
+RULES = {**onnx_control.RULES, **onnx_rewrite.RULES}
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A model that TVM's importer can take, and what was done to it: counts of rewrites by operator."""
+
+    model: onnx.ModelProto
+    changes: dict[str, int]
+
+
+def prepare(model: onnx.ModelProto, where: str, opset: int | None = None) -> Prepared:
+    """Rewrite the model until nothing changes, then refuse what cannot be imported faithfully.
+
+    The model is changed in place. Same bytes in, same bytes out: nothing depends on hash order.
+
+    Raises:
+        InputError: operators without an importer, with counts; attributes that would give wrong numbers.
+    """
+    model = inline_functions(model, where)
+    check_domains(model, where)
+    graph = Graph(model, where)
+    convert(graph, opset)
+    changes: Counter[str] = Counter()
+    for _ in range(MAX_ROUNDS):
+        drop_unused(graph)
+        folded = fold(graph)
+        changes["folded"] += folded
+        rewritten = rewrite(graph)
+        changes.update(rewritten)
+        if not folded and not rewritten:
+            break
+        graph.refresh()
+    drop_unused(graph)
+    name_nodes(graph.graph)
+    check_nodes(graph)
+    return Prepared(graph.finish(), {name: count for name, count in sorted(changes.items()) if count})
+
+
+def inline_functions(model: onnx.ModelProto, where: str) -> onnx.ModelProto:
+    """Replace calls of the model's own functions by their bodies."""
+    if not model.functions:
+        return model
+    try:
+        return inliner.inline_local_functions(model, convert_version=True)
+    except (RuntimeError, ValueError) as error:
+        line = " ".join(str(error).split())[:300]
+        raise InputError(where, f"a function of the model cannot be inlined: {line}", "Export it without functions.") from error
+
+
+def convert(graph: Graph, opset: int | None) -> None:
+    """Convert the model to ``opset``, or an old one to OLDEST_OPSET when the converter can.
+
+    Raises:
+        InputError: the conversion that was asked for is not possible.
+    """
+    wanted = opset or max(graph.opset, OLDEST_OPSET)
+    if wanted == graph.opset:
+        return
+    # The converter wants the weights of IR versions before 4 among the inputs, where they no longer are.
+    graph.model.ir_version = max(graph.model.ir_version, 8)
+    try:
+        converted = version_converter.convert_version(graph.model, wanted)
+    except (RuntimeError, ValueError, version_converter.ConvertError) as error:
+        if opset is None and not _broadcasts_by_attribute(graph):
+            # What is left of old forms the importer knows, or `onnx_refuse` names.
+            return
+        line = " ".join(str(error).split())[:300]
+        raise InputError(
+            graph.where,
+            f"cannot be converted from opset {graph.opset} to {wanted}: {line}",
+            "Export the model at opset 13 or later." if opset is None else "Leave `opset` out, or choose another.",
+        ) from error
+    graph.model.CopyFrom(converted)
+    graph.refresh()
+
+
+def _broadcasts_by_attribute(graph: Graph) -> bool:
+    """Whether a binary operator uses the broadcasting of opset 6 and before, which the importer overlooks."""
+    return any(attribute.name == "broadcast" for node in graph.graph.node for attribute in node.attribute)
+
+
+def rewrite(graph: Graph) -> Counter[str]:
+    """Apply the first matching rule to every node; returns how often each operator was rewritten."""
+    nodes: list[onnx.NodeProto] = []
+    counts: Counter[str] = Counter()
+    for index, node in enumerate(graph.graph.node):
+        build = Builder(graph, f"{node.op_type}_{index}")
+        outputs = _apply(node, build)
+        if outputs is None:
+            nodes.append(node)
+            continue
+        counts[node.op_type] += 1
+        nodes.extend(build.nodes)
+        for name, value in zip(node.output, outputs, strict=False):
+            if name and value:
+                nodes.append(helper.make_node("Identity", [value], [name]))
+    if counts:
+        del graph.graph.node[:]
+        graph.graph.node.extend(nodes)
+    return counts
+
+
+def _apply(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    if node.domain not in onnx_expand.DOMAINS:
+        return None
+    rule = RULES.get(node.op_type)
+    outputs = rule(node, build) if rule else None
+    if outputs is None and node.op_type in onnx_expand.OPERATORS:
+        build.nodes.clear()
+        outputs = onnx_expand.expand(node, build)
+    return outputs
+
+
+def inline_small(model: onnx.ModelProto) -> None:
+    """Turn small initializers into Constant nodes.
+
+    The importer looks for axes, shapes and scales among constants, and only sometimes among parameters.
+    """
+    small = [tensor for tensor in model.graph.initializer if _is_small(tensor)]
+    if not small:
+        return
+    names = {tensor.name for tensor in small}
+    nodes = [helper.make_node("Constant", [], [tensor.name], name=tensor.name, value=tensor) for tensor in small]
+    nodes += list(model.graph.node)
+    weights = [tensor for tensor in model.graph.initializer if tensor.name not in names]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    del model.graph.initializer[:]
+    model.graph.initializer.extend(weights)
+
+
+def _is_small(tensor: onnx.TensorProto) -> bool:
+    elements = math.prod(tensor.dims)
+    is_shape_like = tensor.data_type == onnx.TensorProto.INT64 and len(tensor.dims) <= 1 and elements <= 1024
+    return elements <= 64 or is_shape_like
+
+
+def name_nodes(graph: onnx.GraphProto) -> None:
+    """Give every node a name: errors point at nodes by it."""
+    for index, node in enumerate(all_nodes(graph)):
+        if not node.name:
+            node.name = f"{node.op_type}_{index}"
+
+
+__all__ = ["Prepared", "opset_of", "prepare"]
