@@ -4,17 +4,13 @@ The config says which models, precisions and targets; the plan says what must be
 how one stage is asked for it. Run it through `tvmake make`, or through snakemake itself.
 """
 
-import os
-import sys
-from pathlib import Path
-
 from snakemake.exceptions import WorkflowError
 
+from tvmake import house
 from tvmake.errors import TvmakeError
 from tvmake.plan import Plan
 
-# Rules call `tvmake step …`: the one installed beside this interpreter, on cluster nodes as well.
-os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+house.put_tvmake_on_path()
 
 if not config:
 
@@ -33,7 +29,16 @@ wildcard_constraints:
     target="[^/]+",
 
 
-include: "rules/report.smk"
+localrules:
+    all,
+
+
+rule all:
+    default_target: True
+    input:
+        plan.goals(),
+
+
 include: "rules/import.smk"
 include: "rules/reference.smk"
 include: "rules/transform.smk"
@@ -42,6 +47,7 @@ include: "rules/export.smk"
 include: "rules/deploy.smk"
 include: "rules/validate.smk"
 include: "rules/benchmark.smk"
+include: "rules/report.smk"
 
 
 onstart:

@@ -12,17 +12,19 @@ rule benchmark:
         reference=plan.path("reference"),
     output:
         latency=plan.path("latency"),
-    params:
-        options=lambda w: plan.options("benchmark", w),
-        code=plan.fingerprint("benchmark"),
     log:
         "logs/{model}/{precision}/{target}/benchmark.log",
     benchmark:
         "logs/{model}/{precision}/{target}/benchmark.benchmark.jsonl"
+    conda:
+        "../envs/tvmake.yaml"
     # On this machine a measurement takes every core, so that nothing runs beside it.
     threads: lambda w: plan.benchmark_threads(w.target, workflow.cores)
     resources:
         mem_mb=lambda w: plan.memory_mb("benchmark", w.model),
+    params:
+        options=lambda w: plan.options("benchmark", w),
+        code=plan.fingerprint("benchmark"),
     message:
         "benchmark {wildcards.model} {wildcards.precision} {wildcards.target}"
     shell:

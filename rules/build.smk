@@ -17,15 +17,17 @@ rule build:
         manifest=plan.path("manifest"),
         weights=plan.path("weights"),
         sources=directory(plan.path("sources")),
-    params:
-        options=lambda w: plan.options("build", w),
-        code=plan.fingerprint("build"),
     log:
         "logs/{model}/{precision}/{target}/build.log",
     benchmark:
         "logs/{model}/{precision}/{target}/build.benchmark.jsonl"
+    conda:
+        "../envs/tvmake.yaml"
     resources:
         mem_mb=lambda w: plan.memory_mb("build", w.model),
+    params:
+        options=lambda w: plan.options("build", w),
+        code=plan.fingerprint("build"),
     message:
         "build {wildcards.model} {wildcards.precision} {wildcards.target}"
     shell:

@@ -10,15 +10,17 @@ rule deploy:
         package=plan.path("package"),
     output:
         receipt=plan.path("receipt"),
-    params:
-        options=lambda w: plan.options("deploy", w),
-        code=plan.fingerprint("deploy"),
     log:
         "logs/{model}/{precision}/{target}/deploy.log",
     benchmark:
         "logs/{model}/{precision}/{target}/deploy.benchmark.jsonl"
+    conda:
+        "../envs/tvmake.yaml"
     resources:
         mem_mb=400,
+    params:
+        options=lambda w: plan.options("deploy", w),
+        code=plan.fingerprint("deploy"),
     message:
         "deploy {wildcards.model} {wildcards.precision} {wildcards.target}"
     shell:

@@ -12,14 +12,16 @@ rule export:
         weights=plan.path("weights"),
     output:
         package=plan.path("package"),
-    params:
-        code=plan.fingerprint("export"),
     log:
         "logs/{model}/{precision}/{target}/export.log",
     benchmark:
         "logs/{model}/{precision}/{target}/export.benchmark.jsonl"
+    conda:
+        "../envs/tvmake.yaml"
     resources:
         mem_mb=400,
+    params:
+        code=plan.fingerprint("export"),
     message:
         "export {wildcards.model} {wildcards.precision} {wildcards.target}"
     shell:

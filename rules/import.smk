@@ -13,15 +13,17 @@ rule import_model:
         params=plan.path("imported_params"),
         signature=plan.path("signature"),
         source=plan.path("source"),
-    params:
-        options=lambda w: plan.options("import", w),
-        code=lambda w: plan.fingerprint("import", w.model),
     log:
         "logs/{model}/import.log",
     benchmark:
         "logs/{model}/import.benchmark.jsonl"
+    conda:
+        "../envs/tvmake.yaml"
     resources:
         mem_mb=lambda w: plan.memory_mb("import", w.model),
+    params:
+        options=lambda w: plan.options("import", w),
+        code=lambda w: plan.fingerprint("import", w.model),
     message:
         "import {wildcards.model}"
     shell:

@@ -11,15 +11,17 @@ rule reference:
         signature=plan.path("signature"),
     output:
         reference=plan.path("reference"),
-    params:
-        options=lambda w: plan.options("reference", w),
-        code=lambda w: plan.fingerprint("reference", w.model),
     log:
         "logs/{model}/reference.log",
     benchmark:
         "logs/{model}/reference.benchmark.jsonl"
+    conda:
+        "../envs/tvmake.yaml"
     resources:
         mem_mb=lambda w: plan.memory_mb("reference", w.model),
+    params:
+        options=lambda w: plan.options("reference", w),
+        code=lambda w: plan.fingerprint("reference", w.model),
     message:
         "reference {wildcards.model}"
     shell:

@@ -15,15 +15,17 @@ rule report:
         summary=plan.path("summary"),
         table=plan.path("summary_csv"),
         page=plan.path("page"),
-    params:
-        options=plan.options("report"),
-        code=plan.fingerprint("report"),
     log:
         "logs/report.log",
     benchmark:
         "logs/report.benchmark.jsonl"
+    conda:
+        "../envs/tvmake.yaml"
     resources:
         mem_mb=600,
+    params:
+        options=plan.options("report"),
+        code=plan.fingerprint("report"),
     message:
         "report"
     shell:

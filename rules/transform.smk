@@ -15,15 +15,17 @@ rule transform:
         module=plan.path("module"),
         params=plan.path("params"),
         signature=plan.path("bound_signature"),
-    params:
-        options=lambda w: plan.options("transform", w),
-        code=plan.fingerprint("transform"),
     log:
         "logs/{model}/{precision}/transform.log",
     benchmark:
         "logs/{model}/{precision}/transform.benchmark.jsonl"
+    conda:
+        "../envs/tvmake.yaml"
     resources:
         mem_mb=lambda w: plan.memory_mb("transform", w.model),
+    params:
+        options=lambda w: plan.options("transform", w),
+        code=plan.fingerprint("transform"),
     message:
         "transform {wildcards.model} {wildcards.precision}"
     shell:

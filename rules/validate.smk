@@ -12,15 +12,17 @@ rule validate:
         reference=plan.path("reference"),
     output:
         numerics=plan.path("numerics"),
-    params:
-        options=lambda w: plan.options("validate", w),
-        code=plan.fingerprint("validate"),
     log:
         "logs/{model}/{precision}/{target}/validate.log",
     benchmark:
         "logs/{model}/{precision}/{target}/validate.benchmark.jsonl"
+    conda:
+        "../envs/tvmake.yaml"
     resources:
         mem_mb=lambda w: plan.memory_mb("validate", w.model),
+    params:
+        options=lambda w: plan.options("validate", w),
+        code=plan.fingerprint("validate"),
     message:
         "validate {wildcards.model} {wildcards.precision} {wildcards.target}"
     shell:

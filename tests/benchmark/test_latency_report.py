@@ -1,9 +1,9 @@
+from pathlib import Path
+
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tvmake.benchmark.result import LatencyReport, latency_report, samples_still_needed
+from tvmake.benchmark.result import LatencyReport, latency_report
 from tvmake.config.benchmark import PROFILES, BenchmarkOptions, Measurement
 
 
@@ -40,20 +40,15 @@ def test_a_report_keeps_raw_samples_in_order_and_reads_back():
     assert LatencyReport.model_validate_json(report.model_dump_json()) == report
 
 
-@given(st.integers(1, 50), st.floats(0, 5), st.floats(0.01, 500))
-def test_sampling_ends_once_both_count_and_duration_are_reached(repeat, min_duration_s, sample_ms):
-    measurement = Measurement(repeat=repeat, min_duration_s=min_duration_s)
-    samples: list[float] = []
-    rounds = 0
-    while count := samples_still_needed(measurement, samples):
-        samples += [sample_ms] * count
-        rounds += 1
-    assert len(samples) >= repeat
-    assert sum(samples) >= min_duration_s * 1e3 * (1 - 1e-9)
-    assert len(samples) <= max(repeat, min_duration_s * 1e3 / sample_ms + 2)
-    assert rounds < 25
-
-
-def test_samples_of_several_runs_count_for_all_of_them():
-    assert samples_still_needed(Measurement(repeat=2, number=10, min_duration_s=1), [50.0, 50.0]) == 0
-    assert samples_still_needed(Measurement(repeat=2, number=1, min_duration_s=1), [50.0, 50.0]) > 0
+def test_the_table_in_the_docs_has_the_profiles():
+    text = (Path(__file__).parents[2] / "docs" / "benchmark.md").read_text()
+    rows = [
+        line for line in text.partition("## Profiles")[2].partition("## ")[0].splitlines() if line.startswith("| `")
+    ]
+    assert len(rows) == len(Measurement.model_fields)
+    for row in rows:
+        name, cells = row.split("`")[1], [cell.strip() for cell in row.split("|")[2:-1]]
+        for profile, cell in zip(("quick", "mlperf-like"), cells, strict=True):
+            value = getattr(PROFILES[profile], name)
+            spelled = {True: "yes", False: "no"}[value] if isinstance(value, bool) else value
+            assert cell == spelled if isinstance(spelled, str) else float(cell) == spelled, (profile, name)

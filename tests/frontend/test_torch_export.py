@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from compiled import run_compiled
+from tests.frontend.compiled import run_compiled
 from torch import nn
 from torch.export import Dim, export
 
@@ -40,7 +40,7 @@ class Encoder(nn.Module):
     def __init__(self):
         super().__init__()
         layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
-        self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.encoder = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
 
     def forward(self, x):
         return self.encoder(x)
@@ -189,9 +189,9 @@ class Pairs(nn.Module):
 def test_an_extent_that_tvm_cannot_resolve_must_be_given():
     half = Dim("half", max=100)
     program = export(Pairs().eval(), (torch.zeros(6),), dynamic_shapes={"x": {0: 2 * half}})
-    with pytest.raises(InputError, match="cannot resolve the dynamic extent 2\\*"):
+    with pytest.raises(InputError, match=r"cannot resolve the dynamic extent 2\*"):
         torch_export.read(program, options())
-    with pytest.raises(InputError, match="must be of the form 2\\*.*; 7 is not"):
+    with pytest.raises(InputError, match=r"must be of the form 2\*.*; 7 is not"):
         torch_export.read(program, options(inputs={"x": {"shape": [7]}}))
     model = torch_export.read(program, options(inputs={"x": {"shape": [10]}}))
     assert model.signature.outputs[0].shape == (5,)
@@ -202,7 +202,7 @@ def test_an_extent_that_tvm_cannot_resolve_must_be_given():
 @pytest.mark.parametrize(
     ("inputs", "problem"),
     [
-        ({"y": {}}, "no input 'y'; did you mean 'x'"),
+        ({"xs": {}}, "no input 'xs'; did you mean 'x'"),
         ({"x": {"dtype": "float16"}}, "is float32, not float16"),
         ({"x": {"shape": [2, 3, 16]}}, "has 4 axes, not 3"),
         ({"x": {"shape": [2, 1, 16, 16]}}, "axis 1 of input 'x' is fixed to 3"),
@@ -276,7 +276,7 @@ class Unsupported(nn.Module):
 def test_all_unsupported_operators_are_listed_with_their_counts():
     with pytest.raises(InputError) as caught:
         torch_export.read(export(Unsupported().eval(), (uniform(4),)), options())
-    assert caught.value.problem.endswith("aten._fft_r2c.default (1×), aten.special_i0.default (2×)")
+    assert caught.value.problem.endswith("aten._fft_r2c.default (1×), aten.i0.default (2×)")
     assert caught.value.problem.startswith("2 operators have no importer")
 
 
@@ -317,7 +317,7 @@ def test_nested_and_keyword_inputs_become_flat_ones():
 def test_two_imports_give_the_same_bytes():
     from tvmake.quick_tvm import tvm
 
-    program, _ = exported("transformer_encoder")
+    program, _ = exported("conv_net")
     first, second = (torch_export.read(program, options()) for _ in range(2))
     assert tvm.ir.save_json(first.module) == tvm.ir.save_json(second.module)
     assert list(first.params) == list(second.params)

@@ -1,4 +1,5 @@
 import hashlib
+import subprocess
 import sys
 from pathlib import Path
 
@@ -66,8 +67,6 @@ def test_the_onnx_file_keeps_its_batch_norms_for_the_compiler_to_fold():
 @pytest.mark.slow
 def test_training_again_gives_the_shipped_test_set_and_as_good_a_network(tmp_path):
     """Weights depend on the CPU's vector width, so only the data's bytes are compared."""
-    import subprocess
-
     script = RESOURCES / "train_digits.py"
     done = subprocess.run([sys.executable, script, tmp_path], capture_output=True, text=True, check=True)
     assert (tmp_path / "digits-test.npz").read_bytes() == (RESOURCES / "digits-test.npz").read_bytes()

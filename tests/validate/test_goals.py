@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
@@ -5,9 +7,8 @@ from tvmake.config.validation import DEFAULT_GOALS, Goals, PrecisionGoals, Valid
 
 
 def test_defaults_depend_on_the_precision():
-    assert goals_for("float32").rtol == 1e-4
-    assert goals_for("float16").rtol is None
-    assert goals_for("float16").sqnr_db < goals_for("float16_acc32").sqnr_db
+    bounds = [goals_for(precision).sqnr_db for precision in ("float16", "float16_acc32", "float32")]
+    assert bounds == sorted(set(bounds))
 
 
 def test_a_models_goals_win_over_validation_and_its_precision_over_both():
@@ -18,9 +19,9 @@ def test_a_models_goals_win_over_validation_and_its_precision_over_both():
 
 
 def test_null_drops_a_default_goal_and_leaving_it_out_keeps_it():
-    goals = goals_for("float32", PrecisionGoals(rtol=None), None)
-    assert goals.rtol is None
-    assert goals.atol == DEFAULT_GOALS["float32"].atol
+    goals = goals_for("float32", PrecisionGoals(sqnr_db=None), None)
+    assert goals.sqnr_db is None
+    assert goals.max_abs_rms == DEFAULT_GOALS["float32"].max_abs_rms
 
 
 def test_an_unknown_precision_is_refused_by_name():
@@ -38,3 +39,21 @@ def test_options_survive_json():
     options = ValidationOptions(goals=PrecisionGoals(top1=0.9, rtol=None))
     again = ValidationOptions.model_validate_json(options.model_dump_json(exclude_unset=True))
     assert goals_for("float32", again.goals) == goals_for("float32", options.goals)
+
+
+def test_the_table_in_the_docs_has_the_defaults():
+    text = (Path(__file__).parents[2] / "docs" / "validate.md").read_text()
+    header, _, *rows = [
+        line for line in text.partition("## Goals")[2].partition("\n## ")[0].splitlines() if line.startswith("|")
+    ]
+    precisions = [cell.strip() for cell in header.split("|")[2:-1]]
+    told = {
+        (precision, row.split("`")[1]): cell.strip()
+        for row in rows
+        for precision, cell in zip(precisions, row.split("|")[2:-1], strict=True)
+    }
+    spelled = {None: "–", True: "yes"}
+    for precision, goals in DEFAULT_GOALS.items():
+        for name, bound in goals:
+            cell = told.get((precision, name), "–")
+            assert cell == spelled.get(bound) or float(cell) == bound, (precision, name)

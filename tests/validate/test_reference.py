@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -130,3 +132,69 @@ def test_missing_and_broken_files_are_input_errors_in_every_format(tmp_path, suf
 
 def test_the_runtimes_name_and_version_are_recorded():
     assert runtime_name(ImportOptions(source="a.onnx")).startswith("onnxruntime 1.")
+
+
+def tflite_relu(path: Path) -> Path:
+    """One ReLU on float32 [N, 3], written with LiteRT's own schema."""
+    flatbuffers = pytest.importorskip("flatbuffers", reason="TFLite models need the tflite extra")
+    schema = pytest.importorskip("ai_edge_litert.schema_py_generated", reason="TFLite models need the tflite extra")
+
+    def table(kind, **fields):
+        made = getattr(schema, f"{kind}T")()
+        vars(made).update(fields)
+        return made
+
+    tensors = [
+        table("Tensor", name=name, shape=[1, 3], shapeSignature=[-1, 3], type=schema.TensorType.FLOAT32, buffer=0)
+        for name in "xy"
+    ]
+    relu = schema.BuiltinOperator.RELU
+    graph = table(
+        "SubGraph",
+        tensors=tensors,
+        inputs=[0],
+        outputs=[1],
+        operators=[table("Operator", opcodeIndex=0, inputs=[0], outputs=[1])],
+    )
+    code = table("OperatorCode", builtinCode=relu, deprecatedBuiltinCode=relu, version=1)
+    model = table("Model", version=3, operatorCodes=[code], subgraphs=[graph], buffers=[table("Buffer")])
+    builder = flatbuffers.Builder(256)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    path.write_bytes(bytes(builder.Output()))
+    return path
+
+
+def test_litert_runs_a_tflite_model_and_resizes_its_inputs(tmp_path):
+    path = tflite_relu(tmp_path / "relu.tflite")
+    inputs = [np.random.RandomState(n).standard_normal((n, 3)).astype(np.float32) for n in (1, 4)]
+    for value, outputs in zip(inputs, outputs_of(path, XY, [{"x": value} for value in inputs]), strict=True):
+        np.testing.assert_array_equal(outputs["y"], np.maximum(value, 0))
+
+
+def test_litert_refuses_names_and_types_that_do_not_fit(tmp_path):
+    path = tflite_relu(tmp_path / "relu.tflite")
+    with pytest.raises(InputError, match="has no input 'z'"):
+        outputs_of(path, Signature(inputs=(tensor("z", (1, 3)),), outputs=XY.outputs), [{}])
+    with pytest.raises(InputError, match="LiteRT cannot run it"):
+        outputs_of(path, XY, [{"x": np.zeros((1, 3), np.int32)}])
+
+
+@pytest.mark.parametrize(
+    ("source", "library"),
+    [("resources/digits.onnx", "onnxruntime"), ("resources/digits.pt2", "torch"), ("m.tflite", "ai_edge_litert")],
+)
+def test_a_missing_library_is_named_with_the_command_that_installs_it(source, library):
+    """In a process of its own, where the library cannot be imported."""
+    program = (
+        f"import sys; sys.modules[{library!r}] = None\n"
+        "from tvmake.artifact.signature import Signature\n"
+        "from tvmake.config.model import ImportOptions\n"
+        "from tvmake.errors import MachineError\n"
+        "from tvmake.validate.reference import run_reference\n"
+        "try:\n"
+        f"    list(run_reference({source!r}, ImportOptions(source={source!r}), Signature(inputs=(), outputs=()), []))\n"
+        "except MachineError as error:\n"
+        "    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=RESOURCES.parent, capture_output=True, text=True)
+    assert "pip install" in done.stdout, done.stderr

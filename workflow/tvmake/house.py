@@ -1,5 +1,7 @@
 """Where the workflow's own files are: beside the package in a checkout, inside it in a wheel."""
 
+import os
+import sys
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
@@ -9,3 +11,10 @@ def snakefile() -> Path:
     """The Snakefile, with ``rules/`` and ``profiles/`` beside it."""
     inside = PACKAGE / "house" / "Snakefile"
     return inside if inside.is_file() else PACKAGE.parents[1] / "Snakefile"
+
+
+def put_tvmake_on_path() -> None:
+    """Let rules find the ``tvmake`` that is installed beside this interpreter, activated or not, on cluster nodes too."""
+    scripts = str(Path(sys.executable).parent)
+    if scripts not in os.environ["PATH"].split(os.pathsep):
+        os.environ["PATH"] = os.pathsep.join([scripts, os.environ["PATH"]])

@@ -70,23 +70,3 @@ def latency_report(
         ops=list(ops),
         conditions=dict(conditions or {}),
     )
-
-
-def samples_still_needed(measurement: Measurement, samples_ms: Sequence[float], number: int | None = None) -> int:
-    """How many samples to take next; 0 when both ``repeat`` and ``min_duration_s`` are reached.
-
-    Lets a benchmark take samples in a few calls of TVM's ``time_evaluator`` rather than one at a time: the first call
-    takes ``repeat``, further ones what the mean so far says is missing, at most doubling what there is.
-
-    Args:
-        number: runs in each sample, when ``min_repeat_ms`` has raised it.
-    """
-    if len(samples_ms) < measurement.repeat:
-        return measurement.repeat - len(samples_ms)
-    measured_s = sum(samples_ms) * (number or measurement.number) / 1e3
-    missing_s = measurement.min_duration_s - measured_s
-    if missing_s <= 0:
-        return 0
-    per_sample_s = measured_s / len(samples_ms)
-    estimate = missing_s / per_sample_s if per_sample_s > 0 else float("inf")
-    return max(1, int(min(estimate + 1, 2 * len(samples_ms))))

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from tvmake.cli import check, make, step
+from tvmake.cli import check, diff, make, show, step
 
 app = typer.Typer(
     name="tvmake",
@@ -33,4 +33,6 @@ def tvmake(
 
 app.command("make", context_settings=make.CONTEXT)(make.make)
 app.command("check")(check.check)
+app.command("show")(show.show)
+app.command("diff")(diff.diff)
 app.add_typer(step.app, name="step")

@@ -9,7 +9,6 @@ import io
 import logging
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,28 @@ from snakemake_interface_logger_plugins.registry import LoggerPluginRegistry
 PLUGIN = "tvmake"
 LOG_TAIL = 12
 """Lines of a failed job's log to show when it names no error itself."""
+
+ALL = "all"
+"""The rule that only gathers the others."""
+
+REASONS = {
+    "Missing output files": "not made yet",
+    "Input files updated by another job": "its inputs change",
+    "Updated input files": "its inputs changed",
+    "Params have changed since last execution": "its options, code or library versions changed",
+    "Code has changed since last execution": "its rule changed",
+    "Set of input files has changed since last execution": "it has other inputs now",
+    "Forced execution": "forced",
+}
+"""Snakemake's reasons, in the words of the pipeline."""
+
+SAID_ALREADY = (
+    "At least one job did not complete successfully",
+    "Exiting because a job execution failed",
+    "returned non-zero exit status",
+    "Complete log",
+)
+"""Snakemake's words for failures that were shown with their cause."""
 
 _quiet = False
 
@@ -63,7 +84,8 @@ class LogHandler(LogHandlerBase):
         self.console = Console(stderr=True, highlight=False, soft_wrap=True)
         self.started: dict[int, float] = {}
         self.jobs: dict[int, str] = {}
-        self.planned: Counter[str] = Counter()
+        self.planned = 0
+        self.complained = False
         self.dry = bool(self.common_settings.dryrun)
         self.bar: Progress | None = None
         self.task: Any = None
@@ -93,7 +115,10 @@ class LogHandler(LogHandlerBase):
             self._complain(record)
 
     def close(self) -> None:
-        """End the progress bar."""
+        """End the progress bar; after a dry run, say how much there is to do."""
+        if self.dry and not self.complained:
+            self.console.print(f"{self.planned} jobs would run" if self.planned else "nothing to do: everything is up to date")
+        self.dry = False
         if self.bar is not None:
             self.bar.stop()
             self.bar = None
@@ -116,14 +141,15 @@ class LogHandler(LogHandlerBase):
         self.jobs[number] = label
         self.started.setdefault(number, time.monotonic())
         if self.dry:
-            reason = str(data.get("reason") or "").strip()
-            self.console.print(f"would {label}" + (f"  [dim]({_short(reason)})[/dim]" if reason else ""))
+            if data.get("rule_name") != ALL:
+                self.planned += 1
+                self.console.print(f"would {label}  [dim]({_why(str(data.get('reason') or ''))})[/dim]")
         elif self.bar is not None:
             self.bar.update(self.task, description=label)
 
     def _finished(self, data: dict[str, Any]) -> None:
         for number in self._numbers(data):
-            if not _quiet and not self.dry and number in self.jobs:
+            if not _quiet and not self.dry and self.jobs.get(number, ALL) != ALL:
                 seconds = time.monotonic() - self.started.get(number, time.monotonic())
                 self.console.print(f"[green]✓[/green] {self.jobs[number]}  [dim]{seconds:.1f} s[/dim]")
 
@@ -140,8 +166,9 @@ class LogHandler(LogHandlerBase):
             self.console.print(f"  log: {path}", style="dim")
 
     def _complain(self, record: logging.LogRecord) -> None:
+        self.complained = self.complained or record.levelno >= logging.ERROR
         text = str(record.getMessage()).strip()
-        if text and not text.startswith(("Exiting because a job execution failed", "At least one job did not complete", "Complete log")):
+        if text and not any(known in text for known in SAID_ALREADY):
             self.console.print(text, markup=False)
 
     @staticmethod
@@ -170,6 +197,7 @@ def _telling_lines(log: Path) -> list[str]:
     return telling
 
 
-def _short(reason: str, limit: int = 160) -> str:
-    text = " ".join(reason.split())
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+def _why(reason: str) -> str:
+    """Snakemake's reason without its lists: ``output missing``, ``inputs change`` …"""
+    kinds = [part.partition(":")[0].strip() for part in reason.replace("\n", " ").split(";")]
+    return ", ".join(REASONS.get(kind, kind.lower()) for kind in dict.fromkeys(kinds) if kind)

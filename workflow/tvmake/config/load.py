@@ -9,18 +9,48 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from tvmake.config.base import Name
+from tvmake.config.precision import OpName
 from tvmake.config.root import Config
+from tvmake.config.transform import PythonName
 from tvmake.errors import ErrorList, InputError, TvmakeError
 
 KeyPath = tuple[str, ...]
 Position = tuple[str, int]
 """A file and a line, 1-based."""
 
+EXPECTED = {
+    "dict_type": "a mapping of names",
+    "model_type": "a mapping of keys",
+    "list_type": "a list",
+    "string_type": "a text",
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "int_parsing": "a whole number",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "too_short": "at least one entry",
+}
+"""What pydantic's error types ask for, in a config file's words."""
+
+PATTERNS = {
+    kind.__metadata__[0].pattern: looks
+    for kind, looks in (
+        (Name, "a name of letters, digits, dot, dash and underscore that starts with a letter or digit"),
+        (PythonName, "package.module:function"),
+        (OpName, "an operator's name as in Relax, such as nn.conv2d"),
+    )
+}
+"""What a value that has to match a pattern looks like."""
+
 
 def load(paths: Sequence[Path]) -> Config:
     """Read config files, later ones laid over earlier ones, and check the result.
 
-    Mappings merge key by key; lists and scalars replace; ``key: null`` removes a key of an earlier file.
+    Mappings merge key by key; lists and scalars replace; ``key: null`` removes a key of an earlier file, unless null is
+    a value that the key takes (``goals: {rtol: null}``, ``limit: null``).
 
     Raises:
         InputError, ErrorList: a file cannot be read, or the config is wrong; every mistake is named with its file,
@@ -47,7 +77,7 @@ def check(values: Mapping[str, Any], positions: Mapping[KeyPath, Position], defa
     try:
         return Config.model_validate(without_nulls(values))
     except ValidationError as error:
-        raise one_or_many(list(_translate(error, positions, default_file))) from None
+        raise one_or_many(list(_translate(error, values, positions, default_file))) from None
 
 
 def one_or_many(errors: Sequence[TvmakeError]) -> TvmakeError:
@@ -86,57 +116,95 @@ def read_yaml(path: Path, positions: dict[KeyPath, Position]) -> dict[str, Any]:
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """``over`` laid on ``base``: mappings merge, everything else replaces."""
+    """``over`` laid on ``base`` as Snakemake lays one configfile on another.
+
+    Mappings merge, everything else replaces; an empty mapping changes nothing.
+    """
     result = dict(base)
     for key, value in over.items():
         current = result.get(key)
-        result[key] = merge(current, value) if isinstance(current, Mapping) and isinstance(value, Mapping) else value
+        if not isinstance(value, Mapping):
+            result[key] = value
+        elif value or key not in result:
+            result[key] = merge(current if isinstance(current, Mapping) else {}, value)
     return result
 
 
-def without_nulls(value: Any) -> Any:
-    """Drop keys whose value is null: that is how an overlay removes one."""
+def without_nulls(value: Any, kinds: Sequence[Any] = (Config,)) -> Any:
+    """Drop keys whose value is null, which is how an overlay removes one, except where null is a value of its own.
+
+    Args:
+        kinds: the types that ``value`` may have.
+    """
     if isinstance(value, Mapping):
-        return {key: without_nulls(entry) for key, entry in value.items() if entry is not None}
+        kept = {}
+        for key, entry in value.items():
+            below = _kinds_below(kinds, str(key))
+            if entry is not None or types.NoneType in below or Any in below:
+                kept[key] = without_nulls(entry, below)
+        return kept
     return value
 
 
-def _note_positions(node: yaml.Node | None, path: KeyPath, file: str, positions: dict[KeyPath, Position]) -> None:
+def _note_positions(
+    node: yaml.Node | None,
+    path: KeyPath,
+    file: str,
+    positions: dict[KeyPath, Position],
+    above: tuple[yaml.Node, ...] = (),
+) -> None:
+    if node in above:
+        raise InputError(f"{file}:{node.start_mark.line + 1}", f"'{dotted(path)}' contains itself")
     if isinstance(node, yaml.MappingNode):
         seen: set[str] = set()
         for key, value in node.value:
             name = str(key.value)
+            line = key.start_mark.line + 1
             if name in seen and name != "<<":
-                raise InputError(f"{file}:{key.start_mark.line + 1}", f"the key '{'.'.join((*path, name))}' is given twice")
+                raise InputError(f"{file}:{line}", f"the key '{dotted((*path, name))}' is given twice")
             seen.add(name)
-            positions[(*path, name)] = (file, key.start_mark.line + 1)
-            _note_positions(value, (*path, name), file, positions)
+            positions[(*path, name)] = (file, line)
+            _note_positions(value, (*path, name), file, positions, (*above, node))
     elif isinstance(node, yaml.SequenceNode):
         for index, value in enumerate(node.value):
             positions[(*path, str(index))] = (file, value.start_mark.line + 1)
-            _note_positions(value, (*path, str(index)), file, positions)
+            _note_positions(value, (*path, str(index)), file, positions, (*above, node))
 
 
-def _translate(error: ValidationError, positions: Mapping[KeyPath, Position], default_file: str) -> Iterable[InputError]:
+def _translate(
+    error: ValidationError, values: Any, positions: Mapping[KeyPath, Position], default_file: str
+) -> Iterable[InputError]:
     seen: set[KeyPath] = set()
     for detail in error.errors(include_url=False):
-        path = tuple(str(part) for part in detail["loc"] if not _is_branch(str(part)))
-        message, remedy = _message(detail, path)
+        path = _written_path(detail, values)
         if not path and detail["type"] == "value_error":
             # Cross-checks of the whole config name their own key, one a line.
-            for line in message.splitlines():
+            for line in detail["msg"].removeprefix("Value error, ").splitlines():
                 key, _, problem = line.partition(": ")
                 problem, _, hint = problem.partition("; ")
                 yield InputError(_where(_key_path(key), positions, default_file), f"{key}: {problem}", hint or None)
             continue
         if path not in seen:  # a union reports once per branch
             seen.add(path)
+            message, remedy = _message(detail, path)
             yield InputError(_where(path, positions, default_file), f"{dotted(path)}: {message}", remedy)
 
 
-def _is_branch(part: str) -> bool:
-    """Pydantic names the branch of a union or the wrapper in its location; users did not write those."""
-    return any(mark in part for mark in "[(") or part in ("int", "str", "float", "bool", "constrained-str", "constrained-int")
+def _written_path(detail: Mapping[str, Any], values: Any) -> KeyPath:
+    """An error's location without the parts that pydantic adds for branches of unions and for wrappers."""
+    path: list[str] = []
+    current = values
+    parts = detail["loc"]
+    for index, part in enumerate(parts):
+        in_list = isinstance(current, list) and isinstance(part, int) and part < len(current)
+        if in_list or (isinstance(current, Mapping) and part in current):
+            current = current[part]
+        elif isinstance(current, list) and part in current:
+            current = None  # an entry of a list that stands for a mapping of names
+        elif not (detail["type"] == "missing" and index == len(parts) - 1):
+            continue
+        path.append(str(part))
+    return tuple(path)
 
 
 def _key_path(key: str) -> KeyPath:
@@ -167,6 +235,10 @@ def _message(detail: Mapping[str, Any], path: KeyPath) -> tuple[str, str | None]
         return "unknown key", remedy
     if kind == "missing":
         return "this key is required", None
+    if kind in EXPECTED:
+        return f"expected {EXPECTED[kind]} (got {_shown(given)})", None
+    if kind == "string_pattern_mismatch" and detail["ctx"]["pattern"] in PATTERNS:
+        return f"expected {PATTERNS[detail['ctx']['pattern']]} (got {_shown(given)})", None
     message = detail["msg"].removeprefix("Value error, ")
     if kind == "value_error":
         problem, _, hint = message.partition("; ")
@@ -174,30 +246,40 @@ def _message(detail: Mapping[str, Any], path: KeyPath) -> tuple[str, str | None]
     if kind == "literal_error":
         choices = str(detail["ctx"]["expected"]).replace("' or '", "', '").strip("'").split("', '")
         close = difflib.get_close_matches(str(given), choices, n=1)
-        return f"expected one of {', '.join(choices)} (got {given!r})", f"did you mean '{close[0]}'?" if close else None
-    return f"{message[0].lower()}{message[1:]} (got {given!r})", None
+        remedy = f"did you mean '{close[0]}'?" if close else None
+        return f"expected one of {', '.join(choices)} (got {_shown(given)})", remedy
+    return f"{message[0].lower()}{message[1:]} (got {_shown(given)})", None
+
+
+def _shown(given: Any, limit: int = 80) -> str:
+    text = repr(given)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def _fields_at(path: KeyPath) -> list[str]:
     """The keys the model at ``path`` knows, in their documented order."""
-    candidates: list[Any] = [Config]
+    kinds: Sequence[Any] = (Config,)
     for part in path:
-        step: list[Any] = []
-        for candidate in candidates:
-            if isinstance(candidate, type) and issubclass(candidate, BaseModel):
-                if part in candidate.model_fields:
-                    step += _branches(candidate.model_fields[part].annotation)
-            elif get_origin(candidate) in (dict, Mapping):
-                step += _branches(get_args(candidate)[1])
-            elif get_origin(candidate) in (list, tuple):
-                step += _branches(get_args(candidate)[0])
-        candidates = step
-    return [
-        name
-        for candidate in candidates
-        if isinstance(candidate, type) and issubclass(candidate, BaseModel)
-        for name in candidate.model_fields
-    ]
+        kinds = _kinds_below(kinds, part)
+    return [name for kind in kinds if _is_model(kind) for name in kind.model_fields]
+
+
+def _kinds_below(kinds: Sequence[Any], part: str) -> list[Any]:
+    """The types that the value at ``part`` of a value of one of ``kinds`` may have."""
+    below: list[Any] = []
+    for kind in kinds:
+        if _is_model(kind):
+            if part in kind.model_fields:
+                below += _branches(kind.model_fields[part].annotation)
+        elif get_origin(kind) in (dict, Mapping):
+            below += _branches(get_args(kind)[1])
+        elif get_origin(kind) in (list, tuple):
+            below += _branches(get_args(kind)[0])
+    return below
+
+
+def _is_model(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
 
 
 def _branches(annotation: Any) -> list[Any]:

@@ -1,5 +1,6 @@
 """The whole config: the axes, the stages' options, and what ties them together."""
 
+from collections.abc import Iterator
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -18,12 +19,14 @@ from tvmake.config.variants import VariantFilter
 
 RESERVED_MODEL_NAMES = frozenset({"best", "diff", "sources"})
 
+Names = Annotated[list[Name], Field(min_length=1)]
+
 Options = TypeVar("Options", bound=Strict)
 
 
 def _named_precisions(value: Any) -> Any:
     if isinstance(value, list):
-        return {name: {"base": name} for name in value}
+        return {name: {"base": name} for name in _names(value)}
     if isinstance(value, dict):
         # `float16: {}` means the precision of that name.
         bases = BasePrecision.__args__
@@ -36,7 +39,14 @@ def _named_precisions(value: Any) -> Any:
 
 def _named_targets(value: Any) -> Any:
     """``targets: [llvm, cuda]`` names targets by their kind."""
-    return {name: {"kind": name} for name in value} if isinstance(value, list) else value
+    return {name: {"kind": name} for name in _names(value)} if isinstance(value, list) else value
+
+
+def _names(values: list[Any]) -> list[str]:
+    for value in values:
+        if not isinstance(value, str):
+            raise ValueError("a list holds names only; write a mapping of names to details instead")
+    return values
 
 
 class ModelConfig(ImportOptions):
@@ -48,9 +58,9 @@ class ModelConfig(ImportOptions):
     """Real inputs to validate with; seeded random ones when left out."""
     goals: PrecisionGoals | None = None
     """What every package of this model must achieve, over ``validation.goals``."""
-    precisions: list[Name] | None = None
+    precisions: Names | None = None
     """The precisions to make; all when left out."""
-    targets: list[Name] | None = None
+    targets: Names | None = None
     """The targets to make; all when left out."""
     transform: TransformOptions | None = None
     """Overrides of the general ``transform``, key by key."""
@@ -99,8 +109,16 @@ class Config(Strict):
     @model_validator(mode="before")
     @classmethod
     def _has_models(cls, value: Any) -> Any:
-        if isinstance(value, dict) and value.get("models") in ({}, None) and "models" in value:
-            raise ValueError("models: there is none; name at least one (`tvmake init MODEL` writes a starter config)")
+        if not isinstance(value, dict):
+            return value
+        problems = []
+        if value.get("models") in ({}, None) and "models" in value:
+            problems.append("models: there is none; name at least one (`tvmake init MODEL` writes a starter config)")
+        for axis in ("targets", "precisions"):
+            if axis in value and value[axis] in ({}, []):
+                problems.append(f"{axis}: there is none; name at least one, or leave the key out for the default")
+        if problems:
+            raise ValueError("\n".join(problems))
         return value
 
     @model_validator(mode="after")
@@ -127,9 +145,24 @@ class Config(Strict):
                         problems += _unknown(f"variants.{list_name}[{index}].{part}", chosen, getattr(self, axis))
                     elif list_name == "include":
                         problems.append(f"variants.include[{index}]: names no {part}")
+        if not problems and not self.variants.include and not any(self._combinations()):
+            problems.append("variants.exclude: leaves nothing to make; exclude less")
         if problems:
             raise ValueError("\n".join(problems))
         return self
+
+    def _combinations(self) -> Iterator[tuple[str, str, str]]:
+        """Model, precision and target of what the axes give, less ``exclude``."""
+        for name, model in self.models.items():
+            for precision in model.precisions or self.precisions:
+                for target in model.targets or self.targets:
+                    if not any(part.matches(name, precision, target) for part in self.variants.exclude):
+                        yield name, precision, target
+
+    def combinations(self) -> tuple[tuple[str, str, str], ...]:
+        """Model, precision and target of every variant, in config order."""
+        included = [(str(part.model), str(part.precision), str(part.target)) for part in self.variants.include]
+        return tuple(dict.fromkeys([*self._combinations(), *included]))
 
     def device(self, name: str) -> DeviceConfig:
         """A device by name; ``local`` exists without an entry."""

@@ -89,4 +89,3 @@ class TargetConfig(Strict):
         if self.mattr:
             attributes["mattr"] = list(self.mattr)
         return {**attributes, **self.attributes}
-

@@ -21,7 +21,10 @@ class UserPass(Strict):
     """A pass of your own: ``package.module:factory`` returns a ``tvm.transform.Pass`` or ``IRModule -> IRModule``."""
 
     use: PythonName
+    """The factory, as ``package.module:function``; modules are looked for in the working directory first."""
     at: PassPoint = "before_precision"
+    """Where it runs: in transform at ``start`` (right after import), ``before_precision`` or ``after_precision``; in
+    build, for each target, at ``before_legalize`` (Relax operators) or ``after_fusion`` (fused tensor functions)."""
     arguments: dict[str, Any] = Field(default_factory=dict)
     """Keyword arguments for the factory."""
 

@@ -1,5 +1,7 @@
 """``variants:`` — which model × precision × target combinations are made."""
 
+from pydantic import Field
+
 from tvmake.config.base import Name, Strict
 
 
@@ -7,8 +9,11 @@ class Combination(Strict):
     """A full or partial combination; what is left out matches everything."""
 
     model: Name | None = None
+    """A name under ``models``."""
     precision: Name | None = None
+    """A name under ``precisions``."""
     target: Name | None = None
+    """A name under ``targets``."""
 
     def matches(self, model: str, precision: str, target: str) -> bool:
         """Whether every given part equals the variant's."""
@@ -18,7 +23,7 @@ class Combination(Strict):
 class VariantFilter(Strict):
     """As in CI matrices: all combinations, less ``exclude``, plus ``include``."""
 
-    include: list[Combination] = []
+    include: list[Combination] = Field(default_factory=list)
     """Full combinations to add back or beyond a model's own lists."""
-    exclude: list[Combination] = []
+    exclude: list[Combination] = Field(default_factory=list)
     """Partial combinations to leave out."""

@@ -14,9 +14,16 @@ from tvmake.errors import InputError
 from tvmake.frontend import onnx_source
 from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.onnx_graph import opset_of
-from tvmake.frontend.onnx_inputs import bind_inputs, index_ranges, inspect, relax_name, rename_values, strip_initializers
+from tvmake.frontend.onnx_inputs import (
+    bind_inputs,
+    index_ranges,
+    inspect,
+    relax_name,
+    rename_values,
+    strip_initializers,
+)
 from tvmake.frontend.onnx_prepare import inline_small, prepare
-from tvmake.frontend.relax_fixes import drop_unused_params, lift_constants, wrap_takes, with_main
+from tvmake.frontend.relax_fixes import drop_unused_params, lift_constants, with_main, wrap_takes
 from tvmake.quick_tvm import tvm
 
 # After quick_tvm, which decides how TVM is loaded.
@@ -58,10 +65,7 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
         inputs.append(_spec(name, var.name, var.ty, bounds))
     kind = module["main"].ret_ty
     fields = list(kind.fields) if isinstance(kind, relax.TupleType) else [kind]
-    outputs = [
-        _spec(name, relax_name(name), field)
-        for name, field in zip(original_outputs, fields, strict=True)
-    ]
+    outputs = [_spec(name, relax_name(name), field) for name, field in zip(original_outputs, fields, strict=True)]
     notes: dict[str, Any] = {
         "format": "onnx",
         "opset": stored_opset,

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx
 
-from tvmake.frontend.onnx_graph import Builder, Graph, attributes, subgraphs
+from tvmake.frontend.onnx_graph import Builder, attributes, subgraphs
 
 MAX_ITERATIONS = 512
 MAX_NODES = 20_000

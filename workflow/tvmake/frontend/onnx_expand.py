@@ -4,10 +4,11 @@ An ONNX function is an operator whose meaning is given as a graph of simpler one
 attributes and input types ("context dependent").
 """
 
+import numpy as np
 import onnx
 from onnx import defs
 
-from tvmake.frontend.onnx_graph import Builder, Graph, subgraphs
+from tvmake.frontend.onnx_graph import Builder, Graph, attributes, subgraphs
 
 OPERATORS = frozenset({
     "Attention", "BlackmanWindow", "CausalConvWithState", "Celu", "CenterCropPad", "FlexAttention", "HammingWindow",
@@ -36,8 +37,29 @@ def expand(node: onnx.NodeProto, build: Builder) -> list[str] | None:
         for name in inner.output:
             names[name] = graph.fresh(f"{build.prefix}_{name}") if name else ""
         _bind(copy, names, given)
-        build.nodes.append(copy)
+        if node.op_type in MASKED and copy.op_type == "ReduceMax":
+            _reduce_max_of_infinities(copy, build)
+        else:
+            build.nodes.append(copy)
     return [names.get(name, "") for name in function.output]
+
+
+MASKED = frozenset({"Attention", "FlexAttention"})
+"""Their bodies ask whether a row is masked throughout: whether its maximum is -inf."""
+
+
+def _reduce_max_of_infinities(node: onnx.NodeProto, build: Builder) -> None:
+    """ReduceMax that gives -inf for a row of -inf, where TVM's starts from the lowest finite number."""
+    data, axes = node.input[0], list(node.input[1:])
+    values = attributes(node)
+    is_low = build.op(
+        "And", build.op("IsInf", data), build.op("Less", data, build.op("CastLike", build.const(0, np.float32), data))
+    )
+    all_low = build.op("ReduceMin", build.cast(is_low, onnx.TensorProto.INT32), *axes, **values)
+    maximum = build.op("ReduceMax", data, *axes, **values)
+    infinity = build.op("CastLike", build.const(-np.inf, np.float32), maximum)
+    chosen = build.op("Where", build.cast(all_low, onnx.TensorProto.BOOL), infinity, maximum)
+    build.nodes.append(onnx.helper.make_node("Identity", [chosen], list(node.output)))
 
 
 def function_of(node: onnx.NodeProto, graph: Graph) -> onnx.FunctionProto | None:
@@ -45,7 +67,11 @@ def function_of(node: onnx.NodeProto, graph: Graph) -> onnx.FunctionProto | None
     if node.domain not in DOMAINS:
         return None
     opset = next(
-        (entry.version for entry in graph.model.opset_import if entry.domain in ({"", "ai.onnx"} if node.domain in ("", "ai.onnx") else {node.domain})),
+        (
+            entry.version
+            for entry in graph.model.opset_import
+            if entry.domain in ({"", "ai.onnx"} if node.domain in ("", "ai.onnx") else {node.domain})
+        ),
         1,
     )
     try:

@@ -60,7 +60,10 @@ def _evaluate(graph: Graph, node: onnx.NodeProto) -> dict[str, np.ndarray] | Non
     single = helper.make_graph(
         [node],
         "fold",
-        [helper.make_tensor_value_info(name, graph.constants[name].data_type, value.shape) for name, value in inputs.items()],
+        [
+            helper.make_tensor_value_info(name, graph.constants[name].data_type, value.shape)
+            for name, value in inputs.items()
+        ],
         [onnx.ValueInfoProto(name=name) for name in node.output if name],
     )
     model = helper.make_model(single, opset_imports=graph.model.opset_import, ir_version=graph.model.ir_version)
@@ -87,7 +90,10 @@ def _result_size(graph: Graph, node: onnx.NodeProto) -> float:
     shape = graph.static_shape(node.output[0])
     if shape is None:
         return float("inf")
-    return float(np.prod(shape, dtype=np.float64)) * helper.tensor_dtype_to_np_dtype(graph.dtype(node.output[0]) or 1).itemsize
+    return (
+        float(np.prod(shape, dtype=np.float64))
+        * helper.tensor_dtype_to_np_dtype(graph.dtype(node.output[0]) or 1).itemsize
+    )
 
 
 def _known_shape(graph: Graph, node: onnx.NodeProto) -> dict[str, np.ndarray] | None:

@@ -47,9 +47,7 @@ def value_shape(value: onnx.ValueInfoProto) -> Shape | None:
     kind = value.type.tensor_type
     if not value.type.HasField("tensor_type") or not kind.HasField("shape"):
         return None
-    return tuple(
-        dim.dim_value if dim.HasField("dim_value") else (dim.dim_param or None) for dim in kind.shape.dim
-    )
+    return tuple(dim.dim_value if dim.HasField("dim_value") else (dim.dim_param or None) for dim in kind.shape.dim)
 
 
 class Graph:
@@ -234,9 +232,7 @@ class Builder:
     def cast(self, name: str, dtype: int) -> str:
         return self.op("Cast", name, to=dtype)
 
-    def _with_axes(
-        self, operator: str, name: str, axes: Sequence[int] | None, since: int, **values: Any
-    ) -> str:
+    def _with_axes(self, operator: str, name: str, axes: Sequence[int] | None, since: int, **values: Any) -> str:
         if axes is None:
             return self.op(operator, name, **values)
         if self.graph.opset >= since:

@@ -17,6 +17,7 @@ from tvmake.frontend import onnx_control, onnx_expand, onnx_rewrite
 from tvmake.frontend.onnx_fold import drop_unused, fold
 from tvmake.frontend.onnx_graph import Builder, Graph, all_nodes, opset_of
 from tvmake.frontend.onnx_refuse import check_domains, check_nodes
+from tvmake.frontend.onnx_sequences import resolve_sequences
 
 OLDEST_OPSET = 13
 """Older models are converted first: TVM's importer has one implementation, the newest, for many older forms."""
@@ -53,8 +54,9 @@ def prepare(model: onnx.ModelProto, where: str, opset: int | None = None) -> Pre
         folded = fold(graph)
         changes["folded"] += folded
         rewritten = rewrite(graph)
+        rewritten["sequences"] += resolve_sequences(graph)
         changes.update(rewritten)
-        if not folded and not rewritten:
+        if not folded and not any(rewritten.values()):
             break
         graph.refresh()
     drop_unused(graph)
@@ -71,7 +73,9 @@ def inline_functions(model: onnx.ModelProto, where: str) -> onnx.ModelProto:
         return inliner.inline_local_functions(model, convert_version=True)
     except (RuntimeError, ValueError) as error:
         line = " ".join(str(error).split())[:300]
-        raise InputError(where, f"a function of the model cannot be inlined: {line}", "Export it without functions.") from error
+        raise InputError(
+            where, f"a function of the model cannot be inlined: {line}", "Export it without functions."
+        ) from error
 
 
 def convert(graph: Graph, opset: int | None) -> None:

@@ -5,9 +5,12 @@ from collections.abc import Callable
 from typing import Any
 
 import onnx
+from onnx import TensorProto
 
 from tvmake.errors import InputError
+from tvmake.frontend.onnx_declared import REDUCTIONS
 from tvmake.frontend.onnx_graph import Graph, all_nodes, attributes
+from tvmake.frontend.onnx_resize import is_trusted
 from tvmake.quick_tvm import tvm  # noqa: F401  TVM is imported this way everywhere
 
 # After quick_tvm, which decides how TVM is loaded.
@@ -66,13 +69,15 @@ def check_nodes(graph: Graph) -> None:
     reasons = []
     for node in all_nodes(graph.graph):
         check = CHECKS.get(node.op_type) if node.domain in STANDARD else None
-        reason = check(node, graph) if check else None
+        reason = _narrow(node, graph) or (check(node, graph) if check else None)
         if reason:
             reasons.append(f"{node.op_type} {node.name!r}: {reason}")
     if reasons:
         shown = "; ".join(reasons[:5]) + (f"; and {len(reasons) - 5} more" if len(reasons) > 5 else "")
         raise InputError(
-            graph.where, f"would give wrong results: {shown}", "Export the model without these (docs/import-onnx.md)."
+            graph.where,
+            f"cannot be imported faithfully: {shown}",
+            "Export the model without these (docs/import-onnx.md).",
         )
 
 
@@ -99,7 +104,101 @@ REMEDIES = {
 }
 
 Check = Callable[[onnx.NodeProto, Graph], str | None]
-CHECKS: dict[str, Check] = {}
+
+
+def _resize(node: onnx.NodeProto, graph: Graph) -> str | None:
+    if is_trusted(node, graph):
+        return None
+    return "only fixed extents can be resized in this mode; give the inputs fixed shapes"
+
+
+def _roi_align(node: onnx.NodeProto, graph: Graph) -> str | None:
+    return "mode=max differs from ONNX in TVM" if _value(node, "mode", "avg") == "max" else None
+
+
+def _dropout(node: onnx.NodeProto, graph: Graph) -> str | None:
+    return "training mode is random; export in evaluation mode"
+
+
+def _batch_normalization(node: onnx.NodeProto, graph: Graph) -> str | None:
+    if _value(node, "training_mode", 0) or len([name for name in node.output if name]) > 1:
+        return "training mode; export in evaluation mode"
+    return None
+
+
+def _expand(node: onnx.NodeProto, graph: Graph) -> str | None:
+    if graph.is_constant(node.input[1]) or not _depends_on_data(node.input[1], graph):
+        return None
+    return "the target shape is computed from data at run time"
+
+
+def _conv_transpose(node: onnx.NodeProto, graph: Graph) -> str | None:
+    return "output_shape needs fixed input extents" if _value(node, "output_shape", None) else None
+
+
+def _non_max_suppression(node: onnx.NodeProto, graph: Graph) -> str | None:
+    if all(graph.is_constant(name) for name in node.input[2:] if name):
+        return None
+    return "limits and thresholds must be constants; TVM would take its defaults"
+
+
+def _space_to_depth(node: onnx.NodeProto, graph: Graph) -> str | None:
+    return "needs fixed input extents"
+
+
+def _normalization(node: onnx.NodeProto, graph: Graph) -> str | None:
+    return "its statistics cannot be returned" if any(node.output[1:]) else None
+
+
+def _reduce(node: onnx.NodeProto, graph: Graph) -> str | None:
+    return "reduces an empty tensor" if 0 in (graph.shape(node.input[0]) or ()) else None
+
+
+def _depends_on_data(name: str, graph: Graph) -> bool:
+    """Whether a value is computed from an input's elements, not only from shapes and constants."""
+    producers = {output: node for node in graph.graph.node for output in node.output}
+    inputs = {value.name for value in graph.graph.input} - set(graph.large)
+    pending, seen = [name], set()
+    while pending:
+        current = pending.pop()
+        if current in inputs:
+            return True
+        node = producers.get(current)
+        if node is None or current in seen or node.op_type in ("Shape", "Size"):
+            continue
+        seen.add(current)
+        pending.extend(node.input)
+    return False
+
+
+CHECKS: dict[str, Check] = {
+    "Resize": _resize,
+    "RoiAlign": _roi_align,
+    "Dropout": _dropout,
+    "BatchNormalization": _batch_normalization,
+    "Expand": _expand,
+    "ConvTranspose": _conv_transpose,
+    "NonMaxSuppression": _non_max_suppression,
+    "SpaceToDepth": _space_to_depth,
+    "LayerNormalization": _normalization,
+    **dict.fromkeys(sorted(REDUCTIONS), _reduce),
+}
+"""Per operator, why a node that TVM would import must not be; None when it may."""
+
+NARROW = frozenset({
+    TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E4M3FNUZ, TensorProto.FLOAT8E5M2, TensorProto.FLOAT8E5M2FNUZ,
+    TensorProto.FLOAT8E8M0, TensorProto.FLOAT4E2M1, TensorProto.INT4, TensorProto.UINT4, TensorProto.INT2,
+    TensorProto.UINT2, TensorProto.STRING, TensorProto.COMPLEX64, TensorProto.COMPLEX128,
+})  # fmt: skip
+"""Element types TVM converts wrongly on the CPU, or has none of."""
+
+
+def _narrow(node: onnx.NodeProto, graph: Graph) -> str | None:
+    for name in (*node.input, *node.output):
+        if graph.dtype(name) in NARROW:
+            kind = TensorProto.DataType.Name(graph.dtype(name)).lower()
+            return f"element type {kind} is not supported"
+    return None
 
 
 def _value(node: onnx.NodeProto, name: str, default: Any) -> Any:

@@ -60,6 +60,23 @@ _EXPRESSION_NODES = (
     ast.cmpop,
     ast.expr_context,
 )
+_BY_NAME = frozenset(
+    (
+        "tensor_values",
+        "sym_int_values",
+        "sym_bool_values",
+        "sym_float_values",
+        "custom_obj_values",
+        "as_string_to_argument",
+        "range_constraints",
+        "treespec_namedtuple_fields",
+        "opset_version",
+        "metadata",
+        "config",
+    )
+)
+"""Fields whose keys are chosen by the model, not by PyTorch's schema."""
+
 _CONTAINERS = frozenset(("builtins.tuple", "builtins.list", "builtins.dict", "collections.OrderedDict"))
 
 
@@ -78,10 +95,12 @@ def check_members(names: list[str]) -> None:
 
 def check_payload(text: bytes) -> None:
     """Check a ``*_config.json``: every entry must be stored as a plain tensor member."""
-    for name, entry in _json(text).get("config", {}).items():
-        _match(_PATH, name, "a parameter's name")
+    payload = _json(text)
+    for name, entry in payload["config"].items():
         if not re.fullmatch(r"(weight|tensor)_\d+", entry["path_name"]):
             raise UnsafeError(f"'{name}' is stored as an object ({_short(entry['path_name'])})")
+    for key, value in _items(payload):
+        _check_entry(key, value)
 
 
 def check_graph(text: bytes) -> None:
@@ -89,10 +108,6 @@ def check_graph(text: bytes) -> None:
     program = _json(text)
     for guard in program.get("guards_code", []):
         _check_guard(guard)
-    for symbol in program.get("range_constraints", {}):
-        _check_expression(symbol)
-    if program["graph_module"].get("treespec_namedtuple_fields"):
-        raise UnsafeError("its inputs or outputs are named tuples")
     for key, value in _items(program):
         _check_entry(key, value)
 
@@ -112,28 +127,39 @@ def _check_entry(key: str, value: Any) -> None:
     elif key == "forward_arg_names":
         for name in value or ():
             _match(_IDENTIFIER, name, "an argument's name")
-    elif key in ("tensor_values", "sym_int_values", "sym_bool_values", "sym_float_values", "as_string_to_argument"):
+    elif key in _BY_NAME:
         for name in value:
-            _match(_IDENTIFIER, name, "a name")
-    elif key in ("as_custom_obj", "custom_obj", "token") or (key == "custom_obj_values" and value):
+            if key == "range_constraints":
+                _check_expression(name)
+            else:
+                _match(_PATH if key == "config" else _IDENTIFIER, name, "a name")
+        if key == "custom_obj_values" and value:
+            raise UnsafeError("it holds custom objects")
+        if key == "treespec_namedtuple_fields" and value:
+            raise UnsafeError("its inputs or outputs are named tuples")
+    elif key in ("as_custom_obj", "custom_obj", "token"):
         raise UnsafeError("it holds custom objects")
 
 
 def _items(value: Any) -> Iterator[tuple[str, Any]]:
-    """Every key with its non-null value, at any depth; free text that PyTorch only shows is left out."""
+    """Every field with its non-null value, at any depth.
+
+    Dictionaries keyed by the model's own names are yielded whole; below them, the names are not taken for fields (an
+    argument may be called ``target``).
+    """
     if isinstance(value, dict):
         for key, below in value.items():
-            if below is None or key == "metadata":
+            if below is None:
                 continue
             yield key, below
-            yield from _items(below)
+            yield from _items(list(below.values()) if key in _BY_NAME and isinstance(below, dict) else below)
     elif isinstance(value, list):
         for below in value:
             yield from _items(below)
 
 
 def _json(text: bytes) -> Any:
-    value = json.loads(text)
+    value = json.loads(text.decode("utf-8"))
     if not isinstance(value, dict):
         raise UnsafeError("its description is not a JSON object")
     return value

@@ -57,9 +57,7 @@ class _LiftConstants(PyExprMutator):
         return self.lifted[op][0]
 
 
-def lift_constants(
-    module: "tvm.IRModule", min_bytes: int = LIFT_FROM_BYTES
-) -> tuple["tvm.IRModule", dict[str, Any]]:
+def lift_constants(module: "tvm.IRModule", min_bytes: int = LIFT_FROM_BYTES) -> tuple["tvm.IRModule", dict[str, Any]]:
     """Turn constants of at least ``min_bytes`` bytes into trailing arguments of ``main``.
 
     A module with its weights apart is small to store and byte-stable. Arguments follow the constants' order of

@@ -72,17 +72,16 @@ def read(program: ExportedProgram, options: ImportOptions) -> ImportedModel:
     """
     where = options.source
     _refuse_training(where, program)
-    _refuse_mutation(where, program)
     _refuse_half_precision(where, program)
     given = options.inputs
     given_inputs.check(where, torch_program.signature(where, program), given)
     extents = torch_program.settle_extents(where, program, given)
     signature = torch_program.signature(where, program, extents)
-    resolvable = _make_resolvable(where, program, extents)
-    if resolvable is not program:
-        program, extents = resolvable, {}
-
     core = program.run_decompositions()
+    _refuse_mutation(where, core)  # the graph as exported still has in-place operators; here they are spelled out
+    resolvable = _make_resolvable(where, core, extents)
+    if resolvable is not core:
+        core, extents = resolvable, {}
     _refuse_unsupported(where, core)
     module = _import(where, core)
     module, detached = detach_params(module)
@@ -196,7 +195,7 @@ def _make_resolvable(where: str, program: ExportedProgram, extents: torch_progra
     shapes = [spec.shape for spec in torch_program.signature(where, program, extents).inputs]
     example = [torch.zeros(shape, dtype=value.dtype) for shape, value in zip(shapes, inputs, strict=True)]
     args, kwargs = pytree.tree_unflatten(example, program.call_spec.in_spec)
-    return torch.export.export(program.module(), args, kwargs)
+    return torch.export.export(program.module(), args, kwargs).run_decompositions()
 
 
 def _is_user_input(program: ExportedProgram, node: fx.Node) -> bool:

@@ -17,27 +17,25 @@ from tvmake.config.requests.reporting import ReportRequest, VariantRow
 from tvmake.config.requests.running import BenchmarkRequest, DeployRequest, ValidateRequest
 from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.root import Config, ModelConfig, overridden
-from tvmake.config.validation import goals_for
 from tvmake.config.transform import BUILD_POINTS, TRANSFORM_POINTS, TransformOptions, UserPass
+from tvmake.config.validation import goals_for
 from tvmake.plan import layout, sources
 from tvmake.plan.fingerprint import fingerprint
 from tvmake.plan.machine import cpu_identity
 
 FRONTENDS = {
     "onnx": "tvmake.frontend.onnx",
-    "pt2": "tvmake.frontend.pt2",
     "tflite": "tvmake.frontend.tflite",
-    "factory": "tvmake.frontend.factory",
-    "zoo": "tvmake.frontend.zoo",
+    "pt2": "tvmake.frontend.torch_export",
+    "factory": "tvmake.frontend.torch_export",
+    "zoo": "tvmake.frontend.torch_export",
 }
 TORCH_FORMATS = ("pt2", "factory", "zoo")
 
 STAGES = ("import", "reference", "transform", "build", "export", "deploy", "validate", "benchmark", "report")
 """The stages, in the order data flows through them; each is a rule, a ``tvmake step`` command and a module."""
 
-STAGE_MODULES = {
-    stage: f"tvmake.stages.{'import_model' if stage == 'import' else stage}" for stage in STAGES
-}
+STAGE_MODULES = {stage: f"tvmake.stages.{'import_model' if stage == 'import' else stage}" for stage in STAGES}
 
 
 @dataclass(frozen=True, order=True)
@@ -82,16 +80,7 @@ class Plan:
     @cached_property
     def variants(self) -> tuple[Variant, ...]:
         """Every combination to make, in config order."""
-        config = self.config
-        chosen: dict[Variant, None] = {}
-        for name, model in config.models.items():
-            for precision in model.precisions or config.precisions:
-                for target in model.targets or config.targets:
-                    if not any(part.matches(name, precision, target) for part in config.variants.exclude):
-                        chosen[Variant(name, precision, target)] = None
-        for part in config.variants.include:
-            chosen[Variant(str(part.model), str(part.precision), str(part.target))] = None
-        return tuple(chosen)
+        return tuple(Variant(*combination) for combination in self.config.combinations())
 
     @cached_property
     def runnable(self) -> tuple[Variant, ...]:

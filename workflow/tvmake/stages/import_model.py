@@ -11,12 +11,12 @@ from tvmake.errors import InputError
 from tvmake.frontend.imported import ImportedModel
 from tvmake.plan.sources import model_files
 
-READERS = {
-    "onnx": ("tvmake.frontend.onnx", "read"),
-    "tflite": ("tvmake.frontend.tflite", "read"),
-    "pt2": ("tvmake.frontend.torch_export", "read_source"),
-    "factory": ("tvmake.frontend.torch_export", "read_source"),
-    "zoo": ("tvmake.frontend.torch_export", "read_source"),
+FRONTENDS = {
+    "onnx": "tvmake.frontend.onnx",
+    "tflite": "tvmake.frontend.tflite",
+    "pt2": "tvmake.frontend.torch_export",
+    "factory": "tvmake.frontend.torch_export",
+    "zoo": "tvmake.frontend.torch_export",
 }
 """Loaded by name, so that importing an ONNX file neither imports torch nor reruns when the torch frontend changes."""
 
@@ -43,6 +43,7 @@ def import_model(options: ImportOptions, module: Path, params: Path, signature: 
 
 
 def _read(kind: str, options: ImportOptions) -> ImportedModel:
-    module_name, function = READERS[kind]
-    reader = getattr(importlib.import_module(module_name), function)
-    return reader(Path(options.source) if kind in ("onnx", "tflite") else options.source, options)
+    frontend = importlib.import_module(FRONTENDS[kind])
+    if kind in ("onnx", "tflite"):
+        return frontend.read(Path(options.source), options)
+    return frontend.read(frontend.load_program(options.source, options), options)

@@ -34,6 +34,7 @@ class OutputFigures(BaseModel):
     """How one output compares, over all samples.
 
     ``max_rel`` and ``mean_rel`` are relative to |reference|, floored at 1 % of the largest |reference| of the sample.
+    ``max_abs_rms`` is the largest |error| as a share of the RMS of the reference in the same sample.
     ``worst_cosine`` and ``worst_sqnr_db`` are those of the worst sample, ``worst_sample`` its index (by SQNR).
     ``beyond_tolerance`` counts elements with |got − reference| > atol + rtol·|reference|; ``worst_excess`` is the
     largest ratio of the two sides. Both are None without such a goal. ``equal`` is the share of equal elements.
@@ -48,6 +49,7 @@ class OutputFigures(BaseModel):
     elements: int
     equal: float
     max_abs: float
+    max_abs_rms: float
     mean_abs: float
     max_rel: float
     mean_rel: float
@@ -135,6 +137,7 @@ class OutputComparison:
     equal: int = 0
     compared: int = 0
     max_abs: float = 0.0
+    max_abs_rms: float = 0.0
     sum_abs: float = 0.0
     max_rel: float = 0.0
     sum_rel: float = 0.0
@@ -177,6 +180,9 @@ class OutputComparison:
         relative = np.divide(error, denominator, out=(error > 0).astype(np.float64), where=denominator > 0)
         self.compared += expected.size
         self.max_abs = max(self.max_abs, float(error.max()))
+        rms = math.sqrt(float(np.dot(expected, expected)) / expected.size)
+        if error.any():
+            self.max_abs_rms = max(self.max_abs_rms, float(error.max()) / rms if rms > 0 else math.inf)
         self.sum_abs += float(error.sum())
         self.max_rel = max(self.max_rel, float(relative.max()))
         self.sum_rel += float(relative.sum())
@@ -217,6 +223,7 @@ class OutputComparison:
             elements=self.elements,
             equal=self.equal / self.elements if self.elements else 1.0,
             max_abs=finite(self.max_abs),
+            max_abs_rms=finite(self.max_abs_rms),
             mean_abs=finite(self.sum_abs / compared),
             max_rel=finite(self.max_rel),
             mean_rel=finite(self.sum_rel / compared),

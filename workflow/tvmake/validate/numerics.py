@@ -19,6 +19,7 @@ class OverallFigures(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     max_abs: float
+    max_abs_rms: float
     mean_abs: float
     max_rel: float
     mean_rel: float
@@ -141,6 +142,7 @@ def _overall(outputs: list[OutputFigures]) -> OverallFigures | None:
         return None
     return OverallFigures(
         max_abs=max(output.max_abs for output in outputs),
+        max_abs_rms=max(output.max_abs_rms for output in outputs),
         mean_abs=max(output.mean_abs for output in outputs),
         max_rel=max(output.max_rel for output in outputs),
         mean_rel=max(output.mean_rel for output in outputs),

@@ -1,23 +1,21 @@
 """Inputs, the reference's outputs and labels in one file, made once a model and read by every validation of it.
 
-A ``.npz`` that numpy opens: ``input/<name>/<number>`` and ``output/<name>/<number>`` (names percent-encoded, numbers
-from 00000), ``labels/<number>`` where there are labels, and ``reference_set.json`` with what they mean. Members are
-stored uncompressed, in order, with fixed time stamps: equal content is equal bytes, whatever zlib is installed.
+A tensor file (``tvmake.artifact.tensor_file``) with the kinds ``input``, ``output`` and, where there are labels,
+``labels``, and ``reference_set.json``, which says what they are. Equal content is equal bytes.
 """
 
-import io
 import zipfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
-from urllib.parse import quote
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tvmake.artifact.files import atomic_path
 from tvmake.artifact.signature import Signature
+from tvmake.artifact.tensor_file import entry, member, read_array, write_array
 from tvmake.errors import InputError
 
 DESCRIPTION = "reference_set.json"
@@ -61,16 +59,16 @@ def write_reference_set(
         for count, sample in enumerate(samples, 1):
             for kind, tensors in (("input", sample.inputs), ("output", sample.outputs)):
                 for name, array in tensors.items():
-                    _write_array(archive, _member(kind, name, count - 1), array)
+                    write_array(archive, member(kind, name, count - 1), array)
             if sample.labels is not None:
-                _write_array(archive, _member("labels", None, count - 1), sample.labels)
+                write_array(archive, member("labels", None, count - 1), sample.labels)
                 labelled += len(sample.labels)
         if not count:
             raise InputError(
                 str(destination), "there are no samples to compare", "raise `samples`, or the dataset's `limit`"
             )
         info = info.model_copy(update={"samples": count, "labelled": labelled})
-        archive.writestr(_entry(DESCRIPTION), info.model_dump_json(indent=1).encode())
+        archive.writestr(entry(DESCRIPTION), info.model_dump_json(indent=1).encode())
     return info
 
 
@@ -102,52 +100,22 @@ class ReferenceSet:
     def __iter__(self) -> Iterator[ReferenceSample]:
         with zipfile.ZipFile(self.path) as archive:
             members = set(archive.namelist())
+            signature = self.info.signature
             for number in range(len(self)):
-                labels = _member("labels", None, number)
-                yield ReferenceSample(
-                    {spec.name: self._read(archive, "input", spec.name, number) for spec in self.info.signature.inputs},
-                    {
-                        spec.name: self._read(archive, "output", spec.name, number)
-                        for spec in self.info.signature.outputs
-                    },
-                    self._read(archive, "labels", None, number) if labels in members else None,
+                inputs, outputs = (
+                    {spec.name: self._read(archive, kind, spec.name, number, spec.dtype) for spec in specs}
+                    for kind, specs in (("input", signature.inputs), ("output", signature.outputs))
                 )
+                has_labels = member("labels", None, number) in members
+                labels = self._read(archive, "labels", None, number, "int64") if has_labels else None
+                yield ReferenceSample(inputs, outputs, labels)
 
-    def _read(self, archive: zipfile.ZipFile, kind: str, name: str | None, number: int) -> np.ndarray:
-        member = _member(kind, name, number)
+    def _read(self, archive: zipfile.ZipFile, kind: str, name: str | None, number: int, dtype: str) -> np.ndarray:
         try:
-            # zipfile checks the member's CRC as it is read to the end.
-            array = np.lib.format.read_array(io.BytesIO(archive.read(member)), allow_pickle=False)
+            return read_array(archive, member(kind, name, number), dtype)
         except (KeyError, zipfile.BadZipFile, ValueError, EOFError) as error:
             raise InputError(
-                str(self.path), f"{member} cannot be read ({error})", "delete it and run the reference stage again"
+                str(self.path),
+                f"{member(kind, name, number)} cannot be read ({error})",
+                "delete it and run the reference stage again",
             ) from None
-        return _viewed(array, kind, name, self.info.signature)
-
-
-def _member(kind: str, name: str | None, number: int) -> str:
-    parts = [kind, *([quote(name, safe="")] if name is not None else []), f"{number:05d}.npy"]
-    return "/".join(parts)
-
-
-def _entry(name: str) -> zipfile.ZipInfo:
-    # ZipInfo's own default is 1980-01-01; the mode is fixed because the umask is not part of the content.
-    entry = zipfile.ZipInfo(name)
-    entry.external_attr = 0o644 << 16
-    return entry
-
-
-def _write_array(archive: zipfile.ZipFile, member: str, array: np.ndarray) -> None:
-    buffer = io.BytesIO()
-    np.lib.format.write_array(buffer, np.ascontiguousarray(array).reshape(array.shape), allow_pickle=False)
-    archive.writestr(_entry(member), buffer.getvalue())
-
-
-def _viewed(array: np.ndarray, kind: str, name: str | None, signature: Signature) -> np.ndarray:
-    """Numpy's format keeps the bytes of bfloat16 and 8-bit floats but not their type."""
-    if array.dtype.kind != "V":
-        return array
-    from tvmake.validate.samples import numpy_dtype
-
-    specs = signature.inputs if kind == "input" else signature.outputs
-    return array.view(numpy_dtype(next(spec for spec in specs if spec.name == name)))

@@ -22,6 +22,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from tvmake.artifact import tensor_file
 from tvmake.artifact.signature import Signature, TensorSpec
 from tvmake.errors import InputError
 
@@ -109,15 +110,12 @@ def numpy_dtype(spec: TensorSpec) -> np.dtype:
     Raises:
         InputError: there is none (strings, handles).
     """
-    import ml_dtypes
-
-    if hasattr(ml_dtypes, spec.dtype):
-        return np.dtype(getattr(ml_dtypes, spec.dtype))
     try:
-        dtype = np.dtype(spec.dtype)
+        dtype = tensor_file.numpy_dtype(spec.dtype)
     except TypeError:
         dtype = np.dtype(object)
-    if dtype.kind not in "biuf":
+    # ml_dtypes registers its types as void, with values that numpy converts.
+    if dtype.kind not in "biuf" and not (dtype.kind == "V" and dtype.names is None and dtype.name != "void"):
         raise InputError(spec.name, f"cannot make values of type {spec.dtype}", "remove or fix this input in the model")
     return dtype
 

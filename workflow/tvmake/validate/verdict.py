@@ -59,6 +59,9 @@ def _output_goals(goals: Goals, figures: OutputFigures) -> list[MissedGoal]:
         miss("allclose", 1.0, figures.worst_excess, reason)
     if goals.max_abs is not None and figures.max_abs > goals.max_abs:
         miss("max_abs", goals.max_abs, figures.max_abs, f"an element is off by {figures.max_abs:.3g}")
+    if goals.max_abs_rms is not None and figures.max_abs_rms > goals.max_abs_rms:
+        reason = f"an element is off by {figures.max_abs_rms:.3g} of the output's RMS"
+        miss("max_abs_rms", goals.max_abs_rms, figures.max_abs_rms, reason)
     if goals.max_rel is not None and figures.max_rel > goals.max_rel:
         miss("max_rel", goals.max_rel, figures.max_rel, f"an element is off by {figures.max_rel:.3%}")
     if goals.cosine is not None and figures.worst_cosine < goals.cosine:

@@ -1,0 +1,38 @@
+# make demo   install into .venv from the lock, run the demo, say where the results are
+# make test   install and run the tests
+# make lint   ruff, snakefmt and snakemake's own lint
+# make lock   resolve dependencies again
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint lock clean
+
+demo: $(VENV)/.demo
+	@mkdir -p logs
+	$(BIN)/tvmake make
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/snakefmt --check Snakefile rules
+	$(BIN)/snakemake --lint
+
+lock: $(VENV)/.test
+	$(BIN)/pip install --quiet uv
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python envs/lock.py
+
+$(VENV)/.demo: envs/requirements.lock pyproject.toml
+	@envs/install.sh "$(PYTHON)" "$(VENV)" envs/requirements.lock
+	@touch $@
+
+$(VENV)/.test: envs/test.lock pyproject.toml
+	@envs/install.sh "$(PYTHON)" "$(VENV)" envs/test.lock
+	@touch $@ $(VENV)/.demo
+
+clean:
+	rm -rf $(VENV) results logs .snakemake

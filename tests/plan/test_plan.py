@@ -1,0 +1,265 @@
+"""From a config to variants, paths and what each stage is asked."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tvmake.config.load import check, load, merge
+from tvmake.config.model import ImportOptions
+from tvmake.config.requests.building import BuildRequest
+from tvmake.config.requests.referencing import ReferenceRequest
+from tvmake.config.requests.reporting import ReportRequest
+from tvmake.config.requests.running import BenchmarkRequest, DeployRequest, ValidateRequest
+from tvmake.config.requests.transforming import TransformRequest
+from tvmake.config.validation import DEFAULT_GOALS
+from tvmake.errors import TvmakeError
+from tvmake.plan import Plan, Variant
+from tvmake.plan.machine import cpu_identity
+from tvmake.plan.plan import STAGES
+
+TEXT = """
+models:
+  digits: {source: digits.onnx, goals: {top1_drop: 0.005}}
+  other: {source: zoo:resnet18, precisions: [float16]}
+precisions: [float32, float16]
+targets:
+  cpu: {kind: llvm, mcpu: native}
+  phone: {tag: qcom/adreno-opencl, host: {mtriple: aarch64-linux-gnu}}
+"""
+VALUES = yaml.safe_load(TEXT)
+DIGITS = Variant("digits", "float32", "cpu")
+
+REQUESTS = {
+    "import": ImportOptions,
+    "reference": ReferenceRequest,
+    "transform": TransformRequest,
+    "build": BuildRequest,
+    "deploy": DeployRequest,
+    "validate": ValidateRequest,
+    "benchmark": BenchmarkRequest,
+    "report": ReportRequest,
+}
+
+
+def plan(overlay: str = "", base: str = TEXT) -> Plan:
+    return Plan(check(merge(yaml.safe_load(base), yaml.safe_load(overlay) or {}), {}))
+
+
+def names(made: Plan) -> list[str]:
+    return [str(variant) for variant in made.variants]
+
+
+# --- variants ------------------------------------------------------------------------------------------------------
+
+
+def test_the_variants_are_the_product_of_the_axes_in_config_order():
+    assert names(plan()) == [
+        "digits/float32/cpu",
+        "digits/float32/phone",
+        "digits/float16/cpu",
+        "digits/float16/phone",
+        "other/float16/cpu",
+        "other/float16/phone",
+    ]
+
+
+def test_exclude_takes_partial_combinations_away():
+    made = plan("variants: {exclude: [{model: digits, precision: float16}, {target: phone, model: other}]}")
+    assert names(made) == ["digits/float32/cpu", "digits/float32/phone", "other/float16/cpu"]
+
+
+def test_include_adds_combinations_back_and_beyond_a_models_own_lists():
+    made = plan(
+        "variants: {exclude: [{target: phone}], include: ["
+        "{model: digits, precision: float16, target: phone}, {model: other, precision: float32, target: cpu}]}"
+    )
+    assert names(made)[-2:] == ["digits/float16/phone", "other/float32/cpu"]
+    assert len(names(made)) == 5
+
+
+def test_a_combination_included_twice_is_made_once():
+    made = plan("variants: {include: [{model: digits, precision: float32, target: cpu}]}")
+    assert len(made.variants) == len(set(made.variants)) == 6
+
+
+def test_excluding_everything_is_a_mistake():
+    with pytest.raises(TvmakeError, match="leaves nothing to make"):
+        plan("variants: {exclude: [{precision: float32}, {precision: float16}]}")
+
+
+def test_only_targets_with_a_device_run():
+    assert {variant.target for variant in plan().runnable} == {"cpu"}
+    assert {variant.target for variant in plan("targets: {phone: {device: local}}").runnable} == {"cpu", "phone"}
+
+
+def test_results_of_a_device_are_asked_for_only_where_there_is_one():
+    made = plan()
+    assert len(made.results_of("package")) == 6
+    assert len(made.results_of("numerics")) == len(made.results_of("latency")) == 3
+
+
+# --- paths ---------------------------------------------------------------------------------------------------------
+
+
+def test_files_lie_under_model_precision_and_target():
+    made = plan("results: out")
+    assert made.file("imported_module", DIGITS) == "out/digits/model.json"
+    assert made.file("module", DIGITS) == "out/digits/float32/module.json"
+    assert made.file("package", DIGITS) == "out/digits/float32/cpu/package.tar"
+    assert made.file("summary") == "out/summary.json"
+
+
+def test_paths_for_rules_keep_their_wildcards():
+    assert plan().path("package") == "results/{model}/{precision}/{target}/package.tar"
+
+
+def test_no_two_artifacts_share_a_file():
+    from tvmake.plan.layout import LAYOUT
+
+    made = plan()
+    files = [made.file(artifact, variant) for artifact in LAYOUT for variant in made.variants]
+    assert len(set(files)) == len({(a, f) for a in LAYOUT for f in {made.file(a, v) for v in made.variants}})
+
+
+def test_side_files_of_a_model_are_inputs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("digits.onnx").touch()
+    Path("digits.onnx.data").touch()
+    assert plan().model_files("digits") == ["digits.onnx", "digits.onnx.data"]
+
+
+def test_a_dataset_and_its_class_names_are_inputs_of_the_reference(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for file in ("pictures/cat/1.png", "pictures/dog/2.png", "names.txt", "list.csv"):
+        Path(file).parent.mkdir(parents=True, exist_ok=True)
+        Path(file).touch()
+    folder = plan("models: {digits: {dataset: {path: pictures, label_names: names.txt}}}")
+    assert folder.reference_files("digits") == ["digits.onnx", "pictures/cat/1.png", "pictures/dog/2.png", "names.txt"]
+    Path("list.csv").write_text("file,label\npictures/cat/1.png,0\nmissing.png,1\n")
+    listed = plan("models: {digits: {dataset: {path: list.csv}}}")
+    assert listed.reference_files("digits") == ["digits.onnx", "list.csv", "pictures/cat/1.png"]
+
+
+# --- what a stage is asked ------------------------------------------------------------------------------------------
+
+
+def asked(made: Plan, stage: str, variant: Variant = DIGITS) -> dict:
+    return json.loads(made.options(stage, variant))
+
+
+def changed_stages(overlay: str, variant: Variant = DIGITS, base: str = TEXT) -> set[str]:
+    before, after = plan(base=base), plan(overlay, base)
+    return {stage for stage in REQUESTS if before.options(stage, variant) != after.options(stage, variant)}
+
+
+@pytest.mark.parametrize(
+    ("overlay", "stages"),
+    [
+        ("models: {digits: {opset: 18}}", {"import", "reference"}),
+        ("models: {digits: {source: other.onnx}}", {"import", "reference"}),
+        ("models: {digits: {dims: {N: 2}}}", {"reference", "transform"}),
+        ("models: {digits: {dataset: {path: x.npz}}}", {"reference"}),
+        ("models: {digits: {goals: {top1_drop: 0.1}}}", {"validate"}),
+        ("models: {other: {seed: 5, dims: {N: 2}, goals: {top1: 1}}}", set()),
+        ("validation: {samples: 3}", {"reference"}),
+        ("validation: {seed: 3}", {"reference"}),
+        ("validation: {goals: {rtol: 0.1}}", {"validate"}),
+        ("transform: {layout: NHWC}", {"transform"}),
+        ("models: {digits: {transform: {fold_batch_norm: false}}}", {"transform"}),
+        ("transform: {passes: [{use: 'a:b', at: start}]}", {"transform"}),
+        ("transform: {passes: [{use: 'a:b', at: after_fusion}]}", {"build"}),
+        ("build: {opt_level: 2}", {"build"}),
+        ("models: {digits: {build: {dump: [ll]}}}", {"build"}),
+        ("targets: {cpu: {attributes: {num-cores: 2}}}", {"build"}),
+        ("benchmark: {repeat: 3}", {"benchmark"}),
+        ("benchmark: {profile: mlperf-like}", {"benchmark"}),
+        ("models: {digits: {benchmark: {warmup: 9}}}", {"benchmark"}),
+        (
+            "targets: {cpu: {device: bench}}\ndevices: {bench: {threads: 1}}",
+            {"deploy", "validate", "benchmark", "report"},
+        ),
+        ("devices: {local: {threads: 1}}", {"deploy", "validate", "benchmark"}),
+        ("devices: {unused: {threads: 1}}", set()),
+        ("targets: {third: {kind: cuda}}", {"report"}),
+        ("precisions: {float32: {never: [nn.softmax]}, float16: {}}", {"transform"}),
+    ],
+)
+def test_a_change_reaches_the_stages_that_read_it_and_no_others(overlay, stages):
+    assert changed_stages(overlay) == stages
+
+
+def test_a_drawn_sample_count_does_not_matter_to_a_model_with_a_dataset():
+    base = TEXT.replace("digits.onnx,", "digits.onnx, dataset: {path: x.npz},")
+    assert changed_stages("validation: {samples: 3, seed: 4}", base=base) == set()
+
+
+@pytest.mark.parametrize("stage", REQUESTS)
+def test_options_are_canonical_json_of_the_stages_request(stage):
+    made = plan("transform: {passes: ['a:b']}\nmodels: {digits: {dims: {N: 1}, dataset: {path: x.npz}}}")
+    for variant in made.variants:
+        text = made.options(stage, variant)
+        request = REQUESTS[stage].model_validate_json(text)
+        assert request.model_dump(mode="json", exclude_defaults=True) == json.loads(text)
+        assert text == json.dumps(json.loads(text), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def test_options_do_not_depend_on_the_order_of_keys():
+    turned = {key: VALUES[key] for key in reversed(VALUES)}
+    turned["models"] = {name: dict(reversed(model.items())) for name, model in VALUES["models"].items()}
+    for stage in REQUESTS:
+        assert Plan(check(VALUES, {})).options(stage, DIGITS) == Plan(check(turned, {})).options(stage, DIGITS)
+
+
+def test_code_for_this_machine_knows_the_machine_and_portable_code_does_not():
+    made = plan()
+    assert asked(made, "build")["cpu"] == cpu_identity()
+    assert "cpu" not in asked(made, "build", Variant("digits", "float32", "phone"))
+
+
+def test_the_device_of_a_target_does_not_reach_its_build():
+    assert "device" not in asked(plan("targets: {cpu: {device: local}}"), "build")["target"]
+
+
+def test_goals_come_from_the_precision_then_the_config_then_the_model():
+    made = plan("validation: {goals: {cosine: 0.5, per_precision: {float16: {sqnr_db: 12}}}}")
+    goals = ValidateRequest.model_validate_json(made.options("validate", Variant("digits", "float16", "cpu"))).goals
+    assert (goals.sqnr_db, goals.cosine, goals.top1_drop) == (12, 0.5, 0.005)
+    assert goals.equal == DEFAULT_GOALS["float16"].equal
+
+
+def test_a_goal_set_to_null_is_dropped():
+    made = plan("models: {digits: {goals: {rtol: null, atol: null}}}")
+    goals = ValidateRequest.model_validate_json(made.options("validate", DIGITS)).goals
+    assert DEFAULT_GOALS["float32"].rtol is not None
+    assert (goals.rtol, goals.atol) == (None, None)
+
+
+def test_a_models_own_options_override_key_by_key():
+    made = plan("benchmark: {repeat: 5, number: 2}\nmodels: {digits: {benchmark: {repeat: 9}}}")
+    own = BenchmarkRequest.model_validate_json(made.options("benchmark", DIGITS)).measurement
+    other = BenchmarkRequest.model_validate_json(
+        made.options("benchmark", Variant("other", "float16", "cpu"))
+    ).measurement
+    assert (own.repeat, own.number, other.repeat) == (9, 2, 5)
+
+
+def test_every_stage_with_options_is_a_stage_of_the_workflow():
+    assert set(REQUESTS) == set(STAGES) - {"export"}
+
+
+# --- the resolved config --------------------------------------------------------------------------------------------
+
+
+def test_the_resolved_config_is_written_with_defaults_and_means_the_same(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = plan("models: {digits: {goals: {rtol: null}, dataset: {path: x.npz, limit: null}}}\nbuild: {dump: [ll]}")
+    made.write_resolved_config()
+    written = Path("results/config.resolved.yaml")
+    assert yaml.safe_load(written.read_text())["benchmark"]["profile"] == "quick"
+    again = Plan(load([written]))
+    assert again.variants == made.variants
+    for stage in REQUESTS:
+        for variant in made.variants:
+            assert again.options(stage, variant) == made.options(stage, variant)

@@ -1,0 +1,148 @@
+"""Finished runs, written file by file through the stages' own models."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tvmake.artifact import stage_json
+from tvmake.artifact.files import digest_file
+from tvmake.artifact.manifest import Component, Coverage, FileEntry, Manifest
+from tvmake.artifact.package import LIBRARY, MANIFEST, WEIGHTS, pack
+from tvmake.artifact.signature import Signature, TensorSpec
+from tvmake.benchmark.ops import KernelCall, kernel_table
+from tvmake.benchmark.result import latency_report
+from tvmake.config.benchmark import Measurement
+from tvmake.config.requests.reporting import ReportRequest, VariantRow
+from tvmake.config.validation import Goals
+from tvmake.device.interface import Fingerprint
+from tvmake.plan import layout
+from tvmake.report.rows import Summary
+from tvmake.stages.benchmark import Latency
+from tvmake.stages.report import report
+from tvmake.stages.validate import Numerics
+from tvmake.validate.numerics import Comparison
+
+STEADY = [1.0, 1.01, 0.99, 1.0, 1.02, 0.98, 1.0, 1.01, 0.99, 1.0]
+
+
+class Run:
+    """A results directory that grows by one variant at a time."""
+
+    def __init__(self, root: Path):
+        self.results = root / "results"
+        self.variants: list[VariantRow] = []
+
+    def add(
+        self,
+        model="digits",
+        precision="float32",
+        target="cpu",
+        device="local",
+        *,
+        error=0.0,
+        goals=None,
+        labelled=True,
+        output="logits",
+        samples_ms=STEADY,
+        percentile="p50",
+        kernels=(),
+        tuned=0,
+        tunable=4,
+        soc="Test SoC",
+        weights=b"weights",
+    ):
+        """Write one variant's files; ``error`` is what the package's outputs are off by, relative."""
+        variant = VariantRow(model=model, precision=precision, target=target, device=device)
+        self.variants.append(variant)
+        self._write_package(variant, output, tuned, tunable, weights)
+        if device:
+            digest = digest_file(self.path(variant, "package"))
+            fingerprint = Fingerprint(
+                kind="cpu", soc=soc, cores=2, memory_bytes=8 << 30, os="Linux 6", runtime="tvm 0.27"
+            )
+            written = Numerics(
+                report=_numerics(error, goals or Goals(rtol=1e-4, atol=1e-5), output, labelled),
+                reference="onnxruntime 1.31",
+                data="dataset" if labelled else "random",
+                package_sha256=digest,
+                fingerprint=fingerprint,
+            )
+            stage_json.save(written, self.path(variant, "numerics"))
+            timed = latency_report(
+                Measurement(percentile=percentile),
+                samples_ms,
+                load_ms=3.5,
+                first_run_ms=2.5,
+                peak_memory_bytes=50_000_000,
+                ops=kernel_table(KernelCall(kernel=name, duration_ms=ms) for name, ms in kernels),
+                conditions={"load_average_1m": 0.5},
+            )
+            latency = Latency(
+                report=timed, package_sha256=digest, baseline_memory_bytes=20_000_000, fingerprint=fingerprint
+            )
+            stage_json.save(latency, self.path(variant, "latency"))
+        return variant
+
+    def path(self, variant: VariantRow, artifact: layout.Artifact) -> Path:
+        wildcards = variant.model_dump(include={"model", "precision", "target"})
+        return Path(layout.path(artifact, str(self.results), **wildcards))
+
+    def file(self, artifact: layout.Artifact) -> Path:
+        return Path(layout.path(artifact, str(self.results)))
+
+    @property
+    def request(self) -> ReportRequest:
+        return ReportRequest(results=str(self.results), variants=self.variants)
+
+    def report(self) -> Summary:
+        return report(self.request, self.file("summary"), self.file("summary_csv"), self.file("page"))
+
+    def _write_package(self, variant: VariantRow, output: str, tuned: int, tunable: int, weights: bytes):
+        files = {LIBRARY: self.path(variant, "lib"), WEIGHTS: self.path(variant, "weights")}
+        files[LIBRARY].parent.mkdir(parents=True)
+        files[LIBRARY].write_bytes(f"library of {variant}".encode())
+        files[WEIGHTS].write_bytes(weights)
+        names = [f"kernel_{number}" for number in range(tunable)]
+        manifest = Manifest(
+            model=variant.model,
+            precision=variant.precision,
+            target_name=variant.target,
+            source={"source": "digits.onnx"},
+            signature=Signature(
+                inputs=(TensorSpec(name="x", relax_name="x", shape=(1, 8), dtype="float32"),),
+                outputs=(TensorSpec(name=output, relax_name="y", shape=(1, 10), dtype="float32"),),
+            ),
+            parameters=[],
+            target={"kind": "llvm"},
+            build={},
+            libinfo={},
+            coverage=Coverage(tuned=tuned, tunable=tunable, misses=names[tuned:]),
+            kernels=[],
+            graph=[],
+            files={name: FileEntry(sha256=digest_file(file), size=file.stat().st_size) for name, file in files.items()},
+            components=[Component(name="apache-tvm", version="0.27.0.post1")],
+        )
+        stage_json.save(manifest, self.path(variant, "manifest"))
+        pack({**files, MANIFEST: self.path(variant, "manifest")}, self.path(variant, "package"))
+
+
+def _numerics(error: float, goals: Goals, output: str, labelled: bool):
+    random = np.random.RandomState(0)
+    comparison = Comparison(goals)
+    for _ in range(20):
+        reference = random.randn(1, 10).astype("float32")
+        labels = reference.argmax(axis=1) if labelled else None
+        got = reference + error * random.randn(1, 10).astype("float32")
+        comparison.add({output: reference}, {output: got}, labels)
+    return comparison.report()
+
+
+@pytest.fixture
+def run(tmp_path):
+    return Run(tmp_path)
+
+
+@pytest.fixture
+def another_run(tmp_path):
+    return Run(tmp_path / "another")

@@ -1,0 +1,73 @@
+import subprocess
+import sys
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from tvmake.cli.diff import diff
+from tvmake.cli.show import show
+from tvmake.errors import InputError
+
+
+@pytest.fixture
+def tvmake():
+    app = typer.Typer()
+    app.command("show")(show)
+    app.command("diff")(diff)
+    return lambda *arguments: CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_show_prints_a_finished_run_by_directory_or_file(run, tvmake):
+    run.add()
+    run.report()
+    by_directory, by_file = tvmake("show", run.results), tvmake("show", run.file("summary"))
+    assert by_directory.exit_code == 0
+    assert "digits" in by_directory.stdout
+    assert by_directory.stdout == by_file.stdout
+
+
+def test_show_says_that_there_is_no_run(tmp_path, tvmake):
+    result = tvmake("show", tmp_path)
+    assert isinstance(result.exception, InputError)
+    assert str(tmp_path / "summary.json") in str(result.exception)
+
+
+def test_show_refuses_a_summary_of_another_kind(tmp_path, tvmake):
+    (tmp_path / "summary.json").write_text('{"schema_version": 99}')
+    assert isinstance(tvmake("show", tmp_path).exception, InputError)
+
+
+def test_diff_exits_with_4_only_when_a_regression_was_to_fail_it(run, another_run, tvmake):
+    run.add(samples_ms=[1.0] * 10)
+    another_run.add(samples_ms=[2.0] * 10)
+    run.report()
+    another_run.report()
+    old, new = run.file("summary"), another_run.file("summary")
+    assert tvmake("diff", old, new).exit_code == 0
+    assert tvmake("diff", old, new, "--fail-on-regression", 5).exit_code == 4
+    assert tvmake("diff", new, old, "--fail-on-regression", 5).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "module", ["tvmake.stages.report", "tvmake.cli.show", "tvmake.cli.diff", "tvmake.report.terminal"]
+)
+def test_no_compiler_framework_or_plotting_library_is_imported_with(module):
+    heavy = "{'tvm', 'torch', 'onnx', 'onnxruntime', 'altair', 'vl_convert', 'pandas'}"
+    script = f"import sys, {module}; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_report_is_made_without_tvm_torch_and_onnx(run):
+    run.add()
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from tvmake.config.requests.reporting import ReportRequest\n"
+        "from tvmake.stages.report import report\n"
+        f"report(ReportRequest.model_validate_json({run.request.model_dump_json()!r}),"
+        f" *map(Path, {[str(run.file(name)) for name in ('summary', 'summary_csv', 'page')]!r}))\n"
+        "print(sorted({'tvm', 'torch', 'onnx'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

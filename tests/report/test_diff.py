@@ -1,0 +1,131 @@
+import io
+
+import pytest
+from rich.console import Console
+
+from tvmake.report.diff import NOISE_FLOOR, compare
+from tvmake.report.diff_text import print_diff
+from tvmake.report.rows import gather
+
+
+def steady(median_ms):
+    return [median_ms * factor for factor in (0.999, 1.0, 1.001) * 4]
+
+
+def spread(median_ms, cv):
+    return [median_ms * (1 + cv * sign) for sign in (-1, 1) * 6] + [median_ms]
+
+
+def diff(run, another_run):
+    return compare(gather(run.request), gather(another_run.request))
+
+
+@pytest.mark.parametrize(
+    ("after", "said"), [(1.0, "same"), (1.02, "same"), (0.98, "same"), (1.05, "slower"), (0.95, "faster")]
+)
+def test_a_steady_latency_changed_when_it_moves_by_more_than_the_floor(run, another_run, after, said):
+    run.add(samples_ms=steady(1.0))
+    another_run.add(samples_ms=steady(after))
+    (variant,) = diff(run, another_run).variants
+    assert variant.threshold == NOISE_FLOOR
+    assert variant.latency == said
+    assert variant.ratio == pytest.approx(after)
+
+
+@pytest.mark.parametrize(("after", "said"), [(1.10, "same"), (1.20, "slower")])
+def test_the_spread_of_both_measurements_raises_the_threshold(run, another_run, after, said):
+    run.add(samples_ms=spread(1.0, 0.1))
+    another_run.add(samples_ms=spread(after, 0.1))
+    (variant,) = diff(run, another_run).variants
+    assert variant.threshold == pytest.approx(0.1414, abs=0.005)
+    assert variant.latency == said
+
+
+def test_swapping_the_runs_swaps_the_verdict(run, another_run):
+    run.add(samples_ms=steady(1.0))
+    another_run.add(samples_ms=steady(1.031))
+    assert diff(run, another_run).variants[0].latency == "slower"
+    assert diff(another_run, run).variants[0].latency == "faster"
+
+
+def test_latencies_of_different_devices_are_shown_but_not_judged(run, another_run):
+    run.add(samples_ms=steady(1.0), soc="Fast SoC")
+    another_run.add(samples_ms=steady(9.0), soc="Slow SoC")
+    found = diff(run, another_run)
+    (variant,) = found.variants
+    assert variant.latency == "not comparable"
+    assert "device Fast SoC → Slow SoC" in variant.changes
+    assert found.exit_code(0) == 0
+
+
+def test_different_ranking_statistics_are_compared_by_the_median(run, another_run):
+    run.add(samples_ms=steady(1.0), percentile="p90")
+    another_run.add(samples_ms=steady(1.0), percentile="p50")
+    (variant,) = diff(run, another_run).variants
+    assert (variant.statistic, variant.old_ms, variant.new_ms) == ("p50", 1.0, 1.0)
+
+
+def test_changed_numerics_tuning_and_size_are_told(run, another_run):
+    run.add(tuned=0, goals=None)
+    another_run.add(tuned=4, error=0.5, weights=b"x" * 50_000)
+    (variant,) = diff(run, another_run).variants
+    told = " | ".join(variant.changes)
+    assert "verdict pass → fail" in told
+    assert "now misses allclose of logits" in told
+    assert "SQNR exact → " in told
+    assert "tuned kernels 0/4 → 4/4" in told
+    assert "package 10.2 kB → 61.4 kB" in told
+    assert variant.is_worse
+
+
+def test_variants_that_came_or_went_are_listed(run, another_run):
+    run.add(model="old")
+    run.add()
+    another_run.add()
+    another_run.add(model="new")
+    found = diff(run, another_run)
+    assert (found.added, found.removed) == (["new/float32/cpu"], ["old/float32/cpu"])
+    assert [variant.variant for variant in found.variants] == ["digits/float32/cpu"]
+
+
+def test_equal_runs_have_nothing_to_tell(run, another_run):
+    for each in (run, another_run):
+        each.add()
+        each.add(target="phone", device=None)
+    found = diff(run, another_run)
+    assert [variant.changes for variant in found.variants] == [[], []]
+    assert [variant.latency for variant in found.variants] == ["same", "not measured"]
+    assert (found.added, found.removed, found.notes) == ([], [], [])
+
+
+@pytest.mark.parametrize(
+    ("percent", "code"), [(None, 0), (0, 4), (5, 4), (15, 0)], ids=["unasked", "any", "less", "more"]
+)
+def test_a_slowdown_fails_the_diff_when_asked_and_beyond_the_percentage(run, another_run, percent, code):
+    run.add(samples_ms=steady(1.0))
+    another_run.add(samples_ms=steady(1.1))
+    assert diff(run, another_run).exit_code(percent) == code
+
+
+def test_a_slowdown_within_the_noise_fails_no_diff(run, another_run):
+    run.add(samples_ms=spread(1.0, 0.2))
+    another_run.add(samples_ms=spread(1.2, 0.2))
+    assert diff(run, another_run).exit_code(5) == 0
+
+
+def test_goals_that_were_met_and_are_missed_now_fail_the_diff_whatever_the_percentage(run, another_run):
+    run.add()
+    another_run.add(error=0.5)
+    assert diff(run, another_run).exit_code(1000) == 4
+
+
+def test_the_text_has_one_line_a_variant_and_one_a_change(run, another_run):
+    run.add(samples_ms=steady(1.0))
+    run.add(model="gone")
+    another_run.add(samples_ms=steady(1.5), tuned=4)
+    text = io.StringIO()
+    print_diff(diff(run, another_run), Console(file=text, width=20))
+    header, row, *remarks = text.getvalue().splitlines()
+    assert header.split() == ["variant", "statistic", "old", "ms", "new", "ms", "change", "noise", "latency"]
+    assert row.split() == ["digits/float32/cpu", "p50", "1.000", "1.500", "+50.0", "%", "±3.0", "%", "slower"]
+    assert remarks == ["digits/float32/cpu: tuned kernels 0/4 → 4/4", "removed: gone/float32/cpu"]

@@ -1,0 +1,116 @@
+"""A small project in a directory of its own, made by the real workflow."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPTS = Path(sys.executable).parent
+
+CONFIG: dict[str, Any] = {
+    "models": {
+        "digits": {
+            "source": "digits.onnx",
+            "dataset": {"path": "digits-test.npz", "limit": 16},
+            "goals": {"top1_drop": 0.1},
+        }
+    },
+    "precisions": ["float32", "float16"],
+    "targets": {"cpu": {"kind": "llvm", "mcpu": "native"}},
+    "benchmark": {"repeat": 3, "warmup": 1},
+}
+
+
+class Project:
+    """A directory with a config, run through the commands a user would type."""
+
+    def __init__(self, directory: Path):
+        self.directory = directory
+        self.environment: dict[str, str] = {}
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The config as it stands."""
+        return yaml.safe_load((self.directory / "tvmake.yaml").read_text())
+
+    def edit(self, key: str, value: Any) -> None:
+        """Set one dotted key of the config; None removes it."""
+        config = self.config
+        place = config
+        *parents, last = key.split(".")
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        if value is None:
+            place.pop(last, None)
+        else:
+            place[last] = value
+        self.write_config(config)
+
+    def write_config(self, config: Mapping[str, Any]) -> None:
+        """Replace the config."""
+        (self.directory / "tvmake.yaml").write_text(yaml.safe_dump(dict(config), sort_keys=False))
+
+    def environ(self) -> dict[str, str]:
+        """The environment commands run in: this interpreter's scripts first."""
+        kept = {name: value for name, value in os.environ.items() if name != "TVMAKE_HOME"}
+        return {
+            **kept,
+            "PATH": f"{SCRIPTS}{os.pathsep}{os.environ['PATH']}",
+            "TVMAKE_HOME": str(self.directory.parent / "home"),
+            "COLUMNS": "200",
+            **self.environment,
+        }
+
+    def run(self, *command: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+        """Run a command here."""
+        return subprocess.run(
+            command, cwd=self.directory, env=self.environ(), capture_output=True, text=True, timeout=timeout, check=False
+        )
+
+    def make(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """``tvmake make``."""
+        return self.run("tvmake", "make", *arguments)
+
+    def planned_rules(self, *arguments: str) -> dict[str, int]:
+        """What ``tvmake make --dry-run`` would run: jobs by rule."""
+        done = self.make("--dry-run", *arguments)
+        assert done.returncode == 0, done.stderr
+        counts: dict[str, int] = {}
+        for rule in re.findall(r"^would (\w+)", done.stderr, flags=re.MULTILINE):
+            counts[rule] = counts.get(rule, 0) + 1
+        assert counts or "nothing to do" in done.stderr, done.stderr
+        return counts
+
+    def files(self, pattern: str = "results/**/*") -> dict[str, bytes]:
+        """Contents of matching files by relative path."""
+        return {
+            str(path.relative_to(self.directory)): path.read_bytes()
+            for path in sorted(self.directory.glob(pattern))
+            if path.is_file()
+        }
+
+    def result(self, path: str) -> Any:
+        """A JSON result."""
+        return json.loads((self.directory / path).read_text())
+
+    def leftovers(self) -> list[str]:
+        """Temporary files that nothing has cleaned up."""
+        return [str(path) for path in self.directory.rglob(".tvmake-*")]
+
+
+def new_project(directory: Path) -> Project:
+    """A project that has not run yet."""
+    directory.mkdir(parents=True)
+    for name in ("digits.onnx", "digits.pt2", "digits-test.npz"):
+        shutil.copy(ROOT / "resources" / name, directory / name)
+    project = Project(directory)
+    project.write_config(CONFIG)
+    return project

@@ -1,0 +1,145 @@
+"""What reruns when X changes: golden lists."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.workflow.project import ROOT, Project
+
+AFTER_TRANSFORM = {"build": 2, "export": 2, "deploy": 2, "validate": 2, "benchmark": 2, "report": 1}
+EVERYTHING = {"import": 1, "reference": 1, "transform": 2, **AFTER_TRANSFORM}
+
+
+def test_a_second_run_executes_nothing(demo: Project):
+    assert demo.planned_rules() == {}
+
+
+def test_a_touched_model_with_the_same_content_executes_nothing(demo: Project):
+    os.utime(demo.directory / "digits.onnx")
+    assert demo.planned_rules() == {}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("models.digits.inputs", {"image": {"range": [0, 1]}}, EVERYTHING),
+        ("models.digits.dataset.limit", 8, {"reference": 1, "validate": 2, "benchmark": 2, "report": 1}),
+        ("models.digits.goals", {"top1_drop": 0.2}, {"validate": 2, "report": 1}),
+        ("models.digits.goals", {"per_precision": {"float16": {"top1_drop": 0.2}}, "top1_drop": 0.1}, {"validate": 1, "report": 1}),
+        ("validation.goals", {"cosine": 0.9}, {"validate": 2, "report": 1}),
+        ("transform.layout", "NHWC", {"transform": 2, **AFTER_TRANSFORM}),
+        ("transform.fold_batch_norm", False, {"transform": 2, **AFTER_TRANSFORM}),
+        ("models.digits.transform", {"layout": "NHWC"}, {"transform": 2, **AFTER_TRANSFORM}),
+        ("build.dump", ["ll"], AFTER_TRANSFORM),
+        ("build.opt_level", 2, AFTER_TRANSFORM),
+        ("targets.cpu.mcpu", "x86-64", AFTER_TRANSFORM),
+        ("devices", {"local": {"threads": 1}}, {"deploy": 2, "validate": 2, "benchmark": 2, "report": 1}),
+        ("benchmark.repeat", 4, {"benchmark": 2, "report": 1}),
+        ("benchmark.profile", "quick", {}),
+        ("models.digits.benchmark", {"warmup": 2}, {"benchmark": 2, "report": 1}),
+        (
+            "precisions",
+            ["float32", "float16", "float16_acc32"],
+            {"transform": 1, "build": 1, "export": 1, "deploy": 1, "validate": 1, "benchmark": 1, "report": 1},
+        ),
+        ("precisions", ["float32"], {"report": 1}),
+        ("variants.exclude", [{"precision": "float16"}], {"report": 1}),
+        (
+            "precisions",
+            {"float32": {}, "float16": {"never": ["nn.relu"]}},
+            {"transform": 1, "build": 1, "export": 1, "deploy": 1, "validate": 1, "benchmark": 1, "report": 1},
+        ),
+        (
+            "targets.generic",
+            {"kind": "llvm"},
+            {"build": 2, "export": 2, "deploy": 2, "validate": 2, "benchmark": 2, "report": 1},
+        ),
+        ("targets.cuda", {"kind": "cuda", "arch": "sm_80"}, {"build": 2, "export": 2, "report": 1}),
+        ("models.other", {"source": "digits.pt2"}, {**EVERYTHING}),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_a_config_change_reruns_exactly_what_reads_it(demo: Project, key: str, value: object, expected: dict[str, int]):
+    demo.edit(key, value)
+    assert demo.planned_rules() == expected
+
+
+def test_a_comment_or_another_order_of_keys_reruns_nothing(demo: Project):
+    config = demo.config
+    text = "# a comment\n" + (demo.directory / "tvmake.yaml").read_text()
+    demo.write_config(dict(reversed(config.items())))
+    assert demo.planned_rules() == {}
+    (demo.directory / "tvmake.yaml").write_text(text)
+    assert demo.planned_rules() == {}
+
+
+def test_a_changed_model_file_reruns_everything(demo: Project):
+    with (demo.directory / "digits.onnx").open("ab") as file:
+        file.write(b"\x1a\x00")
+    assert demo.planned_rules() == EVERYTHING
+
+
+def test_a_changed_dataset_reruns_reference_validation_and_benchmark(demo: Project):
+    with (demo.directory / "digits-test.npz").open("ab") as file:
+        file.write(b"\x00")
+    assert demo.planned_rules() == {"reference": 1, "validate": 2, "benchmark": 2, "report": 1}
+
+
+def test_a_changed_user_pass_reruns_the_stage_it_is_in(demo: Project):
+    (demo.directory / "mypass.py").write_text("def nothing():\n    return lambda module: module\n")
+    demo.edit("transform.passes", [{"use": "mypass:nothing", "at": "before_legalize"}])
+    assert demo.planned_rules() == AFTER_TRANSFORM
+    assert demo.make().returncode == 0
+    assert demo.planned_rules() == {}
+    (demo.directory / "mypass.py").write_text("def nothing():\n    return lambda module: module  # new\n")
+    assert demo.planned_rules() == AFTER_TRANSFORM
+
+
+@pytest.mark.parametrize(
+    ("module", "expected"),
+    [
+        ("frontend/onnx.py", EVERYTHING),
+        ("frontend/torch_export.py", {}),
+        ("transform/precision.py", {"transform": 2, **AFTER_TRANSFORM}),
+        ("build/link.py", AFTER_TRANSFORM),
+        ("artifact/package.py", {**AFTER_TRANSFORM}),
+        ("validate/numerics.py", {"validate": 2, "report": 1}),
+        ("benchmark/statistics.py", {"benchmark": 2, "report": 1}),
+        ("device/worker.py", {"deploy": 2, "validate": 2, "benchmark": 2, "report": 1}),
+        ("report/page.py", {"report": 1}),
+        ("cli/make.py", {}),
+    ],
+)
+def test_a_change_in_the_package_reruns_the_stages_that_use_it(
+    demo: Project, tmp_path: Path, module: str, expected: dict[str, int]
+):
+    shutil.copytree(ROOT / "workflow", tmp_path / "workflow")
+    for name in ("rules", "profiles", "envs"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    shutil.copy(ROOT / "Snakefile", tmp_path / "Snakefile")
+    demo.environment["PYTHONPATH"] = str(tmp_path / "workflow")
+    assert demo.planned_rules() == {}
+    with (tmp_path / "workflow" / "tvmake" / module).open("a") as file:
+        file.write("\n# changed\n")
+    assert demo.planned_rules() == expected
+
+
+@pytest.mark.parametrize(
+    ("distribution", "expected"),
+    [
+        ("apache-tvm", {**EVERYTHING, "reference": 1}),
+        ("apache-tvm-ffi", {**EVERYTHING, "reference": 1}),
+        ("onnxruntime", {"reference": 1, "validate": 2, "benchmark": 2, "report": 1}),
+        ("torch", {}),
+    ],
+)
+def test_another_library_version_reruns_the_stages_that_use_it(
+    demo: Project, tmp_path: Path, distribution: str, expected: dict[str, int]
+):
+    metadata = tmp_path / "site" / f"{distribution.replace('-', '_')}-99.0.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 99.0\n")
+    demo.environment["PYTHONPATH"] = str(tmp_path / "site")
+    assert demo.planned_rules() == expected

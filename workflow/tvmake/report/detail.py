@@ -1,0 +1,168 @@
+"""What the page says of one variant beyond its row: goals, numerics by output, kernels, sizes, versions."""
+
+from dataclasses import dataclass
+
+from tvmake.artifact.manifest import Manifest
+from tvmake.device.interface import Fingerprint
+from tvmake.report import quantities
+from tvmake.report.results import MeasuredLatency, MeasuredNumerics, VariantResults
+from tvmake.report.rows import SummaryRow
+
+Facts = tuple[str, list[tuple[str, str]]]
+"""A title, and what there is to say under it as (name, value)."""
+
+KERNELS_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table whose first column names the row."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+    note: str = ""
+
+
+def variant_facts(row: SummaryRow, result: VariantResults) -> list[Facts]:
+    """Latency, numerics and package, each as name and value."""
+    facts: list[Facts] = []
+    if result.latency:
+        facts.append(("Latency", _latency_facts(row, result.latency)))
+    if result.numerics:
+        facts.append(("Numerics", _numerics_facts(row, result.numerics)))
+    facts.append(("Package", _package_facts(row, result.manifest)))
+    return facts
+
+
+def variant_tables(result: VariantResults) -> list[Table]:
+    """Numerics by output, and kernels where they were profiled."""
+    tables = []
+    if result.numerics and result.numerics.report.outputs:
+        tables.append(_outputs_table(result.numerics))
+    if result.latency and result.latency.report.ops:
+        tables.append(_kernels_table(result.latency))
+    return tables
+
+
+def device_facts(device: Fingerprint) -> list[tuple[str, str]]:
+    """A device's fingerprint."""
+    return [
+        ("kind", device.kind),
+        ("SoC", device.soc),
+        ("cores", str(device.cores)),
+        ("memory", quantities.size(device.memory_bytes)),
+        ("system", device.os),
+        ("runtime", device.runtime),
+        *device.details.items(),
+    ]
+
+
+def _latency_facts(row: SummaryRow, latency: MeasuredLatency) -> list[tuple[str, str]]:
+    report = latency.report
+    statistics, measurement = report.statistics, report.measurement
+    ms = quantities.milliseconds
+    memory = quantities.size(row.peak_memory_bytes)
+    if latency.baseline_memory_bytes:
+        memory += f", of which {quantities.size(latency.baseline_memory_bytes)} before the package was loaded"
+    return [
+        ("p50, p90, p99", f"{ms(statistics.p50_ms)}, {ms(statistics.p90_ms)}, {ms(statistics.p99_ms)} ms"),
+        ("mean ± deviation", f"{ms(statistics.mean_ms)} ± {ms(statistics.std_ms)} ms (CV {statistics.cv:.1%})"),
+        ("min, max", f"{ms(statistics.min_ms)}, {ms(statistics.max_ms)} ms; {statistics.outliers} outliers"),
+        (
+            "samples",
+            f"{statistics.samples}, each the mean of {report.number} runs, after {measurement.warmup} warm-up runs",
+        ),
+        ("load, first run", f"{ms(row.load_ms)}, {ms(row.first_run_ms)} ms"),
+        ("peak memory", memory),
+        *((name.replace("_", " "), str(value)) for name, value in report.conditions.items()),
+    ]
+
+
+def _numerics_facts(row: SummaryRow, numerics: MeasuredNumerics) -> list[tuple[str, str]]:
+    report = numerics.report
+    facts = [
+        ("reference", numerics.reference),
+        ("inputs", f"{report.samples} samples, {numerics.data}"),
+        ("goals", _goals(numerics)),
+        ("repeatable", {None: "not checked", True: "yes", False: "no"}[report.repeatable]),
+    ]
+    if row.top1_agreement is not None:
+        facts.append(("same class as reference", quantities.share(row.top1_agreement)))
+    for name, got, reference in (("top-1", row.top1, row.reference_top1), ("top-5", row.top5, row.reference_top5)):
+        if got is not None:
+            facts.append((name, f"{quantities.share(got)}, reference {quantities.share(reference)}"))
+    return facts
+
+
+def _goals(numerics: MeasuredNumerics) -> str:
+    goals = numerics.report.goals.model_dump(exclude_none=True)
+    return ", ".join(f"{name} {value}" for name, value in goals.items()) or "none"
+
+
+def _package_facts(row: SummaryRow, manifest: Manifest) -> list[tuple[str, str]]:
+    coverage = manifest.coverage
+    facts = [
+        ("file", row.package),
+        ("sha256", row.package_sha256),
+        (
+            "size",
+            f"{quantities.size(row.package_bytes)} (mod.so {quantities.size(row.library_bytes)}, "
+            f"mod.params {quantities.size(row.params_bytes)})",
+        ),
+        ("kernels tuned", f"{coverage.tuned} of {coverage.tunable}"),
+    ]
+    # With no records at all the misses are all kernels, which says nothing more.
+    if coverage.tuned and coverage.misses:
+        facts.append(("kernels not tuned", ", ".join(coverage.misses)))
+    facts.append(("made with", ", ".join(f"{part.name} {part.version}" for part in manifest.components)))
+    return facts
+
+
+def _outputs_table(numerics: MeasuredNumerics) -> Table:
+    figure, level = quantities.figure, quantities.level
+    rows = [
+        (
+            output.name,
+            output.dtype,
+            figure(output.max_abs),
+            figure(output.mean_abs),
+            figure(output.max_rel),
+            f"{output.worst_cosine:.6f}",
+            level(output.sqnr_db),
+            level(output.worst_sqnr_db),
+            str(output.nonfinite_mismatches),
+        )
+        for output in numerics.report.outputs
+    ]
+    columns = (
+        "output",
+        "dtype",
+        "max abs",
+        "mean abs",
+        "max rel",
+        "worst cosine",
+        "SQNR",
+        "worst SQNR",
+        "non-finite mismatches",
+    )
+    return Table("Outputs against the reference", columns, rows)
+
+
+def _kernels_table(latency: MeasuredLatency) -> Table:
+    ops = latency.report.ops
+    rows = [
+        (
+            op.kernel,
+            f"{op.calls:g}",
+            quantities.milliseconds(op.total_ms),
+            quantities.milliseconds(op.mean_ms),
+            quantities.share(op.share, 1),
+        )
+        for op in ops[:KERNELS_SHOWN]
+    ]
+    note = "From separate, profiled runs; the shares are meaningful, the sum is not the latency."
+    if len(ops) > len(rows):
+        rest = sum(op.share for op in ops[len(rows) :])
+        note += f" {len(ops) - len(rows)} further kernels take {quantities.share(rest, 1)}."
+    return Table("Kernels", ("kernel", "calls", "total ms", "mean ms", "share"), rows, note)

@@ -1,0 +1,111 @@
+"""Read what the stages left for each variant."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from tvmake.artifact import stage_json
+from tvmake.artifact.files import digest_file
+from tvmake.artifact.manifest import Manifest
+from tvmake.artifact.package import read_manifest
+from tvmake.benchmark.result import LatencyReport
+from tvmake.config.requests.reporting import ReportRequest, VariantRow
+from tvmake.device.interface import Fingerprint
+from tvmake.errors import InputError
+from tvmake.plan import layout
+from tvmake.validate.numerics import NumericsReport
+
+
+class _Measured(BaseModel):
+    """What any measured stage writes; the file may hold more than the report reads."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    package_sha256: str
+    fingerprint: Fingerprint
+
+
+class MeasuredNumerics(_Measured):
+    """numerics.json."""
+
+    report: NumericsReport
+    reference: str
+    data: str
+
+
+class MeasuredLatency(_Measured):
+    """latency.json."""
+
+    report: LatencyReport
+    baseline_memory_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class VariantResults:
+    """One variant's package and figures.
+
+    ``package`` is the package's path inside the results directory. ``numerics`` and ``latency`` are None for a target
+    without a device.
+    """
+
+    variant: VariantRow
+    manifest: Manifest
+    package: str
+    package_sha256: str
+    package_bytes: int
+    numerics: MeasuredNumerics | None = None
+    latency: MeasuredLatency | None = None
+
+    @property
+    def fingerprints(self) -> list[Fingerprint]:
+        """The devices that figures come from; one, unless something changed between validate and benchmark."""
+        found: list[Fingerprint] = []
+        for measured in (self.numerics, self.latency):
+            if measured is not None and measured.fingerprint not in found:
+                found.append(measured.fingerprint)
+        return found
+
+
+def read_results(request: ReportRequest) -> list[VariantResults]:
+    """Read every variant's files, in the request's order.
+
+    Raises:
+        InputError: a file is missing or damaged, or figures belong to another package than the one beside them.
+    """
+    return [_read(request.results, variant) for variant in request.variants]
+
+
+Measured = TypeVar("Measured", bound=_Measured)
+
+
+def _read(results: str, variant: VariantRow) -> VariantResults:
+    wildcards = variant.model_dump(include={"model", "precision", "target"})
+
+    def place(artifact: layout.Artifact) -> Path:
+        path = Path(layout.path(artifact, results, **wildcards))
+        if not path.is_file():
+            raise InputError(str(path), "no such file", "`tvmake make` makes what is missing")
+        return path
+
+    def measured(artifact: layout.Artifact, kind: type[Measured]) -> Measured:
+        path = place(artifact)
+        value = stage_json.load(kind, path)
+        if value.package_sha256 != digest:
+            raise InputError(
+                str(path), f"these figures are not of {package}", f"delete {path} and run `tvmake make` again"
+            )
+        return value
+
+    package, manifest = place("package"), place("manifest")
+    digest = digest_file(package)
+    return VariantResults(
+        variant=variant,
+        manifest=read_manifest(manifest.read_bytes(), str(manifest)),
+        package=package.relative_to(results).as_posix(),
+        package_sha256=digest,
+        package_bytes=package.stat().st_size,
+        numerics=measured("numerics", MeasuredNumerics) if variant.device else None,
+        latency=measured("latency", MeasuredLatency) if variant.device else None,
+    )

@@ -1,0 +1,261 @@
+"""The summary of a run: one flat row a variant, with the verdict on its goals."""
+
+import csv
+import io
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib import metadata
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from tvmake import __version__
+from tvmake.artifact.package import LIBRARY, WEIGHTS
+from tvmake.config.requests.reporting import ReportRequest
+from tvmake.device.fingerprint import local_fingerprint
+from tvmake.device.interface import Fingerprint
+from tvmake.errors import InputError
+from tvmake.report.results import VariantResults, read_results
+from tvmake.validate.verdict import MissedGoal
+
+SCHEMA_VERSION = 1
+
+Tuned = Literal["yes", "partly", "no"]
+Verdict = Literal["pass", "fail", "not run"]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
+
+
+class SummaryRow(_Record):
+    """One variant. Times are in ms, sizes in bytes, shares and accuracies between 0 and 1.
+
+    Figures are None where the variant did not run, or where its model has no such figure (an accuracy without labels).
+    The fields' order is that of summary.csv's columns.
+    """
+
+    model: str
+    precision: str
+    target: str
+    device: str | None = None
+    """The device's name in the config; None for a target that is only compiled for."""
+    soc: str | None = None
+    """The device's CPU or SoC, as it reports itself."""
+    verdict: Verdict
+    """``pass`` when every goal is met; ``not run`` for a target without a device."""
+    missed: list[MissedGoal] = []
+    """The goals that were not met."""
+    warnings: list[str] = []
+    """What makes the figures weaker evidence than they look."""
+    tuned: Tuned
+    """Whether every tunable kernel uses a tuning record, some do, or none does."""
+    tuned_kernels: int
+    tunable_kernels: int
+    percentile: Literal["p50", "p90", "p99"] | None = None
+    """The statistic that ``latency_ms`` is."""
+    latency_ms: float | None = None
+    """The latency that variants are ranked and compared by."""
+    p50_ms: float | None = None
+    p90_ms: float | None = None
+    mean_ms: float | None = None
+    min_ms: float | None = None
+    cv: float | None = None
+    """Standard deviation over mean of the latency samples."""
+    noisy: bool | None = None
+    """Whether the samples vary or drift by more than benchmark.noise_cv."""
+    latency_samples: int | None = None
+    load_ms: float | None = None
+    """From opening the package to being ready to run."""
+    first_run_ms: float | None = None
+    """The first run, which pays for what is built or uploaded on demand."""
+    peak_memory_bytes: int | None = None
+    """Peak resident memory of the process that ran the package."""
+    top1: float | None = None
+    """Accuracy of the package; needs labels."""
+    reference_top1: float | None = None
+    """Accuracy of the source model in its own framework on the same inputs."""
+    top1_drop: float | None = None
+    """``reference_top1`` − ``top1``."""
+    top5: float | None = None
+    reference_top5: float | None = None
+    top1_agreement: float | None = None
+    """Share of inputs for which package and reference name the same class; needs no labels."""
+    max_abs: float | None = None
+    """Largest absolute error of any output."""
+    max_rel: float | None = None
+    """Largest relative error of any output; references below 1 % of the largest count as that 1 %."""
+    cosine: float | None = None
+    """Cosine similarity of package and reference, of the least similar output."""
+    sqnr_db: float | None = None
+    """Signal-to-quantisation-noise ratio of the worst output, in dB, within ±200."""
+    numerics_samples: int | None = None
+    package: str
+    """Path inside the results directory."""
+    package_sha256: str
+    package_bytes: int
+    library_bytes: int
+    """Size of mod.so."""
+    params_bytes: int
+    """Size of mod.params."""
+
+    @property
+    def variant(self) -> str:
+        """``model/precision/target``."""
+        return f"{self.model}/{self.precision}/{self.target}"
+
+
+class Summary(_Record):
+    """summary.json."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    created_at: str
+    """UTC, ISO 8601."""
+    tvmake_version: str
+    tvm_version: str
+    machine: Fingerprint
+    """The machine that made the report."""
+    rows: list[SummaryRow]
+    """One a variant, in config order."""
+    warnings: list[str] = []
+    """What concerns the run as a whole."""
+
+
+def gather(request: ReportRequest) -> Summary:
+    """Read every variant's results and summarise them.
+
+    Raises:
+        InputError: a file is missing or damaged.
+    """
+    return summarise(read_results(request))
+
+
+def summarise(results: Sequence[VariantResults]) -> Summary:
+    """Summarise results that were read before.
+
+    Raises:
+        InputError: a figure is not a number.
+    """
+    return Summary(
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        tvmake_version=__version__,
+        tvm_version=metadata.version("apache-tvm"),
+        machine=local_fingerprint(None),
+        rows=[_row(result) for result in results],
+        warnings=_run_warnings(results),
+    )
+
+
+def table_csv(summary: Summary) -> str:
+    """The rows as CSV (RFC 4180, with a header line); None is an empty field, lists are joined by ``; ``."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(SummaryRow.model_fields), lineterminator="\r\n")
+    writer.writeheader()
+    for row in summary.rows:
+        values = row.model_dump(mode="json")
+        values["missed"] = "; ".join(missed_line(goal) for goal in row.missed)
+        values["warnings"] = "; ".join(row.warnings)
+        writer.writerow({key: _cell(value) for key, value in values.items()})
+    return text.getvalue()
+
+
+def missed_line(goal: MissedGoal) -> str:
+    """A missed goal in one line."""
+    bound = "" if goal.bound is None else f", the goal is {goal.bound:g}"
+    return f"{goal.goal}{f' of {goal.output}' if goal.output else ''}: {goal.reason}{bound}"
+
+
+def _cell(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+def _row(result: VariantResults) -> SummaryRow:
+    coverage, files = result.manifest.coverage, result.manifest.files
+    try:
+        return SummaryRow(
+            **result.variant.model_dump(),
+            soc=result.fingerprints[0].soc if result.fingerprints else None,
+            tuned=_tuned(coverage.tuned, coverage.tunable),
+            tuned_kernels=coverage.tuned,
+            tunable_kernels=coverage.tunable,
+            package=result.package,
+            package_sha256=result.package_sha256,
+            package_bytes=result.package_bytes,
+            library_bytes=files[LIBRARY].size,
+            params_bytes=files[WEIGHTS].size,
+            warnings=_warnings(result),
+            **_numerics_fields(result),
+            **_latency_fields(result),
+        )
+    except ValidationError as error:
+        # Fields are typed where they are read; what is left to go wrong is a figure that is NaN or infinite.
+        first = error.errors(include_url=False)[0]
+        key = ".".join(str(part) for part in first["loc"])
+        where = f"{result.variant.model}/{result.variant.precision}/{result.variant.target}"
+        raise InputError(
+            where, f"{key}: {first['msg'].lower()}", "delete this variant's results and run again"
+        ) from None
+
+
+def _tuned(tuned: int, tunable: int) -> Tuned:
+    if tuned == 0:
+        return "no"
+    return "yes" if tuned >= tunable else "partly"
+
+
+def _numerics_fields(result: VariantResults) -> dict[str, Any]:
+    if result.numerics is None:
+        return {"verdict": "not run"}
+    report = result.numerics.report
+    fields: dict[str, Any] = {
+        "verdict": "pass" if report.passed else "fail",
+        "missed": report.missed,
+        "numerics_samples": report.samples,
+    }
+    if report.overall:
+        fields |= report.overall.model_dump(include={"max_abs", "max_rel", "cosine", "sqnr_db"})
+    if figures := report.classification:
+        fields |= figures.model_dump(include={"top1", "reference_top1", "top5", "reference_top5", "top1_agreement"})
+        fields["top1_drop"] = figures.top1_drop
+    return fields
+
+
+def _latency_fields(result: VariantResults) -> dict[str, Any]:
+    if result.latency is None:
+        return {}
+    report = result.latency.report
+    statistics = report.statistics
+    return {
+        "percentile": report.measurement.percentile,
+        "latency_ms": report.latency_ms,
+        **statistics.model_dump(include={"p50_ms", "p90_ms", "mean_ms", "min_ms", "cv"}),
+        "noisy": statistics.is_noisy,
+        "latency_samples": statistics.samples,
+        "load_ms": report.load_ms,
+        "first_run_ms": report.first_run_ms,
+        "peak_memory_bytes": report.peak_memory_bytes or None,
+    }
+
+
+def _warnings(result: VariantResults) -> list[str]:
+    found = list(result.numerics.report.warnings) if result.numerics else []
+    if result.latency:
+        found += [f"latency: noisy: {reason}" for reason in result.latency.report.statistics.noise]
+    if len(result.fingerprints) > 1:
+        found.append("the device or its software changed between validation and benchmark")
+    return found
+
+
+def _run_warnings(results: Sequence[VariantResults]) -> list[str]:
+    found = [] if results else ["there are no variants"]
+    seen: dict[str, list[Fingerprint]] = {}
+    for result in results:
+        known = seen.setdefault(result.variant.device or "", [])
+        if result.latency and result.latency.fingerprint not in known:
+            known.append(result.latency.fingerprint)
+    found += [
+        f"device '{name}': latencies come from {len(known)} different devices or software versions, so they do not compare"
+        for name, known in seen.items()
+        if len(known) > 1
+    ]
+    return found

@@ -1,0 +1,88 @@
+"""The summary in a terminal, or as plain text where there is none."""
+
+from collections.abc import Sequence
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tvmake.errors import GoalError
+from tvmake.report import quantities
+from tvmake.report.rows import Summary, SummaryRow, missed_line
+
+COLUMNS = ("model", "target", "precision", "p50 ms", "p90 ms", "accuracy", "tuned", "size", "verdict")
+NUMERIC = ("p50 ms", "p90 ms", "accuracy", "size")
+STYLES = {"pass": "green", "fail": "bold red", "not run": "yellow"}
+
+
+def print_summary(summary: Summary, console: Console | None = None) -> None:
+    """Print the table, then missed goals and warnings, one line each.
+
+    ``accuracy`` is top-1, or the SQNR where there are no labels. A terminal gets colours and folds what is too wide;
+    anything else gets plain text of whatever width the content needs.
+    """
+    console = console or Console()
+    cells = [_cells(row) for row in summary.rows]
+    if console.is_terminal:
+        console.print(_rich_table(cells))
+    else:
+        console.file.write("".join(line + "\n" for line in plain_table(COLUMNS, cells, NUMERIC)))
+    for style, line in _remarks(summary):
+        if console.is_terminal:
+            console.print(Text(line, style=style))
+        else:
+            console.file.write(line + "\n")
+
+
+def exit_code(summary: Summary) -> int:
+    """4 when a variant missed its goals, else 0."""
+    return GoalError.exit_code if any(row.verdict == "fail" for row in summary.rows) else 0
+
+
+def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[str] = ()) -> list[str]:
+    """Lines of a table without colour; columns are as wide as their content, ``numeric`` ones flush right."""
+    widths = [max(cell_len(text) for text in column) for column in zip(columns, *rows, strict=True)]
+
+    def line(row: Sequence[str]) -> str:
+        padded = []
+        for name, text, width in zip(columns, row, widths, strict=True):
+            fill = " " * (width - cell_len(text))
+            padded.append(fill + text if name in numeric else text + fill)
+        return "  ".join(padded).rstrip()
+
+    return [line(row) for row in (columns, *rows)]
+
+
+def _cells(row: SummaryRow) -> list[str]:
+    accuracy = quantities.share(row.top1) if row.top1 is not None else quantities.level(row.sqnr_db)
+    tuned = f"partly ({row.tuned_kernels}/{row.tunable_kernels})" if row.tuned == "partly" else row.tuned
+    return [
+        row.model,
+        row.target,
+        row.precision,
+        quantities.milliseconds(row.p50_ms),
+        quantities.milliseconds(row.p90_ms),
+        accuracy,
+        tuned,
+        quantities.size(row.package_bytes),
+        row.verdict,
+    ]
+
+
+def _rich_table(cells: list[list[str]]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in COLUMNS:
+        table.add_column(name, justify="right" if name in NUMERIC else "left", overflow="fold")
+    for row in cells:
+        # Text, not str: a name may hold brackets, which rich would read as markup.
+        *plain, verdict = row
+        table.add_row(*(Text(cell) for cell in plain), Text(verdict, style=STYLES[verdict]))
+    return table
+
+
+def _remarks(summary: Summary) -> list[tuple[str, str]]:
+    missed = [("red", f"{row.variant}: missed {missed_line(goal)}") for row in summary.rows for goal in row.missed]
+    warnings = [("yellow", f"warning: {text}") for text in summary.warnings]
+    warnings += [("yellow", f"warning: {row.variant}: {text}") for row in summary.rows for text in row.warnings]
+    return missed + warnings
