@@ -4,8 +4,8 @@ import textwrap
 import numpy as np
 import pytest
 import torch
-from tests.frontend.compiled import run_compiled
 
+from tests.frontend.compiled import run_compiled
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
 from tvmake.frontend import factory, torch_export, torch_program

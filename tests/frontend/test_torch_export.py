@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 import torch
-from tests.frontend.compiled import run_compiled
 from torch import nn
 from torch.export import Dim, export
 
+from tests.frontend.compiled import run_compiled
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
 from tvmake.frontend import torch_export, torch_program
@@ -145,6 +145,21 @@ def test_the_weights_are_apart_and_the_statistics_with_them():
         tensor.numel() for tensor in program.parameters()
     )
     assert "params" not in (model.module["main"].attrs or {})
+
+
+class Unused(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.used, self.unused = nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(1000))
+
+    def forward(self, x):
+        return x + self.used
+
+
+def test_weights_that_nothing_reads_are_left_behind():
+    model = torch_export.read(export(Unused().eval(), (uniform(3),)), options())
+    assert list(model.params) == ["p_used"]
+    np.testing.assert_array_equal(run_compiled(model, [np.zeros(3, "float32")])[0], np.ones(3, "float32"))
 
 
 def test_an_index_input_is_bounded_by_the_rows_of_its_table():

@@ -16,6 +16,7 @@ from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.validation import DEFAULT_GOALS
 from tvmake.errors import TvmakeError
 from tvmake.plan import Plan, Variant
+from tvmake.plan.layout import LAYOUT
 from tvmake.plan.machine import cpu_identity
 from tvmake.plan.plan import STAGES
 
@@ -116,11 +117,12 @@ def test_paths_for_rules_keep_their_wildcards():
 
 
 def test_no_two_artifacts_share_a_file():
-    from tvmake.plan.layout import LAYOUT
-
     made = plan()
-    files = [made.file(artifact, variant) for artifact in LAYOUT for variant in made.variants]
-    assert len(set(files)) == len({(a, f) for a in LAYOUT for f in {made.file(a, v) for v in made.variants}})
+    owners: dict[str, set[str]] = {}
+    for artifact in LAYOUT:
+        for variant in made.variants:
+            owners.setdefault(made.file(artifact, variant), set()).add(artifact)
+    assert [sorted(artifacts) for artifacts in owners.values() if len(artifacts) > 1] == []
 
 
 def test_side_files_of_a_model_are_inputs(tmp_path, monkeypatch):
@@ -230,10 +232,10 @@ def test_goals_come_from_the_precision_then_the_config_then_the_model():
 
 
 def test_a_goal_set_to_null_is_dropped():
-    made = plan("models: {digits: {goals: {rtol: null, atol: null}}}")
+    made = plan("models: {digits: {goals: {repeatable: null}}}")
     goals = ValidateRequest.model_validate_json(made.options("validate", DIGITS)).goals
-    assert DEFAULT_GOALS["float32"].rtol is not None
-    assert (goals.rtol, goals.atol) == (None, None)
+    assert DEFAULT_GOALS["float32"].repeatable is True
+    assert goals.repeatable is None
 
 
 def test_a_models_own_options_override_key_by_key():
@@ -254,7 +256,10 @@ def test_every_stage_with_options_is_a_stage_of_the_workflow():
 
 def test_the_resolved_config_is_written_with_defaults_and_means_the_same(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    made = plan("models: {digits: {goals: {rtol: null}, dataset: {path: x.npz, limit: null}}}\nbuild: {dump: [ll]}")
+    made = plan(
+        "models: {digits: {goals: {equal: null}, dataset: {path: x.npz, limit: null}, benchmark: {warmup: 9}}}\n"
+        "validation: {goals: {repeatable: null}}\nbenchmark: {repeat: 5}\nbuild: {dump: [ll]}"
+    )
     made.write_resolved_config()
     written = Path("results/config.resolved.yaml")
     assert yaml.safe_load(written.read_text())["benchmark"]["profile"] == "quick"

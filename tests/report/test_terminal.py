@@ -47,9 +47,10 @@ def test_missed_goals_and_warnings_follow_the_table_one_line_each(run):
 
 
 def test_a_terminal_gets_colour_and_names_are_never_read_as_markup(run):
-    run.add(output="[red]y[/red]", error=0.5)
+    run.add(model="[b]m[/b]", output="[red]y[/red]", error=0.5)
     text = printed(run, force_terminal=True, color_system="standard", width=200)
     assert "\x1b[1;31mfail" in text
+    assert "[b]m[/b] " in text
     assert "[red]y[/red]" in text
 
 

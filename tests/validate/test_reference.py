@@ -12,7 +12,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as OrtNot
 from tvmake.artifact.signature import Signature, TensorSpec
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
-from tvmake.validate.reference import run_reference, runtime_name
+from tvmake.validate.reference import open_reference, run_reference
 
 RESOURCES = Path(__file__).parents[2] / "resources"
 
@@ -131,7 +131,8 @@ def test_missing_and_broken_files_are_input_errors_in_every_format(tmp_path, suf
 
 
 def test_the_runtimes_name_and_version_are_recorded():
-    assert runtime_name(ImportOptions(source="a.onnx")).startswith("onnxruntime 1.")
+    source = str(RESOURCES / "digits.onnx")
+    assert open_reference(source, ImportOptions(source=source), digits()).name.startswith("onnxruntime 1.")
 
 
 def tflite_relu(path: Path) -> Path:

@@ -19,7 +19,7 @@ CONFIG: dict[str, Any] = {
     "models": {
         "digits": {
             "source": "digits.onnx",
-            "dataset": {"path": "digits-test.npz", "limit": 16},
+            "dataset": {"path": "digits-test.npz", "limit": 16, "preprocess": {"scale": 0.0625}},
             "goals": {"top1_drop": 0.1},
         }
     },
@@ -61,12 +61,14 @@ class Project:
     def environ(self) -> dict[str, str]:
         """The environment commands run in: this interpreter's scripts first."""
         kept = {name: value for name, value in os.environ.items() if name != "TVMAKE_HOME"}
+        paths = [self.environment.get("PYTHONPATH"), os.environ.get("PYTHONPATH")]
         return {
             **kept,
             "PATH": f"{SCRIPTS}{os.pathsep}{os.environ['PATH']}",
             "TVMAKE_HOME": str(self.directory.parent / "home"),
             "COLUMNS": "200",
             **self.environment,
+            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         }
 
     def run(self, *command: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:

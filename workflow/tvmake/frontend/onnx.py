@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -78,8 +79,18 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
 
 
 def _spec(name: str, relax: str, kind: Any, bounds: tuple[float, float] | None = None) -> TensorSpec:
-    shape = tuple(int(dim) if isinstance(dim, tvm.tirx.IntImm) else str(dim) for dim in kind.shape.values)
+    if kind.shape is None:
+        # Known only at run time: a selection of elements that pass a test, for instance.
+        shape: tuple[int | str, ...] = tuple(f"{relax}_d{axis}" for axis in range(kind.ndim))
+    else:
+        shape = tuple(_dim(dim) for dim in kind.shape.values)
     return TensorSpec(name=name, relax_name=relax, shape=shape, dtype=str(kind.dtype), range=bounds)
+
+
+def _dim(dim: Any) -> int | str:
+    if isinstance(dim, tvm.tirx.IntImm):
+        return int(dim)
+    return dim.name if isinstance(dim, tvm.tirx.Var) else re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(dim))
 
 
 class _Importer(ONNXGraphImporter):
@@ -135,6 +146,8 @@ def _return_tensors(module: "tvm.IRModule", where: str) -> "tvm.IRModule":
     """Turn shapes that ``main`` returns into int64 tensors; refuse anything else that is no tensor."""
     main = module["main"]
     fields = list(main.ret_ty.fields) if isinstance(main.ret_ty, relax.TupleType) else [main.ret_ty]
+    if any(isinstance(field, relax.TensorType) and field.ndim < 0 for field in fields):
+        raise InputError(where, "an output's rank is known only at run time", "Export a model with fixed ranks.")
     if all(isinstance(field, relax.TensorType) for field in fields):
         return module
     if not all(isinstance(field, relax.TensorType | relax.ShapeType) for field in fields):
@@ -151,4 +164,6 @@ def _return_tensors(module: "tvm.IRModule", where: str) -> "tvm.IRModule":
         bindings.append(relax.VarBinding(outputs[-1], value))
     blocks = [*main.body.blocks, relax.BindingBlock(bindings)]
     body = relax.SeqExpr(blocks, relax.Tuple(outputs) if is_tuple else outputs[0])
-    return relax.transform.Normalize()(with_main(module, list(main.params), body))
+    types = [output.ty for output in outputs]
+    kind = relax.TupleType(types) if is_tuple else types[0]
+    return relax.transform.Normalize()(with_main(module, list(main.params), body, kind))

@@ -36,7 +36,11 @@ def reduce(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     shape, result = build.graph.static_shape(node.input[0]), declared(node, build)
     if shape is None or result is None:
         return None
-    if 0 in shape:
+    if build.graph.dtype(node.input[0]) == onnx.TensorProto.BOOL:
+        # TVM has no lowest and highest bool to start from.
+        whole = build.cast(node.input[0], onnx.TensorProto.INT32)
+        return [build.cast(build.op(node.op_type, whole, *node.input[1:], **values), onnx.TensorProto.BOOL)]
+    if 0 in shape and 0 not in result:
         neutral = _neutral(node.op_type, build.graph.numpy_dtype(node.input[0]))
         return None if neutral is None else [build.const(np.full(result, neutral), neutral.dtype)]
     if not is_open(node, build, 1):
@@ -132,14 +136,22 @@ def top_k(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
 
 def split(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    if not is_open(node, build, 1):
-        return None
-    shapes = [declared(node, build, index) for index in range(len(node.output))]
-    if any(shape is None for shape in shapes):
-        return None
+    """Sizes from the declared shapes; sizes of 0, which TVM cannot split off, by slicing."""
     axis = attributes(node).get("axis", 0)
-    sizes = [shape[axis] for shape in shapes if shape is not None]
-    return build.ops("Split", len(sizes), node.input[0], build.ints(sizes), axis=axis)
+    if is_open(node, build, 1):
+        shapes = [declared(node, build, index) for index in range(len(node.output))]
+        if any(shape is None for shape in shapes):
+            return None
+        sizes = [shape[axis] for shape in shapes if shape is not None]
+    else:
+        constant = build.graph.constant(node.input[1]) if len(node.input) > 1 and node.input[1] else None
+        sizes = [] if constant is None else constant.tolist()
+        if 0 not in sizes:
+            return None
+    if 0 not in sizes:
+        return build.ops("Split", len(sizes), node.input[0], build.ints(sizes), axis=axis)
+    ends = list(itertools.accumulate(sizes))
+    return [build.slice(node.input[0], axis, end - size, end) for size, end in zip(sizes, ends, strict=True)]
 
 
 def one_hot(node: onnx.NodeProto, build: Builder) -> list[str] | None:

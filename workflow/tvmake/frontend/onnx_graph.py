@@ -65,7 +65,7 @@ class Graph:
         self.constants: dict[str, TensorProto] = {}
         self._names: set[str] = set()
         self._set_large_aside()
-        self.refresh()
+        self.refresh(check_types=True)
 
     @property
     def graph(self) -> onnx.GraphProto:
@@ -99,15 +99,17 @@ class Graph:
         self.large = {}
         return self.model
 
-    def refresh(self) -> None:
+    def refresh(self, check_types: bool = False) -> None:
         """Infer shapes and collect constants.
+
+        Rewritten graphs are not checked for types: TVM convolves int32, for instance, which ONNX does not admit.
 
         Raises:
             InputError: shapes that contradict each other.
         """
         del self.graph.value_info[:]
         try:
-            inferred = shape_inference.infer_shapes(self.model, check_type=True, data_prop=True)
+            inferred = shape_inference.infer_shapes(self.model, check_type=check_types, data_prop=True)
         except shape_inference.InferenceError as error:
             line = " ".join(str(error).split())
             raise InputError(

@@ -15,7 +15,7 @@ from onnx import helper, inliner, version_converter
 from tvmake.errors import InputError
 from tvmake.frontend import onnx_control, onnx_expand, onnx_rewrite
 from tvmake.frontend.onnx_fold import drop_unused, fold
-from tvmake.frontend.onnx_graph import Builder, Graph, all_nodes, opset_of
+from tvmake.frontend.onnx_graph import Builder, Graph, all_nodes, attributes, opset_of
 from tvmake.frontend.onnx_refuse import check_domains, check_nodes
 from tvmake.frontend.onnx_sequences import resolve_sequences
 
@@ -87,22 +87,65 @@ def convert(graph: Graph, opset: int | None) -> None:
     wanted = opset or max(graph.opset, OLDEST_OPSET)
     if wanted == graph.opset:
         return
+    if graph.opset < 7:
+        _slopes_per_channel(graph)
+        _broadcast_from_the_right(graph)
     # The converter wants the weights of IR versions before 4 among the inputs, where they no longer are.
     graph.model.ir_version = max(graph.model.ir_version, 8)
     try:
         converted = version_converter.convert_version(graph.model, wanted)
     except (RuntimeError, ValueError, version_converter.ConvertError) as error:
-        if opset is None and not _broadcasts_by_attribute(graph):
-            # What is left of old forms the importer knows, or `onnx_refuse` names.
-            return
-        line = " ".join(str(error).split())[:300]
-        raise InputError(
-            graph.where,
-            f"cannot be converted from opset {graph.opset} to {wanted}: {line}",
-            "Export the model at opset 13 or later." if opset is None else "Leave `opset` out, or choose another.",
-        ) from error
+        return _refuse_conversion(graph, wanted, " ".join(str(error).split())[:300], opset, error)
+    if [value.type for value in converted.graph.input] != [value.type for value in graph.graph.input]:
+        # Some adapters (Scan 8 to 9) change what the model takes.
+        return _refuse_conversion(graph, wanted, "its inputs would change", opset)
     graph.model.CopyFrom(converted)
     graph.refresh()
+
+
+def _refuse_conversion(
+    graph: Graph, wanted: int, reason: str, opset: int | None, error: Exception | None = None
+) -> None:
+    if opset is None and not _broadcasts_by_attribute(graph):
+        # What is left of old forms the importer knows, or `onnx_refuse` names.
+        return
+    raise InputError(
+        graph.where,
+        f"cannot be converted from opset {graph.opset} to {wanted}: {reason}",
+        "Export the model at opset 13 or later." if opset is None else "Leave `opset` out, or choose another.",
+    ) from error
+
+
+def _slopes_per_channel(graph: Graph) -> None:
+    """PRelu before opset 7 has one slope per channel, [C]; later ones broadcast it from the right: make it [C, 1, …]."""
+    for node in graph.graph.node:
+        rank = graph.rank(node.input[0]) if node.op_type == "PRelu" else None
+        slope = graph.constant(node.input[1]) if rank else None
+        if rank and slope is not None and slope.size > 1:
+            shaped = slope.reshape(-1, *[1] * (rank - 2))
+            node.input[1] = graph.add_constant(shaped, node.input[1])
+
+
+def _broadcast_from_the_right(graph: Graph) -> None:
+    """Binary operators before opset 7 align the second operand at an axis: give it trailing extents of 1 instead."""
+    nodes: list[onnx.NodeProto] = []
+    for node in graph.graph.node:
+        values = attributes(node)
+        first, second = (graph.rank(name) for name in node.input[:2]) if "broadcast" in values else (None, None)
+        if first is not None and second is not None:
+            axis = values.get("axis", first - second)
+            trailing = first - (axis + first if axis < 0 else axis) - second
+            if trailing > 0 and values["broadcast"]:
+                name = graph.fresh(f"{node.input[1]}_aligned")
+                axes = list(range(second, second + trailing))
+                nodes.append(helper.make_node("Unsqueeze", [node.input[1]], [name], axes=axes))
+                node.input[1] = name
+            kept = [attribute for attribute in node.attribute if attribute.name not in ("broadcast", "axis")]
+            del node.attribute[:]
+            node.attribute.extend(kept)
+        nodes.append(node)
+    del graph.graph.node[:]
+    graph.graph.node.extend(nodes)
 
 
 def _broadcasts_by_attribute(graph: Graph) -> bool:

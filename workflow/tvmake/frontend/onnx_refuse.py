@@ -150,8 +150,13 @@ def _normalization(node: onnx.NodeProto, graph: Graph) -> str | None:
     return "its statistics cannot be returned" if any(node.output[1:]) else None
 
 
+def _top_k(node: onnx.NodeProto, graph: Graph) -> str | None:
+    return "TVM does not sort uint64" if graph.dtype(node.input[0]) == TensorProto.UINT64 else None
+
+
 def _reduce(node: onnx.NodeProto, graph: Graph) -> str | None:
-    return "reduces an empty tensor" if 0 in (graph.shape(node.input[0]) or ()) else None
+    empty, result = 0 in (graph.shape(node.input[0]) or ()), graph.shape(node.output[0]) or ()
+    return "reduces an empty tensor" if empty and 0 not in result else None
 
 
 def _depends_on_data(name: str, graph: Graph) -> bool:
@@ -181,6 +186,7 @@ CHECKS: dict[str, Check] = {
     "NonMaxSuppression": _non_max_suppression,
     "SpaceToDepth": _space_to_depth,
     "LayerNormalization": _normalization,
+    "TopK": _top_k,
     **dict.fromkeys(sorted(REDUCTIONS), _reduce),
 }
 """Per operator, why a node that TVM would import must not be; None when it may."""

@@ -79,6 +79,9 @@ def is_inf(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     """The importer ignores detect_negative and detect_positive."""
     values = attributes(node)
     negative, positive = values.get("detect_negative", 1), values.get("detect_positive", 1)
+    if build.graph.dtype(node.input[0]) == TensorProto.BFLOAT16:
+        # No finiteness test of its own.
+        return [build.op("IsInf", build.cast(node.input[0], TensorProto.FLOAT), **values)]
     if negative and positive:
         return None
     infinite, zero = build.op("IsInf", node.input[0]), build.like(0, node.input[0])
@@ -205,7 +208,7 @@ def modulo(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     zero = build.like(0, x)
     rest = build.op("Mod", x, y, fmod=1)
     is_zero = build.op("Equal", rest, zero)
-    same_sign = build.op("Equal", build.op("Less", rest, zero), build.op("Less", y, zero))
+    same_sign = build.op("Not", build.op("Xor", build.op("Less", rest, zero), build.op("Less", y, zero)))
     keep = build.op("Or", is_zero, same_sign)
     return [build.op("Where", keep, rest, build.op("Add", rest, y))]
 

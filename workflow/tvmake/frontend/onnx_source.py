@@ -32,8 +32,11 @@ def load(source: Path, files: Sequence[str] = ()) -> onnx.ModelProto:
     if external:
         _check_external(source, external, files)
     try:
-        # By path: the checker then verifies external data, and models above protobuf's 2 GB limit can be checked.
-        checker.check_model(where)
+        if external:
+            # By path: only then can the checker verify external data.
+            checker.check_model(where)
+        else:
+            checker.check_model(_with_ranks(model))
     except checker.ValidationError as error:
         raise InputError(where, f"not a valid ONNX model: {_one_line(error)}", _EXPORT_AGAIN) from error
     try:
@@ -70,6 +73,19 @@ def parse(source: Path) -> onnx.ModelProto:
     if not model.graph.output:
         raise InputError(where, "the graph has no outputs", _EXPORT_AGAIN)
     return model
+
+
+def _with_ranks(model: onnx.ModelProto) -> onnx.ModelProto:
+    """For the checker only, which wants a rank of every input and output; runtimes do without."""
+    values = (*model.graph.input, *model.graph.output)
+    if all(value.type.tensor_type.HasField("shape") for value in values if value.type.HasField("tensor_type")):
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for value in (*copy.graph.input, *copy.graph.output):
+        if value.type.HasField("tensor_type") and not value.type.tensor_type.HasField("shape"):
+            value.type.tensor_type.shape.SetInParent()
+    return copy
 
 
 _COPY_MODEL = "Download or copy the file again; a Git LFS pointer or an HTML page is a common cause."

@@ -90,10 +90,12 @@ def drop_unused_params(module: "tvm.IRModule", params: dict[str, Any]) -> tuple[
     return changed, {name: value for name, value in params.items() if name in names}
 
 
-def with_main(module: "tvm.IRModule", parameters: list[relax.Var], body: relax.Expr) -> "tvm.IRModule":
-    """The module with another argument list and body of ``main``; its return type is derived anew."""
+def with_main(
+    module: "tvm.IRModule", parameters: list[relax.Var], body: relax.Expr, result: Any = None
+) -> "tvm.IRModule":
+    """The module with another argument list and body of ``main``; a body that is not normalised needs its type."""
     main = module["main"]
-    function = relax.Function(parameters, body, is_pure=main.is_pure, attrs=main.attrs)
+    function = relax.Function(parameters, body, result, is_pure=main.is_pure, attrs=main.attrs)
     changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
     changed["main"] = function
     return changed

@@ -39,6 +39,13 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
         module = from_tflite(model.root, shape_dict=dict(zip(names, shapes, strict=True)))
     except Exception as error:
         # The importer raises whatever its converters run into: OpNotImplemented, AssertionError, ValueError …
+        if "dynamic range quantization" in str(error):
+            problem = (
+                "has quantised weights but float activations (dynamic-range quantisation), which TVM cannot import"
+            )
+            raise InputError(
+                where, problem, "convert it without optimizations, or with a representative dataset"
+            ) from error
         line = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
         problem = f"TVM's TFLite importer fails: {type(error).__name__}: {line[:300]}"
         raise InputError(where, problem, "convert the model to ONNX (python -m tf2onnx.convert --tflite …)") from error

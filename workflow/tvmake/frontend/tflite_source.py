@@ -142,20 +142,19 @@ def _signature(where: str, root: tflite.Model, graph: tflite.SubGraph) -> Signat
     outputs = [graph.Outputs(index) for index in range(graph.OutputsLength())]
     if not outputs:
         raise InputError(where, "the graph has no outputs", _CONVERT)
-    names = _signature_names(root)
     ranges = _index_ranges(root, graph)
     taken: set[str] = set()
     return Signature(
         inputs=tuple(
-            _spec(where, graph, index, names, taken).model_copy(update={"range": ranges.get(index)}) for index in inputs
+            _spec(where, graph, index, taken).model_copy(update={"range": ranges.get(index)}) for index in inputs
         ),
-        outputs=tuple(_spec(where, graph, index, names, set()) for index in outputs),
+        outputs=tuple(_spec(where, graph, index, set()) for index in outputs),
     )
 
 
-def _spec(where: str, graph: tflite.SubGraph, index: int, names: dict[int, str], taken: set[str]) -> TensorSpec:
+def _spec(where: str, graph: tflite.SubGraph, index: int, taken: set[str]) -> TensorSpec:
     tensor = graph.Tensors(index)
-    name = names.get(index) or (tensor.Name() or f"tensor_{index}".encode()).decode()
+    name = (tensor.Name() or f"tvmgen_tensor_{index}".encode()).decode()
     dtype = DTYPES.get(tensor.Type())
     if dtype is None:
         kind = _TYPE_NAMES.get(tensor.Type(), tensor.Type())
@@ -168,17 +167,6 @@ def _spec(where: str, graph: tflite.SubGraph, index: int, names: dict[int, str],
     taken.add(relax_name)
     shape: tuple[Dim, ...] = tuple(tensor.Shape(axis) for axis in range(tensor.ShapeLength()))
     return TensorSpec(name=name, relax_name=relax_name, shape=shape, dtype=dtype)
-
-
-def _signature_names(root: tflite.Model) -> dict[int, str]:
-    """Names of inputs and outputs as the author wrote them, when the file has one signature that tells them."""
-    if root.SignatureDefsLength() != 1 or root.SignatureDefs(0).SubgraphIndex() != 0:
-        return {}
-    signature = root.SignatureDefs(0)
-    entries = [signature.Inputs(index) for index in range(signature.InputsLength())]
-    entries += [signature.Outputs(index) for index in range(signature.OutputsLength())]
-    names = [(entry.TensorIndex(), entry.Name().decode()) for entry in entries]
-    return dict(names) if len(dict(names)) == len(names) else {}
 
 
 def _shape_signature(tensor: tflite.Tensor) -> np.ndarray:

@@ -12,9 +12,9 @@ from torch.utils import _pytree as pytree
 from tvmake.artifact.signature import Signature
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
-from tvmake.frontend import factory, given_inputs, pt2, torch_program, zoo
+from tvmake.frontend import given_inputs, torch_program, zoo
 from tvmake.frontend.imported import ImportedModel
-from tvmake.frontend.relax_fixes import lift_constants, wrap_takes
+from tvmake.frontend.relax_fixes import drop_unused_params, lift_constants, wrap_takes
 from tvmake.quick_tvm import tvm
 
 # After quick_tvm, which decides how TVM is loaded.
@@ -40,24 +40,6 @@ _TRAINING_FLAG = {
     "native_dropout": 2,
     "rrelu": 3,
 }
-
-
-def load_program(source: str, options: ImportOptions) -> ExportedProgram:
-    """The exported program behind a .pt2 file, a factory or a zoo name.
-
-    Raises:
-        InputError: the source cannot be read, or is of another format.
-    """
-    match options.source_format():
-        case "pt2":
-            return pt2.load(Path(source), options)
-        case "factory":
-            return factory.export(source, options)
-        case "zoo":
-            return zoo.export(source, options)
-        case other:
-            problem = f"is not a PyTorch source ({other or 'unknown format'})"
-            raise InputError(source, problem, "give a .pt2 file, package.module:function or zoo:<name>")
 
 
 def read(program: ExportedProgram, options: ImportOptions) -> ImportedModel:
@@ -91,7 +73,7 @@ def read(program: ExportedProgram, options: ImportOptions) -> ImportedModel:
     if names[:count] != [spec.relax_name for spec in signature.inputs]:
         raise InputError(where, f"TVM reordered the inputs to {names[:count]}", "rename forward()'s arguments")
     params = dict(zip(names[count:], detached.get("main", []), strict=True))
-    module = _settle(module, extents)
+    module, params = drop_unused_params(_settle(module, extents), params)
     module, constants = lift_constants(wrap_takes(module))
     _check_outputs(where, module, signature)
     return ImportedModel(

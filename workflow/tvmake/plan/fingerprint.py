@@ -109,8 +109,9 @@ def _resolve(found: Iterable[tuple[str, str, str]]) -> Iterable[str]:
             yield from (name.split(" as ")[0].strip() for name in plain.split(","))
             continue
         yield source
-        for name in names.strip("()").replace("\n", " ").split(","):
+        for given in names.strip("()").replace("\n", " ").split(","):
             # `from tvmake.frontend import zoo` names a module, `from tvmake.errors import InputError` does not.
-            submodule = f"{source}.{name.split(' as ')[0].strip()}"
-            if source.startswith(PACKAGE) and _file(submodule):
+            name = given.split(" as ")[0].strip()
+            submodule = f"{source}.{name}"
+            if name and source.startswith(PACKAGE) and _file(submodule):
                 yield submodule

@@ -19,18 +19,25 @@ from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.root import Config, ModelConfig, overridden
 from tvmake.config.transform import BUILD_POINTS, TRANSFORM_POINTS, TransformOptions, UserPass
 from tvmake.config.validation import goals_for
-from tvmake.plan import layout, sources
+from tvmake.plan import layout, model_files, sources
 from tvmake.plan.fingerprint import fingerprint
 from tvmake.plan.machine import cpu_identity
 
+TORCH_FRONTEND = ("tvmake.frontend.torch_export", "tvmake.frontend.torch_source")
 FRONTENDS = {
-    "onnx": "tvmake.frontend.onnx",
-    "tflite": "tvmake.frontend.tflite",
-    "pt2": "tvmake.frontend.torch_export",
-    "factory": "tvmake.frontend.torch_export",
-    "zoo": "tvmake.frontend.torch_export",
+    "onnx": ("tvmake.frontend.onnx",),
+    "tflite": ("tvmake.frontend.tflite",),
+    "pt2": TORCH_FRONTEND,
+    "factory": TORCH_FRONTEND,
+    "zoo": TORCH_FRONTEND,
 }
-TORCH_FORMATS = ("pt2", "factory", "zoo")
+RUNTIMES = {
+    "onnx": "tvmake.validate.reference_onnx",
+    "tflite": "tvmake.validate.reference_tflite",
+    "pt2": "tvmake.validate.reference_torch",
+    "factory": "tvmake.validate.reference_torch",
+    "zoo": "tvmake.validate.reference_torch",
+}
 
 STAGES = ("import", "reference", "transform", "build", "export", "deploy", "validate", "benchmark", "report")
 """The stages, in the order data flows through them; each is a rule, a ``tvmake step`` command and a module."""
@@ -112,7 +119,7 @@ class Plan:
 
     def model_files(self, model: str) -> list[str]:
         """What the import stage reads."""
-        return sources.model_files(self.config.models[model])
+        return model_files.model_files(self.config.models[model])
 
     def reference_files(self, model: str) -> list[str]:
         """What the reference stage reads besides the signature."""
@@ -207,10 +214,9 @@ class Plan:
         if model is not None:
             kind = str(self._model(model).source_format())
             if stage == "import":
-                roots.append(FRONTENDS[kind])
+                roots += FRONTENDS[kind]
             elif stage == "reference":
-                roots.append("tvmake.validate.reference")
-                roots += [FRONTENDS[kind]] if kind in TORCH_FORMATS else []
+                roots.append(RUNTIMES[kind])
         return fingerprint(*roots)
 
     def benchmark_threads(self, target: str, cores: int | None) -> int:
@@ -223,6 +229,13 @@ class Plan:
         return {"import": 1000, "reference": 1000, "transform": 1000, "build": 1500}.get(stage, 600) + 8 * size
 
     def write_resolved_config(self) -> None:
-        """Write the config as it was understood, defaults included, beside the results."""
+        """Write the config as it was understood, defaults included, beside the results; it loads to an equal plan.
+
+        Models and goals are written with the keys they set: an unset one there means the general value, not null.
+        """
         values = self.config.model_dump(mode="json")
+        values["models"] = {
+            name: model.model_dump(mode="json", exclude_unset=True) for name, model in self.config.models.items()
+        }
+        values["validation"]["goals"] = self.config.validation.goals.model_dump(mode="json", exclude_unset=True)
         write_text(Path(self.file("resolved_config")), yaml.safe_dump(values, sort_keys=False, allow_unicode=True))

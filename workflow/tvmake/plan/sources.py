@@ -1,27 +1,10 @@
-"""The files a stage reads besides other stages' outputs: models, their side files, datasets, Python modules of the user."""
+"""The files a stage reads besides models and other stages' outputs: datasets, Python modules of the user."""
 
-import sys
 from pathlib import Path
 
 from tvmake.config.dataset import DatasetConfig
-from tvmake.config.model import ImportOptions
 from tvmake.config.transform import UserPass
-
-
-def model_files(model: ImportOptions) -> list[str]:
-    """The files the import stage reads, the model's own first.
-
-    A source that does not exist is listed all the same: Snakemake then reports it as missing.
-    """
-    kind = model.source_format()
-    if kind == "zoo":
-        return []
-    if kind == "factory":
-        return [python_file(model.source), *model.files]
-    source = Path(model.source)
-    beside = [source.with_name(source.name + end) for end in (".data", "_data")] + [source.with_suffix(".data")]
-    data = [str(path) for path in beside if kind == "onnx" and path.is_file()]
-    return list(dict.fromkeys([model.source, *data, *model.files]))
+from tvmake.plan.model_files import python_file
 
 
 def dataset_files(dataset: DatasetConfig | None) -> list[str]:
@@ -45,18 +28,3 @@ def dataset_files(dataset: DatasetConfig | None) -> list[str]:
 def pass_files(passes: list[UserPass]) -> list[str]:
     """The Python files that user passes come from."""
     return list(dict.fromkeys(python_file(user_pass.use) for user_pass in passes))
-
-
-def python_file(name: str) -> str:
-    """The file that defines ``package.module:function``, without importing anything.
-
-    Looks in the working directory first, then along ``sys.path``. A module that is not found is given as the path
-    it would have in the working directory.
-    """
-    relative = Path(*name.partition(":")[0].split("."))
-    for root in (".", *sys.path):
-        for candidate in (relative.with_suffix(".py"), relative / "__init__.py"):
-            path = Path(root) / candidate
-            if path.is_file():
-                return str(path)
-    return str(relative.with_suffix(".py"))

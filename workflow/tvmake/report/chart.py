@@ -70,7 +70,7 @@ def _panel(alt: Any, model: str, lines: Sequence[LatencyLine]) -> Any:
     drawn = (
         alt.Chart(alt.Data(values=samples))
         .mark_tick(thickness=1, size=14, opacity=0.45, color="var(--muted)", aria=False)
-        .encode(x=alt.X("ms:Q", title="ms", scale=scale), y=y)
+        .encode(x=alt.X("ms:Q", title="ms", scale=scale, axis=alt.Axis(tickCount=8)), y=y)
     )
     summary = alt.Chart(alt.Data(values=marks))
     median = summary.mark_tick(thickness=3, size=20, color="var(--accent)").encode(x="p50:Q", y=y)

@@ -62,17 +62,15 @@ def _latency_facts(row: SummaryRow, latency: MeasuredLatency) -> list[tuple[str,
     report = latency.report
     statistics, measurement = report.statistics, report.measurement
     ms = quantities.milliseconds
+    samples = f"{statistics.samples}, each {'one run' if report.number == 1 else f'the mean of {report.number} runs'}"
     memory = quantities.size(row.peak_memory_bytes)
     if latency.baseline_memory_bytes:
         memory += f", of which {quantities.size(latency.baseline_memory_bytes)} before the package was loaded"
     return [
         ("p50, p90, p99", f"{ms(statistics.p50_ms)}, {ms(statistics.p90_ms)}, {ms(statistics.p99_ms)} ms"),
         ("mean ± deviation", f"{ms(statistics.mean_ms)} ± {ms(statistics.std_ms)} ms (CV {statistics.cv:.1%})"),
-        ("min, max", f"{ms(statistics.min_ms)}, {ms(statistics.max_ms)} ms; {statistics.outliers} outliers"),
-        (
-            "samples",
-            f"{statistics.samples}, each the mean of {report.number} runs, after {measurement.warmup} warm-up runs",
-        ),
+        ("min, max", f"{ms(statistics.min_ms)}, {ms(statistics.max_ms)} ms"),
+        ("samples", f"{samples}; {statistics.outliers} of them outliers; {measurement.warmup} warm-up runs before"),
         ("load, first run", f"{ms(row.load_ms)}, {ms(row.first_run_ms)} ms"),
         ("peak memory", memory),
         *((name.replace("_", " "), str(value)) for name, value in report.conditions.items()),
@@ -126,6 +124,7 @@ def _outputs_table(numerics: MeasuredNumerics) -> Table:
             output.name,
             output.dtype,
             figure(output.max_abs),
+            figure(output.max_abs_rms),
             figure(output.mean_abs),
             figure(output.max_rel),
             f"{output.worst_cosine:.6f}",
@@ -139,6 +138,7 @@ def _outputs_table(numerics: MeasuredNumerics) -> Table:
         "output",
         "dtype",
         "max abs",
+        "of RMS",
         "mean abs",
         "max rel",
         "worst cosine",

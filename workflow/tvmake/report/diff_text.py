@@ -29,7 +29,7 @@ def print_diff(diff: SummaryDiff, console: Console | None = None) -> None:
         console.file.write("".join(line + "\n" for line in plain_table(COLUMNS, rows, NUMERIC)))
     for style, line in _remarks(diff):
         if console.is_terminal:
-            console.print(Text(line, style=style))
+            console.print(Text(line, style=style), soft_wrap=True)
         else:
             console.file.write(line + "\n")
 

@@ -83,6 +83,8 @@ class SummaryRow(_Record):
     """Share of inputs for which package and reference name the same class; needs no labels."""
     max_abs: float | None = None
     """Largest absolute error of any output."""
+    max_abs_rms: float | None = None
+    """The same as a share of the RMS of the reference in its sample."""
     max_rel: float | None = None
     """Largest relative error of any output; references below 1 % of the largest count as that 1 %."""
     cosine: float | None = None
@@ -213,7 +215,7 @@ def _numerics_fields(result: VariantResults) -> dict[str, Any]:
         "numerics_samples": report.samples,
     }
     if report.overall:
-        fields |= report.overall.model_dump(include={"max_abs", "max_rel", "cosine", "sqnr_db"})
+        fields |= report.overall.model_dump(include={"max_abs", "max_abs_rms", "max_rel", "cosine", "sqnr_db"})
     if figures := report.classification:
         fields |= figures.model_dump(include={"top1", "reference_top1", "top5", "reference_top5", "top1_agreement"})
         fields["top1_drop"] = figures.top1_drop

@@ -34,7 +34,7 @@ STYLE = """
 @media (prefers-color-scheme: dark) { :root { --ink: #e6edf3; --muted: #9aa4af; --paper: #0d1117; --panel: #161b22;
   --grid: #3a424c; --accent: #6cb0ff; --good: #56d364; --bad: #ff7b72; --weak: #e3b341; } }
 * { box-sizing: border-box; }
-body { margin: 0 auto; padding: 1.5rem; max-width: 72rem; font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); }
+body { margin: 0 auto; padding: 1.5rem; max-width: 84rem; font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); }
 h1 { font-size: 1.5rem; margin: 0 0 .25rem; } h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; } h3 { font-size: 1rem; margin: 1.25rem 0 .25rem; }
 p, ul, dl { margin: .25rem 0; } ul { padding-left: 1.25rem; }
 a { color: var(--accent); } .note { color: var(--muted); }
@@ -42,7 +42,7 @@ a { color: var(--accent); } .note { color: var(--muted); }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 caption { text-align: left; color: var(--muted); }
-th, td { padding: .3rem .5rem; border-bottom: 1px solid var(--grid); text-align: left; vertical-align: baseline; }
+th, td { padding: .3rem .4rem; border-bottom: 1px solid var(--grid); text-align: left; vertical-align: baseline; }
 thead th { background: var(--panel); white-space: nowrap; } td.n, th.n { text-align: right; white-space: nowrap; } td.k { white-space: nowrap; }
 th button { all: unset; cursor: pointer; font-weight: 600; } th button:focus-visible { outline: 2px solid var(--accent); }
 th[aria-sort=ascending] button::after { content: " ▲"; } th[aria-sort=descending] button::after { content: " ▼"; }

@@ -30,7 +30,7 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
         console.file.write("".join(line + "\n" for line in plain_table(COLUMNS, cells, NUMERIC)))
     for style, line in _remarks(summary):
         if console.is_terminal:
-            console.print(Text(line, style=style))
+            console.print(Text(line, style=style), soft_wrap=True)
         else:
             console.file.write(line + "\n")
 

@@ -9,7 +9,7 @@ from tvmake.artifact.source import SourceRecord
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
 from tvmake.frontend.imported import ImportedModel
-from tvmake.plan.sources import model_files
+from tvmake.plan.model_files import model_files
 
 FRONTENDS = {
     "onnx": "tvmake.frontend.onnx",
@@ -19,6 +19,8 @@ FRONTENDS = {
     "zoo": "tvmake.frontend.torch_export",
 }
 """Loaded by name, so that importing an ONNX file neither imports torch nor reruns when the torch frontend changes."""
+
+TORCH_SOURCE = "tvmake.frontend.torch_source"
 
 
 def import_model(options: ImportOptions, module: Path, params: Path, signature: Path, source: Path) -> None:
@@ -46,4 +48,5 @@ def _read(kind: str, options: ImportOptions) -> ImportedModel:
     frontend = importlib.import_module(FRONTENDS[kind])
     if kind in ("onnx", "tflite"):
         return frontend.read(Path(options.source), options)
-    return frontend.read(frontend.load_program(options.source, options), options)
+    torch_source = importlib.import_module(TORCH_SOURCE)
+    return frontend.read(torch_source.load_program(options.source, options), options)

@@ -4,13 +4,12 @@ from collections.abc import Iterable, Iterator
 from itertools import tee
 from pathlib import Path
 
-import numpy as np
-
 from tvmake.artifact import stage_json
 from tvmake.artifact.signature import Signature
 from tvmake.config.requests.referencing import ReferenceRequest
 from tvmake.validate.dataset import Dataset, Sample, load_dataset
-from tvmake.validate.reference import run_reference, runtime_name
+from tvmake.validate.reference import answers, open_reference
+from tvmake.validate.runtime import Runtime
 from tvmake.validate.reference_set import ReferenceSample, ReferenceSetInfo, write_reference_set
 from tvmake.validate.samples import random_samples
 
@@ -24,26 +23,24 @@ def reference(signature: Path, request: ReferenceRequest, destination: Path) -> 
     """
     known = stage_json.load(Signature, signature)
     dataset = load_dataset(request.dataset, known, dims=request.dims) if request.dataset else None
+    runtime = open_reference(request.model.source, request.model, known)
     drawn = random_samples(known, request.samples, request.seed, request.dims)
     samples: Iterable[Sample] = dataset if dataset is not None else (Sample(inputs, None) for inputs in drawn)
     info = ReferenceSetInfo(
         signature=known,
-        runtime=runtime_name(request.model),
+        runtime=runtime.name,
         data="dataset" if dataset is not None else "random",
         seed=request.dataset.seed if request.dataset else request.seed,
         label_names=_names(dataset),
     )
-    return write_reference_set(destination, info, _answered(samples, request, known))
+    return write_reference_set(destination, info, _answered(samples, runtime, known))
 
 
 def _names(dataset: Dataset | None) -> list[str]:
     return dataset.label_names if dataset is not None else []
 
 
-def _answered(samples: Iterable[Sample], request: ReferenceRequest, known: Signature) -> Iterator[ReferenceSample]:
+def _answered(samples: Iterable[Sample], runtime: Runtime, known: Signature) -> Iterator[ReferenceSample]:
     asked, kept = tee(samples)
-    answers: Iterator[dict[str, np.ndarray]] = run_reference(
-        request.model.source, request.model, known, (sample.inputs for sample in asked)
-    )
-    for sample, outputs in zip(kept, answers, strict=True):
+    for sample, outputs in zip(kept, answers(runtime, known, (sample.inputs for sample in asked)), strict=True):
         yield ReferenceSample(sample.inputs, outputs, sample.labels)

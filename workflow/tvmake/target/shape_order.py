@@ -67,7 +67,7 @@ class OrderShapeStores:
 def _slots_read(stores: list[Any]) -> set[int]:
     read: set[int] = set()
     for store in stores:
-        tvm_ffi.structural_walk(store.value, (tirx.BufferLoad, lambda load: read.add(_slot(load))))
+        tvm_ffi.structural_walk(store.value, (tvm.ir.expr.TensorLoad, lambda load: read.add(_slot(load))))
     return read
 
 

@@ -1,9 +1,10 @@
 """Run the source model itself, in the framework it came from, on given inputs.
 
 The runtimes are asked for one thread and for kernels that do not depend on timing, so that the same machine gives the
-same bits again. They are imported when needed: nobody needs LiteRT for an ONNX model.
+same bits again. Each lives in a module of its own, loaded when a model needs it: nobody needs LiteRT for an ONNX model.
 """
 
+import importlib
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -11,8 +12,35 @@ import numpy as np
 from tvmake.artifact.signature import Signature
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
+from tvmake.validate.runtime import Runtime
 
 Tensors = dict[str, np.ndarray]
+
+RUNTIMES = {
+    "onnx": "tvmake.validate.reference_onnx",
+    "tflite": "tvmake.validate.reference_tflite",
+    "pt2": "tvmake.validate.reference_torch",
+    "factory": "tvmake.validate.reference_torch",
+    "zoo": "tvmake.validate.reference_torch",
+}
+"""Named rather than imported, so that a change in one runtime reruns no other format's reference."""
+
+
+def open_reference(source: str, options: ImportOptions, signature: Signature) -> Runtime:
+    """The source model, loaded and ready to run.
+
+    Args:
+        source: what ``options.source`` says, as a path from here.
+        signature: names, order, shapes and dtypes, as the import stage found them.
+
+    Raises:
+        InputError: the model cannot be loaded, or has other inputs or outputs than the signature says.
+        MachineError: the library that runs this format is not installed.
+    """
+    module = RUNTIMES.get(options.source_format() or "")
+    if module is None:
+        raise InputError(source, "cannot tell the model's format", "set `format` to onnx, pt2, tflite, factory or zoo")
+    return importlib.import_module(module).open_model(source, options, signature)
 
 
 def run_reference(
@@ -21,40 +49,16 @@ def run_reference(
     """Outputs of the source model, one for each sample, both keyed by names in the source.
 
     Args:
-        source: what ``options.source`` says, as a path from here.
-        signature: names, order, shapes and dtypes, as the import stage found them.
         samples: inputs of concrete shapes.
 
     Raises:
-        InputError: the model cannot be run on these inputs, or has other outputs than the signature says.
-        MachineError: the library that runs this format is not installed.
+        InputError, MachineError: as :func:`open_reference`, or the model cannot be run on these inputs.
     """
-    kind = options.source_format()
-    if kind == "onnx":
-        from tvmake.validate import reference_onnx
+    yield from answers(open_reference(source, options, signature), signature, samples)
 
-        run = reference_onnx.open_model(source, signature)
-    elif kind == "tflite":
-        from tvmake.validate import reference_tflite
 
-        run = reference_tflite.open_model(source, signature)
-    elif kind in ("pt2", "factory", "zoo"):
-        from tvmake.validate import reference_torch
-
-        run = reference_torch.open_model(source, options, signature)
-    else:
-        raise InputError(source, "cannot tell the model's format", "set `format` to onnx, pt2, tflite, factory or zoo")
+def answers(runtime: Runtime, signature: Signature, samples: Iterable[Tensors]) -> Iterator[Tensors]:
+    """As :func:`run_reference`, of a model that is open already."""
     for sample in samples:
-        outputs = run(sample)
+        outputs = runtime.run(sample)
         yield {spec.name: np.asarray(outputs[spec.name]) for spec in signature.outputs}
-
-
-def runtime_name(options: ImportOptions) -> str:
-    """Name and version of the library that runs this format, for the record: ``onnxruntime 1.22.0``."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    package = {"onnx": "onnxruntime", "tflite": "ai-edge-litert"}.get(options.source_format() or "", "torch")
-    try:
-        return f"{package} {version(package)}"
-    except PackageNotFoundError:
-        return package

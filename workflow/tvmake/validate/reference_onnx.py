@@ -1,17 +1,15 @@
 """ONNX models through ONNX Runtime, or through the onnx package's reference implementation where it has no kernel."""
 
-from collections.abc import Callable
-
 import numpy as np
 
 from tvmake.artifact.signature import Signature
+from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError, MachineError
+from tvmake.validate.runtime import Runtime, named
 
-Run = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
 
-
-def open_model(path: str, signature: Signature) -> Run:
-    """A function from inputs to outputs by name.
+def open_model(path: str, _options: ImportOptions, signature: Signature) -> Runtime:
+    """The model in ONNX Runtime, or in onnx.reference where that has no kernel.
 
     Raises:
         InputError: neither ONNX Runtime nor the reference implementation can load the model.
@@ -54,10 +52,10 @@ def open_model(path: str, signature: Signature) -> Run:
                 path, f"ONNX Runtime cannot run it: {_first_line(error)}", "check the inputs' shapes and ranges"
             ) from None
 
-    return run
+    return Runtime(named("onnxruntime"), run)
 
 
-def _reference_implementation(path: str, signature: Signature, reason: str) -> Run:
+def _reference_implementation(path: str, signature: Signature, reason: str) -> Runtime:
     import onnx
     from onnx.reference import ReferenceEvaluator
     from onnx.reference.op_run import RuntimeContextError, RuntimeImplementationError, RuntimeTypeError
@@ -77,7 +75,7 @@ def _reference_implementation(path: str, signature: Signature, reason: str) -> R
         except (*refusals, ValueError, TypeError) as error:
             raise _unrunnable(path, reason, error) from None
 
-    return run
+    return Runtime(f"onnx.reference of {named('onnx')}", run)
 
 
 def _unrunnable(path: str, reason: str, error: Exception) -> InputError:

@@ -1,18 +1,17 @@
 """TFLite models through LiteRT's interpreter."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from tvmake.artifact.signature import Signature
+from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError, MachineError
+from tvmake.validate.runtime import Runtime, named
 
-Run = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
 
-
-def open_model(path: str, signature: Signature) -> Run:
-    """A function from inputs to outputs by name.
+def open_model(path: str, _options: ImportOptions, signature: Signature) -> Runtime:
+    """The model in LiteRT.
 
     Raises:
         InputError: the file cannot be read, or has other inputs or outputs than the signature says.
@@ -51,7 +50,7 @@ def open_model(path: str, signature: Signature) -> Run:
         # get_tensor copies, so the next call does not overwrite these.
         return {name: interpreter.get_tensor(details["index"]) for name, details in outputs.items()}
 
-    return run
+    return Runtime(named("ai-edge-litert"), run)
 
 
 def _by_name(path: str, kind: str, details: list[dict], names: list[str]) -> dict[str, dict]:

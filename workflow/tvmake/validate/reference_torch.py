@@ -1,18 +1,15 @@
 """PyTorch programs through torch itself."""
 
-from collections.abc import Callable
-
 import numpy as np
 
 from tvmake.artifact.signature import Signature
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError, MachineError
+from tvmake.validate.runtime import Runtime, named
 
-Run = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
 
-
-def open_model(source: str, options: ImportOptions, signature: Signature) -> Run:
-    """A function from inputs to outputs by name.
+def open_model(source: str, options: ImportOptions, signature: Signature) -> Runtime:
+    """The program in torch.
 
     Raises:
         InputError: the program takes or returns other tensors than the signature says.
@@ -25,7 +22,7 @@ def open_model(source: str, options: ImportOptions, signature: Signature) -> Run
         raise MachineError(
             source, "running a PyTorch model needs torch", "install it with `pip install tvmake[torch]`"
         ) from None
-    from tvmake.frontend.torch_export import load_program
+    from tvmake.frontend.torch_source import load_program
 
     program = load_program(source, options)
     module = program.module()
@@ -61,4 +58,4 @@ def open_model(source: str, options: ImportOptions, signature: Signature) -> Run
         tensor = tensor.detach().contiguous()
         return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
-    return run
+    return Runtime(named("torch"), run)

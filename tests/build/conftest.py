@@ -1,0 +1,78 @@
+"""Stage files of two networks small enough to build in a test, written as the transform stage writes them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from tvmake.config.model import ImportOptions
+from tvmake.config.requests.transforming import TransformRequest
+
+
+@dataclass(frozen=True)
+class Transformed:
+    """What the build stage reads."""
+
+    module: Path
+    params: Path
+    signature: Path
+    source: Path
+
+
+def _save(path: Path, nodes: list, inputs: dict[str, list], outputs: dict[str, list], weights: dict[str, np.ndarray]) -> None:
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in outputs.items()],
+        [numpy_helper.from_array(value, name) for name, value in weights.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, path)
+
+
+def _transformed(source: Path, directory: Path) -> Transformed:
+    from tvmake.stages.import_model import import_model
+    from tvmake.stages.transform import transform_model
+
+    made = [directory / name for name in ("model.json", "model.params", "signature.json", "source.json")]
+    import_model(ImportOptions(source=str(source)), *made)
+    files = Transformed(directory / "module.json", directory / "module.params", directory / "bound.json", made[3])
+    transform_model(*made[:3], TransformRequest(), files.module, files.params, files.signature)
+    return files
+
+
+@pytest.fixture(scope="session")
+def static_net(tmp_path_factory: pytest.TempPathFactory) -> Transformed:
+    """conv2d, relu, softmax; all shapes fixed."""
+    directory = tmp_path_factory.mktemp("static")
+    random = np.random.default_rng(0)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("GlobalAveragePool", ["r"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["f"]),
+        helper.make_node("Softmax", ["f"], ["y"], axis=1),
+    ]
+    weights = {"w": random.standard_normal((6, 3, 3, 3)).astype("float32")}
+    _save(directory / "net.onnx", nodes, {"x": [1, 3, 8, 8]}, {"y": [1, 6]}, weights)
+    return _transformed(directory / "net.onnx", directory)
+
+
+@pytest.fixture(scope="session")
+def dynamic_net(tmp_path_factory: pytest.TempPathFactory) -> Transformed:
+    """Two dynamic extents and their products, which TVM's own pipeline orders by memory address."""
+    directory = tmp_path_factory.mktemp("dynamic")
+    nodes = [
+        helper.make_node("Concat", ["x", "x", "x"], ["c"], axis=0),
+        helper.make_node("Concat", ["c", "c"], ["d"], axis=1),
+        helper.make_node("Flatten", ["d"], ["f"], axis=2),
+        helper.make_node("MatMul", ["f", "w"], ["m"]),
+        helper.make_node("Relu", ["m"], ["y"]),
+    ]
+    weights = {"w": np.random.default_rng(0).standard_normal((4, 5)).astype("float32")}
+    _save(directory / "net.onnx", nodes, {"x": ["n", "m", 4]}, {"y": ["a", 5]}, weights)
+    return _transformed(directory / "net.onnx", directory)

@@ -1,0 +1,148 @@
+"""`tvmake init`: a starter config from a model."""
+
+from pathlib import Path
+
+import onnx
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from onnx import TensorProto, helper
+
+from tvmake.cli.init import init
+from tvmake.config.load import load
+from tvmake.config.schema import config_schema
+from tvmake.config.starter import StarterInput, model_name, open_extents, starter
+from tvmake.errors import InputError
+from tvmake.plan import Plan
+
+RESOURCES = Path(__file__).resolve().parents[2] / "resources"
+
+
+@pytest.fixture(autouse=True)
+def directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def written(model: str) -> Plan:
+    init(model, Path("tvmake.yaml"), force=False)
+    return Plan(load([Path("tvmake.yaml")]))
+
+
+def uncommented(text: str) -> dict:
+    """The config with every commented key switched on, which must be right as well."""
+    lines = []
+    for line in text.splitlines():
+        code = line.lstrip()
+        key = code.removeprefix("# ") if code.startswith("# ") else code
+        is_key = key.lstrip().startswith("- ") or (key.partition(":")[0].strip().isidentifier() and ":" in key)
+        prose = key.startswith(("quick:", "tvmake", "mlperf"))
+        if code.startswith("# ") and is_key and not prose:
+            indent = line[: len(line) - len(code)]
+            lines.append(indent + key)
+        elif not code.startswith("#"):
+            lines.append(line)
+    return yaml.safe_load("\n".join(lines))
+
+
+@pytest.mark.parametrize("name", ["digits.onnx", "digits.pt2"])
+def test_a_model_file_becomes_a_config_that_loads_and_shows_the_inputs(name, capsys):
+    plan = written(str(RESOURCES / name))
+    assert [str(variant) for variant in plan.variants] == ["digits/float32/cpu"]
+    text = Path("tvmake.yaml").read_text()
+    assert "image: {shape: [1, 1, 8, 8], dtype: float32}" in text
+    assert "tvmake make" in capsys.readouterr().out
+
+
+def test_open_extents_are_named_fixed_and_explained():
+    image = helper.make_tensor_value_info("image:0", TensorProto.FLOAT, ["batch", 3, None, None])
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 3, None, None])
+    graph = helper.make_graph([helper.make_node("Relu", ["image:0"], ["y"])], "g", [image], [result])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), "net.onnx")
+    plan = written("net.onnx")
+    dims = plan.config.models["net"].dims
+    assert dims["batch"] == 1
+    assert len(dims) == 3
+    assert "a guess" in Path("tvmake.yaml").read_text()
+    assert "inputs" not in yaml.safe_load(Path("tvmake.yaml").read_text())["models"]["net"]
+
+
+def test_a_zoo_network_shows_its_arguments():
+    plan = written("zoo:mobilenet_v2")
+    assert list(plan.config.models) == ["mobilenet_v2"]
+    assert "width: 1.0" in Path("tvmake.yaml").read_text()
+
+
+def test_a_factory_is_named_and_not_called():
+    Path("networks.py").write_text("raise SystemExit('imported')\n")
+    plan = written("networks:make_net")
+    assert plan.config.models["make_net"].trusted
+    assert plan.model_files("make_net") == ["networks.py"]
+
+
+def test_every_example_in_the_comments_is_a_valid_key(directory):
+    written(str(RESOURCES / "digits.onnx"))
+    values = uncommented(Path("tvmake.yaml").read_text())
+    assert {"variants", "transform", "build", "validation", "results"} <= values.keys()
+    assert {"inputs", "dataset", "goals"} <= values["models"]["digits"].keys()
+    assert len(values["targets"]) == 4
+    assert len(values["precisions"]) == 3
+    assert [error.message for error in Draft202012Validator(config_schema()).iter_errors(values)] == []
+    Path("all.yaml").write_text(yaml.safe_dump(values))
+    assert Plan(load([Path("all.yaml")])).variants
+
+
+def test_an_existing_file_is_kept_unless_forced():
+    Path("tvmake.yaml").write_text("mine")
+    with pytest.raises(InputError, match="is there already"):
+        init("zoo:resnet18", Path("tvmake.yaml"), force=False)
+    assert Path("tvmake.yaml").read_text() == "mine"
+    init("zoo:resnet18", Path("tvmake.yaml"), force=True)
+    assert load([Path("tvmake.yaml")]).models
+
+
+@pytest.mark.parametrize(
+    ("model", "problem", "remedy"),
+    [
+        ("none.onnx", "no such file", "name the model"),
+        ("net.pth", "cannot tell its format", "torch.export.save"),
+        ("net.h5", "cannot tell its format", "ONNX"),
+        ("net", "cannot tell its format", "expected a .onnx"),
+        ("zoo:resnet81", "no network 'resnet81'", "did you mean 'zoo:resnet18'?"),
+        ("nowhere.to.be:found", "no Python module", "working directory"),
+    ],
+)
+def test_what_is_no_model_is_refused_and_nothing_is_written(model, problem, remedy):
+    with pytest.raises(InputError) as caught:
+        init(model, Path("tvmake.yaml"), force=False)
+    assert problem in caught.value.problem
+    assert remedy in caught.value.remedy
+    assert not Path("tvmake.yaml").exists()
+
+
+@given(st.text(min_size=1, max_size=20))
+def test_any_source_gives_a_name_that_the_config_takes(source):
+    assert load_text(f"models: {{{model_name(source + '.onnx')!r}: {{source: net.onnx}}}}").models
+
+
+names = st.text(min_size=1, max_size=8).filter(lambda text: text.isprintable() or "\n" in text)
+
+
+@given(
+    st.lists(
+        st.tuples(names, st.lists(st.integers(1, 9) | st.sampled_from(["N", "seq_len", "2*s0"]), max_size=4)),
+        max_size=3,
+    )
+)
+def test_any_input_names_and_shapes_give_a_config_that_loads(inputs):
+    entries = [StarterInput(name, shape, "float32", None) for name, shape in inputs]
+    config = load_text(starter("net.onnx", entries, "onnx"))
+    assert config.models["net"].dims == open_extents(entries)
+
+
+def load_text(text: str):
+    from tvmake.config.load import check
+
+    return check(yaml.safe_load(text), {})

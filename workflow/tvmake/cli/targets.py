@@ -1,0 +1,142 @@
+"""``tvmake targets``: what this TVM can compile for."""
+
+import sys
+from typing import Annotated, Any, get_args
+
+import typer
+
+SHOWN = (
+    "arch",
+    "mcpu",
+    "mtriple",
+    "model",
+    "num-cores",
+    "max_num_threads",
+    "max_shared_memory_per_block",
+    "thread_warp_size",
+)
+"""Attributes worth a look in the table, in this order; ``--json`` gives all of them."""
+
+PIPED_WIDTH = 400
+
+RUNTIMES = {
+    "cuda": "USE_CUDA",
+    "opencl": "USE_OPENCL",
+    "metal": "USE_METAL",
+    "rocm": "USE_ROCM",
+    "vulkan": "USE_VULKAN",
+    "hexagon": "USE_HEXAGON",
+}
+"""The build option that puts a kind's device runtime into TVM."""
+
+
+def targets(
+    wanted: Annotated[
+        str | None,
+        typer.Argument(metavar="[FILTER]", help="Show only what contains these letters: adreno, cortex-a72, cuda …"),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON with every attribute.")] = False,
+) -> None:
+    """List the target kinds and tags that `targets:` in a config can name.
+
+    A kind is what code is generated for (`kind: llvm`). A tag is a kind with the attributes of one processor filled in
+    (`tag: qcom/adreno-opencl`). Kinds without a code generator in this TVM are shown, and cannot be built for; those
+    without a runtime can be built for, and run on other machines only.
+    """
+    from tvmake.errors import InputError
+
+    kinds, tags = target_kinds(), target_tags()
+    if wanted:
+        kinds = [kind for kind in kinds if wanted.lower() in kind["kind"]]
+        tags = [tag for tag in tags if wanted.lower() in f"{tag['tag']} {tag['kind']} {_attributes(tag)}".lower()]
+        if not kinds and not tags:
+            raise InputError(wanted, "no target kind or tag contains this", "`tvmake targets` lists all of them")
+    if as_json:
+        import json
+
+        typer.echo(json.dumps({"kinds": kinds, "tags": tags}, indent=2))
+    else:
+        _print(kinds, tags)
+
+
+def target_kinds() -> list[dict[str, Any]]:
+    """The kinds a config can name: ``kind``, ``generates`` (code), ``runs`` (here; None where no runtime is needed)."""
+    from tvm_ffi import get_global_func
+
+    from tvmake.config.target import TargetKind
+    from tvmake.quick_tvm import tvm
+
+    built_with = {str(name): str(value) for name, value in tvm.support.libinfo().items()}
+    return [
+        {
+            "kind": kind,
+            "generates": get_global_func(f"target.build.{kind}", allow_missing=True) is not None,
+            "runs": built_with.get(RUNTIMES[kind], "OFF") not in ("OFF", "NOT-FOUND") if kind in RUNTIMES else None,
+        }
+        for kind in get_args(TargetKind)
+    ]
+
+
+def target_tags() -> list[dict[str, Any]]:
+    """Every tag of this TVM, sorted: ``tag``, ``kind``, ``keys``, ``attributes``, ``host`` (the same, or None)."""
+    from tvmake.quick_tvm import tvm
+
+    return sorted(
+        ({"tag": str(tag), **_described(target)} for tag, target in tvm.target.list_tags().items()),
+        key=lambda entry: entry["tag"],
+    )
+
+
+def _described(target: Any) -> dict[str, Any]:
+    return {
+        "kind": str(target.kind.name),
+        "keys": [str(key) for key in target.keys],
+        "attributes": {str(name): _plain(value) for name, value in sorted(target.attrs.items())},
+        "host": _described(target.host) if target.host is not None else None,
+    }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bool | int | float | str):
+        return value
+    return [_plain(entry) for entry in value] if hasattr(value, "__iter__") else str(value)
+
+
+def _attributes(entry: dict[str, Any]) -> str:
+    attributes = entry["attributes"]
+    parts = [f"{name}={attributes[name]}" for name in SHOWN if name in attributes]
+    parts += [" ".join(attributes["mattr"])] if attributes.get("mattr") else []
+    parts += [f"host: {_attributes(entry['host'])}"] if entry["host"] else []
+    return " ".join(parts)
+
+
+def _print(kinds: list[dict[str, Any]], tags: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    # One line a tag where a program reads along.
+    console = Console(width=None if sys.stdout.isatty() else PIPED_WIDTH, highlight=False)
+    if kinds:
+        table = Table("kind", "code", "runs here", box=None, pad_edge=False, header_style="bold")
+        for kind in kinds:
+            runs = {
+                True: "if there is a device",
+                False: "no runtime in this TVM",
+                None: "yes" if kind["kind"] == "llvm" else "-",
+            }
+            table.add_row(
+                kind["kind"], "yes" if kind["generates"] else "[red]no generator in this TVM[/red]", runs[kind["runs"]]
+            )
+        console.print(table)
+        console.print(
+            "`tvmake doctor` compiles a kernel with each.\n"
+            if tags
+            else "`tvmake doctor` compiles a kernel with each.",
+            style="dim",
+        )
+    if tags:
+        table = Table("tag", "kind", "attributes", box=None, pad_edge=False, header_style="bold")
+        for tag in tags:
+            table.add_row(tag["tag"], tag["kind"], _attributes(tag))
+        console.print(table)
+        console.print(f"{len(tags)} tags", style="dim")

@@ -1,0 +1,216 @@
+"""The commented config that ``tvmake init`` writes for one model."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import yaml
+
+from tvmake.config.root import RESERVED_MODEL_NAMES
+
+SPATIAL = 224
+SEQUENCE = 128
+
+
+@dataclass(frozen=True)
+class StarterInput:
+    """One input as the model declares it; ``shape`` holds ints, and names for extents the model leaves open."""
+
+    name: str
+    shape: Sequence[int | str]
+    dtype: str
+    range: tuple[float, float] | None = None
+
+
+def starter(source: str, inputs: Sequence[StarterInput], kind: str, arguments: dict[str, object] | None = None) -> str:
+    """A config for ``source`` with every useful key set or shown, as YAML text.
+
+    Args:
+        inputs: the model's inputs, as far as they are known.
+        kind: the source's format, as in ``models.*.format``.
+        arguments: a zoo network's arguments with their defaults, for the comment.
+    """
+    parts = [_head(source), _model(source, inputs, kind, arguments or {}), _AXES, _STAGES]
+    return "\n".join(part.strip("\n") + "\n" for part in parts)
+
+
+def model_name(source: str) -> str:
+    """A name for a model's results, from its source."""
+    stem = re.split(r"[/\\:]", source.rstrip("/"))[-1]
+    stem = re.sub(r"\.(onnx|pt2|tflite)$", "", stem, flags=re.IGNORECASE)
+    name = re.sub(r"[^A-Za-z0-9_-]+", "_", stem).strip("_-")[:60] or "model"
+    return f"{name}_model" if name in RESERVED_MODEL_NAMES else name
+
+
+def open_extents(inputs: Sequence[StarterInput]) -> dict[str, int]:
+    """The extents the model leaves open, each with a value to start from: 1 for a batch, a guess for the others."""
+    found: dict[str, int] = {}
+    for entry in inputs:
+        for axis, extent in enumerate(entry.shape):
+            if isinstance(extent, str):
+                for name in re.findall(r"[A-Za-z_]\w*", extent):
+                    found.setdefault(name, _guess(name, axis, len(entry.shape)))
+    return found
+
+
+def _guess(name: str, axis: int, rank: int) -> int:
+    if axis == 0:
+        return 1
+    if rank == 4 or name.lower() in ("height", "width", "h", "w"):
+        return SPATIAL
+    return SEQUENCE if "seq" in name.lower() or "len" in name.lower() else 1
+
+
+def _head(source: str) -> str:
+    return f"""
+# tvmake config for {_text(source)}.
+#
+#   tvmake check      is this file right, and what would it make?
+#   tvmake make       import, build, validate and time everything below; what is up to date stays
+#
+# Only `models` is needed: a key that is commented out shows its default or an example.
+"""
+
+
+def _model(source: str, inputs: Sequence[StarterInput], kind: str, arguments: dict[str, object]) -> str:
+    lines = [
+        "models:",
+        f"  {_text(model_name(source))}:  # the name its results go under",
+        f"    source: {_text(source)}{'' if kind in ('zoo', 'factory') else '  # relative to the directory tvmake works in'}",
+    ]
+    if kind == "factory":
+        lines += [
+            "    trusted: true  # a factory is Python code, which the import calls; without this line it does not",
+            "    # arguments: {width: 32}  # its keyword arguments",
+            "    # seed: 0  # seeds PyTorch before the call",
+        ]
+    if kind == "pt2":
+        lines.append("    # trusted: false  # true lets a file with custom objects run the code it brings along")
+    if kind == "zoo":
+        listed = yaml.safe_dump(arguments, default_flow_style=True, sort_keys=False, width=2**30).strip()
+        lines.append(
+            "    # Weights of the zoo are drawn and calibrated, not trained: good for timing, not for accuracy."
+        )
+        lines.append("    # seed: 0  # of the weights")
+        lines.append(f"    # arguments: {listed}  # these are the defaults")
+    lines += _inputs(inputs, kind)
+    lines += _dims(inputs)
+    return "\n".join([*lines, *_DATASET.strip("\n").splitlines()])
+
+
+def _inputs(inputs: Sequence[StarterInput], kind: str) -> list[str]:
+    if not inputs:
+        return [
+            "    # What forward() takes, by the names of its arguments. Needed unless the factory returns example inputs",
+            "    # as well; a name in place of an extent makes it dynamic.",
+            "    # inputs:",
+            "    #   x: {shape: [1, 3, 224, 224], dtype: float32}",
+        ]
+    lines = [
+        "    # What the model takes. tvmake reads this from the model; set a key to fix an extent that is open, or to keep",
+        "    # random inputs within a range (inclusive).",
+        "    # inputs:",
+    ]
+    for entry in inputs:
+        shape = ", ".join(_text(extent) if isinstance(extent, str) else str(extent) for extent in entry.shape)
+        bounds = f", range: [{entry.range[0]:g}, {entry.range[1]:g}]" if entry.range else ""
+        lines.append(f"    #   {_text(entry.name)}: {{shape: [{shape}], dtype: {entry.dtype}{bounds}}}")
+    return lines
+
+
+def _dims(inputs: Sequence[StarterInput]) -> list[str]:
+    extents = open_extents(inputs)
+    if not extents:
+        return []
+    lines = [
+        "    # Extents that the model leaves open, by name. Here they are fixed, which makes faster packages; without its",
+        "    # line an extent stays dynamic.",
+        "    dims:",
+    ]
+    batches = {extent for entry in inputs for extent in entry.shape[:1] if isinstance(extent, str)}
+    for name, value in extents.items():
+        lines.append(
+            f"      {_text(name)}: {value}{'' if name in batches else '  # a guess: put in the size you will use'}"
+        )
+    return lines
+
+
+def _text(value: str) -> str:
+    """A text as a YAML scalar on one line, quoted only where it has to be."""
+    if re.fullmatch(r"[A-Za-z./][A-Za-z0-9_./:-]*", value) and yaml.safe_load(f"[{value}]") == [value]:
+        return value
+    return yaml.safe_dump(value, default_style='"', allow_unicode=True, width=2**30).strip()
+
+
+_DATASET = """
+    # Real inputs to compare with the original model on; without them, seeded random ones are drawn.
+    # dataset:
+    #   path: pictures  # a directory of images (one sub-directory a class), a .csv of file,label lines, or an .npz
+    #   limit: 1000  # use at most this many samples; null uses all
+    #   label_names: classes.txt  # one name a line
+    #   preprocess:  # for images, in this order
+    #     resize: 256  # the shorter side
+    #     crop: 224
+    #     scale: 0.00392156862745098  # 1/255
+    #     mean: [0.485, 0.456, 0.406]
+    #     std: [0.229, 0.224, 0.225]
+    # What every package of this model must achieve; one that does not is reported as failed. There are defaults for
+    # each precision (docs/config.md#goals).
+    # goals:
+    #   top1_drop: 0.005  # at most half a percentage point of accuracy lost; needs labels
+    #   max_abs: 0.01  # largest absolute error of any element
+    #   per_precision:
+    #     float16: {sqnr_db: 25}
+"""
+
+_AXES = """
+# How numbers are held and multiplied. Every model is made at every precision.
+precisions:
+  - float32
+  # - float16_acc32  # float16 values, sums in float32
+  # - float16        # float16 throughout: fastest on mobile GPUs, least exact
+
+# What to compile for. Every model and precision is made for every target; `tvmake targets` lists what this TVM knows.
+targets:
+  cpu: {kind: llvm, mcpu: native}  # this machine: built, validated and timed here
+  # Targets without a device are built and exported, not run:
+  # aarch64:  # an Arm CPU
+  #   kind: llvm
+  #   mtriple: aarch64-linux-gnu
+  #   mcpu: cortex-a76
+  #   cc: aarch64-linux-gnu-g++  # the linker (Debian: apt-get install g++-aarch64-linux-gnu)
+  # adreno:  # a Qualcomm GPU through OpenCL
+  #   tag: qcom/adreno-opencl
+  #   host: {kind: llvm, mtriple: aarch64-linux-gnu, cc: aarch64-linux-gnu-g++}
+  # cuda:  # an NVIDIA GPU
+  #   kind: cuda
+  #   arch: sm_87
+
+# Combinations to leave out, or to add back with `include`.
+# variants:
+#   exclude:
+#     - {precision: float16, target: cpu}
+"""
+
+_STAGES = """
+# Graph rewrites between import and build.
+# transform:
+#   fold_batch_norm: true
+#   layout: keep  # or NCHW, NHWC
+
+# build:
+#   opt_level: 3
+#   dump: []  # generated sources to keep: relax, tir, ll, asm, kernels
+
+# How much to compare where there is no dataset.
+# validation: {samples: 16, seed: 0}
+
+# How latency is measured. quick: 20 samples, their median, about a second for a small model.
+# mlperf-like: at least 1,024 samples and 60 s, the 90th percentile, and every kernel's own time.
+benchmark:
+  profile: quick
+  # repeat: 100  # anything that should differ from the profile
+
+# Where everything goes.
+# results: results
+"""

@@ -1,0 +1,1 @@
+"""What this machine can do, and how to get what is missing: the checks behind ``tvmake doctor``."""

@@ -1,0 +1,110 @@
+"""A process that loads TVM and compiles one small kernel per target kind; prints one JSON object a line.
+
+Runs apart (``python -m tvmake.doctor.compiler_probe``) because a TVM whose libraries do not fit together, or a code
+generator without its toolchain, can end the process.
+"""
+
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from tvmake.config.target import TargetKind
+from tvmake.quick_tvm import tvm
+
+# After quick_tvm, which decides how TVM is loaded.
+from tvm import te  # isort: skip
+from tvm.s_tir import dlight  # isort: skip
+
+LENGTH = 64
+
+TARGETS: dict[str, dict[str, Any]] = {"hexagon": {"tag": "qcom/hexagon-v68"}, "cuda": {"kind": "cuda", "arch": "sm_80"}}
+"""Kinds that need more than their name."""
+
+
+def say(**values: object) -> None:
+    """One line for the doctor."""
+    print(json.dumps(values), flush=True)
+
+
+def main() -> None:
+    """Say what TVM is and what it can compile."""
+    codegen = tvm.target.codegen
+    say(
+        version=str(tvm.__version__),
+        library={str(name): str(value) for name, value in tvm.support.libinfo().items()},
+        cpu=str(codegen.llvm_get_system_cpu()),
+        triple=str(codegen.llvm_get_system_triple()),
+        backends=[str(name) for name in codegen.llvm_get_targets()],
+        devices={kind: count for kind in ("cuda", "opencl", "vulkan", "metal", "rocm") if (count := _devices(kind))},
+    )
+    for kind in get_args(TargetKind):
+        say(trying=kind)
+        started = time.perf_counter()
+        try:
+            built = compile_kernel(TARGETS.get(kind, {"kind": kind}))
+        except Exception as error:  # noqa: BLE001  # each code generator raises its own; the doctor shows it
+            say(kind=kind, error=_reason(error))
+            continue
+        say(
+            kind=kind,
+            seconds=round(time.perf_counter() - started, 3),
+            modules=[str(part.kind) for part in (built.mod, *built.mod.imports)],
+        )
+    say(trying="link")
+    try:
+        link_and_run()
+    except Exception as error:  # noqa: BLE001
+        say(kind="link", error=_reason(error))
+    else:
+        say(kind="link")
+
+
+def compile_kernel(attributes: dict[str, Any]) -> Any:
+    """Add one to every element, for a target with this machine's CPU as its host."""
+    own = tvm.target.Target(attributes)
+    target = own if str(own.kind.name) in ("llvm", "c") else tvm.target.Target({**attributes, "host": {"kind": "llvm"}})
+    before = te.placeholder((LENGTH,), "float32", name="before")
+    after = te.compute((LENGTH,), lambda i: before[i] + te.const(1, "float32"), name="after")
+    module = tvm.IRModule({"main": te.create_prim_func([before, after])})
+    with target:
+        if "gpu" in target.keys:
+            module = dlight.ApplyDefaultSchedule(dlight.gpu.Fallback())(module)
+        return tvm.compile(module, target=target)
+
+
+def link_and_run() -> None:
+    """Link a kernel with g++, load it and check what it computes.
+
+    Raises:
+        RuntimeError: a step fails, or the numbers are wrong.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        path = str(Path(directory) / "kernel.so")
+        compile_kernel({"kind": "llvm"}).export_library(path, cc="g++")
+        function = tvm.runtime.load_module(path)["main"]
+        before = tvm.runtime.tensor(np.arange(LENGTH, dtype="float32"))
+        after = tvm.runtime.tensor(np.zeros(LENGTH, dtype="float32"))
+        function(before, after)
+        if not np.array_equal(after.numpy(), before.numpy() + 1):
+            raise RuntimeError("the kernel computes wrong numbers")
+
+
+def _devices(kind: str) -> int:
+    count = 0
+    while count < 64 and tvm.device(kind, count).exist:
+        count += 1
+    return count
+
+
+def _reason(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[-1][:200]}" if lines else type(error).__name__
+
+
+if __name__ == "__main__":
+    sys.exit(main())

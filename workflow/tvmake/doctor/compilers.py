@@ -1,0 +1,150 @@
+"""TVM and the compilers around it."""
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+from tvmake.config.target import TargetKind
+from tvmake.doctor.check import Check, ending, output_of
+
+GROUP = "compilers"
+PROBE_TIMEOUT_S = 120.0
+VERSION_TIMEOUT_S = 15.0
+
+KIND_HINTS = {
+    "cuda": "install the CUDA toolkit (nvcc), and put it on PATH",
+    "rocm": "install ROCm, or set ROCM_PATH",
+    "vulkan": "build TVM with USE_VULKAN; its wheel lacks it",
+    "hexagon": "build TVM with LLVM's Hexagon backend",
+}
+
+DRIVERS = {
+    "g++": ("links mod.so for this machine", "apt-get install g++"),
+    "clang++": ("another linker for `cc:`", "apt-get install clang"),
+    "aarch64-linux-gnu-g++": ("links mod.so for Arm Linux", "apt-get install g++-aarch64-linux-gnu"),
+    "nvcc": ("compiles CUDA kernels", "install the CUDA toolkit from https://developer.nvidia.com/cuda-downloads"),
+}
+"""Compiler drivers: what for, and how to get them."""
+
+NDK_VARIABLES = ("ANDROID_NDK_HOME", "ANDROID_NDK_ROOT", "ANDROID_NDK")
+
+
+def tvm() -> list[Check]:
+    """TVM's libraries, its code generators, and a kernel compiled, linked and run."""
+    code, output = output_of([sys.executable, "-m", "tvmake.doctor.compiler_probe"], PROBE_TIMEOUT_S)
+    said = [json.loads(line) for line in output.splitlines() if line.startswith("{") and line.endswith("}")]
+    facts = next((line for line in said if "library" in line), None)
+    if facts is None:
+        reason = f"takes over {PROBE_TIMEOUT_S:.0f} s to load" if code == 124 else ending(code, output)
+        hint = "reinstall the pinned pair: pip install --force-reinstall 'apache-tvm==0.27.0.post1' 'apache-tvm-ffi==0.1.14.post0'"
+        return [Check(GROUP, "TVM", "problem", reason, hint, True)]
+    on = [
+        name.removeprefix("USE_") for name, value in facts["library"].items() if value not in ("OFF", "NOT-FOUND", "")
+    ]
+    checks = [
+        Check(GROUP, "TVM", "ok", f"{facts['version']}, built with {', '.join(on)}", required=True),
+        Check(
+            GROUP, "LLVM", "ok", f"this CPU is {facts['cpu']} ({facts['triple']}); {len(facts['backends'])} backends"
+        ),
+    ]
+    results = {line["kind"]: line for line in said if "kind" in line}
+    pending = {line["trying"] for line in said if "trying" in line} - results.keys()
+    for kind in get_args(TargetKind):
+        checks.append(_generator(kind, results.get(kind), kind in pending, code, output, facts["devices"]))
+    link = results.get("link")
+    if link is None or "error" in link:
+        reason = link["error"] if link else ending(code, output)
+        checks.append(
+            Check(
+                GROUP, "build and run a kernel", "problem", reason, "see whether g++ works: apt-get install g++", True
+            )
+        )
+    else:
+        checks.append(
+            Check(GROUP, "build and run a kernel", "ok", "compiled, linked, loaded, and right", required=True)
+        )
+    return checks
+
+
+def _generator(
+    kind: str, result: Mapping[str, Any] | None, was_tried: bool, code: int, output: str, devices: Mapping[str, int]
+) -> Check:
+    name, required = f"code for {kind}", kind == "llvm"
+    hint = KIND_HINTS.get(kind, "reinstall TVM")
+    if result is None:
+        reason = ending(code, output) if was_tried else "not tried: the check before it ended the process"
+        return Check(GROUP, name, "problem", reason, hint, required)
+    if "error" in result:
+        return Check(GROUP, name, "missing", result["error"], hint, required)
+    count = devices.get(kind, 0)
+    here = f"; {count} {'device' if count == 1 else 'devices'} here" if count else ""
+    return Check(GROUP, name, "ok", f"compiled a kernel in {result['seconds'] * 1000:.0f} ms{here}", required=required)
+
+
+def drivers() -> list[Check]:
+    """The compiler drivers on PATH."""
+    checks = []
+    for name, (use, hint) in DRIVERS.items():
+        required = name == "g++"
+        path = shutil.which(name)
+        if path is None:
+            checks.append(Check(GROUP, name, "missing", f"not installed ({use})", hint, required))
+            continue
+        code, output = output_of([name, "--version"], VERSION_TIMEOUT_S)
+        if code:
+            checks.append(Check(GROUP, name, "problem", f"{path} does not run: {ending(code, output)}", hint, required))
+        else:
+            checks.append(Check(GROUP, name, "ok", f"{_version_line(output)} ({use})", required=required))
+    return checks
+
+
+def android_ndk(environment: Mapping[str, str] = os.environ) -> Check:
+    """The Android NDK's C++ compiler for aarch64."""
+    hint = "download it from https://developer.android.com/ndk/downloads and set ANDROID_NDK_HOME"
+    variable = next((name for name in NDK_VARIABLES if environment.get(name)), None)
+    if variable is None:
+        return Check(GROUP, "Android NDK", "missing", "ANDROID_NDK_HOME is not set (links mod.so for Android)", hint)
+    root = Path(environment[variable])
+    compilers = sorted(root.glob("toolchains/llvm/prebuilt/*/bin/aarch64-linux-android*-clang++"))
+    if not compilers:
+        return Check(GROUP, "Android NDK", "problem", f"{variable}={root} holds no aarch64 compiler", hint)
+    return Check(GROUP, "Android NDK", "ok", f"{_ndk_revision(root)}, {len(compilers)} API levels, {root}")
+
+
+def emulator() -> Check:
+    """QEMU's user-mode emulator, which runs Arm packages on another CPU."""
+    for name in ("qemu-aarch64", "qemu-aarch64-static"):
+        if shutil.which(name):
+            code, output = output_of([name, "--version"], VERSION_TIMEOUT_S)
+            if code == 0:
+                return Check(GROUP, "QEMU for aarch64", "ok", _version_line(output))
+            return Check(
+                GROUP, "QEMU for aarch64", "problem", f"{name} does not run: {ending(code, output)}", "reinstall it"
+            )
+    return Check(
+        GROUP,
+        "QEMU for aarch64",
+        "missing",
+        "not installed (runs Arm programs here)",
+        "apt-get install qemu-user-static",
+    )
+
+
+def _ndk_revision(root: Path) -> str:
+    try:
+        for line in (root / "source.properties").read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("Pkg.Revision"):
+                return line.partition("=")[2].strip()
+    except OSError:
+        pass
+    return "unknown revision"
+
+
+def _version_line(output: str) -> str:
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    telling = [line for line in lines if "release" in line]  # nvcc's first line is its name
+    return (telling or lines or ["no version"])[0]

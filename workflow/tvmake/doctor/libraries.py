@@ -1,0 +1,91 @@
+"""Python, and the libraries tvmake needs or can use."""
+
+import platform
+import sys
+from importlib import metadata
+
+from packaging.requirements import Requirement
+
+from tvmake import __version__
+from tvmake.doctor.check import Check, last_line, output_of
+
+GROUP = "libraries"
+IMPORT_TIMEOUT_S = 60.0
+OLDEST_PYTHON = (3, 10)
+
+IMPORT_NAMES = {
+    "torch": "torch",
+    "ai-edge-litert": "ai_edge_litert.interpreter",
+    "onnx": "onnx",
+    "onnxruntime": "onnxruntime",
+}
+"""Libraries with native code that are worth an import, by distribution."""
+
+USES = {
+    "torch": ".pt2 files, factories and the zoo",
+    "ai-edge-litert": "references for .tflite models",
+}
+
+
+def python() -> list[Check]:
+    """The interpreter and tvmake itself."""
+    found = platform.python_version()
+    is_new = sys.version_info[:2] >= OLDEST_PYTHON
+    oldest = ".".join(map(str, OLDEST_PYTHON))
+    return [
+        Check(
+            GROUP,
+            "python",
+            "ok" if is_new else "problem",
+            f"{found}, {sys.executable}",
+            "" if is_new else f"tvmake needs Python {oldest} or later",
+            True,
+        ),
+        Check(GROUP, "tvmake", "ok", __version__, required=True),
+    ]
+
+
+def libraries() -> list[Check]:
+    """Every library that tvmake declares, at the version it declares; those of extras are optional."""
+    try:
+        declared = [Requirement(text) for text in metadata.requires("tvmake") or ()]
+    except metadata.PackageNotFoundError:
+        hint = "install tvmake with pip, from its checkout: pip install -e ."
+        return [
+            Check(
+                GROUP, "tvmake's requirements", "problem", "tvmake runs from files that are not installed", hint, True
+            )
+        ]
+    checks = []
+    for requirement in sorted(declared, key=lambda entry: (entry.marker is not None, entry.name)):
+        extra = str(requirement.marker).partition("extra ==")[2].strip(" '\"") if requirement.marker else ""
+        checks.append(_library(requirement, extra))
+    return checks
+
+
+def _library(requirement: Requirement, extra: str) -> Check:
+    name = requirement.name
+    use = f" (for {USES[name]})" if name in USES else ""
+    wanted = f"{name}{requirement.specifier}"
+    hint = f"pip install 'tvmake[{extra}]'" if extra else f"pip install '{wanted}'"
+    try:
+        found = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return Check(GROUP, name, "missing", f"not installed{use}", hint, not extra)
+    if not requirement.specifier.contains(found.partition("+")[0], prereleases=True):
+        return Check(GROUP, name, "problem", f"{found}, but tvmake needs {requirement.specifier}", hint, not extra)
+    if name in IMPORT_NAMES:
+        code, output = output_of([sys.executable, "-c", f"import {IMPORT_NAMES[name]}"], IMPORT_TIMEOUT_S)
+        if code == 124:
+            return Check(
+                GROUP,
+                name,
+                "problem",
+                f"{found}, but importing it takes over {IMPORT_TIMEOUT_S:.0f} s",
+                hint,
+                not extra,
+            )
+        if code:
+            reason = last_line(output) or f"exit code {code}"
+            return Check(GROUP, name, "problem", f"{found}, but it cannot be imported: {reason}", hint, not extra)
+    return Check(GROUP, name, "ok", found + use, required=not extra)

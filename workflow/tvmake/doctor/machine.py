@@ -1,0 +1,71 @@
+"""The machine: cores, memory, room on disk, places to write."""
+
+import os
+import platform
+import shutil
+import tempfile
+from pathlib import Path
+
+from tvmake.device.fingerprint import local_fingerprint
+from tvmake.device.store import store_root
+from tvmake.doctor.check import Check
+
+GROUP = "machine"
+LEAST_MEMORY = 2 << 30
+"""Bytes below which importing and building a network of common size runs out of memory."""
+LEAST_DISK = 1 << 30
+"""Bytes below which a few packages do not fit."""
+
+
+def machine() -> list[Check]:
+    """Operating system, CPU, memory, disk and the package store."""
+    device = local_fingerprint(None)
+    system = platform.system()
+    is_linux = system == "Linux"
+    memory = Check(GROUP, "memory", "ok", _size(device.memory_bytes))
+    if device.memory_bytes < LEAST_MEMORY:
+        memory = Check(
+            GROUP,
+            "memory",
+            "problem",
+            _size(device.memory_bytes),
+            f"building networks takes {_size(LEAST_MEMORY)} or more",
+        )
+    return [
+        Check(GROUP, "system", "ok" if is_linux else "problem", device.os, "" if is_linux else "tvmake works on Linux"),
+        Check(GROUP, "CPU", "ok", f"{device.soc}, {device.cores} usable cores"),
+        memory,
+        _disk(Path.cwd()),
+        writable("working directory", Path.cwd()),
+        writable("package store", store_root()),
+    ]
+
+
+def _disk(path: Path) -> Check:
+    free = shutil.disk_usage(path).free
+    if free < LEAST_DISK:
+        return Check(
+            GROUP, "disk", "problem", f"{_size(free)} free in {path}", "make room, or work in another directory"
+        )
+    return Check(GROUP, "disk", "ok", f"{_size(free)} free in {path}")
+
+
+def writable(name: str, place: Path) -> Check:
+    """Whether files can be written at ``place``, or it can be made where it is not there yet."""
+    hint = "give write permission" if name == "working directory" else "set TVMAKE_HOME to a directory you can write to"
+    existing = next((parent for parent in (place, *place.parents) if parent.exists()), Path("/"))
+    try:
+        if existing == place:
+            with tempfile.NamedTemporaryFile(dir=place):
+                pass
+        elif not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+            raise NotADirectoryError if not existing.is_dir() else PermissionError
+    except OSError as error:
+        return Check(
+            GROUP, name, "problem", f"cannot write to {place}: {error.strerror or 'no permission'}", hint, True
+        )
+    return Check(GROUP, name, "ok", str(place), required=True)
+
+
+def _size(count: int) -> str:
+    return f"{count / (1 << 30):.1f} GiB"

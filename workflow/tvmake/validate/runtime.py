@@ -1,0 +1,21 @@
+"""A source model in its own framework."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """``run`` takes inputs and gives outputs, both by their names in the source; ``name`` is for the record."""
+
+    name: str
+    """Library and version that really run the model: ``onnxruntime 1.31.1``."""
+    run: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
+
+
+def named(distribution: str) -> str:
+    """A library with its installed version."""
+    return f"{distribution} {version(distribution)}"
