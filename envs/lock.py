@@ -14,7 +14,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 TORCH = "torch==2.13.0"
-COMMAND = "uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-annotate --quiet".split()
+COMMAND = [
+    "uv",
+    "pip",
+    "compile",
+    "pyproject.toml",
+    "--universal",
+    "--python-version",
+    "3.11",
+    "--generate-hashes",
+    "--no-annotate",
+    "--quiet",
+]
 COMMON = ["--extra", "torch", "--extra", "tflite", "--group", "pyproject.toml:build"]
 
 
@@ -32,7 +43,9 @@ def cpu_torch_hash() -> str | None:
         (file,) = Path(directory).iterdir()
         if "+cpu" not in file.name:
             return None
-        printed = subprocess.run([sys.executable, "-m", "pip", "hash", file], check=True, capture_output=True, text=True)
+        printed = subprocess.run(
+            [sys.executable, "-m", "pip", "hash", file], check=True, capture_output=True, text=True
+        )
         return printed.stdout.strip().rpartition("--hash=")[2]
 
 
@@ -40,7 +53,9 @@ def add_hash(lock: Path, digest: str) -> None:
     """Give torch's entry one more accepted hash."""
     text = lock.read_text()
     if digest not in text:
-        lock.write_text(re.sub(rf"^{re.escape(TORCH)} \\\n", f"{TORCH} \\\\\n    --hash={digest} \\\\\n", text, count=1, flags=re.M))
+        lock.write_text(
+            re.sub(rf"^{re.escape(TORCH)} \\\n", f"{TORCH} \\\\\n    --hash={digest} \\\\\n", text, count=1, flags=re.M)
+        )
 
 
 def main() -> None:

@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tvmake.artifact.files import TEMPORARY_PREFIX, atomic_path, canonical_json, digest_bytes, digest_file, write_bytes, writing
+from tvmake.artifact.files import (
+    TEMPORARY_PREFIX,
+    atomic_path,
+    canonical_json,
+    digest_bytes,
+    digest_file,
+    write_bytes,
+    writing,
+)
 from tvmake.errors import MachineError
 
 

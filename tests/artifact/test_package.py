@@ -85,7 +85,11 @@ def test_files_that_differ_from_the_manifest_are_not_packed(files: dict[str, Pat
     assert not (tmp_path / "never.tar").exists()
 
 
-def repacked(package: Path, change: Callable[[tarfile.TarInfo, bytes], tuple[tarfile.TarInfo, bytes] | None], extra: list[tuple[tarfile.TarInfo, bytes]] = ()) -> None:
+def repacked(
+    package: Path,
+    change: Callable[[tarfile.TarInfo, bytes], tuple[tarfile.TarInfo, bytes] | None],
+    extra: list[tuple[tarfile.TarInfo, bytes]] = (),
+) -> None:
     with tarfile.open(package) as archive:
         members = [(member, archive.extractfile(member).read()) for member in archive]
     with tarfile.open(package, "w", format=tarfile.USTAR_FORMAT) as archive:
@@ -114,7 +118,9 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfil
     ],
     ids=lambda info: f"{info.name}-{info.type.decode()}",
 )
-def test_unsafe_members_are_refused_and_nothing_leaves_the_directory(package: Path, tmp_path: Path, unsafe: tarfile.TarInfo):
+def test_unsafe_members_are_refused_and_nothing_leaves_the_directory(
+    package: Path, tmp_path: Path, unsafe: tarfile.TarInfo
+):
     repacked(package, lambda info, data: (info, data), [(unsafe, b"x")])
     before = set(tmp_path.rglob("*"))
     with pytest.raises(InputError, match="unsafe member|appears twice"):

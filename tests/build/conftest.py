@@ -22,7 +22,9 @@ class Transformed:
     source: Path
 
 
-def _save(path: Path, nodes: list, inputs: dict[str, list], outputs: dict[str, list], weights: dict[str, np.ndarray]) -> None:
+def _save(
+    path: Path, nodes: list, inputs: dict[str, list], outputs: dict[str, list], weights: dict[str, np.ndarray]
+) -> None:
     graph = helper.make_graph(
         nodes,
         "net",

@@ -18,7 +18,13 @@ from tvmake.stages.build import build
 
 
 def request(target: TargetConfig | None = None, **options: object) -> BuildRequest:
-    return BuildRequest(model="net", precision="float32", target_name="t", target=target or TargetConfig(), build=BuildOptions(**options))
+    return BuildRequest(
+        model="net",
+        precision="float32",
+        target_name="t",
+        target=target or TargetConfig(),
+        build=BuildOptions(**options),
+    )
 
 
 def built(net: Transformed, directory: Path, asked: BuildRequest | None = None) -> Path:
@@ -52,7 +58,14 @@ def test_builds_in_fresh_processes_and_directories_give_the_same_bytes(net: str,
         place.mkdir()
         paths = [files.module, files.params, files.signature, files.source]
         paths += [place / part for part in ("mod.so", "mod.json", "mod.params", "sources")]
-        command = [sys.executable, "-c", BUILD_ELSEWHERE, str(number * 777), request().model_dump_json(), *map(str, paths)]
+        command = [
+            sys.executable,
+            "-c",
+            BUILD_ELSEWHERE,
+            str(number * 777),
+            request().model_dump_json(),
+            *map(str, paths),
+        ]
         subprocess.run(command, check=True, cwd=place, env={"PYTHONHASHSEED": str(number), "PATH": "/usr/bin:/bin"})
         digests.add(tuple(digest_file(place / part) for part in ("mod.so", "mod.json", "mod.params")))
     assert len(digests) == 1

@@ -164,9 +164,12 @@ def test_a_second_measurement_waits_for_the_first(tmp_path: Path):
         """
     )
     running = [
-        subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=os.environ) for _ in range(3)
+        subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=os.environ)
+        for _ in range(3)
     ]
-    spans = sorted(tuple(float(line.split()[1]) for line in process.communicate()[0].splitlines()) for process in running)
+    spans = sorted(
+        tuple(float(line.split()[1]) for line in process.communicate()[0].splitlines()) for process in running
+    )
     assert all(before[1] <= after[0] for before, after in zip(spans, spans[1:], strict=False))
 
 

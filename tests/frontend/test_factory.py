@@ -8,7 +8,7 @@ import torch
 from tests.frontend.compiled import run_compiled
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
-from tvmake.frontend import factory, torch_export, torch_program
+from tvmake.frontend import factory, torch_export, torch_program, torch_source
 
 SOURCE = """
 import torch
@@ -77,7 +77,7 @@ def export(module_name, function, **settings):
 def test_a_module_in_the_working_directory_is_built_in_eval_mode_and_imported(module_name):
     options = ImportOptions(source=f"{module_name}:scorer", trusted=True, inputs=SHAPES, arguments={"width": 6})
     assert options.source_format() == "factory"
-    program = torch_export.load_program(options.source, options)
+    program = torch_source.load_program(options.source, options)
     model = torch_export.read(program, options)
     assert [(spec.name, spec.shape, spec.range) for spec in model.signature.inputs] == [
         ("ids", (2, 5), (0, 19)),

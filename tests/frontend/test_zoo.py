@@ -9,7 +9,7 @@ import torch
 from tests.frontend.compiled import run_compiled
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
-from tvmake.frontend import torch_export, torch_program, zoo
+from tvmake.frontend import torch_export, torch_program, torch_source, zoo
 from tvmake.frontend.zoo_networks import build
 
 # torchvision's documentation; for inception_v3 without the auxiliary head, for mobilenet_v1 Keras' trainable weights.
@@ -28,7 +28,7 @@ QUICK = ("resnet18", "mobilenet_v1", "mobilenet_v2", "squeezenet1_1")
 
 def export(name, **settings):
     options = ImportOptions(source=f"zoo:{name}", **settings)
-    return torch_export.load_program(options.source, options), options
+    return torch_source.load_program(options.source, options), options
 
 
 def test_every_network_has_its_published_number_of_parameters():

@@ -11,17 +11,16 @@ from tvmake.artifact.manifest import Component, Coverage, FileEntry, Manifest
 from tvmake.artifact.package import LIBRARY, MANIFEST, WEIGHTS, pack
 from tvmake.artifact.signature import Signature, TensorSpec
 from tvmake.benchmark.ops import KernelCall, kernel_table
-from tvmake.benchmark.result import latency_report
+from tvmake.benchmark.result import Latency, latency_report
 from tvmake.config.benchmark import Measurement
 from tvmake.config.requests.reporting import ReportRequest, VariantRow
 from tvmake.config.validation import Goals
 from tvmake.device.interface import Fingerprint
 from tvmake.plan import layout
 from tvmake.report.rows import Summary
-from tvmake.stages.benchmark import Latency
 from tvmake.stages.report import report
-from tvmake.stages.validate import Numerics
 from tvmake.validate.numerics import Comparison
+from tvmake.validate.result import Numerics
 
 STEADY = [1.0, 1.01, 0.99, 1.0, 1.02, 0.98, 1.0, 1.01, 0.99, 1.0]
 

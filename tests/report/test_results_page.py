@@ -3,12 +3,11 @@ from pathlib import Path
 import pytest
 
 from tvmake.artifact.manifest import Manifest
-from tvmake.benchmark.result import LatencyReport
+from tvmake.benchmark.result import Latency, LatencyReport
 from tvmake.plan.layout import LAYOUT
 from tvmake.report.rows import Summary, SummaryRow
-from tvmake.stages.benchmark import Latency
-from tvmake.stages.validate import Numerics
 from tvmake.validate.numerics import NumericsReport
+from tvmake.validate.result import Numerics
 
 PAGE = (Path(__file__).parents[2] / "docs/results.md").read_text()
 

@@ -74,7 +74,13 @@ class Project:
     def run(self, *command: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
         """Run a command here."""
         return subprocess.run(
-            command, cwd=self.directory, env=self.environ(), capture_output=True, text=True, timeout=timeout, check=False
+            command,
+            cwd=self.directory,
+            env=self.environ(),
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
         )
 
     def make(self, *arguments: str) -> subprocess.CompletedProcess[str]:

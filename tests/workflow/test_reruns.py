@@ -27,7 +27,11 @@ def test_a_touched_model_with_the_same_content_executes_nothing(demo: Project):
         ("models.digits.inputs", {"image": {"range": [0, 1]}}, EVERYTHING),
         ("models.digits.dataset.limit", 8, {"reference": 1, "validate": 2, "benchmark": 2, "report": 1}),
         ("models.digits.goals", {"top1_drop": 0.2}, {"validate": 2, "report": 1}),
-        ("models.digits.goals", {"per_precision": {"float16": {"top1_drop": 0.2}}, "top1_drop": 0.1}, {"validate": 1, "report": 1}),
+        (
+            "models.digits.goals",
+            {"per_precision": {"float16": {"top1_drop": 0.2}}, "top1_drop": 0.1},
+            {"validate": 1, "report": 1},
+        ),
         ("validation.goals", {"cosine": 0.9}, {"validate": 2, "report": 1}),
         ("transform.layout", "NHWC", {"transform": 2, **AFTER_TRANSFORM}),
         ("transform.fold_batch_norm", False, {"transform": 2, **AFTER_TRANSFORM}),

@@ -47,7 +47,9 @@ def read_manifest(data: bytes, where: str) -> Manifest:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         if first["loc"] == ("schema_version",):
-            raise InputError(where, f"mod.json is of schema version {first['input']}, expected {SCHEMA_VERSION}") from None
+            raise InputError(
+                where, f"mod.json is of schema version {first['input']}, expected {SCHEMA_VERSION}"
+            ) from None
         key = ".".join(str(part) for part in first["loc"]) or "content"
         raise InputError(where, f"mod.json is damaged ({key}: {first['msg'].lower()})", _REFUSED) from None
 
@@ -120,7 +122,9 @@ def unpack(package: Path, directory: Path) -> Manifest:
 def _refuse_unsafe(member: tarfile.TarInfo, seen: set[str], package: Path) -> None:
     path = PurePosixPath(member.name)
     if not member.isreg() or path.is_absolute() or len(path.parts) != 1 or path.name in ("", ".", ".."):
-        raise InputError(str(package), f"unsafe member {member.name!r}: only plain top-level files are allowed", _REFUSED)
+        raise InputError(
+            str(package), f"unsafe member {member.name!r}: only plain top-level files are allowed", _REFUSED
+        )
     if member.name in seen:
         raise InputError(str(package), f"member {member.name!r} appears twice", _REFUSED)
     seen.add(member.name)
@@ -132,6 +136,8 @@ def _extract(content: io.BufferedIOBase, destination: Path, member: tarfile.TarI
         while block := content.read(1 << 20):
             written += file.write(block)
     if written != member.size:
-        raise InputError(str(package), f"truncated: {member.name} ends after {written} of {member.size} bytes", _REFUSED)
+        raise InputError(
+            str(package), f"truncated: {member.name} ends after {written} of {member.size} bytes", _REFUSED
+        )
     if member.name.endswith(".so"):
         destination.chmod(0o755)

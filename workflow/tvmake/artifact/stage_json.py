@@ -30,5 +30,7 @@ def load(kind: type[Model], source: Path) -> Model:
         first = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in first["loc"]) or "content"
         raise InputError(
-            str(source), f"not a {kind.__name__} of this version ({key}: {first['msg'].lower()})", "delete it and run again"
+            str(source),
+            f"not a {kind.__name__} of this version ({key}: {first['msg'].lower()})",
+            "delete it and run again",
         ) from None

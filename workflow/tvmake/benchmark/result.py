@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tvmake.benchmark.ops import KernelRow
 from tvmake.benchmark.statistics import LatencyStatistics, latency_statistics
 from tvmake.config.benchmark import Measurement
+from tvmake.device.interface import Fingerprint
 
 Condition = str | int | float | bool | None
 
@@ -39,6 +40,18 @@ class LatencyReport(BaseModel):
     def latency_ms(self) -> float:
         """The figure that results are ranked by: the measurement's percentile."""
         return self.statistics.percentile_ms(self.measurement.percentile)
+
+
+class Latency(BaseModel):
+    """latency.json: raw samples and statistics, of which package, on which device."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    report: LatencyReport
+    package_sha256: str
+    baseline_memory_bytes: int
+    """The runtime's own memory, before the package was loaded."""
+    fingerprint: Fingerprint
 
 
 def latency_report(

@@ -17,7 +17,6 @@ from tvmake.artifact.manifest import (
     Manifest,
     Parameter,
 )
-from tvmake.artifact.package import LIBRARY, WEIGHTS
 from tvmake.artifact.signature import Signature
 from tvmake.build.kernels import graph, kernels
 from tvmake.config.requests.building import BuildRequest
@@ -109,4 +108,3 @@ def _provenance(
             "runDetails": {"builder": {"id": "urn:tvmake:builder", "version": {"tvmake": __version__}}},
         },
     }
-

@@ -34,7 +34,9 @@ def graph(fused: "tvm.IRModule") -> list[GraphNode]:
             else:
                 call, arguments = type(value).__name__.lower(), [value] if value is not None else []
             shape, dtype = _shape(binding.var.ty)
-            nodes.append(GraphNode(name=str(binding.var.name), call=call, inputs=_names(arguments), shape=shape, dtype=dtype))
+            nodes.append(
+                GraphNode(name=str(binding.var.name), call=call, inputs=_names(arguments), shape=shape, dtype=dtype)
+            )
     return nodes
 
 

@@ -38,5 +38,9 @@ def link(executable: "tvm.relax.VMExecutable", compiler: str, destination: Path)
 
 def cause(error: BaseException) -> str:
     """The telling line of a TVM error: the last one that is not a stack frame."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.strip().startswith(("File ", "at "))]
+    lines = [
+        line.strip()
+        for line in str(error).splitlines()
+        if line.strip() and not line.strip().startswith(("File ", "at "))
+    ]
     return lines[-1] if lines else type(error).__name__

@@ -13,7 +13,9 @@ from tvmake.target.pipeline import Lowered
 DEVICE_SUFFIX = {"opencl": "cl", "cuda": "cu", "metal": "metal", "vulkan": "spv", "webgpu": "wgsl", "hip": "hip"}
 
 
-def dump_sources(wanted: Sequence[str], lowered: Lowered, executable: "tvm.relax.VMExecutable", destination: Path) -> None:
+def dump_sources(
+    wanted: Sequence[str], lowered: Lowered, executable: "tvm.relax.VMExecutable", destination: Path
+) -> None:
     """Write the wanted forms into a directory that replaces ``destination`` once it is complete.
 
     Files: ``relax.py`` (the fused graph), ``tir.py`` (scheduled tensor functions), ``mod.ll``, ``mod.s``, and

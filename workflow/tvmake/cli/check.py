@@ -28,14 +28,18 @@ def check(
     missing: list[TvmakeError] = [
         InputError(f"models.{model}", f"no such file: {file}")
         for model in plan.config.models
-        for file in dict.fromkeys(plan.reference_files(model) + plan.pass_files("transform", model) + plan.pass_files("build", model))
+        for file in dict.fromkeys(
+            plan.reference_files(model) + plan.pass_files("transform", model) + plan.pass_files("build", model)
+        )
         if not Path(file).exists()
     ]
     if missing:
         raise one_or_many(missing)
     table = Table("model", "precision", "target", "runs on", box=None, pad_edge=False, header_style="bold")
     for variant in plan.variants:
-        table.add_row(variant.model, variant.precision, variant.target, plan.device_of(variant.target) or "(package only)")
+        table.add_row(
+            variant.model, variant.precision, variant.target, plan.device_of(variant.target) or "(package only)"
+        )
     console = Console(soft_wrap=True)
     console.print(table)
     if files:

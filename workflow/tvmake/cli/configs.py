@@ -11,11 +11,17 @@ DEFAULTS = (Path("tvmake.yaml"), Path("config/config.yaml"))
 
 ConfigFiles = Annotated[
     list[Path] | None,
-    typer.Option("--config", "-c", help="Config file; give several to lay later ones over earlier ones. [default: tvmake.yaml, else config/config.yaml]"),
+    typer.Option(
+        "--config",
+        "-c",
+        help="Config file; give several to lay later ones over earlier ones. [default: tvmake.yaml, else config/config.yaml]",
+    ),
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", "-s", metavar="KEY=VALUE", help="Override one key, e.g. benchmark.repeat=100; the value is YAML."),
+    typer.Option(
+        "--set", "-s", metavar="KEY=VALUE", help="Override one key, e.g. benchmark.repeat=100; the value is YAML."
+    ),
 ]
 
 
@@ -30,7 +36,9 @@ def config_files(given: list[Path] | None) -> list[Path]:
     for path in DEFAULTS:
         if path.is_file():
             return [path]
-    raise InputError("config", f"none given, and no {DEFAULTS[0]} here", "`tvmake init MODEL` writes one; or name it with -c")
+    raise InputError(
+        "config", f"none given, and no {DEFAULTS[0]} here", "`tvmake init MODEL` writes one; or name it with -c"
+    )
 
 
 def overlay(settings: list[str] | None) -> dict[str, Any]:

@@ -63,7 +63,10 @@ def _run(stage: str, work: Callable[[], object]) -> int:
     except Exception as error:  # noqa: BLE001  # the last place that can say what happened
         traceback.print_exc()
         summary = " ".join(str(error).split())[:300]
-        print(f"error: {stage}: {type(error).__name__}: {summary}\n  this is a defect of tvmake; please report it with the log above", file=sys.stderr)
+        print(
+            f"error: {stage}: {type(error).__name__}: {summary}\n  this is a defect of tvmake; please report it with the log above",
+            file=sys.stderr,
+        )
         return DEFECT
     return 0
 
@@ -73,7 +76,11 @@ def _crashed(stage: str, number: int) -> int:
     if number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         print(f"error: {stage}: ended by {name}; nothing half-written is left, run again to go on", file=sys.stderr)
         return 128 + number
-    hint = "the system may be out of memory" if number == signal.SIGKILL else "a damaged or hostile input, or a compiler defect"
+    hint = (
+        "the system may be out of memory"
+        if number == signal.SIGKILL
+        else "a damaged or hostile input, or a compiler defect"
+    )
     error = DeviceError(stage, f"the process crashed with {name}", hint)
     print_error(error)
     return error.exit_code

@@ -25,7 +25,9 @@ def make(
     cores: Annotated[str | None, typer.Option("--cores", "-j", help="Cores to use. [default: all]")] = None,
     directory: Annotated[Path, typer.Option("--directory", "-d", help="Work in this directory.")] = Path(),
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Show what would be made, and why.")] = False,
-    stop_early: Annotated[bool, typer.Option("--stop-early", help="Stop at the first failure instead of finishing independent work.")] = False,
+    stop_early: Annotated[
+        bool, typer.Option("--stop-early", help="Stop at the first failure instead of finishing independent work.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print failures and the summary only.")] = False,
 ) -> None:
     """Make everything the config asks for; what is up to date stays.

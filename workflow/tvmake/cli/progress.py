@@ -117,7 +117,9 @@ class LogHandler(LogHandlerBase):
     def close(self) -> None:
         """End the progress bar; after a dry run, say how much there is to do."""
         if self.dry and not self.complained:
-            self.console.print(f"{self.planned} jobs would run" if self.planned else "nothing to do: everything is up to date")
+            self.console.print(
+                f"{self.planned} jobs would run" if self.planned else "nothing to do: everything is up to date"
+            )
         self.dry = False
         if self.bar is not None:
             self.bar.stop()
@@ -130,7 +132,12 @@ class LogHandler(LogHandlerBase):
         )
         if not self.dry and not _quiet and total and self.console.is_terminal:
             self.bar = Progress(
-                TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=self.console, transient=True
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+                console=self.console,
+                transient=True,
             )
             self.task = self.bar.add_task("", total=total)
             self.bar.start()

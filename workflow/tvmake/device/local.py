@@ -45,7 +45,15 @@ class LocalDevice:
         with tempfile.TemporaryDirectory(prefix="tvmake-run-") as directory:
             asked, answered = Path(directory) / "request.json", Path(directory) / "result.json"
             asked.write_text(request.model_dump_json())
-            command = [sys.executable, "-m", "tvmake.device.worker", deployment.location, str(asked), str(inputs), str(answered)]
+            command = [
+                sys.executable,
+                "-m",
+                "tvmake.device.worker",
+                deployment.location,
+                str(asked),
+                str(inputs),
+                str(answered),
+            ]
             if outputs:
                 command.append(str(outputs))
             self._run(command, deployment)
@@ -61,7 +69,9 @@ class LocalDevice:
             environment["TVM_NUM_THREADS"] = str(self.config.threads)
         where = f"device '{self.name}'"
         # A session of its own, so that a hung run dies with all it started.
-        process = subprocess.Popen(command, env=environment, stdout=sys.stderr, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        process = subprocess.Popen(
+            command, env=environment, stdout=sys.stderr, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
         try:
             _, complaint = process.communicate(timeout=self.config.timeout_s)
         except subprocess.TimeoutExpired:
@@ -74,7 +84,11 @@ class LocalDevice:
             _end(process)
         if process.returncode < 0:
             name = signal.Signals(-process.returncode).name
-            hint = "out of memory?" if name == "SIGKILL" else "the generated code crashed: build with build.dump to look at it"
+            hint = (
+                "out of memory?"
+                if name == "SIGKILL"
+                else "the generated code crashed: build with build.dump to look at it"
+            )
             raise DeviceError(where, f"running {deployment.location} ended with {name}", hint)
         if process.returncode:
             lines = [line for line in complaint.splitlines() if line.strip()]

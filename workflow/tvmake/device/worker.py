@@ -127,7 +127,8 @@ def _inputs(samples: zipfile.ZipFile, number: int, specs: tuple[TensorSpec, ...]
         )
         if not fits or str(value.dtype) != spec.dtype:
             raise InputError(
-                "inputs", f"input '{spec.name}' is {value.dtype}{list(value.shape)}, the package takes {spec.dtype}{list(spec.shape)}"
+                "inputs",
+                f"input '{spec.name}' is {value.dtype}{list(value.shape)}, the package takes {spec.dtype}{list(spec.shape)}",
             )
         values.append(np.ascontiguousarray(value))
     return values

@@ -28,9 +28,10 @@ class Layer:
         self.directions = 2 if self.direction == "bidirectional" else 1
         self.time_major = not self.values.get("layout", 0)
         self.state_inputs = (5, 6)[:states]
-        shape = build.graph.static_shape(node.input[0])
-        self.shape = shape
-        self.is_unrollable = shape is not None and 0 < shape[0 if self.time_major else 1] <= MAX_STEPS
+        shape = build.graph.shape(node.input[0])
+        self.length = shape[0 if self.time_major else 1] if shape else None
+        self.batch = shape[1 if self.time_major else 0] if shape else None
+        self.is_unrollable = isinstance(self.length, int) and 0 < self.length <= MAX_STEPS
 
     def input(self, index: int) -> str:
         return self.node.input[index] if index < len(self.node.input) else ""
@@ -66,22 +67,13 @@ class Layer:
         """Unroll all directions; returns Y, Y_h and further final states as ONNX lays them out."""
         build = self.build
         x = self.node.input[0] if self.time_major else build.transpose(self.node.input[0], [1, 0, 2])
-        length, batch, width = self.shape if self.time_major else (self.shape[1], self.shape[0], self.shape[2])
-        dtype = build.graph.numpy_dtype(self.node.input[0])
-        lengths = self.lengths(batch, length)
+        dtype, length = build.graph.numpy_dtype(self.node.input[0]), int(self.length)
+        lengths = self.lengths(length)
         outputs, finals = [], []
         for direction in range(self.directions):
             weight, bias, step = make_step(direction)
-            # One matrix product for all time steps.
-            flat = build.reshape(x, [length * batch, width])
-            projected = build.op("MatMul", flat, build.transpose(weight, [1, 0]))
-            projected = build.op("Add", projected, bias) if bias else projected
-            steps = (
-                build.ops("Split", length, projected, build.ints([batch] * length), axis=0)
-                if length > 1
-                else [projected]
-            )
-            state = [self.initial(index, direction, batch, dtype) for index in self.state_inputs]
+            steps = self.projections(x, weight, bias, length)
+            state = [self.initial(index, direction, dtype) for index in self.state_inputs]
             backwards = self.direction == "reverse" or direction == 1
             rows = [""] * length
             zero = build.const(0, dtype)
@@ -108,7 +100,15 @@ class Layer:
             last = [build.transpose(value, [1, 0, 2]) for value in last]
         return [y, *last]
 
-    def lengths(self, batch: int, length: int) -> str | None:
+    def projections(self, x: str, weight: str, bias: str, length: int) -> list[str]:
+        """The input's part of the gates per time step, from one matrix product for all of them."""
+        build = self.build
+        projected = build.op("MatMul", x, build.transpose(weight, [1, 0]))
+        projected = build.op("Add", projected, bias) if bias else projected
+        steps = build.ops("Split", length, projected, build.ints([1] * length), axis=0) if length > 1 else [projected]
+        return [build.squeeze(step, [0]) for step in steps]
+
+    def lengths(self, length: int) -> str | None:
         """The sequence lengths as [batch, 1] int64; None when every sequence is full."""
         name = self.input(4)
         if not name:
@@ -116,12 +116,14 @@ class Layer:
         known = self.build.graph.constant(name)
         if known is not None and (known == length).all():
             return None
-        return self.build.reshape(self.build.cast(name, TensorProto.INT64), [batch, 1])
+        return self.build.reshape(self.build.cast(name, TensorProto.INT64), [-1, 1])
 
-    def initial(self, index: int, direction: int, batch: int, dtype: np.dtype) -> str:
+    def initial(self, index: int, direction: int, dtype: np.dtype) -> str:
         name = self.input(index)
         if not name:
-            return self.build.const(np.zeros((batch, self.hidden)), dtype)
+            # One row of zeros stands for all of a dynamic batch: the first step broadcasts it.
+            rows = self.batch if isinstance(self.batch, int) else 1
+            return self.build.const(np.zeros((rows, self.hidden)), dtype)
         if not self.time_major:
             name = self.build.transpose(name, [1, 0, 2])
         return self.part(name, direction)

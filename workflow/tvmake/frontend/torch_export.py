@@ -1,7 +1,6 @@
 """PyTorch: a ``torch.export`` program becomes Relax, once it is known that TVM's importer gets it right."""
 
 from collections import Counter
-from pathlib import Path
 
 import torch
 from torch import fx

@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 
 from tvmake.artifact.manifest import Manifest
+from tvmake.benchmark.result import Latency
 from tvmake.device.interface import Fingerprint
 from tvmake.report import quantities
-from tvmake.report.results import MeasuredLatency, MeasuredNumerics, VariantResults
+from tvmake.report.results import VariantResults
 from tvmake.report.rows import SummaryRow
+from tvmake.validate.result import Numerics
 
 Facts = tuple[str, list[tuple[str, str]]]
 """A title, and what there is to say under it as (name, value)."""
@@ -58,7 +60,7 @@ def device_facts(device: Fingerprint) -> list[tuple[str, str]]:
     ]
 
 
-def _latency_facts(row: SummaryRow, latency: MeasuredLatency) -> list[tuple[str, str]]:
+def _latency_facts(row: SummaryRow, latency: Latency) -> list[tuple[str, str]]:
     report = latency.report
     statistics, measurement = report.statistics, report.measurement
     ms = quantities.milliseconds
@@ -77,7 +79,7 @@ def _latency_facts(row: SummaryRow, latency: MeasuredLatency) -> list[tuple[str,
     ]
 
 
-def _numerics_facts(row: SummaryRow, numerics: MeasuredNumerics) -> list[tuple[str, str]]:
+def _numerics_facts(row: SummaryRow, numerics: Numerics) -> list[tuple[str, str]]:
     report = numerics.report
     facts = [
         ("reference", numerics.reference),
@@ -93,7 +95,7 @@ def _numerics_facts(row: SummaryRow, numerics: MeasuredNumerics) -> list[tuple[s
     return facts
 
 
-def _goals(numerics: MeasuredNumerics) -> str:
+def _goals(numerics: Numerics) -> str:
     goals = numerics.report.goals.model_dump(exclude_none=True)
     return ", ".join(f"{name} {value}" for name, value in goals.items()) or "none"
 
@@ -117,7 +119,7 @@ def _package_facts(row: SummaryRow, manifest: Manifest) -> list[tuple[str, str]]
     return facts
 
 
-def _outputs_table(numerics: MeasuredNumerics) -> Table:
+def _outputs_table(numerics: Numerics) -> Table:
     figure, level = quantities.figure, quantities.level
     rows = [
         (
@@ -149,7 +151,7 @@ def _outputs_table(numerics: MeasuredNumerics) -> Table:
     return Table("Outputs against the reference", columns, rows)
 
 
-def _kernels_table(latency: MeasuredLatency) -> Table:
+def _kernels_table(latency: Latency) -> Table:
     ops = latency.report.ops
     rows = [
         (

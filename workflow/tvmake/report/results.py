@@ -4,42 +4,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import BaseModel, ConfigDict
-
 from tvmake.artifact import stage_json
 from tvmake.artifact.files import digest_file
 from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.package import read_manifest
-from tvmake.benchmark.result import LatencyReport
+from tvmake.benchmark.result import Latency
 from tvmake.config.requests.reporting import ReportRequest, VariantRow
 from tvmake.device.interface import Fingerprint
 from tvmake.errors import InputError
 from tvmake.plan import layout
-from tvmake.validate.numerics import NumericsReport
-
-
-class _Measured(BaseModel):
-    """What any measured stage writes; the file may hold more than the report reads."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    package_sha256: str
-    fingerprint: Fingerprint
-
-
-class MeasuredNumerics(_Measured):
-    """numerics.json."""
-
-    report: NumericsReport
-    reference: str
-    data: str
-
-
-class MeasuredLatency(_Measured):
-    """latency.json."""
-
-    report: LatencyReport
-    baseline_memory_bytes: int | None = None
+from tvmake.validate.result import Numerics
 
 
 @dataclass(frozen=True)
@@ -55,8 +29,8 @@ class VariantResults:
     package: str
     package_sha256: str
     package_bytes: int
-    numerics: MeasuredNumerics | None = None
-    latency: MeasuredLatency | None = None
+    numerics: Numerics | None = None
+    latency: Latency | None = None
 
     @property
     def fingerprints(self) -> list[Fingerprint]:
@@ -77,7 +51,7 @@ def read_results(request: ReportRequest) -> list[VariantResults]:
     return [_read(request.results, variant) for variant in request.variants]
 
 
-Measured = TypeVar("Measured", bound=_Measured)
+Measured = TypeVar("Measured", Numerics, Latency)
 
 
 def _read(results: str, variant: VariantRow) -> VariantResults:
@@ -106,6 +80,6 @@ def _read(results: str, variant: VariantRow) -> VariantResults:
         package=package.relative_to(results).as_posix(),
         package_sha256=digest,
         package_bytes=package.stat().st_size,
-        numerics=measured("numerics", MeasuredNumerics) if variant.device else None,
-        latency=measured("latency", MeasuredLatency) if variant.device else None,
+        numerics=measured("numerics", Numerics) if variant.device else None,
+        latency=measured("latency", Latency) if variant.device else None,
     )

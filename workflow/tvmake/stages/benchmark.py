@@ -3,27 +3,13 @@
 import os
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
 from tvmake.artifact import stage_json
 from tvmake.benchmark.ops import KernelCall, kernel_table
-from tvmake.benchmark.result import LatencyReport, latency_report
+from tvmake.benchmark.result import Latency, LatencyReport, latency_report
 from tvmake.config.requests.running import BenchmarkRequest
 from tvmake.device.connect import connect
-from tvmake.device.interface import Fingerprint, RunRequest, Timing
+from tvmake.device.interface import RunRequest, Timing
 from tvmake.device.lease import lease
-
-
-class Latency(BaseModel):
-    """latency.json: raw samples and statistics, of which package, on which device."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    report: LatencyReport
-    package_sha256: str
-    baseline_memory_bytes: int
-    """The runtime's own memory, before the package was loaded."""
-    fingerprint: Fingerprint
 
 
 def benchmark(package: Path, inputs: Path, request: BenchmarkRequest, latency: Path) -> LatencyReport:

@@ -1,6 +1,6 @@
 """Deploy: bring a package to its device, by digest."""
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
@@ -31,5 +31,5 @@ def deploy(package: Path, request: DeployRequest, receipt: Path) -> None:
     """
     device = connect(request.device_name, request.device)
     deployment = device.push(package)
-    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    now = datetime.now(UTC).isoformat(timespec="seconds")
     stage_json.save(Receipt(deployment=deployment, fingerprint=device.fingerprint(), deployed_at=now), receipt)

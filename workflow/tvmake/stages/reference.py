@@ -9,8 +9,8 @@ from tvmake.artifact.signature import Signature
 from tvmake.config.requests.referencing import ReferenceRequest
 from tvmake.validate.dataset import Dataset, Sample, load_dataset
 from tvmake.validate.reference import answers, open_reference
-from tvmake.validate.runtime import Runtime
 from tvmake.validate.reference_set import ReferenceSample, ReferenceSetInfo, write_reference_set
+from tvmake.validate.runtime import Runtime
 from tvmake.validate.samples import random_samples
 
 

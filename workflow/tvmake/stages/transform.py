@@ -10,7 +10,13 @@ from tvmake.transform.graph import bound_signature, transform
 
 
 def transform_model(
-    imported: Path, imported_params: Path, signature: Path, request: TransformRequest, module: Path, params: Path, bound: Path
+    imported: Path,
+    imported_params: Path,
+    signature: Path,
+    request: TransformRequest,
+    module: Path,
+    params: Path,
+    bound: Path,
 ) -> None:
     """Transform an imported model; write ``module``, ``params`` and ``bound`` (its signature with dimensions bound).
 

@@ -4,30 +4,15 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
 from tvmake.artifact import stage_json
 from tvmake.artifact.signature import TensorSpec
 from tvmake.artifact.tensor_file import member, read_array
 from tvmake.config.requests.running import ValidateRequest
 from tvmake.device.connect import connect
-from tvmake.device.interface import Fingerprint, RunRequest
+from tvmake.device.interface import RunRequest
 from tvmake.validate.numerics import Comparison, NumericsReport
 from tvmake.validate.reference_set import ReferenceSet
-
-
-class Numerics(BaseModel):
-    """numerics.json: the figures, against what, and where the package ran."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    report: NumericsReport
-    reference: str
-    """The framework that computed the reference, with its version."""
-    data: str
-    """``dataset`` or ``random``."""
-    package_sha256: str
-    fingerprint: Fingerprint
+from tvmake.validate.result import Numerics
 
 
 def validate(package: Path, reference: Path, request: ValidateRequest, numerics: Path) -> NumericsReport:

@@ -45,7 +45,10 @@ def _check_cpu(target: "tvm.target.Target", where: str) -> None:
     if not name:
         return
     triple = target.attrs.get("mtriple") or tvm.target.codegen.llvm_get_system_triple()
-    known = [str(cpu) for cpu in tvm.target.codegen.llvm_get_cpu_archlist(tvm.target.Target({"kind": "llvm", "mtriple": triple}))]
+    known = [
+        str(cpu)
+        for cpu in tvm.target.codegen.llvm_get_cpu_archlist(tvm.target.Target({"kind": "llvm", "mtriple": triple}))
+    ]
     if known and str(name) not in known:
         import difflib
 
@@ -62,7 +65,9 @@ def linker(wanted: TargetConfig, where: str) -> str:
     """
     name = wanted.cc or (wanted.host.cc if wanted.host else None) or "g++"
     if shutil.which(name) is None:
-        raise MachineError(where, f"the compiler '{name}' is not installed", f"install it (Debian: apt-get install {_debian(name)})")
+        raise MachineError(
+            where, f"the compiler '{name}' is not installed", f"install it (Debian: apt-get install {_debian(name)})"
+        )
     return name
 
 

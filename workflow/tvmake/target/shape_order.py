@@ -55,7 +55,9 @@ class OrderShapeStores:
         if not (func.attrs and func.attrs.get("tirx.is_host_func")) or not isinstance(func.body, tirx.SeqStmt):
             return func
         stores = list(func.body.seq)
-        if not all(isinstance(store, tirx.BufferStore) and isinstance(store.indices[0], tirx.IntImm) for store in stores):
+        if not all(
+            isinstance(store, tirx.BufferStore) and isinstance(store.indices[0], tirx.IntImm) for store in stores
+        ):
             return func
         slots, read = [_slot(store) for store in stores], _slots_read(stores)
         if len(set(slots)) != len(slots) or read & set(slots) or UNKNOWN_SLOT in read:

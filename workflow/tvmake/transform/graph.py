@@ -59,7 +59,9 @@ def bind_dims(module: "tvm.IRModule", dims: Mapping[str, int]) -> "tvm.IRModule"
     for name in dims:
         if name not in symbolic:
             raise InputError(
-                "dims", f"the model has no dynamic dimension '{name}'", f"it has: {', '.join(symbolic)}" if symbolic else "all its shapes are fixed"
+                "dims",
+                f"the model has no dynamic dimension '{name}'",
+                f"it has: {', '.join(symbolic)}" if symbolic else "all its shapes are fixed",
             )
     return tvm.relax.transform.BindSymbolicVars(dict(dims), "main")(module)
 

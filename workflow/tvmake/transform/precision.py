@@ -50,7 +50,9 @@ def _policies(precision: PrecisionConfig) -> Iterator[None]:
                 op = _operator(name)
                 if policy == ALWAYS and not op.has_attr(INFER):
                     raise InputError(
-                        f"precisions.always: {name}", "TVM cannot compute this operator in float16 always", f"those it can: {', '.join(_always_capable())}"
+                        f"precisions.always: {name}",
+                        "TVM cannot compute this operator in float16 always",
+                        f"those it can: {', '.join(_always_capable())}",
                     )
                 changed.append((op, op.get_attr(POLICY)))
                 op.set_attr(POLICY, policy, _PLEVEL)
@@ -67,11 +69,19 @@ def _operator(name: str) -> "tvm.ir.Op":
     known = [str(op) for op in tvm.ir.Op.list_op_names() if str(op).startswith("relax.")]
     if full not in known:
         close = difflib.get_close_matches(full, known, n=1)
-        hint = f"did you mean '{close[0].removeprefix('relax.')}'?" if close else "operators are named as in Relax: nn.conv2d, add"
+        hint = (
+            f"did you mean '{close[0].removeprefix('relax.')}'?"
+            if close
+            else "operators are named as in Relax: nn.conv2d, add"
+        )
         raise InputError(f"precisions: {name}", "Relax has no such operator", hint)
     return tvm.ir.Op.get(full)
 
 
 def _always_capable() -> list[str]:
     names = (str(op) for op in tvm.ir.Op.list_op_names())
-    return sorted(name.removeprefix("relax.") for name in names if name.startswith("relax.") and tvm.ir.Op.get(name).has_attr(INFER))
+    return sorted(
+        name.removeprefix("relax.")
+        for name in names
+        if name.startswith("relax.") and tvm.ir.Op.get(name).has_attr(INFER)
+    )

@@ -22,11 +22,13 @@ def apply_user_passes(module: "tvm.IRModule", passes: Sequence[UserPass], point:
         rewrite = load_pass(user_pass)
         try:
             result = rewrite(module)
-        except Exception as error:  # noqa: BLE001  # whatever the user's code raises is the user's to see, in one line
+        except Exception as error:  # whatever the user's code raises is the user's to see, in one line
             raise _blame(user_pass, f"failed at '{point}'", error) from error
         if not isinstance(result, tvm.IRModule):
             raise InputError(
-                f"pass {user_pass.use}", f"returned a {type(result).__name__}", "a pass takes an IRModule and returns one"
+                f"pass {user_pass.use}",
+                f"returned a {type(result).__name__}",
+                "a pass takes an IRModule and returns one",
             )
         module = result
     return module
@@ -45,17 +47,21 @@ def load_pass(user_pass: UserPass) -> Callable[["tvm.IRModule"], "tvm.IRModule"]
     try:
         factory = getattr(importlib.import_module(module_name), function)
     except ModuleNotFoundError as error:
-        raise InputError(where, f"no module named '{error.name}'", "it is looked for in the working directory and on PYTHONPATH") from None
+        raise InputError(
+            where, f"no module named '{error.name}'", "it is looked for in the working directory and on PYTHONPATH"
+        ) from None
     except AttributeError:
         raise InputError(where, f"'{module_name}' has no function '{function}'") from None
-    except Exception as error:  # noqa: BLE001  # importing runs the user's code
+    except Exception as error:  # importing runs the user's code
         raise _blame(user_pass, "cannot be imported", error) from error
     try:
         made = factory(**user_pass.arguments)
-    except Exception as error:  # noqa: BLE001  # so does calling the factory
+    except Exception as error:  # so does calling the factory
         raise _blame(user_pass, "the factory failed", error) from error
     if not callable(made):
-        raise InputError(where, f"the factory returned a {type(made).__name__}", "return a tvm.transform.Pass or a function")
+        raise InputError(
+            where, f"the factory returned a {type(made).__name__}", "return a tvm.transform.Pass or a function"
+        )
     return made
 
 

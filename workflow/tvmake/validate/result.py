@@ -1,0 +1,20 @@
+"""What the validate stage writes."""
+
+from pydantic import BaseModel, ConfigDict
+
+from tvmake.device.interface import Fingerprint
+from tvmake.validate.numerics import NumericsReport
+
+
+class Numerics(BaseModel):
+    """numerics.json: the figures, against what, and where the package ran."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    report: NumericsReport
+    reference: str
+    """The framework that computed the reference, with its version."""
+    data: str
+    """``dataset`` or ``random``."""
+    package_sha256: str
+    fingerprint: Fingerprint
