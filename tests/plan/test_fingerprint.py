@@ -147,11 +147,12 @@ def test_a_library_that_is_missing_has_a_fingerprint_too():
     assert version("no-such-distribution-at-all") == "absent"
 
 
-def test_each_format_reaches_its_own_frontend_only():
-    others = {"onnx": "torch_export", "pt2": "onnx_prepare"}
-    for kind, other in others.items():
-        if is_there(FRONTENDS[kind]):
-            assert f"tvmake.frontend.{other}" not in reachable(FRONTENDS[kind])[0]
+@pytest.mark.parametrize(
+    ("kind", "other"), [("onnx", "torch_export"), ("pt2", "onnx_prepare"), ("tflite", "torch_export")]
+)
+def test_each_format_reaches_its_own_frontend_only(kind, other):
+    assert is_there(f"tvmake.frontend.{other}")
+    assert f"tvmake.frontend.{other}" not in reachable(*FRONTENDS[kind])[0]
 
 
 def imported_by_syntax(module: str) -> set[str]:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from tvmake.cli import check, diff, make, show, step
+from tvmake.cli import check, diff, doctor, init, make, show, step, targets
 
 app = typer.Typer(
     name="tvmake",
@@ -33,8 +33,11 @@ def tvmake(
     """Turn trained models into validated, deployable Apache TVM packages."""
 
 
+app.command("init")(init.init)
 app.command("make", context_settings=make.CONTEXT)(make.make)
 app.command("check")(check.check)
 app.command("show")(show.show)
 app.command("diff")(diff.diff)
+app.command("targets")(targets.targets)
+app.command("doctor")(doctor.doctor)
 app.add_typer(step.app, name="step")

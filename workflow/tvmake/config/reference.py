@@ -2,10 +2,8 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection
 from typing import Any
-
-from pydantic import BaseModel
 
 from tvmake.config.root import Config
 from tvmake.config.schema import config_schema
@@ -17,6 +15,9 @@ Every key, with its type and default. [config.md](config.md) explains how they w
 the config models: `python -m tvmake.config.reference > docs/config-reference.md`.
 """
 
+BAR = "\\|"
+"""A bar inside a table's cell."""
+
 Schema = dict[str, Any]
 
 
@@ -24,50 +25,60 @@ def reference() -> str:
     """The page's text."""
     schema = config_schema()
     definitions: Schema = schema["$defs"]
-    parts = [HEAD]
-    written: set[str] = set()
-    parts.append("## Top level\n\n" + _table(schema, Config, definitions))
-    for key, entry in schema["properties"].items():
-        for name in _models_in(entry):
-            parts += _sections(name, _heading(key, entry), definitions, written)
+    complete = Config.model_json_schema()
+    paths = _paths(schema)
+    parts = [HEAD, "## Top level\n\n" + _table(schema, complete["required"], paths)]
+    for name, path in paths.items():
+        if name == "Goals":
+            continue  # those of PrecisionGoals, less per_precision
+        required = complete["$defs"][name].get("required", [])
+        text = definitions[name].get("description", "")
+        parts.append(f"## `{path}`\n\n{_prose(text)}\n\n{_table(definitions[name], required, paths)}")
     return "\n".join(parts)
 
 
-def _sections(name: str, path: str, definitions: Schema, written: set[str]) -> Iterator[str]:
-    """A section for a model, then for the models below it; each model once."""
-    if name in written:
-        return
-    written.add(name)
-    model = definitions[name]
-    yield f"## `{path}`\n\n{model.get('description', '')}\n\n{_table(model, None, definitions)}"
-    for key, entry in model["properties"].items():
-        for below in _models_in(entry):
-            yield from _sections(below, f"{path}.{_heading(key, entry)}", definitions, written)
+def _paths(schema: Schema) -> dict[str, str]:
+    """The first place of every model, by the model's name, in the order of the page."""
+    general = {name for entry in schema["properties"].values() for name in _models_in(entry)}
+    paths: dict[str, str] = {}
+
+    def visit(name: str, path: str) -> None:
+        if name in paths:
+            return
+        paths[name] = path
+        for key, entry in schema["$defs"][name]["properties"].items():
+            for below in _models_in(entry):
+                if below not in general:  # `models.<name>.build` is described at `build`
+                    visit(below, f"{path}.{_heading(key, entry)}")
+
+    for key, entry in schema["properties"].items():
+        for name in _models_in(entry):
+            visit(name, _heading(key, entry))
+    if "Goals" in paths:
+        paths["Goals"] = paths["PrecisionGoals"]
+    return paths
 
 
-def _table(model: Schema, kind: type[BaseModel] | None, definitions: Schema) -> str:
+def _table(model: Schema, required: Collection[str], paths: dict[str, str]) -> str:
     rows = ["| key | type | default | meaning |", "|---|---|---|---|"]
     for key, entry in model["properties"].items():
-        default = _default(key, entry, kind)
-        rows.append(
-            f"| `{key}` | {_cell(_type(entry, definitions))} | {default} | {_cell(entry.get('description', ''))} |"
-        )
+        default = "required" if key in required else _default(entry)
+        meaning = _prose(entry.get("description", ""))
+        rows.append(f"| `{key}` | {_type(entry, paths)} | {default} | {meaning.replace('|', BAR)} |")
     return "\n".join(rows) + "\n"
 
 
-def _default(key: str, entry: Schema, kind: type[BaseModel] | None) -> str:
-    if kind is not None and kind.model_fields[key].is_required():
-        return "required"
+def _default(entry: Schema) -> str:
     value = entry.get("default")
     return "" if value is None else f"`{json.dumps(value, ensure_ascii=False)}`"
 
 
-def _type(entry: Schema, definitions: Schema) -> str:
+def _type(entry: Schema, paths: dict[str, str]) -> str:
     """A type in words: ``int``, ``a, b or c``, ``list of text``, ``mapping``."""
     if "$ref" in entry:
-        return "mapping"
+        return f"[mapping](#{_anchor(paths[entry['$ref'].rpartition('/')[2]])})"
     if "anyOf" in entry:
-        kinds = [_type(branch, definitions) for branch in entry["anyOf"] if branch != {"type": "null"}]
+        kinds = [_type(branch, paths) for branch in entry["anyOf"] if branch != {"type": "null"}]
         return " or ".join(dict.fromkeys(kinds))
     if "enum" in entry:
         known = [value for value in entry["enum"] if value is not None]
@@ -78,11 +89,11 @@ def _type(entry: Schema, definitions: Schema) -> str:
     kind = next((name for name in types if name != "null"), "anything")
     if kind == "array":
         if "prefixItems" in entry:
-            return "[" + ", ".join(_type(part, definitions) for part in entry["prefixItems"]) + "]"
-        return f"list of {_type(entry['items'], definitions)}" if entry.get("items") else "list"
+            return "[" + ", ".join(_type(part, paths) for part in entry["prefixItems"]) + "]"
+        return f"list of {_type(entry['items'], paths)}" if entry.get("items") else "list"
     if kind == "object":
         values = entry.get("additionalProperties")
-        return f"mapping of names to {_type(values, definitions)}" if isinstance(values, dict) and values else "mapping"
+        return f"mapping of names to {_type(values, paths)}" if isinstance(values, dict) and values else "mapping"
     word = {"string": "text", "integer": "int", "number": "number", "boolean": "bool"}.get(kind, kind)
     bounds = {"minimum": "≥ {}", "exclusiveMinimum": "> {}", "maximum": "≤ {}"}
     limits = [form.format(f"{entry[key]:g}") for key, form in bounds.items() if key in entry]
@@ -109,8 +120,15 @@ def _heading(key: str, entry: Schema) -> str:
     return f"{key}[]" if any("items" in branch and _models_in(branch["items"]) for branch in branches) else key
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("<name>", "`<name>`")
+def _anchor(path: str) -> str:
+    """The heading's anchor, as GitHub and MkDocs make it."""
+    return "".join(letter for letter in path.lower() if letter.isalnum() or letter in "_-")
+
+
+def _prose(text: str) -> str:
+    """A description as Markdown: angle brackets outside code are no HTML."""
+    parts = text.split("`")
+    return "`".join(part if index % 2 else part.replace("<", "\\<") for index, part in enumerate(parts))
 
 
 if __name__ == "__main__":

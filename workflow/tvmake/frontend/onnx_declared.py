@@ -5,6 +5,7 @@ with it, and that value is used. Where several would agree, the node is left alo
 """
 
 import itertools
+import math
 
 import numpy as np
 import onnx
@@ -36,13 +37,13 @@ def reduce(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     shape, result = build.graph.static_shape(node.input[0]), declared(node, build)
     if shape is None or result is None:
         return None
+    if 0 in shape and 0 not in result:
+        neutral = _neutral(node.op_type, build.graph.numpy_dtype(node.input[0]))
+        return None if neutral is None else [build.const(np.full(result, neutral), neutral.dtype)]
     if build.graph.dtype(node.input[0]) == onnx.TensorProto.BOOL:
         # TVM has no lowest and highest bool to start from.
         whole = build.cast(node.input[0], onnx.TensorProto.INT32)
         return [build.cast(build.op(node.op_type, whole, *node.input[1:], **values), onnx.TensorProto.BOOL)]
-    if 0 in shape and 0 not in result:
-        neutral = _neutral(node.op_type, build.graph.numpy_dtype(node.input[0]))
-        return None if neutral is None else [build.const(np.full(result, neutral), neutral.dtype)]
     if not is_open(node, build, 1):
         return None
     axes = _axes_between(shape, result, bool(values.get("keepdims", 1)))
@@ -85,6 +86,8 @@ def _axes_between(shape: tuple[int, ...], result: tuple[int, ...], keepdims: boo
 
 def _neutral(operator: str, dtype: np.dtype) -> np.ndarray | None:
     """The value ONNX gives a reduction over nothing."""
+    if dtype.kind == "b":
+        return np.asarray(operator == "ReduceMin")
     is_float = dtype.kind == "f"
     lowest = -np.inf if is_float else (np.iinfo(dtype).min if dtype.kind in "iu" else None)
     highest = np.inf if is_float else (np.iinfo(dtype).max if dtype.kind in "iu" else None)
@@ -106,9 +109,23 @@ def reshape(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 def expand(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     """ONNX broadcasts both ways, the importer only towards the given shape: give it the result's."""
     result, shape = declared(node, build), build.graph.constant(node.input[1])
+    if result is None and shape is not None and build.graph.static_shape(node.input[0]) is None:
+        return _expand_dynamic(node, build, shape)
     if result is None or (shape is not None and tuple(shape) == result):
         return None
     return [build.op("Expand", node.input[0], build.ints(result))]
+
+
+def _expand_dynamic(node: onnx.NodeProto, build: Builder, shape: np.ndarray) -> list[str] | None:
+    """A dynamic value to a constant shape, which the importer cannot take: broadcasting against ones does the same."""
+    dtype = build.graph.dtype(node.input[0])
+    if not dtype or math.prod(shape.tolist()) > MAX_ONES:
+        return None
+    ones = build.const(np.ones(shape), build.graph.numpy_dtype(node.input[0]))
+    return [build.op("And" if dtype == onnx.TensorProto.BOOL else "Mul", node.input[0], ones)]
+
+
+MAX_ONES = 1 << 20
 
 
 def tile(node: onnx.NodeProto, build: Builder) -> list[str] | None:

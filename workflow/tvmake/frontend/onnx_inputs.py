@@ -12,7 +12,7 @@ from tvmake.artifact.signature import Signature, TensorSpec
 from tvmake.config.model import InputSpec
 from tvmake.errors import InputError
 from tvmake.frontend.onnx_graph import all_nodes, subgraphs, value_shape
-from tvmake.frontend.onnx_source import load
+from tvmake.frontend.onnx_source import parse
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SIMPLE_EXPRESSION = re.compile(r"([A-Za-z_]\w*)\s*([+*-]|//)\s*([A-Za-z_]\w*|\d+)")
@@ -31,12 +31,12 @@ _UNSUPPORTED_TYPES = {
 
 
 def inspect(source: Path) -> Signature:
-    """A model's inputs and outputs as its file declares them; quick, without TVM.
+    """A model's inputs and outputs as its file declares them; quick: neither TVM nor external data is loaded.
 
     Raises:
         InputError: the file is not a usable ONNX model, or an input is no tensor.
     """
-    model = load(source, [str(path) for path in source.parent.iterdir()] if source.parent.is_dir() else [])
+    model = parse(source)
     strip_initializers(model)
     bind_inputs(model, {}, str(source))
     inputs = [_spec(value) for value in model.graph.input]

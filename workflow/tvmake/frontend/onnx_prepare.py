@@ -44,9 +44,9 @@ def prepare(model: onnx.ModelProto, where: str, opset: int | None = None) -> Pre
     Raises:
         InputError: operators without an importer, with counts; attributes that would give wrong numbers.
     """
-    model = inline_functions(model, where)
-    check_domains(model, where)
     graph = Graph(model, where)
+    inline_functions(graph)
+    check_domains(graph.model, where)
     convert(graph, opset)
     changes: Counter[str] = Counter()
     for _ in range(MAX_ROUNDS):
@@ -65,17 +65,18 @@ def prepare(model: onnx.ModelProto, where: str, opset: int | None = None) -> Pre
     return Prepared(graph.finish(), {name: count for name, count in sorted(changes.items()) if count})
 
 
-def inline_functions(model: onnx.ModelProto, where: str) -> onnx.ModelProto:
+def inline_functions(graph: Graph) -> None:
     """Replace calls of the model's own functions by their bodies."""
-    if not model.functions:
-        return model
+    if not graph.model.functions:
+        return
     try:
-        return inliner.inline_local_functions(model, convert_version=True)
+        inlined = inliner.inline_local_functions(graph.model, convert_version=True)
     except (RuntimeError, ValueError) as error:
         line = " ".join(str(error).split())[:300]
-        raise InputError(
-            where, f"a function of the model cannot be inlined: {line}", "Export it without functions."
-        ) from error
+        problem = f"a function of the model cannot be inlined: {line}"
+        raise InputError(graph.where, problem, "Export it without functions.") from error
+    graph.model.CopyFrom(inlined)
+    graph.refresh()
 
 
 def convert(graph: Graph, opset: int | None) -> None:

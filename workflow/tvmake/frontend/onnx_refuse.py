@@ -123,7 +123,7 @@ def _dropout(node: onnx.NodeProto, graph: Graph) -> str | None:
 def _batch_normalization(node: onnx.NodeProto, graph: Graph) -> str | None:
     if _value(node, "training_mode", 0) or len([name for name in node.output if name]) > 1:
         return "training mode; export in evaluation mode"
-    return None
+    return "spatial=0" if _value(node, "spatial", 1) == 0 else None
 
 
 def _expand(node: onnx.NodeProto, graph: Graph) -> str | None:
@@ -148,6 +148,18 @@ def _space_to_depth(node: onnx.NodeProto, graph: Graph) -> str | None:
 
 def _normalization(node: onnx.NodeProto, graph: Graph) -> str | None:
     return "its statistics cannot be returned" if any(node.output[1:]) else None
+
+
+def _is_inf(node: onnx.NodeProto, graph: Graph) -> str | None:
+    if _value(node, "detect_negative", 1) and _value(node, "detect_positive", 1):
+        return None
+    return "detect_negative and detect_positive are ignored inside a branch"
+
+
+def _modulo(node: onnx.NodeProto, graph: Graph) -> str | None:
+    kind = graph.dtype(node.input[0])
+    is_integer = kind and graph.numpy_dtype(node.input[0]).kind in "iu"
+    return None if _value(node, "fmod", 0) or is_integer else "a float modulo inside a branch"
 
 
 def _top_k(node: onnx.NodeProto, graph: Graph) -> str | None:
@@ -187,6 +199,8 @@ CHECKS: dict[str, Check] = {
     "SpaceToDepth": _space_to_depth,
     "LayerNormalization": _normalization,
     "TopK": _top_k,
+    "IsInf": _is_inf,
+    "Mod": _modulo,
     **dict.fromkeys(sorted(REDUCTIONS), _reduce),
 }
 """Per operator, why a node that TVM would import must not be; None when it may."""

@@ -90,10 +90,18 @@ def is_inf(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     return [build.op("And", infinite, build.op("Less" if negative else "Greater", node.input[0], zero))]
 
 
+def _batch_of_planes(node: onnx.NodeProto, build: Builder) -> tuple[int, ...] | None:
+    """An NCHW shape, -1 for a dynamic batch."""
+    shape = build.graph.shape(node.input[0])
+    if shape is None or len(shape) != 4 or not all(isinstance(dim, int) for dim in shape[1:]):
+        return None
+    return (shape[0] if isinstance(shape[0], int) else -1, *shape[1:])  # type: ignore[return-value]
+
+
 def space_to_depth(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     """The importer orders the new channels differently from ONNX."""
-    shape = build.graph.static_shape(node.input[0])
-    if shape is None or len(shape) != 4:
+    shape = _batch_of_planes(node, build)
+    if shape is None:
         return None
     values = attributes(node)
     n, c, h, w = shape
@@ -101,22 +109,6 @@ def space_to_depth(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     cut = build.reshape(node.input[0], [n, c, h // block, block, w // block, block])
     order = [0, 1, 3, 5, 2, 4] if values.get("mode", "DCR") == "CRD" else [0, 3, 5, 1, 2, 4]
     return [build.reshape(build.transpose(cut, order), [n, c * block * block, h // block, w // block])]
-
-
-def depth_to_space(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """As a reshape, a transpose and a reshape, both channel orders."""
-    shape = build.graph.static_shape(node.input[0])
-    if shape is None or len(shape) != 4:
-        return None
-    values = attributes(node)
-    n, c, h, w = shape
-    block = values["blocksize"]
-    depth = c // block // block
-    if values.get("mode", "DCR") == "CRD":
-        cut, order = [n, depth, block, block, h, w], [0, 1, 4, 2, 5, 3]
-    else:
-        cut, order = [n, block, block, depth, h, w], [0, 3, 4, 1, 5, 2]
-    return [build.reshape(build.transpose(build.reshape(node.input[0], cut), order), [n, depth, h * block, w * block])]
 
 
 def eye_like(node: onnx.NodeProto, build: Builder) -> list[str] | None:
@@ -216,13 +208,13 @@ def modulo(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 def bit_shift(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     """Shifts by less than 0 or at least the width are undefined in compiled code; ONNX gives 0, or the sign (-1).
 
-    A run-time shift is clamped first; the clamped form is marked by a constant-bounded Where and left alone.
+    A run-time shift is clamped first.
     """
     x, by = node.input
     kind = build.graph.numpy_dtype(x)
     width = kind.itemsize * 8
     known = build.graph.constant(by)
-    if (known is not None and ((known >= 0) & (known < width)).all()) or node.name.endswith(_CLAMPED):
+    if (known is not None and ((known >= 0) & (known < width)).all()) or node.name.endswith(_SETTLED):
         return None
     zero, bound = build.like(0, x), build.like(width, x)
     outside = build.op("Not", build.op("Less", by, bound))
@@ -232,21 +224,28 @@ def bit_shift(node: onnx.NodeProto, build: Builder) -> list[str] | None:
         if attributes(node)["direction"] == "RIGHT":
             fill = build.op("Where", build.op("Less", x, zero), build.like(-1, x), zero)
     shifted = build.op("BitShift", x, build.op("Where", outside, zero, by), **attributes(node))
-    build.nodes[-1].name += _CLAMPED
+    build.nodes[-1].name += _SETTLED
     return [build.op("Where", outside, fill, shifted)]
 
 
-_CLAMPED = "_clamped"
+_SETTLED = "_settled"
+"""Ends the names of nodes that a rule has emitted and must not take up again."""
 
 
 def non_max_suppression(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """Spell out ONNX's default for an absent IoU threshold, 0; the importer takes 0.5."""
-    if given(node, 3) and given(node, 2):
+    """Spell out what ONNX means: suppress above the IoU threshold, which is 0 when absent; keep all scores by default.
+
+    TVM suppresses at the threshold too, and the importer's defaults are 0.5 for the IoU and 0 for the score.
+    """
+    threshold = build.graph.constant(given(node, 3)) if given(node, 3) else np.zeros(1, np.float32)
+    if node.name.endswith(_SETTLED) or threshold is None:
         return None
-    inputs = [*node.input[:2], given(node, 2), given(node, 3), given(node, 4)]
-    inputs[2] = inputs[2] or build.ints([0])
-    inputs[3] = inputs[3] or build.const([0], np.float32)
-    return [build.op("NonMaxSuppression", *inputs, **attributes(node))]
+    above = build.const(np.nextafter(threshold.reshape(1), np.float32(np.inf)), np.float32)
+    count = given(node, 2) or build.ints([0])
+    score = given(node, 4) or build.const([np.finfo(np.float32).min], np.float32)
+    result = build.op("NonMaxSuppression", *node.input[:2], count, above, score, **attributes(node))
+    build.nodes[-1].name += _SETTLED
+    return [result]
 
 
 def reverse_sequence(node: onnx.NodeProto, build: Builder) -> list[str] | None:
@@ -300,7 +299,6 @@ RULES: dict[str, Rule] = {
     "Dropout": dropout,
     "IsInf": is_inf,
     "SpaceToDepth": space_to_depth,
-    "DepthToSpace": depth_to_space,
     "EyeLike": eye_like,
     "Pow": power,
     "PRelu": prelu,

@@ -8,6 +8,7 @@ from tvmake.config.requests.transforming import TransformRequest
 from tvmake.errors import InputError
 from tvmake.frontend.relax_fixes import lift_constants
 from tvmake.quick_tvm import tvm
+from tvmake.transform.fold_constants import evaluate_constants
 from tvmake.transform.precision import to_precision
 from tvmake.transform.user_passes import apply_user_passes
 
@@ -37,11 +38,11 @@ def transform(
     module = bind_dims(module, request.dims)
     module = apply_user_passes(module, options.passes, "start")
     folding = [passes.FoldBatchnormToConv2D()] if options.fold_batch_norm else []
-    cleaning = [passes.CanonicalizeBindings(), passes.FoldConstant(), passes.DeadCodeElimination()]
-    module = tvm.transform.Sequential([*folding, passes.DecomposeOpsForInference(), *cleaning])(module)
+    module = tvm.transform.Sequential([*folding, passes.DecomposeOpsForInference()])(module)
+    module = evaluate_constants(module)
     module = apply_user_passes(module, options.passes, "before_precision")
     if options.layout != "keep":
-        module = tvm.transform.Sequential([passes.ConvertLayout(LAYOUTS[options.layout]), *cleaning])(module)
+        module = evaluate_constants(passes.ConvertLayout(LAYOUTS[options.layout])(module))
     module = to_precision(module, request.precision)
     module = apply_user_passes(module, options.passes, "after_precision")
     return lift_constants(module)

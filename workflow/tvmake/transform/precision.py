@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from tvmake.config.precision import PrecisionConfig
 from tvmake.errors import InputError
 from tvmake.quick_tvm import tvm
+from tvmake.transform.fold_constants import evaluate_constants
 
 ALWAYS, FOLLOW, NEVER = 0, 1, 2
 """The policy values of ``TMixedPrecisionPolicy`` (include/tvm/relax/op_attr_types.h)."""
@@ -31,14 +32,8 @@ def to_precision(module: "tvm.IRModule", precision: PrecisionConfig) -> "tvm.IRM
     accumulator = "float16" if precision.base == "float16" else "float32"
     transform = tvm.relax.transform
     with _policies(precision):
-        return tvm.transform.Sequential(
-            [
-                transform.ConvertToDataflow(),
-                transform.ToMixedPrecision(accumulator),
-                transform.FoldConstant(),
-                transform.DeadCodeElimination(),
-            ]
-        )(module)
+        passes = [transform.ConvertToDataflow(), transform.ToMixedPrecision(accumulator)]
+        return evaluate_constants(tvm.transform.Sequential(passes)(module))
 
 
 @contextmanager
