@@ -1,20 +1,25 @@
 # make demo   install into .venv from the lock, run the demo, say where the results are
 # make test   install and run the tests
+# make test-slow   the tests marked slow
 # make lint   ruff, snakefmt and snakemake's own lint
 # make lock   resolve dependencies again
 
 PYTHON ?= python3
 VENV ?= .venv
+TEST_JOBS ?= 2
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint lock clean
+.PHONY: demo test test-slow lint lock clean
 
 demo: $(VENV)/.demo
 	@mkdir -p logs
 	$(BIN)/tvmake make
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile $(PYTEST_ARGS)
+
+test-slow: $(VENV)/.test
+	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -321,7 +321,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--groups", nargs="+", choices=GROUPS, default=GROUPS)
     parser.add_argument("--filter", default="", help="regular expression on case names")
     parser.add_argument("--fix-small-inputs", action="store_true")
-    parser.add_argument("--timeout", type=float, default=60.0, help="seconds per case")
+    parser.add_argument("--timeout", type=float, default=300.0, help="seconds per case")
     parser.add_argument("--json", type=Path, help="write every case's outcome here")
     parser.add_argument("--verbose", action="store_true", help="print each case that does not pass")
     options = parser.parse_args(arguments)

@@ -201,3 +201,29 @@ def test_suppression_with_run_time_thresholds_is_refused(tmp_path, threshold):
     path = save(tmp_path / "m.onnx", model([nms], inputs, ["y"], constants))
     with pytest.raises(InputError, match="thresholds must be constants"):
         read(path)
+
+
+def test_suppression_keeps_a_box_at_the_threshold(tmp_path):
+    # The intersection of the two boxes is 0.25 of a union of 1.75.
+    constants = {
+        "boxes": np.array([[[0, 0, 1, 1], [0.5, 0.5, 1.5, 1.5]]], np.float32), "n": np.array([3]),
+        "iou": np.array([0.25 / 1.75], np.float32),
+    }  # fmt: skip
+    nms = node("NonMaxSuppression", ["boxes", "scores", "n", "iou"], ["y"])
+    made = model([nms], {"scores": (FLOAT, [1, 1, 2])}, ["y"], constants)
+    # A score below 0 counts when no score threshold is given.
+    outputs = run_compiled(read(save(tmp_path / "m.onnx", made)), [np.array([[[0.9, -0.8]]], np.float32)])
+    assert outputs[0].tolist() == [[0, 0, 0], [0, 0, 1]]
+
+
+def test_a_recurrent_layer_takes_a_dynamic_batch(tmp_path):
+    constants = {"W": random(1, 12, 3), "R": random(1, 12, 4, seed=1)}
+    gru = node("GRU", ["x", "W", "R"], ["y", "h"], hidden_size=4)
+    made = model([gru], {"x": (FLOAT, [5, "N", 3])}, ["y", "h"], constants)
+    for batch in (1, 3):
+        assert_agrees(tmp_path, made, [random(5, batch, 3, seed=batch)], runtime)
+
+
+def test_half_precision_elu(tmp_path):
+    made = model([node("Elu", ["x"], ["y"])], {"x": (onnx.TensorProto.FLOAT16, [6])}, ["y"], opset=22)
+    assert_agrees(tmp_path, made, [random(6).astype(np.float16)], rtol=2e-3)

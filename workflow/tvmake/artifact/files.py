@@ -1,23 +1,29 @@
 """Atomic writes and digests.
 
 A reader never meets half a file: content goes to a temporary file in the same directory and is renamed over the
-destination once it is complete and flushed. A process that is killed leaves at most a ``.tvmake-*`` file behind,
-which the next writer to that directory removes once its owner is gone.
+destination once it is complete and flushed. A process that is killed leaves at most a ``.tvmake-*`` file or directory
+behind, which the next writer on this machine to that directory removes once its owner is gone.
 """
 
 import errno
 import hashlib
 import json
 import os
+import platform
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tvmake.errors import MachineError
 
 TEMPORARY_PREFIX = ".tvmake-"
+
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+"""The system's codes for a full disk and an exhausted quota."""
 
 
 def digest_bytes(data: bytes) -> str:
@@ -55,10 +61,9 @@ def atomic_path(destination: Path, *, suffix: str | None = None) -> Iterator[Pat
     """
     destination = Path(destination)
     with writing(destination):
-        destination.parent.mkdir(parents=True, exist_ok=True)
-        _remove_orphans(destination.parent)
+        _prepare(destination.parent)
         handle, name = tempfile.mkstemp(
-            prefix=f"{TEMPORARY_PREFIX}{os.getpid()}-", suffix=suffix or destination.suffix, dir=destination.parent
+            prefix=_own_prefix(), suffix=suffix or destination.suffix, dir=destination.parent
         )
         os.close(handle)
     temporary = Path(name)
@@ -72,6 +77,30 @@ def atomic_path(destination: Path, *, suffix: str | None = None) -> Iterator[Pat
             temporary.replace(destination)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_directory(destination: Path) -> Iterator[Path]:
+    """Give a temporary directory beside ``destination``; put it there when the block ends without an error.
+
+    A directory that is there already is replaced.
+
+    Raises:
+        MachineError: as for :func:`atomic_path`.
+    """
+    destination = Path(destination)
+    with writing(destination):
+        _prepare(destination.parent)
+        temporary = Path(tempfile.mkdtemp(prefix=_own_prefix(), dir=destination.parent))
+    try:
+        with writing(destination):
+            yield temporary
+            temporary.chmod(0o777 & ~_umask())
+            if destination.is_dir():
+                shutil.rmtree(destination)
+            temporary.replace(destination)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def write_bytes(destination: Path, data: bytes) -> None:
@@ -91,19 +120,26 @@ def write_json(destination: Path, value: Any) -> None:
     write_text(destination, text + "\n")
 
 
+def no_space(where: str) -> MachineError:
+    """What to say when the disk that holds ``where`` is full, or the user's quota."""
+    return MachineError(where, "no space left on the disk", "free some space and run the same command again")
+
+
 @contextmanager
 def writing(destination: Path) -> Iterator[None]:
     """Turn the operating system's refusals to write ``destination`` into one clear line.
 
     Raises:
-        MachineError: no space, no permission, or a read-only file system.
+        MachineError: no space, a limit on file sizes, no permission, or a read-only file system.
     """
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in NO_SPACE:
+            raise no_space(str(destination)) from error
+        if error.errno == errno.EFBIG:
             raise MachineError(
-                str(destination), "no space left on the disk", "free some space and run the same command again"
+                str(destination), "is larger than the files this process may write", "raise the limit (ulimit -f)"
             ) from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR):
             raise MachineError(
@@ -120,11 +156,25 @@ def _umask() -> int:
     return mask
 
 
-def _remove_orphans(directory: Path) -> None:
-    for path in directory.glob(f"{TEMPORARY_PREFIX}*"):
-        owner = path.name.removeprefix(TEMPORARY_PREFIX).partition("-")[0]
+def _own_prefix() -> str:
+    """``.tvmake-<machine>.<process>-``: process numbers mean nothing on the other machines of a shared disk."""
+    return f"{TEMPORARY_PREFIX}{_machine()}.{os.getpid()}-"
+
+
+@cache
+def _machine() -> str:
+    return digest_bytes(platform.node().encode())[:8]
+
+
+def _prepare(directory: Path) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    for path in directory.glob(f"{TEMPORARY_PREFIX}{_machine()}.*"):
+        owner = path.name.removeprefix(f"{TEMPORARY_PREFIX}{_machine()}.").partition("-")[0]
         if owner.isdigit() and not _is_alive(int(owner)):
-            path.unlink(missing_ok=True)
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
 
 def _is_alive(pid: int) -> bool:

@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Callable
 from types import FrameType
 
+from tvmake.artifact.files import NO_SPACE, no_space
 from tvmake.cli import print_error
 from tvmake.errors import DeviceError, MachineError, TvmakeError
 
@@ -29,9 +30,10 @@ def guarded(stage: str, work: Callable[[], object]) -> int:
     """
     sys.stdout.flush()
     sys.stderr.flush()
+    parent = os.getpid()
     child = os.fork()
     if child == 0:
-        _die_with_parent()
+        _die_with(parent)
         code = _run(stage, work)
         sys.stdout.flush()
         sys.stderr.flush()
@@ -51,24 +53,35 @@ def _run(stage: str, work: Callable[[], object]) -> int:
     try:
         work()
     except TvmakeError as error:
-        print_error(error)
-        return error.exit_code
+        return _reported(error)
     except KeyboardInterrupt:
         print(f"error: {stage}: interrupted; nothing half-written is left, run again to go on", file=sys.stderr)
         return 130
     except MemoryError:
-        error = MachineError(stage, "not enough memory", "close other programs, or run fewer jobs at once (--cores 1)")
-        print_error(error)
-        return error.exit_code
-    except Exception as error:  # noqa: BLE001  # the last place that can say what happened
-        traceback.print_exc()
-        summary = " ".join(str(error).split())[:300]
-        print(
-            f"error: {stage}: {type(error).__name__}: {summary}\n  this is a defect of tvmake; please report it with the log above",
-            file=sys.stderr,
+        return _reported(
+            MachineError(stage, "not enough memory", "close other programs, or run fewer jobs at once (--cores 1)")
         )
-        return DEFECT
+    except OSError as error:
+        # Of temporary files, say; what a stage writes is translated where it is written.
+        return _reported(no_space(error.filename or stage)) if error.errno in NO_SPACE else _defect(stage, error)
+    except Exception as error:  # noqa: BLE001  # the last place that can say what happened
+        return _defect(stage, error)
     return 0
+
+
+def _reported(error: TvmakeError) -> int:
+    print_error(error)
+    return error.exit_code
+
+
+def _defect(stage: str, error: Exception) -> int:
+    traceback.print_exception(error)
+    summary = " ".join(str(error).split())[:300]
+    print(
+        f"error: {stage}: {type(error).__name__}: {summary}\n  this is a defect of tvmake; please report it with the log above",
+        file=sys.stderr,
+    )
+    return DEFECT
 
 
 def _crashed(stage: str, number: int) -> int:
@@ -81,9 +94,7 @@ def _crashed(stage: str, number: int) -> int:
         if number == signal.SIGKILL
         else "a damaged or hostile input, or a compiler defect"
     )
-    error = DeviceError(stage, f"the process crashed with {name}", hint)
-    print_error(error)
-    return error.exit_code
+    return _reported(DeviceError(stage, f"the process crashed with {name}", hint))
 
 
 def _forward(child: int) -> Callable[[int, FrameType | None], None]:
@@ -93,11 +104,11 @@ def _forward(child: int) -> Callable[[int, FrameType | None], None]:
     return handler
 
 
-def _die_with_parent() -> None:
+def _die_with(parent: int) -> None:
     """On Linux, a killed parent takes the child with it, so that a rerun meets no leftover writer."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() == 1:
+        if os.getppid() != parent:  # it died before the call above
             os._exit(128 + signal.SIGKILL)
     # Ctrl-C reaches the whole process group; a second one forwarded by the parent must not interrupt the clean-up.
     signal.signal(signal.SIGTERM, _interrupt)

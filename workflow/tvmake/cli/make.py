@@ -12,6 +12,7 @@ import typer
 from tvmake.cli.configs import ConfigFiles, Settings
 
 if TYPE_CHECKING:
+    from tvmake.errors import TvmakeError
     from tvmake.plan import Plan
 
 CONTEXT = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -55,10 +56,33 @@ def make(
     arguments += ["--cores", cores] if cores else []
     arguments += ["--dry-run"] if dry_run else []
     arguments += ["--no-keep-going"] if stop_early else []
-    code = run_snakemake([*arguments, *options, *extra, "--", *wanted], quiet=quiet)
-    if code or dry_run or wanted:
-        raise typer.Exit(code)
-    raise typer.Exit(_conclude(plan))
+    raise typer.Exit(_run(plan, [*arguments, *options, *extra, "--", *wanted], dry_run, bool(wanted), quiet))
+
+
+def _run(plan: Plan, arguments: list[str], dry_run: bool, partly: bool, quiet: bool) -> int:
+    from contextlib import nullcontext
+
+    from tvmake.cli import progress
+    from tvmake.cli.run_lock import only_run
+
+    with nullcontext() if dry_run else only_run():
+        code = progress.run(arguments, quiet, lambda: _missing_inputs(plan))
+    return code if code or partly or not progress.Run.made else _conclude(plan)
+
+
+def _missing_inputs(plan: Plan) -> TvmakeError | None:
+    from tvmake.config.load import one_or_many
+    from tvmake.errors import InputError
+
+    missing = [
+        InputError(f"models.{model}", f"no such file: {file}")
+        for model in plan.config.models
+        for file in dict.fromkeys(
+            plan.reference_files(model) + plan.pass_files("transform", model) + plan.pass_files("build", model)
+        )
+        if not Path(file).exists()
+    ]
+    return one_or_many(missing) if missing else None
 
 
 def _plan(files: list[Path], layer: dict[str, Any]) -> Plan:
@@ -84,14 +108,6 @@ def _overlay_file(layer: dict[str, Any]) -> Path:
     path = Path(".snakemake") / f"set-{digest_bytes(text.encode())[:16]}.yaml"
     write_text(path, text)
     return path
-
-
-def run_snakemake(arguments: list[str], quiet: bool) -> int:
-    """Run Snakemake in this process, with our own log handler; returns its exit code."""
-    from tvmake.cli import progress
-
-    # Before Snakemake is imported: profiles are announced on stderr otherwise.
-    return progress.run(arguments, quiet)
 
 
 def _conclude(plan: Plan) -> int:

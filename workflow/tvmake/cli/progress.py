@@ -7,9 +7,13 @@ plain ``snakemake`` neither sees nor imports it.
 import contextlib
 import io
 import logging
+import re
+import signal
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from rich.console import Console
@@ -18,6 +22,10 @@ from snakemake.logging import get_event
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 from snakemake_interface_logger_plugins.registry import LoggerPluginRegistry
+
+from tvmake.cli import print_error
+from tvmake.cli.snakemake_errors import translated, usage_error
+from tvmake.errors import DeviceError, TvmakeError
 
 PLUGIN = "tvmake"
 LOG_TAIL = 12
@@ -41,33 +49,84 @@ SAID_ALREADY = (
     "At least one job did not complete successfully",
     "Exiting because a job execution failed",
     "returned non-zero exit status",
+    "died with <Signals",
     "Complete log",
 )
 """Snakemake's words for failures that were shown with their cause."""
 
-_quiet = False
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
+
+INSTEAD_OF_RUNNING = (
+    "lint", "list_rules", "list_target_rules", "print_compilation", "dag", "rulegraph", "filegraph", "d3dag", "unlock",
+    "cleanup_metadata", "cleanup_shadow", "list_changes", "list_input_changes", "list_params_changes", "list_untracked",
+    "summary", "detailed_summary", "archive", "delete_all_output", "delete_temp_output", "generate_unit_tests",
+    "containerize", "report", "touch", "dryrun",
+)  # fmt: skip
+"""Snakemake's options that do something else than make files."""
 
 
-def run(arguments: list[str], quiet: bool) -> int:
-    """Run Snakemake with this handler; returns its exit code."""
-    global _quiet
+class Run:
+    """What is known of the run that this process is at: there is one, and Snakemake makes the handler itself."""
+
+    quiet = False
+    interrupted = False
+    made = False
+    """Whether files were to be made, rather than something shown."""
+    missing_inputs: Callable[[], TvmakeError | None] = staticmethod(lambda: None)
+    """Names the config's files that do not exist, for when Snakemake finds that some are missing."""
+    codes: set[int]
+    """Exit codes of the jobs that failed, and of refusals by Snakemake itself."""
+
+
+def run(arguments: list[str], quiet: bool, missing_inputs: Callable[[], TvmakeError | None]) -> int:
+    """Run Snakemake with this handler.
+
+    Returns:
+        0; the exit code that all failures share, when they are the user's (1), the command line's (2) or the
+        machine's (3); 130 after Ctrl-C; else 1.
+    """
     from snakemake.cli import args_to_api, parse_args, print_exception
 
-    _quiet = quiet
+    Run.quiet, Run.interrupted, Run.codes, Run.missing_inputs = quiet, False, set(), staticmethod(missing_inputs)
     LoggerPluginRegistry().register_plugin(PLUGIN, sys.modules[__name__])
+    # Snakemake announces the profile it found before any log handler is in place.
+    announced = io.StringIO()
     try:
-        # Snakemake announces the profile it found before any log handler is in place.
-        announced = io.StringIO()
+        with contextlib.redirect_stderr(announced):
+            parser, args = parse_args(["--logger", PLUGIN, *arguments])
+    except SystemExit as exit_:
+        if exit_.code:
+            raise usage_error(announced.getvalue()) from None
+        return 0
+    Run.made = not any(getattr(args, name, None) for name in INSTEAD_OF_RUNNING)
+    with _ctrl_c_noted():
         try:
-            with contextlib.redirect_stderr(announced):
-                parser, args = parse_args(["--logger", PLUGIN, *arguments])
-        except SystemExit as exit_:
-            sys.stderr.write(announced.getvalue())
-            return int(exit_.code or 0)
-        return 0 if args_to_api(args, parser) else 1
-    except Exception as error:  # noqa: BLE001  # Snakemake's own way to report what it raises
-        print_exception(error)
-        return 1
+            succeeded = args_to_api(args, parser)
+        except KeyboardInterrupt:
+            succeeded = False
+        except Exception as error:  # noqa: BLE001  # Snakemake's own way to report what it raises
+            print_exception(error)
+            succeeded = False
+    if Run.interrupted:
+        print("interrupted; what is finished is kept, run the same command to go on", file=sys.stderr)
+        return INTERRUPTED
+    if succeeded:
+        return 0
+    return Run.codes.pop() if len(Run.codes) == 1 and Run.codes <= {1, 2, DeviceError.exit_code} else 1
+
+
+@contextlib.contextmanager
+def _ctrl_c_noted() -> Iterator[None]:
+    def note(number: int, frame: FrameType | None) -> None:
+        Run.interrupted = True
+        signal.default_int_handler(number, frame)
+
+    previous = signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
 
 
 class LogHandler(LogHandlerBase):
@@ -90,6 +149,7 @@ class LogHandler(LogHandlerBase):
         self.bar: Progress | None = None
         self.task: Any = None
         self.failed_logs: set[str] = set()
+        self.said: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Show one record."""
@@ -130,7 +190,7 @@ class LogHandler(LogHandlerBase):
         total = int((data.get("stats") or {}).get("total", 0)) or sum(
             count for name, count in (data.get("per_rule_job_counts") or {}).items() if name != "total"
         )
-        if not self.dry and not _quiet and total and self.console.is_terminal:
+        if not self.dry and not Run.quiet and total and self.console.is_terminal:
             self.bar = Progress(
                 TextColumn("{task.description}"),
                 BarColumn(),
@@ -156,11 +216,13 @@ class LogHandler(LogHandlerBase):
 
     def _finished(self, data: dict[str, Any]) -> None:
         for number in self._numbers(data):
-            if not _quiet and not self.dry and self.jobs.get(number, ALL) != ALL:
+            if not Run.quiet and not self.dry and self.jobs.get(number, ALL) != ALL:
                 seconds = time.monotonic() - self.started.get(number, time.monotonic())
                 self.console.print(f"[green]✓[/green] {self.jobs[number]}  [dim]{seconds:.1f} s[/dim]")
 
     def _failed(self, data: dict[str, Any]) -> None:
+        if Run.interrupted:
+            return
         label = data.get("rule_msg") or self.jobs.get(int(data.get("jobid") or -1)) or data.get("rule_name")
         logs = [str(path) for path in data.get("log") or [] if str(path) not in self.failed_logs]
         if not logs and data.get("log"):
@@ -173,10 +235,21 @@ class LogHandler(LogHandlerBase):
             self.console.print(f"  log: {path}", style="dim")
 
     def _complain(self, record: logging.LogRecord) -> None:
-        self.complained = self.complained or record.levelno >= logging.ERROR
         text = str(record.getMessage()).strip()
-        if text and not any(known in text for known in SAID_ALREADY):
+        if Run.interrupted or not text:
+            return
+        self.complained = self.complained or record.levelno >= logging.ERROR
+        if status := re.search(r"returned non-zero exit status (\d+)", text):
+            Run.codes.add(int(status[1]))
+        if any(known in text for known in SAID_ALREADY):
+            return
+        error = Run.missing_inputs() if "MissingInputException" in text else translated(text)
+        if error is None:
             self.console.print(text, markup=False)
+        elif str(error) not in self.said:
+            self.said.add(str(error))
+            Run.codes.add(error.exit_code)
+            print_error(error)
 
     @staticmethod
     def _numbers(data: dict[str, Any]) -> list[int]:
@@ -193,7 +266,7 @@ def _telling_lines(log: Path) -> list[str]:
         return ["(no log was written)"]
     starts = [index for index, line in enumerate(lines) if line.startswith("error: ")]
     if not starts:
-        return lines[-LOG_TAIL:]
+        return lines[-LOG_TAIL:] or ["error: it ended without a word: killed from outside, or out of memory"]
     telling: list[str] = []
     for start in starts:
         telling.append(lines[start])

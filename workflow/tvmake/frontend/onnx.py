@@ -47,6 +47,7 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
     where = str(source)
     model = onnx_source.load(source, options.files)
     stored_opset = opset_of(model)
+    stored_ir = int(model.ir_version)
     producer = f"{model.producer_name} {model.producer_version}".strip()
     strip_initializers(model)
     original_inputs = [value.name for value in model.graph.input]
@@ -71,7 +72,7 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
         "format": "onnx",
         "opset": stored_opset,
         "imported_opset": opset_of(prepared.model),
-        "ir_version": int(model.ir_version),
+        "ir_version": stored_ir,
         "producer": producer,
         "preparation": [f"{name} {count}×" for name, count in prepared.changes.items()],
     }

@@ -141,6 +141,11 @@ def prelu(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     return [build.op("Where", build.op("Less", x, build.like(0, x)), build.op("Mul", slope, x), x)]
 
 
+def exponential_linear(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """The importer's constants are float32 whatever the input."""
+    return None if build.graph.dtype(node.input[0]) == TensorProto.FLOAT else expand(node, build)
+
+
 def layer_normalization(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     """The importer returns placeholders for the second and third output."""
     return expand(node, build) if used(node, 1) or used(node, 2) else None
@@ -302,6 +307,8 @@ RULES: dict[str, Rule] = {
     "EyeLike": eye_like,
     "Pow": power,
     "PRelu": prelu,
+    "Elu": exponential_linear,
+    "Selu": exponential_linear,
     "LayerNormalization": layer_normalization,
     "RMSNormalization": rms_normalization,
     "LpNormalization": lp_normalization,

@@ -1,0 +1,70 @@
+"""Cold wall time of the pipeline against the straight-line script.
+
+    python benchmarks/cold_demo.py [--rounds 3]
+
+Two workloads: the demo (4 variants) and eight variants, each with all cores, as ``tvmake make`` does by default.
+Every round starts without results, with an empty store, in a fresh directory.
+"""
+
+import argparse
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import yaml
+from comparing import ROOT, environment, interleaved, report, timed
+
+DATASET = {"path": "resources/digits-test.npz", "preprocess": {"scale": 0.0625}}
+
+
+def configs() -> dict[str, dict]:
+    """The two workloads' configs."""
+    demo = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
+    eight = {
+        **demo,
+        "models": {
+            **demo["models"],
+            "digits_pt2": {"source": "resources/digits.pt2", "dataset": DATASET},
+            "squeezenet": {"source": "zoo:squeezenet1_1", "precisions": ["float32"]},
+        },
+    }
+    return {"demo": demo, "eight": eight}
+
+
+def pipeline(config: dict, cores: int) -> float:
+    """One cold run."""
+    with tempfile.TemporaryDirectory() as temporary:
+        place = Path(temporary) / "project"
+        shutil.copytree(ROOT / "resources", place / "resources")
+        (place / "tvmake.yaml").write_text(yaml.safe_dump(config))
+        env = environment(TVMAKE_HOME=str(Path(temporary) / "home"))
+        return timed(["tvmake", "make", "--cores", str(cores)], place, env)
+
+
+def script(work: str, fold: str) -> float:
+    """One run of the straight-line script."""
+    command = [sys.executable, str(ROOT / "benchmarks" / "straight_line.py"), work, "--fold", fold]
+    return timed(command, ROOT, environment())
+
+
+def main() -> None:
+    """See the module's text."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--work", choices=["demo", "eight"], action="append")
+    arguments = parser.parse_args()
+    for work, config in configs().items():
+        if arguments.work and work not in arguments.work:
+            continue
+        subjects = {
+            "straight line": lambda w=work: script(w, "tvm"),
+            "straight line, numpy folding": lambda w=work: script(w, "numpy"),
+            "tvmake make --cores 1": lambda c=config: pipeline(c, 1),
+            "tvmake make --cores 2": lambda c=config: pipeline(c, 2),
+        }
+        report(f"cold run, {work}", interleaved(arguments.rounds, subjects), "straight line")
+
+
+if __name__ == "__main__":
+    main()

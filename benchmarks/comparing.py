@@ -1,0 +1,65 @@
+"""Interleaved timing of commands, and where the figures come from; shared by the scripts beside it."""
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+SCRIPTS = Path(sys.executable).parent
+
+
+def environment(**extra: str) -> dict[str, str]:
+    """The environment commands are timed in: this interpreter's scripts first."""
+    return {**os.environ, "PATH": f"{SCRIPTS}{os.pathsep}{os.environ['PATH']}", **extra}
+
+
+def timed(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> float:
+    """Wall seconds of one successful run; a failing command ends the benchmark with its output."""
+    began = time.perf_counter()
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
+    seconds = time.perf_counter() - began
+    if done.returncode:
+        sys.exit(f"{' '.join(command)} failed ({done.returncode}):\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
+    return seconds
+
+
+def interleaved(rounds: int, subjects: Mapping[str, Callable[[], float]]) -> dict[str, list[float]]:
+    """Run every subject once a round, so that a slow minute hits them all."""
+    figures: dict[str, list[float]] = {name: [] for name in subjects}
+    for number in range(rounds):
+        for name, subject in subjects.items():
+            figures[name].append(subject())
+            print(f"round {number + 1}/{rounds}: {name} {figures[name][-1]:.2f}", file=sys.stderr)
+    return figures
+
+
+def report(title: str, figures: Mapping[str, Sequence[float]], base: str, unit: str = "s") -> None:
+    """Print medians, minima and ratios to ``base``; then the same as one JSON line."""
+    print(f"\n{title} ({machine()})")
+    reference = statistics.median(figures[base])
+    for name, values in figures.items():
+        middle = statistics.median(values)
+        ratio = middle / reference
+        print(f"  {name:<32} median {middle:9.2f} {unit}   min {min(values):9.2f} {unit}   ratio {ratio:5.2f}")
+    print(json.dumps({"title": title, "base": base, "unit": unit, "figures": figures, "where": machine()}))
+
+
+def machine() -> str:
+    """Where and with what: processor, cores, versions, date."""
+    processor = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        names = [line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
+        processor = names[0] if names else processor
+    versions: dict[str, Any] = {name: version(name) for name in ("apache-tvm", "snakemake")}
+    listed = ", ".join(f"{name} {value}" for name, value in versions.items())
+    return f"{processor}, {os.cpu_count()} cores, Python {platform.python_version()}, {listed}, {date.today()}"

@@ -1,0 +1,124 @@
+"""Real faults at exact places: processes that die or stop just before a file gets its name.
+
+A ``sitecustomize`` on PYTHONPATH listens to the interpreter's own audit events, so that the code under test runs as it
+is and a kill is a kill.
+"""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Literal
+from urllib.parse import quote
+
+from tests.workflow.project import Project
+
+SITE = """
+import os, signal, sys, time
+from urllib.parse import quote
+
+POINTS = {points!r}
+
+def listen(event, arguments):
+    if event != "os.rename":
+        return
+    point = os.path.join(POINTS, quote(os.fspath(arguments[1]), safe=""))
+    try:
+        with open(point) as file:
+            action = file.read()
+        os.rename(point, point + ".reached")
+    except OSError:
+        return
+    with open(point + ".pid", "w") as file:
+        file.write(str(os.getpid()))
+    if action == "kill worker":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif action == "kill parent":
+        os.kill(os.getppid(), signal.SIGKILL)
+        time.sleep(60)  # dies with its parent long before
+    elif action == "pause":
+        while os.path.exists(point + ".reached"):
+            time.sleep(0.05)
+
+sys.addaudithook(listen)
+"""
+
+Action = Literal["kill worker", "kill parent", "pause"]
+
+
+class Faults:
+    """Faults set up for a project's commands; each happens once."""
+
+    def __init__(self, project: Project, directory: Path):
+        self.project = project
+        self.points = directory / "points"
+        self.points.mkdir(parents=True)
+        (directory / "sitecustomize.py").write_text(SITE.format(points=str(self.points)))
+        project.environment["PYTHONPATH"] = str(directory)
+
+    def before(self, file: str, action: Action) -> None:
+        """Arrange for ``action`` when ``file`` is complete and about to be renamed to its place."""
+        self._point(file).write_text(action)
+
+    @property
+    def pending(self) -> set[str]:
+        """Faults that have not happened yet, as quoted paths."""
+        return {path.name for path in self.points.iterdir() if path.suffix not in (".reached", ".pid")}
+
+    def wait(self, file: str, timeout: float = 120) -> None:
+        """Wait until a process has reached the fault at ``file``."""
+        wait_until(self._beside(file, ".pid").exists, timeout)
+
+    def process(self, file: str) -> int:
+        """The process the fault at ``file`` happened in."""
+        return int(self._beside(file, ".pid").read_text())
+
+    def release(self, file: str) -> None:
+        """Let a paused process go on."""
+        self._beside(file, ".reached").unlink()
+
+    def _point(self, file: str) -> Path:
+        return self.points / quote(file, safe="")
+
+    def _beside(self, file: str, suffix: str) -> Path:
+        point = self._point(file)
+        return point.with_name(point.name + suffix)
+
+
+def wait_until(true: Callable[[], bool], timeout: float = 60) -> None:
+    """Poll until a condition holds; an AssertionError when it does not in time."""
+    end = time.monotonic() + timeout
+    while not true():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process exists and has not ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
+def started(project: Project, *command: str) -> Iterator[subprocess.Popen[str]]:
+    """A command in a process group of its own, as a shell starts one; nothing of it outlives the block."""
+    process = subprocess.Popen(
+        command,
+        cwd=project.directory,
+        env=project.environ(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()

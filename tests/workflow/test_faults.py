@@ -1,0 +1,315 @@
+"""Kills, interrupts and full disks: a rerun must end as an undisturbed run does."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.requirements import require
+from tests.workflow.faults import Faults, is_running, started, wait_until
+from tests.workflow.plain_snakemake import snakemake
+from tests.workflow.project import Project
+
+MODEL, TRANSFORMED, VARIANT = "results/digits", "results/digits/float32", "results/digits/float32/cpu"
+
+OUTPUTS = {
+    "import": [f"{MODEL}/{name}" for name in ("model.params", "model.json", "source.json", "signature.json")],
+    "reference": [f"{MODEL}/reference.npz"],
+    "transform": [f"{TRANSFORMED}/{name}" for name in ("module.params", "module.json", "signature.json")],
+    "build": [f"{VARIANT}/{name}" for name in ("mod.so", "mod.params", "sources", "mod.json")],
+    "export": [f"{VARIANT}/package.tar"],
+    "deploy": [f"{VARIANT}/receipt.json"],
+    "validate": [f"{VARIANT}/numerics.json"],
+    "benchmark": [f"{VARIANT}/latency.json"],
+    "report": ["results/summary.json", "results/summary.csv", "results/index.html"],
+}
+"""Each stage's outputs in the order it writes them."""
+
+MEASURED = ("receipt.json", "numerics.json", "latency.json", "summary.json", "summary.csv", "index.html")
+
+
+def hermetic(project: Project) -> dict[str, bytes]:
+    """The files whose bytes are fixed by the inputs, of the model and its float32 variant."""
+    files = project.files(f"{MODEL}/*") | project.files(f"{TRANSFORMED}/*") | project.files(f"{VARIANT}/**/*")
+    return {
+        path: content
+        for path, content in files.items()
+        if Path(path).name not in MEASURED and not path.endswith(".snakemake_timestamp")
+    }
+
+
+@pytest.fixture
+def small(fresh: Project) -> Project:
+    """A project of one variant that has not run yet."""
+    fresh.write_config({**fresh.config, "precisions": ["float32"]})
+    return fresh
+
+
+@pytest.fixture
+def unreported(demo: Project) -> Project:
+    """A finished project that lacks its report only."""
+    (demo.directory / "results" / "summary.json").unlink()
+    return demo
+
+
+def assert_as_undisturbed(project: Project, finished: Project) -> None:
+    """The results are those of a run that nothing happened to."""
+    assert hermetic(project) == hermetic(finished)
+    assert {row["verdict"] for row in project.result("results/summary.json")["rows"]} == {"pass"}
+    assert project.leftovers() == []
+    assert project.planned_rules() == {}
+
+
+def run_into_faults(project: Project, faults: Faults) -> int:
+    """Run until nothing fails any more; returns how many runs failed."""
+    for failed in range(len(faults.pending) + 1):
+        before = len(faults.pending)
+        done = project.make("--quiet")
+        assert "Traceback" not in done.stdout + done.stderr
+        if done.returncode == 0:
+            return failed
+        assert len(faults.pending) < before, f"failed without a fault: {done.stderr}"
+        assert "error: " in done.stderr
+    raise AssertionError("failed more often than there were faults")
+
+
+def test_a_pipeline_with_a_kill_in_every_stage_ends_as_an_undisturbed_one(
+    small: Project, finished: Project, tmp_path: Path
+):
+    faults = Faults(small, tmp_path / "faults")
+    for number, files in enumerate(OUTPUTS.values()):
+        # Between two outputs where there are several.
+        faults.before(files[len(files) // 2], "kill parent" if number % 2 else "kill worker")
+    assert run_into_faults(small, faults) >= 1
+    assert faults.pending == set()
+    assert_as_undisturbed(small, finished)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("who", ["worker", "parent"])
+@pytest.mark.parametrize("stage", OUTPUTS)
+def test_a_stage_killed_before_any_of_its_outputs_ends_as_an_undisturbed_one(
+    demo: Project, finished: Project, tmp_path: Path, stage: str, who: str
+):
+    demo.write_config({**demo.config, "precisions": ["float32"]})
+    for file in OUTPUTS[stage]:
+        demo.run("rm", "-r", file)
+    faults = Faults(demo, tmp_path / "faults")
+    for file in OUTPUTS[stage]:
+        faults.before(file, f"kill {who}")
+    assert run_into_faults(demo, faults) == len(OUTPUTS[stage])
+    assert_as_undisturbed(demo, finished)
+
+
+def test_a_killed_step_takes_its_worker_with_it(unreported: Project, tmp_path: Path):
+    faults = Faults(unreported, tmp_path / "faults")
+    faults.before("results/summary.csv", "kill parent")
+    done = unreported.make()
+    assert done.returncode == 1
+    wait_until(lambda: not is_running(faults.process("results/summary.csv")))
+
+
+def test_after_a_kill_of_the_whole_run_the_same_command_completes_it(unreported: Project, tmp_path: Path):
+    faults = Faults(unreported, tmp_path / "faults")
+    faults.before("results/summary.csv", "pause")
+    with started(unreported, "tvmake", "make") as run:
+        faults.wait("results/summary.csv")
+        os.killpg(run.pid, signal.SIGKILL)
+        run.wait()
+    wait_until(lambda: not is_running(faults.process("results/summary.csv")))
+    assert unreported.leftovers() != []
+    done = unreported.make()
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("note: the last run here was killed; its lock is removed\n") == 1
+    assert unreported.leftovers() == []
+    assert unreported.planned_rules() == {}
+
+
+def test_a_killed_runs_job_that_goes_on_writing_harms_nothing(unreported: Project, tmp_path: Path):
+    faults = Faults(unreported, tmp_path / "faults")
+    faults.before("results/summary.csv", "pause")
+    with started(unreported, "tvmake", "make") as run:
+        faults.wait("results/summary.csv")
+        run.kill()
+        run.wait()
+        assert is_running(faults.process("results/summary.csv"))
+        done = unreported.make()
+        assert done.returncode == 0, done.stderr
+        before = unreported.result("results/summary.json")
+        faults.release("results/summary.csv")
+        wait_until(lambda: not is_running(faults.process("results/summary.csv")))
+    assert unreported.result("results/summary.json") == before
+    assert unreported.leftovers() == []
+    assert unreported.planned_rules() == {}
+
+
+def test_ctrl_c_ends_with_one_line_and_the_same_command_goes_on(unreported: Project, tmp_path: Path):
+    faults = Faults(unreported, tmp_path / "faults")
+    faults.before("results/summary.csv", "pause")
+    with started(unreported, "tvmake", "make") as run:
+        faults.wait("results/summary.csv")
+        os.killpg(run.pid, signal.SIGINT)
+        out, err = run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert out == ""
+    assert err == "interrupted; what is finished is kept, run the same command to go on\n"
+    assert unreported.leftovers() == []
+    done = unreported.make()
+    assert done.returncode == 0, done.stderr
+    assert "note: " not in done.stderr
+    assert unreported.planned_rules() == {}
+
+
+def test_a_second_run_in_the_same_directory_is_refused_and_the_first_goes_on(unreported: Project, tmp_path: Path):
+    faults = Faults(unreported, tmp_path / "faults")
+    faults.before("results/summary.csv", "pause")
+    with started(unreported, "tvmake", "make") as first:
+        faults.wait("results/summary.csv")
+        before = unreported.files("**/*")
+        second = unreported.make()
+        assert second.returncode == 3
+        assert second.stdout == ""
+        assert second.stderr.startswith(f"error: {unreported.directory}: another `tvmake make` is at work here")
+        assert f"(process {first.pid})" in second.stderr
+        assert second.stderr.count("\n") == 2  # the cause and the remedy
+        assert unreported.files("**/*") == before
+        assert unreported.planned_rules() == {"report": 1}
+        faults.release("results/summary.csv")
+        _, err = first.communicate(timeout=60)
+    assert first.returncode == 0, err
+    assert unreported.planned_rules() == {}
+
+
+def test_plain_snakemake_at_work_is_left_alone(unreported: Project, tmp_path: Path):
+    faults = Faults(unreported, tmp_path / "faults")
+    faults.before("results/summary.csv", "pause")
+    with started(unreported, *snakemake()) as first:
+        faults.wait("results/summary.csv")
+        second = unreported.make()
+        assert second.returncode == 3, second.stderr
+        assert second.stderr.startswith("error: snakemake: another run is at work in this directory")
+        assert second.stderr.count("\n") == 2
+        faults.release("results/summary.csv")
+        _, err = first.communicate(timeout=60)
+    assert first.returncode == 0, err
+
+
+def test_the_lock_of_a_killed_plain_snakemake_goes_with_the_command_the_error_names(
+    unreported: Project, tmp_path: Path
+):
+    faults = Faults(unreported, tmp_path / "faults")
+    faults.before("results/summary.csv", "pause")
+    with started(unreported, *snakemake()) as run:
+        faults.wait("results/summary.csv")
+        os.killpg(run.pid, signal.SIGKILL)
+        run.wait()
+    refused = unreported.make()
+    assert refused.returncode == 3
+    assert "`tvmake make --unlock`" in refused.stderr
+    unlocked = unreported.make("--unlock")
+    assert (unlocked.returncode, unlocked.stdout) == (0, "")
+    assert unreported.make().returncode == 0
+
+
+@contextmanager
+def small_disk(directory: Path, kilobytes: int) -> Iterator[None]:
+    """A disk of a few kilobytes mounted on ``directory``."""
+    directory.mkdir(exist_ok=True)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tvmake-test", directory], capture_output=True, check=False
+    )
+    require(mounted.returncode == 0, "the right to mount a tmpfs (root)")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", directory], check=True)
+
+
+def test_a_full_disk_stops_each_stage_with_one_line_and_room_lets_it_go_on(small: Project, finished: Project):
+    results = small.directory / "results"
+    refused = []
+    with small_disk(results, 8):
+        for kilobytes in (8, 40, 80, 120, 200, 280, 340, 420, 10_000):
+            subprocess.run(["mount", "-o", f"remount,size={kilobytes}k", results], check=True)
+            done = small.make("--quiet")
+            if done.returncode == 0:
+                break
+            assert done.returncode == 3, done.stderr
+            refused += [line for line in done.stderr.splitlines() if "error: " in line]
+            assert "no space left" in refused[-1], done.stderr
+            assert "Traceback" not in done.stderr
+            assert small.leftovers() == []
+        assert_as_undisturbed(small, finished)
+    assert len(refused) >= 4
+
+
+def test_a_full_disk_below_the_whole_project_is_one_line_too(unreported: Project, tmp_path: Path):
+    place = tmp_path / "disk"
+    with small_disk(place, 2000):
+        unreported.run("cp", "-a", ".", str(place))
+        project = Project(place)
+        with pytest.raises(OSError, match="No space left"), (place / "ballast").open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+        done = project.make()
+        assert done.returncode == 3, done.stderr
+        assert "no space left" in done.stderr
+        assert "Traceback" not in done.stderr
+        (place / "ballast").unlink()
+        done = project.make()
+        assert done.returncode == 0, done.stderr
+        assert project.planned_rules() == {}
+
+
+def test_a_limit_on_file_sizes_is_one_line(small: Project, finished: Project):
+    done = small.run("bash", "-c", "ulimit -f 20; exec tvmake make --quiet")
+    assert done.returncode == 3, done.stderr
+    assert "is larger than the files this process may write" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert small.leftovers() == []
+
+
+def test_a_read_only_project_is_refused_in_one_line(unreported: Project, tmp_path: Path):
+    place = tmp_path / "read-only"
+    place.mkdir()
+    mounted = subprocess.run(["mount", "--bind", unreported.directory, place], capture_output=True, check=False)
+    require(mounted.returncode == 0, "the right to mount (root)")
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", place], check=True)
+        done = Project(place).make()
+    finally:
+        subprocess.run(["umount", place], check=True)
+    assert done.returncode == 3
+    assert done.stderr.startswith("error: .snakemake")
+    assert "Read-only file system" in done.stderr
+    assert done.stderr.count("\n") == 2
+
+
+def test_a_directory_of_results_that_cannot_be_written_is_one_line(unreported: Project):
+    results = unreported.directory / "results"
+    changed = subprocess.run(["chattr", "+i", results], capture_output=True, check=False)
+    require(changed.returncode == 0, "chattr and a file system that takes it (root)")
+    try:
+        done = unreported.make()
+    finally:
+        subprocess.run(["chattr", "-i", results], check=True)
+    assert done.returncode == 3, done.stderr
+    assert "cannot be" in done.stderr
+    assert "Operation not permitted" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert unreported.make().returncode == 0
+
+
+def test_a_broken_model_beside_a_good_one_leaves_the_good_one_finished(demo: Project):
+    (demo.directory / "broken.onnx").write_bytes(b"not a model")
+    demo.edit("models.broken", {"source": "broken.onnx"})
+    (demo.directory / VARIANT / "latency.json").unlink()
+    done = demo.make()
+    assert done.returncode == 1
+    assert done.stderr.count("broken.onnx: ") == 1
+    assert (demo.directory / VARIANT / "latency.json").is_file()
+    assert not (demo.directory / "results" / "broken" / "model.json").exists()
