@@ -111,6 +111,8 @@ def test_gpu_targets_compile_without_the_gpu_and_show_their_kernels(
     assert len(kernels) >= 3
     assert all(marker in file.read_text() for file in kernels)
     assert any("conv2d" in file.name for file in kernels)
+    # A default schedule is not a tuned one.
+    assert manifest(place).coverage.tuned == 0
 
 
 def test_every_dump_is_written_and_none_when_none_is_asked_for(static_net: Transformed, tmp_path: Path):

@@ -46,7 +46,7 @@ def describe(
         compiler: the linker's identity.
     """
     nodes = graph(lowered.fused)
-    functions = kernels(lowered.fused, nodes)
+    functions = kernels(lowered.fused, nodes, lowered.tuned)
     entries = {name: FileEntry(sha256=digest_file(file), size=file.stat().st_size) for name, file in files.items()}
     components = [Component(name="tvmake", version=__version__)]
     components += [Component(name=name, version=metadata.version(name)) for name in COMPONENTS]

@@ -7,15 +7,15 @@ from tvmake.artifact.manifest import GraphNode, Kernel
 from tvmake.quick_tvm import tvm
 
 
-def kernels(fused: "tvm.IRModule", nodes: list[GraphNode]) -> list[Kernel]:
-    """The tensor functions of a fused module, by name; ``calls`` counts the graph's calls."""
+def kernels(fused: "tvm.IRModule", nodes: list[GraphNode], tuned: frozenset[str]) -> list[Kernel]:
+    """The tensor functions of a fused module, by name; ``calls`` counts the graph's calls, ``tuned`` names those with a record."""
     calls = Counter(node.call for node in nodes)
     return [
         Kernel(
             name=str(name.name_hint),
             sha256=digest_bytes(tvm.ir.save_json(function).encode()),
             calls=calls[str(name.name_hint)],
-            is_tuned=bool(function.attrs and function.attrs.get("tirx.is_scheduled", False)),
+            is_tuned=str(name.name_hint) in tuned,
         )
         for name, function in sorted(fused.functions_items(), key=lambda item: str(item[0].name_hint))
         if isinstance(function, tvm.tirx.PrimFunc)

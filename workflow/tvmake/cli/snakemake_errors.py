@@ -26,7 +26,7 @@ def _system(match: re.Match[str]) -> TvmakeError:
 
 TRANSLATIONS: tuple[tuple[re.Pattern[str], Translation], ...] = (
     # Raised by tvmake in the Snakefile, and shown by Snakemake as its origin, the error's own lines and a trace.
-    (re.compile(rf"^({'|'.join(OWN)}) in file .*:\n  (.+)\n(?:    (.+)\n)?"), _own),
+    (re.compile(rf"^({'|'.join(OWN)}) in file .*:\n(.+)\n(?:  (?!File )(.+)\n)?"), _own),
     (
         re.compile(r"Directory cannot be locked"),
         lambda _: MachineError(

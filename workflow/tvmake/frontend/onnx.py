@@ -55,6 +55,7 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
     bind_inputs(model, options.inputs, where)
     ranges = index_ranges(model)
     prepared = prepare(model, where, options.opset)
+    del model  # the prepared one holds the weights now
     inline_small(prepared.model)
     rename_values(prepared.model)
     module, params = tidy(*convert(prepared.model, where), where)

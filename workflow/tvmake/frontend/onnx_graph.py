@@ -89,14 +89,20 @@ class Graph:
         if self.large:
             del self.graph.initializer[:]
             self.graph.initializer.extend(small)
+            # Protobuf frees what was deleted only together with its message: go on with a small one.
+            lighter = onnx.ModelProto()
+            lighter.CopyFrom(self.model)
+            self.model = lighter
 
     def finish(self) -> onnx.ModelProto:
         """The model with its large initializers back in place."""
         inputs = [value for value in self.graph.input if value.name not in self.large]
         del self.graph.input[:]
         self.graph.input.extend(inputs)
-        self.graph.initializer.extend(self.large.values())
-        self.large = {}
+        while self.large:
+            # One at a time, so that two copies of the weights never exist together.
+            name = next(iter(self.large))
+            self.graph.initializer.append(self.large.pop(name))
         return self.model
 
     def refresh(self, check_types: bool = False) -> None:

@@ -197,11 +197,12 @@ def inline_small(model: onnx.ModelProto) -> None:
     names = {tensor.name for tensor in small}
     nodes = [helper.make_node("Constant", [], [tensor.name], name=tensor.name, value=tensor) for tensor in small]
     nodes += list(model.graph.node)
-    weights = [tensor for tensor in model.graph.initializer if tensor.name not in names]
     del model.graph.node[:]
     model.graph.node.extend(nodes)
-    del model.graph.initializer[:]
-    model.graph.initializer.extend(weights)
+    # Taken out one by one: emptying and refilling the list would copy the large ones.
+    for index in reversed(range(len(model.graph.initializer))):
+        if model.graph.initializer[index].name in names:
+            del model.graph.initializer[index]
 
 
 def _is_small(tensor: onnx.TensorProto) -> bool:

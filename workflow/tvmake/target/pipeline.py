@@ -16,10 +16,14 @@ from tvmake.transform.user_passes import apply_user_passes
 
 @dataclass(frozen=True)
 class Lowered:
-    """``fused``: Relax calling fused tensor functions, still unscheduled. ``final``: ready for code generation."""
+    """A module on its way to the code generator."""
 
     fused: "tvm.IRModule"
+    """Relax calling fused tensor functions, still unscheduled."""
     final: "tvm.IRModule"
+    """Ready for code generation."""
+    tuned: frozenset[str] = frozenset()
+    """The tensor functions that a tuning record scheduled; default GPU schedules are not tuning."""
 
 
 def lower(module: "tvm.IRModule", target: "tvm.target.Target", passes: Sequence[UserPass], opt_level: int) -> Lowered:
@@ -49,8 +53,13 @@ def lower(module: "tvm.IRModule", target: "tvm.target.Target", passes: Sequence[
                 OrderShapeStores(),
                 transform.AttachGlobalSymbol(),
             ]
-        )(fused)
+        )(_copy(fused))
     return Lowered(fused, final)
+
+
+def _copy(module: "tvm.IRModule") -> "tvm.IRModule":
+    """A module of its own with the same functions: dlight's passes replace functions in the module they are given."""
+    return tvm.IRModule(dict(module.functions_items()), attrs=module.attrs, global_infos=module.global_infos)
 
 
 def is_gpu(target: "tvm.target.Target") -> bool:

@@ -13,10 +13,12 @@ from tvmake.transform.precision import to_precision
 from tvmake.transform.user_passes import apply_user_passes
 
 LAYOUTS = {
-    "NHWC": {"relax.nn.conv2d": ["NHWC", "OHWI"], "relax.nn.max_pool2d": ["NHWC"], "relax.nn.avg_pool2d": ["NHWC"]},
-    "NCHW": {"relax.nn.conv2d": ["NCHW", "OIHW"], "relax.nn.max_pool2d": ["NCHW"], "relax.nn.avg_pool2d": ["NCHW"]},
+    # TVM has no kernel for transposed convolutions in NHWC, so that theirs stays as it is.
+    "NHWC": {"relax.nn.conv2d": ["NHWC", "OHWI"], "relax.nn.conv2d_transpose": ["NCHW", "IOHW"]},
+    "NCHW": {"relax.nn.conv2d": ["NCHW", "OIHW"]},
 }
-"""What ConvertLayout is asked for; transposes appear only where a layout begins or ends."""
+"""What ConvertLayout is asked for. Pooling and element-wise operators take the layout of their inputs (asking for one
+is an error); transposes appear only where a layout begins or ends."""
 
 
 def transform(

@@ -38,25 +38,38 @@ def to_precision(module: "tvm.IRModule", precision: PrecisionConfig) -> "tvm.IRM
 
 @contextmanager
 def _policies(precision: PrecisionConfig) -> Iterator[None]:
-    changed: list[tuple[tvm.ir.Op, int | None]] = []
+    """Set the policies for a while; TVM keeps them per process, and what runs next must not see them."""
+    wanted = _wanted(precision)
+    before = {op: op.get_attr(POLICY) for op in wanted}
     try:
-        for names, policy in ((precision.always, ALWAYS), (precision.follow, FOLLOW), (precision.never, NEVER)):
-            for name in names:
-                op = _operator(name)
-                if policy == ALWAYS and not op.has_attr(INFER):
-                    raise InputError(
-                        f"precisions.always: {name}",
-                        "TVM cannot compute this operator in float16 always",
-                        f"those it can: {', '.join(_always_capable())}",
-                    )
-                changed.append((op, op.get_attr(POLICY)))
-                op.set_attr(POLICY, policy, _PLEVEL)
+        for op, policy in wanted.items():
+            op.set_attr(POLICY, policy, _PLEVEL)
         yield
     finally:
-        for op, policy in changed:
+        for op, policy in before.items():
             op.reset_attr(POLICY)
             if policy is not None:
                 op.set_attr(POLICY, policy, 10)
+
+
+def _wanted(precision: PrecisionConfig) -> dict["tvm.ir.Op", int]:
+    wanted: dict[tvm.ir.Op, int] = {}
+    for names, policy in ((precision.always, ALWAYS), (precision.follow, FOLLOW), (precision.never, NEVER)):
+        for name in names:
+            op = _operator(name)
+            if policy == ALWAYS and not _can_always(op):
+                raise InputError(
+                    f"precisions.always: {name}",
+                    "TVM cannot compute this operator in float16 always",
+                    f"those it can: {', '.join(_always_capable())}; under `follow` it takes the type of its inputs",
+                )
+            if wanted.setdefault(op, policy) != policy:
+                raise InputError(f"precisions: {name}", "stands in two of always, never and follow", "keep one")
+    return wanted
+
+
+def _can_always(op: "tvm.ir.Op") -> bool:
+    return op.get_attr(INFER) is not None  # has_attr is true for every operator once one has the attribute
 
 
 def _operator(name: str) -> "tvm.ir.Op":
@@ -75,8 +88,5 @@ def _operator(name: str) -> "tvm.ir.Op":
 
 def _always_capable() -> list[str]:
     names = (str(op) for op in tvm.ir.Op.list_op_names())
-    return sorted(
-        name.removeprefix("relax.")
-        for name in names
-        if name.startswith("relax.") and tvm.ir.Op.get(name).has_attr(INFER)
-    )
+    relax = (name for name in names if name.startswith("relax."))
+    return sorted(name.removeprefix("relax.") for name in relax if _can_always(tvm.ir.Op.get(name)))

@@ -1,13 +1,21 @@
 """Passes the user brings: ``package.module:factory`` from the config, called where the config says."""
 
 import importlib
+import inspect
 import sys
+import sysconfig
 import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 from tvmake.config.transform import UserPass
 from tvmake.errors import InputError
 from tvmake.quick_tvm import tvm
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+CONTRACT = "a pass takes an IRModule and returns one"
 
 
 def apply_user_passes(module: "tvm.IRModule", passes: Sequence[UserPass], point: str) -> "tvm.IRModule":
@@ -22,14 +30,11 @@ def apply_user_passes(module: "tvm.IRModule", passes: Sequence[UserPass], point:
         rewrite = load_pass(user_pass)
         try:
             result = rewrite(module)
-        except Exception as error:  # whatever the user's code raises is the user's to see, in one line
+        except (Exception, SystemExit) as error:  # whatever the user's code raises is the user's to see, in one line
             raise _blame(user_pass, f"failed at '{point}'", error) from error
         if not isinstance(result, tvm.IRModule):
-            raise InputError(
-                f"pass {user_pass.use}",
-                f"returned a {type(result).__name__}",
-                "a pass takes an IRModule and returns one",
-            )
+            problem = f"returned a {type(result).__name__}{_defined(rewrite)}, not an IRModule"
+            raise InputError(_where(user_pass), problem, CONTRACT)
         module = result
     return module
 
@@ -40,36 +45,70 @@ def load_pass(user_pass: UserPass) -> Callable[["tvm.IRModule"], "tvm.IRModule"]
     Raises:
         InputError: no such module or function, or the factory fails.
     """
-    where = f"pass {user_pass.use}"
+    where = _where(user_pass)
     module_name, _, function = user_pass.use.partition(":")
     if "" not in sys.path:
         sys.path.insert(0, "")
+    importlib.invalidate_caches()
     try:
-        factory = getattr(importlib.import_module(module_name), function)
+        imported = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        raise InputError(
-            where, f"no module named '{error.name}'", "it is looked for in the working directory and on PYTHONPATH"
-        ) from None
-    except AttributeError:
-        raise InputError(where, f"'{module_name}' has no function '{function}'") from None
-    except Exception as error:  # importing runs the user's code
+        if error.name and (module_name == error.name or module_name.startswith(f"{error.name}.")):
+            problem = f"no module named '{error.name}'"
+            raise InputError(where, problem, "it is looked for in the working directory and on PYTHONPATH") from None
         raise _blame(user_pass, "cannot be imported", error) from error
+    except (Exception, SystemExit) as error:  # importing runs the user's code
+        raise _blame(user_pass, "cannot be imported", error) from error
+    factory = getattr(imported, function, None)
+    if not callable(factory):
+        own = [n for n, f in vars(imported).items() if inspect.isfunction(f) and f.__module__ == module_name]
+        hint = f"it defines: {', '.join(sorted(own))}" if own else "it defines no functions"
+        raise InputError(where, f"'{module_name}' has no function '{function}' ({imported.__file__})", hint)
     try:
         made = factory(**user_pass.arguments)
-    except Exception as error:  # so does calling the factory
-        raise _blame(user_pass, "the factory failed", error) from error
+    except (Exception, SystemExit) as error:  # so does calling the factory
+        raise _blame(user_pass, f"the factory failed{_arguments(user_pass)}", error, factory) from error
     if not callable(made):
-        raise InputError(
-            where, f"the factory returned a {type(made).__name__}", "return a tvm.transform.Pass or a function"
-        )
+        problem = f"the factory returned a {type(made).__name__}{_defined(factory)}"
+        raise InputError(where, problem, "return a tvm.transform.Pass or a function from IRModule to IRModule")
     return made
 
 
-def _blame(user_pass: UserPass, what: str, error: Exception) -> InputError:
-    place = ""
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if "site-packages" not in frame.filename and "tvmake" not in frame.filename:
-            place = f" ({frame.filename}:{frame.lineno})"
-            break
+def _where(user_pass: UserPass) -> str:
+    return f"pass {user_pass.use}"
+
+
+def _arguments(user_pass: UserPass) -> str:
+    given = ", ".join(f"{name}={value!r}" for name, value in user_pass.arguments.items())
+    return f" with {given}" if given else ""
+
+
+def _blame(user_pass: UserPass, what: str, error: BaseException, called: Any = None) -> InputError:
+    """The error in one line: the line of the user's code that it passed through last, else where ``called`` stands."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return InputError(f"pass {user_pass.use}", f"{what}: {type(error).__name__}: {lines[-1] if lines else ''}{place}")
+    cause = f"{type(error).__name__}: {lines[-1]}" if lines else type(error).__name__
+    return InputError(_where(user_pass), f"{what}: {cause}{_place(error) or _defined(called)}")
+
+
+def _place(error: BaseException) -> str:
+    if isinstance(error, SyntaxError) and error.filename:
+        return _shown(error.filename, error.lineno)
+    libraries = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        file = Path(frame.filename)
+        # TVM appends frames of its C++ sources, which are no files here.
+        if file.is_file() and not frame.filename.startswith(libraries) and PACKAGE not in file.parents:
+            return _shown(frame.filename, frame.lineno)
+    return ""
+
+
+def _defined(function: Any) -> str:
+    """Where a Python function begins; nothing for what is not written in Python."""
+    code = getattr(function, "__code__", None)
+    return _shown(code.co_filename, code.co_firstlineno) if code else ""
+
+
+def _shown(filename: str, line: int | None) -> str:
+    file = Path(filename)
+    own = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
+    return f" ({own}:{line})"

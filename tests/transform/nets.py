@@ -1,0 +1,117 @@
+"""A small image classifier as the import stage would hand it over, and what a transformed module computes."""
+
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from tests.frontend import onnx_models
+from tvmake.config.precision import PrecisionConfig
+from tvmake.config.requests.transforming import TransformRequest
+from tvmake.config.transform import TransformOptions
+from tvmake.frontend.imported import ImportedModel
+from tvmake.quick_tvm import tvm
+from tvmake.transform.graph import transform
+
+from tvm import relax  # isort: skip
+
+IMAGE = onnx_models.random(1, 3, 8, 8)
+
+
+def classifier_onnx(batch: int | str = 1) -> onnx.ModelProto:
+    """conv2d, batch norm, relu, max_pool2d, conv2d, batch norm, mean, matmul, softmax; ``image`` to ``y`` [batch, 5]."""
+    constants = {
+        "w1": onnx_models.random(4, 3, 3, 3, seed=1),
+        "w2": onnx_models.random(8, 4, 3, 3, seed=2),
+        "w3": onnx_models.random(8, 5, seed=3) / 8,
+    }
+    for number, channels in ((1, 4), (2, 8)):
+        constants |= {
+            f"gamma{number}": onnx_models.random(channels, seed=4) + 2,
+            f"beta{number}": onnx_models.random(channels, seed=5),
+            f"mean{number}": onnx_models.random(channels, seed=6),
+            f"var{number}": onnx_models.random(channels, seed=7) ** 2 + 0.5,
+        }
+    norm = [[f"c{n}", f"gamma{n}", f"beta{n}", f"mean{n}", f"var{n}"] for n in (1, 2)]
+    nodes = [
+        helper.make_node("Conv", ["image", "w1"], ["c1"], pads=[1, 1, 1, 1]),
+        helper.make_node("BatchNormalization", norm[0], ["n1"]),
+        helper.make_node("Relu", ["n1"], ["r1"]),
+        helper.make_node("MaxPool", ["r1"], ["p1"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Conv", ["p1", "w2"], ["c2"], pads=[1, 1, 1, 1]),
+        helper.make_node("BatchNormalization", norm[1], ["n2"]),
+        helper.make_node("GlobalAveragePool", ["n2"], ["g"]),
+        helper.make_node("Flatten", ["g"], ["f"]),
+        helper.make_node("MatMul", ["f", "w3"], ["m"]),
+        helper.make_node("Softmax", ["m"], ["y"], axis=1),
+    ]
+    return onnx_models.model(nodes, {"image": (onnx_models.FLOAT, [batch, 3, 8, 8])}, ["y"], constants)
+
+
+@cache
+def classifier(batch: int | str = 1) -> ImportedModel:
+    """The same, imported."""
+    return imported(classifier_onnx(batch))
+
+
+def imported(made: onnx.ModelProto) -> ImportedModel:
+    """An ONNX model through tvmake's importer."""
+    with TemporaryDirectory() as directory:
+        return onnx_models.read(onnx_models.save(Path(directory) / "net.onnx", made))
+
+
+Transformed = tuple["tvm.IRModule", dict[str, Any]]
+
+
+def transformed(
+    model: ImportedModel | None = None,
+    precision: PrecisionConfig | None = None,
+    dims: dict[str, int] | None = None,
+    **options: Any,
+) -> Transformed:
+    """The transform stage's module and parameters; ``options`` are those of ``transform:``."""
+    model = model or classifier()
+    request = TransformRequest(
+        precision=precision or PrecisionConfig(), transform=TransformOptions.model_validate(options), dims=dims or {}
+    )
+    return transform(model.module, model.params, request)
+
+
+def run(made: Transformed, *inputs: np.ndarray) -> np.ndarray:
+    """The module's output, compiled for this machine."""
+    module, params = made
+    machine = relax.VirtualMachine(tvm.compile(module, target="llvm"), tvm.cpu())
+    return machine["main"](*(tvm.runtime.tensor(value) for value in inputs), *params.values()).numpy()
+
+
+def calls(module: "tvm.IRModule", name: str = "") -> list[relax.Call]:
+    """The calls of Relax operators in ``main``, in order; with ``name``, of that operator only (``nn.conv2d``)."""
+    found: list[relax.Call] = []
+
+    def note(expression: Any) -> None:
+        if isinstance(expression, relax.Call) and isinstance(expression.op, tvm.ir.Op):
+            if name in ("", operator(expression)):
+                found.append(expression)
+
+    relax.analysis.post_order_visit(module["main"], note)
+    return found
+
+
+def operator(call: relax.Call) -> str:
+    """``nn.conv2d`` for a call of relax.nn.conv2d."""
+    return str(call.op.name).removeprefix("relax.")
+
+
+def operators(module: "tvm.IRModule") -> Counter[str]:
+    """How often ``main`` calls each operator."""
+    return Counter(operator(call) for call in calls(module))
+
+
+def input_dtypes(call: relax.Call) -> list[str]:
+    """Of the call's tensor arguments."""
+    return [str(argument.ty.dtype) for argument in call.args if isinstance(argument.ty, relax.TensorType)]

@@ -1,0 +1,97 @@
+"""The workflow under snakemake itself, and as a module of another workflow."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.workflow.plain_snakemake import snakemake
+from tests.workflow.project import CONFIG, ROOT, Project
+
+VARIANT = "results/digits/float32/cpu"
+GUIDE = ROOT / "docs" / "use-as-module.md"
+
+
+def test_a_file_target_makes_that_file_and_what_it_needs(fresh: Project):
+    done = fresh.run(*snakemake("results/digits/float32/module.json"))
+    assert done.returncode == 0, done.stderr
+    assert (fresh.directory / "results/digits/float32/module.json").is_file()
+    assert not (fresh.directory / VARIANT).exists()
+    assert not (fresh.directory / "results/digits/reference.npz").exists()
+
+
+def test_a_finished_project_has_nothing_to_do(demo: Project):
+    done = demo.run(*snakemake("--dry-run"))
+    assert done.returncode == 0
+    assert "Nothing to be done" in done.stdout + done.stderr
+
+
+def test_a_dry_run_writes_nothing(fresh: Project):
+    done = fresh.run(*snakemake("--dry-run", "--quiet"))
+    assert done.returncode == 0, done.stderr
+    assert fresh.files("results/**/*") == fresh.files("logs/**/*") == {}
+
+
+def test_every_job_has_a_log_and_a_benchmark(finished: Project):
+    stages = {"import": "digits/", "reference": "digits/", "transform": "digits/float32/", "report": ""}
+    later = dict.fromkeys(("build", "export", "deploy", "validate", "benchmark"), "digits/float32/cpu/")
+    for stage, place in (stages | later).items():
+        assert (finished.directory / f"logs/{place}{stage}.log").is_file()
+        (line,) = (finished.directory / f"logs/{place}{stage}.benchmark.jsonl").read_text().splitlines()
+        assert json.loads(line)["s"] > 0
+
+
+def test_the_linter_has_nothing_to_say(demo: Project):
+    done = demo.run(*snakemake("--lint"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Congratulations" in done.stdout + done.stderr
+
+
+def test_the_rules_are_formatted():
+    done = subprocess.run(
+        ["snakefmt", "--check", "Snakefile", "rules"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_snakemakes_own_report_is_made(demo: Project):
+    done = demo.run(*snakemake("--report", "run.html"))
+    assert done.returncode == 0, done.stderr
+    assert "digits" in (demo.directory / "run.html").read_text()
+
+
+def test_keep_going_comes_from_the_profile_and_finishes_the_good_model(demo: Project):
+    (demo.directory / "broken.onnx").write_bytes(b"not a model")
+    demo.edit("models.broken", {"source": "broken.onnx"})
+    (demo.directory / VARIANT / "latency.json").unlink()
+    done = demo.run(*snakemake())
+    assert done.returncode == 1
+    assert "broken.onnx: not an ONNX model" in done.stdout + done.stderr
+    assert (demo.directory / VARIANT / "latency.json").is_file()
+
+
+def snippets() -> list[str]:
+    """The guide's code blocks, in order."""
+    return [part.partition("\n")[2] for part in GUIDE.read_text().split("```")[1::2]]
+
+
+@pytest.mark.parametrize("results", ["results", "tuned/results"])
+def test_another_workflow_uses_the_rules_as_the_guide_says(tmp_path: Path, results: str):
+    app = Project(tmp_path / "app")
+    app.directory.mkdir()
+    for name in ("digits.onnx", "digits-test.npz"):
+        shutil.copy(ROOT / "resources" / name, app.directory / name)
+    config, workflow, *_ = snippets()
+    (app.directory / "config.yaml").write_text(config.replace("results: results", f"results: {results}"))
+    (app.directory / "Snakefile").write_text(workflow.replace('"results/', f'"{results}/'))
+    done = app.run("snakemake", "--cores", "2")
+    assert done.returncode == 0, done.stderr
+    assert (app.directory / "app.tar").read_bytes() == (
+        app.directory / results / "digits/float32/cpu/package.tar"
+    ).read_bytes()
+    again = app.run("snakemake", "--cores", "2", "--dry-run")
+    assert "Nothing to be done" in again.stdout + again.stderr
+    everything = app.run("snakemake", "--cores", "2", "--dry-run", "tvmake_all")
+    assert "tvmake_report" in everything.stdout
