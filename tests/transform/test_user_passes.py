@@ -80,7 +80,9 @@ def nothing_but(name: str, error: InputError) -> None:
 
 
 def test_each_transform_point_shows_the_module_as_documented(recorder: UserModule):
-    passes = [{"use": f"{recorder.name}:record", "at": point, "arguments": {"name": point}} for point in TRANSFORM_POINTS]
+    passes = [
+        {"use": f"{recorder.name}:record", "at": point, "arguments": {"name": point}} for point in TRANSFORM_POINTS
+    ]
     transformed(precision=HALF, layout="NHWC", passes=passes)
     assert [name for name, *_ in recorder.seen] == list(TRANSFORM_POINTS)
     start, before, after = (module for _, _, module, _ in recorder.seen)
@@ -223,7 +225,7 @@ def test_a_factory_that_makes_no_pass_is_told_with_its_line(written):
     [
         ('raise RuntimeError("first\\nlast")', "RuntimeError: last"),
         ('tvm.relax.transform.BindSymbolicVars({"n": 1}, "nowhere")(module)', ""),
-        ("raise SystemExit(3)", "SystemExit: 3"),
+        ("raise SystemExit(3)", "(SystemExit|RuntimeError): 3"),  # TVM's function calls turn it into the latter
     ],
     ids=["python", "tvm", "exit"],
 )
@@ -281,7 +283,16 @@ def test_the_command_line_prints_two_lines_and_no_traceback(static_net, tmp_path
     beside = static_net.module.parent
     command = [str(Path(sys.executable).with_name("tvmake")), "step", "transform"]
     command += [str(beside / name) for name in ("model.json", "model.params", "signature.json")]
-    command += ["--options", request.model_dump_json(), "--module", "m.json", "--params", "m.params", "--bound", "s.json"]
+    command += [
+        "--options",
+        request.model_dump_json(),
+        "--module",
+        "m.json",
+        "--params",
+        "m.params",
+        "--bound",
+        "s.json",
+    ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.splitlines()[0] == (
@@ -360,9 +371,10 @@ def test_a_weight_that_is_not_constant_and_a_channel_of_zeros_are_left_alone(at_
     x, w = relax.Var("x", relax.TensorType((2, 3), "float32")), relax.Var("w", relax.TensorType((3, 4), "float32"))
     zeros = np.zeros((4, 2), "float32")
     builder = relax.BlockBuilder()
-    with builder.function("main", [x, w]), builder.dataflow():
-        product = builder.emit(relax.op.matmul(x, w))
-        output = builder.emit_output(relax.op.matmul(product, relax.const(zeros)))
+    with builder.function("main", [x, w]):
+        with builder.dataflow():
+            product = builder.emit(relax.op.matmul(x, w))
+            output = builder.emit_output(relax.op.matmul(product, relax.const(zeros)))
         builder.emit_func_output(output)
     rounded = load_pass(UserPass(use=QUANTIZE))(builder.get())
     first, second = calls(rounded, "matmul")

@@ -30,7 +30,9 @@ OPERATORS: dict[str, Evaluate] = {
     "relax.reshape": lambda x, _: x[0].reshape(x[1]),
     "relax.expand_dims": lambda x, attrs: np.expand_dims(x[0], tuple(int(axis) for axis in attrs.axis)),
     "relax.squeeze": lambda x, attrs: np.squeeze(x[0], None if attrs.axis is None else tuple(map(int, attrs.axis))),
-    "relax.permute_dims": lambda x, attrs: np.transpose(x[0], None if attrs.axes is None else tuple(map(int, attrs.axes))),
+    "relax.permute_dims": lambda x, attrs: np.transpose(
+        x[0], None if attrs.axes is None else tuple(map(int, attrs.axes))
+    ),
 }
 """By Relax operator: what it does to numpy arrays (a shape argument is a list of ints)."""
 
