@@ -12,7 +12,6 @@ BIN := $(VENV)/bin
 .PHONY: demo test test-slow lint lock clean
 
 demo: $(VENV)/.demo
-	@mkdir -p logs
 	$(BIN)/tvmake make
 
 test: $(VENV)/.test

@@ -58,7 +58,9 @@ def machine() -> str:
     processor = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.is_file():
-        names = [line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
+        names = [
+            line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")
+        ]
         processor = names[0] if names else processor
     versions: dict[str, Any] = {name: version(name) for name in ("apache-tvm", "snakemake")}
     listed = ", ".join(f"{name} {value}" for name, value in versions.items())

@@ -67,7 +67,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         place = Path(temporary)
         model = place / "resnet50.onnx"
-        subprocess.run([sys.executable, "-W", "ignore", "-c", EXPORT, str(model)], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", EXPORT, str(model)], check=True, stdout=subprocess.DEVNULL
+        )
         print(f"model: {model.stat().st_size / 1e6:.0f} MB")
         files = {name: str(place / name) for name in ("model.json", "model.params", "signature.json", "source.json")}
         step = ["tvmake", "step"]
@@ -94,7 +96,9 @@ def main() -> None:
     print(f"peak memory ({machine()})")
     for name, value in figures.items():
         print(f"  {name:<20} {value:8.0f} MB")
-    print(f"  import + build: {ours:.0f} MB, ratio {ours / figures['TVM build']:.2f} to TVM's {figures['TVM build']:.0f} MB")
+    print(
+        f"  import + build: {ours:.0f} MB, ratio {ours / figures['TVM build']:.2f} to TVM's {figures['TVM build']:.0f} MB"
+    )
     print(json.dumps({"title": "peak memory", "unit": "MB", "figures": figures, "where": machine()}))
 
 

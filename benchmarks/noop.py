@@ -106,7 +106,9 @@ def wildcard_rules() -> str:
     model, middle, end = "results/{model}", "results/{model}/{precision}", "results/{model}/{precision}/{target}"
 
     def rule(name: str, inputs: list[str], outputs: list[str], log: str) -> str:
-        return BARE_RULE.format(name=name, inputs=json.dumps(inputs)[1:-1], outputs=json.dumps(outputs)[1:-1], options="x", log=log)
+        return BARE_RULE.format(
+            name=name, inputs=json.dumps(inputs)[1:-1], outputs=json.dumps(outputs)[1:-1], options="x", log=log
+        )
 
     four = [f"{model}/{file}" for file in ("model.json", "model.params", "signature.json", "source.json")]
     three = [f"{middle}/{file}" for file in ("module.json", "module.params", "signature.json")]
@@ -145,11 +147,15 @@ def main() -> None:
         ask = {
             "bare snakemake": (["snakemake", "--cores", "2"], theirs),
             "tvmake make": (["tvmake", "make"], ours),
-            "snakemake on our Snakefile": (["snakemake", "--snakefile", str(ROOT / "Snakefile"), "--configfile", "tvmake.yaml", "--cores", "2"], ours),
+            "snakemake on our Snakefile": (
+                ["snakemake", "--snakefile", str(ROOT / "Snakefile"), "--configfile", "tvmake.yaml", "--cores", "2"],
+                ours,
+            ),
         }
         check_nothing_to_do(theirs, ours)
         figures = interleaved(
-            arguments.rounds, {name: lambda c=command, d=place: timed(c, d, environment()) for name, (command, place) in ask.items()}
+            arguments.rounds,
+            {name: lambda c=command, d=place: timed(c, d, environment()) for name, (command, place) in ask.items()},
         )
     report(f"no-op run, {arguments.variants} variants, {jobs} jobs", figures, "bare snakemake")
 

@@ -20,7 +20,12 @@ ROOT = Path(__file__).resolve().parents[1]
 ALL = ("float32", "float16", "float16_acc32")
 WORK: dict[str, list[tuple[str, tuple[str, ...]]]] = {
     "demo": [("digits.onnx", ALL), ("zoo:mobilenet_v2", ("float32",))],
-    "eight": [("digits.onnx", ALL), ("digits.pt2", ALL), ("zoo:mobilenet_v2", ("float32",)), ("zoo:squeezenet1_1", ("float32",))],
+    "eight": [
+        ("digits.onnx", ALL),
+        ("digits.pt2", ALL),
+        ("zoo:mobilenet_v2", ("float32",)),
+        ("zoo:squeezenet1_1", ("float32",)),
+    ],
 }
 
 
@@ -80,7 +85,9 @@ def digits() -> list[np.ndarray]:
     return list(images)
 
 
-def compile_and_run(module: Any, params: dict, precision: str, reference: Callable, inputs: list, fold: str, directory: Path) -> None:
+def compile_and_run(
+    module: Any, params: dict, precision: str, reference: Callable, inputs: list, fold: str, directory: Path
+) -> None:
     """Fold, convert, build, export, load, compare, time."""
     import tvm
     from tvm import relax

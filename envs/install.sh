@@ -11,10 +11,10 @@ fi
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 echo "installing $lock into $venv …"
 # The lock is complete, so nothing is resolved; --no-deps also keeps out the CUDA libraries that PyPI's torch names.
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r "$lock"
+"$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-deps --require-hashes -r "$lock"
 if ! "$venv/bin/python" -c 'import torch' 2>/dev/null; then
     echo "note: this torch is a CUDA build; fetching the libraries it needs (several GB)." >&2
     echo "  To avoid that, point pip at CPU builds (PIP_EXTRA_INDEX_URL, see docs/install.md) and run again." >&2
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check torch==2.13.0
+    "$venv/bin/python" -m pip install -qq --disable-pip-version-check torch==2.13.0
 fi
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+"$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation --editable .

@@ -5,4 +5,5 @@ from tests.workflow.project import ROOT
 
 def snakemake(*arguments: str) -> list[str]:
     """The command that runs the workflow on the project in the working directory."""
-    return ["snakemake", "--snakefile", str(ROOT / "Snakefile"), "--configfile", "tvmake.yaml", *arguments]
+    # --configfile takes every word that follows it.
+    return ["snakemake", *arguments, "--snakefile", str(ROOT / "Snakefile"), "--configfile", "tvmake.yaml"]

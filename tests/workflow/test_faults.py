@@ -233,7 +233,7 @@ def test_a_full_disk_stops_each_stage_with_one_line_and_room_lets_it_go_on(small
     results = small.directory / "results"
     refused = []
     with small_disk(results, 8):
-        for kilobytes in (8, 40, 80, 120, 200, 280, 340, 420, 10_000):
+        for kilobytes in (8, 60, 200, 340, 10_000):
             subprocess.run(["mount", "-o", f"remount,size={kilobytes}k", results], check=True)
             done = small.make("--quiet")
             if done.returncode == 0:
@@ -244,7 +244,7 @@ def test_a_full_disk_stops_each_stage_with_one_line_and_room_lets_it_go_on(small
             assert "Traceback" not in done.stderr
             assert small.leftovers() == []
         assert_as_undisturbed(small, finished)
-    assert len(refused) >= 4
+    assert len(refused) >= 3
 
 
 def test_a_full_disk_below_the_whole_project_is_one_line_too(unreported: Project, tmp_path: Path):

@@ -65,6 +65,9 @@ def _run(plan: Plan, arguments: list[str], dry_run: bool, partly: bool, quiet: b
     from tvmake.cli import progress
     from tvmake.cli.run_lock import only_run
 
+    # Snakemake does not mind a missing source whose results exist; a config that names one is wrong all the same.
+    if not partly and (missing := _missing_inputs(plan)):
+        raise missing
     with nullcontext() if dry_run else only_run():
         code = progress.run(arguments, quiet, lambda: _missing_inputs(plan))
     return code if code or partly or not progress.Run.made else _conclude(plan)

@@ -21,23 +21,8 @@ from tvmake.config.transform import BUILD_POINTS, TRANSFORM_POINTS, TransformOpt
 from tvmake.config.validation import goals_for
 from tvmake.plan import layout, model_files, sources
 from tvmake.plan.fingerprint import fingerprint
+from tvmake.plan.formats import FRONTENDS, RUNTIMES
 from tvmake.plan.machine import cpu_identity
-
-TORCH_FRONTEND = ("tvmake.frontend.torch_export", "tvmake.frontend.torch_source")
-FRONTENDS = {
-    "onnx": ("tvmake.frontend.onnx",),
-    "tflite": ("tvmake.frontend.tflite",),
-    "pt2": TORCH_FRONTEND,
-    "factory": TORCH_FRONTEND,
-    "zoo": TORCH_FRONTEND,
-}
-RUNTIMES = {
-    "onnx": "tvmake.validate.reference_onnx",
-    "tflite": "tvmake.validate.reference_tflite",
-    "pt2": "tvmake.validate.reference_torch",
-    "factory": "tvmake.validate.reference_torch",
-    "zoo": "tvmake.validate.reference_torch",
-}
 
 STAGES = ("import", "reference", "transform", "build", "export", "deploy", "validate", "benchmark", "report")
 """The stages, in the order data flows through them; each is a rule, a ``tvmake step`` command and a module."""

@@ -9,18 +9,8 @@ from tvmake.artifact.source import SourceRecord
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
 from tvmake.frontend.imported import ImportedModel
+from tvmake.plan.formats import FRONTENDS
 from tvmake.plan.model_files import model_files
-
-FRONTENDS = {
-    "onnx": "tvmake.frontend.onnx",
-    "tflite": "tvmake.frontend.tflite",
-    "pt2": "tvmake.frontend.torch_export",
-    "factory": "tvmake.frontend.torch_export",
-    "zoo": "tvmake.frontend.torch_export",
-}
-"""Loaded by name, so that importing an ONNX file neither imports torch nor reruns when the torch frontend changes."""
-
-TORCH_SOURCE = "tvmake.frontend.torch_source"
 
 
 def import_model(options: ImportOptions, module: Path, params: Path, signature: Path, source: Path) -> None:
@@ -45,8 +35,7 @@ def import_model(options: ImportOptions, module: Path, params: Path, signature: 
 
 
 def _read(kind: str, options: ImportOptions) -> ImportedModel:
-    frontend = importlib.import_module(FRONTENDS[kind])
-    if kind in ("onnx", "tflite"):
+    frontend, *loader = (importlib.import_module(name) for name in FRONTENDS[kind])
+    if not loader:
         return frontend.read(Path(options.source), options)
-    torch_source = importlib.import_module(TORCH_SOURCE)
-    return frontend.read(torch_source.load_program(options.source, options), options)
+    return frontend.read(loader[0].load_program(options.source, options), options)

@@ -12,18 +12,10 @@ import numpy as np
 from tvmake.artifact.signature import Signature
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
+from tvmake.plan.formats import RUNTIMES
 from tvmake.validate.runtime import Runtime
 
 Tensors = dict[str, np.ndarray]
-
-RUNTIMES = {
-    "onnx": "tvmake.validate.reference_onnx",
-    "tflite": "tvmake.validate.reference_tflite",
-    "pt2": "tvmake.validate.reference_torch",
-    "factory": "tvmake.validate.reference_torch",
-    "zoo": "tvmake.validate.reference_torch",
-}
-"""Named rather than imported, so that a change in one runtime reruns no other format's reference."""
 
 
 def open_reference(source: str, options: ImportOptions, signature: Signature) -> Runtime:
