@@ -8,7 +8,7 @@ from snakemake.exceptions import WorkflowError
 
 from tvmake import house
 from tvmake.errors import TvmakeError
-from tvmake.plan import Plan
+from tvmake.plan.plan import Plan
 
 house.put_tvmake_on_path()
 

@@ -45,7 +45,8 @@ def project(directory: Path, variants: int) -> int:
         models[f"model{number}"] = {"source": f"model{number}.onnx"}
     (directory / "tvmake.yaml").write_text(yaml.safe_dump({"models": models, "precisions": PRECISIONS}))
     from tvmake.config.load import load
-    from tvmake.plan import Plan, layout
+    from tvmake.plan import layout
+    from tvmake.plan.plan import Plan
 
     plan = Plan(load([directory / "tvmake.yaml"]))
     for artifact in layout.LAYOUT:

@@ -15,7 +15,7 @@ from tvmake.config.load import load
 from tvmake.config.schema import config_schema
 from tvmake.config.starter import StarterInput, model_name, open_extents, starter
 from tvmake.errors import InputError
-from tvmake.plan import Plan
+from tvmake.plan.plan import Plan
 
 RESOURCES = Path(__file__).resolve().parents[2] / "resources"
 

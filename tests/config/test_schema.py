@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 from tvmake.config.load import load
 from tvmake.config.root import Config
 from tvmake.config.schema import as_text, config_schema
-from tvmake.plan import Plan
+from tvmake.plan.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "config/examples").glob("*.yaml"))

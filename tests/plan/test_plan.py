@@ -15,10 +15,9 @@ from tvmake.config.requests.running import BenchmarkRequest, DeployRequest, Vali
 from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.validation import DEFAULT_GOALS
 from tvmake.errors import TvmakeError
-from tvmake.plan import Plan, Variant
 from tvmake.plan.layout import LAYOUT
 from tvmake.plan.machine import cpu_identity
-from tvmake.plan.plan import STAGES
+from tvmake.plan.plan import STAGES, Plan, Variant
 
 TEXT = """
 models:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.workflow.plain_snakemake import snakemake
-from tests.workflow.project import CONFIG, ROOT, Project
+from tests.workflow.project import ROOT, Project
 
 VARIANT = "results/digits/float32/cpu"
 GUIDE = ROOT / "docs" / "use-as-module.md"

@@ -21,7 +21,7 @@ def check(
     from tvmake.cli.configs import config_files, overlay
     from tvmake.config.load import load_layers, one_or_many
     from tvmake.errors import InputError, TvmakeError
-    from tvmake.plan import Plan
+    from tvmake.plan.plan import Plan
 
     paths = config_files(config)
     plan = Plan(load_layers(paths, overlay(settings)))

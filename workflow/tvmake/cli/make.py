@@ -13,7 +13,7 @@ from tvmake.cli.configs import ConfigFiles, Settings
 
 if TYPE_CHECKING:
     from tvmake.errors import TvmakeError
-    from tvmake.plan import Plan
+    from tvmake.plan.plan import Plan
 
 CONTEXT = {"allow_extra_args": True, "ignore_unknown_options": True}
 
@@ -90,7 +90,7 @@ def _missing_inputs(plan: Plan) -> TvmakeError | None:
 
 def _plan(files: list[Path], layer: dict[str, Any]) -> Plan:
     from tvmake.config.load import load_layers
-    from tvmake.plan import Plan
+    from tvmake.plan.plan import Plan
 
     return Plan(load_layers(files, layer))
 
