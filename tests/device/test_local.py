@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import zipfile
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -106,7 +107,7 @@ def test_a_deployed_file_that_changed_is_not_loaded(package: Path, tmp_path: Pat
     file = Path(deployment.location) / name
     data = file.read_bytes()
     file.write_bytes(data[: len(data) // 2] if damage == "truncate" else data[:-9] + bytes([data[-9] ^ 1]) + data[-8:])
-    with pytest.raises(InputError, match="truncated|altered|damaged"):
+    with pytest.raises(InputError, match=r"truncated|altered|damaged"):
         device.execute(deployment, RunRequest(samples=1), inputs_file(tmp_path / "in.npz", image()), tmp_path / "o.npz")
 
 
@@ -170,7 +171,7 @@ def test_a_second_measurement_waits_for_the_first(tmp_path: Path):
     spans = sorted(
         tuple(float(line.split()[1]) for line in process.communicate()[0].splitlines()) for process in running
     )
-    assert all(before[1] <= after[0] for before, after in zip(spans, spans[1:], strict=False))
+    assert all(before[1] <= after[0] for before, after in pairwise(spans))
 
 
 def test_a_killed_measurement_frees_the_device():
