@@ -43,7 +43,7 @@ def manifest_of(content: dict[str, bytes]) -> Manifest:
 def files(tmp_path: Path) -> dict[str, Path]:
     source = tmp_path / "built"
     source.mkdir()
-    (source / MANIFEST).write_text(manifest_of(CONTENT).model_dump_json())
+    (source / MANIFEST).write_text(manifest_of(CONTENT).sealed().model_dump_json())
     for name, data in CONTENT.items():
         (source / name).write_bytes(data)
     return {name: source / name for name in (LIBRARY, MANIFEST, WEIGHTS)}
@@ -154,6 +154,15 @@ def test_a_manifest_of_another_version_is_named(package: Path, tmp_path: Path):
 
     repacked(package, older)
     with pytest.raises(InputError, match="schema version 7, expected 1"):
+        extracted(package, tmp_path)
+
+
+def test_an_edited_manifest_is_refused(package: Path, tmp_path: Path):
+    def edited(info: tarfile.TarInfo, data: bytes) -> tuple[tarfile.TarInfo, bytes]:
+        return info, data.replace(b'"precision":"float32"', b'"precision":"float16"') if info.name == MANIFEST else data
+
+    repacked(package, edited)
+    with pytest.raises(InputError, match=r"mod\.json is altered"):
         extracted(package, tmp_path)
 
 

@@ -143,7 +143,9 @@ def test_generated_code_that_crashes_is_one_clear_line(package: Path, tmp_path: 
 
     said = read_manifest((place / MANIFEST).read_bytes(), "test")
     entry = FileEntry(sha256=digest_file(place / LIBRARY), size=(place / LIBRARY).stat().st_size)
-    (place / MANIFEST).write_text(said.model_copy(update={"files": {**said.files, LIBRARY: entry}}).model_dump_json())
+    (place / MANIFEST).write_text(
+        said.model_copy(update={"files": {**said.files, LIBRARY: entry}}).sealed().model_dump_json()
+    )
     with pytest.raises(DeviceError, match="SIGSEGV"):
         device.execute(
             deployment.model_copy(update={"location": str(place)}),

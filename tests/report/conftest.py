@@ -121,7 +121,7 @@ class Run:
             graph=[],
             files={name: FileEntry(sha256=digest_file(file), size=file.stat().st_size) for name, file in files.items()},
             components=[Component(name="apache-tvm", version="0.27.0.post1")],
-        )
+        ).sealed()
         stage_json.save(manifest, self.path(variant, "manifest"))
         pack({**files, MANIFEST: self.path(variant, "manifest")}, self.path(variant, "package"))
 

@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from tvmake.artifact.files import canonical_json, digest_bytes
 from tvmake.artifact.signature import Signature
 
 SCHEMA_VERSION = 1
@@ -90,3 +91,17 @@ class Manifest(_Part):
     components: list[Component]
     provenance: dict[str, Any] = Field(default_factory=dict)
     """An in-toto statement (v1) with an SLSA provenance predicate, unsigned."""
+    own_sha256: str = ""
+    """sha256 of this manifest without this field, as canonical JSON: tells a copying error or an edit, not a forger."""
+
+    def sealed(self) -> "Manifest":
+        """This manifest with its own digest filled in."""
+        return self.model_copy(update={"own_sha256": self._digest()})
+
+    @property
+    def is_intact(self) -> bool:
+        """Whether the content is what it was when it was sealed."""
+        return self.own_sha256 == self._digest()
+
+    def _digest(self) -> str:
+        return digest_bytes(canonical_json(self.model_dump(mode="json", exclude={"own_sha256"})).encode())

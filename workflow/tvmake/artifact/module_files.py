@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmake.artifact.files import atomic_path, write_bytes
+from tvmake.artifact.files import write_bytes
 from tvmake.errors import InputError
 from tvmake.quick_tvm import tvm
 
@@ -42,8 +42,8 @@ def save_params(params: Mapping[str, Any], destination: Path) -> None:
     tensors = {
         name: tvm.runtime.tensor(value) if isinstance(value, np.ndarray) else value for name, value in params.items()
     }
-    with atomic_path(destination) as temporary:
-        tvm.runtime.save_param_dict_to_file(tensors, str(temporary))
+    # Not save_param_dict_to_file: it does not notice when the last block finds the disk full.
+    write_bytes(destination, tvm.runtime.save_param_dict(tensors))
 
 
 def load_params(source: Path) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def read_manifest(data: bytes, where: str) -> Manifest:
         InputError: damaged, or of another schema version.
     """
     try:
-        return Manifest.model_validate_json(data)
+        manifest = Manifest.model_validate_json(data)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         if first["loc"] == ("schema_version",):
@@ -52,6 +52,9 @@ def read_manifest(data: bytes, where: str) -> Manifest:
             ) from None
         key = ".".join(str(part) for part in first["loc"]) or "content"
         raise InputError(where, f"mod.json is damaged ({key}: {first['msg'].lower()})", _REFUSED) from None
+    if not manifest.is_intact:
+        raise InputError(where, "mod.json is altered: its content differs from its own digest", _REFUSED)
+    return manifest
 
 
 def check_file(file: Path, name: str, manifest: Manifest, where: str) -> None:

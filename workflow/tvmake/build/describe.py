@@ -69,7 +69,7 @@ def describe(
         files=entries,
         components=components,
         provenance=_provenance(options, entries, inputs, components),
-    )
+    ).sealed()
 
 
 def _parameters(module: "tvm.IRModule", inputs: int) -> list[Parameter]:

@@ -1,8 +1,10 @@
 """Code generation and linking."""
 
+import errno
+import os
 from pathlib import Path
 
-from tvmake.artifact.files import atomic_path
+from tvmake.artifact.files import atomic_path, no_space
 from tvmake.errors import InputError, MachineError
 from tvmake.quick_tvm import tvm
 
@@ -33,14 +35,16 @@ def link(executable: "tvm.relax.VMExecutable", compiler: str, destination: Path)
         with atomic_path(destination) as temporary:
             executable.export_library(str(temporary), cc=compiler)
     except RuntimeError as error:
+        if os.strerror(errno.ENOSPC) in str(error):
+            raise no_space(str(destination)) from error
         raise MachineError(str(destination), f"linking with {compiler} failed: {cause(error)}") from error
 
 
 def cause(error: BaseException) -> str:
-    """The telling line of a TVM error: the last one that is not a stack frame."""
+    """The telling line of a TVM error: the last one that is not a stack frame or the linker's command."""
     lines = [
         line.strip()
         for line in str(error).splitlines()
-        if line.strip() and not line.strip().startswith(("File ", "at "))
+        if line.strip() and not line.strip().startswith(("File ", "at ", "Command line:"))
     ]
     return lines[-1] if lines else type(error).__name__

@@ -1,12 +1,10 @@
 """Generated sources, for people who want to read what the compiler made of their model."""
 
 import re
-import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tvmake.artifact.files import TEMPORARY_PREFIX, writing
+from tvmake.artifact.files import atomic_directory
 from tvmake.quick_tvm import tvm
 from tvmake.target.pipeline import Lowered
 
@@ -21,20 +19,11 @@ def dump_sources(
     Files: ``relax.py`` (the fused graph), ``tir.py`` (scheduled tensor functions), ``mod.ll``, ``mod.s``, and
     ``kernels/<name>.<cl|cu|…>`` for each device kernel. The directory is empty when nothing is wanted.
     """
-    with writing(destination):
-        destination.parent.mkdir(parents=True, exist_ok=True)
-        fresh = Path(tempfile.mkdtemp(prefix=f"{TEMPORARY_PREFIX}sources-", dir=destination.parent))
-        try:
-            fresh.chmod(0o755)
-            for name, text in _texts(wanted, lowered, executable).items():
-                file = fresh / name
-                file.parent.mkdir(exist_ok=True)
-                file.write_text(text)
-            if destination.is_dir():
-                shutil.rmtree(destination)
-            fresh.rename(destination)
-        finally:
-            shutil.rmtree(fresh, ignore_errors=True)
+    with atomic_directory(destination) as fresh:
+        for name, text in _texts(wanted, lowered, executable).items():
+            file = fresh / name
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(text)
 
 
 def _texts(wanted: Sequence[str], lowered: Lowered, executable: "tvm.relax.VMExecutable") -> dict[str, str]:

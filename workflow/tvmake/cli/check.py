@@ -13,28 +13,17 @@ def check(
     files: Annotated[bool, typer.Option("--files", help="List every file that would be made.")] = False,
 ) -> None:
     """Validate a config and list what it would make."""
-    from pathlib import Path
-
     from rich.console import Console
     from rich.table import Table
 
-    from tvmake.cli.configs import config_files, overlay
-    from tvmake.config.load import load_layers, one_or_many
-    from tvmake.errors import InputError, TvmakeError
+    from tvmake.cli.configs import config_files, missing_inputs, overlay
+    from tvmake.config.load import load_layers
     from tvmake.plan.plan import Plan
 
     paths = config_files(config)
     plan = Plan(load_layers(paths, overlay(settings)))
-    missing: list[TvmakeError] = [
-        InputError(f"models.{model}", f"no such file: {file}")
-        for model in plan.config.models
-        for file in dict.fromkeys(
-            plan.reference_files(model) + plan.pass_files("transform", model) + plan.pass_files("build", model)
-        )
-        if not Path(file).exists()
-    ]
-    if missing:
-        raise one_or_many(missing)
+    if missing := missing_inputs(plan):
+        raise missing
     table = Table("model", "precision", "target", "runs on", box=None, pad_edge=False, header_style="bold")
     for variant in plan.variants:
         table.add_row(

@@ -1,11 +1,16 @@
 """Which config files a command works on."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tvmake.errors import InputError, UsageError
+from tvmake.errors import InputError, TvmakeError, UsageError
+
+if TYPE_CHECKING:
+    from tvmake.plan.plan import Plan
 
 DEFAULTS = (Path("tvmake.yaml"), Path("config/config.yaml"))
 
@@ -64,3 +69,18 @@ def overlay(settings: list[str] | None) -> dict[str, Any]:
             place = place.setdefault(parent, {})
         place[last] = value
     return layer
+
+
+def missing_inputs(plan: Plan) -> TvmakeError | None:
+    """The error for models, datasets and pass files that the config names and that do not exist, if there are any."""
+    from tvmake.config.load import one_or_many
+
+    missing = [
+        InputError(f"models.{model}", f"no such file: {file}")
+        for model in plan.config.models
+        for file in dict.fromkeys(
+            plan.reference_files(model) + plan.pass_files("transform", model) + plan.pass_files("build", model)
+        )
+        if not Path(file).exists()
+    ]
+    return one_or_many(missing) if missing else None

@@ -15,9 +15,7 @@ from types import FrameType
 from tvmake.artifact.files import NO_SPACE, no_space
 from tvmake.cli import print_error
 from tvmake.errors import DeviceError, MachineError, TvmakeError
-
-PR_SET_PDEATHSIG = 1
-"""prctl(2): the signal to get when the parent dies."""
+from tvmake.lifeline import die_with
 
 M_MMAP_THRESHOLD = -3
 """mallopt(3): setting it also ends its growth."""
@@ -39,7 +37,9 @@ def guarded(stage: str, work: Callable[[], object]) -> int:
     parent = os.getpid()
     child = os.fork()
     if child == 0:
-        _die_with(parent)
+        die_with(parent)
+        # Ctrl-C reaches the whole process group; a second one, forwarded by the parent, must not interrupt the clean-up.
+        signal.signal(signal.SIGTERM, _interrupt)
         _return_freed_memory()
         code = _run(stage, work)
         sys.stdout.flush()
@@ -109,16 +109,6 @@ def _forward(child: int) -> Callable[[int, FrameType | None], None]:
         os.kill(child, number)
 
     return handler
-
-
-def _die_with(parent: int) -> None:
-    """On Linux, a killed parent takes the child with it, so that a rerun meets no leftover writer."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:  # it died before the call above
-            os._exit(128 + signal.SIGKILL)
-    # Ctrl-C reaches the whole process group; a second one forwarded by the parent must not interrupt the clean-up.
-    signal.signal(signal.SIGTERM, _interrupt)
 
 
 def _return_freed_memory() -> None:

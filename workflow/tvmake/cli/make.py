@@ -12,7 +12,6 @@ import typer
 from tvmake.cli.configs import ConfigFiles, Settings
 
 if TYPE_CHECKING:
-    from tvmake.errors import TvmakeError
     from tvmake.plan.plan import Plan
 
 CONTEXT = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -49,43 +48,30 @@ def make(
     plan = _plan(files, layer)
     if layer:
         files.append(_overlay_file(layer))
-    extra = [argument for argument in context.args if argument != "--"]
-    options = [argument for argument in targets or [] if argument.startswith("-")]
-    wanted = [argument for argument in targets or [] if not argument.startswith("-")]
-    arguments = ["--snakefile", str(_snakefile()), "--configfile", *map(str, files)]
+    # Snakemake's own options arrive among the targets; kept in order, so that `--forcerun build` stays together, and
+    # put first, because Snakemake's `--configfile` takes every word after it.
+    wanted = [*(targets or []), *context.args]
+    arguments = [*wanted, "--snakefile", str(_snakefile()), "--configfile", *map(str, files)]
     arguments += ["--cores", cores] if cores else []
     arguments += ["--dry-run"] if dry_run else []
     arguments += ["--no-keep-going"] if stop_early else []
-    raise typer.Exit(_run(plan, [*arguments, *options, *extra, "--", *wanted], dry_run, bool(wanted), quiet))
+    partly = bool(wanted) and not wanted[0].startswith("-")
+    raise typer.Exit(_run(plan, arguments, dry_run, partly, quiet))
 
 
 def _run(plan: Plan, arguments: list[str], dry_run: bool, partly: bool, quiet: bool) -> int:
     from contextlib import nullcontext
 
     from tvmake.cli import progress
+    from tvmake.cli.configs import missing_inputs
     from tvmake.cli.run_lock import only_run
 
     # Snakemake does not mind a missing source whose results exist; a config that names one is wrong all the same.
-    if not partly and (missing := _missing_inputs(plan)):
+    if not partly and (missing := missing_inputs(plan)):
         raise missing
     with nullcontext() if dry_run else only_run():
-        code = progress.run(arguments, quiet, lambda: _missing_inputs(plan))
+        code = progress.run(arguments, quiet, lambda: missing_inputs(plan))
     return code if code or partly or not progress.Run.made else _conclude(plan)
-
-
-def _missing_inputs(plan: Plan) -> TvmakeError | None:
-    from tvmake.config.load import one_or_many
-    from tvmake.errors import InputError
-
-    missing = [
-        InputError(f"models.{model}", f"no such file: {file}")
-        for model in plan.config.models
-        for file in dict.fromkeys(
-            plan.reference_files(model) + plan.pass_files("transform", model) + plan.pass_files("build", model)
-        )
-        if not Path(file).exists()
-    ]
-    return one_or_many(missing) if missing else None
 
 
 def _plan(files: list[Path], layer: dict[str, Any]) -> Plan:

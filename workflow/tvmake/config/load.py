@@ -140,7 +140,8 @@ def without_nulls(value: Any, kinds: Sequence[Any] = (Config,)) -> Any:
         kept = {}
         for key, entry in value.items():
             below = _kinds_below(kinds, str(key))
-            if entry is not None or types.NoneType in below or Any in below:
+            # An unknown key stays, so that it is reported.
+            if entry is not None or not below or types.NoneType in below or Any in below:
                 kept[key] = without_nulls(entry, below)
         return kept
     return value

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from tvmake.device import worker  # noqa: F401
 
 
+PARENT = "TVMAKE_PARENT"
+"""Tells the worker whose end is also its own."""
+
+
 class LocalDevice:
     """Runs packages on this machine through ``python -m tvmake.device.worker``."""
 
@@ -64,7 +68,7 @@ class LocalDevice:
             return load(RunResult, answered)
 
     def _run(self, command: list[str], deployment: Deployment) -> None:
-        environment = {**os.environ, "TVM_USE_RUNTIME_LIB": "1", **self.config.env}
+        environment = {**os.environ, "TVM_USE_RUNTIME_LIB": "1", **self.config.env, PARENT: str(os.getpid())}
         if self.config.threads:
             environment["TVM_NUM_THREADS"] = str(self.config.threads)
         where = f"device '{self.name}'"

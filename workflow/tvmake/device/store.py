@@ -1,13 +1,11 @@
 """Packages on this machine, by digest: unpacked once, verified, shared by every run."""
 
 import os
-import shutil
-import tempfile
 from pathlib import Path
 
 from platformdirs import user_cache_path
 
-from tvmake.artifact.files import TEMPORARY_PREFIX, digest_file, writing
+from tvmake.artifact.files import atomic_directory, digest_file
 from tvmake.artifact.package import unpack, verify_directory
 from tvmake.errors import InputError
 
@@ -33,26 +31,7 @@ def put(package: Path, root: Path) -> Path:
             verify_directory(place, str(place))
             return place
         except InputError:
-            # Someone touched the store; the package itself is the truth.
-            _discard(place)
-    with writing(root):
-        root.mkdir(parents=True, exist_ok=True)
-        fresh = Path(tempfile.mkdtemp(prefix=f"{TEMPORARY_PREFIX}{os.getpid()}-", dir=root))
-    try:
-        with writing(root):
-            unpack(package, fresh)
-            fresh.chmod(0o755)
-            try:
-                fresh.rename(place)
-            except OSError:
-                # Another process put the same package first.
-                verify_directory(place, str(place))
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+            pass  # someone touched the store; the package itself is the truth and replaces it
+    with atomic_directory(place) as fresh:
+        unpack(package, fresh)
     return place
-
-
-def _discard(place: Path) -> None:
-    doomed = place.with_name(f"{TEMPORARY_PREFIX}{os.getpid()}-{place.name[:16]}")
-    place.rename(doomed)
-    shutil.rmtree(doomed, ignore_errors=True)

@@ -24,6 +24,7 @@ from tvmake.config.benchmark import Measurement
 from tvmake.device.fingerprint import local_fingerprint
 from tvmake.device.interface import OpTime, RunRequest, RunResult, Timing
 from tvmake.errors import InputError, TvmakeError
+from tvmake.lifeline import die_with
 from tvmake.quick_tvm import tvm
 
 # After quick_tvm, which decides how TVM is loaded.
@@ -61,6 +62,8 @@ def main(arguments: list[str]) -> int:
     """Serve one request; see the module's text for the arguments."""
     directory, asked, given, answered = (Path(argument) for argument in arguments[:4])
     outputs = Path(arguments[4]) if len(arguments) > 4 else None
+    if parent := os.environ.get("TVMAKE_PARENT"):
+        die_with(int(parent))
     try:
         request = RunRequest.model_validate_json(asked.read_bytes())
         result = serve(directory, request, given, outputs)
