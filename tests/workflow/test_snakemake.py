@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.workflow.plain_snakemake import snakemake
-from tests.workflow.project import ROOT, Project
+from tests.workflow.project import ROOT, SCRIPTS, Project
 
 VARIANT = "results/digits/float32/cpu"
 GUIDE = ROOT / "docs" / "use-as-module.md"
@@ -51,7 +51,11 @@ def test_the_linter_has_nothing_to_say(demo: Project):
 
 def test_the_rules_are_formatted():
     done = subprocess.run(
-        ["snakefmt", "--check", "Snakefile", "rules"], cwd=ROOT, capture_output=True, text=True, check=False
+        [str(SCRIPTS / "snakefmt"), "--check", "Snakefile", "rules"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
 

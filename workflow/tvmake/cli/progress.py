@@ -94,7 +94,7 @@ def run(arguments: list[str], quiet: bool, missing_inputs: Callable[[], TvmakeEr
     announced = io.StringIO()
     try:
         with contextlib.redirect_stderr(announced):
-            parser, args = parse_args(["--logger", PLUGIN, *arguments])
+            parser, args = parse_args([*arguments, "--logger", PLUGIN])
     except SystemExit as exit_:
         if exit_.code:
             raise usage_error(announced.getvalue()) from None
