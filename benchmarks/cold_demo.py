@@ -1,6 +1,6 @@
 """Cold wall time of the pipeline against the straight-line script.
 
-    python benchmarks/cold_demo.py [--rounds 3]
+    python benchmarks/cold_demo.py [--rounds 3] [--work demo] [--cores 2]
 
 Two workloads: the demo (4 variants) and eight variants, each with all cores, as ``tvmake make`` does by default.
 Every round starts without results, with an empty store, in a fresh directory.
@@ -53,6 +53,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--work", choices=["demo", "eight"], action="append")
+    parser.add_argument("--cores", type=int, action="append", help="Cores to give tvmake; repeatable. [1 and 2]")
     arguments = parser.parse_args()
     for work, config in configs().items():
         if arguments.work and work not in arguments.work:
@@ -60,8 +61,7 @@ def main() -> None:
         subjects = {
             "straight line": lambda w=work: script(w, "tvm"),
             "straight line, numpy folding": lambda w=work: script(w, "numpy"),
-            "tvmake make --cores 1": lambda c=config: pipeline(c, 1),
-            "tvmake make --cores 2": lambda c=config: pipeline(c, 2),
+            **{f"tvmake make --cores {n}": lambda c=config, n=n: pipeline(c, n) for n in arguments.cores or (1, 2)},
         }
         report(f"cold run, {work}", interleaved(arguments.rounds, subjects), "straight line")
 

@@ -63,6 +63,21 @@ def export(source: str, options: ImportOptions) -> torch.export.ExportedProgram:
     Raises:
         InputError: there is no such network, or an argument it does not take.
     """
+    network, arguments = _network(source, options)
+    image = torch.zeros(arguments.batch, 3, arguments.size, arguments.size)
+    return torch.export.export(network, (image,))
+
+
+def network(source: str, options: ImportOptions) -> nn.Module:
+    """The network behind ``zoo:<name>``, in eval mode, for running it as it is.
+
+    Raises:
+        InputError: as :func:`export`.
+    """
+    return _network(source, options)[0]
+
+
+def _network(source: str, options: ImportOptions) -> tuple[nn.Module, Arguments]:
     name = source.removeprefix("zoo:")
     if name not in NETWORKS:
         close = difflib.get_close_matches(name, NAMES, n=1)
@@ -70,9 +85,7 @@ def export(source: str, options: ImportOptions) -> torch.export.ExportedProgram:
         raise InputError(source, f"the zoo has no network '{name}'", f"{remedy}there are: {', '.join(NAMES)}")
     arguments = _arguments(source, name, options)
     constructor_arguments = arguments.model_dump(exclude={"size", "batch"})
-    network = weighted(name, options.seed, **constructor_arguments)
-    image = torch.zeros(arguments.batch, 3, arguments.size, arguments.size)
-    return torch.export.export(network, (image,))
+    return weighted(name, options.seed, **constructor_arguments), arguments
 
 
 def weighted(name: str, seed: int, **arguments: Any) -> nn.Module:

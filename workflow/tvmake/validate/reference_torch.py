@@ -1,5 +1,7 @@
 """PyTorch programs through torch itself."""
 
+from typing import Any
+
 import numpy as np
 
 from tvmake.artifact.signature import Signature
@@ -22,11 +24,7 @@ def open_model(source: str, options: ImportOptions, signature: Signature) -> Run
         raise MachineError(
             source, "running a PyTorch model needs torch", "install it with `pip install tvmake[torch]`"
         ) from None
-    from tvmake.frontend.torch_source import load_program
-
-    program = load_program(source, options)
-    module = program.module()
-    structure = program.call_spec.in_spec
+    module, structure = _load(source, options)
     if structure.num_leaves != len(signature.inputs):
         problem = f"takes {structure.num_leaves} tensors, not {len(signature.inputs)}"
         raise InputError(source, problem, "import it again")
@@ -59,3 +57,18 @@ def open_model(source: str, options: ImportOptions, signature: Signature) -> Run
         return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
     return Runtime(named("torch"), run)
+
+
+def _load(source: str, options: ImportOptions) -> tuple[Any, Any]:
+    """What to call, and the structure of its arguments (a pytree of positional and keyword ones)."""
+    if options.source_format() == "zoo":
+        from torch.utils import _pytree as pytree
+
+        from tvmake.frontend import zoo
+
+        # Run as it is: exporting it first would cost seconds and add nothing.
+        return zoo.network(source, options), pytree.tree_structure(((None,), {}))
+    from tvmake.frontend.torch_source import load_program
+
+    program = load_program(source, options)
+    return program.module(), program.call_spec.in_spec
