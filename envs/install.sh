@@ -10,6 +10,11 @@ if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 fi
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 echo "installing $lock into $venv …"
+# PyPI's torch for Linux is a CUDA build. Where pip finds the CPU build (its hash is in the lock), it is taken first.
+cpu=$(mktemp)
+trap 'rm -f "$cpu"' EXIT
+sed -n -e '/^torch==/,/[^\\]$/p' "$lock" | sed 's/^\(torch==[^ ]*\)/\1+cpu/' > "$cpu"
+"$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-deps --require-hashes -r "$cpu" 2>/dev/null || true
 # The lock is complete, so nothing is resolved; --no-deps also keeps out the CUDA libraries that PyPI's torch names.
 "$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-deps --require-hashes -r "$lock"
 if ! "$venv/bin/python" -c 'import torch' 2>/dev/null; then
