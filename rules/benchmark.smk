@@ -14,8 +14,6 @@ rule benchmark:
         latency=plan.path("latency"),
     log:
         "logs/{model}/{precision}/{target}/benchmark.log",
-    benchmark:
-        "logs/{model}/{precision}/{target}/benchmark.benchmark.jsonl"
     conda:
         "../envs/tvmake.yaml"
     # On this machine a measurement takes every core, so that nothing runs beside it.

@@ -19,8 +19,6 @@ rule build:
         sources=directory(plan.path("sources")),
     log:
         "logs/{model}/{precision}/{target}/build.log",
-    benchmark:
-        "logs/{model}/{precision}/{target}/build.benchmark.jsonl"
     conda:
         "../envs/tvmake.yaml"
     resources:

@@ -12,8 +12,6 @@ rule deploy:
         receipt=plan.path("receipt"),
     log:
         "logs/{model}/{precision}/{target}/deploy.log",
-    benchmark:
-        "logs/{model}/{precision}/{target}/deploy.benchmark.jsonl"
     conda:
         "../envs/tvmake.yaml"
     resources:

@@ -14,8 +14,6 @@ rule export:
         package=plan.path("package"),
     log:
         "logs/{model}/{precision}/{target}/export.log",
-    benchmark:
-        "logs/{model}/{precision}/{target}/export.benchmark.jsonl"
     conda:
         "../envs/tvmake.yaml"
     resources:

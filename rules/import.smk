@@ -15,8 +15,6 @@ rule import_model:
         source=plan.path("source"),
     log:
         "logs/{model}/import.log",
-    benchmark:
-        "logs/{model}/import.benchmark.jsonl"
     conda:
         "../envs/tvmake.yaml"
     resources:

@@ -13,8 +13,6 @@ rule reference:
         reference=plan.path("reference"),
     log:
         "logs/{model}/reference.log",
-    benchmark:
-        "logs/{model}/reference.benchmark.jsonl"
     conda:
         "../envs/tvmake.yaml"
     resources:

@@ -17,8 +17,6 @@ rule report:
         page=plan.path("page"),
     log:
         "logs/report.log",
-    benchmark:
-        "logs/report.benchmark.jsonl"
     conda:
         "../envs/tvmake.yaml"
     resources:

@@ -17,8 +17,6 @@ rule transform:
         signature=plan.path("bound_signature"),
     log:
         "logs/{model}/{precision}/transform.log",
-    benchmark:
-        "logs/{model}/{precision}/transform.benchmark.jsonl"
     conda:
         "../envs/tvmake.yaml"
     resources:

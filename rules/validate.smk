@@ -14,8 +14,6 @@ rule validate:
         numerics=plan.path("numerics"),
     log:
         "logs/{model}/{precision}/{target}/validate.log",
-    benchmark:
-        "logs/{model}/{precision}/{target}/validate.benchmark.jsonl"
     conda:
         "../envs/tvmake.yaml"
     resources:

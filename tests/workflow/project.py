@@ -29,6 +29,10 @@ CONFIG: dict[str, Any] = {
 }
 
 
+MEASURED = ("receipt.json", "numerics.json", "latency.json", "summary.json", "summary.csv", "index.html")
+"""Results that hold times of this run."""
+
+
 class Project:
     """A directory with a config, run through the commands a user would type."""
 
@@ -103,6 +107,15 @@ class Project:
             str(path.relative_to(self.directory)): path.read_bytes()
             for path in sorted(self.directory.glob(pattern))
             if path.is_file()
+        }
+
+    def hermetic(self, *patterns: str) -> dict[str, bytes]:
+        """The results whose bytes are fixed by the inputs."""
+        files = {path: data for pattern in patterns for path, data in self.files(pattern).items()}
+        return {
+            path: data
+            for path, data in files.items()
+            if Path(path).name not in MEASURED and not path.endswith(".snakemake_timestamp")
         }
 
     def result(self, path: str) -> Any:

@@ -29,17 +29,8 @@ OUTPUTS = {
 }
 """Each stage's outputs in the order it writes them."""
 
-MEASURED = ("receipt.json", "numerics.json", "latency.json", "summary.json", "summary.csv", "index.html")
-
-
-def hermetic(project: Project) -> dict[str, bytes]:
-    """The files whose bytes are fixed by the inputs, of the model and its float32 variant."""
-    files = project.files(f"{MODEL}/*") | project.files(f"{TRANSFORMED}/*") | project.files(f"{VARIANT}/**/*")
-    return {
-        path: content
-        for path, content in files.items()
-        if Path(path).name not in MEASURED and not path.endswith(".snakemake_timestamp")
-    }
+FIXED = (f"{MODEL}/*", f"{TRANSFORMED}/*", f"{VARIANT}/**/*")
+"""What a project of one variant makes."""
 
 
 @pytest.fixture
@@ -58,7 +49,7 @@ def unreported(demo: Project) -> Project:
 
 def assert_as_undisturbed(project: Project, finished: Project) -> None:
     """The results are those of a run that nothing happened to."""
-    assert hermetic(project) == hermetic(finished)
+    assert project.hermetic(*FIXED) == finished.hermetic(*FIXED)
     assert {row["verdict"] for row in project.result("results/summary.json")["rows"]} == {"pass"}
     assert project.leftovers() == []
     assert project.planned_rules() == {}
@@ -129,10 +120,23 @@ def test_after_a_kill_of_the_whole_run_the_same_command_completes_it(unreported:
     assert unreported.planned_rules() == {}
 
 
-def test_a_killed_runs_job_that_goes_on_writing_harms_nothing(unreported: Project, tmp_path: Path):
+def test_the_jobs_of_a_killed_run_end_with_the_warm_processes_they_run_in(unreported: Project, tmp_path: Path):
     faults = Faults(unreported, tmp_path / "faults")
     faults.before("results/summary.csv", "pause")
     with started(unreported, "tvmake", "make") as run:
+        faults.wait("results/summary.csv")
+        run.kill()
+        run.wait()
+        wait_until(lambda: not is_running(faults.process("results/summary.csv")))
+    done = unreported.make()
+    assert done.returncode == 0, done.stderr
+    assert unreported.planned_rules() == {}
+
+
+def test_a_killed_runs_job_that_goes_on_writing_harms_nothing(unreported: Project, tmp_path: Path):
+    faults = Faults(unreported, tmp_path / "faults")
+    faults.before("results/summary.csv", "pause")
+    with started(unreported, "tvmake", "make", "--no-warm") as run:
         faults.wait("results/summary.csv")
         run.kill()
         run.wait()
@@ -162,6 +166,26 @@ def test_ctrl_c_ends_with_one_line_and_the_same_command_goes_on(unreported: Proj
     assert done.returncode == 0, done.stderr
     assert "note: " not in done.stderr
     assert unreported.planned_rules() == {}
+
+
+def test_sigterm_lets_running_jobs_finish_starts_no_more_and_the_same_command_goes_on(demo: Project, tmp_path: Path):
+    (demo.directory / VARIANT / "package.tar").unlink()
+    (demo.directory / "results" / "summary.json").unlink()
+    faults = Faults(demo, tmp_path / "faults")
+    faults.before(f"{VARIANT}/package.tar", "pause")
+    with started(demo, "tvmake", "make") as run:
+        faults.wait(f"{VARIANT}/package.tar")
+        run.terminate()
+        faults.release(f"{VARIANT}/package.tar")
+        _, err = run.communicate(timeout=60)
+    assert run.returncode != 0
+    assert "Traceback" not in err
+    assert (demo.directory / VARIANT / "package.tar").is_file()
+    assert not (demo.directory / "results" / "summary.json").exists()
+    done = demo.make()
+    assert done.returncode == 0, done.stderr
+    assert demo.leftovers() == []
+    assert demo.planned_rules() == {}
 
 
 def test_a_second_run_in_the_same_directory_is_refused_and_the_first_goes_on(unreported: Project, tmp_path: Path):

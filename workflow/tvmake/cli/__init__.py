@@ -4,19 +4,34 @@ import sys
 
 
 def main() -> None:
-    """Run ``tvmake``; a TvmakeError becomes one clear line and its exit code."""
+    """Run ``tvmake``; a step of a running ``tvmake make`` is forked from a warm process."""
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["step"]:
+        from tvmake.cli.warm_step import run_warm
+
+        code = run_warm(arguments)
+        if code is not None:
+            sys.exit(code)
+    sys.exit(run(arguments))
+
+
+def run(arguments: list[str]) -> int:
+    """Run ``tvmake`` with these arguments and return its exit code; a TvmakeError becomes one clear line."""
     from tvmake.cli.app import app
     from tvmake.errors import TvmakeError
 
     try:
-        app()
+        app(arguments, prog_name="tvmake")
+    except SystemExit as exit_:
+        return exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
     except TvmakeError as error:
         print_error(error)
-        sys.exit(error.exit_code)
+        return error.exit_code
     except BrokenPipeError:
         # The reader of our output went away (`tvmake targets | head`).
         sys.stderr.close()
-        sys.exit(141)
+        return 141
+    return 0
 
 
 def print_error(error: Exception) -> None:

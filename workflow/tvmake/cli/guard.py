@@ -5,9 +5,11 @@ The child does the work; this process only waits, forwards signals, and turns a 
 """
 
 import ctypes
+import json
 import os
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from types import FrameType
@@ -34,6 +36,7 @@ def guarded(stage: str, work: Callable[[], object]) -> int:
     """
     sys.stdout.flush()
     sys.stderr.flush()
+    began = time.monotonic()
     parent = os.getpid()
     child = os.fork()
     if child == 0:
@@ -49,10 +52,19 @@ def guarded(stage: str, work: Callable[[], object]) -> int:
     forwarded = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     previous = {number: signal.signal(number, _forward(child)) for number in forwarded}
     try:
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        _, ended, used = os.wait4(child, 0)
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+    status = os.waitstatus_to_exitcode(ended)
+    usage = {
+        "stage": stage,
+        "exit": status,
+        "wall_s": round(time.monotonic() - began, 2),
+        "cpu_s": round(used.ru_utime + used.ru_stime, 2),
+        "peak_memory_mb": used.ru_maxrss // 1024,
+    }
+    print(json.dumps(usage), flush=True)
     return status if status >= 0 else _crashed(stage, -status)
 
 

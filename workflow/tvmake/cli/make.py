@@ -29,6 +29,7 @@ def make(
         bool, typer.Option("--stop-early", help="Stop at the first failure instead of finishing independent work.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print failures and the summary only.")] = False,
+    warm: Annotated[bool, typer.Option(help="Fork steps from processes that have TVM or torch loaded.")] = True,
 ) -> None:
     """Make everything the config asks for; what is up to date stays.
 
@@ -56,10 +57,10 @@ def make(
     arguments += ["--dry-run"] if dry_run else []
     arguments += ["--no-keep-going"] if stop_early else []
     partly = bool(wanted) and not wanted[0].startswith("-")
-    raise typer.Exit(_run(plan, arguments, dry_run, partly, quiet))
+    raise typer.Exit(_run(plan, arguments, dry_run, partly, quiet, warm))
 
 
-def _run(plan: Plan, arguments: list[str], dry_run: bool, partly: bool, quiet: bool) -> int:
+def _run(plan: Plan, arguments: list[str], dry_run: bool, partly: bool, quiet: bool, warm: bool) -> int:
     from contextlib import nullcontext
 
     from tvmake.cli import progress
@@ -70,7 +71,7 @@ def _run(plan: Plan, arguments: list[str], dry_run: bool, partly: bool, quiet: b
     if not partly and (missing := missing_inputs(plan)):
         raise missing
     with nullcontext() if dry_run else only_run():
-        code = progress.run(arguments, quiet, lambda: missing_inputs(plan))
+        code = progress.run(arguments, quiet, warm, lambda: missing_inputs(plan))
     return code if code or partly or not progress.Run.made else _conclude(plan)
 
 

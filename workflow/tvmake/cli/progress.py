@@ -26,6 +26,7 @@ from snakemake_interface_logger_plugins.registry import LoggerPluginRegistry
 from tvmake.cli import print_error
 from tvmake.cli.snakemake_errors import translated, usage_error
 from tvmake.errors import DeviceError, TvmakeError
+from tvmake.warm.pool import warm_servers
 
 PLUGIN = "tvmake"
 LOG_TAIL = 12
@@ -79,7 +80,7 @@ class Run:
     """Exit codes of the jobs that failed, and of refusals by Snakemake itself."""
 
 
-def run(arguments: list[str], quiet: bool, missing_inputs: Callable[[], TvmakeError | None]) -> int:
+def run(arguments: list[str], quiet: bool, warm: bool, missing_inputs: Callable[[], TvmakeError | None]) -> int:
     """Run Snakemake with this handler.
 
     Returns:
@@ -100,7 +101,9 @@ def run(arguments: list[str], quiet: bool, missing_inputs: Callable[[], TvmakeEr
             raise usage_error(announced.getvalue()) from None
         return 0
     Run.made = not any(getattr(args, name, None) for name in INSTEAD_OF_RUNNING)
-    with _ctrl_c_noted():
+    # Jobs of other executors may run elsewhere, and their memory is accounted to them.
+    local = args.executor in (None, "local")
+    with _ctrl_c_noted(), warm_servers() if warm and local else contextlib.nullcontext():
         try:
             succeeded = args_to_api(args, parser)
         except KeyboardInterrupt:

@@ -17,18 +17,15 @@ from tvmake.device import store
 from tvmake.device.fingerprint import local_fingerprint
 from tvmake.device.interface import Deployment, Fingerprint, RunRequest, RunResult
 from tvmake.errors import DeviceError, InputError
+from tvmake.warm.client import DIRECTORY, PARENT
 
 if TYPE_CHECKING:
-    # Started as a process below, never imported; this line lets the code fingerprint follow.
+    # Started as a process below, by name; this line lets the code fingerprint follow.
     from tvmake.device import worker  # noqa: F401
 
 
-PARENT = "TVMAKE_PARENT"
-"""Tells the worker whose end is also its own."""
-
-
 class LocalDevice:
-    """Runs packages on this machine through ``python -m tvmake.device.worker``."""
+    """Runs packages on this machine through :mod:`tvmake.device.worker`."""
 
     def __init__(self, name: str, config: DeviceConfig):
         self.name = name
@@ -49,26 +46,22 @@ class LocalDevice:
         with tempfile.TemporaryDirectory(prefix="tvmake-run-") as directory:
             asked, answered = Path(directory) / "request.json", Path(directory) / "result.json"
             asked.write_text(request.model_dump_json())
-            command = [
-                sys.executable,
-                "-m",
-                "tvmake.device.worker",
-                deployment.location,
-                str(asked),
-                str(inputs),
-                str(answered),
-            ]
+            command = [sys.executable, "-m", "tvmake.warm.client", "runtime", "worker"]
+            command += [deployment.location, str(asked), str(inputs), str(answered)]
             if outputs:
                 command.append(str(outputs))
-            self._run(command, deployment)
+            self._run(command, deployment, fresh=request.measurement is not None)
             problem = Path(f"{answered}.error")
             if problem.is_file():
                 where, text, remedy = json.loads(problem.read_text())
                 raise InputError(where, text, remedy)
             return load(RunResult, answered)
 
-    def _run(self, command: list[str], deployment: Deployment) -> None:
+    def _run(self, command: list[str], deployment: Deployment, fresh: bool) -> None:
         environment = {**os.environ, "TVM_USE_RUNTIME_LIB": "1", **self.config.env, PARENT: str(os.getpid())}
+        if fresh or self.config.env:
+            # A fork's memory is partly its parent's, and some variables count only while libraries are loaded.
+            environment.pop(DIRECTORY, None)
         if self.config.threads:
             environment["TVM_NUM_THREADS"] = str(self.config.threads)
         where = f"device '{self.name}'"

@@ -1,4 +1,4 @@
-"""The process that runs one request on this machine: ``python -m tvmake.device.worker PACKAGE REQUEST INPUTS RESULT [OUTPUTS]``.
+"""Runs one request on this machine, in a process of its own: ``main([PACKAGE, REQUEST, INPUTS, RESULT, OUTPUTS])``.
 
 It loads TVM's runtime only, verifies every digest before it maps a library, and leaves either RESULT or, for a
 mistake a user can mend, ``RESULT.error`` (where, problem, remedy).
@@ -7,7 +7,6 @@ mistake a user can mend, ``RESULT.error`` (where, problem, remedy).
 import json
 import os
 import resource
-import sys
 import time
 import zipfile
 from contextlib import ExitStack
@@ -24,7 +23,6 @@ from tvmake.config.benchmark import Measurement
 from tvmake.device.fingerprint import local_fingerprint
 from tvmake.device.interface import OpTime, RunRequest, RunResult, Timing
 from tvmake.errors import InputError, TvmakeError
-from tvmake.lifeline import die_with
 from tvmake.quick_tvm import tvm
 
 # After quick_tvm, which decides how TVM is loaded.
@@ -62,8 +60,6 @@ def main(arguments: list[str]) -> int:
     """Serve one request; see the module's text for the arguments."""
     directory, asked, given, answered = (Path(argument) for argument in arguments[:4])
     outputs = Path(arguments[4]) if len(arguments) > 4 else None
-    if parent := os.environ.get("TVMAKE_PARENT"):
-        die_with(int(parent))
     try:
         request = RunRequest.model_validate_json(asked.read_bytes())
         result = serve(directory, request, given, outputs)
@@ -198,7 +194,3 @@ def _resident_bytes() -> int:
     except OSError:
         return 0
     return pages * resource.getpagesize()
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
