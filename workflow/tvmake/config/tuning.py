@@ -1,0 +1,68 @@
+"""``tuning:`` — how much to search for fast schedules, and how candidates are measured."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from tvmake.config.base import Positive, Strict
+
+Count = Annotated[int, Field(ge=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Strategy = Literal["evolutionary", "replay-trace", "replay-func", "random", "grid"]
+CostModel = Literal["xgb", "random", "mlp"]
+
+
+class TrialMeasurement(Strict):
+    """How one candidate kernel is timed, in the terms of TVM's ``time_evaluator``."""
+
+    number: Positive = 1
+    """Runs averaged into one sample, at least."""
+    repeat: Positive = 3
+    """Samples per candidate."""
+    min_repeat_ms: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 20.0
+    """Raise ``number`` until one sample takes this long, in ms."""
+    cooldown_ms: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """Pause between samples, for devices that throttle, in ms."""
+    timeout_s: Annotated[float, Field(gt=0)] = 30.0
+    """How long loading and timing one candidate may take, in seconds."""
+    build_timeout_s: Annotated[float, Field(gt=0)] = 60.0
+    """How long building one candidate may take, in seconds."""
+    builders: Positive | None = None
+    """Candidates built at once; by default as many as the job has cores."""
+
+
+class TuningOptions(Strict):
+    """A budget, how to spend it, and what to do with the result."""
+
+    trials: Count = 0
+    """Candidates to measure per model, spread over its kernels by the time they take; 0 leaves kernels unscheduled."""
+    trials_per_kernel: Positive | None = None
+    """Candidates to measure for each kernel, instead of spreading ``trials``."""
+    floor: Positive = 16
+    """Candidates that even the cheapest kernel gets when ``trials`` are spread."""
+    passes: Annotated[int, Field(ge=1, le=8)] = 2
+    """In how many portions the budget is spent; each later one goes where the earlier ones showed that it pays most."""
+    strategy: Strategy = "evolutionary"
+    """How candidates are chosen. ``grid`` tries every candidate of small spaces."""
+    cost_model: CostModel = "xgb"
+    """What predicts which candidates are worth measuring."""
+    batch: Positive = 16
+    """Candidates measured between two rounds of search."""
+    population: Positive = 200
+    """Candidates kept in mind by the evolutionary strategy; more cost search time."""
+    early_stopping: Positive | None = None
+    """Stop a kernel after this many candidates without a better one."""
+    seed: Annotated[int, Field(ge=0, lt=2**31 - 1)] = 0
+    """Seed of the search; the same one repeats it as far as measured times allow."""
+    deadline_s: Annotated[float, Field(gt=0)] | None = None
+    """Stop a kernel after this many seconds."""
+    warm_start: bool = True
+    """Teach the cost model all records of the same target before the first batch."""
+    require_coverage: Share | None = None
+    """Fail a build when records cover less than this share of the kernels' estimated time."""
+    measure: TrialMeasurement = TrialMeasurement()
+    """How candidates are built and timed."""
+    store: str | None = None
+    """Directory of the records; by default the user's data directory (``$TVMAKE_HOME/records``)."""
+    shared: str | None = None
+    """A further store to read from and to add to: a directory, or a URL that fsspec understands (``s3://bucket/path``)."""

@@ -1,0 +1,69 @@
+"""A record: one candidate schedule, how it was found, and what measuring it gave."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tvmake.artifact.files import canonical_json, digest_bytes
+from tvmake.device.interface import Fingerprint
+
+Status = Literal["ok", "build_error", "run_error", "timeout", "wrong_output", "device_lost"]
+"""What became of a candidate. ``wrong_output`` is found later, when a winner is checked."""
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Place(_Line):
+    """Where records are valid: never mixed, because a schedule for one target is wrong or slow for another."""
+
+    generation: str
+    """TVM's release (``tvm-0.27.0.post1``): traces are replayed by primitive and attribute name."""
+    target: str
+    """The target as canonical JSON (``tvmake.tune.workload.target_identity``)."""
+    device_class: str
+    """What equal devices share: SoC or CPU model, and threads."""
+
+    @property
+    def digest(self) -> str:
+        """sha256 of the place."""
+        return digest_bytes(canonical_json(self.model_dump()).encode())
+
+
+class Record(_Line):
+    """One candidate as it was measured."""
+
+    trace: Any
+    """The schedule as MetaSchedule's trace JSON; replaying it on the workload gives the kernel."""
+    status: Status
+    samples_s: tuple[float, ...] = ()
+    """Seconds per run, one value per repeat; empty unless ``ok``."""
+    error: str | None = None
+    """The telling line, unless ``ok``."""
+    measured_at: str
+    """UTC, ISO 8601."""
+    device: Fingerprint
+    strategy: str
+    cost_model: str
+    seed: int
+    batch: int = Field(ge=0)
+    """Which batch of its job the candidate was in."""
+
+    @property
+    def digest(self) -> str:
+        """sha256 of the record: its name."""
+        return digest_bytes(canonical_json(self.model_dump(mode="json")).encode())
+
+
+class Verdict(_Line):
+    """What a later check of a record's output on its device found."""
+
+    record: str
+    """The record's digest."""
+    right: bool
+    worst_error: float | None = None
+    """Largest absolute difference from the unscheduled kernel, as a share of its output's RMS."""
+    reason: str
+    checked_at: str
+    """UTC, ISO 8601."""
