@@ -27,6 +27,8 @@ wildcard_constraints:
     model="[^/]+",
     precision="[^/]+",
     target="[^/]+",
+    number=r"\d+",
+    workload="[0-9a-f]{64}",
 
 
 localrules:
@@ -42,6 +44,10 @@ rule all:
 include: "rules/import.smk"
 include: "rules/reference.smk"
 include: "rules/transform.smk"
+include: "rules/extract.smk"
+include: "rules/budget.smk"
+include: "rules/tune.smk"
+include: "rules/pick_best.smk"
 include: "rules/build.smk"
 include: "rules/export.smk"
 include: "rules/deploy.smk"

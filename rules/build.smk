@@ -12,6 +12,7 @@ rule build:
         signature=plan.path("bound_signature"),
         source=plan.path("source"),
         passes=lambda w: plan.pass_files("build", w.model),
+        best=lambda w: plan.best_files(w),
     output:
         lib=plan.path("lib"),
         manifest=plan.path("manifest"),
@@ -25,10 +26,11 @@ rule build:
         mem_mb=lambda w: plan.memory_mb("build", w.model),
     params:
         options=lambda w: plan.options("build", w),
+        records=lambda w, input: [f"--best={file}" for file in input.best],
         code=plan.fingerprint("build"),
     message:
         "build {wildcards.model} {wildcards.precision} {wildcards.target}"
     shell:
         "tvmake step build {input.module:q} {input.params:q} {input.signature:q} {input.source:q}"
         " --options {params.options:q} --lib {output.lib:q} --manifest {output.manifest:q}"
-        " --weights {output.weights:q} --sources {output.sources:q} > {log:q} 2>&1"
+        " --weights {output.weights:q} --sources {output.sources:q} {params.records:q} > {log:q} 2>&1"

@@ -25,7 +25,7 @@ class FileEntry(_Part):
 
 
 class Parameter(_Part):
-    """A trailing argument of ``main``, in order."""
+    """A trailing argument of ``main``, in order; a weight packed for a tuned kernel is named ``<source>_packed``."""
 
     name: str
     shape: tuple[int, ...]
@@ -39,14 +39,23 @@ class Kernel(_Part):
     sha256: str
     calls: int
     is_tuned: bool = False
+    record_sha256: str | None = None
+    """Digest of the tuning record that scheduled it."""
 
 
 class Coverage(_Part):
-    """How many kernels that tuning applies to use a record, and which do not."""
+    """How many kernels that tuning considers use a record, and which do not."""
 
     tuned: int
     tunable: int
-    misses: list[str]
+    time_share: float = Field(default=0.0, ge=0, le=1)
+    """Share of the tunable kernels' estimated time that tuned ones have."""
+    basis: Literal["latency", "operations"] = "operations"
+    """What times are estimated by: measured latencies, or operations where nothing was measured."""
+    misses: dict[str, str]
+    """Tunable kernels without a record, the slowest first, and why."""
+    not_tunable: dict[str, str] = Field(default_factory=dict)
+    """Kernels that tuning leaves alone, and why."""
 
 
 class GraphNode(_Part):
@@ -84,6 +93,7 @@ class Manifest(_Part):
     libinfo: dict[str, str]
     """TVM's build switches that shape code: LLVM version, CUDA, OpenCL, git revision."""
     records_sha256: str | None = None
+    """Digest of the best records (best.json) the kernels were built with; None when kernels are not tuned."""
     coverage: Coverage
     kernels: list[Kernel]
     graph: list[GraphNode]

@@ -13,7 +13,6 @@ from tvmake.artifact.manifest import (
     Component,
     Coverage,
     FileEntry,
-    Kernel,
     Manifest,
     Parameter,
 )
@@ -23,6 +22,9 @@ from tvmake.config.requests.building import BuildRequest
 from tvmake.quick_tvm import tvm
 from tvmake.target.pipeline import Lowered
 
+BEST = "best.json"
+"""The input that holds the tuning records."""
+
 COMPONENTS = ("apache-tvm", "apache-tvm-ffi", "numpy")
 LIBINFO = ("GIT_COMMIT_HASH", "TVM_VERSION", "LLVM_VERSION", "USE_LLVM", "USE_CUDA", "USE_OPENCL", "USE_CLML")
 
@@ -31,8 +33,8 @@ def describe(
     request: BuildRequest,
     source: dict[str, Any],
     signature: Signature,
-    module: "tvm.IRModule",
     lowered: Lowered,
+    covered: Coverage,
     target: "tvm.target.Target",
     files: dict[str, Path],
     inputs: dict[str, Path],
@@ -41,6 +43,7 @@ def describe(
     """Compose the manifest of a build.
 
     Args:
+        covered: what share of the kernels is tuned.
         files: mod.so and mod.params as built.
         inputs: the stage's input files, for the provenance.
         compiler: the linker's identity.
@@ -59,11 +62,12 @@ def describe(
         target_name=request.target_name,
         source=source,
         signature=signature,
-        parameters=_parameters(module, len(signature.inputs)),
+        parameters=_parameters(lowered.fused, len(signature.inputs)),
         target=json.loads(str(target)),
         build=options,
         libinfo={key: str(value) for key, value in sorted(tvm.support.libinfo().items()) if key in LIBINFO},
-        coverage=_coverage(functions),
+        records_sha256=digest_file(inputs[BEST]) if BEST in inputs else None,
+        coverage=covered,
         kernels=functions,
         graph=nodes,
         files=entries,
@@ -77,11 +81,6 @@ def _parameters(module: "tvm.IRModule", inputs: int) -> list[Parameter]:
         Parameter(name=str(var.name), shape=tuple(int(dim) for dim in var.ty.shape), dtype=str(var.ty.dtype))
         for var in module["main"].params[inputs:]
     ]
-
-
-def _coverage(functions: list[Kernel]) -> Coverage:
-    misses = [function.name for function in functions if not function.is_tuned]
-    return Coverage(tuned=len(functions) - len(misses), tunable=len(functions), misses=misses)
 
 
 def _provenance(

@@ -1,14 +1,20 @@
 """What a lowered module consists of: its kernels, and the graph that calls them."""
 
 from collections import Counter
+from collections.abc import Mapping
 
 from tvmake.artifact.files import digest_bytes
 from tvmake.artifact.manifest import GraphNode, Kernel
 from tvmake.quick_tvm import tvm
 
 
-def kernels(fused: "tvm.IRModule", nodes: list[GraphNode], tuned: frozenset[str]) -> list[Kernel]:
-    """The tensor functions of a fused module, by name; ``calls`` counts the graph's calls, ``tuned`` names those with a record."""
+def kernels(fused: "tvm.IRModule", nodes: list[GraphNode], tuned: Mapping[str, str]) -> list[Kernel]:
+    """The tensor functions of a fused module, by name.
+
+    Args:
+        nodes: the graph, to count the calls.
+        tuned: digests of the records that scheduled kernels.
+    """
     calls = Counter(node.call for node in nodes)
     return [
         Kernel(
@@ -16,6 +22,7 @@ def kernels(fused: "tvm.IRModule", nodes: list[GraphNode], tuned: frozenset[str]
             sha256=digest_bytes(tvm.ir.save_json(function).encode()),
             calls=calls[str(name.name_hint)],
             is_tuned=str(name.name_hint) in tuned,
+            record_sha256=tuned.get(str(name.name_hint)),
         )
         for name, function in sorted(fused.functions_items(), key=lambda item: str(item[0].name_hint))
         if isinstance(function, tvm.tirx.PrimFunc)

@@ -25,6 +25,7 @@ from snakemake_interface_logger_plugins.registry import LoggerPluginRegistry
 
 from tvmake.cli import print_error
 from tvmake.cli.snakemake_errors import translated, usage_error
+from tvmake.cli.tuning_progress import TuningProgress
 from tvmake.errors import DeviceError, TvmakeError
 from tvmake.warm.pool import warm_servers
 
@@ -34,6 +35,9 @@ LOG_TAIL = 12
 
 ALL = "all"
 """The rule that only gathers the others."""
+
+TUNE = "tune"
+"""The rule whose jobs write event logs."""
 
 REASONS = {
     "Missing output files": "not made yet",
@@ -151,6 +155,7 @@ class LogHandler(LogHandlerBase):
         self.dry = bool(self.common_settings.dryrun)
         self.bar: Progress | None = None
         self.task: Any = None
+        self.tuning = TuningProgress(None)
         self.failed_logs: set[str] = set()
         self.said: set[str] = set()
 
@@ -184,6 +189,7 @@ class LogHandler(LogHandlerBase):
                 f"{self.planned} jobs would run" if self.planned else "nothing to do: everything is up to date"
             )
         self.dry = False
+        self.tuning.close()
         if self.bar is not None:
             self.bar.stop()
             self.bar = None
@@ -203,6 +209,7 @@ class LogHandler(LogHandlerBase):
                 transient=True,
             )
             self.task = self.bar.add_task("", total=total)
+            self.tuning = TuningProgress(self.bar)
             self.bar.start()
 
     def _job(self, data: dict[str, Any]) -> None:
@@ -214,21 +221,30 @@ class LogHandler(LogHandlerBase):
             if data.get("rule_name") != ALL:
                 self.planned += 1
                 self.console.print(f"would {label}  [dim]({_why(str(data.get('reason') or ''))})[/dim]")
-        elif self.bar is not None:
+            return
+        if data.get("rule_name") == TUNE:
+            events = next((Path(str(path)) for path in data.get("log") or [] if str(path).endswith(".jsonl")), None)
+            if events is not None:
+                self.tuning.started(number, events, label)
+        if self.bar is not None:
             self.bar.update(self.task, description=label)
 
     def _finished(self, data: dict[str, Any]) -> None:
         for number in self._numbers(data):
+            how = self.tuning.finished(number)
             if not Run.quiet and not self.dry and self.jobs.get(number, ALL) != ALL:
                 seconds = time.monotonic() - self.started.get(number, time.monotonic())
-                self.console.print(f"[green]✓[/green] {self.jobs[number]}  [dim]{seconds:.1f} s[/dim]")
+                self.console.print(f"[green]✓[/green] {self.jobs[number]}  [dim]{seconds:.1f} s{how and f', {how}'}[/dim]")
 
     def _failed(self, data: dict[str, Any]) -> None:
         if Run.interrupted:
             return
         label = data.get("rule_msg") or self.jobs.get(int(data.get("jobid") or -1)) or data.get("rule_name")
-        logs = [str(path) for path in data.get("log") or [] if str(path) not in self.failed_logs]
-        if not logs and data.get("log"):
+        if data.get("jobid") is not None:
+            self.tuning.finished(int(data["jobid"]))
+        written = [str(path) for path in data.get("log") or [] if not str(path).endswith(".jsonl")]
+        logs = [path for path in written if path not in self.failed_logs]
+        if not logs and written:
             return
         self.console.print(f"[red]✗[/red] {label}")
         for path in logs:

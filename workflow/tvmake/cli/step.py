@@ -102,6 +102,92 @@ def transform_command(
     _exit(f"transform {imported}", work)
 
 
+@app.command("extract")
+def extract_command(
+    module: In,
+    signature: In,
+    options: Options,
+    tasks: Annotated[Out, _out("List of kernels to write (JSON).")],
+    workloads: Annotated[Out, _out("Directory of kernels to write.")],
+) -> None:
+    """Name a variant's kernels and which of them are worth tuning."""
+    from tvmake.config.requests.tuning import ExtractRequest
+
+    asked = _request(ExtractRequest, options)
+
+    def work() -> None:
+        from tvmake.stages.extract import extract
+
+        extract(module, signature, asked, tasks, workloads)
+
+    _exit(f"extract {module}", work)
+
+
+@app.command("budget")
+def budget_command(
+    tasks: Annotated[list[Path], typer.Argument(dir_okay=False)],
+    options: Options,
+    budget: Annotated[Out, _out("Budget to write (JSON).")],
+    kernels: Annotated[Out, _out("Directory of kernels to write.")],
+    receipts: Annotated[list[Path] | None, typer.Option(help="Receipts of the pass before.")] = None,
+) -> None:
+    """Spread the trials of a target's variants over their kernels."""
+    from tvmake.config.requests.tuning import BudgetRequest
+
+    asked = _request(BudgetRequest, options)
+
+    def work() -> None:
+        from tvmake.stages.budget import budget as stage
+
+        stage(tasks, receipts or [], asked, budget, kernels)
+
+    _exit(f"budget {asked.target_name} pass {asked.number}", work)
+
+
+@app.command("tune")
+def tune_command(
+    kernel: In,
+    name: Annotated[str, typer.Option(help="What to call the kernel.")],
+    trials: Annotated[int, typer.Option(min=1, help="Candidates to have in the store when it ends.")],
+    options: Options,
+    receipt: Annotated[Out, _out("Receipt to write (JSON).")],
+    events: Annotated[Out, _out("Log of trials to add to (JSON lines).")],
+) -> None:
+    """Search for one kernel until it has its budget; what is measured goes to the records store."""
+    from tvmake.config.requests.tuning import TuneRequest
+
+    asked = _request(TuneRequest, options)
+
+    def work() -> None:
+        from tvmake.stages.tune import tune
+
+        done = tune(kernel, name, trials, asked, receipt, events)
+        best = f"{done.best_ms:.4g} ms" if done.best_ms else "no candidate works"
+        typer.echo(f"{name}: {done.measured_now} candidates measured, {done.trials} in all, best {best} ({done.stopped})")
+
+    _exit(f"tune {name}", work)
+
+
+@app.command("pick_best")
+def pick_best_command(
+    tasks: In,
+    workloads: Annotated[Path, typer.Option(help="The kernels, as extract wrote them.", file_okay=False)],
+    options: Options,
+    best: Annotated[Out, _out("Best records to write (JSON).")],
+) -> None:
+    """Keep the fastest record of each kernel whose output is right."""
+    from tvmake.config.requests.tuning import PickBestRequest
+
+    asked = _request(PickBestRequest, options)
+
+    def work() -> None:
+        from tvmake.stages.pick_best import pick_best
+
+        pick_best(tasks, workloads, asked, best)
+
+    _exit(f"pick_best {tasks}", work)
+
+
 @app.command("build")
 def build_command(
     module: In,
@@ -113,6 +199,7 @@ def build_command(
     manifest: Annotated[Out, _out("mod.json to write.")],
     weights: Annotated[Out, _out("mod.params to write.")],
     sources: Annotated[Out, _out("Directory of generated sources to write.")],
+    best: Annotated[Path | None, typer.Option(help="Records to build with.", dir_okay=False)] = None,
 ) -> None:
     """Lower a module for a target, generate and link its kernels."""
     from tvmake.config.requests.building import BuildRequest
@@ -122,7 +209,7 @@ def build_command(
     def work() -> None:
         from tvmake.stages.build import build
 
-        build(module, params, signature, source, asked, lib, manifest, weights, sources)
+        build(module, params, signature, source, asked, lib, manifest, weights, sources, best)
 
     _exit(f"build {asked.model}/{asked.precision}/{asked.target_name}", work)
 

@@ -14,10 +14,11 @@ from tvmake.config.model import ImportOptions
 from tvmake.config.precision import BasePrecision, PrecisionConfig
 from tvmake.config.target import TargetConfig
 from tvmake.config.transform import TransformOptions
+from tvmake.config.tuning import ModelTuning, TuningOptions
 from tvmake.config.validation import PrecisionGoals, ValidationOptions
 from tvmake.config.variants import VariantFilter
 
-RESERVED_MODEL_NAMES = frozenset({"best", "diff", "sources"})
+RESERVED_MODEL_NAMES = frozenset({"best", "diff", "sources", "tuning"})
 
 Names = Annotated[list[Name], Field(min_length=1)]
 
@@ -64,6 +65,8 @@ class ModelConfig(ImportOptions):
     """The targets to make; all when left out."""
     transform: TransformOptions | None = None
     """Overrides of the general ``transform``, key by key."""
+    tuning: ModelTuning | None = None
+    """Overrides of the general ``tuning``, key by key."""
     build: BuildOptions | None = None
     """Overrides of the general ``build``, key by key."""
     validation: ValidationOptions | None = None
@@ -97,6 +100,8 @@ class Config(Strict):
     """Which combinations to make."""
     transform: TransformOptions = TransformOptions()
     """Graph rewrites for every model."""
+    tuning: TuningOptions = TuningOptions()
+    """How kernels are tuned; not at all unless ``trials`` is set."""
     build: BuildOptions = BuildOptions()
     """Build options for every variant."""
     validation: ValidationOptions = ValidationOptions()
@@ -138,6 +143,8 @@ class Config(Strict):
         for name, target in self.targets.items():
             if target.device is not None and target.device != "local":
                 problems += _unknown(f"targets.{name}.device", target.device, self.devices)
+            if target.tuning is not None and target.tuning.is_wanted and target.runs_on is None:
+                problems.append(f"targets.{name}.tuning: candidates are timed on a device; give the target one")
         for list_name in ("include", "exclude"):
             for index, combination in enumerate(getattr(self.variants, list_name)):
                 for part, axis in (("model", "models"), ("precision", "precisions"), ("target", "targets")):

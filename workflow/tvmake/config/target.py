@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from tvmake.config.base import Name, Strict
+from tvmake.config.tuning import TuningOptions
 
 TargetKind = Literal["llvm", "c", "cuda", "opencl", "metal", "rocm", "vulkan", "hexagon", "webgpu"]
 
@@ -41,6 +42,8 @@ class TargetConfig(Strict):
     """The compiler driver that links mod.so (``aarch64-linux-gnu-g++``); the system's g++ when left out."""
     device: Name | None = None
     """The device packages of this target run on; a CPU target for this machine runs here (``local``)."""
+    tuning: TuningOptions | None = None
+    """Overrides of the general ``tuning`` for this target, key by key."""
 
     @field_validator("tag")
     @classmethod

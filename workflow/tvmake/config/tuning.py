@@ -31,11 +31,24 @@ class TrialMeasurement(Strict):
     """Candidates built at once; by default as many as the job has cores."""
 
 
+class ModelTuning(Strict):
+    """One model's own budget, over the general one."""
+
+    trials: Count | None = None
+    """Candidates to measure for each of its variants; 0 leaves its kernels unscheduled."""
+    trials_per_kernel: Positive | None = None
+    """Candidates to measure for each kernel, instead of spreading ``trials``."""
+    floor: Positive | None = None
+    """Candidates that even the cheapest kernel gets."""
+    require_coverage: Share | None = None
+    """Fail a build when records cover less than this share of the kernels' estimated time."""
+
+
 class TuningOptions(Strict):
     """A budget, how to spend it, and what to do with the result."""
 
     trials: Count = 0
-    """Candidates to measure per model, spread over its kernels by the time they take; 0 leaves kernels unscheduled."""
+    """Candidates to measure per variant, spread over its kernels by the work in them; 0 leaves kernels unscheduled."""
     trials_per_kernel: Positive | None = None
     """Candidates to measure for each kernel, instead of spreading ``trials``."""
     floor: Positive = 16
@@ -66,3 +79,8 @@ class TuningOptions(Strict):
     """Directory of the records; by default the user's data directory (``$TVMAKE_HOME/records``)."""
     shared: str | None = None
     """A further store to read from and to add to: a directory, or a URL that fsspec understands (``s3://bucket/path``)."""
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether anything is to be tuned."""
+        return self.trials > 0 or self.trials_per_kernel is not None

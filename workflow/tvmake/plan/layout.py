@@ -5,6 +5,7 @@ from typing import Literal
 Artifact = Literal[
     "imported_module", "imported_params", "signature", "source", "reference",
     "module", "params", "bound_signature",
+    "tasks", "workloads", "budget", "kernels", "kernel", "tuned", "best",
     "lib", "manifest", "weights", "sources", "package", "receipt", "numerics", "latency",
     "summary", "summary_csv", "page", "resolved_config",
 ]  # fmt: skip
@@ -12,6 +13,7 @@ Artifact = Literal[
 MODEL = "{results}/{model}"
 TRANSFORMED = MODEL + "/{precision}"
 VARIANT = TRANSFORMED + "/{target}"
+PASS = "{results}/tuning/{target}/pass{number}"
 
 LAYOUT: dict[str, str] = {
     "imported_module": MODEL + "/model.json",
@@ -22,6 +24,13 @@ LAYOUT: dict[str, str] = {
     "module": TRANSFORMED + "/module.json",
     "params": TRANSFORMED + "/module.params",
     "bound_signature": TRANSFORMED + "/signature.json",
+    "tasks": VARIANT + "/tasks.json",
+    "workloads": VARIANT + "/workloads",
+    "budget": PASS + "/budget.json",
+    "kernels": PASS + "/workloads",
+    "kernel": PASS + "/workloads/{workload}.json",
+    "tuned": PASS + "/{workload}.json",
+    "best": VARIANT + "/best.json",
     "lib": VARIANT + "/mod.so",
     "manifest": VARIANT + "/mod.json",
     "weights": VARIANT + "/mod.params",
@@ -38,10 +47,10 @@ LAYOUT: dict[str, str] = {
 
 
 def pattern(artifact: Artifact, results: str) -> str:
-    """The file's path with wildcards ``{model}``, ``{precision}``, ``{target}`` left in."""
+    """The file's path with its wildcards (``{model}``, ``{target}`` …) left in."""
     return LAYOUT[artifact].replace("{results}", results)
 
 
-def path(artifact: Artifact, results: str, **wildcards: str) -> str:
-    """The file's path for one model, precision, target."""
+def path(artifact: Artifact, results: str, **wildcards: str | int) -> str:
+    """The file's path for one model, precision, target …"""
     return LAYOUT[artifact].format(results=results, **wildcards)

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from tvmake.artifact.files import canonical_json, write_text
+from tvmake.artifact.stage_json import load
 from tvmake.config.base import Strict
 from tvmake.config.load import check
 from tvmake.config.requests.building import BuildRequest
@@ -16,15 +17,26 @@ from tvmake.config.requests.referencing import ReferenceRequest
 from tvmake.config.requests.reporting import ReportRequest, VariantRow
 from tvmake.config.requests.running import BenchmarkRequest, DeployRequest, ValidateRequest
 from tvmake.config.requests.transforming import TransformRequest
+from tvmake.config.requests.tuning import (
+    BudgetRequest,
+    ExtractRequest,
+    ModelBudget,
+    PickBestRequest,
+    SearchOptions,
+    TuneRequest,
+)
 from tvmake.config.root import Config, ModelConfig, overridden
+from tvmake.config.target import TargetConfig
 from tvmake.config.transform import BUILD_POINTS, TRANSFORM_POINTS, TransformOptions, UserPass
+from tvmake.config.tuning import TuningOptions
 from tvmake.config.validation import goals_for
 from tvmake.plan import layout, model_files, sources
 from tvmake.plan.fingerprint import fingerprint
 from tvmake.plan.formats import FRONTENDS, RUNTIMES
 from tvmake.plan.machine import cpu_identity
+from tvmake.artifact.tasks import Budget, KernelBudget
 
-STAGES = ("import", "reference", "transform", "build", "export", "deploy", "validate", "benchmark", "report")
+STAGES = ("import", "reference", "transform", "extract", "budget", "tune", "pick_best", "build", "export", "deploy", "validate", "benchmark", "report")
 """The stages, in the order data flows through them; each is a rule, a ``tvmake step`` command and a module."""
 
 STAGE_MODULES = {stage: f"tvmake.stages.{'import_model' if stage == 'import' else stage}" for stage in STAGES}
@@ -48,6 +60,7 @@ class Plan:
     def __init__(self, config: Config):
         self.config = config
         self._options: dict[tuple[str, ...], str] = {}
+        self._kernels: dict[tuple[str, int], dict[str, KernelBudget]] = {}
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any], files: Iterable[str] = ()) -> "Plan":
@@ -83,15 +96,39 @@ class Plan:
         """The device that packages of a target run on."""
         return self.config.targets[target].runs_on
 
+    # --- tuning ---------------------------------------------------------------------------------------------------
+
+    def tuning(self, target: str, model: str | None = None) -> TuningOptions:
+        """The tuning options of a target, or of one of its models."""
+        options = overridden(self.config.tuning, self.config.targets[target].tuning)
+        own = self.config.models[model].tuning if model else None
+        return options.model_copy(update=own.model_dump(exclude_none=True)) if own else options
+
+    def is_tuned(self, variant: Any) -> bool:
+        """Whether a variant's kernels are tuned: trials are wanted, and there is a device to measure them on."""
+        return self.tuning(variant.target, variant.model).is_wanted and self.device_of(variant.target) is not None
+
+    def tuned_variants(self, target: str) -> tuple[Variant, ...]:
+        """The variants of a target whose kernels are tuned."""
+        return tuple(variant for variant in self.variants if variant.target == target and self.is_tuned(variant))
+
+    def task_files(self, target: str) -> list[str]:
+        """The kernels of each variant that is tuned for a target."""
+        return [self.file("tasks", variant) for variant in self.tuned_variants(target)]
+
+    def passes(self, target: str) -> int:
+        """In how many portions the target's trials are spent."""
+        return self.tuning(target).passes
+
     # --- paths ----------------------------------------------------------------------------------------------------
 
     def path(self, artifact: layout.Artifact) -> str:
         """A file's path with Snakemake wildcards."""
         return layout.pattern(artifact, self.config.results)
 
-    def file(self, artifact: layout.Artifact, variant: Variant | None = None) -> str:
-        """A file's path for one variant (or for the run, when the artifact belongs to none)."""
-        return layout.path(artifact, self.config.results, **(vars(variant) if variant else {}))
+    def file(self, artifact: layout.Artifact, variant: Variant | None = None, **wildcards: str | int) -> str:
+        """A file's path for one variant, or for other wildcards, or for the run."""
+        return layout.path(artifact, self.config.results, **(vars(variant) if variant else {}), **wildcards)
 
     def goals(self) -> list[str]:
         """The files that a full run makes."""
@@ -101,6 +138,20 @@ class Plan:
         """One file per variant; for numerics and latency only where the target has a device."""
         variants = self.runnable if artifact in ("receipt", "numerics", "latency") else self.variants
         return [self.file(artifact, variant) for variant in variants]
+
+    def best_files(self, variant: Any) -> list[str]:
+        """The records that a variant is built with: none unless it is tuned."""
+        wanted = Variant(variant.model, variant.precision, variant.target)
+        return [self.file("best", wanted)] if self.is_tuned(wanted) else []
+
+    def kernels(self, budget: str) -> dict[str, KernelBudget]:
+        """What a pass plans for each kernel, by workload."""
+        # Asked for every job of a pass, and again whenever a checkpoint has run.
+        path = Path(budget)
+        version = (budget, path.stat().st_mtime_ns)
+        if version not in self._kernels:
+            self._kernels[version] = load(Budget, path).kernels
+        return self._kernels[version]
 
     def model_files(self, model: str) -> list[str]:
         """What the import stage reads."""
@@ -120,9 +171,10 @@ class Plan:
         """Canonical JSON of exactly what a stage reads of the config.
 
         Args:
-            wildcards: an object or Variant with the attributes ``model``, ``precision``, ``target`` that the stage has.
+            wildcards: an object or Variant with the attributes ``model``, ``precision``, ``target``, ``number`` that
+                the stage has.
         """
-        key = (stage, *(str(getattr(wildcards, part, "")) for part in ("model", "precision", "target")))
+        key = (stage, *(str(getattr(wildcards, part, "")) for part in ("model", "precision", "target", "number")))
         if key not in self._options:
             request = getattr(self, f"_{stage}_request")(*key[1:])
             self._options[key] = canonical_json(request.model_dump(mode="json", exclude_defaults=True))
@@ -147,28 +199,57 @@ class Plan:
         transform = self._transform(model).model_copy(update={"passes": self._passes(model, "transform")})
         return TransformRequest(precision=self.config.precisions[precision], transform=transform, dims=own.dims)
 
-    def _build_request(self, model: str, precision: str, target: str) -> Strict:
-        own, wanted = self._model(model), self.config.targets[target]
+    def _extract_request(self, model: str, _precision: str, target: str, *_: str) -> Strict:
+        return ExtractRequest(
+            **self._target(target),
+            opt_level=overridden(self.config.build, self._model(model).build).opt_level,
+            passes=self._passes(model, "build"),
+        )
+
+    def _budget_request(self, _model: str, _precision: str, target: str, number: str) -> Strict:
+        budgets = {}
+        for variant in self.tuned_variants(target):
+            own = self.tuning(target, variant.model)
+            budgets[f"{variant.model}/{variant.precision}"] = ModelBudget(
+                trials=own.trials, trials_per_kernel=own.trials_per_kernel, floor=own.floor
+            )
+        return BudgetRequest(target_name=target, number=int(number), passes=self.passes(target), variants=budgets)
+
+    def _tune_request(self, _model: str, _precision: str, target: str, *_: str) -> Strict:
+        options = self.tuning(target)
+        search = {name: getattr(options, name) for name in SearchOptions.model_fields}
+        return TuneRequest(
+            **self._target(target),
+            **self._device(target),
+            search=SearchOptions(**search),
+            measure=options.measure,
+            store=options.store,
+            shared=options.shared,
+        )
+
+    def _pick_best_request(self, _model: str, _precision: str, target: str, *_: str) -> Strict:
+        return PickBestRequest(**self._target(target), **self._device(target), store=self.tuning(target).store)
+
+    def _build_request(self, model: str, precision: str, target: str, *_: str) -> Strict:
         return BuildRequest(
             model=model,
             precision=precision,
-            target_name=target,
-            target=wanted.model_copy(update={"device": None}),
-            build=overridden(self.config.build, own.build),
+            **self._target(target),
+            build=overridden(self.config.build, self._model(model).build),
             passes=self._passes(model, "build"),
-            cpu=cpu_identity() if wanted.is_native else None,
+            require_coverage=self.tuning(target, model).require_coverage,
         )
 
-    def _deploy_request(self, _model: str, _precision: str, target: str) -> Strict:
+    def _deploy_request(self, _model: str, _precision: str, target: str, *_: str) -> Strict:
         return DeployRequest(**self._device(target))
 
-    def _validate_request(self, model: str, precision: str, target: str) -> Strict:
+    def _validate_request(self, model: str, precision: str, target: str, *_: str) -> Strict:
         own = self._model(model)
         base = self.config.precisions[precision].base
         validation = overridden(self.config.validation, own.validation)
         return ValidateRequest(**self._device(target), goals=goals_for(base, validation.goals, own.goals))
 
-    def _benchmark_request(self, model: str, _precision: str, target: str) -> Strict:
+    def _benchmark_request(self, model: str, _precision: str, target: str, *_: str) -> Strict:
         own = self._model(model)
         options = overridden(self.config.benchmark, own.benchmark)
         return BenchmarkRequest(**self._device(target), measurement=options.measurement())
@@ -186,6 +267,15 @@ class Plan:
     def _passes(self, model: str, stage: str) -> list[UserPass]:
         points = TRANSFORM_POINTS if stage == "transform" else BUILD_POINTS
         return [user_pass for user_pass in self._transform(model).passes if user_pass.at in points]
+
+    def _target(self, target: str) -> dict[str, Any]:
+        """What code for a target depends on: not where it runs, nor how it is tuned."""
+        wanted: TargetConfig = self.config.targets[target]
+        return {
+            "target_name": target,
+            "target": wanted.model_copy(update={"device": None, "tuning": None}),
+            "cpu": cpu_identity() if wanted.is_native else None,
+        }
 
     def _device(self, target: str) -> dict[str, Any]:
         name = self.device_of(target) or "local"

@@ -1,14 +1,22 @@
 """A record: one candidate schedule, how it was found, and what measuring it gave."""
 
-from typing import Any, Literal
+import math
+from importlib import metadata
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
 from tvmake.artifact.files import canonical_json, digest_bytes
 from tvmake.device.interface import Fingerprint
 
 Status = Literal["ok", "build_error", "run_error", "timeout", "wrong_output", "device_lost"]
 """What became of a candidate. ``wrong_output`` is found later, when a winner is checked."""
+
+Generation = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$", max_length=80)]
+"""A TVM release; becomes a directory."""
+
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+"""A full sha256 as hex."""
 
 
 class _Line(BaseModel):
@@ -18,7 +26,7 @@ class _Line(BaseModel):
 class Place(_Line):
     """Where records are valid: never mixed, because a schedule for one target is wrong or slow for another."""
 
-    generation: str
+    generation: Generation
     """TVM's release (``tvm-0.27.0.post1``): traces are replayed by primitive and attribute name."""
     target: str
     """The target as canonical JSON (``tvmake.tune.workload.target_identity``)."""
@@ -31,11 +39,9 @@ class Place(_Line):
         return digest_bytes(canonical_json(self.model_dump()).encode())
 
 
-class Record(_Line):
-    """One candidate as it was measured."""
+class Measured(_Line):
+    """A record without its trace: what is read of every record."""
 
-    trace: Any
-    """The schedule as MetaSchedule's trace JSON; replaying it on the workload gives the kernel."""
     status: Status
     samples_s: tuple[float, ...] = ()
     """Seconds per run, one value per repeat; empty unless ``ok``."""
@@ -50,6 +56,13 @@ class Record(_Line):
     batch: int = Field(ge=0)
     """Which batch of its job the candidate was in."""
 
+
+class Record(Measured):
+    """One candidate as it was measured."""
+
+    trace: Any
+    """The schedule as MetaSchedule's trace JSON; replaying it on the workload gives the kernel."""
+
     @property
     def digest(self) -> str:
         """sha256 of the record: its name."""
@@ -59,11 +72,21 @@ class Record(_Line):
 class Verdict(_Line):
     """What a later check of a record's output on its device found."""
 
-    record: str
+    record: Digest
     """The record's digest."""
     right: bool
     worst_error: float | None = None
-    """Largest absolute difference from the unscheduled kernel, as a share of its output's RMS."""
+    """Largest absolute difference from the unscheduled kernel, as a share of its output's RMS; None if not finite."""
     reason: str
     checked_at: str
     """UTC, ISO 8601."""
+
+    @field_validator("worst_error")
+    @classmethod
+    def _finite(cls, value: float | None) -> float | None:
+        return value if value is not None and math.isfinite(value) else None
+
+
+def current_generation() -> str:
+    """The installed TVM's generation, without loading TVM."""
+    return f"tvm-{metadata.version('apache-tvm')}"

@@ -5,16 +5,20 @@ from pathlib import Path
 
 from tvmake.artifact import stage_json
 from tvmake.artifact.files import atomic_path
-from tvmake.artifact.module_files import load_module
+from tvmake.artifact.module_files import load_module, load_params, save_params
 from tvmake.artifact.package import LIBRARY, WEIGHTS
 from tvmake.artifact.signature import Signature
 from tvmake.artifact.source import SourceRecord
-from tvmake.build.describe import describe
+from tvmake.build.apply import apply_best
+from tvmake.build.coverage import coverage, require
+from tvmake.build.describe import BEST, describe
 from tvmake.build.link import generate, link
 from tvmake.build.sources import dump_sources
+from tvmake.build.weights import packed_weights
 from tvmake.config.requests.building import BuildRequest
 from tvmake.target.pipeline import lower
 from tvmake.target.resolve import linker, linker_identity, tvm_target
+from tvmake.tune.best import BestSet
 
 
 def build(
@@ -27,34 +31,54 @@ def build(
     manifest: Path,
     weights: Path,
     sources: Path,
+    best: Path | None = None,
 ) -> None:
     """Write mod.so, mod.json, mod.params and the directory of generated sources.
 
     The same inputs give the same bytes, in any directory and process.
 
+    Args:
+        best: the tuning records to schedule kernels with (a ``BestSet``); None builds without.
+
     Raises:
-        InputError: the target or a user pass is wrong, or TVM cannot generate code for the model on it.
+        InputError: the target or a user pass is wrong, TVM cannot generate code for the model on it, or the records
+            cover less than the request demands.
         MachineError: the linker is missing or fails.
     """
     where = f"targets.{request.target_name}"
     compiler = linker(request.target, where)
     target = tvm_target(request.target, where)
-    transformed = load_module(module)
-    lowered = lower(transformed, target, request.passes, request.build.opt_level)
+    bound = stage_json.load(Signature, signature)
+    inputs = len(bound.inputs)
+    records = stage_json.load(BestSet, best) if best else None
+    lowered = lower(
+        load_module(module),
+        target,
+        request.passes,
+        request.build.opt_level,
+        inputs,
+        (lambda fused: apply_best(fused, target, records)) if records else None,
+    )
+    covered = coverage(lowered, target, records)
+    require(request.require_coverage, covered, f"{request.model}/{request.precision}/{request.target_name}")
     executable = generate(lowered.final, target, request.build.exec_mode, request.build.opt_level, where)
     link(executable, compiler, lib)
-    with atomic_path(weights) as temporary:
-        shutil.copyfile(params, temporary)
+    if lowered.packings:
+        names = [str(parameter.name) for parameter in lowered.fused["main"].params[inputs:]]
+        save_params(packed_weights(load_params(params), lowered.packings, names), weights)
+    else:
+        with atomic_path(weights) as temporary:
+            shutil.copyfile(params, temporary)
     dump_sources(request.build.dump, lowered, executable, sources)
     described = describe(
         request,
         source=stage_json.load(SourceRecord, source).model_dump(mode="json"),
-        signature=stage_json.load(Signature, signature),
-        module=transformed,
+        signature=bound,
         lowered=lowered,
+        covered=covered,
         target=target,
         files={LIBRARY: lib, WEIGHTS: weights},
-        inputs={"module.json": module, "module.params": params},
+        inputs={"module.json": module, "module.params": params} | ({BEST: best} if best else {}),
         compiler=linker_identity(compiler),
     )
     stage_json.save(described, manifest)

@@ -9,6 +9,7 @@ from tvmake.errors import InputError
 from tvmake.frontend.relax_fixes import lift_constants
 from tvmake.quick_tvm import tvm
 from tvmake.transform.fold_constants import evaluate_constants
+from tvmake.transform.layout_clips import split_clips
 from tvmake.transform.precision import to_precision
 from tvmake.transform.user_passes import apply_user_passes
 
@@ -44,7 +45,7 @@ def transform(
     module = evaluate_constants(module)
     module = apply_user_passes(module, options.passes, "before_precision")
     if options.layout != "keep":
-        module = evaluate_constants(passes.ConvertLayout(LAYOUTS[options.layout])(module))
+        module = evaluate_constants(passes.ConvertLayout(LAYOUTS[options.layout])(split_clips(module)))
     module = to_precision(module, request.precision)
     module = apply_user_passes(module, options.passes, "after_precision")
     return lift_constants(module)

@@ -13,7 +13,7 @@ PRELOADED = {
 ENVIRONMENT = {"compiler": {}, "torch": {}, "runtime": {"TVM_USE_RUNTIME_LIB": "1"}}
 """Variables that decide how those modules load."""
 
-ENTRIES = {"step": "tvmake.cli:run", "worker": "tvmake.device.worker:main"}
+ENTRIES = {"step": "tvmake.cli:run", "worker": "tvmake.device.worker:main", "kernel": "tvmake.tune.run_kernel:main"}
 """Functions that take arguments and return an exit code."""
 
 

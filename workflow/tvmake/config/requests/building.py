@@ -6,6 +6,7 @@ from tvmake.config.base import Strict
 from tvmake.config.build import BuildOptions
 from tvmake.config.target import TargetConfig
 from tvmake.config.transform import UserPass
+from tvmake.config.tuning import Share
 
 
 class BuildRequest(Strict):
@@ -18,5 +19,7 @@ class BuildRequest(Strict):
     build: BuildOptions = BuildOptions()
     passes: list[UserPass] = Field(default_factory=list)
     """Only the passes at this stage's points."""
+    require_coverage: Share | None = None
+    """Fail when records cover less than this share of the kernels' estimated time."""
     cpu: str | None = None
     """Identity of the compiling machine's CPU, for targets that depend on it."""

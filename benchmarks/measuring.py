@@ -1,0 +1,146 @@
+"""Seconds per measured candidate, and agreement of the latencies, against MetaSchedule's own builder and runner.
+
+    python benchmarks/measuring.py [--candidates 32] [--rounds 3]
+
+Both measure the same candidates of a 56x56 64->64 3x3 convolution with the same number, repeat and min_repeat_ms.
+MetaSchedule's workers import only the intrinsics the target needs (as :mod:`tvmake.tune.light_intrinsics`); without
+that they take 20 s more each. What is counted is the time from a batch of candidates to its last result; starting up
+is reported by itself.
+"""
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+
+from comparing import report
+
+from tvmake.config.tuning import TrialMeasurement
+from tvmake.device.fingerprint import usable_cores
+from tvmake.quick_tvm import tvm
+from tvmake.tune.light_intrinsics import light_intrinsics
+from tvmake.tune.measuring.interface import Candidate
+from tvmake.tune.measuring.local import LocalMeasurer
+
+OPTIONS = TrialMeasurement(number=1, repeat=3, min_repeat_ms=20)
+
+
+def proposals(target: "tvm.target.Target", count: int) -> list:
+    """Candidates as MetaSchedule proposes them at random."""
+    from tvm import te, topi
+    from tvm.s_tir import meta_schedule as ms
+
+    x = te.placeholder((1, 64, 56, 56), name="x")
+    weight = te.placeholder((64, 64, 3, 3), name="weight")
+    kernel = te.create_prim_func([x, weight, topi.nn.relu(topi.nn.conv2d_nchw(x, weight, 1, 1, 1))])
+    context = ms.TuneContext(
+        tvm.IRModule({"main": kernel.with_attr("global_symbol", "main").with_attr("tirx.noalias", True)}),
+        target=target,
+        space_generator="post-order-apply",
+        search_strategy="replay-trace",
+        rand_state=1,
+    )
+    context.pre_tuning(max_trials=count, num_trials_per_iter=count, design_spaces=context.generate_design_space())
+    return list(context.generate_measure_candidates())
+
+
+class Ours:
+    """tvmake's measurer."""
+
+    def __init__(self, target: "tvm.target.Target"):
+        self.measurer = LocalMeasurer(target, OPTIONS, usable_cores(), "benchmark", usable_cores())
+
+    def measure(self, candidates: Sequence) -> list[tuple[float, ...]]:
+        """Samples in seconds, by candidate."""
+        asked = [Candidate(number, one.sch.mod, list(one.args_info)) for number, one in enumerate(candidates)]
+        got = {measured.number: measured for measured in self.measurer.measure(asked)}
+        for measured in got.values():
+            if measured.error:
+                sys.exit(f"candidate {measured.number}: {measured.error}")
+        return [got[number].samples_s for number in range(len(asked))]
+
+
+def prepare_worker() -> None:
+    """In MetaSchedule's workers."""
+    from tvmake.quick_tvm import tvm
+    from tvmake.tune.light_intrinsics import light_intrinsics
+
+    light_intrinsics(tvm.target.Target("llvm"))
+
+
+class Theirs:
+    """MetaSchedule's builder and runner, in the order in which its tuning calls them."""
+
+    def __init__(self, target: "tvm.target.Target"):
+        from tvm.s_tir import meta_schedule as ms
+
+        self.ms = ms
+        self.target = target
+        self.builder = ms.builder.LocalBuilder(
+            max_workers=usable_cores(), timeout_sec=OPTIONS.build_timeout_s, initializer=prepare_worker
+        )
+        loop = ms.runner.EvaluatorConfig(
+            number=OPTIONS.number, repeat=OPTIONS.repeat, min_repeat_ms=int(OPTIONS.min_repeat_ms)
+        )
+        self.runner = ms.runner.LocalRunner(timeout_sec=OPTIONS.timeout_s, evaluator_config=loop)
+
+    def measure(self, candidates: Sequence) -> list[tuple[float, ...]]:
+        """Samples in seconds, by candidate."""
+        ms = self.ms
+        built = self.builder.build([ms.builder.BuilderInput(one.sch.mod, self.target) for one in candidates])
+        asked = [
+            ms.runner.RunnerInput(library.artifact_path, "cpu", one.args_info)
+            for library, one in zip(built, candidates, strict=True)
+        ]
+        results = [future.result() for future in self.runner.run(asked)]
+        for result in results:
+            if result.error_msg:
+                sys.exit(result.error_msg)
+        return [tuple(float(sample) for sample in result.run_secs) for result in results]
+
+
+def main(count: int, rounds: int) -> None:
+    """Measure in turns and report."""
+    # As MetaSchedule counts threads by itself, both are given all cores.
+    os.environ["TVM_NUM_THREADS"] = str(usable_cores())
+    target = tvm.target.Target(
+        {"kind": "llvm", "mcpu": str(tvm.target.codegen.llvm_get_system_cpu()), "num-cores": usable_cores()}
+    )
+    light_intrinsics(target)
+    candidates = proposals(target, count)
+    subjects, starting = {}, {}
+    for name, kind in (("MetaSchedule", Theirs), ("tvmake", Ours)):
+        began = time.perf_counter()
+        subjects[name] = kind(target)
+        subjects[name].measure(candidates[:1])
+        starting[name] = time.perf_counter() - began
+    figures: dict[str, list[float]] = {name: [] for name in subjects}
+    best: dict[str, list[float]] = {name: [float("inf")] * count for name in subjects}
+    for number in range(rounds):
+        for name, subject in subjects.items():
+            began = time.perf_counter()
+            samples = subject.measure(candidates)
+            figures[name].append((time.perf_counter() - began) / count)
+            best[name] = [min(known, *now) for known, now in zip(best[name], samples, strict=True)]
+            print(f"round {number + 1}/{rounds}: {name} {figures[name][-1]:.3f} s per candidate", file=sys.stderr)
+    subjects["tvmake"].measurer.close()
+    for name, seconds in starting.items():
+        print(f"starting and a first candidate: {name} {seconds:.1f} s")
+    report(f"seconds per candidate of {count}", figures, "MetaSchedule")
+    ratios = sorted(ours / theirs for ours, theirs in zip(best["tvmake"], best["MetaSchedule"], strict=True))
+    print(
+        f"latency ours/theirs (best of all samples of a candidate): median {statistics.median(ratios):.3f}, "
+        f"quartiles {ratios[count // 4]:.3f} and {ratios[count * 3 // 4]:.3f}, range {ratios[0]:.3f} to {ratios[-1]:.3f}"
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--candidates", type=int, default=32)
+    parser.add_argument("--rounds", type=int, default=3)
+    asked = parser.parse_args()
+    os.environ.setdefault("TVMAKE_HOME", tempfile.mkdtemp())
+    main(asked.candidates, asked.rounds)

@@ -1,0 +1,43 @@
+"""Budget: spread the trials of all variants of a target over their kernels, each kernel once.
+
+INPUTS   results/{model}/{precision}/{target}/tasks.json and workloads/ of every tuned variant, receipts of the pass before
+OUTPUTS  results/tuning/{target}/pass{number}/budget.json, workloads/
+"""
+
+
+def kernels(target, number):
+    """The budget of every kernel of a pass, once the pass has been planned."""
+    return plan.kernels(checkpoints.budget.get(target=target, number=number).output.budget)
+
+
+def receipts(target, number, user=None):
+    """The receipts of a pass, or of one variant's kernels in it."""
+    return [
+        plan.file("tuned", target=target, number=number, workload=workload)
+        for workload, kernel in (kernels(target, number) if number else {}).items()
+        if user is None or user in kernel.users
+    ]
+
+
+checkpoint budget:
+    input:
+        tasks=lambda w: plan.task_files(w.target),
+        receipts=lambda w: receipts(w.target, int(w.number) - 1),
+    output:
+        budget=plan.path("budget"),
+        kernels=directory(plan.path("kernels")),
+    log:
+        "logs/tuning/{target}/pass{number}/budget.log",
+    conda:
+        "../envs/tvmake.yaml"
+    resources:
+        mem_mb=600,
+    params:
+        options=lambda w: plan.options("budget", w),
+        receipts=lambda w, input: [f"--receipts={file}" for file in input.receipts],
+        code=plan.fingerprint("budget"),
+    message:
+        "budget {wildcards.target} pass {wildcards.number}"
+    shell:
+        "tvmake step budget {input.tasks:q} {params.receipts:q} --options {params.options:q}"
+        " --budget {output.budget:q} --kernels {output.kernels:q} > {log:q} 2>&1"

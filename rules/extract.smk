@@ -1,0 +1,29 @@
+"""Extract: name the kernels of a variant that is tuned, and which of them are worth it.
+
+INPUTS   results/{model}/{precision}/module.json, signature.json
+OUTPUTS  results/{model}/{precision}/{target}/tasks.json, workloads/
+"""
+
+
+rule extract:
+    input:
+        module=plan.path("module"),
+        signature=plan.path("bound_signature"),
+        passes=lambda w: plan.pass_files("build", w.model),
+    output:
+        tasks=plan.path("tasks"),
+        workloads=directory(plan.path("workloads")),
+    log:
+        "logs/{model}/{precision}/{target}/extract.log",
+    conda:
+        "../envs/tvmake.yaml"
+    resources:
+        mem_mb=lambda w: plan.memory_mb("transform", w.model),
+    params:
+        options=lambda w: plan.options("extract", w),
+        code=plan.fingerprint("extract"),
+    message:
+        "extract {wildcards.model} {wildcards.precision} {wildcards.target}"
+    shell:
+        "tvmake step extract {input.module:q} {input.signature:q} --options {params.options:q}"
+        " --tasks {output.tasks:q} --workloads {output.workloads:q} > {log:q} 2>&1"

@@ -1,0 +1,28 @@
+"""Pick best: the fastest record of each of a variant's kernels whose output is right.
+
+INPUTS   results/{model}/{precision}/{target}/tasks.json, results/tuning/{target}/pass{last}/{workload}.json, the records store
+OUTPUTS  results/{model}/{precision}/{target}/best.json
+"""
+
+
+rule pick_best:
+    input:
+        tasks=plan.path("tasks"),
+        workloads=plan.path("workloads"),
+        receipts=lambda w: receipts(w.target, plan.passes(w.target), f"{w.model}/{w.precision}"),
+    output:
+        best=plan.path("best"),
+    log:
+        "logs/{model}/{precision}/{target}/pick_best.log",
+    conda:
+        "../envs/tvmake.yaml"
+    resources:
+        mem_mb=1500,
+    params:
+        options=lambda w: plan.options("pick_best", w),
+        code=plan.fingerprint("pick_best"),
+    message:
+        "pick_best {wildcards.model} {wildcards.precision} {wildcards.target}"
+    shell:
+        "tvmake step pick_best {input.tasks:q} --workloads {input.workloads:q} --options {params.options:q}"
+        " --best {output.best:q} > {log:q} 2>&1"

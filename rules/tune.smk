@@ -1,0 +1,34 @@
+"""Tune: search for one kernel of a target until it has its budget; what is measured goes to the records store.
+
+INPUTS   results/tuning/{target}/pass{number}/workloads/{workload}.json
+OUTPUTS  results/tuning/{target}/pass{number}/{workload}.json (a receipt; the records are in the store)
+"""
+
+
+def kernel(w):
+    """This job's kernel and its trials."""
+    return kernels(w.target, w.number)[w.workload]
+
+
+rule tune:
+    input:
+        kernel=lambda w: kernel(w) and plan.file("kernel", **w),
+    output:
+        receipt=plan.path("tuned"),
+    log:
+        text="logs/tuning/{target}/pass{number}/{workload}.log",
+        events="logs/tuning/{target}/pass{number}/{workload}.events.jsonl",
+    conda:
+        "../envs/tvmake.yaml"
+    resources:
+        mem_mb=2000,
+    params:
+        name=lambda w: kernel(w).name,
+        trials=lambda w: kernel(w).trials,
+        options=lambda w: plan.options("tune", w),
+        code=plan.fingerprint("tune"),
+    message:
+        "tune {params.name} for {wildcards.target} to {params.trials} trials"
+    shell:
+        "tvmake step tune {input.kernel:q} --name {params.name:q} --trials {params.trials} --options {params.options:q}"
+        " --receipt {output.receipt:q} --events {log.events:q} > {log.text:q} 2>&1"

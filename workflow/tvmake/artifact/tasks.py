@@ -1,0 +1,54 @@
+"""The files that say what is to be tuned: a variant's kernels, and what each kernel of a target may spend."""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class Task(_File):
+    """One kernel of a variant."""
+
+    workload: str
+    """Its identity: sha256 over structure, buffers, target and TVM generation."""
+    names: list[str]
+    """The functions of the fused module that are this kernel."""
+    calls: int
+    """How often the model calls it (its weight)."""
+    flops: float
+    """Floating point operations of one call."""
+    trivial: str | None = None
+    """Why it is not tuned; None for a kernel that is."""
+
+
+class TaskList(_File):
+    """What extract writes."""
+
+    schema_version: int = 1
+    target: str
+    """The target as canonical JSON."""
+    generation: str
+    tasks: list[Task]
+
+
+class KernelBudget(_File):
+    """One kernel's share of the trials."""
+
+    name: str
+    trials: int = Field(ge=0)
+    """Candidates to have measured by the end of this pass, those of earlier runs included."""
+    users: list[str]
+    """The variants that contain it, as ``model/precision``."""
+
+
+class Budget(_File):
+    """What budget writes: every kernel of a target that is to be tuned, heaviest first."""
+
+    schema_version: int = 1
+    target_name: str
+    number: int
+    kernels: dict[str, KernelBudget]
+    """By workload."""
+    trials_shared: int
+    """Trials saved because variants share kernels."""

@@ -1,0 +1,173 @@
+"""One line of records: a JSON object that carries its own sha256 and says where it belongs.
+
+    {"sha256":"<A>","place":"<B>","workload":"<C>","record":{…}}
+
+``A`` is the sha256 of the line's bytes from ``"place"`` to the end, so that no bit of it can change unseen. ``B`` is the
+place's digest and ``C`` the workload's key, so that a line says by itself where it belongs, in the store, in a shared one
+and in a file that is passed on. What follows is canonical JSON, and its sha256 is the record's name. Instead of a
+``record`` there may be a ``verdict`` on one, the ``description`` of the workload, or (without a workload) the
+``definition`` of the place.
+"""
+
+import re
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, JsonValue, RootModel, ValidationError
+
+from tvmake.artifact.files import canonical_json
+from tvmake.records.plausible import TRACE_BYTES, implausible, implausible_verdict
+from tvmake.records.record import Measured, Place, Record, Verdict
+
+Kind = Literal["record", "verdict", "description", "definition"]
+
+START = b'{"sha256":"'
+"""How every line begins. Inside JSON strings quotes are escaped, so it does not occur in them."""
+
+LINE_BYTES = 16 << 20
+"""The longest line that is read: room for a large workload's description."""
+
+_HEAD = re.compile(
+    rb'\{"sha256":"([0-9a-f]{64})",'
+    rb'"place":"([0-9a-f]{64})",(?:"workload":"([0-9a-f]{64})",)?"(record|verdict|description|definition)":'
+)
+_DIGESTED_FROM = len(START) + 64 + 2
+
+# The trace is the last member, because canonical JSON sorts them. Should this match inside the fingerprint's details, what
+# is before it is not JSON, and the whole record is read.
+_TRACE = re.compile(rb'"strategy":"(?:[^"\\]|\\.)*"(,"trace":)')
+
+
+class BadLine(Exception):
+    """A line that must not be used; says why."""
+
+
+class Description(RootModel[dict[str, JsonValue]]):
+    """What a workload is, for those who want to compute with it: any JSON object, with its ``name`` for people."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line that is intact and plausible."""
+
+    kind: Kind
+    place: str
+    workload: str | None
+    digest: str
+    """sha256 of what the line says: a record's name."""
+    raw: bytes
+    """The line as it is, without its line break."""
+    value: Measured | Verdict | Description | Place
+
+
+def encode(place: str, workload: str | None, value: Record | Verdict | Description | Place) -> bytes:
+    """The line of a value, line break included.
+
+    Args:
+        place: the place's digest.
+        workload: the workload's key; None for a place.
+
+    Raises:
+        BadLine: the value is no plain JSON or is implausible; nobody could read the line back.
+    """
+    kind = {Record: "record", Verdict: "verdict", Description: "description", Place: "definition"}[type(value)]
+    try:
+        payload = canonical_json(value.model_dump(mode="json")).encode()
+    except (ValueError, TypeError, RecursionError) as error:
+        raise BadLine(f"cannot be written as JSON ({_first_line(error)})") from error
+    workload_member = f'"workload":"{workload}",' if workload else ""
+    rest = f'"place":"{place}",{workload_member}"{kind}":'.encode() + payload + b"}"
+    line = START + sha256(rest).hexdigest().encode() + b'",' + rest
+    decode(line, thoroughly=True)
+    return line + b"\n"
+
+
+def decode(line: bytes, *, thoroughly: bool = False) -> Line:
+    """Read a line, without its line break.
+
+    Args:
+        thoroughly: read traces too, and refuse other spellings of the same JSON. For lines from outside; those in the
+            store were read like this before they were written.
+
+    Raises:
+        BadLine: altered, cut short, of an unknown structure, or implausible.
+    """
+    head = _HEAD.match(line)
+    if head is None or not line.endswith(b"}"):
+        raise BadLine("is no line of records, or cut short")
+    if len(line) > LINE_BYTES:
+        raise BadLine(f"is longer than {LINE_BYTES >> 20} MiB")
+    if sha256(line[_DIGESTED_FROM:]).hexdigest().encode() != head[1]:
+        raise BadLine("differs from its sha256")
+    kind: Any = head[4].decode()
+    if (head[3] is None) != (kind == "definition"):
+        raise BadLine(f"is a {kind} {'without a' if head[3] is None else 'of one'} workload")
+    payload = line[head.end() : -1]
+    read = Line(
+        kind=kind,
+        place=head[2].decode(),
+        workload=head[3].decode() if head[3] else None,
+        digest=sha256(payload).hexdigest(),
+        raw=line,
+        value=_value(kind, payload, thoroughly),
+    )
+    if kind == "definition" and read.digest != read.place:
+        raise BadLine("defines a place under another's digest")
+    return read
+
+
+def read_record(raw: bytes) -> Record:
+    """The record, trace included, of a line that :func:`decode` read."""
+    head = _HEAD.match(raw)
+    assert head is not None
+    return _parsed(Record, raw[head.end() : -1])
+
+
+def _value(kind: Kind, payload: bytes, thoroughly: bool) -> Any:
+    if kind == "record":
+        # Before it is parsed: a hostile one could ask for much memory.
+        if len(payload) > TRACE_BYTES:
+            raise BadLine(f"is a record of more than {TRACE_BYTES >> 20} MiB")
+        value = _parsed(Record, payload) if thoroughly else _measured(payload)
+        wrong = implausible(value)
+    else:
+        value = _parsed({"verdict": Verdict, "description": Description, "definition": Place}[kind], payload)
+        wrong = implausible_verdict(value) if kind == "verdict" else None
+    if wrong:
+        raise BadLine(wrong)
+    if thoroughly and not _is_canonical(value, payload):
+        raise BadLine("is spelled in another way than tvmake does")
+    return value
+
+
+def _measured(payload: bytes) -> Measured:
+    trace = _TRACE.search(payload)
+    if trace:
+        try:
+            return Measured.model_validate_json(payload[: trace.start(1)] + b"}")
+        except ValidationError:
+            pass  # the whole record says better what is wrong, and may be right
+    return _parsed(Record, payload)
+
+
+def _parsed(kind: type[BaseModel], payload: bytes) -> Any:
+    try:
+        return kind.model_validate_json(payload)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        key = ".".join(str(part) for part in first["loc"])[:80]
+        raise BadLine(f"{key + ': ' if key else ''}{first['msg'].lower()}") from None
+
+
+def _is_canonical(value: BaseModel, payload: bytes) -> bool:
+    try:
+        return canonical_json(value.model_dump(mode="json")).encode() == payload
+    except (ValueError, RecursionError):
+        return False
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]

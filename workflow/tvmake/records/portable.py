@@ -1,0 +1,80 @@
+"""Records as a file of their own: what is exported, and what a shared store is made of.
+
+A gzip file of lines (:mod:`tvmake.records.line`) after a first one that names the format. A place is defined before its
+records; each line carries its own sha256, so that of a damaged or cut file everything intact can be used.
+"""
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import IO
+
+from tvmake.errors import InputError
+from tvmake.records.line import LINE_BYTES, BadLine, Line, decode
+
+FORMAT = "tvmake-records"
+VERSION = 1
+LEVEL = 6
+"""gzip's own default: records shrink to about a tenth."""
+
+Numbered = tuple[int, bytes, Line | BadLine]
+
+
+def write(stream: IO[bytes], lines: Iterable[bytes]) -> int:
+    """Write lines (with their breaks) to ``stream``; returns how many. Equal lines give equal bytes."""
+    count = 0
+    with gzip.GzipFile(filename="", mode="wb", fileobj=stream, compresslevel=LEVEL, mtime=0) as packed:
+        packed.write(json.dumps({"format": FORMAT, "version": VERSION}).encode() + b"\n")
+        for line in lines:
+            packed.write(line)
+            count += 1
+    return count
+
+
+def read(stream: IO[bytes], where: str) -> Iterator[Numbered]:
+    """Each line's number, bytes and what it is. Never holds more than one line, whatever the file claims to be.
+
+    Raises:
+        InputError: not a file of records, or one of another version.
+    """
+    with gzip.GzipFile(fileobj=stream, mode="rb") as packed:
+        _check_header(packed, where)
+        number = 1
+        while True:
+            number += 1
+            try:
+                raw = packed.readline(LINE_BYTES + 1)
+                if len(raw) > LINE_BYTES and not raw.endswith(b"\n"):
+                    _skip_to_break(packed)
+            except (OSError, EOFError, zlib.error) as error:
+                if isinstance(error, OSError) and error.errno is not None:
+                    raise  # the disk's fault, not the file's
+                yield number, b"", BadLine("the file is damaged or cut short from here on")
+                return
+            if not raw:
+                return
+            raw = raw.removesuffix(b"\n")
+            try:
+                yield number, raw, decode(raw, thoroughly=True)
+            except BadLine as error:
+                yield number, raw, error
+
+
+def _check_header(packed: gzip.GzipFile, where: str) -> None:
+    try:
+        header = json.loads(packed.readline(1000))
+        named, version = header["format"], header["version"]
+    except (EOFError, zlib.error, gzip.BadGzipFile, ValueError, KeyError, TypeError, RecursionError):
+        named = version = None
+    if named != FORMAT:
+        raise InputError(where, "is no file of records", "make one with `tvmake records export`")
+    if version != VERSION:
+        raise InputError(
+            where, f"is of version {json.dumps(version)[:20]}, expected {VERSION}", "use the tvmake that wrote it"
+        )
+
+
+def _skip_to_break(packed: gzip.GzipFile) -> None:
+    while (part := packed.readline(1 << 20)) and not part.endswith(b"\n"):
+        pass

@@ -1,0 +1,89 @@
+"""Drop records on purpose: old failures, all but the best, other TVM generations."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from tvmake.records.disk import saving
+from tvmake.records.line import Line
+from tvmake.records.plausible import moment
+from tvmake.records.record import Place, Verdict
+from tvmake.records.standing import ranked
+from tvmake.records.store import RecordStore, StoredRecord
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What to drop; each rule by itself."""
+
+    keep_best: int | None = None
+    """Of each workload's usable records, keep this many of the fastest."""
+    failures_before: datetime | None = None
+    """Drop what failed, or was found wrong, and was measured before this moment."""
+    keep_generation: str | None = None
+    """Drop the records of every other TVM generation."""
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """What was dropped of one workload, or would be."""
+
+    place: Place
+    workload: str
+    dropped: int
+    kept: int
+
+
+def prune(store: RecordStore, rules: Rules, apply: bool = False) -> list[Pruned]:
+    """Apply the rules to every workload, or only say what they would drop.
+
+    Each file is replaced as a whole. Records that are added meanwhile stay.
+
+    Raises:
+        MachineError: the store cannot be written; workloads before that one are pruned.
+    """
+    pruned = []
+    for place in store.places():
+        is_other = rules.keep_generation not in (None, place.generation)
+        for workload in store.workloads(place):
+            stored = store.load(place, workload)
+            drop = {one.digest for one in stored} if is_other else _dropped(stored, rules)
+            if drop and apply and not is_other:
+                store.journal(place, workload).rewrite(_keeping(drop))
+            if drop:
+                pruned.append(Pruned(place, workload, len(drop), len(stored) - len(drop)))
+        if is_other and apply:
+            _remove(store, place)
+    return pruned
+
+
+def _dropped(stored: list[StoredRecord], rules: Rules) -> set[str]:
+    drop = set()
+    if rules.keep_best is not None:
+        drop |= {one.digest for one in ranked(stored)[rules.keep_best :]}
+    if rules.failures_before is not None:
+        for one in stored:
+            measured = moment(one.measured_at)
+            if one.latency_ms is None and measured is not None and measured < rules.failures_before:
+                drop.add(one.digest)
+    return drop
+
+
+def _keeping(drop: set[str]) -> Callable[[Line], bool]:
+    def keep(line: Line) -> bool:
+        about = line.value.record if isinstance(line.value, Verdict) else line.digest
+        return about not in drop
+
+    return keep
+
+
+def _remove(store: RecordStore, place: Place) -> None:
+    """The place's definition goes last: a killed removal is taken up by the next one."""
+    directory = store.directory(place)
+    with saving(directory):
+        for workload in store.workloads(place):
+            shutil.rmtree(directory / workload)
+        shutil.rmtree(directory)
+        if not any(directory.parent.iterdir()):
+            directory.parent.rmdir()

@@ -1,0 +1,223 @@
+"""A store that several machines share: what each measured, the others need not measure again.
+
+    <url>/<generation>/<place>/<workload>/<sha256>.jsonl.gz
+
+Object stores can neither append nor lock. So nothing is ever changed: a push adds a segment, a file of records named by
+the sha256 of its content, and the records of a workload are those of all its segments. Writers cannot get into each
+other's way, doing either twice changes nothing, and a damaged segment is recognised by its name.
+"""
+
+import io
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from tvmake.artifact.files import digest_bytes, write_text
+from tvmake.errors import InputError
+from tvmake.records import portable
+from tvmake.records.absorb import absorb
+from tvmake.records.disk import reading, saving
+from tvmake.records.exchange import place_line, workload_lines
+from tvmake.records.line import Line
+from tvmake.records.portable import Numbered
+from tvmake.records.record import Place
+from tvmake.records.remote import Directory, open_directory
+from tvmake.records.store import RecordStore
+
+SEGMENT_BYTES = 32 << 20
+"""Lines in one segment, before compression."""
+
+LARGEST_SEGMENT = 64 << 20
+"""Larger files are not fetched: no segment gets as large, even one of a single line."""
+
+_NAME = re.compile(r"([^/]+)/([0-9a-f]{64})/([0-9a-f]{64})/([0-9a-f]{64})\.jsonl\.gz")
+
+
+@dataclass
+class Exchanged:
+    """What a pull or a push did."""
+
+    records: int = 0
+    """Records and verdicts that are new where they went."""
+    segments: int = 0
+    """Segments read or written."""
+    refused: list[tuple[str, str]] = field(default_factory=list)
+    """Segments left out, wholly or in part: name and reason."""
+
+
+class _Segment(BaseModel):
+    """What is remembered of a segment that was read, because it will never change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    digests: list[str]
+    """What its intact lines say."""
+    imported: bool
+    """They are in this store, or were when they were pulled."""
+
+
+class _Seen(BaseModel):
+    """What is known of one workload's segments at one URL; saves reading them again, and may be deleted."""
+
+    model_config = ConfigDict(extra="forbid")
+    url: str
+    segments: dict[str, _Segment] = {}
+
+
+def pull(store: RecordStore, url: str, place: Place, workloads: Iterable[str] | None = None) -> Exchanged:
+    """Bring the shared store's records of these workloads (of all there, by default) into this store.
+
+    Damaged segments are left out and named; poisoned lines are set aside as an import does.
+
+    Raises:
+        InputError: the URL is of an unknown kind.
+        MachineError: the shared store cannot be reached, a package for it is missing, or this store cannot be written.
+    """
+    remote = open_directory(url)
+    listed = _listed(remote, place)
+    done = Exchanged()
+    for workload in sorted(listed) if workloads is None else workloads:
+        there = listed.get(workload, {})
+        seen = _load_seen(store, url, place, workload)
+        unread = {
+            name: size for name, size in there.items() if name not in seen.segments or not seen.segments[name].imported
+        }
+        for name, content in _intact(remote, unread, done):
+            digests: list[str] = []
+            lines = _noting(portable.read(io.BytesIO(content), name), digests)
+            try:
+                absorbed = absorb(store, lines, f"{url}: {name}", _digest_in(name), only=(place, workload))
+            except InputError as error:
+                done.refused.append((name, error.problem))
+                continue
+            done.segments += 1
+            done.records += absorbed.fresh[place, workload]
+            done.refused += [(name, f"{count}x {reason}") for reason, count in absorbed.refused.items()]
+            seen.segments[name] = _Segment(digests=digests, imported=True)
+            _save_seen(store, place, workload, seen, there)
+    return done
+
+
+def push(store: RecordStore, url: str, place: Place, workloads: Iterable[str] | None = None) -> Exchanged:
+    """Add this store's records of these workloads (of all, by default) to the shared store, as far as it lacks them.
+
+    Raises:
+        InputError, MachineError: as for :func:`pull`.
+    """
+    remote = open_directory(url)
+    listed = _listed(remote, place)
+    done = Exchanged()
+    for workload in store.workloads(place) if workloads is None else workloads:
+        there = listed.get(workload, {})
+        seen = _load_seen(store, url, place, workload)
+        unread = {name: size for name, size in there.items() if name not in seen.segments}
+        for name, content in _intact(remote, unread, done):
+            digests: list[str] = []
+            try:
+                for _ in _noting(portable.read(io.BytesIO(content), name), digests):
+                    pass
+            except InputError as error:
+                done.refused.append((name, error.problem))
+                continue
+            seen.segments[name] = _Segment(digests=digests, imported=False)
+        shared = {digest for name, segment in seen.segments.items() if name in there for digest in segment.digests}
+        missing = [line for line in workload_lines(store, place, workload) if line.digest not in shared]
+        for lines in _portions(missing):
+            content = _packed([place_line(place), *(line.raw + b"\n" for line in lines)])
+            name = f"{_directory(place)}/{workload}/{digest_bytes(content)}.jsonl.gz"
+            remote.write(name, content)
+            there[name] = len(content)
+            # What is pushed from here is here.
+            seen.segments[name] = _Segment(digests=[line.digest for line in lines], imported=True)
+            done.segments += 1
+            done.records += sum(line.kind in ("record", "verdict") for line in lines)
+        if unread or missing:
+            _save_seen(store, place, workload, seen, there)
+    return done
+
+
+def _directory(place: Place) -> str:
+    return f"{place.generation}/{place.digest}"
+
+
+def _digest_in(name: str) -> str:
+    return name[-len(".jsonl.gz") - 64 : -len(".jsonl.gz")]
+
+
+def _listed(remote: Directory, place: Place) -> dict[str, dict[str, int]]:
+    """Segments of each workload, with their sizes; files with other names are not ours."""
+    found: dict[str, dict[str, int]] = {}
+    for name, size in sorted(remote.files(_directory(place)).items()):
+        parts = _NAME.fullmatch(name)
+        if parts:
+            found.setdefault(parts[3], {})[name] = size
+    return found
+
+
+def _intact(remote: Directory, names: dict[str, int], done: Exchanged) -> Iterator[tuple[str, bytes]]:
+    fitting = []
+    for name, size in names.items():
+        if size > LARGEST_SEGMENT:
+            done.refused.append((name, f"is larger than {LARGEST_SEGMENT >> 20} MiB"))
+        else:
+            fitting.append(name)
+    for name, content in remote.read(fitting):
+        if content is None:
+            continue  # removed since it was listed
+        if digest_bytes(content) != _digest_in(name):
+            done.refused.append((name, "differs from the sha256 in its name"))
+        else:
+            yield name, content
+
+
+def _noting(lines: Iterable[Numbered], digests: list[str]) -> Iterator[Numbered]:
+    """Pass lines on and note what the intact ones say."""
+    for number, raw, found in lines:
+        if isinstance(found, Line):
+            digests.append(found.digest)
+        yield number, raw, found
+
+
+def _packed(lines: Iterable[bytes]) -> bytes:
+    stream = io.BytesIO()
+    portable.write(stream, lines)
+    return stream.getvalue()
+
+
+def _portions(lines: Iterable[Line]) -> Iterator[list[Line]]:
+    portion: list[Line] = []
+    size = 0
+    for line in lines:
+        if portion and size + len(line.raw) > SEGMENT_BYTES:
+            yield portion
+            portion, size = [], 0
+        portion.append(line)
+        size += len(line.raw)
+    if portion:
+        yield portion
+
+
+def _seen_path(store: RecordStore, url: str, place: Place, workload: str) -> Path:
+    return store.journal(place, workload).directory / "shared" / f"{digest_bytes(url.encode())[:16]}.json"
+
+
+def _load_seen(store: RecordStore, url: str, place: Place, workload: str) -> _Seen:
+    path = _seen_path(store, url, place, workload)
+    if not store.journal(place, workload).path.exists():
+        return _Seen(url=url)  # the records were deleted, and can be had again
+    try:
+        with reading(path):
+            seen = _Seen.model_validate_json(path.read_bytes())
+    except (FileNotFoundError, ValidationError):
+        return _Seen(url=url)
+    return seen if seen.url == url else _Seen(url=url)
+
+
+def _save_seen(store: RecordStore, place: Place, workload: str, seen: _Seen, there: dict[str, int]) -> None:
+    kept = {name: segment for name, segment in seen.segments.items() if name in there}
+    path = _seen_path(store, seen.url, place, workload)
+    with saving(path):
+        write_text(path, json.dumps(_Seen(url=seen.url, segments=kept).model_dump()))

@@ -1,0 +1,85 @@
+"""Pick best: for each kernel of a variant the fastest record whose output is right."""
+
+from pathlib import Path
+
+from tvmake.artifact import stage_json
+from tvmake.artifact.module_files import load_module
+from tvmake.artifact.tasks import Task, TaskList
+from tvmake.config.requests.tuning import PickBestRequest
+from tvmake.device.connect import connect
+from tvmake.records.record import Place
+from tvmake.records.store import RecordStore, StoredRecord, records_root
+from tvmake.target.resolve import linker, tvm_target
+from tvmake.tune.best import BestKernel, BestSet
+from tvmake.tune.check import Checker
+from tvmake.tune.kernel_runner import LocalKernelRunner
+from tvmake.tune.place import place
+from tvmake.tune.workload import GENERATION, workload
+
+MOST_WRONG = 20
+"""Records of a kernel to find wrong before it counts as untuned: so many point to the kernel, not to the schedules."""
+
+
+def pick_best(tasks: Path, workloads: Path, request: PickBestRequest, best: Path) -> BestSet:
+    """Write ``best`` (a BestSet). What a check finds is kept in the store, so that a record is checked once.
+
+    Args:
+        workloads: the directory of kernels that extract wrote.
+
+    Raises:
+        InputError: a stage's file is missing or damaged.
+        DeviceError: the device is lost.
+        MachineError: the store cannot be read or written.
+    """
+    where = f"targets.{request.target_name}"
+    target = tvm_target(request.target, where)
+    listed = stage_json.load(TaskList, tasks)
+    own = place(target, connect(request.device_name, request.device).fingerprint())
+    store = RecordStore(Path(request.store) if request.store else records_root())
+    runner = LocalKernelRunner(threads=request.device.threads, compiler=linker(request.target, where))
+
+    def pick(task: Task) -> BestKernel:
+        if task.trivial:
+            return _kernel(task, reason=task.trivial)
+        checker = Checker(workload(load_module(workloads / f"{task.workload}.json")["main"], target), runner)
+        return _pick(task, store, own, checker)
+
+    written = BestSet(
+        target=listed.target,
+        generation=GENERATION,
+        device_class=own.device_class,
+        kernels=tuple(pick(task) for task in listed.tasks),
+    )
+    stage_json.save(written, best)
+    return written
+
+
+def _pick(task: Task, store: RecordStore, own: Place, checker: Checker) -> BestKernel:
+    stored = store.load(own, task.workload)
+    usable = sorted((one for one in stored if one.latency_ms is not None), key=lambda one: (one.latency_ms, one.digest))
+    wrong = sum(one.outcome == "wrong_output" for one in stored)
+    for one in usable:
+        if wrong >= MOST_WRONG:
+            break
+        if one.verdict is not None or _is_right(one, store, own, task, checker):
+            return _kernel(task, record=one.record, latency_ms=one.latency_ms, trials=len(stored))
+        wrong += 1
+    return _kernel(task, trials=len(stored), reason=_why_none(stored, wrong))
+
+
+def _is_right(one: StoredRecord, store: RecordStore, own: Place, task: Task, checker: Checker) -> bool:
+    verdict = checker.check(one.record)
+    store.append(own, task.workload, [verdict])
+    return verdict.right
+
+
+def _why_none(stored: list[StoredRecord], wrong: int) -> str:
+    if not stored:
+        return "nothing was measured"
+    if wrong:
+        return f"the outputs of its {wrong} fastest candidates are wrong"
+    return f"none of its {len(stored)} candidates worked"
+
+
+def _kernel(task: Task, **found: object) -> BestKernel:
+    return BestKernel(workload=task.workload, name=task.names[0], calls=task.calls, flops=task.flops, **found)

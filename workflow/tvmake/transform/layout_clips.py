@@ -1,0 +1,45 @@
+"""Clip as minimum and maximum, which any layout suits.
+
+TVM 0.27's ConvertLayout does not know that ``relax.clip`` is element-wise and puts transposes around it: the ReLU6 of
+every MobileNet layer becomes a pass over memory of its own. Minimum and maximum it knows. Remove when
+tests/transform/test_layout_clips.py::test_wheel_still_transposes_around_clips fails.
+"""
+
+from typing import Any
+
+from tvmake.quick_tvm import tvm
+
+# After quick_tvm, which decides how TVM is loaded.
+from tvm import relax  # isort: skip
+from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
+
+
+@mutator
+class _SplitClips(PyExprMutator):
+    def visit_call_(self, op: relax.Call) -> relax.Expr:
+        call = self.visit_expr_post_order(op)
+        if not (isinstance(call.op, tvm.ir.Op) and call.op.name == "relax.clip"):
+            return call
+        value, *bounds = call.args
+        dtype = str(value.ty.dtype) if isinstance(value.ty, relax.TensorType) else ""
+        low, high = (_number(bound) for bound in bounds)
+        if not dtype.startswith(("float", "bfloat")) or low is None or high is None:
+            return call
+        # In clip's own order, so that crossed bounds give the lower one, and NaN stays NaN.
+        below = self.builder_.emit(relax.op.minimum(value, relax.const(high, dtype)))
+        return relax.op.maximum(below, relax.const(low, dtype))
+
+
+def split_clips(module: "tvm.IRModule") -> "tvm.IRModule":
+    """Write every floating-point clip with known bounds as minimum, then maximum."""
+    changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
+    for name, function in module.functions.items():
+        if isinstance(function, relax.Function):
+            changed[name] = _SplitClips(module).visit_expr(function)
+    return changed
+
+
+def _number(bound: Any) -> float | None:
+    value = getattr(bound, "value", None)
+    value = getattr(value, "value", value)
+    return float(value) if isinstance(value, int | float) else None

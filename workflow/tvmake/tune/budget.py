@@ -1,0 +1,102 @@
+"""Spread trials over kernels: first by the work in them, then to where more trials pay most."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tvmake.config.requests.tuning import ModelBudget
+from tvmake.tune.receipt import Receipt
+from tvmake.artifact.tasks import KernelBudget, TaskList
+
+BACKWARD = 0.2
+"""Weight of the past's slope against the guess at the future: alpha of Ansor's task scheduler (Zheng et al.,
+OSDI 2020, section 6.2; ``gradient`` strategy of tvm.auto_scheduler.TaskScheduler)."""
+
+SIMILAR = 2.0
+"""How much faster than a similar kernel one may hope to become: Ansor's beta."""
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    name: str
+    calls: int
+    flops: float
+    users: tuple[str, ...]
+
+
+def spread(
+    variants: Mapping[str, TaskList],
+    budgets: Mapping[str, ModelBudget],
+    portion: float,
+    receipts: Mapping[str, Receipt],
+) -> tuple[dict[str, KernelBudget], int]:
+    """The trials every kernel should have had once ``portion`` of the budgets is spent.
+
+    Each variant spreads its own budget; a kernel of several variants gets the most that one of them gives it, and that
+    is measured once.
+
+    Args:
+        variants: kernels by ``model/precision``.
+        portion: share of the budgets to have spent, 0..1.
+        receipts: how the search of each workload went so far; empty at first.
+
+    Returns:
+        Budgets by workload, the largest first, and the trials saved by sharing.
+    """
+    asked: dict[str, dict[str, int]] = {}
+    names: dict[str, str] = {}
+    for variant, tasks in variants.items():
+        kernels = {
+            task.workload: _Kernel(task.names[0], task.calls, task.flops, (variant,))
+            for task in tasks.tasks
+            if task.trivial is None
+        }
+        for workload, trials in _spread_one(kernels, budgets[variant], portion, receipts).items():
+            asked.setdefault(workload, {})[variant] = trials
+            names.setdefault(workload, kernels[workload].name)
+    spent = {
+        workload: KernelBudget(name=names[workload], trials=max(wishes.values()), users=sorted(wishes))
+        for workload, wishes in asked.items()
+    }
+    saved = sum(sum(wishes.values()) - max(wishes.values()) for wishes in asked.values())
+    return dict(sorted(spent.items(), key=lambda item: (-item[1].trials, item[0]))), saved
+
+
+def _spread_one(
+    kernels: Mapping[str, _Kernel], budget: ModelBudget, portion: float, receipts: Mapping[str, Receipt]
+) -> dict[str, int]:
+    if not kernels:
+        return {}
+    if budget.trials_per_kernel is not None:
+        return dict.fromkeys(kernels, max(1, round(budget.trials_per_kernel * portion)))
+    # The floor yields to the budget, not the other way round.
+    least = max(1, min(budget.floor, budget.trials // len(kernels)))
+    had = {workload: receipts[workload].trials if workload in receipts else 0 for workload in kernels}
+    start = {workload: max(least, trials) for workload, trials in had.items()}
+    free = round(budget.trials * portion) - sum(start.values())
+    if free <= 0:
+        return start
+    known = all(workload in receipts and receipts[workload].best_ms for workload in kernels)
+    worth = _gains(kernels, receipts) if known else {key: one.calls * one.flops for key, one in kernels.items()}
+    total = sum(worth.values())
+    more = {key: int(free * (worth[key] / total if total else 1 / len(kernels))) for key in kernels}
+    # What rounding leaves goes to the kernels worth most.
+    for key in sorted(kernels, key=lambda key: (-worth[key], key))[: free - sum(more.values())]:
+        more[key] += 1
+    return {workload: start[workload] + more[workload] for workload in kernels}
+
+
+def _gains(kernels: Mapping[str, _Kernel], receipts: Mapping[str, Receipt]) -> dict[str, float]:
+    """Seconds a trial may save for the model, by Ansor's estimate of the gradient."""
+    fastest = max((one.flops / receipts[key].best_ms for key, one in kernels.items()), default=1.0)  # type: ignore[operator]
+    gains = {}
+    for key, one in kernels.items():
+        receipt = receipts[key]
+        best, trials = receipt.best_ms or 0.0, max(1, receipt.trials)
+        window = max(1, trials // 4)
+        before = receipt.best_at(trials - window) or best
+        backward = (before - best) / window
+        # What it would take at a multiple of the best rate seen; never more than all of its time.
+        hope = best - one.flops / (SIMILAR * fastest)
+        forward = max(0.0, min(best, hope)) / trials
+        gains[key] = one.calls * (BACKWARD * backward + (1 - BACKWARD) * forward)
+    return gains

@@ -1,0 +1,81 @@
+"""What predicts which candidates are worth measuring, and teaching it what was measured before."""
+
+import json
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from tvmake.config.tuning import CostModel
+from tvmake.errors import MachineError
+from tvmake.quick_tvm import tvm
+from tvmake.records.store import StoredRecord
+from tvmake.tune.workload import Workload
+
+WARMUP = 32
+"""Samples from which the model is asked at all. MetaSchedule waits for 100; with records of other kernels, or with the
+small budgets of most kernels, that is never."""
+
+LESSONS = 512
+"""Records of other kernels to learn from at most: reading features off one takes about 10 ms."""
+
+FAILED_S = 1e10
+"""MetaSchedule's run time of a candidate that failed."""
+
+
+def cost_model(kind: CostModel, threads: int) -> Any:
+    """A model by its name.
+
+    Raises:
+        MachineError: xgboost is not installed.
+    """
+    from tvm.s_tir.meta_schedule import cost_model as models
+
+    if kind == "random":
+        return models.RandomModel()
+    if kind == "mlp":
+        return models.CostModel.create("mlp")
+    try:
+        import xgboost  # noqa: F401
+    except ImportError as error:
+        raise MachineError(
+            "tuning.cost_model", f"xgboost cannot be imported: {error}", "pip install xgboost-cpu, or use `random`"
+        ) from error
+    return models.XGBModel(num_warmup_samples=WARMUP, num_tuning_cores=threads, verbose_eval=0)
+
+
+def candidate(workload: Workload, stored: StoredRecord, target: "tvm.target.Target") -> Any:
+    """A record as MetaSchedule's candidate: its trace replayed on the workload.
+
+    Raises:
+        ValueError: the trace does not apply.
+    """
+    try:
+        return tuning_record(workload, stored, target).as_measure_candidate()
+    except (tvm.error.InternalError, RuntimeError, ValueError, TypeError, KeyError, IndexError) as error:
+        raise ValueError(str(error).strip().splitlines()[-1]) from error
+
+
+def tuning_record(workload: Workload, stored: StoredRecord, target: "tvm.target.Target") -> Any:
+    """A record as MetaSchedule's database keeps it."""
+    from tvm.s_tir import meta_schedule
+
+    own = meta_schedule.database.Workload(workload.module)
+    seconds = [FAILED_S] if stored.latency_ms is None else list(stored.samples_s)
+    line = [stored.record.trace, seconds, json.loads(str(target)), None]
+    return meta_schedule.database.TuningRecord.from_json(line, own)
+
+
+def result(seconds: Sequence[float], error: str | None = None) -> Any:
+    """MetaSchedule's form of a measurement."""
+    from tvm.s_tir.meta_schedule.runner import RunnerResult
+
+    return RunnerResult([float(second) for second in seconds] or None, error or (None if seconds else "failed"))
+
+
+def some(records: Sequence[StoredRecord], count: int, seed: int) -> list[StoredRecord]:
+    """At most ``count`` of the records, drawn evenly, the best one always among them."""
+    if len(records) <= count:
+        return list(records)
+    best = min(records, key=lambda stored: stored.latency_ms or FAILED_S)
+    drawn = random.Random(seed).sample(list(records), count)
+    return drawn if best in drawn else [best, *drawn[1:]]

@@ -1,0 +1,56 @@
+"""What a tuning job tells while it works: one JSON line per trial, for people, plots and the progress display."""
+
+import json
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from tvmake.artifact.files import writing
+from tvmake.tune.search import Trial
+
+
+class EventLog:
+    """Appends to ``*.events.jsonl``; every line says which kernel it is about."""
+
+    def __init__(self, path: Path, name: str, workload: str, trials: int, flops: float):
+        self.path = path
+        self.name = name
+        self.workload = workload
+        self.trials = trials
+        self.flops = flops
+        self.began = time.monotonic()
+
+    def __enter__(self) -> "EventLog":
+        with writing(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.file = self.path.open("a", buffering=1)
+        self._write(event="start", name=self.name, trials=self.trials, flops=self.flops)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self._write(event="error", problem=str(error).splitlines()[0] if str(error) else type(error).__name__)
+        self.file.close()
+
+    def trial(self, trial: Trial) -> None:
+        """One more candidate was measured."""
+        self._write(
+            event="trial",
+            trial=trial.number,
+            status=trial.status,
+            latency_ms=trial.latency_ms,
+            best_ms=trial.best_ms,
+            gflops=self.flops / trial.best_ms / 1e6 if trial.best_ms else None,
+            error=trial.error,
+        )
+
+    def stopped(self, why: str) -> None:
+        """The search has ended."""
+        self._write(event="stop", why=why)
+
+    def _write(self, **what: Any) -> None:
+        line = {"at_s": round(time.monotonic() - self.began, 3), "workload": self.workload, **what}
+        self.file.write(json.dumps(line) + "\n")

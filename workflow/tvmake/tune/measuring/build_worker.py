@@ -1,0 +1,68 @@
+"""In a worker: from a scheduled kernel to a shared library, as MetaSchedule's own builder does it."""
+
+import json
+import math
+import resource
+from dataclasses import dataclass
+from pathlib import Path
+
+from tvmake.quick_tvm import tvm
+from tvmake.tune.light_intrinsics import light_intrinsics
+from tvmake.tune.measuring.failure import explain
+from tvmake.tune.measuring.linker import Linker
+from tvmake.tune.measuring.priority import step_back, step_back_as_session
+
+# After quick_tvm, which decides how TVM is loaded.
+from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock  # isort: skip
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """For all candidates."""
+
+    target: str
+    """As JSON, with its host."""
+    driver: str
+    """The compiler driver that links."""
+    cpu_s: float
+    """Processor time after which a build is ended by SIGXCPU, in seconds."""
+
+
+@dataclass(frozen=True)
+class Build:
+    """Request: build one candidate."""
+
+    module: str
+    """As ``tvm.ir.save_json`` writes it."""
+    library: Path
+    """Where to put it."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """Answer: the library is there."""
+
+
+class BuildWorker:
+    """Builds."""
+
+    def __init__(self, options: BuildOptions):
+        step_back_as_session()
+        self.cpu_s = math.ceil(options.cpu_s)
+        self.target = tvm.target.Target(json.loads(options.target))
+        light_intrinsics(self.target)
+        self.linker = Linker(options.driver)
+
+    def answer(self, request: Build) -> Built:
+        """See :class:`tvmake.tune.measuring.template.Role`."""
+        step_back()
+        resource.setrlimit(resource.RLIMIT_CPU, (self.cpu_s, self.cpu_s))
+        module = tvm.ir.load_json(request.module)
+        # Packing of weights ahead of time is not the kernel's cost (MetaSchedule's default_build).
+        module = RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(module)
+        self.linker.link(tvm.build(module, target=self.target), request.library)
+        return Built()
+
+    def explain(self, error: Exception) -> str:
+        """See :class:`tvmake.tune.measuring.template.Role`."""
+        return explain(error)

@@ -1,0 +1,165 @@
+"""Building many candidates at once, each in a process of its own."""
+
+import errno
+import os
+import queue
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tvmake.artifact.files import no_space
+from tvmake.quick_tvm import tvm
+from tvmake.tune.measuring.build_worker import Build, BuildOptions
+from tvmake.tune.measuring.failure import explain
+from tvmake.tune.measuring.interface import Candidate, Measured
+from tvmake.tune.measuring.kernel import TensorSpec
+from tvmake.tune.measuring.template import Failed
+from tvmake.tune.measuring.workers import Ended, Late, Worker, WorkerSource
+from tvmake.tune.workload import target_identity
+
+ATTEMPTS = 2
+"""How often a candidate is built when the process that its builder was forked from is lost."""
+
+
+PATIENCE = 10
+"""A build may take this many times its limit on the clock: builders step back while others compute, and a candidate is
+not to blame for that."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A candidate that was built."""
+
+    number: int
+    library: Path
+    arguments: tuple[TensorSpec, ...]
+    build_s: float
+
+
+Outcome = Kernel | Measured | BaseException
+"""A kernel to time, a candidate that failed, or what ends the batch."""
+
+
+class Builders:
+    """Builds candidates for one target.
+
+    Args:
+        driver: the compiler driver that links.
+        count: candidates built at once.
+        timeout_s: processor time for building one.
+        scratch: where libraries are put.
+    """
+
+    def __init__(self, target: "tvm.target.Target", driver: str, count: int, timeout_s: float, scratch: Path):
+        self._count = count
+        self._timeout_s = timeout_s
+        self._scratch = scratch
+        self._source = WorkerSource("build", BuildOptions(target_identity(target), driver, timeout_s), scratch, {})
+
+    @contextmanager
+    def building(self, candidates: Sequence[Candidate]) -> Iterator["queue.SimpleQueue[Outcome]"]:
+        """Build these; gives a queue that gets one outcome for each as soon as there is one.
+
+        At the end of the block whatever is still being built is given up.
+        """
+        batch = _Batch(self, candidates)
+        threads = [
+            threading.Thread(target=batch.work, name=f"builder-{number}", daemon=True)
+            for number in range(min(self._count, len(candidates)))
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            yield batch.done
+        finally:
+            batch.stop()
+            for thread in threads:
+                thread.join()
+
+    def close(self) -> None:
+        """End all processes."""
+        self._source.close()
+
+    def _library(self, number: int) -> Path:
+        return self._scratch / f"kernel-{number}-{time.monotonic_ns()}.so"
+
+
+class _Batch:
+    """Candidates being built by several threads, each of which waits for one worker at a time."""
+
+    def __init__(self, builders: Builders, candidates: Sequence[Candidate]):
+        self._builders = builders
+        self._todo: queue.SimpleQueue[Candidate] = queue.SimpleQueue()
+        for candidate in candidates:
+            self._todo.put(candidate)
+        self.done: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._working: set[Worker] = set()
+        self._stopped = False
+        self._clock_s = builders._timeout_s * PATIENCE
+
+    def work(self) -> None:
+        """Build until there is nothing left, or the batch was stopped."""
+        try:
+            while not self._stopped:
+                try:
+                    candidate = self._todo.get_nowait()
+                except queue.Empty:
+                    return
+                self.done.put(self._build(candidate))
+        except BaseException as error:  # noqa: BLE001  # raised again where the queue is read
+            self.done.put(error)
+
+    def stop(self) -> None:
+        """Begin nothing more and end what is under way."""
+        with self._lock:
+            self._stopped = True
+            working = list(self._working)
+        for worker in working:
+            worker.kill()
+
+    def _build(self, candidate: Candidate) -> Outcome:
+        began = time.monotonic()
+
+        def failed(line: str, status="build_error") -> Measured:
+            return Measured(candidate.number, status, error=line, build_s=time.monotonic() - began)
+
+        try:
+            request = Build(tvm.ir.save_json(candidate.module), self._builders._library(candidate.number))
+            arguments = candidate.tensors()
+        except (ValueError, RuntimeError, tvm.error.InternalError) as error:
+            return failed(explain(error))
+        for attempt in range(ATTEMPTS):
+            try:
+                answer = self._ask(request)
+            except Late:
+                return failed(f"building did not end within {self._clock_s:g} s", "timeout")
+            except Ended as ended:
+                if ended.code == -signal.SIGXCPU:
+                    line = f"building did not end within {self._builders._timeout_s:g} s of processor time"
+                    return failed(line, "timeout")
+                if ended.code is None and attempt + 1 < ATTEMPTS and not self._stopped:
+                    continue
+                return failed(ended.line("the builder"))
+            if isinstance(answer, Failed):
+                if os.strerror(errno.ENOSPC) in answer.line:
+                    raise no_space(str(self._builders._scratch))
+                return failed(answer.line)
+            return Kernel(candidate.number, request.library, arguments, time.monotonic() - began)
+        raise AssertionError("unreachable")
+
+    def _ask(self, request: Build) -> object:
+        with self._builders._source.fork() as worker:
+            with self._lock:
+                if self._stopped:
+                    raise Ended(None, "")
+                self._working.add(worker)
+            try:
+                return worker.ask(request, self._clock_s)
+            finally:
+                with self._lock:
+                    self._working.discard(worker)

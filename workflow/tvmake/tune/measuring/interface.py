@@ -1,0 +1,63 @@
+"""What a search asks of a measurer: candidates in, what became of each out."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from tvmake.records.record import Status
+from tvmake.tune.measuring.kernel import TensorSpec
+
+if TYPE_CHECKING:
+    from tvmake.quick_tvm import tvm
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One scheduled kernel to measure."""
+
+    number: int
+    """The caller's name for it; unique among the candidates measured together."""
+    module: "tvm.IRModule"
+    """The scheduled kernel as ``main``, postprocessors applied (``candidate.sch.mod``)."""
+    args_info: Sequence[object]
+    """MetaSchedule's ``ArgInfo`` of every argument of ``main`` (``candidate.args_info``)."""
+
+    def tensors(self) -> tuple[TensorSpec, ...]:
+        """The arguments, in order."""
+        return tuple(TensorSpec.of(info) for info in self.args_info)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What became of a candidate."""
+
+    number: int
+    status: Status
+    """``ok``, ``build_error``, ``run_error``, ``timeout`` or ``device_lost`` (which says nothing about the candidate)."""
+    samples_s: tuple[float, ...] = ()
+    """Seconds per run, one value per repeat; empty unless ``ok``."""
+    error: str | None = None
+    """One telling line, unless ``ok``."""
+    build_s: float = 0.0
+    """Seconds it took to build and link."""
+    run_s: float = 0.0
+    """Seconds it took to load and time, without waiting for the device."""
+
+
+class Measurer(Protocol):
+    """Builds and times candidates; whatever they do, the caller's process goes on."""
+
+    def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measured]:
+        """Yield every candidate's result as soon as there is one, in any order.
+
+        Closing the iterator early stops what is under way.
+
+        Raises:
+            DeviceError: there is no device to measure on.
+            MachineError: processes or files cannot be made here.
+        """
+        ...
+
+    def close(self) -> None:
+        """End every process and remove every file. A measurer that was closed is of no use any more."""
+        ...

@@ -1,0 +1,95 @@
+"""Timing candidates on this machine."""
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+from tvmake.config.tuning import TrialMeasurement
+from tvmake.device.lease import lease
+from tvmake.quick_tvm import tvm
+from tvmake.tune.measuring.builders import Builders, Kernel
+from tvmake.tune.measuring.interface import Candidate, Measured
+from tvmake.tune.measuring.kernel import Loop, device_kind
+from tvmake.tune.measuring.run_worker import Load, RunOptions, Time
+from tvmake.tune.measuring.scratch import Scratch
+from tvmake.tune.measuring.template import Failed
+from tvmake.tune.measuring.workers import Ended, Late, Worker, WorkerSource
+
+
+class LocalMeasurer:
+    """Builds and times candidates on this machine; a :class:`tvmake.tune.measuring.interface.Measurer`.
+
+    Args:
+        target: what candidates are compiled for.
+        options: how they are timed.
+        builders: candidates built at once.
+        device_name: what the lease is taken on: one candidate is timed at a time, whichever process it belongs to.
+        threads: for the kernel (TVM_NUM_THREADS); all cores when None.
+        env: environment variables for the processes that run kernels.
+        driver: the compiler driver that links.
+    """
+
+    def __init__(
+        self,
+        target: "tvm.target.Target",
+        options: TrialMeasurement,
+        builders: int,
+        device_name: str = "local",
+        threads: int | None = None,
+        env: Mapping[str, str] | None = None,
+        driver: str = "g++",
+    ):
+        self._options = options
+        self._device_name = device_name
+        environment = {"TVM_USE_RUNTIME_LIB": "1", **(env or {})}
+        if threads:
+            environment["TVM_NUM_THREADS"] = str(threads)
+        self._scratch = Scratch()
+        run = RunOptions(device_kind(target), Loop.of(options))
+        self._runners = WorkerSource("run", run, self._scratch.path, environment)
+        self._builders = Builders(target, driver, builders, options.build_timeout_s, self._scratch.path)
+
+    def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measured]:
+        """See :class:`tvmake.tune.measuring.interface.Measurer`."""
+        with self._builders.building(candidates) as done:
+            for _ in candidates:
+                outcome = done.get()
+                if isinstance(outcome, BaseException):
+                    raise outcome
+                if isinstance(outcome, Kernel):
+                    measured = self._timed(outcome)
+                    outcome.library.unlink(missing_ok=True)
+                    yield measured
+                else:
+                    yield outcome
+
+    def close(self) -> None:
+        """See :class:`tvmake.tune.measuring.interface.Measurer`."""
+        self._builders.close()
+        self._runners.close()
+        self._scratch.close()
+
+    def _timed(self, kernel: Kernel) -> Measured:
+        began = time.monotonic()
+        waited = 0.0
+
+        def outcome(status, samples=(), error=None) -> Measured:
+            run_s = time.monotonic() - began - waited
+            return Measured(kernel.number, status, tuple(samples), error, kernel.build_s, run_s)
+
+        with self._runners.fork() as worker:
+            try:
+                answer = worker.ask(Load(kernel.library, kernel.arguments), self._options.timeout_s)
+                if not isinstance(answer, Failed):
+                    asked = time.monotonic()
+                    with lease(self._device_name):
+                        waited = time.monotonic() - asked
+                        left = self._options.timeout_s - (time.monotonic() - began - waited)
+                        answer = worker.ask(Time(), max(left, 0))
+            except Late:
+                return outcome("timeout", error=f"did not end within {self._options.timeout_s:g} s")
+            except Ended as ended:
+                return outcome("run_error", error=ended.line("the kernel"))
+        if isinstance(answer, Failed):
+            return outcome("run_error", error=answer.line)
+        return outcome("ok", answer.samples_s)

@@ -1,0 +1,83 @@
+"""In a worker: one session with a server on a device, in which kernels are timed one after the other."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tvmake.quick_tvm import tvm
+from tvmake.tune.measuring.failure import explain
+from tvmake.tune.measuring.kernel import Loop, TensorSpec
+from tvmake.tune.measuring.run_worker import FILL, Fill, Timed, allocate, timed
+
+# After quick_tvm, which decides how TVM is loaded.
+from tvm import rpc  # isort: skip
+
+
+@dataclass(frozen=True)
+class SessionOptions:
+    """For all candidates."""
+
+    device: str
+    """The runtime's name for the kind of device."""
+    loop: Loop
+
+
+@dataclass(frozen=True)
+class Connect:
+    """Request: open the session."""
+
+    host: str
+    port: int
+    match_key: str
+    timeout_s: float
+    """After which the server ends the session by itself."""
+
+
+@dataclass(frozen=True)
+class Connected:
+    """Answer."""
+
+
+@dataclass(frozen=True)
+class TimeThere:
+    """Request: send a library to the device and time its kernel."""
+
+    library: Path
+    arguments: tuple[TensorSpec, ...]
+
+
+class SessionWorker:
+    """Times kernels on a device."""
+
+    def __init__(self, options: SessionOptions):
+        self.options = options
+        self.session: Any = None
+        self.fill: Fill | None = None
+
+    def answer(self, request: Connect | TimeThere) -> Connected | Timed:
+        """See :class:`tvmake.tune.measuring.template.Role`."""
+        if isinstance(request, Connect):
+            self.session = rpc.connect(request.host, request.port, request.match_key, request.timeout_s)
+            self.fill = self._fill()
+            return Connected()
+        return Timed(self._timed(request))
+
+    def explain(self, error: Exception) -> str:
+        """See :class:`tvmake.tune.measuring.template.Role`."""
+        return explain(error)
+
+    def _timed(self, request: TimeThere) -> tuple[float, ...]:
+        name = request.library.name
+        self.session.upload(str(request.library), name)
+        try:
+            device = self.session.device(self.options.device, 0)
+            module = self.session.load_module(name)
+            return timed(module, device, allocate(request.arguments, device, self.fill), self.options.loop)
+        finally:
+            self.session.remove(name)
+
+    def _fill(self) -> Fill | None:
+        try:
+            return self.session.get_function(FILL)
+        except AttributeError:  # this server does without TVM's contributed functions
+            return None

@@ -1,0 +1,190 @@
+"""A process with modules loaded, from which workers are forked: ``python -P -m tvmake.tune.measuring.template FD PARENT``.
+
+It does one thing at a time, as told over an inherited socket: fork a worker that serves on the socket sent along, or
+kill a worker and say how it ended. It starts no threads and runs nothing that could crash, so that every fork is whole
+and nothing but its own death ends the workers with it. It ends, with all workers and the scratch directory, when the
+process that started it does.
+"""
+
+import gc
+import importlib
+import os
+import pickle
+import resource
+import shutil
+import signal
+import socket
+import struct
+import sys
+import traceback
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, NoReturn, Protocol
+
+from tvmake.lifeline import die_with
+
+ROLES = {
+    "build": "tvmake.tune.measuring.build_worker:BuildWorker",
+    "run": "tvmake.tune.measuring.run_worker:RunWorker",
+    "session": "tvmake.tune.measuring.session_worker:SessionWorker",
+}
+"""What workers can be."""
+
+FORK, END = b"F", b"E"
+NUMBER = struct.Struct("!i")
+MESSAGE = 1 << 16
+"""Bytes of the longest message to a template."""
+
+CHECK_S = 5.0
+"""How often to check that the parent lives; its end of the socket closing says so at once, unless a fork holds it too."""
+
+WORKER_OOM_SCORE = 500
+"""Makes the kernel choose a worker, not the tuning job, when memory runs out; from -1000 (never) to 1000 (first)."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a template is for."""
+
+    role: str
+    options: Any
+    """The role's own; pickled, like every message between these processes."""
+    scratch: Path
+    """Removed at the end."""
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A worker's answer to a request that it could not fulfil."""
+
+    line: str
+
+
+class Role(Protocol):
+    """What a worker does. Made once, in the template; every fork has its own copy."""
+
+    def answer(self, request: Any) -> Any:
+        """Fulfil one request."""
+        ...
+
+    def explain(self, error: Exception) -> str:
+        """One telling line for what ``answer`` raised."""
+        ...
+
+
+class Template:
+    """The loop of the process."""
+
+    def __init__(self, control: socket.socket, parent: int, role: Role, scratch: Path):
+        self.control = control
+        self.parent = parent
+        self.role = role
+        self.scratch = scratch
+        self.workers: set[int] = set()
+
+    def serve(self) -> None:
+        """Fork and end workers until the parent is gone."""
+        self.control.settimeout(CHECK_S)
+        try:
+            while os.getppid() == self.parent:
+                try:
+                    message, files, _, _ = socket.recv_fds(self.control, MESSAGE, 2)
+                except TimeoutError:
+                    continue
+                if not message:
+                    return
+                order, rest = message[:1], message[1:]
+                result = self._fork(files) if order == FORK else self._end(NUMBER.unpack(rest)[0])
+                self.control.sendall(NUMBER.pack(result))
+        except (ConnectionError, BrokenPipeError):
+            return
+        finally:
+            for worker in list(self.workers):
+                self._end(worker)
+            shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def _fork(self, files: list[int]) -> int:
+        template = os.getpid()
+        worker = os.fork()
+        if worker == 0:
+            self._become(files, template)
+        for file in files:
+            os.close(file)
+        self.workers.add(worker)
+        return worker
+
+    def _end(self, worker: int) -> int:
+        """Kill a worker, unless it has ended by itself; returns its exit code, negative for a signal."""
+        # The fork makes itself the leader of a group first of all; until then it is alone.
+        for kill in (os.killpg, os.kill):
+            with suppress(ProcessLookupError):
+                kill(worker, signal.SIGKILL)
+                break
+        _, status = os.waitpid(worker, 0)
+        self.workers.discard(worker)
+        return os.waitstatus_to_exitcode(status)
+
+    def _become(self, files: list[int], template: int) -> NoReturn:
+        """In the fork: answer requests until there are no more."""
+        code = 1
+        try:
+            os.setpgid(0, 0)
+            die_with(template)
+            self.control.close()
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # crashes are nothing out of the ordinary here
+            with suppress(OSError):
+                Path("/proc/self/oom_score_adj").write_text(str(WORKER_OOM_SCORE))
+            for number in (1, 2):
+                os.dup2(files[1], number)
+            connection = Connection(files[0])
+            while True:
+                try:
+                    request = connection.recv()
+                except EOFError:
+                    break
+                connection.send(self._answer(request))
+            code = 0
+        except BaseException:  # noqa: BLE001  # as the interpreter does at its end
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+
+    def _answer(self, request: Any) -> Any:
+        try:
+            return self.role.answer(request)
+        except Exception as error:  # noqa: BLE001  # a kernel can fail in any way; the worker's caller says what it means
+            traceback.print_exc()
+            return Failed(self.role.explain(error))
+
+
+def main(descriptor: int, parent: int) -> None:
+    """Load what the role needs, say whether that worked, then serve."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent decides what it means
+    control = socket.socket(fileno=descriptor)
+    setup: Setup = pickle.loads(control.recv(MESSAGE))
+    name, _, kind = ROLES[setup.role].partition(":")
+    try:
+        role = getattr(importlib.import_module(name), kind)(setup.options)
+        _check_alone()
+    except Exception as error:  # noqa: BLE001  # whatever it is, the parent has to hear of it
+        traceback.print_exc()
+        control.sendall(pickle.dumps(f"{type(error).__name__}: {error}"[-MESSAGE // 2 :]))
+        return
+    # Keeps the garbage collector from copying shared pages by touching every object's header.
+    gc.collect()
+    gc.freeze()
+    control.sendall(pickle.dumps(None))
+    Template(control, parent, role, setup.scratch).serve()
+
+
+def _check_alone() -> None:
+    tasks = Path("/proc/self/task")
+    if tasks.is_dir() and len(list(tasks.iterdir())) != 1:
+        raise RuntimeError("a library started a thread; workers forked from here could hang")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,231 @@
+"""Workers: processes that do one risky thing each and can be killed at any time.
+
+They are forked from templates (:mod:`tvmake.tune.measuring.template`), because the tuning process has threads and must
+not fork, and because a fresh process would spend a second and more on importing TVM.
+"""
+
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import IO, Any
+
+from tvmake.errors import MachineError
+from tvmake.tune.measuring.failure import telling_line
+from tvmake.tune.measuring.template import END, FORK, MESSAGE, NUMBER, Setup
+
+START_TIMEOUT_S = 300.0
+"""For importing TVM on a slow machine with a cold disk; elsewhere it takes a second."""
+
+TRIES = 3
+"""Templates to start, one after the other, before giving up."""
+
+LAST_WORDS = 4096
+"""Bytes of a crashed worker's output to look for a telling line in."""
+
+ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}
+"""Keeps numpy's library from starting threads, which forks would lack."""
+
+
+class Ended(Exception):
+    """A worker ended before it answered.
+
+    Args:
+        code: its exit code, negative for a signal; None when its template ended, so that it was not to blame.
+        words: what it said last.
+    """
+
+    def __init__(self, code: int | None, words: str):
+        super().__init__(code, words)
+        self.code = code
+        self.words = words
+
+    def line(self, what: str) -> str:
+        """One telling line, of which ``what`` is the subject."""
+        if self.code is None:
+            return f"{what} was ended with the process it was forked from"
+        if self.code == -signal.SIGKILL:
+            return f"{what} was ended by SIGKILL (out of memory?)"
+        how = f"ended with code {self.code}" if self.code >= 0 else f"crashed with {signal.Signals(-self.code).name}"
+        return f"{what} {how}: {self.words}" if self.words else f"{what} {how}"
+
+
+class Late(Exception):
+    """A worker took too long and was killed."""
+
+
+class Worker:
+    """A forked process that answers requests one by one."""
+
+    def __init__(self, template: "_Template", number: int, connection: Connection, output: IO[bytes]):
+        self._template = template
+        self._number = number
+        self._connection = connection
+        self._output = output
+        self._lock = threading.Lock()
+        self._code: int | None = None
+        self._ended = False
+
+    def ask(self, request: Any, timeout_s: float) -> Any:
+        """Send a request and wait for its answer.
+
+        Raises:
+            Ended: the worker ended first, by itself or killed.
+            Late: there was no answer in time; the worker was killed.
+        """
+        try:
+            self._connection.send(request)
+            if not self._connection.poll(timeout_s):
+                self.kill()
+                raise Late
+            return self._connection.recv()
+        except (EOFError, OSError):
+            raise Ended(self.kill(), self._last_words()) from None
+
+    def kill(self) -> int | None:
+        """End the process, from any thread; returns how it had ended before, or now (see :class:`Ended`)."""
+        with self._lock:
+            if not self._ended:
+                self._code = self._template.end(self._number)
+                self._ended = True
+            return self._code
+
+    def _last_words(self) -> str:
+        size = os.fstat(self._output.fileno()).st_size
+        said = os.pread(self._output.fileno(), LAST_WORDS, max(0, size - LAST_WORDS))
+        return telling_line(said.decode(errors="replace"))
+
+    def __enter__(self) -> "Worker":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        self._connection.close()
+        self._output.close()
+
+
+class WorkerSource:
+    """Makes workers of one role, from a template that it starts at once and again whenever it was lost.
+
+    Args:
+        role: one of ``template.ROLES``.
+        options: the role's own.
+        scratch: a directory that ends with the template.
+        environment: variables for the template and its workers, beside this process's own.
+    """
+
+    def __init__(self, role: str, options: Any, scratch: Path, environment: Mapping[str, str]):
+        self._setup = Setup(role, options, scratch)
+        self._environment = {**os.environ, **ENVIRONMENT, **environment}
+        self._lock = threading.Lock()
+        self._template = _Template(self._setup, self._environment)
+
+    def fork(self) -> Worker:
+        """A new worker.
+
+        Raises:
+            MachineError: the template does not start.
+        """
+        ours, theirs = socket.socketpair()
+        output = tempfile.TemporaryFile()  # noqa: SIM115  # the worker's to close
+        with theirs:
+            for _ in range(TRIES):
+                with self._lock:
+                    template = self._template
+                try:
+                    number = template.fork(theirs.fileno(), output.fileno())
+                except OSError:
+                    with self._lock:
+                        if self._template is template:
+                            template.close()
+                            self._template = _Template(self._setup, self._environment)
+                    continue
+                return Worker(template, number, Connection(ours.detach()), output)
+        ours.close()
+        output.close()
+        raise MachineError(
+            "tuning", f"the process that {self._setup.role} workers are forked from keeps ending", "out of memory?"
+        )
+
+    def close(self) -> None:
+        """End the template and every worker."""
+        with self._lock:
+            self._template.close()
+
+
+class _Template:
+    """One template process."""
+
+    def __init__(self, setup: Setup, environment: Mapping[str, str]):
+        self._role = setup.role
+        self._lock = threading.Lock()
+        self._is_ready = False
+        # Keeps the boundaries of messages, so that none is ever read in part.
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            command = [sys.executable, "-P", "-m", "tvmake.tune.measuring.template", str(theirs.fileno())]
+            self._process = subprocess.Popen(
+                [*command, str(os.getpid())],
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        self._control.sendall(pickle.dumps(setup))
+
+    def fork(self, *files: int) -> int:
+        """Fork a worker with these files; returns its number.
+
+        Raises:
+            OSError: the template has ended.
+            MachineError: it cannot do its work here.
+        """
+        with self._lock:
+            self._await_ready()
+            socket.send_fds(self._control, [FORK], list(files))
+            return self._result()
+
+    def end(self, worker: int) -> int | None:
+        """Kill a worker unless it ended by itself; returns its exit code, or None if the template has ended."""
+        with self._lock:
+            try:
+                self._control.sendall(END + NUMBER.pack(worker))
+                return self._result()
+            except OSError:
+                return None
+
+    def close(self) -> None:
+        """End it."""
+        with self._lock:
+            self._control.close()
+            try:
+                self._process.wait(timeout=5)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+    def _await_ready(self) -> None:
+        if self._is_ready:
+            return
+        self._control.settimeout(START_TIMEOUT_S)
+        said = self._control.recv(MESSAGE)
+        if not said:
+            raise ConnectionResetError
+        self._control.settimeout(None)
+        if problem := pickle.loads(said):
+            raise MachineError("tuning", f"{self._role} workers cannot be prepared: {telling_line(problem)}")
+        self._is_ready = True
+
+    def _result(self) -> int:
+        said = self._control.recv(NUMBER.size)
+        if not said:
+            raise ConnectionResetError
+        return NUMBER.unpack(said)[0]

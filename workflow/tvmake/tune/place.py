@@ -1,0 +1,23 @@
+"""Where a target's records belong, and how its candidates are measured."""
+
+from tvmake.config.device import DeviceConfig
+from tvmake.device.interface import Fingerprint
+from tvmake.quick_tvm import tvm
+from tvmake.records.record import Place
+from tvmake.tune.workload import GENERATION, target_identity
+
+
+def place(target: "tvm.target.Target", fingerprint: Fingerprint) -> Place:
+    """Where records of this target measured on this device are kept: beside those of equal devices only."""
+    return Place(generation=GENERATION, target=target_identity(target), device_class=device_class(fingerprint))
+
+
+def device_class(fingerprint: Fingerprint) -> str:
+    """What equal devices share, as far as it decides which candidate is fast."""
+    threads = fingerprint.details.get("threads", str(fingerprint.cores))
+    return f"{fingerprint.soc}, {threads} threads" if fingerprint.kind == "cpu" else fingerprint.soc
+
+
+def cores(device: DeviceConfig, fingerprint: Fingerprint) -> int:
+    """Cores that CPU kernels are scheduled for."""
+    return device.threads or fingerprint.cores

@@ -1,0 +1,256 @@
+"""The search for one kernel: propose, measure, store, learn, until its budget is spent.
+
+MetaSchedule proposes candidates and learns; the loop around it is ours, so that every measured candidate is stored at
+once, earlier records count and teach, and a search that cannot succeed stops and says why.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from tvmake.artifact.files import canonical_json
+from tvmake.config.requests.tuning import SearchOptions
+from tvmake.device.interface import Fingerprint
+from tvmake.errors import DeviceError, InputError
+from tvmake.quick_tvm import tvm
+from tvmake.records.record import Place, Record, Status
+from tvmake.records.store import RecordStore, StoredRecord
+from tvmake.tune.cost_model import LESSONS, candidate, cost_model, result, some, tuning_record
+from tvmake.tune.grid import Grid
+from tvmake.tune.measuring.interface import Candidate, Measured, Measurer
+from tvmake.tune.spaces import context
+from tvmake.tune.trace import trace_json
+from tvmake.tune.workload import Workload
+
+HOPELESS = 32
+"""Candidates that may fail, with none that works, before the search gives up."""
+
+STALE = 5
+"""Batches in a row with nothing new before the space counts as exhausted."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One measured candidate, for whoever watches."""
+
+    number: int
+    """Counted over all runs, from 1."""
+    status: Status
+    latency_ms: float | None
+    best_ms: float | None
+    error: str | None
+
+
+@dataclass
+class Search:
+    """One kernel's search; :meth:`run` does it."""
+
+    workload: Workload
+    place: Place
+    store: RecordStore
+    measurer: Measurer
+    device: Fingerprint
+    options: SearchOptions
+    trials: int
+    """Candidates to have in the store when it ends."""
+    cores: int
+    """Of the device."""
+    threads: int
+    """For the search itself."""
+    lessons: Callable[[], Iterator[tuple[Workload, list[StoredRecord]]]] = lambda: iter(())
+    """Other workloads of the same place with their records, to learn from."""
+    watch: Callable[[Trial], None] = lambda _: None
+    measured: int = 0
+    """Candidates measured by this run."""
+    _known: dict[str, StoredRecord] = field(default_factory=dict)
+    _errors: list[str] = field(default_factory=list)
+
+    def run(self) -> str:
+        """Search until the budget is spent; every candidate is in the store as soon as it is measured.
+
+        Returns:
+            Why it stopped: ``budget``, ``early stopping``, ``deadline`` or ``space exhausted``.
+
+        Raises:
+            InputError: the kernel has no schedules, or its space is too large for a grid.
+            DeviceError: nothing that was measured worked.
+        """
+        stored = self.store.load(self.place, self.workload.key)
+        self._known = {canonical_json(one.record.trace): one for one in stored}
+        if self._spent >= self.trials:
+            return "budget"
+        began = time.monotonic()
+        source = self._source(stored)
+        stale = 0
+        while self._spent < self.trials:
+            if self.options.deadline_s is not None and time.monotonic() - began > self.options.deadline_s:
+                return "deadline"
+            if self._is_stuck():
+                return "early stopping"
+            batch = source.propose(min(self.options.batch, self.trials - self._spent))
+            if batch is None or stale == STALE:
+                return "space exhausted"
+            fresh = self._measure_new(batch)
+            stale = 0 if fresh else stale + 1
+            source.learn(batch, [self._outcome(one) for one in batch])
+            self._give_up_if_hopeless()
+        return "budget"
+
+    @property
+    def _spent(self) -> int:
+        return sum(1 for one in self._known.values() if one.status != "device_lost")
+
+    @property
+    def best_ms(self) -> float | None:
+        """The best latency in the store, in ms."""
+        return min((ms for one in self._known.values() if (ms := one.latency_ms) is not None), default=None)
+
+    def _is_stuck(self) -> bool:
+        patience = self.options.early_stopping
+        if patience is None or self._spent < patience:
+            return False
+        latencies = [one.latency_ms for one in self._known.values()]
+        best = min((ms for ms in latencies if ms is not None), default=None)
+        return best is not None and best not in latencies[-patience:]
+
+    def _source(self, stored: Sequence[StoredRecord]) -> "Source":
+        ctx = context(self.workload, self.options, self.cores, self.threads)
+        spaces = list(ctx.generate_design_space())
+        if not spaces:
+            raise InputError(f"kernel {self.workload.key[:12]}", "MetaSchedule has no schedules for it")
+        if self.options.strategy == "grid":
+            return Grid(ctx, spaces)
+        return Proposals(self, ctx, spaces, stored)
+
+    def _measure_new(self, batch: Sequence[Any]) -> int:
+        """Measure what is not in the store yet; returns how many that were."""
+        fresh: dict[int, Any] = {}
+        keys: dict[int, str] = {}
+        for number, one in enumerate(batch):
+            key = _trace_key(one)
+            if key not in self._known and key not in keys.values():
+                fresh[number], keys[number] = one, key
+        asked = [Candidate(number, one.sch.mod, list(one.args_info)) for number, one in fresh.items()]
+        for measured in self.measurer.measure(asked):
+            self._keep(keys[measured.number], fresh[measured.number], measured)
+        return len(fresh)
+
+    def _keep(self, key: str, proposed: Any, measured: Measured) -> None:
+        record = Record(
+            trace=trace_json(proposed.sch.trace),
+            status=measured.status,
+            samples_s=measured.samples_s,
+            error=measured.error,
+            measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            device=self.device,
+            strategy=self.options.strategy,
+            cost_model=self.options.cost_model,
+            seed=self.options.seed,
+            batch=self.measured // self.options.batch,
+        )
+        self.store.append(self.place, self.workload.key, [record])
+        self._known[key] = StoredRecord(record=record, digest=record.digest, verdict=None)
+        self.measured += 1
+        if measured.error:
+            self._errors.append(f"{measured.status.replace('_', ' ')}: {measured.error}")
+        self.watch(Trial(self._spent, measured.status, self._known[key].latency_ms, self.best_ms, measured.error))
+
+    def _outcome(self, proposed: Any) -> Any:
+        stored = self._known.get(_trace_key(proposed))
+        if stored is None or stored.latency_ms is None:
+            return result((), stored.record.error if stored else None)
+        return result(stored.samples_s)
+
+    def _give_up_if_hopeless(self) -> None:
+        if self.best_ms is None and self.measured >= min(HOPELESS, self.trials) and self._errors:
+            raise DeviceError(
+                f"kernel {self.workload.key[:12]}",
+                f"none of {self.measured} candidates worked; the first failed with {self._errors[0]}",
+                "see the records with `tvmake records show`",
+            )
+
+
+class Proposals:
+    """Candidates from MetaSchedule's own strategies."""
+
+    def __init__(self, search: Search, ctx: Any, spaces: Sequence[Any], stored: Sequence[StoredRecord]):
+        from tvm.s_tir import meta_schedule
+
+        options = search.options
+        self.ctx = ctx
+        self.target = ctx.target
+        self.workload = search.workload
+        self.database = meta_schedule.database.MemoryDatabase()
+        self.own = self.database.commit_workload(search.workload.module)
+        self.model = None
+        if options.strategy == "evolutionary":
+            self.model = cost_model(options.cost_model, search.threads)
+            self._remember(stored)
+            if options.warm_start and options.cost_model != "random":
+                self._teach(search, stored)
+        # MetaSchedule counts what it proposes, known candidates too; our own budget ends the search.
+        ctx.pre_tuning(
+            max_trials=1_000_000,
+            num_trials_per_iter=options.batch,
+            design_spaces=list(spaces),
+            database=self.database if self.model is not None else None,
+            cost_model=self.model,
+        )
+
+    def propose(self, count: int) -> list[Any] | None:
+        """The next candidates; None when there are no more."""
+        batch = self.ctx.generate_measure_candidates()
+        # The rest of a batch beyond the budget is neither measured nor learnt from.
+        return None if batch is None else list(batch)[:count] if count < len(batch) else list(batch)
+
+    def learn(self, batch: Sequence[Any], results: Sequence[Any]) -> None:
+        """Tell strategy, database and cost model what became of a batch."""
+        from tvm.s_tir.meta_schedule.database import TuningRecord
+
+        for one, outcome in zip(batch, results, strict=True):
+            if outcome.run_secs is not None:
+                record = TuningRecord(
+                    one.sch.trace, self.own, list(outcome.run_secs), self.target, list(one.args_info)
+                )
+                self.database.commit_tuning_record(record)
+        if self.model is not None:
+            self.model.update(self.ctx, list(batch), list(results))
+        self.ctx.notify_runner_results(list(batch), list(results))
+
+    def _remember(self, stored: Sequence[StoredRecord]) -> None:
+        for one in stored:
+            if one.latency_ms is not None:
+                self.database.commit_tuning_record(tuning_record(self.workload, one, self.target))
+
+    def _teach(self, search: Search, stored: Sequence[StoredRecord]) -> None:
+        """Show the model what was measured before: this kernel's records, then those of others on the same place."""
+        left = LESSONS
+        self._show(self.ctx, self.workload, some(stored, left, search.options.seed))
+        for workload, records in search.lessons():
+            if left <= 0:
+                return
+            chosen = some(records, min(left, LESSONS // 8), search.options.seed)
+            left -= len(chosen)
+            own = tvm.s_tir.meta_schedule.TuneContext(workload.module, target=self.target, num_threads=search.threads)
+            self._show(own, workload, chosen)
+
+    def _show(self, ctx: Any, workload: Workload, records: Sequence[StoredRecord]) -> None:
+        shown, results = [], []
+        for one in records:
+            try:
+                shown.append(candidate(workload, one, self.target))
+            except ValueError:
+                continue  # a trace of another version teaches nothing; pick_best names it if it would have been best
+            latency = one.latency_ms
+            results.append(result(() if latency is None else one.samples_s))
+        if shown and self.model is not None:
+            self.model.update(ctx, shown, results)
+
+
+Source = Proposals | Grid
+
+
+def _trace_key(proposed: Any) -> str:
+    return canonical_json(trace_json(proposed.sch.trace))

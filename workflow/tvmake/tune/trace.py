@@ -1,0 +1,28 @@
+"""A schedule's trace as JSON, in the spelling of MetaSchedule's database."""
+
+from typing import Any
+
+import tvm_ffi
+
+from tvmake.quick_tvm import tvm
+
+
+def trace_json(trace: "tvm.s_tir.Trace") -> Any:
+    """The trace as lists, strings and numbers; ``tune.replay`` applies it.
+
+    As ``JSONDumps`` of tvm/src/s_tir/meta_schedule/utils.h does when a database is written, objects inside (the index
+    maps of rewritten layouts) become TVM's JSON as a string. ``TuningRecord.as_json`` fails on them.
+    """
+    return _plain(trace.as_json())
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, tvm.tirx.IntImm | tvm.tirx.FloatImm):
+        return value.value
+    if isinstance(value, tvm_ffi.Array | list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, tvm_ffi.Map | dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    return tvm.ir.save_json(value)
