@@ -44,6 +44,7 @@ rule all:
 include: "rules/import.smk"
 include: "rules/reference.smk"
 include: "rules/transform.smk"
+include: "rules/tuning.smk"
 include: "rules/extract.smk"
 include: "rules/budget.smk"
 include: "rules/tune.smk"

@@ -107,7 +107,9 @@ def main() -> None:
             print(f"  {loaded}")
             figures |= {name: min(value, figures.get(name, value)) for name, value in loaded.items()}
         one = record(0, rng)
-        clocked("100 appends of one record, s", lambda: [store.append(PLACE, "f" * 64, [one]) for _ in range(100)], figures)
+        clocked(
+            "100 appends of one record, s", lambda: [store.append(PLACE, "f" * 64, [one]) for _ in range(100)], figures
+        )
         packed = Path(temporary) / "export.jsonl.gz"
         clocked("export, s", lambda: export_records(store, everything(store), packed), figures)
         figures["exported, MB"] = packed.stat().st_size >> 20

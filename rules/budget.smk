@@ -5,20 +5,6 @@ OUTPUTS  results/tuning/{target}/pass{number}/budget.json, workloads/
 """
 
 
-def kernels(target, number):
-    """The budget of every kernel of a pass, once the pass has been planned."""
-    return plan.kernels(checkpoints.budget.get(target=target, number=number).output.budget)
-
-
-def receipts(target, number, user=None):
-    """The receipts of a pass, or of one variant's kernels in it."""
-    return [
-        plan.file("tuned", target=target, number=number, workload=workload)
-        for workload, kernel in (kernels(target, number) if number else {}).items()
-        if user is None or user in kernel.users
-    ]
-
-
 checkpoint budget:
     input:
         tasks=lambda w: plan.task_files(w.target),

@@ -9,7 +9,9 @@ rule pick_best:
     input:
         tasks=plan.path("tasks"),
         workloads=plan.path("workloads"),
-        receipts=lambda w: receipts(w.target, plan.passes(w.target), f"{w.model}/{w.precision}"),
+        receipts=lambda w: receipts(
+            w.target, plan.passes(w.target), f"{w.model}/{w.precision}"
+        ),
     output:
         best=plan.path("best"),
     log:

@@ -5,14 +5,9 @@ OUTPUTS  results/tuning/{target}/pass{number}/{workload}.json (a receipt; the re
 """
 
 
-def kernel(w):
-    """This job's kernel and its trials."""
-    return kernels(w.target, w.number)[w.workload]
-
-
 rule tune:
     input:
-        kernel=lambda w: kernel(w) and plan.file("kernel", **w),
+        kernel=kernel_file,
     output:
         receipt=plan.path("tuned"),
     log:

@@ -31,7 +31,7 @@ def manifest_of(content: dict[str, bytes]) -> Manifest:
         target={},
         build={},
         libinfo={},
-        coverage=Coverage(tuned=0, tunable=0, misses=[]),
+        coverage=Coverage(tuned=0, tunable=0, misses={}),
         kernels=[],
         graph=[],
         files={name: FileEntry(sha256=digest_bytes(data), size=len(data)) for name, data in content.items()},

@@ -78,3 +78,23 @@ def dynamic_net(tmp_path_factory: pytest.TempPathFactory) -> Transformed:
     weights = {"w": np.random.default_rng(0).standard_normal((4, 5)).astype("float32")}
     _save(directory / "net.onnx", nodes, {"x": ["n", "m", 4]}, {"y": ["a", 5]}, weights)
     return _transformed(directory / "net.onnx", directory)
+
+
+@pytest.fixture(scope="session")
+def tunable_net(tmp_path_factory: pytest.TempPathFactory) -> Transformed:
+    """Two convolutions that share a kernel, and a matrix product whose width no vector divides."""
+    directory = tmp_path_factory.mktemp("tunable")
+    random = np.random.default_rng(0)
+    nodes = [
+        helper.make_node("Conv", ["x", "w1", "b1"], ["c1"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c1"], ["r1"]),
+        helper.make_node("Conv", ["r1", "w2", "b2"], ["c2"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c2"], ["r2"]),
+        helper.make_node("MaxPool", ["r2"], ["p"], kernel_shape=[4, 4], strides=[4, 4]),
+        helper.make_node("Flatten", ["p"], ["f"]),
+        helper.make_node("Gemm", ["f", "w3", "b3"], ["y"], transB=1),
+    ]
+    shapes = {"w1": (8, 8, 3, 3), "b1": (8,), "w2": (8, 8, 3, 3), "b2": (8,), "w3": (100, 128), "b3": (100,)}
+    weights = {name: random.standard_normal(shape).astype("float32") for name, shape in shapes.items()}
+    _save(directory / "net.onnx", nodes, {"x": [1, 8, 16, 16]}, {"y": [1, 100]}, weights)
+    return _transformed(directory / "net.onnx", directory)

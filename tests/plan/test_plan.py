@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -13,6 +14,7 @@ from tvmake.config.requests.referencing import ReferenceRequest
 from tvmake.config.requests.reporting import ReportRequest
 from tvmake.config.requests.running import BenchmarkRequest, DeployRequest, ValidateRequest
 from tvmake.config.requests.transforming import TransformRequest
+from tvmake.config.requests.tuning import BudgetRequest, ExtractRequest, PickBestRequest, TuneRequest
 from tvmake.config.validation import DEFAULT_GOALS
 from tvmake.errors import TvmakeError
 from tvmake.plan.layout import LAYOUT
@@ -30,11 +32,17 @@ targets:
 """
 VALUES = yaml.safe_load(TEXT)
 DIGITS = Variant("digits", "float32", "cpu")
+KERNEL = {"number": 1, "workload": "0" * 64}
+"""What files and stages of tuning have besides a target."""
 
 REQUESTS = {
     "import": ImportOptions,
     "reference": ReferenceRequest,
     "transform": TransformRequest,
+    "extract": ExtractRequest,
+    "budget": BudgetRequest,
+    "tune": TuneRequest,
+    "pick_best": PickBestRequest,
     "build": BuildRequest,
     "deploy": DeployRequest,
     "validate": ValidateRequest,
@@ -45,6 +53,10 @@ REQUESTS = {
 
 def plan(overlay: str = "", base: str = TEXT) -> Plan:
     return Plan(check(merge(yaml.safe_load(base), yaml.safe_load(overlay) or {}), {}))
+
+
+def options(made: Plan, stage: str, variant: Variant) -> str:
+    return made.options(stage, SimpleNamespace(**vars(variant), **KERNEL))
 
 
 def names(made: Plan) -> list[str]:
@@ -120,7 +132,7 @@ def test_no_two_artifacts_share_a_file():
     owners: dict[str, set[str]] = {}
     for artifact in LAYOUT:
         for variant in made.variants:
-            owners.setdefault(made.file(artifact, variant), set()).add(artifact)
+            owners.setdefault(made.file(artifact, variant, **KERNEL), set()).add(artifact)
     assert [sorted(artifacts) for artifacts in owners.values() if len(artifacts) > 1] == []
 
 
@@ -152,7 +164,7 @@ def asked(made: Plan, stage: str, variant: Variant = DIGITS) -> dict:
 
 def changed_stages(overlay: str, variant: Variant = DIGITS, base: str = TEXT) -> set[str]:
     before, after = plan(base=base), plan(overlay, base)
-    return {stage for stage in REQUESTS if before.options(stage, variant) != after.options(stage, variant)}
+    return {stage for stage in REQUESTS if options(before, stage, variant) != options(after, stage, variant)}
 
 
 @pytest.mark.parametrize(
@@ -170,18 +182,27 @@ def changed_stages(overlay: str, variant: Variant = DIGITS, base: str = TEXT) ->
         ("transform: {layout: NHWC}", {"transform"}),
         ("models: {digits: {transform: {fold_batch_norm: false}}}", {"transform"}),
         ("transform: {passes: [{use: 'a:b', at: start}]}", {"transform"}),
-        ("transform: {passes: [{use: 'a:b', at: after_fusion}]}", {"build"}),
-        ("build: {opt_level: 2}", {"build"}),
+        ("transform: {passes: [{use: 'a:b', at: after_fusion}]}", {"build", "extract"}),
+        ("build: {opt_level: 2}", {"build", "extract"}),
         ("models: {digits: {build: {dump: [ll]}}}", {"build"}),
-        ("targets: {cpu: {attributes: {num-cores: 2}}}", {"build"}),
+        ("targets: {cpu: {attributes: {num-cores: 2}}}", {"build", "extract", "tune", "pick_best"}),
+        ("tuning: {trials: 8}", {"budget"}),
+        ("tuning: {passes: 3}", {"budget"}),
+        ("tuning: {seed: 8}", {"tune"}),
+        ("tuning: {measure: {repeat: 8}}", {"tune"}),
+        ("tuning: {store: elsewhere}", {"tune", "pick_best"}),
+        ("tuning: {require_coverage: 0.5}", {"build"}),
+        ("models: {digits: {tuning: {trials: 8}}}", {"budget"}),
+        ("models: {digits: {tuning: {require_coverage: 0.5}}}", {"build"}),
+        ("targets: {cpu: {tuning: {seed: 8}}}", {"tune"}),
         ("benchmark: {repeat: 3}", {"benchmark"}),
         ("benchmark: {profile: mlperf-like}", {"benchmark"}),
         ("models: {digits: {benchmark: {warmup: 9}}}", {"benchmark"}),
         (
             "targets: {cpu: {device: bench}}\ndevices: {bench: {threads: 1}}",
-            {"deploy", "validate", "benchmark", "report"},
+            {"deploy", "validate", "benchmark", "report", "tune", "pick_best"},
         ),
-        ("devices: {local: {threads: 1}}", {"deploy", "validate", "benchmark"}),
+        ("devices: {local: {threads: 1}}", {"deploy", "validate", "benchmark", "tune", "pick_best"}),
         ("devices: {unused: {threads: 1}}", set()),
         ("targets: {third: {kind: cuda}}", {"report"}),
         ("precisions: {float32: {never: [nn.softmax]}, float16: {}}", {"transform"}),
@@ -200,7 +221,7 @@ def test_a_drawn_sample_count_does_not_matter_to_a_model_with_a_dataset():
 def test_options_are_canonical_json_of_the_stages_request(stage):
     made = plan("transform: {passes: ['a:b']}\nmodels: {digits: {dims: {N: 1}, dataset: {path: x.npz}}}")
     for variant in made.variants:
-        text = made.options(stage, variant)
+        text = options(made, stage, variant)
         request = REQUESTS[stage].model_validate_json(text)
         assert request.model_dump(mode="json", exclude_defaults=True) == json.loads(text)
         assert text == json.dumps(json.loads(text), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
@@ -210,7 +231,7 @@ def test_options_do_not_depend_on_the_order_of_keys():
     turned = {key: VALUES[key] for key in reversed(VALUES)}
     turned["models"] = {name: dict(reversed(model.items())) for name, model in VALUES["models"].items()}
     for stage in REQUESTS:
-        assert Plan(check(VALUES, {})).options(stage, DIGITS) == Plan(check(turned, {})).options(stage, DIGITS)
+        assert options(Plan(check(VALUES, {})), stage, DIGITS) == options(Plan(check(turned, {})), stage, DIGITS)
 
 
 def test_code_for_this_machine_knows_the_machine_and_portable_code_does_not():
@@ -266,4 +287,4 @@ def test_the_resolved_config_is_written_with_defaults_and_means_the_same(tmp_pat
     assert again.variants == made.variants
     for stage in REQUESTS:
         for variant in made.variants:
-            assert again.options(stage, variant) == made.options(stage, variant)
+            assert options(again, stage, variant) == options(made, stage, variant)

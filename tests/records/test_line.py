@@ -118,7 +118,7 @@ def test_from_outside_only_one_spelling_is_taken(payload):
         decode(forged(payload), thoroughly=True)
 
 
-@pytest.mark.parametrize("trace", [math.nan, {1, 2}, object(), "\ud800"])
+@pytest.mark.parametrize("trace", [object(), "\ud800", {1: object()}])
 def test_what_is_no_json_is_refused_before_it_is_written(trace):
     with pytest.raises(BadLine):
         encode(PLACE.digest, CONV, record(1, trace=trace))
@@ -126,7 +126,9 @@ def test_what_is_no_json_is_refused_before_it_is_written(trace):
 
 @pytest.mark.parametrize("right", [True, False])
 def test_a_verdict_without_a_finite_error_says_none(right):
-    made = Verdict(record=CONV, right=right, worst_error=math.nan, reason="output is not finite", checked_at="2026-01-01")
+    made = Verdict(
+        record=CONV, right=right, worst_error=math.nan, reason="output is not finite", checked_at="2026-01-01"
+    )
     assert decode(line_of(made)).value.worst_error is None
 
 

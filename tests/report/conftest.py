@@ -116,7 +116,7 @@ class Run:
             target={"kind": "llvm"},
             build={},
             libinfo={},
-            coverage=Coverage(tuned=tuned, tunable=tunable, misses=names[tuned:]),
+            coverage=Coverage(tuned=tuned, tunable=tunable, misses=dict.fromkeys(names[tuned:], "it was not tuned")),
             kernels=[],
             graph=[],
             files={name: FileEntry(sha256=digest_file(file), size=file.stat().st_size) for name, file in files.items()},

@@ -1,10 +1,14 @@
 """Schedule the kernels of a fused module with their tuning records."""
 
+from typing import Any
+
 from tvmake.quick_tvm import tvm
+from tvmake.records.record import Record
 from tvmake.target.pipeline import Applied
 from tvmake.tune.best import BestSet
-from tvmake.tune.replay import ReplayError, replay
-from tvmake.tune.workload import GENERATION, target_identity, workload
+from tvmake.tune.isolated_replay import replay_all
+from tvmake.tune.replay import ReplayError
+from tvmake.tune.workload import GENERATION, Workload, target_identity, workload
 
 IS_SCHEDULED = "tirx.is_scheduled"
 """Keeps default schedules away (dlight), as MetaScheduleApplyDatabase does."""
@@ -20,24 +24,28 @@ def apply_best(fused: "tvm.IRModule", target: "tvm.target.Target", best: BestSet
     """
     foreign = _why_foreign(target, best)
     known = {} if foreign else best.by_workload()
-    functions, tuned, misses = dict(fused.functions_items()), {}, {}
+    misses: dict[str, str] = {}
+    found: dict[Any, tuple[Workload, Record]] = {}
     for variable, function in fused.functions_items():
         if not isinstance(function, tvm.tirx.PrimFunc):
             continue
-        name, own = str(variable.name_hint), workload(function, target)
+        own = workload(function, target)
         kernel = known.get(own.key)
         if kernel is None:
-            misses[name] = foreign or "it was not tuned"
+            misses[str(variable.name_hint)] = foreign or "it was not tuned"
         elif kernel.record is None:
-            misses[name] = kernel.reason or "it has no valid record"
+            misses[str(variable.name_hint)] = kernel.reason or "it has no valid record"
         else:
-            try:
-                functions[variable] = _in_place_of(function, replay(own, kernel.record.trace))
-                tuned[name] = kernel.record.digest
-            except ReplayError as error:
-                misses[name] = str(error)
-    module = tvm.IRModule(functions, attrs=fused.attrs, global_infos=fused.global_infos)
-    return Applied(module, tuned, misses)
+            found[variable] = own, kernel.record
+    functions, tuned = dict(fused.functions_items()), {}
+    replayed = replay_all([(own, record.trace) for own, record in found.values()])
+    for (variable, (_, record)), scheduled in zip(found.items(), replayed, strict=True):
+        if isinstance(scheduled, ReplayError):
+            misses[str(variable.name_hint)] = str(scheduled)
+        else:
+            functions[variable] = _in_place_of(functions[variable], scheduled)
+            tuned[str(variable.name_hint)] = record.digest
+    return Applied(tvm.IRModule(functions, attrs=fused.attrs, global_infos=fused.global_infos), tuned, misses)
 
 
 def _why_foreign(target: "tvm.target.Target", best: BestSet) -> str | None:
@@ -50,6 +58,6 @@ def _why_foreign(target: "tvm.target.Target", best: BestSet) -> str | None:
 
 def _in_place_of(original: "tvm.tirx.PrimFunc", scheduled: "tvm.tirx.PrimFunc") -> "tvm.tirx.PrimFunc":
     """The scheduled body with the original's attributes."""
-    for name in scheduled.attrs.keys():
+    for name in dict(scheduled.attrs):
         scheduled = scheduled.without_attr(name)
     return scheduled.with_attr({**dict(original.attrs), IS_SCHEDULED: True})

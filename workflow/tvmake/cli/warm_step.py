@@ -17,7 +17,13 @@ def run_warm(arguments: list[str]) -> int | None:
     """
     if DIRECTORY not in os.environ:
         return None
-    return hand_over("torch" if _wants_torch(arguments) else "compiler", "step", arguments)
+    return hand_over(_kind(arguments), "step", arguments)
+
+
+def _kind(arguments: list[str]) -> str:
+    if arguments[1:2] in (["tune"], ["pick_best"]):
+        return "tuner"
+    return "torch" if _wants_torch(arguments) else "compiler"
 
 
 def _wants_torch(arguments: list[str]) -> bool:

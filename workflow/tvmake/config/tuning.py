@@ -61,7 +61,7 @@ class TuningOptions(Strict):
     """What predicts which candidates are worth measuring."""
     batch: Positive = 16
     """Candidates measured between two rounds of search."""
-    population: Positive = 200
+    population: Positive = 64
     """Candidates kept in mind by the evolutionary strategy; more cost search time."""
     early_stopping: Positive | None = None
     """Stop a kernel after this many candidates without a better one."""

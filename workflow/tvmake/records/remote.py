@@ -127,7 +127,10 @@ class RemoteDirectory:
 
     def _objects(self, path: str) -> dict[str, Any]:
         self._system.invalidate_cache()
-        found = self._system.find(path, detail=True)
+        try:
+            found = self._system.find(path, detail=True)
+        except FileNotFoundError:
+            found = {}
         bucket = self._root.split("/")[0]
         if not found and bucket and not self._system.exists(bucket):
             raise MachineError(self.url, f"there is no bucket {bucket!r}", "make it, or correct the address")

@@ -91,14 +91,11 @@ class RecordStore:
                 the place's directory holds another place. Nothing is written then.
             MachineError: the store cannot be written. Nothing that was written before is lost.
         """
-        self.append_lines(place, workload, [_encoded(place, workload, record) for record in records])
-
-    def append_lines(self, place: Place, workload: str, lines: Sequence[bytes]) -> None:
-        """:meth:`append` for lines that :mod:`tvmake.records.line` made."""
-        if lines:
-            journal = self.journal(place, workload)
+        journal = self.journal(place, workload)
+        if records:
+            lines = b"".join(_encoded(place, workload, record) for record in records)
             self.settle(place)
-            journal.append(b"".join(lines))
+            journal.append(lines)
 
     def load(self, place: Place, workload: str) -> list[StoredRecord]:
         """The intact records of a workload in order of first appearance, each once.

@@ -18,7 +18,7 @@ def mark_layout_free(module: "tvm.IRModule", inputs: int) -> "tvm.IRModule":
     Args:
         inputs: how many of ``main``'s arguments are the model's inputs.
     """
-    weights = {parameter: None for parameter in module["main"].params[inputs:]}
+    weights = dict.fromkeys(module["main"].params[inputs:])
     free: dict[str, set[int]] = {}
     for call in tensor_calls(module):
         name = str(call.args[0].name_hint)

@@ -98,7 +98,7 @@ def prepack(module: "tvm.IRModule", inputs: int) -> Prepacked:
     changed = tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
     packer = _Packer(changed, splits, [str(parameter.name) for parameter in module["main"].params])
     main = packer.visit_expr(module["main"])
-    used = {variable for variable in relax.analysis.free_vars(main.body)}
+    used = set(relax.analysis.free_vars(main.body))
     weights = [
         variable
         for parameter in main.params[inputs:]

@@ -1,5 +1,7 @@
 """best.json: the record that a build may use for each of a variant's kernels, and why some have none."""
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from tvmake.records.record import Record
@@ -35,7 +37,7 @@ class BestKernel(_File):
 class BestSet(_File):
     """What pick_best writes; one file a variant."""
 
-    schema_version: int = 1
+    schema_version: Literal[1] = 1
     target: str
     """The target as canonical JSON."""
     generation: str

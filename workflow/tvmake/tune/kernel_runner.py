@@ -79,8 +79,7 @@ class LocalKernelRunner:
             self._run([str(asked), str(given), str(answered)])
             with zipfile.ZipFile(answered) as archive:
                 return [
-                    read_array(archive, member("output", None, number), one.dtype)
-                    for number, one in enumerate(outputs)
+                    read_array(archive, member("output", None, number), one.dtype) for number, one in enumerate(outputs)
                 ]
 
     def _run(self, arguments: list[str]) -> None:

@@ -91,9 +91,7 @@ def outputs(function: "tvm.tirx.PrimFunc") -> list[Any]:
     return [parameter for parameter in function.params if _among(parameter, written)]
 
 
-def _random(
-    random: np.random.Generator, shape: list[int], dtype: str, top: int, positive: bool
-) -> np.ndarray:
+def _random(random: np.random.Generator, shape: list[int], dtype: str, top: int, positive: bool) -> np.ndarray:
     kind = numpy_dtype(dtype)
     if _is_float(dtype):
         if positive:

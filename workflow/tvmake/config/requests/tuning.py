@@ -46,7 +46,7 @@ class SearchOptions(Strict):
     strategy: Strategy = "evolutionary"
     cost_model: CostModel = "xgb"
     batch: int = 16
-    population: int = 200
+    population: int = 64
     early_stopping: int | None = None
     seed: int = 0
     deadline_s: float | None = None

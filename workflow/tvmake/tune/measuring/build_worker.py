@@ -10,7 +10,6 @@ from tvmake.quick_tvm import tvm
 from tvmake.tune.light_intrinsics import light_intrinsics
 from tvmake.tune.measuring.failure import explain
 from tvmake.tune.measuring.linker import Linker
-from tvmake.tune.measuring.priority import step_back, step_back_as_session
 
 # After quick_tvm, which decides how TVM is loaded.
 from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock  # isort: skip
@@ -47,7 +46,6 @@ class BuildWorker:
     """Builds."""
 
     def __init__(self, options: BuildOptions):
-        step_back_as_session()
         self.cpu_s = math.ceil(options.cpu_s)
         self.target = tvm.target.Target(json.loads(options.target))
         light_intrinsics(self.target)
@@ -55,7 +53,6 @@ class BuildWorker:
 
     def answer(self, request: Build) -> Built:
         """See :class:`tvmake.tune.measuring.template.Role`."""
-        step_back()
         resource.setrlimit(resource.RLIMIT_CPU, (self.cpu_s, self.cpu_s))
         module = tvm.ir.load_json(request.module)
         # Packing of weights ahead of time is not the kernel's cost (MetaSchedule's default_build).

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tvmake.artifact.files import no_space
 from tvmake.quick_tvm import tvm
+from tvmake.records.record import Status
 from tvmake.tune.measuring.build_worker import Build, BuildOptions
 from tvmake.tune.measuring.failure import explain
 from tvmake.tune.measuring.interface import Candidate, Measured
@@ -24,10 +25,8 @@ from tvmake.tune.workload import target_identity
 ATTEMPTS = 2
 """How often a candidate is built when the process that its builder was forked from is lost."""
 
-
 PATIENCE = 10
-"""A build may take this many times its limit on the clock: builders step back while others compute, and a candidate is
-not to blame for that."""
+"""A build may take this many times its limit on the clock: a candidate is not to blame for what others compute."""
 
 
 @dataclass(frozen=True)
@@ -56,17 +55,15 @@ class Builders:
 
     def __init__(self, target: "tvm.target.Target", driver: str, count: int, timeout_s: float, scratch: Path):
         self._count = count
-        self._timeout_s = timeout_s
-        self._scratch = scratch
-        self._source = WorkerSource("build", BuildOptions(target_identity(target), driver, timeout_s), scratch, {})
+        self.timeout_s = timeout_s
+        self.scratch = scratch
+        options = BuildOptions(target_identity(target), driver, timeout_s)
+        self.source = WorkerSource("build", options, scratch, {})
 
     @contextmanager
-    def building(self, candidates: Sequence[Candidate]) -> Iterator["queue.SimpleQueue[Outcome]"]:
-        """Build these; gives a queue that gets one outcome for each as soon as there is one.
-
-        At the end of the block whatever is still being built is given up.
-        """
-        batch = _Batch(self, candidates)
+    def building(self, candidates: Sequence[Candidate]) -> Iterator["Building"]:
+        """Build these; at the end of the block whatever is still being built is given up."""
+        batch = Building(self, candidates)
         threads = [
             threading.Thread(target=batch.work, name=f"builder-{number}", daemon=True)
             for number in range(min(self._count, len(candidates)))
@@ -74,7 +71,7 @@ class Builders:
         for thread in threads:
             thread.start()
         try:
-            yield batch.done
+            yield batch
         finally:
             batch.stop()
             for thread in threads:
@@ -82,13 +79,10 @@ class Builders:
 
     def close(self) -> None:
         """End all processes."""
-        self._source.close()
-
-    def _library(self, number: int) -> Path:
-        return self._scratch / f"kernel-{number}-{time.monotonic_ns()}.so"
+        self.source.close()
 
 
-class _Batch:
+class Building:
     """Candidates being built by several threads, each of which waits for one worker at a time."""
 
     def __init__(self, builders: Builders, candidates: Sequence[Candidate]):
@@ -97,10 +91,36 @@ class _Batch:
         for candidate in candidates:
             self._todo.put(candidate)
         self.done: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+        """Gets one outcome for each candidate as soon as there is one."""
         self._lock = threading.Lock()
         self._working: set[Worker] = set()
+        self._paused: list[Worker] = []
+        self._paused_at: float | None = None
+        self._paused_s = 0.0
         self._stopped = False
-        self._clock_s = builders._timeout_s * PATIENCE
+        self._clock_limit_s = builders.timeout_s * PATIENCE
+
+    @contextmanager
+    def paused(self, keep: int) -> Iterator[None]:
+        """Stop all but ``keep`` builds where they are, and begin none, until the block ends."""
+        with self._lock:
+            self._paused_at = time.monotonic()
+            self._paused = list(self._working)[keep:]
+            for worker in self._paused:
+                worker.pause()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._paused_s += time.monotonic() - self._paused_at
+                self._paused_at = None
+                for worker in self._paused:
+                    worker.go_on()
+
+    def clock(self) -> float:
+        """Seconds that pass only while builds go on."""
+        with self._lock:
+            return (self._paused_at or time.monotonic()) - self._paused_s
 
     def work(self) -> None:
         """Build until there is nothing left, or the batch was stopped."""
@@ -123,43 +143,47 @@ class _Batch:
             worker.kill()
 
     def _build(self, candidate: Candidate) -> Outcome:
-        began = time.monotonic()
+        began = self.clock()
 
-        def failed(line: str, status="build_error") -> Measured:
-            return Measured(candidate.number, status, error=line, build_s=time.monotonic() - began)
+        def failed(line: str, status: Status = "build_error") -> Measured:
+            return Measured(candidate.number, status, error=line, build_s=self.clock() - began)
 
+        library = self._builders.scratch / f"kernel-{candidate.number}-{time.monotonic_ns()}.so"
         try:
-            request = Build(tvm.ir.save_json(candidate.module), self._builders._library(candidate.number))
+            request = Build(tvm.ir.save_json(candidate.module), library)
             arguments = candidate.tensors()
-        except (ValueError, RuntimeError, tvm.error.InternalError) as error:
+        except (ValueError, TypeError, RuntimeError, tvm.error.InternalError) as error:
             return failed(explain(error))
         for attempt in range(ATTEMPTS):
             try:
                 answer = self._ask(request)
             except Late:
-                return failed(f"building did not end within {self._clock_s:g} s", "timeout")
+                return failed(f"building did not end within {self._clock_limit_s:g} s", "timeout")
             except Ended as ended:
                 if ended.code == -signal.SIGXCPU:
-                    line = f"building did not end within {self._builders._timeout_s:g} s of processor time"
-                    return failed(line, "timeout")
+                    limit = f"{self._builders.timeout_s:g} s of processor time"
+                    return failed(f"building did not end within {limit}", "timeout")
                 if ended.code is None and attempt + 1 < ATTEMPTS and not self._stopped:
                     continue
                 return failed(ended.line("the builder"))
             if isinstance(answer, Failed):
                 if os.strerror(errno.ENOSPC) in answer.line:
-                    raise no_space(str(self._builders._scratch))
+                    raise no_space(str(self._builders.scratch))
                 return failed(answer.line)
-            return Kernel(candidate.number, request.library, arguments, time.monotonic() - began)
+            return Kernel(candidate.number, library, arguments, self.clock() - began)
         raise AssertionError("unreachable")
 
     def _ask(self, request: Build) -> object:
-        with self._builders._source.fork() as worker:
+        with self._builders.source.fork() as worker:
             with self._lock:
                 if self._stopped:
                     raise Ended(None, "")
                 self._working.add(worker)
+                if self._paused_at is not None:
+                    worker.pause()
+                    self._paused.append(worker)
             try:
-                return worker.ask(request, self._clock_s)
+                return worker.ask(request, self._clock_limit_s, self.clock)
             finally:
                 with self._lock:
                     self._working.discard(worker)

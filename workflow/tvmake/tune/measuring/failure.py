@@ -5,7 +5,9 @@ import re
 LONGEST = 300
 """Characters of a line to keep; LLVM quotes whole expressions."""
 
-NOISE = re.compile(r"^(File |at |Command line:|Traceback|Stack trace|The above exception|During handling|\^+$|~*\^+~*$)")
+NOISE = re.compile(
+    r"^(File |at |Command line:|Traceback|Stack trace|The above exception|During handling|\^+$|~*\^+~*$)"
+)
 """Beginnings of lines that say where, not what."""
 
 FRAME = re.compile(r"^\d+: ")

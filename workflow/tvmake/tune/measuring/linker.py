@@ -59,5 +59,3 @@ def _direct_command(driver: str) -> tuple[list[str], list[str]] | None:
 def _said(driver: str, question: str) -> str:
     done = subprocess.run([driver, question], capture_output=True, text=True, check=False)
     return done.stdout.strip()
-
-

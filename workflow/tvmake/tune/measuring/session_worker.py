@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tvmake.quick_tvm import tvm
 from tvmake.tune.measuring.failure import explain
 from tvmake.tune.measuring.kernel import Loop, TensorSpec
 from tvmake.tune.measuring.run_worker import FILL, Fill, Timed, allocate, timed
@@ -39,6 +38,13 @@ class Connected:
 
 
 @dataclass(frozen=True)
+class Lost:
+    """Answer: the session has ended."""
+
+    line: str
+
+
+@dataclass(frozen=True)
 class TimeThere:
     """Request: send a library to the device and time its kernel."""
 
@@ -54,13 +60,18 @@ class SessionWorker:
         self.session: Any = None
         self.fill: Fill | None = None
 
-    def answer(self, request: Connect | TimeThere) -> Connected | Timed:
+    def answer(self, request: Connect | TimeThere) -> Connected | Timed | Lost:
         """See :class:`tvmake.tune.measuring.template.Role`."""
         if isinstance(request, Connect):
             self.session = rpc.connect(request.host, request.port, request.match_key, request.timeout_s)
             self.fill = self._fill()
             return Connected()
-        return Timed(self._timed(request))
+        try:
+            return Timed(self._timed(request))
+        except Exception as error:
+            if self._is_there():
+                raise
+            return Lost(explain(error))
 
     def explain(self, error: Exception) -> str:
         """See :class:`tvmake.tune.measuring.template.Role`."""
@@ -69,12 +80,18 @@ class SessionWorker:
     def _timed(self, request: TimeThere) -> tuple[float, ...]:
         name = request.library.name
         self.session.upload(str(request.library), name)
+        device = self.session.device(self.options.device, 0)
+        module = self.session.load_module(name)
+        samples = timed(module, device, allocate(request.arguments, device, self.fill), self.options.loop)
+        self.session.remove(name)
+        return samples
+
+    def _is_there(self) -> bool:
         try:
-            device = self.session.device(self.options.device, 0)
-            module = self.session.load_module(name)
-            return timed(module, device, allocate(request.arguments, device, self.fill), self.options.loop)
-        finally:
-            self.session.remove(name)
+            self.session.get_function("tvm.rpc.server.remove")
+        except Exception:  # noqa: BLE001  # what it raises depends on how the connection ended
+            return False
+        return True
 
     def _fill(self) -> Fill | None:
         try:

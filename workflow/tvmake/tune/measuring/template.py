@@ -117,11 +117,7 @@ class Template:
 
     def _end(self, worker: int) -> int:
         """Kill a worker, unless it has ended by itself; returns its exit code, negative for a signal."""
-        # The fork makes itself the leader of a group first of all; until then it is alone.
-        for kill in (os.killpg, os.kill):
-            with suppress(ProcessLookupError):
-                kill(worker, signal.SIGKILL)
-                break
+        signal_group(worker, signal.SIGKILL)
         _, status = os.waitpid(worker, 0)
         self.workers.discard(worker)
         return os.waitstatus_to_exitcode(status)
@@ -158,6 +154,15 @@ class Template:
         except Exception as error:  # noqa: BLE001  # a kernel can fail in any way; the worker's caller says what it means
             traceback.print_exc()
             return Failed(self.role.explain(error))
+
+
+def signal_group(worker: int, number: int) -> None:
+    """Signal a worker and all it started; nothing happens if it has ended."""
+    # The fork makes itself the leader of a group first of all; until then it is alone.
+    for send in (os.killpg, os.kill):
+        with suppress(ProcessLookupError):
+            send(worker, number)
+            return
 
 
 def main(descriptor: int, parent: int) -> None:

@@ -12,20 +12,24 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import IO, Any
 
 from tvmake.errors import MachineError
 from tvmake.tune.measuring.failure import telling_line
-from tvmake.tune.measuring.template import END, FORK, MESSAGE, NUMBER, Setup
+from tvmake.tune.measuring.template import END, FORK, MESSAGE, NUMBER, Setup, signal_group
 
 START_TIMEOUT_S = 300.0
 """For importing TVM on a slow machine with a cold disk; elsewhere it takes a second."""
 
 TRIES = 3
 """Templates to start, one after the other, before giving up."""
+
+GLANCE_S = 1.0
+"""How often to look at a clock that may stand still."""
 
 LAST_WORDS = 4096
 """Bytes of a crashed worker's output to look for a telling line in."""
@@ -73,21 +77,39 @@ class Worker:
         self._code: int | None = None
         self._ended = False
 
-    def ask(self, request: Any, timeout_s: float) -> Any:
+    def ask(self, request: Any, timeout_s: float, clock: Callable[[], float] = time.monotonic) -> Any:
         """Send a request and wait for its answer.
+
+        Args:
+            timeout_s: how long it may take, by ``clock``.
 
         Raises:
             Ended: the worker ended first, by itself or killed.
             Late: there was no answer in time; the worker was killed.
         """
+        until = clock() + timeout_s
         try:
             self._connection.send(request)
-            if not self._connection.poll(timeout_s):
-                self.kill()
-                raise Late
+            while not self._connection.poll(min(max(until - clock(), 0), GLANCE_S)):
+                if clock() >= until:
+                    self.kill()
+                    raise Late
             return self._connection.recv()
         except (EOFError, OSError):
             raise Ended(self.kill(), self._last_words()) from None
+
+    def pause(self) -> None:
+        """Stop the process where it is, from any thread."""
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Let the process go on, from any thread."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: int) -> None:
+        with self._lock:
+            if not self._ended:  # until its end is asked for, its number belongs to it, dead or alive
+                signal_group(self._number, number)
 
     def kill(self) -> int | None:
         """End the process, from any thread; returns how it had ended before, or now (see :class:`Ended`)."""
@@ -102,13 +124,17 @@ class Worker:
         said = os.pread(self._output.fileno(), LAST_WORDS, max(0, size - LAST_WORDS))
         return telling_line(said.decode(errors="replace"))
 
+    def close(self) -> None:
+        """End the process and forget it; for the thread that asks."""
+        self.kill()
+        self._connection.close()
+        self._output.close()
+
     def __enter__(self) -> "Worker":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.kill()
-        self._connection.close()
-        self._output.close()
+        self.close()
 
 
 class WorkerSource:

@@ -1,0 +1,205 @@
+"""`tvmake records …` as a user meets it."""
+
+import json
+import subprocess
+import sys
+from importlib import metadata
+
+import pytest
+
+from tests.records.made import CONV, DENSE, OLD_PLACE, OTHER_PLACE, PLACE, digests, files, record, verdict
+from tvmake.cli import run
+from tvmake.records.store import RecordStore
+
+FIXED = "a" * 7 + "1" + "0" * 56
+TWIN = "a" * 7 + "1" + "1" * 56
+
+
+@pytest.fixture
+def tvmake(store, capsys):
+    """Run `tvmake records …` on the store; gives exit code, output, errors."""
+
+    def call(*arguments, on=store) -> tuple[int, str, str]:
+        code = run(["records", *map(str, arguments), "--store", str(on.root)])
+        said = capsys.readouterr()
+        assert "Traceback" not in said.err
+        return code, said.out, said.err
+
+    return call
+
+
+@pytest.fixture
+def filled(store):
+    wrong = record(3, ms=0.25)
+    made = [record(1, ms=4), record(2, ms=2), wrong, record(4, ms=None), record(5, ms=None, status="timeout")]
+    store.append(PLACE, CONV, [*made, verdict(record(2, ms=2), True), verdict(wrong, False, reason="outputs differ")])
+    store.define(PLACE, CONV, {"name": "fused_conv2d", "module": "…"})
+    store.append(PLACE, DENSE, [record(6, ms=3)])
+    store.append(OLD_PLACE, FIXED, [record(7)])
+    return store
+
+
+def test_nothing_there_is_said_and_no_error(tvmake, store):
+    for command in ("list", "top"):
+        code, out, _ = tvmake(command)
+        assert (code, out.strip()) == (0, f"no records in {store.root}")
+        assert json.loads(tvmake(command, "--json")[1]) == []
+    assert tvmake("verify")[0] == 0
+
+
+def test_list_shows_each_place_with_its_counts(tvmake, filled):
+    code, out, _ = tvmake("list")
+    assert code == 0
+    (line,) = [line for line in out.splitlines() if PLACE.digest[:12] in line]
+    assert line.split()[-3:] == ["2", "6", "3"]
+    assert "llvm test" in line
+    rows = json.loads(tvmake("list", "--json")[1])
+    assert [row["place"] for row in rows] == [OLD_PLACE.digest, PLACE.digest]
+    assert rows[1]["trials"] == {"ok": 3, "run_error": 1, "timeout": 1, "wrong_output": 1}
+
+
+def test_top_gives_the_median_of_the_best_right_record_and_the_trials_by_outcome(tvmake, filled):
+    rows = json.loads(tvmake("top", "--place", PLACE.digest[:8], "--json")[1])
+    assert [(row["workload"], row["latency_ms"]) for row in rows] == [
+        (DENSE, pytest.approx(3)),
+        (CONV, pytest.approx(2)),
+    ]
+    assert rows[1]["name"] == "fused_conv2d"
+    assert rows[1]["best"] == record(2, ms=2).digest
+    assert rows[1]["trials"] == {"ok": 2, "wrong_output": 1, "run_error": 1, "timeout": 1}
+    code, out, _ = tvmake("top")
+    assert code == 0
+    (line,) = [line for line in out.splitlines() if "fused_conv2d" in line]
+    assert "1 wrong_output" in line
+
+
+def test_top_takes_prefixes_and_a_generation(tvmake, filled):
+    assert [row["workload"] for row in json.loads(tvmake("top", "CCCCCCCC", "--json")[1])] == [CONV]
+    assert [row["workload"] for row in json.loads(tvmake("top", "--generation", "tvm-0.19.0", "--json")[1])] == [FIXED]
+
+
+@pytest.mark.parametrize(
+    ("prefix", "exit_code", "problem"),
+    [
+        ("ccccccc", 2, "does not name a workload"),
+        ("conv2d_add", 2, "does not name a workload"),
+        ("0123456789", 1, "begins like this"),
+        ("aaaaaaa1", 1, "2 workloads begin like this"),
+    ],
+)
+def test_a_prefix_that_names_no_workload_is_one_clear_error(tvmake, filled, prefix, exit_code, problem):
+    filled.append(PLACE, TWIN, [record(8)])
+    for command in ("show", "top"):
+        code, out, err = tvmake(command, prefix)
+        assert (code, out) == (exit_code, "")
+        assert err.startswith(f"error: {prefix}: ")
+        assert problem in err
+
+
+def test_show_gives_the_best_records_and_why_others_failed(tvmake, filled):
+    code, out, _ = tvmake("show", CONV[:8], "-n", 1)
+    assert code == 0
+    assert record(2, ms=2).digest[:12] in out
+    assert record(1, ms=4).digest[:12] not in out
+    assert "outputs differ" in out
+    assert "1x run_error: the kernel crashed" in out
+    (found,) = json.loads(tvmake("show", CONV, "--json")[1])
+    assert [one["record"] for one in found["records"]] == digests([record(2, ms=2), record(1, ms=4)])
+    assert found["records"][0]["trace"] == record(2).trace
+    assert found["records"][0]["verdict"]["right"] is True
+
+
+def test_show_names_every_place_of_a_workload(tvmake, filled):
+    filled.append(OTHER_PLACE, CONV, [record(9)])
+    assert len(json.loads(tvmake("show", CONV, "--json")[1])) == 2
+    assert len(json.loads(tvmake("show", CONV, "--place", OTHER_PLACE.digest, "--json")[1])) == 1
+
+
+def test_names_and_errors_of_others_do_not_reach_the_terminal_as_commands(tvmake, store):
+    store.append(PLACE, CONV, [record(1), record(2, ms=None, error="\x1b]0;title\x07[red]bold[/red]\x1b[2J")])
+    store.define(PLACE, CONV, {"name": "\x1b[31m[bold]name"})
+    for command in (["top"], ["show", CONV]):
+        code, out, _ = tvmake(*command)
+        assert code == 0
+        assert "\x1b" not in out
+        assert "\x07" not in out
+        assert "[bold]name" in out
+
+
+def test_export_and_import_carry_a_workload_to_another_store(tvmake, filled, another_store, tmp_path):
+    file = tmp_path / "conv.jsonl.gz"
+    code, out, _ = tvmake("export", file, "--workload", CONV[:10])
+    assert (code, out.strip()) == (0, f"{file}: 7 records and verdicts of 1 workloads")
+    code, out, _ = tvmake("import", file, on=another_store)
+    assert code == 0
+    assert "7 new records and verdicts of 1 workloads, 0 known before" in out
+    assert digests(another_store.load(PLACE, CONV)) == digests(filled.load(PLACE, CONV))
+    assert "0 new records and verdicts of 1 workloads, 7 known before" in tvmake("import", file, on=another_store)[1]
+
+
+def test_an_import_says_which_lines_it_set_aside_and_which_generations_are_others(
+    tvmake, filled, another_store, tmp_path
+):
+    path = filled.journal(PLACE, CONV).path
+    path.write_bytes(path.read_bytes().replace(b"evolutionary", b"revolution!!", 1))
+    code, _, err = tvmake("merge", filled.root, on=another_store)
+    assert code == 0
+    assert "warning: 1 lines set aside: differs from its sha256" in err
+    assert f"tvm-0.19.0, tvm-0.27.0; they are kept apart and not used by tvm-{metadata.version('apache-tvm')}" in err
+
+
+def test_an_export_of_nothing_is_refused(tvmake, store, tmp_path):
+    code, _, err = tvmake("export", tmp_path / "file")
+    assert code == 1
+    assert "holds no such records" in err
+    assert not (tmp_path / "file").exists()
+
+
+def test_prune_says_what_it_would_drop_and_does_it_with_apply(tvmake, filled):
+    before = files(filled.root)
+    code, out, _ = tvmake("prune", "--keep-best", 1, "--failures-before", "2030-01-01")
+    assert code == 0
+    assert "4 records would be dropped" in out
+    assert files(filled.root) == before
+    code, out, _ = tvmake("prune", "--keep-best", 1, "--failures-before", "2030-01-01", "--apply")
+    assert "4 records dropped" in out
+    assert digests(filled.load(PLACE, CONV)) == digests([record(2, ms=2)])
+
+
+def test_prune_of_other_generations_keeps_the_installed_ones(tvmake, store):
+    installed = PLACE.model_copy(update={"generation": f"tvm-{metadata.version('apache-tvm')}"})
+    store.append(installed, CONV, [record(1)])
+    store.append(OLD_PLACE, CONV, [record(1)])
+    assert tvmake("prune", "--other-generations", "--apply")[0] == 0
+    assert store.places() == [installed]
+
+
+def test_prune_without_a_rule_is_a_usage_error(tvmake, filled):
+    code, _, err = tvmake("prune", "--apply")
+    assert code == 2
+    assert "nothing says what to drop" in err
+
+
+def test_verify_exits_with_1_and_names_the_line(tvmake, filled):
+    assert tvmake("verify")[0] == 0
+    path = filled.journal(PLACE, CONV).path
+    path.write_bytes(path.read_bytes().replace(b"evolutionary", b"revolution!!", 1))
+    code, out, _ = tvmake("verify")
+    assert code == 1
+    assert f"{path}: line 1 differs from its sha256" in out
+
+
+def test_a_store_that_is_a_file_is_one_clear_error(tvmake, tmp_path):
+    (tmp_path / "file").write_text("")
+    code, _, err = tvmake("list", on=RecordStore(tmp_path / "file"))
+    assert code == 1
+    assert "is no directory" in err
+
+
+def test_help_loads_nothing_heavy():
+    heavy = "{'tvm', 'torch', 'fsspec', 'botocore', 'tvmake.records.store'}"
+    script = (
+        f"import sys; from tvmake.cli import run; run(['records', '--help']); print(sorted({heavy} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

@@ -1,0 +1,43 @@
+"""One-operator graphs and the kernels that TVM makes of them."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvmake.quick_tvm import tvm
+from tvmake.target.pipeline import fused_module
+from tvmake.tune.workload import Workload, workload
+
+Shape = tuple[tuple[Any, ...], str]
+
+CPU = tvm.target.Target({"kind": "llvm", "mcpu": "x86-64-v3"})
+
+
+def graph(expression: Callable[..., Any], *inputs: Shape, names: Sequence[str] = ()) -> "tvm.IRModule":
+    """``main`` of an expression of its inputs, given as shape and dtype; they are called x0, x1 … unless named."""
+    relax = tvm.relax
+    builder = relax.BlockBuilder()
+    called = names or [f"x{index}" for index in range(len(inputs))]
+    arguments = [relax.Var(name, relax.TensorType(*shape)) for name, shape in zip(called, inputs, strict=True)]
+    with builder.function("main", arguments):
+        with builder.dataflow():
+            result = builder.emit_output(builder.normalize(expression(*arguments)))
+        builder.emit_func_output(result)
+    return builder.get()
+
+
+def kernel(
+    expression: Callable[..., Any], *inputs: Shape, target: "tvm.target.Target" = CPU, weights: bool = False
+) -> "tvm.tirx.PrimFunc":
+    """The one kernel of an expression.
+
+    Args:
+        weights: whether all inputs but the first are weights whose layout is free.
+    """
+    fused = fused_module(graph(expression, *inputs), target, [], 3, 1, layout_free=weights)
+    (function,) = [one for _, one in fused.functions_items() if isinstance(one, tvm.tirx.PrimFunc)]
+    return function
+
+
+def kernel_workload(expression: Callable[..., Any], *inputs: Shape, weights: bool = False) -> Workload:
+    """The workload of that kernel on a CPU."""
+    return workload(kernel(expression, *inputs, weights=weights), CPU)

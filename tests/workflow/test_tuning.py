@@ -1,0 +1,135 @@
+"""A tuned target beside an untuned one: what is made, what reruns, and that nothing measured is measured again."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.workflow.faults import Faults, started
+from tests.workflow.project import Project, new_project
+
+TUNED = "results/digits/float32/tuned"
+TRIALS = 4
+
+
+def tuned_project(directory: Path) -> Project:
+    """Digits for this machine, as it is and tuned a little."""
+    project = new_project(directory)
+    tuning = {"trials_per_kernel": TRIALS, "passes": 1, "batch": 2, "population": 16, "cost_model": "random"}
+    tuning["measure"] = {"repeat": 1, "min_repeat_ms": 0}
+    native = {"kind": "llvm", "mcpu": "native"}
+    project.write_config(
+        {**project.config, "precisions": ["float32"], "targets": {"cpu": native, "tuned": {**native, "tuning": tuning}}}
+    )
+    return project
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project that has been tuned once; tests work on copies."""
+    project = tuned_project(tmp_path_factory.mktemp("tuned") / "project")
+    done = project.make()
+    assert done.returncode == 0, done.stdout + done.stderr
+    return project
+
+
+@pytest.fixture
+def tuned(made: Project, tmp_path: Path) -> Iterator[Project]:
+    """A copy, with a copy of the records."""
+    shutil.copytree(made.directory.parent, tmp_path / "copy", symlinks=True)
+    yield Project(tmp_path / "copy" / "project")
+
+
+def receipts(project: Project, passes: int = 1) -> list[dict]:
+    """What the tuning jobs of the last pass left."""
+    files = (project.directory / f"results/tuning/tuned/pass{passes}").glob("?" * 64 + ".json")
+    return [json.loads(file.read_text()) for file in sorted(files)]
+
+
+def test_every_kernel_worth_it_gets_its_trials_and_the_build_uses_the_best(made: Project):
+    tasks = made.result(f"{TUNED}/tasks.json")["tasks"]
+    worth = [task["workload"] for task in tasks if task["trivial"] is None]
+    assert len(worth) >= 3
+    assert sorted(receipt["workload"] for receipt in receipts(made)) == sorted(worth)
+    assert {receipt["trials"] for receipt in receipts(made)} == {TRIALS}
+    best = {kernel["workload"]: kernel for kernel in made.result(f"{TUNED}/best.json")["kernels"]}
+    assert all(best[workload]["record"] is not None for workload in worth)
+    coverage = made.result(f"{TUNED}/mod.json")["coverage"]
+    assert coverage["tuned"] == coverage["tunable"] == len(worth)
+
+
+def test_the_summary_has_tuned_beside_untuned(made: Project):
+    rows = {row["target"]: row for row in made.result("results/summary.json")["rows"]}
+    assert (rows["cpu"]["tuned"], rows["tuned"]["tuned"]) == ("no", "yes")
+    assert {row["verdict"] for row in rows.values()} == {"pass"}
+
+
+def test_a_finished_project_has_nothing_to_do(tuned: Project):
+    assert tuned.planned_rules() == {}
+
+
+def test_more_trials_measure_only_what_is_missing(tuned: Project):
+    tuned.edit("targets.tuned.tuning.trials_per_kernel", TRIALS + 2)
+    assert set(tuned.planned_rules()) >= {"budget", "pick_best", "build", "report"}
+    done = tuned.make()
+    assert done.returncode == 0, done.stderr
+    assert {(receipt["trials"], receipt["measured_now"]) for receipt in receipts(tuned)} == {(TRIALS + 2, 2)}
+
+
+def test_without_results_the_records_are_still_there(tuned: Project):
+    shutil.rmtree(tuned.directory / "results")
+    before = tuned.files("../home/records/**/records.jsonl")
+    done = tuned.make("results/digits/float32/tuned/best.json")
+    assert done.returncode == 0, done.stderr
+    assert {(receipt["trials"], receipt["measured_now"]) for receipt in receipts(tuned)} == {(TRIALS, 0)}
+    assert {path: len(data) for path, data in tuned.files("../home/records/**/records.jsonl").items()} == {
+        path: len(data) for path, data in before.items()
+    }
+
+
+def test_another_precision_of_the_same_kernels_measures_nothing_new(tuned: Project):
+    # The same network under another name consists of the same kernels.
+    tuned.edit("models.again", tuned.config["models"]["digits"])
+    done = tuned.make("results/again/float32/tuned/best.json")
+    assert done.returncode == 0, done.stderr
+    budget = tuned.result("results/tuning/tuned/pass1/budget.json")
+    assert all(kernel["users"] == ["again/float32", "digits/float32"] for kernel in budget["kernels"].values())
+    assert budget["trials_shared"] == TRIALS * len(budget["kernels"])
+    assert {receipt["measured_now"] for receipt in receipts(tuned)} == {TRIALS}  # from the run before: nothing reran
+
+
+def test_a_killed_run_keeps_every_trial_it_measured(tmp_path: Path):
+    project = tuned_project(tmp_path / "project")
+    faults = Faults(project, tmp_path / "faults")
+    assert project.make("results/digits/float32/tuned/tasks.json").returncode == 0
+    (workload, *_) = [
+        task["workload"] for task in project.result(f"{TUNED}/tasks.json")["tasks"] if task["trivial"] is None
+    ]
+    receipt = f"results/tuning/tuned/pass1/{workload}.json"
+    faults.before(receipt, "pause")
+    with started(project, "tvmake", "make", receipt) as run:
+        faults.wait(receipt)
+        run.kill()
+        run.wait()
+    assert not (project.directory / receipt).exists()
+    done = project.make(receipt)
+    assert done.returncode == 0, done.stderr
+    again = project.result(receipt)
+    assert (again["trials"], again["measured_now"]) == (TRIALS, 0)
+
+
+def test_a_target_without_a_device_cannot_be_tuned(tuned: Project):
+    tuned.edit("targets.phone", {"tag": "qcom/adreno-opencl", "tuning": {"trials": 8}})
+    done = tuned.make()
+    assert done.returncode == 1
+    assert "targets.phone.tuning: candidates are timed on a device\n  give the target one\n" in done.stderr
+
+
+def test_a_build_that_demands_more_coverage_than_there_is_fails_with_the_misses(tuned: Project):
+    tuned.edit("tuning", {"require_coverage": 0.9})
+    done = tuned.make("results/digits/float32/cpu/mod.json")
+    assert done.returncode == 1
+    assert "error: " in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,309 @@
+"""One of the devices of a batch: what it does when all is well, and when the device is lost."""
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tvmake.errors import DeviceError
+from tvmake.records.record import Status
+from tvmake.tune.measuring.builders import Kernel, Outcome
+from tvmake.tune.measuring.interface import Measured
+from tvmake.tune.measuring.run_worker import Timed
+from tvmake.tune.measuring.session_worker import Connect, Connected, Lost, TimeThere
+from tvmake.tune.measuring.template import Failed
+from tvmake.tune.measuring.tracker import Address, Tracker
+from tvmake.tune.measuring.workers import Ended, Late, Worker, WorkerSource
+
+ATTEMPTS = 2
+"""How often a candidate is tried while devices are lost; the second loss may well be its own doing."""
+
+CONNECT_S = 15.0
+"""For a server that was offered to open a session: it forks a process and loads its runtime."""
+
+BUSY_WAIT_S = 900.0
+"""How long to queue for a device while others use it, before it counts as lost."""
+
+LISTED_S = 5.0
+"""How often to check, while queueing, that the tracker still lists a server."""
+
+BACK_OFF_S = (0.5, 1.0, 2.0, 4.0)
+"""Pauses before looking for a lost device again."""
+
+REFUSALS = 3
+"""Offers in a row that a server may fail to keep."""
+
+SESSION_TIMEOUT = "RPCSessionTimeoutError"
+"""How a server begins what it says when it ends a session that took too long (tvm/rpc/server.py)."""
+
+
+@dataclass(frozen=True)
+class Warn:
+    """For the user to know."""
+
+    line: str
+
+
+@dataclass(frozen=True)
+class NoneLeft:
+    """The last device was set aside."""
+
+    line: str
+
+
+class Batch:
+    """What the slots of a batch share.
+
+    Args:
+        built: candidates that were built, or failed to; slots put back those that have to be tried again.
+        count: slots.
+        lost: addresses that do not answer; kept up to date.
+    """
+
+    def __init__(
+        self,
+        tracker: Tracker,
+        sessions: WorkerSource,
+        built: "queue.SimpleQueue[Outcome]",
+        count: int,
+        lost: set[Address],
+    ):
+        self.tracker = tracker
+        self.sessions = sessions
+        self.built: queue.SimpleQueue[Outcome | None] = built  # type: ignore[assignment]  # None ends a slot
+        self.results: queue.SimpleQueue[Measured | Warn | NoneLeft | BaseException] = queue.SimpleQueue()
+        self.over = threading.Event()
+        self.lost = lost
+        self.lock = threading.Lock()
+        self.slots = count
+        self.tried: dict[int, int] = {}
+        """How often a device was lost while a candidate ran."""
+        self.working: set[Worker] = set()
+        self._count = count
+
+    def stop(self) -> None:
+        """End all slots."""
+        with self.lock:
+            self.over.set()
+            working = list(self.working)
+        for worker in working:
+            worker.kill()
+        for _ in range(self._count):
+            self.built.put(None)
+
+    def leave(self, line: str) -> None:
+        """A slot ends."""
+        with self.lock:
+            self.slots -= 1
+            is_last = self.slots == 0
+        if is_last:
+            self.results.put(NoneLeft(line))
+
+    def has_servers(self) -> bool:
+        """Whether a server is left that answers, as far as one knows."""
+        try:
+            return any(address not in self.lost or address.is_reachable() for address in self.tracker.servers())
+        except DeviceError:
+            return False
+
+    def is_back(self, address: Address | None) -> bool:
+        """Whether a lost device, or another in its place, can be used again."""
+        try:
+            listed = self.tracker.servers()
+        except DeviceError:
+            return False
+        if address in listed and address.is_reachable():
+            with self.lock:
+                self.lost.discard(address)
+        return len(set(listed) - self.lost) >= self.slots
+
+    def answers(self, address: Address | None) -> bool:
+        """Whether the device itself is there, whatever it is busy with."""
+        try:
+            return address in self.tracker.servers() and address.is_reachable()
+        except DeviceError:
+            return False
+
+
+class _Gone(Exception):
+    """No session: there is no device, or it does not answer."""
+
+    def __init__(self, address: Address | None, line: str):
+        super().__init__(line)
+        self.address = address
+        self.line = line
+
+
+class _SetAside(Exception):
+    """This slot has ended."""
+
+
+class Slot:
+    """A thread's work: one device at a time, which one is the tracker's choice.
+
+    A session is kept while there are candidates to time in it, and given back as soon as there are none.
+
+    Args:
+        timeout_s: for loading and timing one candidate.
+        session_timeout_s: after which the server ends a session.
+    """
+
+    def __init__(self, batch: Batch, timeout_s: float, session_timeout_s: float):
+        self._batch = batch
+        self._timeout_s = timeout_s
+        self._session_timeout_s = session_timeout_s
+        self._session: Worker | None = None
+        self._address: Address | None = None
+        self._until = 0.0
+        self._refusals = 0
+
+    def work(self) -> None:
+        """Time candidates until the batch is over or the device is lost for good."""
+        line = "the batch is over"
+        try:
+            while (outcome := self._next()) is not None:
+                if isinstance(outcome, Kernel):
+                    self._time(outcome)
+                else:
+                    self._batch.results.put(outcome)
+        except _SetAside as reason:
+            line = str(reason)
+        except BaseException as error:  # noqa: BLE001  # raised again where results are read
+            self._batch.results.put(error)
+        finally:
+            self._end_session()
+            self._batch.leave(line)
+
+    def _next(self) -> Outcome | None:
+        try:
+            return self._batch.built.get_nowait()
+        except queue.Empty:
+            self._end_session()
+            return self._batch.built.get()
+
+    def _time(self, kernel: Kernel) -> None:
+        try:
+            if self._session is None or time.monotonic() > self._until:
+                self._open_session()
+        except _Gone as gone:
+            self._batch.built.put(kernel)
+            self._recover(gone.address, gone.line)
+            return
+        assert self._session is not None
+        began = time.monotonic()
+
+        def result(status: Status, samples_s: tuple[float, ...] = (), error: str | None = None) -> None:
+            kernel.library.unlink(missing_ok=True)
+            run_s = time.monotonic() - began
+            self._batch.results.put(Measured(kernel.number, status, samples_s, error, kernel.build_s, run_s))
+
+        try:
+            answer = self._session.ask(TimeThere(kernel.library, kernel.arguments), self._timeout_s)
+        except Late:
+            answer = Lost(SESSION_TIMEOUT)
+        except Ended as ended:
+            answer = Lost(ended.line("the session's process"))
+        if isinstance(answer, Timed):
+            result("ok", answer.samples_s)
+            return
+        # Errors of a device's driver outlive the kernel that made them.
+        self._end_session()
+        if self._batch.over.is_set():
+            return
+        if isinstance(answer, Failed):
+            result("run_error", error=answer.line)
+        elif SESSION_TIMEOUT in answer.line and self._batch.answers(self._address):
+            result("timeout", error=f"did not end within {min(self._timeout_s, self._session_timeout_s):g} s")
+        else:
+            self._lose(kernel, answer.line, result)
+
+    def _lose(self, kernel: Kernel, why: str, result: Callable[..., None]) -> None:
+        batch, address = self._batch, self._address
+        assert address is not None
+        with batch.lock:
+            batch.lost.add(address)
+            tried = batch.tried[kernel.number] = batch.tried.get(kernel.number, 0) + 1
+        line = f"device {address} was lost ({why})"
+        if tried < ATTEMPTS:
+            batch.results.put(Warn(f"{line}; its candidate is tried once more"))
+            batch.built.put(kernel)
+        elif batch.has_servers():
+            result("run_error", error=f"a device was lost each of the {tried} times it ran ({why})")
+        else:
+            result("device_lost", error=line)
+        self._recover(address, line)
+
+    def _recover(self, address: Address | None, line: str) -> None:
+        """Wait for the device, or another in its place.
+
+        Raises:
+            _SetAside: there is none after the last pause, or the batch is over.
+        """
+        batch = self._batch
+        for pause in BACK_OFF_S if self._refusals < REFUSALS else ():
+            if batch.over.wait(pause):
+                raise _SetAside(line)
+            if batch.is_back(address):
+                return
+        with batch.lock:
+            left = batch.slots - 1
+        batch.results.put(Warn(f"{line}; set aside, {left} left with key '{batch.tracker.key}'"))
+        raise _SetAside(line)
+
+    def _open_session(self) -> None:
+        batch = self._batch
+        self._end_session()
+        try:
+            offer = batch.tracker.request(BUSY_WAIT_S, self._nobody_is_there())
+        except DeviceError as error:
+            raise _Gone(None, str(error).splitlines()[0]) from error
+        if batch.over.is_set():
+            raise _SetAside("the batch is over")
+        if offer is None:
+            raise _Gone(None, f"no server with key '{batch.tracker.key}' came free")
+        session = batch.sessions.fork()
+        self._session, self._address = session, offer.address
+        with batch.lock:
+            if batch.over.is_set():
+                raise _SetAside("the batch is over")
+            batch.working.add(session)
+        self._until = time.monotonic() + self._session_timeout_s - self._timeout_s
+        request = Connect(offer.address.host, offer.address.port, offer.match_key, self._session_timeout_s)
+        try:
+            answer = session.ask(request, CONNECT_S)
+            line = answer.line if isinstance(answer, Failed) else None
+        except Late:
+            answer, line = None, f"no session in {CONNECT_S:g} s"
+        except Ended as ended:
+            answer, line = None, ended.line("the session's process")
+        if isinstance(answer, Connected):
+            self._refusals = 0
+            return
+        self._refusals += 1
+        self._end_session()
+        with batch.lock:
+            batch.lost.add(offer.address)
+        raise _Gone(offer.address, f"device {offer.address} does not open a session ({line})")
+
+    def _nobody_is_there(self) -> Callable[[], bool]:
+        """A check for the time in the tracker's queue: over, or nothing left to queue for."""
+        checked = time.monotonic()
+
+        def check() -> bool:
+            nonlocal checked
+            if self._batch.over.is_set():
+                return True
+            if time.monotonic() - checked < LISTED_S:
+                return False
+            checked = time.monotonic()
+            return not self._batch.tracker.servers()
+
+        return check
+
+    def _end_session(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            with self._batch.lock:
+                self._batch.working.discard(session)
+            session.close()
