@@ -1,6 +1,6 @@
 """Report: gather every variant's figures.
 
-INPUTS   mod.json of every variant, numerics.json and latency.json of those with a device
+INPUTS   mod.json of every variant, best.json of those that are tuned, numerics.json and latency.json of those with a device
 OUTPUTS  results/summary.json, summary.csv, index.html
 """
 
@@ -9,6 +9,7 @@ rule report:
     input:
         packages=plan.results_of("package"),
         manifests=plan.results_of("manifest"),
+        records=plan.results_of("best"),
         numerics=plan.results_of("numerics"),
         latencies=plan.results_of("latency"),
     output:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tvmake.artifact.manifest import Manifest
+from tvmake.artifact.manifest import Coverage, Manifest
 from tvmake.benchmark.result import Latency, LatencyReport
 from tvmake.plan.layout import LAYOUT
 from tvmake.report.rows import Summary, SummaryRow
@@ -22,7 +22,7 @@ def section(title):
         ("summary.json", (Summary, SummaryRow)),
         ("numerics.json", (Numerics, NumericsReport)),
         ("latency.json", (Latency, LatencyReport)),
-        ("mod.json", (Manifest,)),
+        ("mod.json", (Manifest, Coverage)),
     ],
 )
 def test_every_field_of_a_results_file_is_documented(title, models):

@@ -1,6 +1,5 @@
 """Real records without a search: MetaSchedule draws a few schedules of a kernel, postprocessed; nothing is timed."""
 
-import json
 from collections.abc import Collection
 from typing import Any
 
@@ -11,6 +10,7 @@ from tvmake.target.prepack import SplitKernel, split
 from tvmake.tune.best import BestKernel, BestSet
 from tvmake.tune.light_intrinsics import light_intrinsics
 from tvmake.tune.replay import replay
+from tvmake.tune.trace import trace_json
 from tvmake.tune.trivial import why_trivial, work
 from tvmake.tune.workload import GENERATION, Workload, target_identity, workload
 
@@ -39,12 +39,7 @@ def traces(kernel: Workload, count: int = 1, seed: int = 1) -> list[Any]:
         database=None,
         cost_model=None,
     )
-    return [as_json(candidate.sch.trace) for candidate in context.generate_measure_candidates()]
-
-
-def as_json(trace: "tvm.s_tir.Trace") -> Any:
-    """A trace as plain JSON."""
-    return json.loads(json.dumps(trace.as_json(), default=lambda number: number.value))
+    return [trace_json(candidate.sch.trace) for candidate in context.generate_measure_candidates()]
 
 
 def record(trace: Any, latency_ms: float = 1.0) -> Record:

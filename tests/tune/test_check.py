@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from tests.tune.graphs import kernel, kernel_workload
-from tests.tune.replayed import as_json, record, traces
+from tests.tune.replayed import record, traces
 from tvmake.quick_tvm import tvm
 from tvmake.tune.check import Checker, check_record, compare
 from tvmake.tune.kernel_runner import KernelFailure, LocalKernelRunner
 from tvmake.tune.run_kernel import Tensor
 from tvmake.tune.tolerance import random_inputs, tolerance
+from tvmake.tune.trace import trace_json
 from tvmake.tune.workload import Workload
 
 op = tvm.relax.op
@@ -81,7 +82,7 @@ def tampered(conv: Workload, change: Callable[["tvm.s_tir.Schedule"], None]) -> 
     """The trace of a hand-made schedule."""
     schedule = tvm.s_tir.Schedule(conv.module)
     change(schedule)
-    return as_json(schedule.trace)
+    return trace_json(schedule.trace)
 
 
 def halve_the_channels(schedule: "tvm.s_tir.Schedule") -> None:

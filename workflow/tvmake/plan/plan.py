@@ -10,6 +10,7 @@ import yaml
 
 from tvmake.artifact.files import canonical_json, write_text
 from tvmake.artifact.stage_json import load
+from tvmake.artifact.tasks import Budget, KernelBudget
 from tvmake.config.base import Strict
 from tvmake.config.load import check
 from tvmake.config.requests.building import BuildRequest
@@ -34,9 +35,22 @@ from tvmake.plan import layout, model_files, sources
 from tvmake.plan.fingerprint import fingerprint
 from tvmake.plan.formats import FRONTENDS, RUNTIMES
 from tvmake.plan.machine import cpu_identity
-from tvmake.artifact.tasks import Budget, KernelBudget
 
-STAGES = ("import", "reference", "transform", "extract", "budget", "tune", "pick_best", "build", "export", "deploy", "validate", "benchmark", "report")
+STAGES = (
+    "import",
+    "reference",
+    "transform",
+    "extract",
+    "budget",
+    "tune",
+    "pick_best",
+    "build",
+    "export",
+    "deploy",
+    "validate",
+    "benchmark",
+    "report",
+)
 """The stages, in the order data flows through them; each is a rule, a ``tvmake step`` command and a module."""
 
 STAGE_MODULES = {stage: f"tvmake.stages.{'import_model' if stage == 'import' else stage}" for stage in STAGES}
@@ -135,8 +149,10 @@ class Plan:
         return [self.file("summary"), self.file("summary_csv"), self.file("page")]
 
     def results_of(self, artifact: layout.Artifact) -> list[str]:
-        """One file per variant; for numerics and latency only where the target has a device."""
+        """One file per variant that has it: for numerics and latency its target needs a device, for records tuning."""
         variants = self.runnable if artifact in ("receipt", "numerics", "latency") else self.variants
+        if artifact == "best":
+            variants = tuple(variant for variant in self.variants if self.is_tuned(variant))
         return [self.file(artifact, variant) for variant in variants]
 
     def best_files(self, variant: Any) -> list[str]:
@@ -255,7 +271,10 @@ class Plan:
         return BenchmarkRequest(**self._device(target), measurement=options.measurement())
 
     def _report_request(self, *_: str) -> Strict:
-        rows = [VariantRow(**vars(variant), device=self.device_of(variant.target)) for variant in self.variants]
+        rows = [
+            VariantRow(**vars(variant), device=self.device_of(variant.target), is_tuned=self.is_tuned(variant))
+            for variant in self.variants
+        ]
         return ReportRequest(results=self.config.results, variants=rows)
 
     def _model(self, name: str) -> ModelConfig:

@@ -41,7 +41,7 @@ def latency_svg(lines: Sequence[LatencyLine]) -> str:
     import vl_convert
 
     panels = [_panel(alt, model, [line for line in lines if line.model == model]) for model in _models(lines)]
-    chart = alt.vconcat(*panels, spacing=24).configure(**_theme())
+    chart = alt.vconcat(*panels, spacing=24).configure(**theme())
     version = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
     return vl_convert.vegalite_to_svg(chart.to_dict(), vl_version=version)
 
@@ -81,7 +81,8 @@ def _panel(alt: Any, model: str, lines: Sequence[LatencyLine]) -> Any:
     return alt.layer(drawn, median, slow, text).properties(title=model, width=WIDTH, height=alt.Step(ROW_HEIGHT))
 
 
-def _theme() -> dict[str, Any]:
+def theme() -> dict[str, Any]:
+    """The look of every chart: the page's colours, nothing around it."""
     label = {"labelColor": "var(--ink)", "titleColor": "var(--ink)", "labelLimit": 0}
     return {
         "background": "transparent",
@@ -89,5 +90,6 @@ def _theme() -> dict[str, Any]:
         "view": {"stroke": None},
         "axis": {**label, "gridColor": "var(--grid)", "domainColor": "var(--grid)", "tickColor": "var(--grid)"},
         "padding": {"left": LEFT_MARGIN, "top": 5, "right": 5, "bottom": 5},
+        "legend": {"labelColor": "var(--ink)", "labelLimit": 230},
         "title": {"anchor": "start", "frame": "group", "color": "var(--ink)", "fontSize": 13},
     }

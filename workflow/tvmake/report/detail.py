@@ -8,6 +8,7 @@ from tvmake.device.interface import Fingerprint
 from tvmake.report import quantities
 from tvmake.report.results import VariantResults
 from tvmake.report.rows import SummaryRow
+from tvmake.tune.best import BestSet
 from tvmake.validate.result import Numerics
 
 Facts = tuple[str, list[tuple[str, str]]]
@@ -44,6 +45,8 @@ def variant_tables(result: VariantResults) -> list[Table]:
         tables.append(_outputs_table(result.numerics))
     if result.latency and result.latency.report.ops:
         tables.append(_kernels_table(result.latency))
+    if result.best:
+        tables.append(_tuning_table(result.best))
     return tables
 
 
@@ -111,10 +114,11 @@ def _package_facts(row: SummaryRow, manifest: Manifest) -> list[tuple[str, str]]
             f"mod.params {quantities.size(row.params_bytes)})",
         ),
         ("kernels tuned", f"{coverage.tuned} of {coverage.tunable}"),
+        ("share of time tuned", f"{quantities.share(coverage.time_share, 1)} (by {coverage.basis})"),
     ]
     # With no records at all the misses are all kernels, which says nothing more.
     if coverage.tuned and coverage.misses:
-        facts.append(("kernels not tuned", ", ".join(coverage.misses)))
+        facts.append(("kernels not tuned", "; ".join(f"{name}: {why}" for name, why in coverage.misses.items())))
     facts.append(("made with", ", ".join(f"{part.name} {part.version}" for part in manifest.components)))
     return facts
 
@@ -168,3 +172,22 @@ def _kernels_table(latency: Latency) -> Table:
         rest = sum(op.share for op in ops[len(rows) :])
         note += f" {len(ops) - len(rows)} further kernels take {quantities.share(rest, 1)}."
     return Table("Kernels", ("kernel", "calls", "total ms", "mean ms", "share"), rows, note)
+
+
+def _tuning_table(best: BestSet) -> Table:
+    tuned = [kernel for kernel in best.kernels if kernel.trials]
+    rows = [
+        (
+            kernel.name,
+            str(kernel.calls),
+            str(kernel.trials),
+            quantities.milliseconds(kernel.latency_ms),
+            quantities.figure(kernel.flops / kernel.latency_ms / 1e6 if kernel.latency_ms else None),
+            kernel.reason or "",
+        )
+        for kernel in tuned[:KERNELS_SHOWN]
+    ]
+    note = "Latencies of kernels alone, as measured while tuning."
+    if len(tuned) > len(rows):
+        note += f" {len(tuned) - len(rows)} lighter kernels are in best.json."
+    return Table("Tuning", ("kernel", "calls", "trials", "best ms", "GFLOPS", "without a record because"), rows, note)

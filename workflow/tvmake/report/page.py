@@ -21,6 +21,7 @@ from tvmake.report.detail import Facts, Table, device_facts, variant_facts, vari
 from tvmake.report.results import VariantResults
 from tvmake.report.rows import Summary, SummaryRow, missed_line
 from tvmake.report.template import SCRIPT, STYLE, TEMPLATE
+from tvmake.report.tuning_chart import CURVES, TuningCurves, drawn, tuning_svg
 
 COLUMNS = (
     ("model", False),
@@ -72,6 +73,11 @@ def render_page(summary: Summary, results: Sequence[VariantResults]) -> str:
         _entry(number, row, result) for number, (row, result) in enumerate(zip(summary.rows, results, strict=True), 1)
     ]
     lines = [_line(result) for result in results if result.latency]
+    searches = [
+        TuningCurves(str(row.variant), result.best.kernels)
+        for row, result in zip(summary.rows, results, strict=True)
+        if result.best and drawn(result.best.kernels)
+    ]
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     return environment.from_string(TEMPLATE).render(
         summary=summary,
@@ -80,6 +86,8 @@ def render_page(summary: Summary, results: Sequence[VariantResults]) -> str:
         entries=entries,
         failed=[entry for entry in entries if entry.missed],
         chart=Markup(latency_svg(lines)) if lines else "",
+        tuning=Markup(tuning_svg(searches)) if searches else "",
+        curves=CURVES,
         drawn=DRAWN,
         devices=_devices(results),
         style=Markup(STYLE),

@@ -13,6 +13,7 @@ from tvmake.config.requests.reporting import ReportRequest, VariantRow
 from tvmake.device.interface import Fingerprint
 from tvmake.errors import InputError
 from tvmake.plan import layout
+from tvmake.tune.best import BestSet
 from tvmake.validate.result import Numerics
 
 
@@ -31,6 +32,8 @@ class VariantResults:
     package_bytes: int
     numerics: Numerics | None = None
     latency: Latency | None = None
+    best: BestSet | None = None
+    """The records it was built with; None for a variant that is not tuned."""
 
     @property
     def fingerprints(self) -> list[Fingerprint]:
@@ -82,4 +85,5 @@ def _read(results: str, variant: VariantRow) -> VariantResults:
         package_bytes=package.stat().st_size,
         numerics=measured("numerics", Numerics) if variant.device else None,
         latency=measured("latency", Latency) if variant.device else None,
+        best=stage_json.load(BestSet, place("best")) if variant.is_tuned else None,
     )

@@ -175,7 +175,7 @@ def _row(result: VariantResults) -> SummaryRow:
     coverage, files = result.manifest.coverage, result.manifest.files
     try:
         return SummaryRow(
-            **result.variant.model_dump(),
+            **result.variant.model_dump(exclude={"is_tuned"}),
             soc=result.fingerprints[0].soc if result.fingerprints else None,
             tuned=_tuned(coverage.tuned, coverage.tunable),
             tuned_kernels=coverage.tuned,

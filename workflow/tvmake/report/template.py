@@ -94,6 +94,13 @@ TEMPLATE = """<!doctype html>
 <figcaption class="note">Thin ticks: samples up to the 99th percentile, at most {{ drawn }} a variant. Thick tick and figure: median. Dot: p90. Each model has its own scale, which need not start at 0.</figcaption>
 </figure>
 </section>{% endif %}
+{% if tuning %}<section aria-labelledby="tuning">
+<h2 id="tuning">Tuning</h2>
+<figure role="group" aria-label="Tuning curves; the tables below hold the figures">
+{{ tuning }}
+<figcaption class="note">The best rate found after so many trials, for the {{ curves }} kernels with most work.</figcaption>
+</figure>
+</section>{% endif %}
 <section aria-labelledby="details">
 <h2 id="details">Variant by variant</h2>
 {% for entry in entries %}{% set row = entry.row %}

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from tvmake.artifact import stage_json
 from tvmake.artifact.files import atomic_directory
+from tvmake.artifact.tasks import Budget, TaskList
 from tvmake.config.requests.tuning import BudgetRequest
 from tvmake.tune.budget import spread
 from tvmake.tune.receipt import Receipt
-from tvmake.artifact.tasks import Budget, TaskList
 
 
 def budget(
@@ -35,8 +35,6 @@ def budget(
     with atomic_directory(workloads) as directory:
         for workload in kernels:
             shutil.copyfile(places[workload], directory / f"{workload}.json")
-    written = Budget(
-        target_name=request.target_name, number=request.number, kernels=kernels, trials_shared=shared
-    )
+    written = Budget(target_name=request.target_name, number=request.number, kernels=kernels, trials_shared=shared)
     stage_json.save(written, destination)
     return written

@@ -6,11 +6,11 @@ from tvmake.artifact import stage_json
 from tvmake.artifact.files import atomic_directory
 from tvmake.artifact.module_files import load_module, save_module
 from tvmake.artifact.signature import Signature
+from tvmake.artifact.tasks import TaskList
 from tvmake.config.requests.tuning import ExtractRequest
 from tvmake.target.pipeline import fused_module, packs_weights
 from tvmake.target.resolve import tvm_target
 from tvmake.tune.extract import extract as kernels
-from tvmake.artifact.tasks import TaskList
 from tvmake.tune.workload import GENERATION, target_identity
 
 

@@ -14,6 +14,7 @@ from tvmake.tune.best import BestKernel, BestSet
 from tvmake.tune.check import Checker
 from tvmake.tune.kernel_runner import LocalKernelRunner
 from tvmake.tune.place import place
+from tvmake.tune.receipt import curve
 from tvmake.tune.workload import GENERATION, workload
 
 MOST_WRONG = 20
@@ -56,15 +57,16 @@ def pick_best(tasks: Path, workloads: Path, request: PickBestRequest, best: Path
 
 def _pick(task: Task, store: RecordStore, own: Place, checker: Checker) -> BestKernel:
     stored = store.load(own, task.workload)
+    found = {"trials": len(stored), "curve": tuple(curve(stored))}
     usable = sorted((one for one in stored if one.latency_ms is not None), key=lambda one: (one.latency_ms, one.digest))
     wrong = sum(one.outcome == "wrong_output" for one in stored)
     for one in usable:
         if wrong >= MOST_WRONG:
             break
         if one.verdict is not None or _is_right(one, store, own, task, checker):
-            return _kernel(task, record=one.record, latency_ms=one.latency_ms, trials=len(stored))
+            return _kernel(task, record=one.record, latency_ms=one.latency_ms, **found)
         wrong += 1
-    return _kernel(task, trials=len(stored), reason=_why_none(stored, wrong))
+    return _kernel(task, reason=_why_none(stored, wrong), **found)
 
 
 def _is_right(one: StoredRecord, store: RecordStore, own: Place, task: Task, checker: Checker) -> bool:

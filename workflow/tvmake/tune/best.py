@@ -28,6 +28,8 @@ class BestKernel(_File):
     """Its latency: the median of its samples, in ms."""
     trials: int = Field(default=0, ge=0)
     """How many candidates were measured."""
+    curve: tuple[tuple[int, float], ...] = ()
+    """Where the search got better: trial number and latency in ms."""
     untuned_latency_ms: float | None = Field(default=None, gt=0)
     """Latency of the kernel without a record, in ms, where it has been measured."""
     reason: str | None = None

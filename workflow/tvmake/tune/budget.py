@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tvmake.artifact.tasks import KernelBudget, TaskList
 from tvmake.config.requests.tuning import ModelBudget
 from tvmake.tune.receipt import Receipt
-from tvmake.artifact.tasks import KernelBudget, TaskList
 
 BACKWARD = 0.2
 """Weight of the past's slope against the guess at the future: alpha of Ansor's task scheduler (Zheng et al.,

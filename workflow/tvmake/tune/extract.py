@@ -2,8 +2,8 @@
 
 from collections import Counter
 
-from tvmake.quick_tvm import tvm
 from tvmake.artifact.tasks import Task
+from tvmake.quick_tvm import tvm
 from tvmake.tune.trivial import flops, why_trivial
 from tvmake.tune.workload import Workload, workload
 

@@ -22,7 +22,7 @@ def replay(workload: Workload, trace: Any) -> "tvm.tirx.PrimFunc":
     """Apply a trace, postprocessing included.
 
     Args:
-        trace: MetaSchedule's trace JSON (``Trace.as_json``).
+        trace: MetaSchedule's trace JSON (:func:`tvmake.tune.trace.trace_json`).
 
     Returns:
         The scheduled kernel; its arguments are those of the unscheduled one.

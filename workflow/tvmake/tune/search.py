@@ -6,7 +6,7 @@ once, earlier records count and teach, and a search that cannot succeed stops an
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,6 +15,7 @@ from tvmake.config.requests.tuning import SearchOptions
 from tvmake.device.interface import Fingerprint
 from tvmake.errors import DeviceError, InputError
 from tvmake.quick_tvm import tvm
+from tvmake.records.plausible import implausible
 from tvmake.records.record import Place, Record, Status
 from tvmake.records.store import RecordStore, StoredRecord
 from tvmake.tune.cost_model import LESSONS, candidate, cost_model, result, some, tuning_record
@@ -138,7 +139,19 @@ class Search:
         return len(fresh)
 
     def _keep(self, key: str, proposed: Any, measured: Measured) -> None:
-        record = Record(
+        record = self._record(proposed, measured)
+        if (problem := implausible(record)) is not None:
+            measured = replace(measured, status="run_error", samples_s=(), error=problem)
+            record = self._record(proposed, measured)
+        self.store.append(self.place, self.workload.key, [record])
+        self._known[key] = StoredRecord(record=record, digest=record.digest, verdict=None)
+        self.measured += 1
+        if measured.error:
+            self._errors.append(f"{measured.status.replace('_', ' ')}: {measured.error}")
+        self.watch(Trial(self._spent, measured.status, self._known[key].latency_ms, self.best_ms, measured.error))
+
+    def _record(self, proposed: Any, measured: Measured) -> Record:
+        return Record(
             trace=trace_json(proposed.sch.trace),
             status=measured.status,
             samples_s=measured.samples_s,
@@ -150,12 +163,6 @@ class Search:
             seed=self.options.seed,
             batch=self.measured // self.options.batch,
         )
-        self.store.append(self.place, self.workload.key, [record])
-        self._known[key] = StoredRecord(record=record, digest=record.digest, verdict=None)
-        self.measured += 1
-        if measured.error:
-            self._errors.append(f"{measured.status.replace('_', ' ')}: {measured.error}")
-        self.watch(Trial(self._spent, measured.status, self._known[key].latency_ms, self.best_ms, measured.error))
 
     def _outcome(self, proposed: Any) -> Any:
         stored = self._known.get(_trace_key(proposed))
@@ -211,9 +218,7 @@ class Proposals:
 
         for one, outcome in zip(batch, results, strict=True):
             if outcome.run_secs is not None:
-                record = TuningRecord(
-                    one.sch.trace, self.own, list(outcome.run_secs), self.target, list(one.args_info)
-                )
+                record = TuningRecord(one.sch.trace, self.own, list(outcome.run_secs), self.target, list(one.args_info))
                 self.database.commit_tuning_record(record)
         if self.model is not None:
             self.model.update(self.ctx, list(batch), list(results))

@@ -10,6 +10,7 @@ class VariantRow(Strict):
     precision: str
     target: str
     device: str | None = None
+    is_tuned: bool = False
 
 
 class ReportRequest(Strict):

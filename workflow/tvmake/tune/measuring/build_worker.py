@@ -53,7 +53,8 @@ class BuildWorker:
 
     def answer(self, request: Build) -> Built:
         """See :class:`tvmake.tune.measuring.template.Role`."""
-        resource.setrlimit(resource.RLIMIT_CPU, (self.cpu_s, self.cpu_s))
+        # At the hard limit the kernel sends SIGKILL, which would look like memory running out.
+        resource.setrlimit(resource.RLIMIT_CPU, (self.cpu_s, self.cpu_s + 5))
         module = tvm.ir.load_json(request.module)
         # Packing of weights ahead of time is not the kernel's cost (MetaSchedule's default_build).
         module = RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(module)

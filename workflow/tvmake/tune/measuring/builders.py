@@ -18,7 +18,7 @@ from tvmake.tune.measuring.build_worker import Build, BuildOptions
 from tvmake.tune.measuring.failure import explain
 from tvmake.tune.measuring.interface import Candidate, Measured
 from tvmake.tune.measuring.kernel import TensorSpec
-from tvmake.tune.measuring.template import Failed
+from tvmake.tune.measuring.protocol import Failed
 from tvmake.tune.measuring.workers import Ended, Late, Worker, WorkerSource
 from tvmake.tune.workload import target_identity
 

@@ -6,7 +6,7 @@ LONGEST = 300
 """Characters of a line to keep; LLVM quotes whole expressions."""
 
 NOISE = re.compile(
-    r"^(File |at |Command line:|Traceback|Stack trace|The above exception|During handling|\^+$|~*\^+~*$)"
+    r"^(File |at |Command line:|Traceback|Stack trace|(RPCError: )?Error caught from RPC call:|The above exception|During handling|\^+$|~*\^+~*$)"
 )
 """Beginnings of lines that say where, not what."""
 

@@ -11,9 +11,9 @@ from tvmake.records.record import Status
 from tvmake.tune.measuring.builders import Builders, Building, Kernel
 from tvmake.tune.measuring.interface import Candidate, Measured
 from tvmake.tune.measuring.kernel import Loop, device_kind
+from tvmake.tune.measuring.protocol import Failed
 from tvmake.tune.measuring.run_worker import Load, RunOptions, Time
 from tvmake.tune.measuring.scratch import Scratch
-from tvmake.tune.measuring.template import Failed
 from tvmake.tune.measuring.workers import Ended, Late, WorkerSource
 
 
@@ -46,7 +46,8 @@ class LocalMeasurer:
         self._options = options
         self._device_name = device_name
         kind = device_kind(target)
-        self._spare_cores = usable_cores() - ((threads or usable_cores()) if kind == "cpu" else 1)
+        busy = (threads or usable_cores()) if kind == "cpu" else 1
+        self._spare_cores = max(usable_cores() - busy, 0)
         environment = {"TVM_USE_RUNTIME_LIB": "1", **(env or {})}
         if threads:
             environment["TVM_NUM_THREADS"] = str(threads)

@@ -68,9 +68,7 @@ class RPCMeasurer:
         self._scratch = Scratch()
         session = SessionOptions(device_kind(target), Loop.of(options))
         self._sessions = WorkerSource("session", session, self._scratch.path, {"TVM_USE_RUNTIME_LIB": "1"})
-        self._builders = Builders(
-            target, driver, builders, options.build_timeout_s, self._scratch.path, step_back=False
-        )
+        self._builders = Builders(target, driver, builders, options.build_timeout_s, self._scratch.path)
 
     def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measured]:
         """See :class:`tvmake.tune.measuring.interface.Measurer`."""

@@ -12,6 +12,10 @@ from tvmake.tune.measuring.run_worker import FILL, Fill, Timed, allocate, timed
 from tvm import rpc  # isort: skip
 
 
+CLOSED = "it closed the connection"
+"""For ``Check failed: (code == RPCCode::kReturn) is false: code=kShutdown``."""
+
+
 @dataclass(frozen=True)
 class SessionOptions:
     """For all candidates."""
@@ -71,7 +75,7 @@ class SessionWorker:
         except Exception as error:
             if self._is_there():
                 raise
-            return Lost(explain(error))
+            return Lost(CLOSED if "kShutdown" in str(error) else explain(error))
 
     def explain(self, error: Exception) -> str:
         """See :class:`tvmake.tune.measuring.template.Role`."""

@@ -10,9 +10,9 @@ from tvmake.errors import DeviceError
 from tvmake.records.record import Status
 from tvmake.tune.measuring.builders import Kernel, Outcome
 from tvmake.tune.measuring.interface import Measured
+from tvmake.tune.measuring.protocol import Failed
 from tvmake.tune.measuring.run_worker import Timed
 from tvmake.tune.measuring.session_worker import Connect, Connected, Lost, TimeThere
-from tvmake.tune.measuring.template import Failed
 from tvmake.tune.measuring.tracker import Address, Tracker
 from tvmake.tune.measuring.workers import Ended, Late, Worker, WorkerSource
 

@@ -1,4 +1,4 @@
-"""A process with modules loaded, from which workers are forked: ``python -P -m tvmake.tune.measuring.template FD PARENT``.
+"""A process with modules loaded, from which workers are forked: ``python -P -m tvmake.tune.measuring.template ROLE FD PARENT``.
 
 It does one thing at a time, as told over an inherited socket: fork a worker that serves on the socket sent along, or
 kill a worker and say how it ended. It starts no threads and runs nothing that could crash, so that every fork is whole
@@ -14,16 +14,15 @@ import resource
 import shutil
 import signal
 import socket
-import struct
 import sys
 import traceback
 from contextlib import suppress
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 from tvmake.lifeline import die_with
+from tvmake.tune.measuring.protocol import FORK, MESSAGE, NUMBER, Failed, Setup, signal_group
 
 ROLES = {
     "build": "tvmake.tune.measuring.build_worker:BuildWorker",
@@ -32,34 +31,11 @@ ROLES = {
 }
 """What workers can be."""
 
-FORK, END = b"F", b"E"
-NUMBER = struct.Struct("!i")
-MESSAGE = 1 << 16
-"""Bytes of the longest message to a template."""
-
 CHECK_S = 5.0
 """How often to check that the parent lives; its end of the socket closing says so at once, unless a fork holds it too."""
 
 WORKER_OOM_SCORE = 500
 """Makes the kernel choose a worker, not the tuning job, when memory runs out; from -1000 (never) to 1000 (first)."""
-
-
-@dataclass(frozen=True)
-class Setup:
-    """What a template is for."""
-
-    role: str
-    options: Any
-    """The role's own; pickled, like every message between these processes."""
-    scratch: Path
-    """Removed at the end."""
-
-
-@dataclass(frozen=True)
-class Failed:
-    """A worker's answer to a request that it could not fulfil."""
-
-    line: str
 
 
 class Role(Protocol):
@@ -156,15 +132,6 @@ class Template:
             return Failed(self.role.explain(error))
 
 
-def signal_group(worker: int, number: int) -> None:
-    """Signal a worker and all it started; nothing happens if it has ended."""
-    # The fork makes itself the leader of a group first of all; until then it is alone.
-    for send in (os.killpg, os.kill):
-        with suppress(ProcessLookupError):
-            send(worker, number)
-            return
-
-
 def main(descriptor: int, parent: int) -> None:
     """Load what the role needs, say whether that worked, then serve."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent decides what it means
@@ -192,4 +159,4 @@ def _check_alone() -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(int(sys.argv[2]), int(sys.argv[3]))

@@ -20,7 +20,7 @@ from typing import IO, Any
 
 from tvmake.errors import MachineError
 from tvmake.tune.measuring.failure import telling_line
-from tvmake.tune.measuring.template import END, FORK, MESSAGE, NUMBER, Setup, signal_group
+from tvmake.tune.measuring.protocol import END, FORK, MESSAGE, NUMBER, Setup, signal_group
 
 START_TIMEOUT_S = 300.0
 """For importing TVM on a slow machine with a cold disk; elsewhere it takes a second."""
@@ -196,9 +196,9 @@ class _Template:
         # Keeps the boundaries of messages, so that none is ever read in part.
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            command = [sys.executable, "-P", "-m", "tvmake.tune.measuring.template", str(theirs.fileno())]
+            command = [sys.executable, "-P", "-m", "tvmake.tune.measuring.template", setup.role]
             self._process = subprocess.Popen(
-                [*command, str(os.getpid())],
+                [*command, str(theirs.fileno()), str(os.getpid())],
                 env=dict(environment),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

@@ -1,0 +1,29 @@
+"""Measurers for small kernels."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.tune.measuring.kernels import target
+from tvmake.config.tuning import TrialMeasurement
+from tvmake.tune.measuring.local import LocalMeasurer
+
+QUICK = TrialMeasurement(number=1, repeat=2, min_repeat_ms=0, timeout_s=20, build_timeout_s=20)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_leases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Waits for nobody else's measurements."""
+    with pytest.MonkeyPatch.context() as patch:
+        home = tmp_path_factory.mktemp("home")
+        patch.setenv("TVMAKE_HOME", str(home))
+        yield home
+
+
+@pytest.fixture(scope="module")
+def measurer(own_leases: Path) -> Iterator[LocalMeasurer]:
+    """Two builders, one thread, little patience."""
+    made = LocalMeasurer(target(), QUICK, 2, threads=1, env={"ASKED": "yes"})
+    yield made
+    made.close()

@@ -1,0 +1,90 @@
+"""A real tracker and real servers on this machine."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from tests.tune.measuring.processes import eventually
+from tvmake.tune.measuring.tracker import Address, Tracker
+
+HOST = "127.0.0.1"
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind((HOST, 0))
+        return found.getsockname()[1]
+
+
+class Farm:
+    """A tracker with servers of one key, each in a session of its own: they leave workers behind that serve on."""
+
+    key = "phone"
+
+    def __init__(self, directory: Path, servers: int):
+        self.directory = directory
+        self.port = free_port()
+        self._running: list[subprocess.Popen[bytes]] = []
+        self.tracker_process = self._start("rpc_tracker", "--port", str(self.port), "--port-end", str(self.port + 1))
+        eventually(self._answers)
+        self.servers: dict[Address, subprocess.Popen[bytes]] = {}
+        self.restore(servers)
+
+    @property
+    def tracker(self) -> Tracker:
+        return Tracker(HOST, self.port, self.key)
+
+    def restore(self, servers: int) -> None:
+        """Have this many, and no dead one among them."""
+        alive = self.tracker.servers()
+        for address in [address for address in self.servers if address not in alive]:
+            self.lose(address)
+        while len(self.servers) < servers:
+            self.add()
+        eventually(lambda: {*self.tracker.servers()} == {*self.servers})
+
+    def add(self, port: int | None = None) -> Address:
+        """Start a server; it takes a second to be there."""
+        port = port or free_port()
+        options = ["--port", str(port), "--port-end", str(port + 1)]
+        options += ["--tracker", f"{HOST}:{self.port}", "--key", self.key]
+        address = Address(HOST, port)
+        self.servers[address] = self._start("rpc_server", *options)
+        return address
+
+    def lose(self, address: Address) -> None:
+        """As when its power goes, but for the closed connections."""
+        _end(self.servers.pop(address))
+
+    def close(self) -> None:
+        for process in self._running:
+            _end(process)
+
+    def _answers(self) -> bool:
+        try:
+            socket.create_connection((HOST, self.port), 1).close()
+        except OSError:
+            return False
+        return True
+
+    def _start(self, what: str, *options: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", f"tvm.exec.{what}", "--host", HOST, *options]
+        # What they load of TVM is all they need, and a third of it.
+        environment = {**os.environ, "TVM_USE_RUNTIME_LIB": "1", "TVM_NUM_THREADS": "1"}
+        with (self.directory / f"{what}-{time.monotonic_ns()}.log").open("wb") as log:
+            process = subprocess.Popen(
+                command, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
+            )
+        self._running.append(process)
+        return process
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
