@@ -150,7 +150,7 @@ def test_a_device_that_comes_back_is_used_again(farm: Farm):
         farm.lose(first)
         farm.add(first.port)
 
-    with closing(Remote(farm)) as remote:
+    with closing(Remote(farm, wait_s=60)) as remote:
         results = as_dict(candidates, [*take(remote.measurer.measure(candidates), 2, then=restart)])
         assert {result.status for result in results.values()} == {"ok"}
         assert not any("set aside" in warning for warning in remote.warnings)

@@ -1,7 +1,6 @@
 """Tune: search for one kernel until it has its budget of measured candidates."""
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 from tvmake.artifact import stage_json
@@ -9,8 +8,9 @@ from tvmake.artifact.module_files import load_module
 from tvmake.config.requests.tuning import TuneRequest
 from tvmake.device.connect import connect
 from tvmake.records.record import Place
-from tvmake.records.store import RecordStore, StoredRecord, records_root
+from tvmake.records.store import RecordStore, records_root
 from tvmake.target.resolve import tvm_target
+from tvmake.tune import lessons
 from tvmake.tune.events import EventLog
 from tvmake.tune.measuring.connect import measurer
 from tvmake.tune.place import cores, place
@@ -58,11 +58,13 @@ def tune(kernel: Path, name: str, trials: int, request: TuneRequest, receipt: Pa
                 trials=trials,
                 cores=cores(request.device, fingerprint),
                 threads=1,
-                lessons=lambda: _lessons(store, where, own, target),
+                lessons=lessons.recall(where, own.key, request.search.seed) if request.search.warm_start else (),
                 watch=log.trial,
             )
             stopped = search.run()
         log.stopped(stopped)
+    if search.lesson is not None:
+        lessons.keep(where, own.key, search.lesson)
     if request.shared:
         from tvmake.records import shared
 
@@ -87,16 +89,3 @@ def _write_receipt(
     )
     stage_json.save(written, receipt)
     return written
-
-
-def _lessons(
-    store: RecordStore, where: Place, own: Workload, target: object
-) -> Iterator[tuple[Workload, list[StoredRecord]]]:
-    """Other kernels of the place with their records."""
-    from tvmake.quick_tvm import tvm
-
-    for key in store.workloads(where):
-        description = store.description(where, key) if key != own.key else None
-        if description is not None:
-            module = tvm.ir.load_json(description["module"])
-            yield Workload(key, module, own.target), store.load(where, key)

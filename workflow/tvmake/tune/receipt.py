@@ -50,4 +50,3 @@ def curve(records: Sequence[StoredRecord]) -> list[tuple[int, float]]:
         if latency is not None and (not steps or latency < steps[-1][1]):
             steps.append((number, latency))
     return steps
-

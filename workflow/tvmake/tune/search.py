@@ -5,7 +5,7 @@ once, earlier records count and teach, and a search that cannot succeed stops an
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -14,12 +14,12 @@ from tvmake.artifact.files import canonical_json
 from tvmake.config.requests.tuning import SearchOptions
 from tvmake.device.interface import Fingerprint
 from tvmake.errors import DeviceError, InputError
-from tvmake.quick_tvm import tvm
 from tvmake.records.plausible import implausible
 from tvmake.records.record import Place, Record, Status
 from tvmake.records.store import RecordStore, StoredRecord
-from tvmake.tune.cost_model import LESSONS, candidate, cost_model, result, some, tuning_record
+from tvmake.tune.cost_model import OWN, candidate, cost_model, learn, lesson_of, result, some, tuning_record
 from tvmake.tune.grid import Grid
+from tvmake.tune.lessons import Lesson
 from tvmake.tune.measuring.interface import Candidate, Measured, Measurer
 from tvmake.tune.spaces import context
 from tvmake.tune.trace import trace_json
@@ -60,11 +60,13 @@ class Search:
     """Of the device."""
     threads: int
     """For the search itself."""
-    lessons: Callable[[], Iterator[tuple[Workload, list[StoredRecord]]]] = lambda: iter(())
-    """Other workloads of the same place with their records, to learn from."""
+    lessons: Sequence[Lesson] = ()
+    """What was measured of other kernels of the same place, to learn from."""
     watch: Callable[[Trial], None] = lambda _: None
     measured: int = 0
     """Candidates measured by this run."""
+    lesson: Lesson | None = None
+    """What the cost model was shown of this kernel, once the search has ended."""
     _known: dict[str, StoredRecord] = field(default_factory=dict)
     _errors: list[str] = field(default_factory=list)
 
@@ -96,6 +98,8 @@ class Search:
             fresh = self._measure_new(batch)
             stale = 0 if fresh else stale + 1
             source.learn(batch, [self._outcome(one) for one in batch])
+            if isinstance(source, Proposals):
+                self.lesson = lesson_of(source.model, self.workload)
             self._give_up_if_hopeless()
         return "budget"
 
@@ -230,16 +234,10 @@ class Proposals:
                 self.database.commit_tuning_record(tuning_record(self.workload, one, self.target))
 
     def _teach(self, search: Search, stored: Sequence[StoredRecord]) -> None:
-        """Show the model what was measured before: this kernel's records, then those of others on the same place."""
-        left = LESSONS
-        self._show(self.ctx, self.workload, some(stored, left, search.options.seed))
-        for workload, records in search.lessons():
-            if left <= 0:
-                return
-            chosen = some(records, min(left, LESSONS // 8), search.options.seed)
-            left -= len(chosen)
-            own = tvm.s_tir.meta_schedule.TuneContext(workload.module, target=self.target, num_threads=search.threads)
-            self._show(own, workload, chosen)
+        """Show the model what was measured before: other kernels of the same place, and this one."""
+        if search.options.cost_model == "xgb":
+            learn(self.model, search.lessons)
+        self._show(self.ctx, self.workload, some(stored, OWN, search.options.seed))
 
     def _show(self, ctx: Any, workload: Workload, records: Sequence[StoredRecord]) -> None:
         shown, results = [], []

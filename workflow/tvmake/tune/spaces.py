@@ -8,7 +8,9 @@ from tvmake.tune.light_intrinsics import light_intrinsics
 from tvmake.tune.workload import Workload
 
 
-def context(workload: Workload, options: SearchOptions, cores: int, threads: int) -> "tvm.s_tir.meta_schedule.TuneContext":
+def context(
+    workload: Workload, options: SearchOptions, cores: int, threads: int
+) -> "tvm.s_tir.meta_schedule.TuneContext":
     """MetaSchedule's context for one kernel.
 
     Args:

@@ -38,7 +38,7 @@ class RPCMeasurer:
         priority: among those who wait for a device; higher ones first.
         session_timeout: seconds after which a server ends a session, and with it a kernel that hangs.
         servers: candidates timed at once; as many as the tracker lists when None, and never more.
-        wait_s: how long to wait for a server of the key, before there is an error.
+        wait_s: how long to wait for a server of the key before there is an error, and for a lost one to come back.
         driver: the compiler driver that links for the devices.
         warn: told in one line of devices that are lost, and of those set aside.
     """
@@ -113,7 +113,7 @@ class RPCMeasurer:
         self._scratch.close()
 
     def _slot(self, batch: Batch) -> Slot:
-        return Slot(batch, self._options.timeout_s, self._session_timeout_s)
+        return Slot(batch, self._options.timeout_s, self._session_timeout_s, self._wait_s)
 
     def _tell_rest(self, batch: Batch) -> None:
         while True:

@@ -28,8 +28,8 @@ BUSY_WAIT_S = 900.0
 LISTED_S = 5.0
 """How often to check, while queueing, that the tracker still lists a server."""
 
-BACK_OFF_S = (0.5, 1.0, 2.0, 4.0)
-"""Pauses before looking for a lost device again."""
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 8.0
+"""Before looking for a lost device again; each pause is twice the one before."""
 
 REFUSALS = 3
 """Offers in a row that a server may fail to keep."""
@@ -147,10 +147,12 @@ class Slot:
     Args:
         timeout_s: for loading and timing one candidate.
         session_timeout_s: after which the server ends a session.
+        wait_s: for a lost device to come back.
     """
 
-    def __init__(self, batch: Batch, timeout_s: float, session_timeout_s: float):
+    def __init__(self, batch: Batch, timeout_s: float, session_timeout_s: float, wait_s: float):
         self._batch = batch
+        self._wait_s = wait_s
         self._timeout_s = timeout_s
         self._session_timeout_s = session_timeout_s
         self._session: Worker | None = None
@@ -238,14 +240,18 @@ class Slot:
         """Wait for the device, or another in its place.
 
         Raises:
-            _SetAside: there is none after the last pause, or the batch is over.
+            _SetAside: there is none in time, or the batch is over.
         """
         batch = self._batch
-        for pause in BACK_OFF_S if self._refusals < REFUSALS else ():
+        until, pause = time.monotonic() + self._wait_s, FIRST_PAUSE_S
+        while self._refusals < REFUSALS:
             if batch.over.wait(pause):
                 raise _SetAside(line)
             if batch.is_back(address):
                 return
+            if time.monotonic() > until:
+                break
+            pause = min(2 * pause, LONGEST_PAUSE_S)
         with batch.lock:
             left = batch.slots - 1
         batch.results.put(Warn(f"{line}; set aside, {left} left with key '{batch.tracker.key}'"))
