@@ -107,14 +107,25 @@ def test_a_server_that_is_busy_is_waited_for(farm: Farm):
         assert remote.measure(kernels.add(0))[0].status == "ok"
 
 
-def test_a_server_killed_mid_batch_costs_no_candidate_and_is_named(farm: Farm):
+def test_a_server_killed_while_a_kernel_runs_costs_no_candidate_and_is_named(farm: Farm, tmp_path: Path):
     lost, _ = farm.servers
-    candidates = [kernels.lasting(number, 100) for number in range(MANY)]
+    running = [tmp_path / "0", tmp_path / "1"]
+    candidates = [
+        *(kernels.calling(n, ("mkdir", str(path), 511), ("usleep", 700_000)) for n, path in enumerate(running)),
+        *(kernels.add(number) for number in range(2, 6)),
+    ]
+
+    def lose() -> None:
+        eventually(lambda: all(path.is_dir() for path in running))
+        farm.lose(lost)
+
+    loser = threading.Thread(target=lose)
+    loser.start()
     with closing(Remote(farm)) as remote:
-        results = [*take(remote.measurer.measure(candidates), 3, then=lambda: farm.lose(lost))]
-        assert {result.status for result in as_dict(candidates, results).values()} == {"ok"}
-        eventually(lambda: farm.tracker.servers() == [*farm.servers])
-        assert any(f"device {lost} was lost" in warning for warning in remote.warnings)
+        results = remote.measure(*candidates)
+        loser.join()
+        assert {result.status for result in results.values()} == {"ok"}
+        assert f"device {lost} was lost (it closed the connection); its candidate is tried once more" in remote.warnings
 
 
 def take(results: Iterator[Measured], count: int, then) -> Iterator[Measured]:

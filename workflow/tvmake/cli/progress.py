@@ -234,7 +234,9 @@ class LogHandler(LogHandlerBase):
             how = self.tuning.finished(number)
             if not Run.quiet and not self.dry and self.jobs.get(number, ALL) != ALL:
                 seconds = time.monotonic() - self.started.get(number, time.monotonic())
-                self.console.print(f"[green]✓[/green] {self.jobs[number]}  [dim]{seconds:.1f} s{how and f', {how}'}[/dim]")
+                self.console.print(
+                    f"[green]✓[/green] {self.jobs[number]}  [dim]{seconds:.1f} s{how and f', {how}'}[/dim]"
+                )
 
     def _failed(self, data: dict[str, Any]) -> None:
         if Run.interrupted:

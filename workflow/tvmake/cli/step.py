@@ -163,7 +163,9 @@ def tune_command(
 
         done = tune(kernel, name, trials, asked, receipt, events)
         best = f"{done.best_ms:.4g} ms" if done.best_ms else "no candidate works"
-        typer.echo(f"{name}: {done.measured_now} candidates measured, {done.trials} in all, best {best} ({done.stopped})")
+        typer.echo(
+            f"{name}: {done.measured_now} candidates measured, {done.trials} in all, best {best} ({done.stopped})"
+        )
 
     _exit(f"tune {name}", work)
 

@@ -1,6 +1,7 @@
 """How running searches are shown: a line per kernel, fed from the event logs that tuning jobs write."""
 
 import json
+import os
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,7 @@ class Kernel:
     events: Path
     line: TaskID | None
     offset: int
-    """Where this run's events begin: the log of an earlier run is added to."""
+    """How much has been read. At first what an earlier run left, which Snakemake removes when the job starts."""
     name: str = ""
     trials: int = 0
     trial: int = 0
@@ -35,6 +36,8 @@ class Kernel:
         """Take in what was written since; whether there was anything."""
         try:
             with self.events.open("rb") as file:
+                if file.seek(0, os.SEEK_END) < self.offset:
+                    self.offset, self.rest = 0, b""
                 file.seek(self.offset)
                 new = file.read()
         except FileNotFoundError:

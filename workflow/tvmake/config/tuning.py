@@ -9,7 +9,7 @@ from tvmake.config.base import Positive, Strict
 Count = Annotated[int, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Strategy = Literal["evolutionary", "replay-trace", "replay-func", "random", "grid"]
-CostModel = Literal["xgb", "random", "mlp"]
+CostModel = Literal["xgb", "random"]
 
 
 class TrialMeasurement(Strict):

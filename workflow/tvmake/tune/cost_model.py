@@ -35,8 +35,6 @@ def cost_model(kind: CostModel, threads: int) -> Any:
 
     if kind == "random":
         return models.RandomModel()
-    if kind == "mlp":
-        return models.CostModel.create("mlp")
     try:
         import xgboost  # noqa: F401
     except ImportError as error:

@@ -5,27 +5,40 @@ import re
 LONGEST = 300
 """Characters of a line to keep; LLVM quotes whole expressions."""
 
+SHORT = 4
+"""Lines of a message that is kept whole: TVM breaks one sentence over lines."""
+
 NOISE = re.compile(
-    r"^(File |at |Command line:|Traceback|Stack trace|(RPCError: )?Error caught from RPC call:|The above exception|During handling|\^+$|~*\^+~*$)"
+    r"^(File |at |Command line:|Traceback|Stack trace|(RPCError: )?Error caught from RPC call:|!+ Segfault encountered"
+    r"|The above exception|During handling|[\^~]+$)"
 )
-"""Beginnings of lines that say where, not what."""
+"""Beginnings of lines that say where, or nothing."""
 
 FRAME = re.compile(r"^\d+: ")
 """A frame of TVM's stack traces."""
 
 
-def telling_line(text: str) -> str:
-    """What an error's text says, without frames and commands; empty when it says nothing.
-
-    Short messages are kept whole, because TVM breaks one sentence over lines; of long ones it is the last line that
-    tells.
-    """
-    lines = [line.strip() for line in text.splitlines()]
-    lines = [line for line in lines if line and not NOISE.match(line) and not FRAME.match(line)]
-    said = " ".join(lines) if len(lines) <= 3 else lines[-1] if lines else ""
-    return said if len(said) <= LONGEST else said[: LONGEST - 2] + " …"
-
-
 def explain(error: BaseException) -> str:
-    """One line for an exception."""
-    return telling_line(str(error)) or type(error).__name__
+    """One line for an exception: how its message begins, because TVM goes on with code and consequences."""
+    text = str(error)
+    if "Traceback" in text:
+        return telling_line(text) or type(error).__name__
+    lines = _telling(text)
+    if len(lines) > SHORT:
+        lines = lines[: 2 if lines[0].endswith(":") else 1]
+    return _cut(" ".join(lines)) or type(error).__name__
+
+
+def telling_line(output: str) -> str:
+    """What a process said at its end, without frames and commands; empty when it said nothing."""
+    lines = _telling(output)
+    return _cut(" ".join(lines if len(lines) <= SHORT else lines[-1:]))
+
+
+def _telling(text: str) -> list[str]:
+    lines = [line.strip() for line in text.splitlines()]
+    return [line for line in lines if line and not NOISE.match(line) and not FRAME.match(line)]
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= LONGEST else line[: LONGEST - 2] + " …"

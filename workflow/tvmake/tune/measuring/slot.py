@@ -37,6 +37,8 @@ REFUSALS = 3
 SESSION_TIMEOUT = "RPCSessionTimeoutError"
 """How a server begins what it says when it ends a session that took too long (tvm/rpc/server.py)."""
 
+OVER = "the batch is over"
+
 
 @dataclass(frozen=True)
 class Warn:
@@ -92,13 +94,15 @@ class Batch:
         for _ in range(self._count):
             self.built.put(None)
 
-    def leave(self, line: str) -> None:
-        """A slot ends."""
+    def leave(self, line: str, is_lost: bool) -> None:
+        """A slot ends: when the batch does, or because its device is lost."""
         with self.lock:
             self.slots -= 1
-            is_last = self.slots == 0
-        if is_last:
-            self.results.put(NoneLeft(line))
+            left = self.slots
+            if is_lost:
+                self.results.put(Warn(f"{line}; set aside, {left} left with key '{self.tracker.key}'"))
+            if left == 0:
+                self.results.put(NoneLeft(line))
 
     def has_servers(self) -> bool:
         """Whether a server is left that answers, as far as one knows."""
@@ -162,7 +166,7 @@ class Slot:
 
     def work(self) -> None:
         """Time candidates until the batch is over or the device is lost for good."""
-        line = "the batch is over"
+        line, is_lost = OVER, False
         try:
             while (outcome := self._next()) is not None:
                 if isinstance(outcome, Kernel):
@@ -170,12 +174,12 @@ class Slot:
                 else:
                     self._batch.results.put(outcome)
         except _SetAside as reason:
-            line = str(reason)
+            line, is_lost = str(reason), str(reason) != OVER
         except BaseException as error:  # noqa: BLE001  # raised again where results are read
             self._batch.results.put(error)
         finally:
             self._end_session()
-            self._batch.leave(line)
+            self._batch.leave(line, is_lost)
 
     def _next(self) -> Outcome | None:
         try:
@@ -246,15 +250,12 @@ class Slot:
         until, pause = time.monotonic() + self._wait_s, FIRST_PAUSE_S
         while self._refusals < REFUSALS:
             if batch.over.wait(pause):
-                raise _SetAside(line)
+                raise _SetAside(OVER)
             if batch.is_back(address):
                 return
             if time.monotonic() > until:
                 break
             pause = min(2 * pause, LONGEST_PAUSE_S)
-        with batch.lock:
-            left = batch.slots - 1
-        batch.results.put(Warn(f"{line}; set aside, {left} left with key '{batch.tracker.key}'"))
         raise _SetAside(line)
 
     def _open_session(self) -> None:
@@ -265,14 +266,14 @@ class Slot:
         except DeviceError as error:
             raise _Gone(None, str(error).splitlines()[0]) from error
         if batch.over.is_set():
-            raise _SetAside("the batch is over")
+            raise _SetAside(OVER)
         if offer is None:
             raise _Gone(None, f"no server with key '{batch.tracker.key}' came free")
         session = batch.sessions.fork()
         self._session, self._address = session, offer.address
         with batch.lock:
             if batch.over.is_set():
-                raise _SetAside("the batch is over")
+                raise _SetAside(OVER)
             batch.working.add(session)
         self._until = time.monotonic() + self._session_timeout_s - self._timeout_s
         request = Connect(offer.address.host, offer.address.port, offer.match_key, self._session_timeout_s)

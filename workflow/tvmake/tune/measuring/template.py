@@ -74,7 +74,7 @@ class Template:
                 order, rest = message[:1], message[1:]
                 result = self._fork(files) if order == FORK else self._end(NUMBER.unpack(rest)[0])
                 self.control.sendall(NUMBER.pack(result))
-        except (ConnectionError, BrokenPipeError):
+        except ConnectionError:
             return
         finally:
             for worker in list(self.workers):
@@ -148,7 +148,8 @@ def main(descriptor: int, parent: int) -> None:
     # Keeps the garbage collector from copying shared pages by touching every object's header.
     gc.collect()
     gc.freeze()
-    control.sendall(pickle.dumps(None))
+    with suppress(ConnectionError):  # the parent is gone; serving ends at once
+        control.sendall(pickle.dumps(None))
     Template(control, parent, role, setup.scratch).serve()
 
 

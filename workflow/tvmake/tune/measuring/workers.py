@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import IO, Any
@@ -151,6 +152,7 @@ class WorkerSource:
         self._setup = Setup(role, options, scratch)
         self._environment = {**os.environ, **ENVIRONMENT, **environment}
         self._lock = threading.Lock()
+        self._is_closed = False
         self._template = _Template(self._setup, self._environment)
 
     def fork(self) -> Worker:
@@ -159,23 +161,19 @@ class WorkerSource:
         Raises:
             MachineError: the template does not start.
         """
-        ours, theirs = socket.socketpair()
-        output = tempfile.TemporaryFile()  # noqa: SIM115  # the worker's to close
-        with theirs:
+        with ExitStack() as unless_done:
+            ours, theirs = (unless_done.enter_context(end) for end in socket.socketpair())
+            output = unless_done.enter_context(tempfile.TemporaryFile())
             for _ in range(TRIES):
-                with self._lock:
-                    template = self._template
+                template = self._current()
                 try:
                     number = template.fork(theirs.fileno(), output.fileno())
                 except OSError:
-                    with self._lock:
-                        if self._template is template:
-                            template.close()
-                            self._template = _Template(self._setup, self._environment)
+                    self._replace(template)
                     continue
+                unless_done.pop_all()
+                theirs.close()
                 return Worker(template, number, Connection(ours.detach()), output)
-        ours.close()
-        output.close()
         raise MachineError(
             "tuning", f"the process that {self._setup.role} workers are forked from keeps ending", "out of memory?"
         )
@@ -183,7 +181,20 @@ class WorkerSource:
     def close(self) -> None:
         """End the template and every worker."""
         with self._lock:
+            self._is_closed = True
             self._template.close()
+
+    def _current(self) -> "_Template":
+        with self._lock:
+            return self._template
+
+    def _replace(self, template: "_Template") -> None:
+        with self._lock:
+            if self._is_closed:
+                raise RuntimeError("a worker was asked for after its source was closed")
+            if self._template is template:
+                template.close()
+                self._template = _Template(self._setup, self._environment)
 
 
 class _Template:
@@ -230,8 +241,12 @@ class _Template:
 
     def close(self) -> None:
         """End it."""
+        with suppress(OSError):
+            self._control.shutdown(socket.SHUT_RDWR)  # wakes whoever waits for it to start
         with self._lock:
             self._control.close()
+            if not self._is_ready:
+                self._process.kill()  # it has no workers yet, and need not finish loading TVM
             try:
                 self._process.wait(timeout=5)
             except subprocess.TimeoutExpired:

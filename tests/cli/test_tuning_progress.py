@@ -1,0 +1,56 @@
+"""What is said of a search while it runs, from its event log."""
+
+import json
+from pathlib import Path
+
+from tvmake.cli.tuning_progress import TuningProgress
+
+START = {"at_s": 0.0, "event": "start", "name": "conv2d", "trials": 8, "flops": 1e9}
+
+
+def trial(number: int, at_s: float, best_ms: float, status: str = "ok") -> dict:
+    """A line of the log."""
+    return {
+        "at_s": at_s,
+        "event": "trial",
+        "trial": number,
+        "status": status,
+        "best_ms": best_ms,
+        "gflops": 1 / best_ms,
+    }
+
+
+def write(log: Path, *events: dict, rest: str = "") -> None:
+    """Add lines to a log."""
+    with log.open("a") as file:
+        file.write("".join(json.dumps(event) + "\n" for event in events) + rest)
+
+
+def test_a_finished_search_is_summed_up(tmp_path: Path):
+    progress = TuningProgress(None)
+    log = tmp_path / "x.events.jsonl"
+    progress.started(1, log, "tune conv2d")
+    write(
+        log, START, trial(1, 1.0, 2.0), trial(2, 2.0, 0.5, "timeout"), {"at_s": 3.0, "event": "stop", "why": "deadline"}
+    )
+    assert progress.finished(1) == "best 0.5 ms, 2 GFLOPS, 1 failed, deadline"
+    assert progress.finished(1) == ""
+
+
+def test_a_running_search_says_how_long_it_will_take(tmp_path: Path):
+    progress = TuningProgress(None)
+    log = tmp_path / "x.events.jsonl"
+    progress.started(1, log, "tune conv2d")
+    write(log, START, trial(1, 1.0, 2.0), trial(2, 2.0, 0.5), rest='{"at_s": 3.0, "ev')
+    assert progress.kernels[1].read()
+    assert progress.kernels[1].summary() == "best 0.5 ms, 2 GFLOPS, 6 s left"
+
+
+def test_the_log_of_an_earlier_run_does_not_count(tmp_path: Path):
+    log = tmp_path / "x.events.jsonl"
+    write(log, START, *(trial(number, 1.0, 2.0, "timeout") for number in range(1, 6)))
+    progress = TuningProgress(None)
+    progress.started(1, log, "tune conv2d")
+    log.unlink()  # Snakemake does, before a job starts
+    write(log, START, trial(6, 1.0, 0.25), {"at_s": 3.0, "event": "stop", "why": "budget"})
+    assert progress.finished(1) == "best 0.25 ms, 4 GFLOPS"

@@ -1,0 +1,184 @@
+"""The search for one kernel. Latencies are made up from the schedule here, so that a run can be repeated exactly."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tvmake.artifact.files import canonical_json
+from tvmake.config.requests.tuning import SearchOptions
+from tvmake.device.fingerprint import local_fingerprint
+from tvmake.errors import DeviceError, InputError
+from tvmake.quick_tvm import tvm
+from tvmake.records.record import Place
+from tvmake.records.store import RecordStore
+from tvmake.tune.measuring.interface import Candidate, Measured
+from tvmake.tune.place import place
+from tvmake.tune.search import HOPELESS, Search
+from tvmake.tune.workload import Workload, workload
+
+from tvm import te  # isort: skip  # after quick_tvm, which decides how TVM is loaded
+
+TARGET = tvm.target.Target({"kind": "llvm"})
+DEVICE = local_fingerprint(2)
+
+
+def matmul(extent: int) -> Workload:
+    """A square matrix product."""
+    a, b = (te.placeholder((extent, extent), "float32", name) for name in "ab")
+    k = te.reduce_axis((0, extent), "k")
+    c = te.compute((extent, extent), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), "c")
+    return workload(te.create_prim_func([a, b, c]), TARGET)
+
+
+class Interrupted(Exception):
+    """Stands for the job's death."""
+
+
+class MadeUp:
+    """Gives every candidate the latency that its code's digest says."""
+
+    def __init__(self, answer: Callable[[Candidate], Measured] | None = None, dies_after: int | None = None):
+        self.answer = answer or self.latency
+        self.dies_after = dies_after
+        self.measured = 0
+
+    @staticmethod
+    def latency(candidate: Candidate) -> Measured:
+        code = tvm.ir.save_json(candidate.module).encode()
+        return Measured(candidate.number, "ok", (1e-3 + int(hashlib.sha256(code).hexdigest()[:6], 16) * 1e-9,))
+
+    def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measured]:
+        for candidate in candidates:
+            if self.measured == self.dies_after:
+                raise Interrupted
+            self.measured += 1
+            yield self.answer(candidate)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def search(root: Path, measurer: MadeUp, trials: int, extent: int = 64, **options: object) -> Search:
+    """A search that has not run."""
+    given = {"strategy": "replay-trace", "batch": 4, "population": 16, **options}
+    return Search(
+        workload=matmul(extent),
+        place=place(TARGET, DEVICE),
+        store=RecordStore(root),
+        measurer=measurer,
+        device=DEVICE,
+        options=SearchOptions(**given),
+        trials=trials,
+        cores=2,
+        threads=1,
+    )
+
+
+def traces(root: Path, where: Place, key: str) -> list[str]:
+    """The schedules in a store."""
+    return [canonical_json(one.record.trace) for one in RecordStore(root).load(where, key)]
+
+
+@pytest.mark.parametrize("strategy", ["evolutionary", "replay-trace", "replay-func", "random"])
+@pytest.mark.parametrize("cost_model", ["xgb", "random"])
+def test_every_strategy_measures_as_many_different_candidates_as_it_may(tmp_path: Path, strategy: str, cost_model: str):
+    run = search(tmp_path, MadeUp(), 10, strategy=strategy, cost_model=cost_model)
+    assert run.run() == "budget"
+    found = traces(tmp_path, run.place, run.workload.key)
+    assert len(found) == len(set(found)) == run.measured == 10
+
+
+def test_what_is_in_the_store_counts(tmp_path: Path):
+    assert search(tmp_path, MadeUp(), 6).run() == "budget"
+    more = search(tmp_path, MadeUp(), 10)
+    assert more.run() == "budget"
+    assert more.measured == 4
+    again = search(tmp_path, MadeUp(), 10)
+    assert again.run() == "budget"
+    assert again.measured == 0
+
+
+def test_a_search_that_dies_has_stored_everything_it_measured(tmp_path: Path):
+    with pytest.raises(Interrupted):
+        search(tmp_path, MadeUp(dies_after=7), 12).run()
+    rest = search(tmp_path, MadeUp(), 12)
+    rest.run()
+    assert rest.measured == 5
+
+
+@pytest.mark.parametrize("deaths", [(1,), (5,), (3, 4, 2)])
+def test_an_interrupted_grid_ends_as_an_undisturbed_one(tmp_path: Path, deaths: tuple[int, ...]):
+    undisturbed = search(tmp_path / "a", MadeUp(), 40, 4, strategy="grid")
+    undisturbed.run()
+    for death in deaths:
+        with pytest.raises(Interrupted):
+            search(tmp_path / "b", MadeUp(dies_after=death), 40, 4, strategy="grid").run()
+    resumed = search(tmp_path / "b", MadeUp(), 40, 4, strategy="grid")
+    resumed.run()
+    key = resumed.workload.key
+    assert traces(tmp_path / "b", resumed.place, key) == traces(tmp_path / "a", resumed.place, key)
+    assert resumed.best_ms == undisturbed.best_ms
+
+
+def test_a_grid_ends_with_its_space(tmp_path: Path):
+    run = search(tmp_path, MadeUp(), 1_000_000, 2, strategy="grid", batch=64)
+    assert run.run() == "space exhausted"
+    assert run.measured > 1
+
+
+def test_a_grid_over_a_large_space_is_refused(tmp_path: Path):
+    with pytest.raises(InputError, match="a grid over this kernel has"):
+        search(tmp_path, MadeUp(), 10, 512, strategy="grid").run()
+
+
+def test_a_search_without_progress_stops_early(tmp_path: Path):
+    def slower(candidate: Candidate) -> Measured:
+        slower.calls += 1
+        return Measured(candidate.number, "ok", (slower.calls * 1e-3,))
+
+    slower.calls = 0
+    run = search(tmp_path, MadeUp(slower), 100, early_stopping=8)
+    assert run.run() == "early stopping"
+    assert 8 < run.measured <= 12
+
+
+def test_a_deadline_stops_it(tmp_path: Path):
+    run = search(tmp_path, MadeUp(), 1000, deadline_s=1e-9)
+    assert run.run() == "deadline"
+
+
+def test_if_nothing_works_it_gives_up_and_says_why(tmp_path: Path):
+    def failing(candidate: Candidate) -> Measured:
+        return Measured(candidate.number, "build_error", error="LLVM knows no such thing")
+
+    run = search(tmp_path, MadeUp(failing), 500)
+    with pytest.raises(DeviceError, match="the first failed with build error: LLVM knows no such thing"):
+        run.run()
+    assert run.measured == HOPELESS
+
+
+def test_impossible_figures_are_failures(tmp_path: Path):
+    def broken_clock(candidate: Candidate) -> Measured:
+        return Measured(candidate.number, "ok", (0.0,))
+
+    run = search(tmp_path, MadeUp(broken_clock), 4)
+    with pytest.raises(DeviceError, match="a sample of 0 s"):
+        run.run()
+    assert {one.status for one in run.store.load(run.place, run.workload.key)} == {"run_error"}
+
+
+def test_a_candidate_whose_device_was_lost_does_not_count(tmp_path: Path):
+    lost = iter([True, False, False, True])
+
+    def sometimes(candidate: Candidate) -> Measured:
+        if next(lost, False):
+            return Measured(candidate.number, "device_lost", error="gone")
+        return MadeUp.latency(candidate)
+
+    run = search(tmp_path, MadeUp(sometimes), 6)
+    assert run.run() == "budget"
+    statuses = [one.status for one in run.store.load(run.place, run.workload.key)]
+    assert statuses.count("ok") == 6
+    assert statuses.count("device_lost") == 2
