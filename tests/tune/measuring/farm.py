@@ -61,6 +61,10 @@ class Farm:
         """As when its power goes, but for the closed connections."""
         _end(self.servers.pop(address))
 
+    def freeze(self, address: Address) -> None:
+        """As when it hangs: it accepts connections and says nothing."""
+        os.killpg(self.servers[address].pid, signal.SIGSTOP)
+
     def close(self) -> None:
         for process in self._running:
             _end(process)

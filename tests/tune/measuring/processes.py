@@ -5,11 +5,15 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 PATIENCE_S = 60.0
 
 
-def eventually(what: Callable[[], object]) -> object:
+Found = TypeVar("Found")
+
+
+def eventually(what: Callable[[], Found]) -> Found:
     """Wait for something to become true."""
     until = time.monotonic() + PATIENCE_S
     while not (found := what()):
@@ -51,13 +55,14 @@ def workers(role: str = "", parent: int | None = None) -> list[int]:
 
 
 def stuck_worker(role: str) -> int:
-    """A worker that is still there after half a second."""
-    while True:
-        before = workers(role)
-        time.sleep(0.5)
-        for worker in before:
-            if worker in workers(role):
-                return worker
+    """A worker that is still there half a second after it was first seen."""
+    seen: dict[int, float] = {}
+
+    def stuck() -> list[int]:
+        now = time.monotonic()
+        return [worker for worker in workers(role) if now - seen.setdefault(worker, now) > 0.5]
+
+    return eventually(stuck)[0]
 
 
 def state(process: int) -> str:

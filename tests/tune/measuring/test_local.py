@@ -119,7 +119,7 @@ def test_a_template_killed_during_a_build_costs_nothing(measurer: LocalMeasurer)
 
     killer = threading.Thread(target=kill_template)
     killer.start()
-    results = measured(measurer, kernels.slow_to_build(0, statements=1500), kernels.add(1))
+    results = measured(measurer, kernels.slow_to_build(0, statements=4000), kernels.add(1))
     killer.join()
     assert {result.status for result in results.values()} == {"ok"}
 
@@ -161,7 +161,7 @@ def test_builds_pause_while_a_kernel_that_needs_every_core_is_timed(own_leases: 
     watcher = threading.Thread(target=watch)
     watcher.start()
     with closing(LocalMeasurer(kernels.target(), QUICK, 2, threads=usable_cores())) as busy:
-        results = measured(busy, kernels.lasting(0, 200), kernels.slow_to_build(1, statements=1500))
+        results = measured(busy, kernels.lasting(0, 200), kernels.slow_to_build(1, statements=4000))
     over.set()
     watcher.join()
     assert {result.status for result in results.values()} == {"ok"}

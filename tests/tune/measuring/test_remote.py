@@ -15,6 +15,7 @@ from tests.tune.measuring.conftest import QUICK
 from tests.tune.measuring.farm import HOST, Farm, free_port
 from tests.tune.measuring.processes import eventually, workers
 from tvmake.errors import DeviceError
+from tvmake.tune.measuring import slot
 from tvmake.tune.measuring.interface import Candidate, Measured
 from tvmake.tune.measuring.remote import RPCMeasurer
 
@@ -150,6 +151,19 @@ def test_when_every_device_is_lost_the_rest_is_not_blamed_and_the_next_batch_is_
         assert len(set_aside) == 2 and "0 left with key 'phone'" in set_aside[-1]
         with pytest.raises(DeviceError, match="no server with key 'phone'"):
             remote.measure(kernels.add(0))
+
+
+def test_devices_that_hang_are_given_up(farm: Farm, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(slot, "CONNECT_S", 1.0)
+    monkeypatch.setattr(slot, "BUSY_WAIT_S", 1.0)
+    for address in farm.servers:
+        farm.freeze(address)
+    with closing(Remote(farm)) as remote:
+        results = remote.measure(kernels.add(0), kernels.add(1))
+        assert {result.status for result in results.values()} == {"device_lost"}
+        assert len(remote.warnings) == 2 and all("came free in 1 s; set aside" in line for line in remote.warnings)
+    for address in list(farm.servers):
+        farm.lose(address)
 
 
 def test_a_device_that_comes_back_is_used_again(farm: Farm):

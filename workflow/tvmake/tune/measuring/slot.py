@@ -222,7 +222,7 @@ class Slot:
         elif SESSION_TIMEOUT in answer.line and self._batch.answers(self._address):
             result("timeout", error=f"did not end within {min(self._timeout_s, self._session_timeout_s):g} s")
         else:
-            self._lose(kernel, answer.line, result)
+            self._lose(kernel, "it stopped answering" if SESSION_TIMEOUT in answer.line else answer.line, result)
 
     def _lose(self, kernel: Kernel, why: str, result: Callable[..., None]) -> None:
         batch, address = self._batch, self._address
@@ -267,8 +267,10 @@ class Slot:
             raise _Gone(None, str(error).splitlines()[0]) from error
         if batch.over.is_set():
             raise _SetAside(OVER)
+        if offer is None and batch.has_servers():
+            raise _SetAside(f"no server with key '{batch.tracker.key}' came free in {BUSY_WAIT_S:g} s")
         if offer is None:
-            raise _Gone(None, f"no server with key '{batch.tracker.key}' came free")
+            raise _Gone(None, f"no server with key '{batch.tracker.key}' is left")
         session = batch.sessions.fork()
         self._session, self._address = session, offer.address
         with batch.lock:

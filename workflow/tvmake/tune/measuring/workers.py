@@ -216,7 +216,8 @@ class _Template:
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
-        self._control.sendall(pickle.dumps(setup))
+        with suppress(OSError):  # should it have ended already, whoever wants a worker will notice
+            self._control.sendall(pickle.dumps(setup))
 
     def fork(self, *files: int) -> int:
         """Fork a worker with these files; returns its number.
