@@ -1,11 +1,13 @@
 """Seconds per measured candidate, and agreement of the latencies, against MetaSchedule's own builder and runner.
 
     python benchmarks/measuring.py [--candidates 32] [--rounds 3]
+    python benchmarks/measuring.py --processor [--candidates 32]
 
 Both measure the same candidates of a 56x56 64->64 3x3 convolution with the same number, repeat and min_repeat_ms.
 MetaSchedule's workers import only the intrinsics the target needs (as :mod:`tvmake.tune.light_intrinsics`); without
 that they take 20 s more each. What is counted is the time from a batch of candidates to its last result; starting up
-is reported by itself.
+is reported by itself. With ``--processor``, processor seconds are counted instead, which other load on the machine
+changes less: what a second batch adds to a process with all its children.
 """
 
 import argparse
@@ -102,17 +104,54 @@ class Theirs:
         return [tuple(float(sample) for sample in result.run_secs) for result in results]
 
 
-def main(count: int, rounds: int) -> None:
-    """Measure in turns and report."""
+SUBJECTS = {"MetaSchedule": Theirs, "tvmake": Ours}
+
+
+def prepared(count: int) -> tuple["tvm.target.Target", list]:
+    """This machine as a target, and candidates for it."""
     # As MetaSchedule counts threads by itself, both are given all cores.
     os.environ["TVM_NUM_THREADS"] = str(usable_cores())
     target = tvm.target.Target(
         {"kind": "llvm", "mcpu": str(tvm.target.codegen.llvm_get_system_cpu()), "num-cores": usable_cores()}
     )
     light_intrinsics(target)
-    candidates = proposals(target, count)
+    return target, proposals(target, count)
+
+
+def measure_batches(name: str, count: int, batches: int) -> None:
+    """One subject's work, for counting its processor time from outside."""
+    target, candidates = prepared(count)
+    subject = SUBJECTS[name](target)
+    for _ in range(batches):
+        subject.measure(candidates)
+    if isinstance(subject, Ours):
+        subject.measurer.close()
+
+
+def processor_s(name: str, count: int, batches: int) -> float:
+    """Processor seconds of a process that measures some batches."""
+    command = [sys.executable, __file__, "--only", name, "--candidates", str(count), "--batches", str(batches)]
+    process = os.posix_spawn(sys.executable, command, os.environ)
+    _, status, usage = os.wait4(process, 0)
+    if status:
+        sys.exit(f"{command} failed")
+    return usage.ru_utime + usage.ru_stime
+
+
+def compare_processor_time(count: int, rounds: int) -> None:
+    """Count in turns and report."""
+    figures: dict[str, list[float]] = {name: [] for name in SUBJECTS}
+    for _ in range(rounds):
+        for name in SUBJECTS:
+            figures[name].append((processor_s(name, count, 2) - processor_s(name, count, 1)) / count)
+    report(f"processor seconds per candidate of {count}", figures, "MetaSchedule")
+
+
+def main(count: int, rounds: int) -> None:
+    """Measure in turns and report."""
+    target, candidates = prepared(count)
     subjects, starting = {}, {}
-    for name, kind in (("MetaSchedule", Theirs), ("tvmake", Ours)):
+    for name, kind in SUBJECTS.items():
         began = time.perf_counter()
         subjects[name] = kind(target)
         subjects[name].measure(candidates[:1])
@@ -141,6 +180,14 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--candidates", type=int, default=32)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--processor", action="store_true")
+    parser.add_argument("--only", choices=sorted(SUBJECTS))
+    parser.add_argument("--batches", type=int, default=1)
     asked = parser.parse_args()
     os.environ.setdefault("TVMAKE_HOME", tempfile.mkdtemp())
-    main(asked.candidates, asked.rounds)
+    if asked.only:
+        measure_batches(asked.only, asked.candidates, asked.batches)
+    elif asked.processor:
+        compare_processor_time(asked.candidates, asked.rounds)
+    else:
+        main(asked.candidates, asked.rounds)

@@ -196,6 +196,9 @@ class Slot:
             self._batch.built.put(kernel)
             self._recover(gone.address, gone.line)
             return
+        except _SetAside:
+            self._batch.built.put(kernel)
+            raise
         assert self._session is not None
         began = time.monotonic()
 

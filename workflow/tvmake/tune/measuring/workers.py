@@ -26,6 +26,9 @@ from tvmake.tune.measuring.protocol import END, FORK, MESSAGE, NUMBER, Setup, si
 START_TIMEOUT_S = 300.0
 """For importing TVM on a slow machine with a cold disk; elsewhere it takes a second."""
 
+RESULT_TIMEOUT_S = 120.0
+"""For a template to fork or to end a worker, on a machine that hardly moves; past that it counts as lost."""
+
 TRIES = 3
 """Templates to start, one after the other, before giving up."""
 
@@ -261,13 +264,17 @@ class _Template:
         said = self._control.recv(MESSAGE)
         if not said:
             raise ConnectionResetError
-        self._control.settimeout(None)
+        self._control.settimeout(RESULT_TIMEOUT_S)
         if problem := pickle.loads(said):
             raise MachineError("tuning", f"{self._role} workers cannot be prepared: {telling_line(problem)}")
         self._is_ready = True
 
     def _result(self) -> int:
-        said = self._control.recv(NUMBER.size)
+        try:
+            said = self._control.recv(NUMBER.size)
+        except TimeoutError:
+            self._process.kill()  # a late answer would be taken for the next one's
+            raise
         if not said:
             raise ConnectionResetError
         return NUMBER.unpack(said)[0]
