@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.tune.measuring.processes import eventually
-from tvmake.tune.measuring.tracker import Address, Tracker
+from tvmake.device.tracker import Address, Tracker
 
 HOST = "127.0.0.1"
 
@@ -30,10 +30,19 @@ class Farm:
         self.directory = directory
         self.port = free_port()
         self._running: list[subprocess.Popen[bytes]] = []
-        self.tracker_process = self._start("rpc_tracker", "--port", str(self.port), "--port-end", str(self.port + 1))
-        eventually(self._answers)
+        self._logs: dict[int, Path] = {}
+        self.start_tracker()
         self.servers: dict[Address, subprocess.Popen[bytes]] = {}
         self.restore(servers)
+
+    def start_tracker(self) -> None:
+        """Start it, also again: servers come back by themselves."""
+        self.tracker_process = self._start("rpc_tracker", "--port", str(self.port), "--port-end", str(self.port + 1))
+        eventually(self._answers)
+
+    def lose_tracker(self) -> None:
+        """As when its machine goes."""
+        _end(self.tracker_process)
 
     @property
     def tracker(self) -> Tracker:
@@ -61,6 +70,10 @@ class Farm:
         """As when its power goes, but for the closed connections."""
         _end(self.servers.pop(address))
 
+    def log(self, address: Address) -> str:
+        """What a server wrote."""
+        return self._logs[self.servers[address].pid].read_text()
+
     def freeze(self, address: Address) -> None:
         """As when it hangs: it accepts connections and says nothing."""
         os.killpg(self.servers[address].pid, signal.SIGSTOP)
@@ -80,11 +93,13 @@ class Farm:
         command = [sys.executable, "-m", f"tvm.exec.{what}", "--host", HOST, *options]
         # What they load of TVM is all they need, and a third of it.
         environment = {**os.environ, "TVM_USE_RUNTIME_LIB": "1", "TVM_NUM_THREADS": "1"}
-        with (self.directory / f"{what}-{time.monotonic_ns()}.log").open("wb") as log:
+        path = self.directory / f"{what}-{time.monotonic_ns()}.log"
+        with path.open("wb") as log:
             process = subprocess.Popen(
                 command, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
             )
         self._running.append(process)
+        self._logs[process.pid] = path
         return process
 
 

@@ -14,6 +14,7 @@ from tests.tune.measuring import kernels
 from tests.tune.measuring.conftest import QUICK
 from tests.tune.measuring.farm import HOST, Farm, free_port
 from tests.tune.measuring.processes import eventually, workers
+from tvmake.device.tracker import Tracker
 from tvmake.errors import DeviceError
 from tvmake.tune.measuring import slot
 from tvmake.tune.measuring.interface import Candidate, Measured
@@ -41,12 +42,11 @@ class Remote:
 
     def __init__(self, farm: Farm, **options: object):
         self.warnings: list[str] = []
-        given = {"session_timeout": 30, "wait_s": 0.5, **options}
+        given = {"session_timeout_s": 30, "wait_s": 0.5, **options}
         measure = QUICK.model_copy(update={"timeout_s": given.pop("timeout_s", 20)})
         key = given.pop("key", farm.key)
-        self.measurer = RPCMeasurer(
-            kernels.target(), measure, 2, HOST, farm.port, key, warn=self.warnings.append, **given
-        )
+        tracker = Tracker(HOST, farm.port, key)
+        self.measurer = RPCMeasurer(kernels.target(), measure, 2, tracker, warn=self.warnings.append, **given)
 
     def measure(self, *candidates: Candidate) -> dict[int, Measured]:
         return as_dict(candidates, list(self.measurer.measure(candidates)))
@@ -94,7 +94,7 @@ def bad_arguments(number: int) -> Candidate:
 
 
 def test_a_kernel_that_hangs_is_ended_after_its_time_and_frees_its_server(farm: Farm):
-    with closing(Remote(farm, timeout_s=1, session_timeout=3)) as remote:
+    with closing(Remote(farm, timeout_s=1, session_timeout_s=3)) as remote:
         results = remote.measure(kernels.hanging(0), *(kernels.add(number) for number in range(1, 5)))
         assert results[0].status == "timeout" and results[0].error == "did not end within 1 s"
         assert {results[number].status for number in range(1, 5)} == {"ok"}
@@ -200,7 +200,7 @@ def test_a_wrong_key_is_one_clear_error_after_the_wait(farm: Farm):
 def test_a_tracker_that_is_down_is_one_clear_error():
     gone = free_port()
     down = pytest.raises(DeviceError, match=f"no tracker at {HOST}:{gone} .connection refused")
-    with closing(RPCMeasurer(kernels.target(), QUICK, 1, HOST, gone, "phone", wait_s=0.1)) as remote, down:
+    with closing(RPCMeasurer(kernels.target(), QUICK, 1, Tracker(HOST, gone, "phone"), wait_s=0.1)) as remote, down:
         list(remote.measure([kernels.add(0)]))
 
 
@@ -217,13 +217,13 @@ def test_something_else_at_the_trackers_port_is_one_clear_error():
         speaker = threading.Thread(target=say_something)
         speaker.start()
         wrong = pytest.raises(DeviceError, match="what answers there is no tvm tracker")
-        with closing(RPCMeasurer(kernels.target(), QUICK, 1, HOST, port, "phone", wait_s=0)) as remote, wrong:
+        with closing(RPCMeasurer(kernels.target(), QUICK, 1, Tracker(HOST, port, "phone"), wait_s=0)) as remote, wrong:
             list(remote.measure([kernels.add(0)]))
         speaker.join()
 
 
 def test_a_batch_that_is_given_up_leaves_nothing_running(farm: Farm):
-    with closing(Remote(farm, session_timeout=2)) as remote:
+    with closing(Remote(farm, session_timeout_s=2)) as remote:
         results = remote.measurer.measure([kernels.add(0), kernels.hanging(1), kernels.slow_to_build(2)])
         next(results)
         results.close()

@@ -3,6 +3,7 @@
 from tvmake.config.device import DeviceConfig
 from tvmake.device.interface import Device
 from tvmake.device.local import LocalDevice
+from tvmake.device.rpc import RPCDevice
 
 
 def connect(name: str, config: DeviceConfig) -> Device:
@@ -10,3 +11,5 @@ def connect(name: str, config: DeviceConfig) -> Device:
     match config.via:
         case "local":
             return LocalDevice(name, config)
+        case "rpc":
+            return RPCDevice(name, config)

@@ -5,6 +5,7 @@ which inputs, what to measure) and is run by a fresh process on the device, so t
 with the request, and so that a Python process, a native runner over ssh or adb, and an RPC session can all serve it.
 """
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
@@ -70,9 +71,11 @@ class Timing(_Message):
     number: int = 1
     op_runs: list["OpTime"] = Field(default_factory=list)
     peak_memory_bytes: int = 0
-    """Peak resident memory of the process."""
+    """Peak resident memory of the process; 0 where that is not known."""
     baseline_memory_bytes: int = 0
-    """Resident memory before the package was loaded: the runtime's own."""
+    """Resident memory before the package was loaded: the runtime's own; 0 where that is not known."""
+    conditions: dict[str, str] = Field(default_factory=dict)
+    """What else to know about these figures."""
 
 
 class OpTime(_Message):
@@ -118,5 +121,13 @@ class Device(Protocol):
 
         Raises:
             DeviceError: it cannot be reached.
+        """
+        ...
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Wait until nobody measures on the device, and keep others from it until the block ends.
+
+        Raises:
+            MachineError: the wait cannot be arranged here.
         """
         ...

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from tvmake.config.device import DeviceConfig
 from tvmake.device import store
 from tvmake.device.fingerprint import local_fingerprint
 from tvmake.device.interface import Deployment, Fingerprint, RunRequest, RunResult
+from tvmake.device.lease import lease
 from tvmake.errors import DeviceError, InputError
 from tvmake.warm.client import DIRECTORY, PARENT
 
@@ -40,6 +42,10 @@ class LocalDevice:
     def fingerprint(self) -> Fingerprint:
         """See :class:`tvmake.device.interface.Device`."""
         return local_fingerprint(self.config.threads)
+
+    def alone(self) -> AbstractContextManager[None]:
+        """See :class:`tvmake.device.interface.Device`."""
+        return lease(self.name)
 
     def execute(self, deployment: Deployment, request: RunRequest, inputs: Path, outputs: Path | None) -> RunResult:
         """See :class:`tvmake.device.interface.Device`."""

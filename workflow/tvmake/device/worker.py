@@ -8,8 +8,6 @@ import json
 import os
 import resource
 import time
-import zipfile
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +15,11 @@ import numpy as np
 
 from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.package import LIBRARY, WEIGHTS, verify_directory
-from tvmake.artifact.signature import TensorSpec
-from tvmake.artifact.tensor_file import member, read_array, write_array
 from tvmake.config.benchmark import Measurement
 from tvmake.device.fingerprint import local_fingerprint
 from tvmake.device.interface import OpTime, RunRequest, RunResult, Timing
-from tvmake.errors import InputError, TvmakeError
+from tvmake.device.samples import run_samples, since
+from tvmake.errors import TvmakeError
 from tvmake.quick_tvm import tvm
 
 # After quick_tvm, which decides how TVM is loaded.
@@ -76,27 +73,8 @@ def serve(directory: Path, request: RunRequest, given: Path, outputs: Path | Non
     baseline = _resident_bytes()
     started = time.perf_counter()
     package = LoadedPackage(directory, manifest)
-    load_ms = _since(started)
-    with ExitStack() as stack:
-        samples = stack.enter_context(zipfile.ZipFile(given))
-        results = stack.enter_context(zipfile.ZipFile(outputs, "w", zipfile.ZIP_STORED)) if outputs else None
-        first = _inputs(samples, 0, manifest.signature.inputs)
-        package.set_inputs(first)
-        started = time.perf_counter()
-        package.run()
-        values = package.outputs()
-        first_run_ms = _since(started)
-        for number in range(1, request.samples + 1):
-            if results is not None:
-                _collect(results, manifest, number - 1, values)
-            if number < request.samples:
-                package.set_inputs(_inputs(samples, number, manifest.signature.inputs))
-                package.run()
-                values = package.outputs()
-        package.set_inputs(first)
-        if request.repeat_first and results is not None:
-            package.run()
-            _collect(results, manifest, request.samples, package.outputs())
+    load_ms = since(started)
+    first_run_ms = run_samples(package, manifest, request, given, outputs)
     measured: dict[str, Any] = _measure(package, request.measurement) if request.measurement else {}
     timing = Timing(
         load_ms=load_ms,
@@ -107,30 +85,6 @@ def serve(directory: Path, request: RunRequest, given: Path, outputs: Path | Non
     )
     threads = os.environ.get("TVM_NUM_THREADS")
     return RunResult(timing=timing, fingerprint=local_fingerprint(int(threads) if threads else None))
-
-
-def _collect(results: zipfile.ZipFile, manifest: Manifest, number: int, values: list[np.ndarray]) -> None:
-    for spec, value in zip(manifest.signature.outputs, values, strict=True):
-        write_array(results, member("output", spec.name, number), value)
-
-
-def _inputs(samples: zipfile.ZipFile, number: int, specs: tuple[TensorSpec, ...]) -> list[np.ndarray]:
-    values: list[np.ndarray] = []
-    for spec in specs:
-        try:
-            value = read_array(samples, member("input", spec.name, number), spec.dtype)
-        except KeyError:
-            raise InputError("inputs", f"sample {number} lacks input '{spec.name}'") from None
-        fits = len(value.shape) == len(spec.shape) and all(
-            isinstance(want, str) or got == want for got, want in zip(value.shape, spec.shape, strict=True)
-        )
-        if not fits or str(value.dtype) != spec.dtype:
-            raise InputError(
-                "inputs",
-                f"input '{spec.name}' is {value.dtype}{list(value.shape)}, the package takes {spec.dtype}{list(spec.shape)}",
-            )
-        values.append(np.ascontiguousarray(value))
-    return values
 
 
 def _measure(package: LoadedPackage, how: Measurement) -> dict[str, Any]:
@@ -153,7 +107,7 @@ def _timed(package: LoadedPackage, number: int) -> float:
     for _ in range(number):
         package.run()
     package.device.sync()
-    return _since(started) / number
+    return since(started) / number
 
 
 def _runs_lasting(package: LoadedPackage, min_ms: float) -> int:
@@ -176,16 +130,12 @@ def _profile(package: LoadedPackage) -> list[OpTime]:
             began = time.perf_counter()
         else:
             package.device.sync()
-            rows.append(OpTime(name=str(name), run=current, ms=_since(began)))
+            rows.append(OpTime(name=str(name), run=current, ms=since(began)))
 
     package.vm.set_instrument(instrument)
     for current in range(PROFILED_RUNS):  # noqa: B007  # read by the instrument
         package.run()
     return rows
-
-
-def _since(started: float) -> float:
-    return (time.perf_counter() - started) * 1000
 
 
 def _resident_bytes() -> int:

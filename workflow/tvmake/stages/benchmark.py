@@ -1,15 +1,15 @@
 """Benchmark: time a deployed package, alone on its device."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from tvmake.artifact import stage_json
 from tvmake.benchmark.ops import KernelCall, kernel_table
-from tvmake.benchmark.result import Latency, LatencyReport, latency_report
+from tvmake.benchmark.result import Condition, Latency, LatencyReport, latency_report
 from tvmake.config.requests.running import BenchmarkRequest
 from tvmake.device.connect import connect
 from tvmake.device.interface import RunRequest, Timing
-from tvmake.device.lease import lease
 
 
 def benchmark(package: Path, inputs: Path, request: BenchmarkRequest, latency: Path) -> LatencyReport:
@@ -22,10 +22,10 @@ def benchmark(package: Path, inputs: Path, request: BenchmarkRequest, latency: P
     device = connect(request.device_name, request.device)
     deployment = device.push(package)
     asked = RunRequest(samples=1, want_outputs=False, measurement=request.measurement)
-    with lease(request.device_name):
-        load_before = os.getloadavg()[0]
+    with device.alone():
+        here = {"load_average_1m": round(os.getloadavg()[0], 2)} if request.device.via == "local" else {}
         result = device.execute(deployment, asked, inputs, None)
-    report = _report(request, result.timing, load_before)
+    report = _report(request, result.timing, {**here, **result.timing.conditions})
     written = Latency(
         report=report,
         package_sha256=deployment.package_sha256,
@@ -36,7 +36,7 @@ def benchmark(package: Path, inputs: Path, request: BenchmarkRequest, latency: P
     return report
 
 
-def _report(request: BenchmarkRequest, timing: Timing, load_before: float) -> LatencyReport:
+def _report(request: BenchmarkRequest, timing: Timing, conditions: Mapping[str, Condition]) -> LatencyReport:
     calls = [KernelCall(kernel=op.name, duration_ms=op.ms) for op in timing.op_runs]
     runs = len({op.run for op in timing.op_runs})
     return latency_report(
@@ -48,5 +48,5 @@ def _report(request: BenchmarkRequest, timing: Timing, load_before: float) -> La
         warmup_ms=timing.warmup_ms,
         peak_memory_bytes=timing.peak_memory_bytes,
         ops=kernel_table(calls, runs) if calls else (),
-        conditions={"load_average_1m": round(load_before, 2)},
+        conditions=conditions,
     )

@@ -12,7 +12,7 @@ from tvmake.records.store import RecordStore, StoredRecord, records_root
 from tvmake.target.resolve import linker, tvm_target
 from tvmake.tune.best import BestKernel, BestSet
 from tvmake.tune.check import Checker
-from tvmake.tune.kernel_runner import LocalKernelRunner
+from tvmake.tune.kernel_runner import kernel_runner
 from tvmake.tune.place import place
 from tvmake.tune.receipt import curve
 from tvmake.tune.workload import GENERATION, workload
@@ -37,7 +37,7 @@ def pick_best(tasks: Path, workloads: Path, request: PickBestRequest, best: Path
     listed = stage_json.load(TaskList, tasks)
     own = place(target, connect(request.device_name, request.device).fingerprint())
     store = RecordStore(Path(request.store) if request.store else records_root())
-    runner = LocalKernelRunner(threads=request.device.threads, compiler=linker(request.target, where))
+    runner = kernel_runner(request.device_name, request.device, target, linker(request.target, where))
 
     def pick(task: Task) -> BestKernel:
         if task.trivial:

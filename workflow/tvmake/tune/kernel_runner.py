@@ -1,4 +1,4 @@
-"""Where a kernel is run once to look at its output: this machine, or any device that can be taught it."""
+"""Where a kernel is run once to look at its output: this machine, or a device behind an RPC tracker."""
 
 import os
 import signal
@@ -8,14 +8,25 @@ import tempfile
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from tvmake.artifact.tensor_file import member, read_array, write_array
+from tvmake.config.device import DeviceConfig
+from tvmake.device.orders import CallKernel
+from tvmake.device.rpc import OrderFailed, SessionLate, SessionLost, Sessions
 from tvmake.tune.measuring.failure import telling_line
-from tvmake.tune.run_kernel import KernelRequest, Tensor
+from tvmake.tune.measuring.kernel import device_kind
+from tvmake.tune.run_kernel import ENTRY, KernelRequest, Tensor, filled
 from tvmake.warm.client import DIRECTORY, PARENT
+
+if TYPE_CHECKING:
+    from tvmake.quick_tvm import tvm
+
+
+ATTEMPTS = 2
+"""How often a kernel is run while devices are lost; the second loss is taken for its own doing."""
 
 
 class KernelFailure(Exception):
@@ -108,3 +119,61 @@ class LocalKernelRunner:
             raise KernelFailure(f"it ended with {signal.Signals(-process.returncode).name}")
         if process.returncode:
             raise KernelFailure(f"it failed: {telling_line(complaint) or 'no message'}")
+
+
+class RPCKernelRunner:
+    """Runs kernels on a device behind a tracker, each in a session of its own.
+
+    Args:
+        name: the device's, in the config.
+        kind: the runtime's name for the kind of device.
+
+    Raises:
+        DeviceError: no tracker is known.
+    """
+
+    def __init__(self, name: str, config: DeviceConfig, kind: str = "cpu", compiler: str = "g++"):
+        self.config = config
+        self.kind = kind
+        self.compiler = compiler
+        self._sessions = Sessions(name, config)
+
+    def run(
+        self, library: Path, inputs: Sequence[np.ndarray], outputs: Sequence[Tensor], fill: int
+    ) -> list[np.ndarray]:
+        """See :class:`KernelRunner`."""
+        order = CallKernel(
+            config=self.config,
+            where=self._sessions.where,
+            library=library.resolve(),
+            function=ENTRY,
+            device=self.kind,
+            arguments=[*inputs, *(filled(one, fill) for one in outputs)],
+            returned=len(outputs),
+        )
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return self._sessions.fulfil(order, self.config.session_timeout_s)
+            except OrderFailed as failed:
+                raise KernelFailure(f"it failed: {failed}") from None
+            except SessionLate:
+                raise KernelFailure(f"it did not end within {self.config.session_timeout_s:g} s") from None
+            except SessionLost as lost:
+                why = lost.line
+                if attempt < ATTEMPTS:
+                    line = f"device {lost.address} was lost ({why}) while a kernel was checked; it is tried once more"
+                    print(f"warning: {line}", file=sys.stderr)
+        raise KernelFailure(f"a device was lost each of the {ATTEMPTS} times it ran ({why})")
+
+
+def kernel_runner(name: str, config: DeviceConfig, target: "tvm.target.Target", compiler: str) -> KernelRunner:
+    """What runs kernels of a target on a device of the config.
+
+    Raises:
+        DeviceError: the device cannot be reached.
+    """
+    match config.via:
+        case "local":
+            return LocalKernelRunner(device=device_kind(target), threads=config.threads, compiler=compiler)
+        case "rpc":
+            return RPCKernelRunner(name, config, device_kind(target), compiler)

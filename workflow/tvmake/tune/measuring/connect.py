@@ -5,10 +5,12 @@ from contextlib import closing, contextmanager
 
 from tvmake.config.requests.tuning import TuneRequest
 from tvmake.device.fingerprint import usable_cores
+from tvmake.device.tracker import Tracker
 from tvmake.quick_tvm import tvm
 from tvmake.target.resolve import linker
 from tvmake.tune.measuring.interface import Measurer
 from tvmake.tune.measuring.local import LocalMeasurer
+from tvmake.tune.measuring.remote import RPCMeasurer
 
 
 @contextmanager
@@ -17,15 +19,28 @@ def measurer(request: TuneRequest, target: "tvm.target.Target") -> Iterator[Meas
 
     Raises:
         MachineError: the linker is missing.
+        DeviceError: no tracker is known.
     """
-    local = LocalMeasurer(
-        target,
-        request.measure,
-        request.measure.builders or usable_cores(),
-        request.device_name,
-        request.device.threads,
-        request.device.env,
-        linker(request.target, f"targets.{request.target_name}"),
-    )
-    with closing(local) as measuring:
+    driver = linker(request.target, f"targets.{request.target_name}")
+    builders = request.measure.builders or usable_cores()
+    device = request.device
+    made: LocalMeasurer | RPCMeasurer
+    match device.via:
+        case "local":
+            made = LocalMeasurer(
+                target, request.measure, builders, request.device_name, device.threads, device.env, driver
+            )
+        case "rpc":
+            made = RPCMeasurer(
+                target,
+                request.measure,
+                builders,
+                Tracker.of(request.device_name, device),
+                session_timeout_s=device.session_timeout_s,
+                servers=device.servers,
+                wait_s=device.wait_s,
+                threads=device.threads,
+                driver=driver,
+            )
+    with closing(made) as measuring:
         yield measuring

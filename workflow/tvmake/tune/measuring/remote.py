@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 
 from tvmake.config.tuning import TrialMeasurement
+from tvmake.device.tracker import Address, Tracker
 from tvmake.quick_tvm import tvm
 from tvmake.tune.measuring.builders import Builders
 from tvmake.tune.measuring.interface import Candidate, Measured
@@ -13,7 +14,6 @@ from tvmake.tune.measuring.kernel import Loop, device_kind
 from tvmake.tune.measuring.scratch import Scratch
 from tvmake.tune.measuring.session_worker import SessionOptions
 from tvmake.tune.measuring.slot import Batch, NoneLeft, Slot, Warn
-from tvmake.tune.measuring.tracker import Address, Tracker
 from tvmake.tune.measuring.workers import WorkerSource
 
 
@@ -32,13 +32,11 @@ class RPCMeasurer:
         target: what candidates are compiled for.
         options: how they are timed.
         builders: candidates built at once, here.
-        tracker_host: where the tracker is.
-        tracker_port: its port.
-        key: what the servers of equal devices call themselves.
-        priority: among those who wait for a device; higher ones first.
-        session_timeout: seconds after which a server ends a session, and with it a kernel that hangs.
+        tracker: where the servers are, and the key that those of equal devices share.
+        session_timeout_s: after which a server ends a session, and with it a kernel that hangs.
         servers: candidates timed at once; as many as the tracker lists when None, and never more.
         wait_s: how long to wait for a server of the key before there is an error, and for a lost one to come back.
+        threads: of CPU kernels; as many as a server has when None.
         driver: the compiler driver that links for the devices.
         warn: told in one line of devices that are lost, and of those set aside.
     """
@@ -48,25 +46,23 @@ class RPCMeasurer:
         target: "tvm.target.Target",
         options: TrialMeasurement,
         builders: int,
-        tracker_host: str,
-        tracker_port: int,
-        key: str,
-        priority: int = 1,
-        session_timeout: float = 60.0,
+        tracker: Tracker,
+        session_timeout_s: float = 60.0,
         servers: int | None = None,
         wait_s: float = 30.0,
+        threads: int | None = None,
         driver: str = "g++",
         warn: Callable[[str], None] = print_warning,
     ):
         self._options = options
-        self._tracker = Tracker(tracker_host, tracker_port, key, priority)
-        self._session_timeout_s = session_timeout
+        self._tracker = tracker
+        self._session_timeout_s = session_timeout_s
         self._servers = servers
         self._wait_s = wait_s
         self._warn = warn
         self._lost: set[Address] = set()
         self._scratch = Scratch()
-        session = SessionOptions(device_kind(target), Loop.of(options))
+        session = SessionOptions(device_kind(target), Loop.of(options), threads)
         self._sessions = WorkerSource("session", session, self._scratch.path, {"TVM_USE_RUNTIME_LIB": "1"})
         self._builders = Builders(target, driver, builders, options.build_timeout_s, self._scratch.path)
 

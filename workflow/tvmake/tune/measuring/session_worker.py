@@ -4,16 +4,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tvmake.device.hang_up import stay_behind
+from tvmake.device.remote_facts import limit_threads
+from tvmake.device.session import CLOSED
 from tvmake.tune.measuring.failure import explain
 from tvmake.tune.measuring.kernel import Loop, TensorSpec
 from tvmake.tune.measuring.run_worker import FILL, Fill, Timed, allocate, timed
 
 # After quick_tvm, which decides how TVM is loaded.
 from tvm import rpc  # isort: skip
-
-
-CLOSED = "it closed the connection"
-"""For ``Check failed: (code == RPCCode::kReturn) is false: code=kShutdown``."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +22,8 @@ class SessionOptions:
     device: str
     """The runtime's name for the kind of device."""
     loop: Loop
+    threads: int | None = None
+    """Of CPU kernels; as many as the server has when None."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,9 @@ class SessionWorker:
         """See :class:`tvmake.tune.measuring.template.Role`."""
         if isinstance(request, Connect):
             self.session = rpc.connect(request.host, request.port, request.match_key, request.timeout_s)
+            stay_behind(request.host, request.port, request.timeout_s)
             self.fill = self._fill()
+            limit_threads(self.session, self.options.threads)
             return Connected()
         try:
             return Timed(self._timed(request))

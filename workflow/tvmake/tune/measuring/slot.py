@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tvmake.device.session import BUSY_WAIT_S, CONNECT_S, LISTED_S, REFUSALS, SESSION_TIMEOUT
+from tvmake.device.tracker import Address, Tracker
 from tvmake.errors import DeviceError
 from tvmake.records.record import Status
 from tvmake.tune.measuring.builders import Kernel, Outcome
@@ -13,29 +15,13 @@ from tvmake.tune.measuring.interface import Measured
 from tvmake.tune.measuring.protocol import Failed
 from tvmake.tune.measuring.run_worker import Timed
 from tvmake.tune.measuring.session_worker import Connect, Connected, Lost, TimeThere
-from tvmake.tune.measuring.tracker import Address, Tracker
 from tvmake.tune.measuring.workers import Ended, Late, Worker, WorkerSource
 
 ATTEMPTS = 2
 """How often a candidate is tried while devices are lost; the second loss may well be its own doing."""
 
-CONNECT_S = 15.0
-"""For a server that was offered to open a session: it forks a process and loads its runtime."""
-
-BUSY_WAIT_S = 900.0
-"""How long to queue for a device while others use it, before it counts as lost."""
-
-LISTED_S = 5.0
-"""How often to check, while queueing, that the tracker still lists a server."""
-
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 8.0
 """Before looking for a lost device again; each pause is twice the one before."""
-
-REFUSALS = 3
-"""Offers in a row that a server may fail to keep."""
-
-SESSION_TIMEOUT = "RPCSessionTimeoutError"
-"""How a server begins what it says when it ends a session that took too long (tvm/rpc/server.py)."""
 
 OVER = "the batch is over"
 

@@ -5,6 +5,7 @@ is small: a magic number each way, then JSON messages with their length before t
 """
 
 import json
+import os
 import socket
 import struct
 import time
@@ -12,7 +13,11 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
+from tvmake.config.device import DeviceConfig, split_address
 from tvmake.errors import DeviceError
+
+VARIABLES = ("TVM_TRACKER_HOST", "TVM_TRACKER_PORT")
+"""Where TVM's own tools look for a tracker."""
 
 TRACKER_MAGIC = 0x2F271
 SERVER_MAGIC = 0xFF271
@@ -65,13 +70,35 @@ class Tracker:
 
     Args:
         priority: among those who wait for a device; higher ones first.
+        where: what errors begin with.
     """
 
-    def __init__(self, host: str, port: int, key: str, priority: int = 1):
+    def __init__(self, host: str, port: int, key: str, priority: int = 1, where: str = "rpc"):
         self.host = host
         self.port = port
         self.key = key
         self.priority = priority
+        self.where = where
+
+    @classmethod
+    def of(cls, name: str, config: DeviceConfig) -> "Tracker":
+        """The tracker of a device in the config; where it names none, that of this machine's environment.
+
+        Raises:
+            DeviceError: neither says where it is.
+        """
+        where = f"device '{name}'"
+        address = config.tracker or ":".join(os.environ.get(variable, "") for variable in VARIABLES)
+        try:
+            host, port = split_address(address)
+        except ValueError as error:
+            problem = "no tracker is known"
+            if address != ":":
+                problem = f"{' and '.join(VARIABLES)} name no tracker: {error}"
+            remedy = f"set devices.{name}.tracker (host:port), or {' and '.join(VARIABLES)}"
+            raise DeviceError(where, problem, remedy) from None
+        assert config.key is not None  # as the config was checked
+        return cls(host, port, config.key, config.priority, where)
 
     def servers(self) -> list[Address]:
         """Every server of the key, busy or not.
@@ -151,18 +178,24 @@ class Tracker:
     def _is_missing(self, listed: int, wait_s: float) -> DeviceError:
         there = f"the {listed} with key '{self.key}'" if listed else f"no server with key '{self.key}'"
         return DeviceError(
-            "rpc",
-            f"{there} at tracker {self.host}:{self.port} {'do not answer ' if listed else ''}(waited {wait_s:g} s)",
-            "start one on the device; `python -m tvm.exec.query_rpc_tracker` shows what is there",
+            self.where,
+            f"{there} at tracker {self} {'do not answer ' if listed else ''}(waited {wait_s:g} s)",
+            f"start one on the device: `python -m tvm.exec.rpc_server --host 127.0.0.1 --tracker {self} --key {self.key}`"
+            " (docs/devices-rpc.md)",
         )
 
     def _is_down(self, error: Exception) -> DeviceError:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         return DeviceError(
-            "rpc",
-            f"no tracker at {self.host}:{self.port} ({why.lower() or type(error).__name__})",
-            "start it with `python -m tvm.exec.rpc_tracker`, or correct its address",
+            self.where,
+            f"no tracker at {self} ({why.lower() or type(error).__name__})",
+            f"start it: `python -m tvm.exec.rpc_tracker --host {self.host} --port {self.port} --port-end {self.port + 1}`, "
+            "or correct its address",
         )
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
 
 
 def _ask(connection: socket.socket, message: list[Any]) -> Any:

@@ -1,0 +1,148 @@
+"""Whole runs on devices behind a tracker: tuned, validated and timed there, with devices that come and go."""
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.tune.measuring.farm import HOST, Farm
+from tests.tune.measuring.processes import eventually
+from tests.workflow.faults import started
+from tests.workflow.project import Project, new_project
+
+TRIALS = 4
+
+
+@pytest.fixture(scope="module")
+def shared_farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farm]:
+    made = Farm(tmp_path_factory.mktemp("farm"), servers=2)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def farm(shared_farm: Farm) -> Farm:
+    """Two servers, all there, whatever the last test did to them."""
+    shared_farm.restore(2)
+    return shared_farm
+
+
+def remote_project(directory: Path, farm: Farm) -> Project:
+    """Digits for this machine's CPU: here, and on the farm as it is and tuned a little."""
+    project = new_project(directory)
+    tuning = {"trials_per_kernel": TRIALS, "passes": 1, "batch": 4, "population": 16, "cost_model": "random"}
+    tuning["measure"] = {"repeat": 1, "min_repeat_ms": 0}
+    native = {"kind": "llvm", "mcpu": "native"}
+    there = {**native, "device": "phone"}
+    phone = {"via": "rpc", "tracker": f"{HOST}:{farm.port}", "key": farm.key, "wait_s": 5, "session_timeout_s": 60}
+    project.write_config(
+        {
+            **project.config,
+            "precisions": ["float32"],
+            "targets": {"here": native, "there": there, "tuned": {**there, "tuning": tuning}},
+            "devices": {"phone": phone},
+            "benchmark": {"repeat": 3, "warmup": 1, "profile_ops": True},
+        }
+    )
+    return project
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, shared_farm: Farm) -> Project:
+    """A project that has run once; tests work on copies."""
+    project = remote_project(tmp_path_factory.mktemp("rpc") / "project", shared_farm)
+    done = project.make()
+    assert done.returncode == 0, done.stdout + done.stderr
+    return project
+
+
+@pytest.fixture
+def project(made: Project, tmp_path: Path) -> Project:
+    """A copy, with a copy of the records."""
+    shutil.copytree(made.directory.parent, tmp_path / "copy", symlinks=True)
+    return Project(tmp_path / "copy" / "project")
+
+
+def test_the_same_package_gives_the_same_numerics_there_as_here(made: Project):
+    here, there = (made.result(f"results/digits/float32/{target}/numerics.json") for target in ("here", "there"))
+    assert there["report"] == here["report"] and there["report"]["passed"]
+    assert (there["fingerprint"]["soc"], here["fingerprint"]["soc"] != "phone") == ("phone", True)
+    assert made.result("results/digits/float32/tuned/numerics.json")["report"]["passed"]
+
+
+def test_every_kernel_is_measured_and_checked_on_the_device(made: Project):
+    receipts = [json.loads(data) for data in made.files("results/tuning/tuned/pass1/" + "?" * 64 + ".json").values()]
+    assert receipts and {receipt["trials"] for receipt in receipts} == {TRIALS}
+    assert {receipt["place"]["device_class"] for receipt in receipts} == {"phone, 1 threads"}
+    coverage = made.result("results/digits/float32/tuned/mod.json")["coverage"]
+    assert coverage["tuned"] == coverage["tunable"] == len(receipts)
+
+
+def test_latency_is_measured_there_and_says_what_is_missing(made: Project):
+    latency = made.result("results/digits/float32/tuned/latency.json")
+    assert len(latency["report"]["samples_ms"]) == 3 and latency["report"]["ops"] == []
+    assert latency["report"]["conditions"] == {
+        "load_and_first_run": "with the connection: libraries and weights are sent first",
+        "operator_times": "not available over RPC",
+    }
+
+
+def test_a_finished_project_has_nothing_to_do(project: Project):
+    assert project.planned_rules() == {}
+
+
+def receipt_of_one(project: Project, trials: int) -> str:
+    """Ask for more trials, each of a good second, of one kernel; returns its receipt."""
+    project.edit("targets.tuned.tuning.trials_per_kernel", trials)
+    project.edit("targets.tuned.tuning.measure", {"repeat": 3, "min_repeat_ms": 300})
+    (receipt, *_) = project.files("results/tuning/tuned/pass1/" + "?" * 64 + ".json")
+    return receipt
+
+
+def is_serving(log: str) -> bool:
+    return log.count("start serving") > log.count("finish serving")
+
+
+def test_a_server_killed_in_the_middle_of_a_search_is_named_and_the_others_go_on(farm: Farm, project: Project):
+    receipt = receipt_of_one(project, trials=16)
+    with started(project, "tvmake", "make", receipt) as run:
+        eventually(lambda: len(statuses(project, receipt)) > TRIALS)
+        lost = eventually(lambda: next((one for one in farm.servers if is_serving(farm.log(one))), None))
+        farm.lose(lost)
+        _, said = run.communicate(timeout=300)
+    assert run.returncode == 0, said
+    again = project.result(receipt)
+    assert (again["trials"], again["measured_now"]) == (16, 12)
+    assert again["by_status"].get("device_lost", 0) == 0
+    log = next((project.directory / "logs/tuning").rglob(f"{Path(receipt).stem}.log")).read_text()
+    assert f"warning: device {lost} was lost (it closed the connection); its candidate is tried once more" in log
+    assert "set aside, 1 left with key 'phone'" in log
+
+
+def test_a_tracker_killed_in_the_middle_is_one_clear_error_and_the_rerun_continues(farm: Farm, project: Project):
+    receipt = receipt_of_one(project, trials=16)
+    with started(project, "tvmake", "make", receipt) as run:
+        eventually(lambda: len(statuses(project, receipt)) > TRIALS)
+        farm.lose_tracker()
+        _, said = run.communicate(timeout=300)
+    try:
+        assert run.returncode != 0
+        assert f"device 'phone': no tracker at {HOST}:{farm.port} (connection refused)" in said
+        assert "Traceback" not in said
+    finally:
+        farm.start_tracker()
+        eventually(lambda: {*farm.tracker.servers()} == {*farm.servers})
+    measured = sum(status != "device_lost" for status in statuses(project, receipt))
+    done = project.make(receipt)
+    assert done.returncode == 0, done.stderr
+    again = project.result(receipt)
+    assert (again["trials"], again["measured_now"]) == (16, 16 - measured)
+
+
+def statuses(project: Project, receipt: str) -> list[str]:
+    """Of the stored trials of one kernel."""
+    (file,) = (project.directory.parent / "home/records").rglob(f"{Path(receipt).stem}/records.jsonl")
+    return re.findall(r'"status":"(\w+)"', file.read_text())

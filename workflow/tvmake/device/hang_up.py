@@ -1,0 +1,68 @@
+"""Leave a server in one piece when the process that uses it is killed.
+
+TVM 0.27's Python server stops serving for good when a connection ends with a reply in it that nobody has read: the
+system resets such a connection, the server's next read fails, and the thread that accepts connections ends with it
+(``_serving`` in tvm/rpc/server.py). A process that is killed while the device works, for a timeout or by Ctrl-C, leaves
+just that. So a small process shares the connection; when the other one is gone it takes in the last reply and closes
+only then. Remove when tests/device/test_hang_up.py::test_the_server_still_needs_it fails.
+"""
+
+import os
+import signal
+import socket
+from contextlib import suppress
+from typing import NoReturn
+
+DESCRIPTORS = 4096
+"""File descriptors to look at, and to close."""
+
+GRACE_S = 10.0
+"""For the server to end a session after its time."""
+
+
+def stay_behind(host: str, port: int, timeout_s: float) -> None:
+    """Have a small process outlive this one until the server behind this process's connection has answered.
+
+    Args:
+        host, port: the server's; this process has one connection to it.
+        timeout_s: after which the server ends the session by itself.
+    """
+    connection = _connection(host, port)
+    if connection is None:
+        return
+    reading, _writing = os.pipe()  # the other end closes with this process, and not before
+    if os.fork() == 0:
+        _wait(connection, reading, timeout_s + GRACE_S)
+    os.close(reading)
+    connection.close()
+
+
+def _connection(host: str, port: int) -> socket.socket | None:
+    """A duplicate of this process's connection to a server, which TVM's client keeps to itself."""
+    wanted = {address[4][:2] for address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
+    for number in range(3, DESCRIPTORS):
+        with suppress(OSError):  # closed, or no socket, or not connected
+            found = socket.socket(fileno=os.dup(number))
+            if found.type == socket.SOCK_STREAM and found.getpeername()[:2] in wanted:
+                return found
+            found.close()
+    return None
+
+
+def _wait(connection: socket.socket, reading: int, limit_s: float) -> NoReturn:
+    try:
+        os.setsid()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        kept = sorted({connection.fileno(), reading})
+        for first, end in zip([-1, *kept], [*kept, DESCRIPTORS], strict=True):
+            os.closerange(first + 1, end)
+        os.read(reading, 1)
+        connection.shutdown(socket.SHUT_WR)
+        connection.settimeout(limit_s)
+        while connection.recv(1 << 16):
+            pass
+    except OSError:
+        pass  # the server has closed it, or its time is up
+    finally:
+        os._exit(0)

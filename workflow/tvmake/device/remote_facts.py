@@ -1,0 +1,92 @@
+"""What a server tells of its device over RPC, and the one thing that can be set there."""
+
+from contextlib import suppress
+from typing import Any
+
+from tvmake.config.device import DeviceConfig
+from tvmake.device.interface import Fingerprint
+from tvmake.errors import DeviceError
+from tvmake.quick_tvm import tvm
+
+BIG = 1
+"""TVM's affinity mode that a thread pool starts with: the big cores (tvm/runtime/threading_backend.h)."""
+
+ACCELERATORS = ("cuda", "opencl", "vulkan", "metal", "rocm", "hexagon")
+"""Kinds of devices to ask for, as TVM's runtime calls them."""
+
+GOVERNOR = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
+OS_RELEASE = "/etc/os-release"
+"""Files that any user may read; the protocol fetches files."""
+
+
+class TooFewThreads(DeviceError):
+    """A server that does not run kernels on as many threads as the config asks for."""
+
+
+def limit_threads(session: Any, threads: int | None, where: str = "rpc") -> int:
+    """Have CPU kernels of this session use ``threads`` threads, or as many as the server has.
+
+    Returns:
+        How many they use.
+
+    Raises:
+        TooFewThreads: the server cannot.
+    """
+    remedy = "start the server with TVM_NUM_THREADS set to the number, or ask for fewer threads in the config"
+    try:
+        number = session.get_function("runtime.NumThreads")
+        if threads is None:
+            return int(number())
+        session.get_function("runtime.config_threadpool")(BIG, threads)
+    except AttributeError:
+        if threads is None:
+            return 1  # a runtime without a thread pool
+        raise TooFewThreads(where, "its server's runtime has no threads to set", remedy) from None
+    if int(number()) != threads:
+        raise TooFewThreads(where, f"its server runs kernels on {number()} threads at most, not on {threads}", remedy)
+    return threads
+
+
+def remote_fingerprint(session: Any, config: DeviceConfig, where: str) -> Fingerprint:
+    """Who the device behind a session is.
+
+    Equal devices have to give equal fingerprints, so addresses are left out. A server does not tell its CPU's model nor
+    its version of TVM; one of another version that matters refuses the session.
+
+    Raises:
+        DeviceError: it cannot use as many threads as the config asks for.
+    """
+    cores = limit_threads(session, None)
+    threads = limit_threads(session, config.threads, where)
+    details = {"threads": str(threads), "key": str(config.key)}
+    for kind in ACCELERATORS:
+        device = session.device(kind, 0)
+        if device.exist:
+            told = (device.device_name, device.compute_version, device.driver_version)
+            details[kind] = ", ".join(str(fact) for fact in told if fact) or "yes"
+    if governor := _file(session, GOVERNOR):
+        details["governor"] = governor
+    return Fingerprint(
+        kind="cpu",
+        soc=config.soc or str(config.key),
+        cores=cores,
+        memory_bytes=int(session.device("cpu", 0).total_global_memory or 0),
+        os=_os(session),
+        runtime="TVM RPC server",
+        details=details,
+    )
+
+
+def _os(session: Any) -> str:
+    for line in _file(session, OS_RELEASE).splitlines():
+        name, _, value = line.partition("=")
+        if name == "PRETTY_NAME":
+            return value.strip('"')
+    return "not told"
+
+
+def _file(session: Any, path: str) -> str:
+    """A file's text; empty when it is not there."""
+    with suppress(tvm.error.RPCError):  # the server's own error; a lost connection raises another
+        return bytes(session.download(path)).rstrip(b"\0").decode(errors="replace").strip()
+    return ""

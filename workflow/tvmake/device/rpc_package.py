@@ -1,0 +1,107 @@
+"""A package loaded on a device over RPC: only inputs and outputs travel, measuring is done there."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvmake.artifact.manifest import Manifest
+from tvmake.artifact.package import LIBRARY, WEIGHTS
+from tvmake.config.benchmark import Measurement
+from tvmake.device.elf import machine_of
+from tvmake.errors import DeviceError
+from tvmake.quick_tvm import tvm
+
+# After quick_tvm, which decides how TVM is loaded.
+from tvm.runtime.vm import VirtualMachine  # isort: skip
+
+NOTES = {
+    "load_and_first_run": "with the connection: libraries and weights are sent first",
+    "operator_times": "not available over RPC",
+}
+"""Conditions of every measurement over RPC. The virtual machine's instrument is a function, and those do not travel."""
+
+
+class RemotePackage:
+    """A package's virtual machine on a device, with its parameters in place; a ``samples.Package``."""
+
+    def __init__(self, session: Any, directory: Path, manifest: Manifest, where: str):
+        kind = str(manifest.target.get("kind", "llvm"))
+        self.device = session.device("cpu" if kind in ("llvm", "c") else kind, 0)
+        if not self.device.exist:
+            raise DeviceError(
+                where,
+                f"its server has no {kind} device",
+                "start the server with a runtime that has it (`rpc_server --load-library`), or give the target another device",
+            )
+        session.upload(str(directory / LIBRARY), LIBRARY)
+        module = load_library(session, directory / LIBRARY, LIBRARY, where)
+        self.vm = VirtualMachine(module, self.device)
+        weights = tvm.runtime.load_param_dict_from_file(str(directory / WEIGHTS))
+        self.params = [
+            tvm.runtime.tensor(weights[parameter.name].numpy(), self.device) for parameter in manifest.parameters
+        ]
+
+    def set_inputs(self, inputs: list[np.ndarray]) -> None:
+        """See :class:`tvmake.device.samples.Package`."""
+        self.vm.set_input("main", *(tvm.runtime.tensor(value, self.device) for value in inputs), *self.params)
+
+    def run(self) -> None:
+        """See :class:`tvmake.device.samples.Package`."""
+        self.vm.invoke_stateful("main")
+
+    def outputs(self) -> list[np.ndarray]:
+        """See :class:`tvmake.device.samples.Package`."""
+        got = self.vm.get_outputs("main")
+        return [value.numpy() for value in ([got] if isinstance(got, tvm.runtime.Tensor) else got)]
+
+    def measure(self, how: Measurement) -> dict[str, Any]:
+        """Fields of a ``Timing``. The loop runs on the device, by its clock."""
+        warmup_ms = self._samples_ms(1, how.warmup) if how.warmup else []
+        number = how.number
+        if how.min_repeat_ms:
+            number = max(number, self._runs_lasting(how.min_repeat_ms))
+        samples_ms = self._samples_ms(number, how.repeat, how.cooldown_s)
+        while (missing_ms := how.min_duration_s * 1000 - sum(samples_ms) * number) > 0:
+            mean_ms = max(sum(samples_ms) * number / len(samples_ms), 1e-3)
+            samples_ms += self._samples_ms(number, math.ceil(missing_ms / mean_ms), how.cooldown_s)
+        return {"warmup_ms": warmup_ms, "samples_ms": samples_ms, "number": number}
+
+    def _samples_ms(self, number: int, repeat: int, cooldown_s: float = 0.0) -> list[float]:
+        evaluator = self.vm.time_evaluator(
+            "invoke_stateful",
+            self.device,
+            number=number,
+            repeat=repeat,
+            cooldown_interval_ms=math.ceil(cooldown_s * 1000),
+        )
+        return [float(seconds) * 1000 for seconds in evaluator("main").results]
+
+    def _runs_lasting(self, min_ms: float) -> int:
+        """As in TVM's time_evaluator, which does not say how many it took: raise the count until a sample is long enough."""
+        number = 1
+        while (lasted := self._samples_ms(number, 1)[0] * number) < min_ms:
+            number = max(number + 1, int(number * min(10.0, 1.2 * min_ms / max(lasted, 1e-6))))
+        return number
+
+
+def load_library(session: Any, library: Path, name: str, where: str) -> Any:
+    """Load a library that was uploaded.
+
+    Raises:
+        DeviceError: the device's loader refuses it.
+    """
+    try:
+        return session.load_module(name)
+    except tvm.error.RPCError as error:
+        line = str(error).strip().splitlines()[-1]
+        if "load dynamic shared library" not in line:
+            raise
+        # glibc says of code for another processor that there is no such file.
+        _, _, reason = line.rpartition(": ")
+        raise DeviceError(
+            where,
+            f"it does not load {library.name}, which is code for {machine_of(library)} ({reason.strip()})",
+            "compile for this device: the target's mtriple and mcpu, and cc that links for it (docs/devices-rpc.md)",
+        ) from None

@@ -1,0 +1,113 @@
+"""Fulfils one order on a device over RPC, in a process of its own: ``python -P -m tvmake.device.rpc_worker FD``.
+
+It loads TVM's runtime, says ``Ready``, opens a session with the server it is told, and answers one order. A session is
+native code that waits without limit for a device that hangs, so it is in a process that can be killed.
+"""
+
+import os
+import sys
+import time
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+from tvmake.artifact.package import verify_directory
+from tvmake.device.hang_up import stay_behind
+from tvmake.device.interface import Fingerprint, RunResult, Timing
+from tvmake.device.orders import (
+    CallKernel,
+    Describe,
+    Failed,
+    Lost,
+    Open,
+    Opened,
+    Order,
+    Problem,
+    Ready,
+    Refused,
+    RunPackage,
+)
+from tvmake.device.remote_facts import limit_threads, remote_fingerprint
+from tvmake.device.rpc_package import NOTES, RemotePackage, load_library
+from tvmake.device.samples import run_samples, since
+from tvmake.device.session import SESSION_TIMEOUT, why
+from tvmake.errors import DeviceError, InputError
+from tvmake.lifeline import die_with
+from tvmake.quick_tvm import tvm
+from tvmake.warm.client import PARENT
+
+# After quick_tvm, which decides how TVM is loaded.
+from tvm import rpc  # isort: skip
+
+
+def main(connection: Connection) -> None:
+    """Open a session and fulfil one order; see the module's text."""
+    connection.send(Ready())
+    request: Open = connection.recv()
+    try:
+        session = rpc.connect(request.host, request.port, request.match_key, request.timeout_s)
+    except (tvm.error.InternalError, RuntimeError, OSError) as error:
+        connection.send(Refused(why(error)))
+        return
+    stay_behind(request.host, request.port, request.timeout_s)
+    connection.send(Opened())
+    connection.send(_answer(session, connection.recv()))
+
+
+def _answer(session: Any, order: Order) -> Any:
+    try:
+        return _fulfil(session, order)
+    except (InputError, DeviceError) as error:
+        kind = "input" if isinstance(error, InputError) else "device"
+        return Problem(kind, error.where, error.problem, error.remedy)
+    except Exception as error:  # noqa: BLE001  # generated code can fail in any way; whoever asked says what it means
+        if SESSION_TIMEOUT in str(error):
+            return Lost(SESSION_TIMEOUT)
+        return Failed(why(error)) if _is_there(session) else Lost(why(error))
+
+
+def _is_there(session: Any) -> bool:
+    try:
+        session.get_function("tvm.rpc.server.remove")
+    except Exception:  # noqa: BLE001  # what it raises depends on how the connection ended
+        return False
+    return True
+
+
+def _fulfil(session: Any, order: Order) -> Fingerprint | RunResult | list[np.ndarray]:
+    match order:
+        case Describe():
+            return remote_fingerprint(session, order.config, order.where)
+        case RunPackage():
+            return _run(session, order)
+        case CallKernel():
+            return _call(session, order)
+
+
+def _run(session: Any, order: RunPackage) -> RunResult:
+    manifest = verify_directory(order.directory, str(order.directory))
+    fingerprint = remote_fingerprint(session, order.config, order.where)
+    started = time.perf_counter()
+    package = RemotePackage(session, order.directory, manifest, order.where)
+    load_ms = since(started)
+    first_run_ms = run_samples(package, manifest, order.request, order.inputs, order.outputs)
+    how = order.request.measurement
+    measured = {**package.measure(how), "conditions": NOTES} if how else {}
+    return RunResult(timing=Timing(load_ms=load_ms, first_run_ms=first_run_ms, **measured), fingerprint=fingerprint)
+
+
+def _call(session: Any, order: CallKernel) -> list[np.ndarray]:
+    limit_threads(session, order.config.threads, order.where)
+    device = session.device(order.device, 0)
+    session.upload(str(order.library), order.library.name)
+    function = load_library(session, order.library, order.library.name, order.where)[order.function]
+    tensors = [tvm.runtime.tensor(value, device) for value in order.arguments]
+    function(*tensors)
+    device.sync()
+    return [tensor.numpy() for tensor in tensors[len(tensors) - order.returned :]]
+
+
+if __name__ == "__main__":
+    die_with(int(os.environ[PARENT]))
+    main(Connection(int(sys.argv[1])))

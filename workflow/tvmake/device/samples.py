@@ -1,0 +1,96 @@
+"""Running a package on the samples of a file, whichever way the package is loaded."""
+
+import time
+import zipfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from tvmake.artifact.manifest import Manifest
+from tvmake.artifact.signature import TensorSpec
+from tvmake.artifact.tensor_file import member, read_array, write_array
+from tvmake.device.interface import RunRequest
+from tvmake.errors import InputError
+
+
+class Package(Protocol):
+    """A package's virtual machine with its parameters in place."""
+
+    def set_inputs(self, inputs: list[np.ndarray]) -> None:
+        """Give ``main`` its arguments; they stay for every following run."""
+        ...
+
+    def run(self) -> None:
+        """Run ``main`` on the inputs set last."""
+        ...
+
+    def outputs(self) -> list[np.ndarray]:
+        """The last run's outputs, in signature order."""
+        ...
+
+
+def run_samples(package: Package, manifest: Manifest, request: RunRequest, given: Path, outputs: Path | None) -> float:
+    """Run the samples that a request asks for; afterwards the first one's inputs are set again.
+
+    Args:
+        given: an ``.npz`` file of inputs.
+        outputs: where outputs go, if they are wanted.
+
+    Returns:
+        How long the first run took, to the outputs here, in ms.
+
+    Raises:
+        InputError: the inputs do not fit.
+    """
+    with ExitStack() as stack:
+        samples = stack.enter_context(zipfile.ZipFile(given))
+        results = stack.enter_context(zipfile.ZipFile(outputs, "w", zipfile.ZIP_STORED)) if outputs else None
+        first = _inputs(samples, 0, manifest.signature.inputs)
+        package.set_inputs(first)
+        started = time.perf_counter()
+        package.run()
+        values = package.outputs()
+        first_run_ms = since(started)
+        for number in range(1, request.samples + 1):
+            if results is not None:
+                _collect(results, manifest, number - 1, values)
+            if number < request.samples:
+                package.set_inputs(_inputs(samples, number, manifest.signature.inputs))
+                package.run()
+                values = package.outputs()
+        package.set_inputs(first)
+        if request.repeat_first and results is not None:
+            package.run()
+            _collect(results, manifest, request.samples, package.outputs())
+    return first_run_ms
+
+
+def since(started: float) -> float:
+    """Milliseconds since ``time.perf_counter`` said ``started``."""
+    return (time.perf_counter() - started) * 1000
+
+
+def _collect(results: zipfile.ZipFile, manifest: Manifest, number: int, values: list[np.ndarray]) -> None:
+    for spec, value in zip(manifest.signature.outputs, values, strict=True):
+        write_array(results, member("output", spec.name, number), value)
+
+
+def _inputs(samples: zipfile.ZipFile, number: int, specs: tuple[TensorSpec, ...]) -> list[np.ndarray]:
+    values: list[np.ndarray] = []
+    for spec in specs:
+        try:
+            value = read_array(samples, member("input", spec.name, number), spec.dtype)
+        except KeyError:
+            raise InputError("inputs", f"sample {number} lacks input '{spec.name}'") from None
+        fits = len(value.shape) == len(spec.shape) and all(
+            isinstance(want, str) or got == want for got, want in zip(value.shape, spec.shape, strict=True)
+        )
+        if not fits or str(value.dtype) != spec.dtype:
+            raise InputError(
+                "inputs",
+                f"input '{spec.name}' is {value.dtype}{list(value.shape)}, the package takes {spec.dtype}{list(spec.shape)}",
+            )
+        values.append(np.ascontiguousarray(value))
+    return values

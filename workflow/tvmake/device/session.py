@@ -1,0 +1,74 @@
+"""A session with one of the servers behind a tracker: taken, used by one process, and given back when that ends.
+
+A server serves one session at a time, so whoever has one is alone on the device, as far as servers go.
+"""
+
+import sys
+import time
+
+from tvmake.device.tracker import Offer, Tracker
+from tvmake.errors import DeviceError
+
+CONNECT_S = 15.0
+"""For a server that was offered to open a session: it forks a process and loads its runtime."""
+
+BUSY_WAIT_S = 900.0
+"""How long to queue for a device while others use it."""
+
+LISTED_S = 5.0
+"""How often to check, while queueing, that the tracker still lists a server."""
+
+REFUSALS = 3
+"""Offers in a row that may fail to become a session."""
+
+SESSION_TIMEOUT = "RPCSessionTimeoutError"
+"""How a server begins what it says when it ends a session that took too long (tvm/rpc/server.py)."""
+
+CLOSED = "it closed the connection"
+"""For what TVM says when the other end is gone: ``code=kShutdown``, ``Connection reset by peer``, ``Broken pipe``."""
+
+
+def take(tracker: Tracker, wait_s: float, busy_wait_s: float = BUSY_WAIT_S) -> Offer:
+    """Wait for a free server; the offer has to be used within seconds.
+
+    Args:
+        wait_s: for any server of the key to be there.
+        busy_wait_s: for one to come free.
+
+    Raises:
+        DeviceError: there is no server, none came free, or no tracker.
+    """
+    tracker.await_servers(wait_s)
+    asked = checked = time.monotonic()
+    was_told = False
+
+    def nobody_is_there() -> bool:
+        nonlocal checked, was_told
+        if time.monotonic() - checked < LISTED_S:
+            return False
+        checked = time.monotonic()
+        if not was_told:
+            print(f"{tracker.where}: every server with key '{tracker.key}' is busy; waiting", file=sys.stderr)
+            was_told = True
+        return not tracker.servers()
+
+    offer = tracker.request(busy_wait_s, nobody_is_there)
+    if offer is not None:
+        return offer
+    tracker.await_servers(0)
+    waited = time.monotonic() - asked
+    raise DeviceError(
+        tracker.where,
+        f"no server with key '{tracker.key}' at tracker {tracker} came free in {waited:.0f} s",
+        "find who uses it (`python -m tvm.exec.query_rpc_tracker`), restart a server that hangs, or add one",
+    )
+
+
+def why(error: BaseException) -> str:
+    """One line for an error of an RPC call: what the device said, or that it is gone."""
+    text = str(error)
+    if any(sign in text for sign in ("kShutdown", "Connection reset", "Broken pipe", "SockChannel")):
+        return CLOSED
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line for line in lines if not line.endswith("Error caught from RPC call:")]
+    return lines[0] if lines else type(error).__name__
