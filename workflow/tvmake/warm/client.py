@@ -7,7 +7,7 @@ import socket
 import struct
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FrameType
 
 DIRECTORY = "TVMAKE_WARM"
@@ -40,7 +40,7 @@ def hand_over(flavour: str, entry: str, arguments: list[str]) -> int | None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         try:
             connection.connect(socket_path(directory, flavour))
-            _send(connection, entry, arguments)
+            _send(connection, entry, arguments, os.environ, [0, 1, 2])
             if connection.recv(1) != STARTED:
                 return None
         except OSError:
@@ -61,11 +61,40 @@ def hand_over(flavour: str, entry: str, arguments: list[str]) -> int | None:
     return status
 
 
-def _send(connection: socket.socket, entry: str, arguments: list[str]) -> None:
-    environment = {name: value for name, value in os.environ.items() if name != PARENT}
-    request = {"entry": entry, "arguments": arguments, "directory": os.getcwd(), "environment": environment}  # noqa: PTH109
+def start(flavour: str, entry: str, arguments: list[str], environment: Mapping[str, str], stdin: int) -> int | None:
+    """Have a server of this kind start ``entry`` as a process that nobody waits for, and that ends by itself.
+
+    Args:
+        environment: all of its variables.
+        stdin: a file; its standard output is discarded, its standard error is this process's.
+
+    Returns:
+        Its number; None when there is no such server, and nothing has been done.
+    """
+    directory = os.environ.get(DIRECTORY)
+    if not directory:
+        return None
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection, open(os.devnull, "w") as discarded:  # noqa: PTH123
+        try:
+            connection.connect(socket_path(directory, flavour))
+            _send(connection, entry, arguments, environment, [stdin, discarded.fileno(), 2], stays=True)
+            return _receive(connection) if connection.recv(1) == STARTED else None
+        except OSError:
+            return None
+
+
+def _send(
+    connection: socket.socket,
+    entry: str,
+    arguments: list[str],
+    environment: Mapping[str, str],
+    files: list[int],
+    stays: bool = False,
+) -> None:
+    known = {name: value for name, value in environment.items() if name != PARENT}
+    request = {"entry": entry, "arguments": arguments, "directory": os.getcwd(), "environment": known, "stays": stays}  # noqa: PTH109
     text = json.dumps(request).encode()
-    socket.send_fds(connection, [LENGTH.pack(len(text))], [0, 1, 2])
+    socket.send_fds(connection, [LENGTH.pack(len(text))], files)
     connection.sendall(text)
 
 

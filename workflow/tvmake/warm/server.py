@@ -2,7 +2,8 @@
 
 One connection is one command: the client sends it, gets ``+`` when it has started and its status when it has ended.
 A byte from the client is a signal to pass on; its end of the connection closing means that the client was killed, and
-the command is killed as well. Commands die with the server, and the server with the process that started it.
+the command is killed as well. Commands die with the server, and the server with the process that started it. A command
+that ``stays`` is only started: the client gets ``+`` and its number, and it has to end by itself.
 """
 
 import gc
@@ -73,6 +74,11 @@ class Server:
             self._become(request, files, connection, server)
         for file in files:
             os.close(file)
+        if request["stays"]:
+            self.commands[child] = None
+            with suppress(OSError), connection:
+                connection.sendall(STARTED + STATUS.pack(child))
+            return
         self.commands[child] = connection
         self.selector.register(connection, selectors.EVENT_READ, child)
         with suppress(OSError):
@@ -114,7 +120,8 @@ class Server:
         code = 70
         try:
             os.setsid()
-            die_with(server)
+            if not request["stays"]:
+                die_with(server)
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.default_int_handler)

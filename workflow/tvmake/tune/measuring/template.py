@@ -1,6 +1,6 @@
 """A process with modules loaded, from which workers are forked: ``python -P -m tvmake.tune.measuring.template ROLE FD PARENT``.
 
-It does one thing at a time, as told over an inherited socket: fork a worker that serves on the socket sent along, or
+Under ``tvmake make`` it is itself forked from a warm server, and has its socket as standard input. It does one thing at a time, as told over an inherited socket: fork a worker that serves on the socket sent along, or
 kill a worker and say how it ended. It starts no threads and runs nothing that could crash, so that every fork is whole
 and nothing but its own death ends the workers with it. It ends, with all workers and the scratch directory, when the
 process that started it does.
@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -53,9 +54,9 @@ class Role(Protocol):
 class Template:
     """The loop of the process."""
 
-    def __init__(self, control: socket.socket, parent: int, role: Role, scratch: Path):
+    def __init__(self, control: socket.socket, parent_lives: Callable[[], bool], role: Role, scratch: Path):
         self.control = control
-        self.parent = parent
+        self.parent_lives = parent_lives
         self.role = role
         self.scratch = scratch
         self.workers: set[int] = set()
@@ -64,7 +65,7 @@ class Template:
         """Fork and end workers until the parent is gone."""
         self.control.settimeout(CHECK_S)
         try:
-            while os.getppid() == self.parent:
+            while self.parent_lives():
                 try:
                     message, files, _, _ = socket.recv_fds(self.control, MESSAGE, 2)
                 except TimeoutError:
@@ -132,10 +133,28 @@ class Template:
             return Failed(self.role.explain(error))
 
 
-def main(descriptor: int, parent: int) -> None:
+def main(arguments: list[str]) -> int:
+    """As a command of a warm server: ``ROLE PARENT``, with the socket as standard input."""
+    parent = int(arguments[1])
+    control = socket.socket(fileno=os.dup(0))
+    with Path(os.devnull).open() as nothing:
+        os.dup2(nothing.fileno(), 0)
+    prepare_and_serve(control, lambda: _lives(parent))
+    return 0
+
+
+def _lives(process: int) -> bool:
+    with suppress(PermissionError):
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            return False
+    return True
+
+
+def prepare_and_serve(control: socket.socket, parent_lives: Callable[[], bool]) -> None:
     """Load what the role needs, say whether that worked, then serve."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent decides what it means
-    control = socket.socket(fileno=descriptor)
     setup: Setup = pickle.loads(control.recv(MESSAGE))
     name, _, kind = ROLES[setup.role].partition(":")
     try:
@@ -150,7 +169,7 @@ def main(descriptor: int, parent: int) -> None:
     gc.freeze()
     with suppress(ConnectionError):  # the parent is gone; serving ends at once
         control.sendall(pickle.dumps(None))
-    Template(control, parent, role, setup.scratch).serve()
+    Template(control, parent_lives, role, setup.scratch).serve()
 
 
 def _check_alone() -> None:
@@ -160,4 +179,5 @@ def _check_alone() -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[2]), int(sys.argv[3]))
+    starter = int(sys.argv[3])
+    prepare_and_serve(socket.socket(fileno=int(sys.argv[2])), lambda: os.getppid() == starter)

@@ -1,15 +1,14 @@
 """Workers: processes that do one risky thing each and can be killed at any time.
 
 They are forked from templates (:mod:`tvmake.tune.measuring.template`), because the tuning process has threads and must
-not fork, and because a fresh process would spend a second and more on importing TVM.
+not fork, and because a fresh process would spend a second and more on importing TVM. Under ``tvmake make`` templates are
+forks themselves (:mod:`tvmake.tune.measuring.launch`).
 """
 
 import os
 import pickle
 import signal
 import socket
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -21,6 +20,7 @@ from typing import IO, Any
 
 from tvmake.errors import MachineError
 from tvmake.tune.measuring.failure import telling_line
+from tvmake.tune.measuring.launch import launch
 from tvmake.tune.measuring.protocol import END, FORK, MESSAGE, NUMBER, Setup, signal_group
 
 START_TIMEOUT_S = 300.0
@@ -153,7 +153,7 @@ class WorkerSource:
 
     def __init__(self, role: str, options: Any, scratch: Path, environment: Mapping[str, str]):
         self._setup = Setup(role, options, scratch)
-        self._environment = {**os.environ, **ENVIRONMENT, **environment}
+        self._environment = {**ENVIRONMENT, **environment}
         self._lock = threading.Lock()
         self._is_closed = False
         self._template = _Template(self._setup, self._environment)
@@ -210,15 +210,7 @@ class _Template:
         # Keeps the boundaries of messages, so that none is ever read in part.
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            command = [sys.executable, "-P", "-m", "tvmake.tune.measuring.template", setup.role]
-            self._process = subprocess.Popen(
-                [*command, str(theirs.fileno()), str(os.getpid())],
-                env=dict(environment),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-            )
+            self._process = launch(setup.role, theirs.fileno(), environment)
         with suppress(OSError):  # should it have ended already, whoever wants a worker will notice
             self._control.sendall(pickle.dumps(setup))
 
@@ -251,9 +243,7 @@ class _Template:
             self._control.close()
             if not self._is_ready:
                 self._process.kill()  # it has no workers yet, and need not finish loading TVM
-            try:
-                self._process.wait(timeout=5)
-            except subprocess.TimeoutExpired:
+            if not self._process.wait(5):
                 self._process.kill()
                 self._process.wait()
 
