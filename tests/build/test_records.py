@@ -12,7 +12,7 @@ import pytest
 import tvm_ffi
 
 from tests.build.conftest import Transformed
-from tests.tune.replayed import best_set, kernels, traces
+from tests.tune.replayed import best_set, has_code, kernels, traces
 from tvmake.artifact import stage_json
 from tvmake.artifact.files import digest_file
 from tvmake.artifact.manifest import Manifest
@@ -268,3 +268,20 @@ def test_a_schedule_for_another_kind_of_target_is_a_miss(tunable_net: Transforme
         applied = apply_best(modules[one], one, sets[one].model_copy(update={"kernels": tuple(swapped)}))
         assert not applied.tuned
         assert any(said in reason for reason in applied.misses.values())
+
+
+def test_a_record_without_code_costs_its_kernel_the_schedule_and_not_the_build(tunable_net: Transformed, made: Builder):
+    target = tvm_target(OPENCL, "t")
+    module = fused(tunable_net, target)
+    best = best_set(module, target)
+    name = next(name for name in kernels(module) if "conv2d" in name)
+    own = workload(kernels(module)[name], target)
+    codeless = next(trace for trace in traces(own, 16) if not has_code(own, trace))
+    (kernel,) = [kernel for kernel in with_trace(best, name, codeless).kernels if kernel.name == name]
+    built = made(tunable_net, with_trace(best, name, codeless), request(OPENCL))
+    assert built.manifest.coverage.misses.keys() == {name}
+    reason = built.manifest.coverage.misses[name]
+    assert reason.startswith(f"there is no code for its record {kernel.record.digest[:12]}: ")
+    assert built.manifest.coverage.tuned == len(best.kernels) - 1
+    with pytest.raises(InputError, match=f"{name} .there is no code for its record"):
+        made(tunable_net, with_trace(best, name, codeless), request(OPENCL, require_coverage=1.0))

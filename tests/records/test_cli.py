@@ -9,6 +9,7 @@ import pytest
 
 from tests.records.made import CONV, DENSE, OLD_PLACE, OTHER_PLACE, PLACE, digests, files, record, verdict
 from tvmake.cli import run
+from tvmake.records.remote import open_directory
 from tvmake.records.store import RecordStore
 
 FIXED = "a" * 7 + "1" + "0" * 56
@@ -51,7 +52,7 @@ def test_list_shows_each_place_with_its_counts(tvmake, filled):
     code, out, _ = tvmake("list")
     assert code == 0
     (line,) = [line for line in out.splitlines() if PLACE.digest[:12] in line]
-    assert line.split()[-3:] == ["2", "6", "3"]
+    assert line.split()[-4:] == ["2", "6", "3", "2026-03-01"]
     assert "llvm test" in line
     rows = json.loads(tvmake("list", "--json")[1])
     assert [row["place"] for row in rows] == [OLD_PLACE.digest, PLACE.digest]
@@ -71,6 +72,28 @@ def test_top_gives_the_median_of_the_best_right_record_and_the_trials_by_outcome
     assert code == 0
     (line,) = [line for line in out.splitlines() if "fused_conv2d" in line]
     assert "1 wrong_output" in line
+
+
+def test_tables_give_four_digits_dates_in_utc_and_the_trial_that_found_a_record(tvmake, store):
+    store.append(PLACE, CONV, [record(1, ms=None), record(2, ms=0.00131, at="2026-03-01T23:30:00-01:00")])
+    (line,) = [line for line in tvmake("top")[1].splitlines() if line.startswith(CONV[:12])]
+    assert line.split()[2:6] == ["0.001310", "2", "1", "2026-03-02"]
+    (line,) = [
+        line
+        for line in tvmake("show", CONV)[1].splitlines()
+        if line.startswith(record(2, ms=0.00131, at="2026-03-01T23:30:00-01:00").digest[:12])
+    ]
+    assert line.split()[1:] == [
+        "2",
+        "0.001310",
+        "0.001179",
+        "0.001441",
+        "evolutionary",
+        "2026-03-02",
+        "00:30",
+        "not",
+        "checked",
+    ]
 
 
 def test_top_takes_prefixes_and_a_generation(tvmake, filled):
@@ -178,6 +201,80 @@ def test_prune_without_a_rule_is_a_usage_error(tvmake, filled):
     code, _, err = tvmake("prune", "--apply")
     assert code == 2
     assert "nothing says what to drop" in err
+
+
+INSTALLED = PLACE.model_copy(update={"generation": f"tvm-{metadata.version('apache-tvm')}"})
+
+
+@pytest.fixture
+def pushed(tvmake, store, url) -> str:
+    """A shared store with the records of one place of the installed TVM."""
+    store.append(INSTALLED, CONV, [record(1), record(2, ms=None), verdict(record(1), True)])
+    store.define(INSTALLED, CONV, {"name": "conv", "module": "text"})
+    store.append(INSTALLED, DENSE, [record(3)])
+    store.append(OLD_PLACE, FIXED, [record(7)])
+    code, out, err = tvmake("push", "--shared", url)
+    assert (code, err) == (0, "")
+    assert out == f"{url} from {store.root}: 4 new records and verdicts in 2 segments; 1 places\n"
+    return url
+
+
+def test_push_and_pull_carry_the_installed_generations_records_to_a_machine_that_knows_none(
+    tvmake, store, another_store, pushed
+):
+    code, out, err = tvmake("pull", "--shared", pushed, on=another_store)
+    assert (code, err) == (0, "")
+    assert out == f"{another_store.root} from {pushed}: 4 new records and verdicts in 2 segments; 1 places\n"
+    assert another_store.places() == [INSTALLED]
+    for workload in (CONV, DENSE):
+        assert digests(another_store.load(INSTALLED, workload)) == digests(store.load(INSTALLED, workload))
+    assert ": 0 new records and verdicts in 0 segments" in tvmake("pull", "--shared", pushed, on=another_store)[1]
+    assert ": 0 new records and verdicts in 0 segments" in tvmake("push", "--shared", pushed)[1]
+
+
+def test_another_generation_is_exchanged_where_it_is_asked_for(tvmake, another_store, pushed):
+    old = ["--shared", pushed, "--generation", OLD_PLACE.generation]
+    assert ": 1 new records and verdicts" in tvmake("push", *old)[1]
+    assert ": 1 new records and verdicts" in tvmake("pull", *old, on=another_store)[1]
+    assert another_store.places() == [OLD_PLACE]
+
+
+def test_a_pull_names_a_damaged_segment_and_brings_the_rest(tvmake, another_store, pushed):
+    there = open_directory(pushed)
+    damaged, *_ = sorted(there.files(INSTALLED.generation))
+    there.write(damaged, b"damaged")
+    code, out, err = tvmake("pull", "--shared", pushed, on=another_store)
+    assert code == 0
+    assert ": 1 new records and verdicts in 1 segments; 1 places" in out
+    assert err == f"warning: {damaged}: differs from the sha256 in its name\n"
+
+
+def test_the_config_names_shared_and_local_stores(store, another_store, tmp_path, capsys, monkeypatch):
+    store.append(INSTALLED, CONV, [record(1)])
+    config = {
+        "models": {"m": {"source": "m.onnx"}},
+        "targets": {"cpu": {"kind": "llvm"}, "other": {"kind": "llvm", "tuning": {"store": str(store.root)}}},
+        "tuning": {"shared": str(tmp_path / "nfs"), "store": str(another_store.root)},
+    }
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tvmake.yaml").write_text(json.dumps(config))
+    assert run(["records", "push"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"{tmp_path}/nfs from {another_store.root}: 0 new records and verdicts in 0 segments; 0 places",
+        f"{tmp_path}/nfs from {store.root}: 1 new records and verdicts in 1 segments; 1 places",
+    ]
+    assert run(["records", "pull", "-s", "targets.other.tuning=null"]) == 0
+    assert digests(another_store.load(INSTALLED, CONV)) == digests([record(1)])
+
+
+def test_without_a_shared_store_pull_and_push_say_how_to_name_one(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for command in ("pull", "push"):
+        assert run(["records", command]) == 2
+        assert "give --shared with a directory or URL" in capsys.readouterr().err
+    (tmp_path / "tvmake.yaml").write_text(json.dumps({"models": {"m": {"source": "m.onnx"}}}))
+    assert run(["records", "pull"]) == 1
+    assert "tvmake.yaml: names no shared store" in capsys.readouterr().err
 
 
 def test_verify_exits_with_1_and_names_the_line(tvmake, filled):

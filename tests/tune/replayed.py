@@ -66,7 +66,7 @@ def kernels(fused: "tvm.IRModule") -> dict[str, "tvm.tirx.PrimFunc"]:
     }
 
 
-def _has_code(kernel: Workload, trace: Any) -> bool:
+def has_code(kernel: Workload, trace: Any) -> bool:
     """Whether a schedule can be built: random ones for OpenCL sometimes vectorise what it has no code for."""
     scheduled = replay(kernel, trace)
     scheduled = (split(scheduled) or SplitKernel(scheduled, scheduled, ())).compute
@@ -90,7 +90,7 @@ def best_set(
         if name in without:
             kernel = kernel.model_copy(update={"reason": "none of 16 candidates worked"})
         else:
-            found_trace = next(trace for trace in traces(own, 8, seed) if _has_code(own, trace))
+            found_trace = next(trace for trace in traces(own, 8, seed) if has_code(own, trace))
             chosen = {"record": record(found_trace), "latency_ms": 1.0, "trials": 1}
             kernel = kernel.model_copy(update=chosen)
         found.append(kernel)

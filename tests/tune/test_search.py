@@ -182,3 +182,20 @@ def test_a_candidate_whose_device_was_lost_does_not_count(tmp_path: Path):
     statuses = [one.status for one in run.store.load(run.place, run.workload.key)]
     assert statuses.count("ok") == 6
     assert statuses.count("device_lost") == 2
+
+
+def test_a_candidate_whose_device_was_lost_is_measured_again_when_it_is_proposed_again(tmp_path: Path):
+    lost = iter([False, True])
+
+    def once(candidate: Candidate) -> Measured:
+        if next(lost, False):
+            return Measured(candidate.number, "device_lost", error="gone")
+        return MadeUp.latency(candidate)
+
+    with pytest.raises(Interrupted):
+        search(tmp_path, MadeUp(once, dies_after=3), 4).run()
+    run = search(tmp_path, MadeUp(), 4)  # the same seed proposes the same candidates
+    run.run()
+    stored = run.store.load(run.place, run.workload.key)
+    gone = next(one for one in stored if one.status == "device_lost")
+    assert [one.status for one in stored if one.record.trace == gone.record.trace] == ["device_lost", "ok"]

@@ -1,5 +1,7 @@
 """Schedule the kernels of a fused module with their tuning records."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from tvmake.quick_tvm import tvm
@@ -7,20 +9,25 @@ from tvmake.records.record import Record
 from tvmake.target.pipeline import Applied
 from tvmake.tune.best import BestSet
 from tvmake.tune.isolated_replay import replay_all
-from tvmake.tune.replay import ReplayError
+from tvmake.tune.isolation import Refused
 from tvmake.tune.workload import GENERATION, Workload, target_identity, workload
 
 IS_SCHEDULED = "tirx.is_scheduled"
 """Keeps default schedules away (dlight), as MetaScheduleApplyDatabase does."""
 
+EMPTY: Mapping[str, str] = MappingProxyType({})
 
-def apply_best(fused: "tvm.IRModule", target: "tvm.target.Target", best: BestSet) -> Applied:
+
+def apply_best(
+    fused: "tvm.IRModule", target: "tvm.target.Target", best: BestSet, refused: Mapping[str, str] = EMPTY
+) -> Applied:
     """Put scheduled kernels in place of those that have a record; the others stay as they are.
 
     A record that does not apply, whatever is wrong with it, is a miss with a reason.
 
     Args:
         fused: Relax calling unscheduled kernels, exactly as kernels were extracted from it.
+        refused: kernels to leave as they are although there is a record, with the reason.
     """
     foreign = _why_foreign(target, best)
     known = {} if foreign else best.by_workload()
@@ -35,12 +42,14 @@ def apply_best(fused: "tvm.IRModule", target: "tvm.target.Target", best: BestSet
             misses[str(variable.name_hint)] = foreign or "it was not tuned"
         elif kernel.record is None:
             misses[str(variable.name_hint)] = kernel.reason or "it has no valid record"
+        elif str(variable.name_hint) in refused:
+            misses[str(variable.name_hint)] = refused[str(variable.name_hint)]
         else:
             found[variable] = own, kernel.record
     functions, tuned = dict(fused.functions_items()), {}
     replayed = replay_all([(own, record.trace) for own, record in found.values()])
     for (variable, (_, record)), scheduled in zip(found.items(), replayed, strict=True):
-        if isinstance(scheduled, ReplayError):
+        if isinstance(scheduled, Refused):
             misses[str(variable.name_hint)] = str(scheduled)
         else:
             functions[variable] = _in_place_of(functions[variable], scheduled)

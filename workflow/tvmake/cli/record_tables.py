@@ -30,6 +30,8 @@ TARGET_SHOWN = ("tag", "kind", "mcpu", "mtriple", "arch", "model")
 
 def place_row(place: "Place", workloads: "Sequence[Standing]") -> dict[str, Any]:
     """A place and the sums over its workloads."""
+    from tvmake.records.standing import latest
+
     trials: Counter[str] = Counter()
     for one in workloads:
         trials.update(one.trials)
@@ -40,6 +42,7 @@ def place_row(place: "Place", workloads: "Sequence[Standing]") -> dict[str, Any]
         "device_class": place.device_class,
         "workloads": len(workloads),
         "trials": dict(trials),
+        "last_measured_at": latest(one.last for one in workloads if one.last),
     }
 
 
@@ -53,6 +56,7 @@ def workload_row(standing: "Standing") -> dict[str, Any]:
         "device_class": standing.place.device_class,
         "latency_ms": standing.latency_ms,
         "trials": standing.trials,
+        "last_measured_at": standing.last,
         "best": standing.best.digest if standing.best else None,
     }
 
@@ -62,11 +66,12 @@ def details(store: "RecordStore", place: "Place", workload: str, count: int) -> 
     from tvmake.records.standing import ranked, standing
 
     stored = store.load(place, workload)
+    trials = {one.digest: number for number, one in enumerate(stored, start=1)}
     errors = Counter((one.outcome, _reason(one)) for one in stored if one.outcome != "ok")
     return {
         **workload_row(standing(store, place, workload)),
         "target": place.target,
-        "records": [_record(one) for one in ranked(stored)[:count]],
+        "records": [{"trial": trials[one.digest], **_record(one)} for one in ranked(stored)[:count]],
         "errors": [
             {"outcome": outcome, "error": reason, "count": number} for (outcome, reason), number in errors.most_common()
         ],
@@ -78,14 +83,15 @@ def print_places(rows: list[dict[str, Any]]) -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("place", "generation", "target", "device class"):
-        table.add_column(column)
+    for column in ("place", "target", "device class", "generation"):
+        table.add_column(column, overflow="fold", no_wrap=column == "place")
     for column in ("workloads", "trials", "ok"):
         table.add_column(column, justify="right")
+    table.add_column("last (UTC)", no_wrap=True)
     for row in rows:
-        cells = (row["place"][:SHORT], row["generation"], brief_target(row["target"]), row["device_class"])
+        cells = (row["place"][:SHORT], brief_target(row["target"]), row["device_class"], row["generation"])
         figures = (row["workloads"], sum(row["trials"].values()), row["trials"].get("ok", 0))
-        table.add_row(*_texts(*cells), *map(str, figures))
+        table.add_row(*_texts(*cells), *map(str, figures), *_texts(_day(row["last_measured_at"])))
     _console().print(table)
 
 
@@ -96,16 +102,17 @@ def print_workloads(rows: list[dict[str, Any]]) -> None:
     several = len({row["place"] for row in rows}) > 1
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("workload", "name", *(("place",) if several else ())):
-        table.add_column(column)
+        table.add_column(column, overflow="fold", no_wrap=column != "name")
     for column in ("best ms", "trials", "ok"):
         table.add_column(column, justify="right")
+    table.add_column("last (UTC)", no_wrap=True)
     table.add_column("others")
     for row in rows:
         trials = row["trials"]
         cells = (row["workload"][:SHORT], row["name"] or "-", *((row["place"][:SHORT],) if several else ()))
         others = ", ".join(f"{count} {outcome}" for outcome, count in trials.items() if outcome != "ok")
         figures = (_ms(row["latency_ms"]), str(sum(trials.values())), str(trials.get("ok", 0)))
-        table.add_row(*_texts(*cells), *figures, *_texts(others))
+        table.add_row(*_texts(*cells), *figures, *_texts(_day(row["last_measured_at"]), others))
     _console().print(table)
 
 
@@ -128,13 +135,13 @@ def print_details(found: list[dict[str, Any]]) -> None:
             console.print(*_texts(f"{key:<9} {value}"), soft_wrap=True)
         if row["records"]:
             table = Table(box=None, pad_edge=False, header_style="bold")
-            for column in ("record", "ms", "min", "max", "strategy", "measured", "checked"):
-                table.add_column(column, justify="right" if column in ("ms", "min", "max") else "left")
+            for column in ("record", "trial", "median ms", "min ms", "max ms", "strategy", "measured (UTC)", "output"):
+                table.add_column(column, justify="right" if column.endswith(("trial", "ms")) else "left")
             for record in row["records"]:
                 low, high = min(record["samples_ms"]), max(record["samples_ms"])
-                checked = "right" if record["verdict"] else "-"
-                cells = (record["strategy"], record["measured_at"], checked)
-                figures = (_ms(record["latency_ms"]), _ms(low), _ms(high))
+                checked = "right" if record["verdict"] else "not checked"
+                cells = (record["strategy"], _minute(record["measured_at"]), checked)
+                figures = (str(record["trial"]), _ms(record["latency_ms"]), _ms(low), _ms(high))
                 table.add_row(record["record"][:SHORT], *figures, *_texts(*cells))
             console.print()
             console.print(table)
@@ -222,7 +229,21 @@ def _reason(stored: "StoredRecord") -> str:
 
 
 def _ms(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
+    """Four digits that count, so that equal columns can be compared: 1.110, 0.001312."""
+    return "-" if value is None else f"{value:#.4g}".rstrip(".")
+
+
+def _minute(time: str) -> str:
+    from datetime import UTC
+
+    from tvmake.records.plausible import moment
+
+    when = moment(time)
+    return when.astimezone(UTC).strftime("%Y-%m-%d %H:%M") if when else time
+
+
+def _day(time: str | None) -> str:
+    return _minute(time)[:10] if time else "-"
 
 
 def _texts(*cells: str) -> list[Any]:

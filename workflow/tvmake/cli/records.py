@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tvmake.cli.configs import ConfigFiles, Settings
+
 if TYPE_CHECKING:
     from tvmake.records.absorb import Absorbed
     from tvmake.records.store import RecordStore
@@ -16,6 +18,10 @@ app = typer.Typer(no_args_is_help=True, help="Look at, pass on and tidy up the r
 Store = Annotated[
     Path | None, typer.Option("--store", help="Directory of the records [default: the user's, see docs/records.md].")
 ]
+Shared = Annotated[
+    str | None, typer.Option("--shared", metavar="URL", help="The shared store [default: tuning.shared of the config].")
+]
+Installed = Annotated[str | None, typer.Option("--generation", help="A TVM generation [default: the installed one].")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 InPlace = Annotated[str | None, typer.Option("--place", metavar="DIGEST", help="Only this place: 8 or more digits.")]
 Generation = Annotated[str | None, typer.Option(help="Only this TVM generation: tvm-0.27.0.post1 …")]
@@ -118,6 +124,48 @@ def merge_command(
     _say_absorbed(str(other), merge(_store(store), RecordStore(other)))
 
 
+@app.command("pull")
+def pull_command(
+    shared: Shared = None,
+    config: ConfigFiles = None,
+    settings: Settings = None,
+    store: Store = None,
+    generation: Installed = None,
+) -> None:
+    """Bring the records of a shared store here. A search does this by itself for its target and device."""
+    from tvmake.cli.shared_records import exchanges, say_exchanged
+    from tvmake.records import shared as sharing
+    from tvmake.records.record import current_generation
+
+    for url, opened in exchanges("pull", shared, config, settings, store):
+        done = sharing.Exchanged()
+        found = sharing.places(url, generation or current_generation(), done)
+        for place in found:
+            done.add(sharing.pull(opened, url, place))
+        say_exchanged(f"{opened.root} from {url}", done, len(found))
+
+
+@app.command("push")
+def push_command(
+    shared: Shared = None,
+    config: ConfigFiles = None,
+    settings: Settings = None,
+    store: Store = None,
+    generation: Installed = None,
+) -> None:
+    """Add the records that are here to a shared store. A search does this by itself for its kernel."""
+    from tvmake.cli.shared_records import exchanges, say_exchanged
+    from tvmake.records import shared as sharing
+    from tvmake.records.record import current_generation
+
+    for url, opened in exchanges("push", shared, config, settings, store):
+        done = sharing.Exchanged()
+        found = [place for place in opened.places() if place.generation == (generation or current_generation())]
+        for place in found:
+            done.add(sharing.push(opened, url, place))
+        say_exchanged(f"{url} from {opened.root}", done, len(found))
+
+
 @app.command("prune")
 def prune_command(
     store: Store = None,
@@ -167,12 +215,9 @@ def verify_command(store: Store = None) -> None:
 
 
 def _store(root: Path | None) -> "RecordStore":
-    from tvmake.errors import InputError
-    from tvmake.records.store import RecordStore
+    from tvmake.records.store import open_store
 
-    if root is not None and root.exists() and not root.is_dir():
-        raise InputError(str(root), "is no directory", "name the directory of the records")
-    return RecordStore(root)
+    return open_store(root)
 
 
 def _print(table: Any, rows: list[dict[str, Any]], as_json: bool, nothing: str) -> None:
@@ -185,11 +230,14 @@ def _print(table: Any, rows: list[dict[str, Any]], as_json: bool, nothing: str) 
 
 
 def _say_absorbed(source: str, absorbed: "Absorbed") -> None:
-    from tvmake.cli.record_tables import printable
+    from tvmake.cli.record_tables import brief_target, printable
     from tvmake.records.record import current_generation
 
     fresh, workloads = sum(absorbed.fresh.values()), len(absorbed.fresh)
     typer.echo(f"{source}: {fresh} new records and verdicts of {workloads} workloads, {absorbed.known} known before")
+    for place in absorbed.places:
+        held = sum(count for (one, _), count in absorbed.fresh.items() if one == place)
+        typer.echo(f"  {held} for {printable(f'{brief_target(place.target)} on {place.device_class}')}")
     others = sorted({place.generation for place in absorbed.places} - {current_generation()})
     if others:
         typer.echo(

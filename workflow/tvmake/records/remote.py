@@ -4,6 +4,7 @@ Only what a shared store needs: list, read, and write whole files that nobody ch
 """
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -170,7 +171,8 @@ class RemoteDirectory:
             raise self._unreachable(error) from error
 
     def _unreachable(self, error: BaseException) -> MachineError:
-        said = (str(error).splitlines() or [""])[0][:200]
+        # Addresses in the backends' messages carry long queries.
+        said = re.sub(r"\?[^\s\"']*", "", (str(error).splitlines() or [""])[0])[:200]
         return MachineError(
             self.url,
             f"the shared store cannot be reached ({type(error).__name__}{': ' if said else ''}{said})",

@@ -48,6 +48,12 @@ class Exchanged:
     refused: list[tuple[str, str]] = field(default_factory=list)
     """Segments left out, wholly or in part: name and reason."""
 
+    def add(self, other: "Exchanged") -> None:
+        """Count another exchange in."""
+        self.records += other.records
+        self.segments += other.segments
+        self.refused += [one for one in other.refused if one not in self.refused]
+
 
 class _Segment(BaseModel):
     """What is remembered of a segment that was read, because it will never change."""
@@ -137,6 +143,40 @@ def push(store: RecordStore, url: str, place: Place, workloads: Iterable[str] | 
         if unread or missing:
             _save_seen(store, place, workload, seen, there)
     return done
+
+
+def places(url: str, generation: str, done: Exchanged) -> list[Place]:
+    """The places that a shared store has records for, of one TVM generation.
+
+    Args:
+        done: gets the segments that do not say what they should.
+
+    Raises:
+        InputError, MachineError: as for :func:`pull`.
+    """
+    remote = open_directory(url)
+    segments: dict[str, dict[str, int]] = {}
+    for name, size in sorted(remote.files(generation).items()):
+        if (parts := _NAME.fullmatch(name)) and parts[1] == generation:
+            segments.setdefault(parts[2], {})[name] = size
+    found = (_place_in(remote, digest, names, done) for digest, names in segments.items())
+    return sorted(
+        (place for place in found if place is not None and place.generation == generation),
+        key=lambda place: place.digest,
+    )
+
+
+def _place_in(remote: Directory, digest: str, names: dict[str, int], done: Exchanged) -> Place | None:
+    """The place as the first of its segments defines it that is intact."""
+    for name, size in names.items():
+        for _, content in _intact(remote, {name: size}, done):
+            try:
+                for _, _, line in portable.read(io.BytesIO(content), name):
+                    if isinstance(line, Line) and isinstance(line.value, Place) and line.value.digest == digest:
+                        return line.value
+            except InputError as error:
+                done.refused.append((name, error.problem))
+    return None
 
 
 def _directory(place: Place) -> str:

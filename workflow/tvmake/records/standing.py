@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tvmake.errors import InputError, UsageError
+from tvmake.records.plausible import moment
 from tvmake.records.record import Place
 from tvmake.records.store import RecordStore, StoredRecord
 
@@ -24,6 +25,8 @@ class Standing:
     """Candidates by outcome."""
     best: StoredRecord | None
     """The fastest one that is not known to be wrong."""
+    last: str | None = None
+    """When the latest was measured (UTC, ISO 8601)."""
 
     @property
     def latency_ms(self) -> float | None:
@@ -46,6 +49,7 @@ def standing(store: RecordStore, place: Place, workload: str) -> Standing:
         name=name if isinstance(name, str) else None,
         trials=dict(Counter(one.outcome for one in stored).most_common()),
         best=next(iter(ranked(stored)), None),
+        last=latest(one.measured_at for one in stored),
     )
 
 
@@ -53,6 +57,12 @@ def ranked(stored: Iterable[StoredRecord]) -> list[StoredRecord]:
     """The records that are not known to be wrong, fastest first; of equally fast ones the first measured."""
     usable = [(one.latency_ms, one) for one in stored if one.latency_ms is not None]
     return [one for _, one in sorted(usable, key=lambda pair: pair[0])]
+
+
+def latest(times: Iterable[str]) -> str | None:
+    """The latest of times in ISO 8601."""
+    known = [(when, text) for text in times if (when := moment(text)) is not None]
+    return max(known)[1] if known else None
 
 
 def choose(

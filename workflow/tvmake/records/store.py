@@ -81,7 +81,7 @@ class RecordStore:
     """
 
     def __init__(self, root: Path | None = None):
-        self.root = Path(root) if root is not None else records_root()
+        self.root = Path(root).expanduser() if root is not None else records_root()
 
     def append(self, place: Place, workload: str, records: Sequence[Record | Verdict]) -> None:
         """Add records and verdicts, in one write; returns when they are on the disk.
@@ -202,6 +202,20 @@ class RecordStore:
         if not _KEY.fullmatch(workload):
             raise InputError(workload[:80], "is no workload's key", "a key is a sha256: 64 hexadecimal digits")
         return self.directory(place) / workload
+
+
+def open_store(root: Path | str | None = None) -> RecordStore:
+    """The store in a directory, which need not exist yet; by default the user's.
+
+    Raises:
+        InputError: it is something else than a directory, or below such a thing.
+    """
+    store = RecordStore(Path(root) if root is not None else None)
+    there = next(path for path in (store.root, *store.root.absolute().parents) if os.path.lexists(path))
+    if not there.is_dir():
+        problem = "is no directory" if there == store.root else f"cannot be a directory: {there} is none"
+        raise InputError(str(store.root), problem, "name a directory for the records (`tuning.store`, `--store`)")
+    return store
 
 
 def read_single(path: Path) -> Line | BadLine | None:

@@ -4,26 +4,35 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict
 
 from tvmake.errors import MachineError
 from tvmake.quick_tvm import tvm
 from tvmake.records.record import Record, Verdict
 from tvmake.target.prepack import split
 from tvmake.target.resolve import native_cpu
-from tvmake.tune.isolated_replay import replay_all
+from tvmake.tune.isolation import Refused, each_isolated
 from tvmake.tune.kernel_runner import KernelFailure, KernelRunner, LocalKernelRunner
+from tvmake.tune.light_intrinsics import light_intrinsics
 from tvmake.tune.measuring.failure import explain
 from tvmake.tune.measuring.linker import Linker
-from tvmake.tune.replay import ReplayError
+from tvmake.tune.replay import replay
 from tvmake.tune.run_kernel import ENTRY, Tensor
 from tvmake.tune.tolerance import outputs, random_inputs, tolerance
 from tvmake.tune.workload import Workload
 
 REFERENCE_TIMEOUT_S = 600.0
 """For an unscheduled kernel on one core: the largest of a ResNet-50 takes seconds, in float16 ten times that."""
+
+BUILD_LIMIT_S = 600
+"""For building a scheduled kernel; large ones take some seconds."""
+
+KERNEL, PACKING = "kernel.so", "packing.so"
 
 REFERENCE_FILL, CHECKED_FILL = 0x00, 0xFF
 """What outputs hold before: values that a kernel leaves unwritten differ. 0xFF bytes are NaN as floats."""
@@ -60,7 +69,7 @@ class Checker:
         try:
             expected = self._expectation()
             got = self._outputs(record, expected.inputs)
-        except (ReplayError, _BuildError, KernelFailure) as error:
+        except (Refused, KernelFailure) as error:
             return _verdict(record, False, None, str(error))
         worst = [
             compare(want, have, _step(want.dtype, expected.bound))
@@ -73,19 +82,21 @@ class Checker:
         return _verdict(record, right, found.error, where + reason)
 
     def _outputs(self, record: Record, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        (kernel,) = replay_all([(self.workload, record.trace)])
-        if isinstance(kernel, ReplayError):
-            raise kernel
-        arguments = list(inputs)
         with tempfile.TemporaryDirectory(prefix="tvmake-check-") as name:
-            if parts := split(kernel):
-                packed = _packed(parts.packing, [inputs[place] for place in parts.packed], Path(name))
-                for place, value in zip(parts.packed, packed, strict=True):
+            directory = Path(name)
+            light_intrinsics(self.workload.target)
+            build = partial(_build_record, self.workload, directory=directory, compiler=self.runner.compiler)
+            (answer,) = each_isolated([record.trace], build, "it cannot be built", BUILD_LIMIT_S)
+            if isinstance(answer, Refused):
+                raise answer
+            packing = _Packing.model_validate_json(answer)
+            arguments = list(inputs)
+            if packing.places:
+                weights = [inputs[place] for place in packing.places]
+                packed = LocalKernelRunner().run(directory / PACKING, weights, packing.results, fill=0)
+                for place, value in zip(packing.places, packed, strict=True):
                     arguments[place] = value
-                kernel = parts.compute
-            library = Path(name) / "kernel.so"
-            _build(kernel, self.workload.target, self.runner.compiler, library)
-            return self.runner.run(library, arguments, _tensors(outputs(self._unscheduled)), CHECKED_FILL)
+            return self.runner.run(directory / KERNEL, arguments, _tensors(outputs(self._unscheduled)), CHECKED_FILL)
 
     @property
     def _unscheduled(self) -> "tvm.tirx.PrimFunc":
@@ -145,8 +156,18 @@ def _step(dtype: np.dtype, bound: float) -> float:
     return 1.0 if bound and dtype.kind in "iu" and dtype.itemsize <= 2 else 0.0
 
 
-class _BuildError(Exception):
+class _BuildError(Refused):
     """A kernel that has no code."""
+
+
+class _Packing(BaseModel):
+    """What a kernel's weights are packed to."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    places: tuple[int, ...] = ()
+    """Which arguments."""
+    results: tuple[Tensor, ...] = ()
 
 
 def _expectation(function: "tvm.tirx.PrimFunc", seed: int) -> _Expected:
@@ -168,12 +189,19 @@ def _expectation(function: "tvm.tirx.PrimFunc", seed: int) -> _Expected:
     return found
 
 
-def _packed(packing: "tvm.tirx.PrimFunc", weights: list[np.ndarray], directory: Path) -> list[np.ndarray]:
-    """What the build does to weights, on this machine."""
-    library = directory / "packing.so"
-    runner = LocalKernelRunner()
-    _build(packing, tvm.target.Target({"kind": "llvm"}), runner.compiler, library)
-    return runner.run(library, weights, _tensors(packing.params[len(weights) :]), fill=0)
+def _build_record(workload: Workload, trace: Any, directory: Path, compiler: str) -> bytes:
+    """In a fork: build a record's kernel, and what the build does to its weights, on this machine; a _Packing as JSON."""
+    kernel = replay(workload, trace)
+    packing = _Packing()
+    if parts := split(kernel):
+        kernel = parts.compute
+        host = tvm.target.Target({"kind": "llvm"})
+        _build(parts.packing, host, LocalKernelRunner().compiler, directory / PACKING)
+        packing = _Packing(
+            places=tuple(parts.packed), results=tuple(_tensors(parts.packing.params[len(parts.packed) :]))
+        )
+    _build(kernel, workload.target, compiler, directory / KERNEL)
+    return packing.model_dump_json().encode()
 
 
 def _build(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target", compiler: str, library: Path) -> None:

@@ -1,6 +1,6 @@
 """What predicts which candidates are worth measuring, and teaching it what was measured before."""
 
-import json
+import math
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,6 @@ import numpy as np
 
 from tvmake.config.tuning import CostModel
 from tvmake.errors import MachineError
-from tvmake.quick_tvm import tvm
 from tvmake.records.store import StoredRecord
 from tvmake.tune.lessons import Lesson
 from tvmake.tune.workload import Workload
@@ -20,9 +19,6 @@ small budgets of most kernels, that is never."""
 
 OWN = 512
 """Records of the kernel itself to learn from at most: reading features off one takes about 20 ms."""
-
-FAILED_S = 1e10
-"""MetaSchedule's run time of a candidate that failed."""
 
 
 def cost_model(kind: CostModel, threads: int) -> Any:
@@ -65,28 +61,6 @@ def lesson_of(model: Any, workload: Workload) -> Lesson | None:
     return Lesson(group.group_hash, list(group.features), group.costs) if group is not None else None
 
 
-def candidate(workload: Workload, stored: StoredRecord, target: "tvm.target.Target") -> Any:
-    """A record as MetaSchedule's candidate: its trace replayed on the workload.
-
-    Raises:
-        ValueError: the trace does not apply.
-    """
-    try:
-        return tuning_record(workload, stored, target).as_measure_candidate()
-    except (tvm.error.InternalError, RuntimeError, ValueError, TypeError, KeyError, IndexError) as error:
-        raise ValueError(str(error).strip().splitlines()[-1]) from error
-
-
-def tuning_record(workload: Workload, stored: StoredRecord, target: "tvm.target.Target") -> Any:
-    """A record as MetaSchedule's database keeps it."""
-    from tvm.s_tir import meta_schedule
-
-    own = meta_schedule.database.Workload(workload.module)
-    seconds = [FAILED_S] if stored.latency_ms is None else list(stored.samples_s)
-    line = [stored.record.trace, seconds, json.loads(str(target)), None]
-    return meta_schedule.database.TuningRecord.from_json(line, own)
-
-
 def result(seconds: Sequence[float], error: str | None = None) -> Any:
     """MetaSchedule's form of a measurement."""
     from tvm.s_tir.meta_schedule.runner import RunnerResult
@@ -98,6 +72,6 @@ def some(records: Sequence[StoredRecord], count: int, seed: int) -> list[StoredR
     """At most ``count`` of the records, drawn evenly, the best one always among them."""
     if len(records) <= count:
         return list(records)
-    best = min(records, key=lambda stored: stored.latency_ms or FAILED_S)
+    best = min(records, key=lambda stored: stored.latency_ms or math.inf)
     drawn = random.Random(seed).sample(list(records), count)
     return drawn if best in drawn else [best, *drawn[1:]]

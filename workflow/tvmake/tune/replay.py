@@ -6,6 +6,7 @@ import tvm_ffi
 
 from tvmake.quick_tvm import tvm
 from tvmake.target.pipeline import is_gpu
+from tvmake.tune.isolation import Refused
 from tvmake.tune.light_intrinsics import light_intrinsics
 from tvmake.tune.measuring.failure import explain
 from tvmake.tune.workload import Workload
@@ -14,7 +15,7 @@ SEED = 1
 """Decisions a trace does not state are drawn with this seed, so that they are the same in every process."""
 
 
-class ReplayError(Exception):
+class ReplayError(Refused):
     """A trace that does not give a kernel; the text says why, in one line."""
 
 

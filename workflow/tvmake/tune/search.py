@@ -4,8 +4,9 @@ MetaSchedule proposes candidates and learns; the loop around it is ours, so that
 once, earlier records count and teach, and a search that cannot succeed stops and says why.
 """
 
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -15,14 +16,17 @@ from tvmake.config.requests.tuning import SearchOptions
 from tvmake.device.interface import Fingerprint
 from tvmake.errors import DeviceError, InputError
 from tvmake.records.plausible import implausible
-from tvmake.records.record import Place, Record, Status
+from tvmake.records.record import Place, Record, Status, Verdict
+from tvmake.records.standing import ranked
 from tvmake.records.store import RecordStore, StoredRecord
-from tvmake.tune.cost_model import OWN, candidate, cost_model, learn, lesson_of, result, some, tuning_record
+from tvmake.tune.cost_model import OWN, cost_model, learn, lesson_of, result, some
 from tvmake.tune.grid import Grid
+from tvmake.tune.isolation import Refused
 from tvmake.tune.lessons import Lesson
 from tvmake.tune.measuring.interface import Candidate, Measured, Measurer
 from tvmake.tune.spaces import context
 from tvmake.tune.trace import trace_json
+from tvmake.tune.vetting import vet
 from tvmake.tune.workload import Workload
 
 HOPELESS = 32
@@ -30,6 +34,18 @@ HOPELESS = 32
 
 STALE = 5
 """Batches in a row with nothing new before the space counts as exhausted."""
+
+NAMED = 3
+"""Records that a warning names."""
+
+
+def to_stderr(warning: str) -> None:
+    """Write a warning where a job's log gets it."""
+    print(f"warning: {warning}", file=sys.stderr)
+
+
+class NothingWorksError(DeviceError):
+    """None of a kernel's candidates built, ran and gave a plausible time."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +79,7 @@ class Search:
     lessons: Sequence[Lesson] = ()
     """What was measured of other kernels of the same place, to learn from."""
     watch: Callable[[Trial], None] = lambda _: None
+    warn: Callable[[str], None] = to_stderr
     measured: int = 0
     """Candidates measured by this run."""
     lesson: Lesson | None = None
@@ -78,9 +95,9 @@ class Search:
 
         Raises:
             InputError: the kernel has no schedules, or its space is too large for a grid.
-            DeviceError: nothing that was measured worked.
+            NothingWorksError: nothing that was measured worked.
         """
-        stored = self.store.load(self.place, self.workload.key)
+        stored = self._load()
         self._known = {canonical_json(one.record.trace): one for one in stored}
         if self._spent >= self.trials:
             return "budget"
@@ -102,6 +119,14 @@ class Search:
                 self.lesson = lesson_of(source.model, self.workload)
             self._give_up_if_hopeless()
         return "budget"
+
+    def _load(self) -> list[StoredRecord]:
+        journal = self.store.journal(self.place, self.workload.key)
+        before = journal.set_aside()
+        stored = self.store.load(self.place, self.workload.key)
+        if bad := journal.set_aside() - before:
+            self.warn(f"{journal.path}: {bad} damaged lines set aside (in {journal.quarantine.name}, with the reason)")
+        return stored
 
     @property
     def _spent(self) -> int:
@@ -129,18 +154,39 @@ class Search:
             return Grid(ctx, spaces)
         return Proposals(self, ctx, spaces, stored)
 
+    def leave_out(self, refused: Mapping[str, Refused]) -> None:
+        """Note records whose trace is no schedule of this kernel, so that nobody tries them again, and say so."""
+        if not refused:
+            return
+        verdicts = {
+            digest: Verdict(record=digest, right=False, reason=str(why), checked_at=_now())
+            for digest, why in refused.items()
+            if why.is_final
+        }
+        self.store.append(self.place, self.workload.key, list(verdicts.values()))
+        for key, one in self._known.items():
+            if one.digest in verdicts:
+                self._known[key] = StoredRecord(one.record, one.digest, verdicts[one.digest])
+        named = ", ".join(digest[:12] for digest in list(refused)[:NAMED]) + (", …" if len(refused) > NAMED else "")
+        why = str(next(iter(refused.values())))
+        self.warn(f"kernel {self.workload.key[:12]}: {len(refused)} unusable records left out ({named}): {why}")
+
     def _measure_new(self, batch: Sequence[Any]) -> int:
         """Measure what is not in the store yet; returns how many that were."""
         fresh: dict[int, Any] = {}
         keys: dict[int, str] = {}
         for number, one in enumerate(batch):
             key = _trace_key(one)
-            if key not in self._known and key not in keys.values():
+            if not self._is_measured(key) and key not in keys.values():
                 fresh[number], keys[number] = one, key
         asked = [Candidate(number, one.sch.mod, list(one.args_info)) for number, one in fresh.items()]
         for measured in self.measurer.measure(asked):
             self._keep(keys[measured.number], fresh[measured.number], measured)
         return len(fresh)
+
+    def _is_measured(self, key: str) -> bool:
+        known = self._known.get(key)
+        return known is not None and known.status != "device_lost"
 
     def _keep(self, key: str, proposed: Any, measured: Measured) -> None:
         record = self._record(proposed, measured)
@@ -160,7 +206,7 @@ class Search:
             status=measured.status,
             samples_s=measured.samples_s,
             error=measured.error,
-            measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            measured_at=_now(),
             device=self.device,
             strategy=self.options.strategy,
             cost_model=self.options.cost_model,
@@ -176,7 +222,7 @@ class Search:
 
     def _give_up_if_hopeless(self) -> None:
         if self.best_ms is None and self.measured >= min(HOPELESS, self.trials) and self._errors:
-            raise DeviceError(
+            raise NothingWorksError(
                 f"kernel {self.workload.key[:12]}",
                 f"none of {self.measured} candidates worked; the first failed with {self._errors[0]}",
                 "see the records with `tvmake records show`",
@@ -192,15 +238,22 @@ class Proposals:
         options = search.options
         self.ctx = ctx
         self.target = ctx.target
-        self.workload = search.workload
         self.database = meta_schedule.database.MemoryDatabase()
         self.own = self.database.commit_workload(search.workload.module)
         self.model = None
         if options.strategy == "evolutionary":
+            teaches = options.warm_start and options.cost_model == "xgb"
+            usable = [one for one in stored if one.status != "device_lost" and not _is_wrong(one)]
+            fastest = ranked(usable)[: options.population]
+            vetted = vet(
+                search.workload, ctx, spaces, fastest, some(usable, OWN, options.seed) if teaches else fastest[:0]
+            )
+            search.leave_out(vetted.refused)
             self.model = cost_model(options.cost_model, search.threads)
-            self._remember(stored)
-            if options.warm_start and options.cost_model != "random":
-                self._teach(search, stored)
+            for record in vetted.population:
+                self.database.commit_tuning_record(record)
+            if teaches:
+                learn(self.model, [*search.lessons, *([vetted.lesson] if vetted.lesson else [])])
         # MetaSchedule counts what it proposes, known candidates too; our own budget ends the search.
         ctx.pre_tuning(
             max_trials=1_000_000,
@@ -228,32 +281,17 @@ class Proposals:
             self.model.update(self.ctx, list(batch), list(results))
         self.ctx.notify_runner_results(list(batch), list(results))
 
-    def _remember(self, stored: Sequence[StoredRecord]) -> None:
-        for one in stored:
-            if one.latency_ms is not None:
-                self.database.commit_tuning_record(tuning_record(self.workload, one, self.target))
-
-    def _teach(self, search: Search, stored: Sequence[StoredRecord]) -> None:
-        """Show the model what was measured before: other kernels of the same place, and this one."""
-        if search.options.cost_model == "xgb":
-            learn(self.model, search.lessons)
-        self._show(self.ctx, self.workload, some(stored, OWN, search.options.seed))
-
-    def _show(self, ctx: Any, workload: Workload, records: Sequence[StoredRecord]) -> None:
-        shown, results = [], []
-        for one in records:
-            try:
-                shown.append(candidate(workload, one, self.target))
-            except ValueError:
-                continue  # a trace of another version teaches nothing; pick_best names it if it would have been best
-            latency = one.latency_ms
-            results.append(result(() if latency is None else one.samples_s))
-        if shown and self.model is not None:
-            self.model.update(ctx, shown, results)
-
 
 Source = Proposals | Grid
 
 
 def _trace_key(proposed: Any) -> str:
     return canonical_json(trace_json(proposed.sch.trace))
+
+
+def _is_wrong(stored: StoredRecord) -> bool:
+    return stored.verdict is not None and not stored.verdict.right
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,170 @@
+"""Stored records that MetaSchedule may be shown: TVM 0.27 crashes or hangs on some traces that others made or damaged.
+
+MetaSchedule replays what its database holds, and changes its steps and decisions to find better ones. So only schedules
+that it could have proposed itself are shown to it, after they have been replayed in a fork. What the cost model learns
+from is read off in the fork as well.
+"""
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tvmake.artifact.files import canonical_json
+from tvmake.quick_tvm import tvm
+from tvmake.records.store import StoredRecord
+from tvmake.tune.isolated_replay import FAILURE
+from tvmake.tune.isolation import Refused, each_isolated
+from tvmake.tune.lessons import Lesson
+from tvmake.tune.light_intrinsics import light_intrinsics
+from tvmake.tune.replay import ReplayError, replay
+from tvmake.tune.trace import trace_json
+from tvmake.tune.workload import Workload
+
+FAILED_S = 1e10
+"""MetaSchedule's run time of a candidate that failed."""
+
+PARALLEL = "meta_schedule.parallel"
+"""An annotation that MetaSchedule changes as if it were a decision: how many ways to run loops in parallel."""
+
+LARGEST = 1 << 20
+"""For one decision; tile sizes and numbers of alternatives are far below."""
+
+
+@dataclass(frozen=True)
+class Vetted:
+    """What of a kernel's records is of use to a search, and safe."""
+
+    population: list[Any]
+    """The fastest as MetaSchedule's tuning records."""
+    lesson: Lesson | None
+    """Those to learn from."""
+    refused: Mapping[str, Refused]
+    """Digests of records whose trace is no schedule of this kernel, and why."""
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A record to look at."""
+
+    stored: StoredRecord
+    design: Any
+    """Its trace without postprocessing, if MetaSchedule is to be shown it."""
+    teaches: bool
+
+
+def vet(
+    workload: Workload,
+    context: Any,
+    spaces: Sequence[Any],
+    fastest: Sequence[StoredRecord],
+    teaching: Sequence[StoredRecord],
+) -> Vetted:
+    """Look at records of a kernel.
+
+    Args:
+        context: MetaSchedule's, of this kernel.
+        spaces: its design spaces.
+        fastest: records that worked, for MetaSchedule's population.
+        teaching: records to learn from; failed ones teach too.
+    """
+    light_intrinsics(workload.target)
+    known = {_shape(trace_json(space.trace.simplified(True))[0]) for space in spaces}
+    designs = {one.digest: _design(one.record.trace, known) for one in fastest}
+    lecturers = {one.digest for one in teaching}
+    every = {one.digest: one for one in [*fastest, *teaching]}
+    asked = [_Asked(one, designs.get(digest), digest in lecturers) for digest, one in every.items()]
+    answers = each_isolated(asked, lambda one: _looked_at(workload, context, one), FAILURE)
+    found = list(zip(asked, answers, strict=True))
+    return Vetted(
+        population=[
+            tuning_record(workload, one.design, one.stored.samples_s, context.target)
+            for one, answer in found
+            if one.design is not None and not isinstance(answer, Refused)
+        ],
+        lesson=_lesson(workload, [(one.stored, answer) for one, answer in found if one.teaches]),
+        refused={one.stored.digest: answer for one, answer in found if isinstance(answer, Refused)},
+    )
+
+
+def tuning_record(workload: Workload, trace: Any, seconds: Sequence[float], target: "tvm.target.Target") -> Any:
+    """A trace and its measurement as MetaSchedule's database keeps them; TVM replays the trace."""
+    from tvm.s_tir import meta_schedule
+
+    own = meta_schedule.database.Workload(workload.module)
+    line = [trace, list(seconds) or [FAILED_S], json.loads(str(target)), None]
+    return meta_schedule.database.TuningRecord.from_json(line, own)
+
+
+def _looked_at(workload: Workload, context: Any, asked: _Asked) -> bytes:
+    """In the fork: everything that is done with the record later, and the features, as a .npy file."""
+    from tvm.s_tir import meta_schedule
+
+    kernel = replay(workload, asked.stored.record.trace)
+    if asked.design is not None:
+        try:
+            tuning_record(workload, asked.design, asked.stored.samples_s, context.target).as_measure_candidate()
+        except Exception as error:  # whatever TVM thinks of foreign data, as in replay
+            raise ReplayError(FAILURE) from error
+    if not asked.teaches:
+        return b""
+    schedule = tvm.s_tir.Schedule(tvm.IRModule({"main": kernel}))
+    extractor = meta_schedule.feature_extractor.PerStoreFeature()
+    (features,) = extractor.extract_from(context, [meta_schedule.MeasureCandidate(schedule, [])])
+    file = io.BytesIO()
+    np.save(file, features.numpy().astype("float32"))
+    return file.getvalue()
+
+
+def _lesson(workload: Workload, taught: Sequence[tuple[StoredRecord, bytes | Refused]]) -> Lesson | None:
+    from tvm.s_tir.meta_schedule.utils import shash2hex
+
+    features, costs = [], []
+    for stored, answer in taught:
+        if isinstance(answer, Refused):
+            continue
+        read = np.load(io.BytesIO(answer), allow_pickle=False)
+        if len(read):
+            features.append(read)
+            costs.append(FAILED_S if stored.latency_ms is None else stored.latency_ms / 1e3)
+    return Lesson(shash2hex(workload.module), features, np.array(costs, "float32")) if features else None
+
+
+def _design(trace: Any, known: set[str]) -> Any:
+    """A trace's part that MetaSchedule chooses, without postprocessing; None if it is not one of its own."""
+    try:
+        instructions, decisions = trace
+        names = [one[0] for one in instructions]
+        end = names.index("EnterPostproc") if "EnterPostproc" in names else len(names)
+        chosen = [[index, decision] for index, decision in decisions if index < end]
+        if _shape(instructions[:end]) not in known:
+            return None
+        decided = dict(chosen)
+        asks = [index for index, one in enumerate(instructions[:end]) if one[0].startswith("Sample")]
+        right = sorted(decided) == asks and len(chosen) == len(asks)
+        return [instructions[:end], chosen] if right and all(map(_is_decision, decided.values())) else None
+    # Foreign data may have any form.
+    except (TypeError, ValueError, IndexError, KeyError, AttributeError):
+        return None
+
+
+def _is_decision(value: Any) -> bool:
+    """Tile sizes, or the number of an alternative or of a loop (-1: inlined, -2: at the root)."""
+    if isinstance(value, list):
+        return bool(value) and all(type(one) is int and 1 <= one <= LARGEST for one in value)
+    return type(value) is int and -2 <= value <= LARGEST
+
+
+def _shape(instructions: Sequence[Any]) -> str:
+    """A trace's steps, without what MetaSchedule itself changes in them."""
+    return canonical_json([_without_choice(one) for one in instructions])
+
+
+def _without_choice(instruction: Sequence[Any]) -> Any:
+    kind, inputs, attributes, outputs = instruction
+    if kind == "Annotate" and attributes == [PARALLEL] and type(inputs[1]) is int and 1 <= inputs[1] <= LARGEST:
+        inputs = [inputs[0], "any"]
+    return [kind, inputs, attributes, outputs]
