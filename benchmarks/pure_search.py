@@ -1,0 +1,220 @@
+"""A search in a process that is killed again and again, against one that is not; latencies are made from the schedule.
+
+As a candidate's latency depends on nothing else, a search that goes on where it was must end with the very records of
+one that was never disturbed: for strategies that go through their space in a fixed order, grid and the replaying ones.
+The evolutionary one takes another path after each start.
+
+    python benchmarks/pure_search.py STORE --begun FILE --strategy grid --trials 40     # one search, to be killed
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from comparing import environment
+from killing import missing, record_lines
+
+EXTENTS = {"grid": 4}
+EXTENT = 64
+"""Of the matrices that are multiplied; a grid needs a small space."""
+
+EXACT = ("grid", "replay-trace", "replay-func")
+BATCH = 4
+CANDIDATE_S = 0.02
+"""What measuring one takes."""
+
+LONGEST_S = 0.4
+"""From the first new candidate of a process to its death, at most."""
+
+
+@dataclass
+class Kill:
+    """One kill, and what it cost."""
+
+    lost: int
+    """Records that were there before and not after it."""
+    unmeasured: int
+    """Candidates that had been begun."""
+
+
+@dataclass
+class Outcome:
+    """A strategy's killed search beside an undisturbed one."""
+
+    strategy: str
+    kills: int
+    trials: int
+    lost: int
+    """Records that were there before a kill and not after it."""
+    unmeasured: int
+    """Candidates that were begun and not yet measured at a kill, at most; they are begun again."""
+    is_equal: bool
+    """Both ended with the same candidates in the same order, and the same best."""
+    stopped: str
+    best_ratio: float
+
+    @property
+    def faults(self) -> list[str]:
+        """What must not be."""
+        found = []
+        if self.lost:
+            found.append(f"{self.strategy}: {self.lost} records lost")
+        if self.unmeasured > BATCH:
+            found.append(f"{self.strategy}: {self.unmeasured} candidates had to be begun again after one kill")
+        if self.stopped != "budget":
+            found.append(f"{self.strategy}: the search stopped before its budget ({self.stopped})")
+        if self.strategy in EXACT and not self.is_equal:
+            found.append(f"{self.strategy}: another end than the undisturbed search's")
+        return found
+
+
+class Pure:
+    """A measurer that takes the latency from the candidate's code, and writes down what it begins."""
+
+    def __init__(self, begun: Path):
+        self.begun = begun
+
+    def measure(self, candidates: Sequence) -> Iterator:
+        """See :class:`tvmake.tune.measuring.interface.Measurer`."""
+        from tvmake.quick_tvm import tvm
+        from tvmake.tune.measuring.interface import Measured
+
+        digests = [hashlib.sha256(tvm.ir.save_json(one.module).encode()).hexdigest() for one in candidates]
+        with self.begun.open("a") as file:
+            file.write("".join(f"{digest}\n" for digest in digests))
+        for one, digest in zip(candidates, digests, strict=True):
+            time.sleep(CANDIDATE_S)
+            yield Measured(one.number, "ok", (1e-3 + int(digest[:6], 16) * 1e-9,))
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def search(store: Path, begun: Path, strategy: str, trials: int) -> None:
+    """One search; prints why it stopped and its best latency."""
+    from tvmake.config.requests.tuning import SearchOptions
+    from tvmake.device.fingerprint import local_fingerprint
+    from tvmake.quick_tvm import tvm
+    from tvmake.records.store import RecordStore
+    from tvmake.tune.place import place
+    from tvmake.tune.search import Search
+    from tvmake.tune.workload import workload
+
+    from tvm import te  # isort: skip  # after quick_tvm, which decides how TVM is loaded
+
+    target, device, extent = tvm.target.Target({"kind": "llvm"}), local_fingerprint(2), EXTENTS.get(strategy, EXTENT)
+    a, b = (te.placeholder((extent, extent), "float32", name) for name in "ab")
+    k = te.reduce_axis((0, extent), "k")
+    c = te.compute((extent, extent), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), "c")
+    run = Search(
+        workload=workload(te.create_prim_func([a, b, c]), target),
+        place=place(target, device),
+        store=RecordStore(store),
+        measurer=Pure(begun),
+        device=device,
+        options=SearchOptions(strategy=strategy, cost_model="xgb", batch=BATCH, population=16),  # type: ignore[arg-type]
+        trials=trials,
+        cores=2,
+        threads=1,
+    )
+    stopped = run.run()
+    print(json.dumps({"stopped": stopped, "best_ms": run.best_ms}))
+
+
+def start(directory: Path, strategy: str, trials: int) -> subprocess.Popen[str]:
+    """The search as a process."""
+    directory.mkdir(exist_ok=True)
+    begun = directory / "begun"
+    begun.touch()
+    command = [sys.executable, __file__, str(directory / "store"), "--begun", str(begun)]
+    command += ["--strategy", strategy, "--trials", str(trials)]
+    return subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def finish(process: subprocess.Popen[str]) -> dict:
+    """What a search says at its end."""
+    said, _ = process.communicate()
+    if process.returncode:
+        sys.exit(f"a search that nobody killed ended with {process.returncode}")
+    return json.loads(said)
+
+
+def traces(directory: Path) -> list[str]:
+    """The candidates in a store, in order."""
+    (records,) = (directory / "store").rglob("records.jsonl")
+    return [json.dumps(json.loads(line)["record"]["trace"]) for line in records.read_text().splitlines()]
+
+
+def kill_some(directory: Path, strategy: str, trials: int, kills: int, rng: random.Random) -> tuple[dict, list[Kill]]:
+    """Run a search to its end with kills; returns what it said, and the kills that met it."""
+    store, begun, done = directory / "store", directory / "begun", []
+    while True:
+        process = start(directory, strategy, trials)
+        if len(done) == kills:
+            return finish(process), done
+        had, stored = begun.stat().st_size, count(store)
+        while process.poll() is None and begun.stat().st_size == had:
+            time.sleep(0.002)
+        time.sleep(rng.uniform(0, LONGEST_S))
+        lines = record_lines(store)
+        if process.poll() is not None:
+            return finish(process), done
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        fresh = len(begun.read_text()[had:].split())
+        done.append(Kill(missing(lines, record_lines(store)), fresh - (count(store) - stored)))
+
+
+def count(store: Path) -> int:
+    """Records in a store."""
+    return sum(map(len, record_lines(store).values()))
+
+
+def compare(directory: Path, strategy: str, trials: int, kills: int, rng: random.Random) -> Outcome:
+    """The same search undisturbed and killed."""
+    undisturbed, disturbed = directory / f"{strategy}-undisturbed", directory / f"{strategy}-disturbed"
+    reference = finish(start(undisturbed, strategy, trials))
+    said, done = kill_some(disturbed, strategy, trials, kills, rng)
+    ours, theirs = traces(disturbed), traces(undisturbed)
+    return Outcome(
+        strategy=strategy,
+        kills=len(done),
+        trials=len(ours),
+        lost=sum(one.lost for one in done),
+        unmeasured=max((one.unmeasured for one in done), default=0),
+        is_equal=ours == theirs and said["best_ms"] == reference["best_ms"],
+        stopped=said["stopped"],
+        best_ratio=said["best_ms"] / reference["best_ms"],
+    )
+
+
+def report(outcomes: Sequence[Outcome]) -> list[str]:
+    """Print them; returns what must not be."""
+    print("\nlatencies made from the schedule: a killed search and an undisturbed one")
+    for one in outcomes:
+        equal = "the same records in the same order" if one.is_equal else f"best {one.best_ratio:.2f} of undisturbed"
+        print(
+            f"  {one.strategy:<14} {one.kills:3} kills {one.trials:4} trials {one.lost:3} lost"
+            f"   unmeasured at a kill, at most: {one.unmeasured}   {equal}"
+        )
+    print(json.dumps([asdict(one) for one in outcomes]))
+    return [fault for one in outcomes for fault in one.faults]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("store", type=Path)
+    parser.add_argument("--begun", type=Path, required=True)
+    parser.add_argument("--strategy", required=True)
+    parser.add_argument("--trials", type=int, required=True)
+    asked = parser.parse_args()
+    search(asked.store, asked.begun, asked.strategy, asked.trials)
