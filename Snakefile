@@ -27,6 +27,7 @@ wildcard_constraints:
     model="[^/]+",
     precision="[^/]+",
     target="[^/]+",
+    layout="[^/]+",
     number=r"\d+",
     workload="[0-9a-f]{64}",
 
@@ -44,6 +45,7 @@ rule all:
 include: "rules/import.smk"
 include: "rules/reference.smk"
 include: "rules/transform.smk"
+include: "rules/choose_layout.smk"
 include: "rules/tuning.smk"
 include: "rules/extract.smk"
 include: "rules/budget.smk"

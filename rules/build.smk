@@ -1,15 +1,16 @@
 """Build: lower the transformed module for a target, generate and link its kernels.
 
-INPUTS   results/{model}/{precision}/module.json, module.params, signature.json, results/{model}/source.json
+INPUTS   results/{model}/{precision}/module.json, module.params, signature.json (those in {target}/ where a layout was
+         chosen), results/{model}/source.json, best.json of a variant that is tuned
 OUTPUTS  results/{model}/{precision}/{target}/mod.so, mod.json, mod.params, sources/
 """
 
 
 rule build:
     input:
-        module=plan.path("module"),
-        params=plan.path("params"),
-        signature=plan.path("bound_signature"),
+        module=lambda w: plan.transformed("module", w),
+        params=lambda w: plan.transformed("params", w),
+        signature=lambda w: plan.transformed("signature", w),
         source=plan.path("source"),
         passes=lambda w: plan.pass_files("build", w.model),
         best=lambda w: plan.best_files(w),

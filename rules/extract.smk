@@ -1,14 +1,14 @@
 """Extract: name the kernels of a variant that is tuned, and which of them are worth it.
 
-INPUTS   results/{model}/{precision}/module.json, signature.json
+INPUTS   results/{model}/{precision}/module.json, signature.json; those in {target}/ where a layout was chosen
 OUTPUTS  results/{model}/{precision}/{target}/tasks.json, workloads/
 """
 
 
 rule extract:
     input:
-        module=plan.path("module"),
-        signature=plan.path("bound_signature"),
+        module=lambda w: plan.transformed("module", w),
+        signature=lambda w: plan.transformed("signature", w),
         passes=lambda w: plan.pass_files("build", w.model),
     output:
         tasks=plan.path("tasks"),

@@ -1,6 +1,7 @@
 """Report: gather every variant's figures.
 
-INPUTS   mod.json of every variant, best.json of those that are tuned, numerics.json and latency.json of those with a device
+INPUTS   mod.json of every variant, best.json of those that are tuned,
+         layout.json of those that choose one, numerics.json and latency.json of those with a device
 OUTPUTS  results/summary.json, summary.csv, index.html
 """
 
@@ -10,6 +11,7 @@ rule report:
         packages=plan.results_of("package"),
         manifests=plan.results_of("manifest"),
         records=plan.results_of("best"),
+        layouts=plan.results_of("layout"),
         numerics=plan.results_of("numerics"),
         latencies=plan.results_of("latency"),
     output:

@@ -1,7 +1,8 @@
 """Transform: fold, bind dimensions, choose layout and precision, run user passes.
 
 INPUTS   results/{model}/model.json, model.params, signature.json
-OUTPUTS  results/{model}/{precision}/module.json, module.params, signature.json
+OUTPUTS  results/{model}/{precision}/module.json, module.params, signature.json, or, where the layout is still to be
+         chosen, the same in results/{model}/{precision}/layouts/{layout}/
 """
 
 
@@ -30,3 +31,14 @@ rule transform:
         "tvmake step transform {input.module:q} {input.params:q} {input.signature:q}"
         " --options {params.options:q} --module {output.module:q} --params {output.params:q}"
         " --bound {output.signature:q} > {log:q} 2>&1"
+
+
+use rule transform as transform_candidate with:
+    output:
+        module=plan.path("candidate_module"),
+        params=plan.path("candidate_params"),
+        signature=plan.path("candidate_signature"),
+    log:
+        "logs/{model}/{precision}/layouts/{layout}/transform.log",
+    message:
+        "transform {wildcards.model} {wildcards.precision} to {wildcards.layout}"

@@ -54,3 +54,16 @@ def test_the_log_of_an_earlier_run_does_not_count(tmp_path: Path):
     log.unlink()  # Snakemake does, before a job starts
     write(log, START, trial(6, 1.0, 0.25), {"at_s": 3.0, "event": "stop", "why": "budget"})
     assert progress.finished(1) == "best 0.25 ms, 4 GFLOPS"
+
+
+def test_a_comparison_of_layouts_shows_the_kernel_it_is_at_and_ends_with_its_choice(tmp_path: Path):
+    progress = TuningProgress(None)
+    log = tmp_path / "x.events.jsonl"
+    progress.started(1, log, "choose_layout digits float32 cpu")
+    write(log, START, trial(1, 1.0, 2.0, "timeout"), {"at_s": 3.0, "event": "stop", "why": "early stopping"})
+    write(log, {**START, "name": "conv2d in NHWC"}, trial(1, 1.0, 0.5))
+    assert progress.kernels[1].read()
+    assert progress.kernels[1].name == "conv2d in NHWC"
+    assert progress.kernels[1].summary() == "best 0.5 ms, 2 GFLOPS, 7 s left"
+    write(log, {"at_s": 0.0, "event": "layout", "said": "NHWC, 0.31 ms against 0.44 ms NCHW"})
+    assert progress.finished(1) == "NHWC, 0.31 ms against 0.44 ms NCHW"

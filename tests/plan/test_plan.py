@@ -14,7 +14,14 @@ from tvmake.config.requests.referencing import ReferenceRequest
 from tvmake.config.requests.reporting import ReportRequest
 from tvmake.config.requests.running import BenchmarkRequest, DeployRequest, ValidateRequest
 from tvmake.config.requests.transforming import TransformRequest
-from tvmake.config.requests.tuning import BudgetRequest, ExtractRequest, PickBestRequest, TuneRequest
+from tvmake.config.requests.tuning import (
+    BudgetRequest,
+    ChooseLayoutRequest,
+    ExtractRequest,
+    PickBestRequest,
+    TuneRequest,
+)
+from tvmake.config.transform import CANDIDATES
 from tvmake.config.validation import DEFAULT_GOALS
 from tvmake.errors import TvmakeError
 from tvmake.plan.layout import LAYOUT
@@ -32,13 +39,14 @@ targets:
 """
 VALUES = yaml.safe_load(TEXT)
 DIGITS = Variant("digits", "float32", "cpu")
-KERNEL = {"number": 1, "workload": "0" * 64}
-"""What files and stages of tuning have besides a target."""
+KERNEL = {"number": 1, "workload": "0" * 64, "layout": "NHWC"}
+"""What files and stages of tuning have besides a target, and candidates besides a precision."""
 
 REQUESTS = {
     "import": ImportOptions,
     "reference": ReferenceRequest,
     "transform": TransformRequest,
+    "choose_layout": ChooseLayoutRequest,
     "extract": ExtractRequest,
     "budget": BudgetRequest,
     "tune": TuneRequest,
@@ -56,7 +64,10 @@ def plan(overlay: str = "", base: str = TEXT) -> Plan:
 
 
 def options(made: Plan, stage: str, variant: Variant) -> str:
-    return made.options(stage, SimpleNamespace(**vars(variant), **KERNEL))
+    # Of all wildcards those that the rule has; transform's candidates are tested apart.
+    wildcards = {**vars(variant), **KERNEL}
+    wildcards.pop("layout")
+    return made.options(stage, SimpleNamespace(**wildcards))
 
 
 def names(made: Plan) -> list[str]:
@@ -155,6 +166,51 @@ def test_a_dataset_and_its_class_names_are_inputs_of_the_reference(tmp_path, mon
     assert listed.reference_files("digits") == ["digits.onnx", "list.csv", "pictures/cat/1.png"]
 
 
+# --- layout ---------------------------------------------------------------------------------------------------------
+
+AUTO = "transform: {layout: auto}\ntargets: {cpu: {tuning: {trials: 64}}}"
+
+
+def test_a_tuned_variant_whose_layout_is_auto_is_made_of_what_it_has_chosen():
+    made = plan(AUTO)
+    assert made.chooses_layout(DIGITS)
+    assert made.transformed("module", DIGITS) == "results/digits/float32/cpu/module.json"
+    assert made.transformed("signature", DIGITS) == "results/digits/float32/cpu/signature.json"
+    assert made.candidates("candidate_module", DIGITS) == [
+        f"results/digits/float32/layouts/{layout}/module.json" for layout in CANDIDATES
+    ]
+    assert [str(variant) for variant in made.variants if made.layout_of(variant) == "auto"] == [
+        "digits/float32/cpu", "digits/float16/cpu", "other/float16/cpu",
+    ]  # fmt: skip
+    assert len(made.results_of("layout")) == 3
+
+
+def test_without_tuning_auto_keeps_the_layout():
+    made = plan(AUTO)
+    phone = Variant("digits", "float32", "phone")
+    assert made.transformed("module", phone) == "results/digits/float32/module.json"
+    assert made.transformed("signature", phone) == "results/digits/float32/signature.json"
+    assert made.layout_of(phone) == "keep"
+    assert made.options("transform", phone) == plan().options("transform", phone)
+    assert plan("transform: {layout: auto}").results_of("layout") == []
+
+
+def test_a_model_may_choose_its_layout_while_others_keep_theirs():
+    made = plan("targets: {cpu: {tuning: {trials: 64}}}\nmodels: {digits: {transform: {layout: auto}}}")
+    assert made.results_of("layout") == [
+        "results/digits/float32/cpu/layout.json",
+        "results/digits/float16/cpu/layout.json",
+    ]
+
+
+@pytest.mark.parametrize("layout", CANDIDATES)
+def test_a_candidate_is_transformed_to_its_layout_and_otherwise_as_ever(layout):
+    candidate = SimpleNamespace(model="digits", precision="float32", layout=layout)
+    assert plan(AUTO).options("transform", candidate) == plan(f"transform: {{layout: {layout}}}").options(
+        "transform", DIGITS
+    )
+
+
 # --- what a stage is asked ------------------------------------------------------------------------------------------
 
 
@@ -179,30 +235,32 @@ def changed_stages(overlay: str, variant: Variant = DIGITS, base: str = TEXT) ->
         ("validation: {samples: 3}", {"reference"}),
         ("validation: {seed: 3}", {"reference"}),
         ("validation: {goals: {rtol: 0.1}}", {"validate"}),
-        ("transform: {layout: NHWC}", {"transform"}),
+        ("transform: {layout: NHWC}", {"transform", "report"}),
+        ("transform: {layout: auto}", set()),
         ("models: {digits: {transform: {fold_batch_norm: false}}}", {"transform"}),
         ("transform: {passes: [{use: 'a:b', at: start}]}", {"transform"}),
-        ("transform: {passes: [{use: 'a:b', at: after_fusion}]}", {"build", "extract"}),
-        ("build: {opt_level: 2}", {"build", "extract"}),
+        ("transform: {passes: [{use: 'a:b', at: after_fusion}]}", {"build", "choose_layout", "extract"}),
+        ("build: {opt_level: 2}", {"build", "choose_layout", "extract"}),
         ("models: {digits: {build: {dump: [ll]}}}", {"build"}),
-        ("targets: {cpu: {attributes: {num-cores: 2}}}", {"build", "extract", "tune", "pick_best"}),
+        ("targets: {cpu: {attributes: {num-cores: 2}}}", {"build", "choose_layout", "extract", "tune", "pick_best"}),
         ("tuning: {trials: 8}", {"budget", "report"}),
         ("tuning: {passes: 3}", {"budget"}),
-        ("tuning: {seed: 8}", {"tune"}),
-        ("tuning: {measure: {repeat: 8}}", {"tune"}),
-        ("tuning: {store: elsewhere}", {"tune", "pick_best"}),
+        ("tuning: {seed: 8}", {"choose_layout", "tune"}),
+        ("tuning: {layout_trials: 8}", {"choose_layout"}),
+        ("tuning: {measure: {repeat: 8}}", {"choose_layout", "tune"}),
+        ("tuning: {store: elsewhere}", {"choose_layout", "tune", "pick_best"}),
         ("tuning: {require_coverage: 0.5}", {"build"}),
         ("models: {digits: {tuning: {trials: 8}}}", {"budget", "report"}),
         ("models: {digits: {tuning: {require_coverage: 0.5}}}", {"build"}),
-        ("targets: {cpu: {tuning: {seed: 8}}}", {"tune"}),
+        ("targets: {cpu: {tuning: {seed: 8}}}", {"choose_layout", "tune"}),
         ("benchmark: {repeat: 3}", {"benchmark"}),
         ("benchmark: {profile: mlperf-like}", {"benchmark"}),
         ("models: {digits: {benchmark: {warmup: 9}}}", {"benchmark"}),
         (
             "targets: {cpu: {device: bench}}\ndevices: {bench: {threads: 1}}",
-            {"deploy", "validate", "benchmark", "report", "tune", "pick_best"},
+            {"deploy", "validate", "benchmark", "report", "choose_layout", "tune", "pick_best"},
         ),
-        ("devices: {local: {threads: 1}}", {"deploy", "validate", "benchmark", "tune", "pick_best"}),
+        ("devices: {local: {threads: 1}}", {"deploy", "validate", "benchmark", "choose_layout", "tune", "pick_best"}),
         ("devices: {unused: {threads: 1}}", set()),
         ("targets: {third: {kind: cuda}}", {"report"}),
         ("precisions: {float32: {never: [nn.softmax]}, float16: {}}", {"transform"}),

@@ -80,6 +80,14 @@ def test_missed_goals_and_profiled_kernels_are_shown(run):
     assert "75.0 %" in words
 
 
+def test_the_share_of_time_that_records_cover_and_why_kernels_are_missing_are_shown(run):
+    run.add(tuned=3, tunable=4)
+    words = " ".join(Page(page_of(run)).words)
+    assert "partly (3/4, 75 % of time)" in words
+    assert "75.0 % of the tunable kernels' time, estimated by operations" in words
+    assert "kernel_3: it was not tuned" in words
+
+
 def test_a_run_that_only_compiled_has_a_page_without_chart(run):
     run.add(target="phone", device=None)
     text = page_of(run)

@@ -5,7 +5,7 @@ import pytest
 
 from tvmake.config.validation import Goals
 from tvmake.errors import InputError
-from tvmake.report.rows import SummaryRow, gather
+from tvmake.report.rows import SummaryRow, gather, tuned_text
 
 
 def test_a_variant_that_meets_its_goals_passes_with_its_figures(run):
@@ -37,11 +37,22 @@ def test_a_target_without_a_device_is_not_run_and_needs_no_figures(run):
     assert row.package_bytes > 0
 
 
-@pytest.mark.parametrize(("tuned", "tunable", "said"), [(0, 4, "no"), (3, 4, "partly"), (4, 4, "yes"), (0, 0, "no")])
-def test_tuned_says_how_many_kernels_use_a_record(run, tuned, tunable, said):
+@pytest.mark.parametrize(
+    ("tuned", "tunable", "said", "share", "text"),
+    [
+        (0, 4, "no", 0, "no"),
+        (3, 4, "partly", 0.75, "partly (3/4, 75 % of time)"),
+        (4, 4, "yes", 1, "yes (4/4)"),
+        (0, 0, "no", None, "nothing to"),
+    ],
+)
+def test_tuned_says_how_many_kernels_use_a_record_and_what_share_of_the_time_that_is(
+    run, tuned, tunable, said, share, text
+):
     run.add(tuned=tuned, tunable=tunable)
     (row,) = gather(run.request).rows
-    assert (row.tuned, row.tuned_kernels, row.tunable_kernels) == (said, tuned, tunable)
+    assert (row.tuned, row.tuned_kernels, row.tunable_kernels, row.tuned_share) == (said, tuned, tunable, share)
+    assert tuned_text(row) == text
 
 
 def test_latency_is_the_percentile_that_the_measurement_ranks_by(run):

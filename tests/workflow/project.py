@@ -29,6 +29,9 @@ CONFIG: dict[str, Any] = {
 }
 
 
+TRIALS = 4
+"""Candidates that each kernel of a tuned project gets."""
+
 MEASURED = ("receipt.json", "numerics.json", "latency.json", "summary.json", "summary.csv", "index.html")
 """Results that hold times of this run."""
 
@@ -134,4 +137,16 @@ def new_project(directory: Path) -> Project:
         shutil.copy(ROOT / "resources" / name, directory / name)
     project = Project(directory)
     project.write_config(CONFIG)
+    return project
+
+
+def tuned_project(directory: Path) -> Project:
+    """Digits for this machine, as it is and tuned a little."""
+    project = new_project(directory)
+    tuning = {"trials_per_kernel": TRIALS, "passes": 1, "batch": 2, "population": 16, "cost_model": "random"}
+    tuning["measure"] = {"repeat": 1, "min_repeat_ms": 0}
+    native = {"kind": "llvm", "mcpu": "native"}
+    project.write_config(
+        {**project.config, "precisions": ["float32"], "targets": {"cpu": native, "tuned": {**native, "tuning": tuning}}}
+    )
     return project

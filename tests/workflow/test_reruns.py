@@ -34,6 +34,7 @@ def test_a_touched_model_with_the_same_content_executes_nothing(demo: Project):
         ),
         ("validation.goals", {"cosine": 0.9}, {"validate": 2, "report": 1}),
         ("transform.layout", "NHWC", {"transform": 2, **AFTER_TRANSFORM}),
+        ("transform.layout", "auto", {}),
         ("transform.fold_batch_norm", False, {"transform": 2, **AFTER_TRANSFORM}),
         ("models.digits.transform", {"layout": "NHWC"}, {"transform": 2, **AFTER_TRANSFORM}),
         ("build.dump", ["ll"], AFTER_TRANSFORM),

@@ -2,44 +2,12 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from tests.workflow.faults import Faults, started
-from tests.workflow.project import Project, new_project
+from tests.workflow.project import TRIALS, Project, tuned_project
 
 TUNED = "results/digits/float32/tuned"
-TRIALS = 4
-
-
-def tuned_project(directory: Path) -> Project:
-    """Digits for this machine, as it is and tuned a little."""
-    project = new_project(directory)
-    tuning = {"trials_per_kernel": TRIALS, "passes": 1, "batch": 2, "population": 16, "cost_model": "random"}
-    tuning["measure"] = {"repeat": 1, "min_repeat_ms": 0}
-    native = {"kind": "llvm", "mcpu": "native"}
-    project.write_config(
-        {**project.config, "precisions": ["float32"], "targets": {"cpu": native, "tuned": {**native, "tuning": tuning}}}
-    )
-    return project
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A project that has been tuned once; tests work on copies."""
-    project = tuned_project(tmp_path_factory.mktemp("tuned") / "project")
-    done = project.make()
-    assert done.returncode == 0, done.stdout + done.stderr
-    return project
-
-
-@pytest.fixture
-def tuned(made: Project, tmp_path: Path) -> Iterator[Project]:
-    """A copy, with a copy of the records."""
-    shutil.copytree(made.directory.parent, tmp_path / "copy", symlinks=True)
-    yield Project(tmp_path / "copy" / "project")
 
 
 def receipts(project: Project, passes: int = 1) -> list[dict]:

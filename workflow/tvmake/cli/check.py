@@ -16,7 +16,7 @@ def check(
     from rich.console import Console
     from rich.table import Table
 
-    from tvmake.cli.configs import config_files, missing_inputs, overlay
+    from tvmake.cli.configs import check_stores, config_files, missing_inputs, overlay
     from tvmake.config.load import load_layers
     from tvmake.plan.plan import Plan
 
@@ -24,6 +24,7 @@ def check(
     plan = Plan(load_layers(paths, overlay(settings)))
     if missing := missing_inputs(plan):
         raise missing
+    check_stores(plan)
     table = Table("model", "precision", "target", "runs on", box=None, pad_edge=False, header_style="bold")
     for variant in plan.variants:
         table.add_row(

@@ -84,3 +84,15 @@ def missing_inputs(plan: Plan) -> TvmakeError | None:
         if not Path(file).exists()
     ]
     return one_or_many(missing) if missing else None
+
+
+def check_stores(plan: Plan) -> None:
+    """Refuse a records store that can be none, before each kernel's job does.
+
+    Raises:
+        InputError: it is no directory.
+    """
+    from tvmake.records.store import open_store
+
+    for target in dict.fromkeys(variant.target for variant in plan.variants if plan.is_tuned(variant)):
+        open_store(plan.tuning(target).store)

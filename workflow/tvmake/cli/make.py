@@ -64,12 +64,13 @@ def _run(plan: Plan, arguments: list[str], dry_run: bool, partly: bool, quiet: b
     from contextlib import nullcontext
 
     from tvmake.cli import progress
-    from tvmake.cli.configs import missing_inputs
+    from tvmake.cli.configs import check_stores, missing_inputs
     from tvmake.cli.run_lock import only_run
 
     # Snakemake does not mind a missing source whose results exist; a config that names one is wrong all the same.
     if not partly and (missing := missing_inputs(plan)):
         raise missing
+    check_stores(plan)
     with nullcontext() if dry_run else only_run():
         code = progress.run(arguments, quiet, warm, lambda: missing_inputs(plan))
     return code if code or partly or not progress.Run.made else _conclude(plan)

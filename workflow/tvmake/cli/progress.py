@@ -36,8 +36,8 @@ LOG_TAIL = 12
 ALL = "all"
 """The rule that only gathers the others."""
 
-TUNE = "tune"
-"""The rule whose jobs write event logs."""
+SEARCHING = ("tune", "choose_layout")
+"""The rules whose jobs write event logs."""
 
 REASONS = {
     "Missing output files": "not made yet",
@@ -158,6 +158,7 @@ class LogHandler(LogHandlerBase):
         self.tuning = TuningProgress(None)
         self.failed_logs: set[str] = set()
         self.said: set[str] = set()
+        self.search_logs: dict[int, Path] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
         """Show one record."""
@@ -222,10 +223,11 @@ class LogHandler(LogHandlerBase):
                 self.planned += 1
                 self.console.print(f"would {label}  [dim]({_why(str(data.get('reason') or ''))})[/dim]")
             return
-        if data.get("rule_name") == TUNE:
+        if data.get("rule_name") in SEARCHING:
             events = next((Path(str(path)) for path in data.get("log") or [] if str(path).endswith(".jsonl")), None)
             if events is not None:
                 self.tuning.started(number, events, label)
+                self.search_logs[number] = events.with_name(events.name.replace(".events.jsonl", ".log"))
         if self.bar is not None:
             self.bar.update(self.task, description=label)
 
@@ -237,6 +239,9 @@ class LogHandler(LogHandlerBase):
                 self.console.print(
                     f"[green]✓[/green] {self.jobs[number]}  [dim]{seconds:.1f} s{how and f', {how}'}[/dim]"
                 )
+            if number in self.search_logs:
+                for line in _warnings(self.search_logs.pop(number)):
+                    self.console.print(f"  {line}", markup=False, style="yellow")
 
     def _failed(self, data: dict[str, Any]) -> None:
         if Run.interrupted:
@@ -251,8 +256,10 @@ class LogHandler(LogHandlerBase):
         self.console.print(f"[red]✗[/red] {label}")
         for path in logs:
             self.failed_logs.add(path)
-            for line in _telling_lines(Path(path)):
-                self.console.print(f"  {line}", markup=False)
+            text = "\n".join(f"  {line}" for line in _telling_lines(Path(path)))
+            # A store or a device that is lost fails every kernel's search in the same words.
+            self.console.print("  the same error" if text in self.said else text, markup=False)
+            self.said.add(text)
             self.console.print(f"  log: {path}", style="dim")
 
     def _complain(self, record: logging.LogRecord) -> None:
@@ -277,6 +284,14 @@ class LogHandler(LogHandlerBase):
         value = data.get("job_id", data.get("jobid", data.get("jobs", data.get("job_ids"))))
         values = value if isinstance(value, list | tuple | set) else [value]
         return [int(number) for number in values if number is not None]
+
+
+def _warnings(log: Path) -> list[str]:
+    """The ``warning:`` lines of a job's log."""
+    try:
+        return [line for line in log.read_text(errors="replace").splitlines() if line.startswith("warning: ")]
+    except OSError:
+        return []
 
 
 def _telling_lines(log: Path) -> list[str]:

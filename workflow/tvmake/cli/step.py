@@ -102,6 +102,30 @@ def transform_command(
     _exit(f"transform {imported}", work)
 
 
+@app.command("choose_layout")
+def choose_layout_command(
+    candidates: Annotated[list[Path], typer.Argument(dir_okay=False)],
+    options: Options,
+    module: Annotated[Out, _out("The chosen layout's Relax module to write (JSON).")],
+    params: Annotated[Out, _out("Its parameters to write.")],
+    signature: Annotated[Out, _out("Its signature to write (JSON).")],
+    layout: Annotated[Out, _out("The choice and its figures to write (JSON).")],
+    events: Annotated[Out, _out("Log of trials to add to (JSON lines).")],
+) -> None:
+    """Take the data layout in which a variant's heaviest kernels are fastest."""
+    from tvmake.config.requests.tuning import ChooseLayoutRequest
+
+    asked = _request(ChooseLayoutRequest, options)
+
+    def work() -> None:
+        from tvmake.stages.choose_layout import choose_layout
+
+        made = choose_layout(candidates, asked, module, params, signature, layout, events)
+        typer.echo(f"layout: {made.said}")
+
+    _exit(f"choose_layout {module.parent}", work)
+
+
 @app.command("extract")
 def extract_command(
     module: In,

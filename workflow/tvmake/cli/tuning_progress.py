@@ -30,6 +30,8 @@ class Kernel:
     gflops: float | None = None
     at_s: float = 0.0
     why: str = ""
+    said: str = ""
+    """What the job has to say of it all."""
     rest: bytes = field(default=b"", repr=False)
 
     def read(self) -> bool:
@@ -54,7 +56,10 @@ class Kernel:
     def _take(self, event: dict[str, Any]) -> None:
         self.at_s = event["at_s"]
         if event["event"] == "start":
+            # A job that compares layouts searches for several kernels, one after the other.
             self.name, self.trials = event["name"], event["trials"]
+            self.trial = self.first = self.failed = 0
+            self.best_ms, self.gflops, self.why = None, None, ""
         elif event["event"] == "trial":
             self.trial = event["trial"]
             self.first = self.first or self.trial
@@ -62,9 +67,13 @@ class Kernel:
             self.best_ms, self.gflops = event["best_ms"], event["gflops"]
         elif event["event"] == "stop":
             self.why = event["why"]
+        elif event["event"] == "layout":
+            self.said = event["said"]
 
     def summary(self) -> str:
         """``12 trials, best 0.81 ms, 141 GFLOPS, 3 failed, 8 s left``."""
+        if self.said:
+            return self.said
         parts = []
         if self.best_ms is not None:
             parts.append(f"best {self.best_ms:.4g} ms")

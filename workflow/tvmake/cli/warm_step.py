@@ -21,7 +21,7 @@ def run_warm(arguments: list[str]) -> int | None:
 
 
 def _kind(arguments: list[str]) -> str:
-    if arguments[1:2] in (["tune"], ["pick_best"]):
+    if arguments[1:2] in (["tune"], ["pick_best"], ["choose_layout"]):
         return "tuner"
     return "torch" if _wants_torch(arguments) else "compiler"
 

@@ -14,6 +14,12 @@ PassPoint = Literal["start", "before_precision", "after_precision", "before_lega
 TRANSFORM_POINTS: tuple[str, ...] = ("start", "before_precision", "after_precision")
 BUILD_POINTS: tuple[str, ...] = ("before_legalize", "after_fusion")
 
+Layout = Literal["keep", "NCHW", "NHWC"]
+"""A data layout that convolutions and pooling can be written in; ``keep`` is the model's own."""
+
+CANDIDATES: tuple[Layout, ...] = ("NCHW", "NHWC")
+"""What ``auto`` chooses from. Of layouts that measure the same, the first is taken."""
+
 PythonName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$")]
 
 
@@ -38,7 +44,9 @@ class TransformOptions(Strict):
 
     fold_batch_norm: bool = True
     """Fold batch normalisation into the weights of the convolution before it."""
-    layout: Literal["keep", "NCHW", "NHWC"] = "keep"
-    """Data layout for convolutions and pooling; inputs and outputs keep theirs."""
+    layout: Layout | Literal["auto"] = "keep"
+    """Data layout for convolutions and pooling; inputs and outputs keep theirs. ``auto`` measures a few candidates of
+    the heaviest kernels in each layout, for each tuned target, and takes the fastest; where nothing is tuned it means
+    ``keep``."""
     passes: list[Annotated[UserPass, BeforeValidator(_pass_from_text)]] = Field(default_factory=list)
     """User passes, in order."""

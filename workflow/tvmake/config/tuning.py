@@ -53,6 +53,9 @@ class TuningOptions(Strict):
     """Candidates to measure for each kernel, instead of spreading ``trials``."""
     floor: Positive = 16
     """Candidates that even the cheapest kernel gets when ``trials`` are spread."""
+    layout_trials: Positive = 32
+    """Candidates to measure for each kernel that ``transform.layout: auto`` compares layouts by. They count as trials of
+    the layout that is chosen."""
     passes: Annotated[int, Field(ge=1, le=8)] = 2
     """In how many portions the budget is spent; each later one goes where the earlier ones showed that it pays most."""
     strategy: Strategy = "evolutionary"

@@ -5,6 +5,8 @@ from typing import Literal
 Artifact = Literal[
     "imported_module", "imported_params", "signature", "source", "reference",
     "module", "params", "bound_signature",
+    "candidate_module", "candidate_params", "candidate_signature",
+    "chosen_module", "chosen_params", "chosen_signature", "layout",
     "tasks", "workloads", "budget", "kernels", "kernel", "tuned", "best",
     "lib", "manifest", "weights", "sources", "package", "receipt", "numerics", "latency",
     "summary", "summary_csv", "page", "resolved_config",
@@ -13,6 +15,7 @@ Artifact = Literal[
 MODEL = "{results}/{model}"
 TRANSFORMED = MODEL + "/{precision}"
 VARIANT = TRANSFORMED + "/{target}"
+CANDIDATE = TRANSFORMED + "/layouts/{layout}"
 PASS = "{results}/tuning/{target}/pass{number}"
 
 LAYOUT: dict[str, str] = {
@@ -24,6 +27,13 @@ LAYOUT: dict[str, str] = {
     "module": TRANSFORMED + "/module.json",
     "params": TRANSFORMED + "/module.params",
     "bound_signature": TRANSFORMED + "/signature.json",
+    "candidate_module": CANDIDATE + "/module.json",
+    "candidate_params": CANDIDATE + "/module.params",
+    "candidate_signature": CANDIDATE + "/signature.json",
+    "chosen_module": VARIANT + "/module.json",
+    "chosen_params": VARIANT + "/module.params",
+    "chosen_signature": VARIANT + "/signature.json",
+    "layout": VARIANT + "/layout.json",
     "tasks": VARIANT + "/tasks.json",
     "workloads": VARIANT + "/workloads",
     "budget": PASS + "/budget.json",

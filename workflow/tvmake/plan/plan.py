@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
@@ -20,6 +20,7 @@ from tvmake.config.requests.running import BenchmarkRequest, DeployRequest, Vali
 from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.requests.tuning import (
     BudgetRequest,
+    ChooseLayoutRequest,
     ExtractRequest,
     ModelBudget,
     PickBestRequest,
@@ -28,7 +29,7 @@ from tvmake.config.requests.tuning import (
 )
 from tvmake.config.root import Config, ModelConfig, overridden
 from tvmake.config.target import TargetConfig
-from tvmake.config.transform import BUILD_POINTS, TRANSFORM_POINTS, TransformOptions, UserPass
+from tvmake.config.transform import BUILD_POINTS, CANDIDATES, TRANSFORM_POINTS, TransformOptions, UserPass
 from tvmake.config.tuning import TuningOptions
 from tvmake.config.validation import goals_for
 from tvmake.plan import layout, model_files, sources
@@ -40,6 +41,7 @@ STAGES = (
     "import",
     "reference",
     "transform",
+    "choose_layout",
     "extract",
     "budget",
     "tune",
@@ -52,6 +54,12 @@ STAGES = (
     "report",
 )
 """The stages, in the order data flows through them; each is a rule, a ``tvmake step`` command and a module."""
+
+WILDCARDS = ("model", "precision", "target", "number", "layout")
+"""What tells a stage's jobs apart."""
+
+MEMORY_MB = {"import": 1000, "reference": 1000, "transform": 1000, "choose_layout": 2000, "build": 1500}
+"""What a stage needs besides the model's weights."""
 
 STAGE_MODULES = {stage: f"tvmake.stages.{'import_model' if stage == 'import' else stage}" for stage in STAGES}
 
@@ -134,6 +142,33 @@ class Plan:
         """In how many portions the target's trials are spent."""
         return self.tuning(target).passes
 
+    # --- layout -------------------------------------------------------------------------------------------------------
+
+    def chooses_layout(self, variant: Any) -> bool:
+        """Whether a variant's data layout is chosen by measuring: it is ``auto``, and its kernels are tuned."""
+        return self._transform(variant.model).layout == "auto" and self.is_tuned(variant)
+
+    def layout_of(self, variant: Any) -> str:
+        """The data layout that a variant asks for; ``auto`` only where it is chosen by measuring."""
+        wanted = self._transform(variant.model).layout
+        return "keep" if wanted == "auto" and not self.is_tuned(variant) else wanted
+
+    def transformed(self, artifact: Literal["module", "params", "signature"], variant: Any) -> str:
+        """A file of the network that a variant is made of: of its precision, or what it has chosen for itself."""
+        of_precision: dict[str, layout.Artifact] = {"signature": "bound_signature"}
+        of_variant: dict[str, layout.Artifact] = {
+            "module": "chosen_module", "params": "chosen_params", "signature": "chosen_signature",
+        }  # fmt: skip
+        chosen = of_variant[artifact] if self.chooses_layout(variant) else of_precision.get(artifact, artifact)
+        return self.file(chosen, Variant(variant.model, variant.precision, variant.target))
+
+    def candidates(self, artifact: layout.Artifact, variant: Any) -> list[str]:
+        """One file per layout that a variant chooses from."""
+        return [
+            self.file(artifact, model=variant.model, precision=variant.precision, layout=candidate)
+            for candidate in CANDIDATES
+        ]
+
     # --- paths ----------------------------------------------------------------------------------------------------
 
     def path(self, artifact: layout.Artifact) -> str:
@@ -149,10 +184,12 @@ class Plan:
         return [self.file("summary"), self.file("summary_csv"), self.file("page")]
 
     def results_of(self, artifact: layout.Artifact) -> list[str]:
-        """One file per variant that has it: for numerics and latency its target needs a device, for records tuning."""
+        """One file per variant that has it: numerics and latency need a device, records tuning, a layout ``auto``."""
         variants = self.runnable if artifact in ("receipt", "numerics", "latency") else self.variants
         if artifact == "best":
             variants = tuple(variant for variant in self.variants if self.is_tuned(variant))
+        if artifact == "layout":
+            variants = tuple(variant for variant in self.variants if self.chooses_layout(variant))
         return [self.file(artifact, variant) for variant in variants]
 
     def best_files(self, variant: Any) -> list[str]:
@@ -187,10 +224,10 @@ class Plan:
         """Canonical JSON of exactly what a stage reads of the config.
 
         Args:
-            wildcards: an object or Variant with the attributes ``model``, ``precision``, ``target``, ``number`` that
-                the stage has.
+            wildcards: an object or Variant with the attributes ``model``, ``precision``, ``target``, ``number``,
+                ``layout`` that the stage has.
         """
-        key = (stage, *(str(getattr(wildcards, part, "")) for part in ("model", "precision", "target", "number")))
+        key = (stage, *(str(getattr(wildcards, part, "")) for part in WILDCARDS))
         if key not in self._options:
             request = getattr(self, f"_{stage}_request")(*key[1:])
             self._options[key] = canonical_json(request.model_dump(mode="json", exclude_defaults=True))
@@ -210,19 +247,30 @@ class Plan:
             **({} if own.dataset else {"samples": validation.samples, "seed": validation.seed}),
         )
 
-    def _transform_request(self, model: str, precision: str, *_: str) -> Strict:
+    def _transform_request(self, model: str, precision: str, _target: str, _number: str, candidate: str) -> Strict:
         own = self._model(model)
-        transform = self._transform(model).model_copy(update={"passes": self._passes(model, "transform")})
+        options = self._transform(model)
+        # Without a candidate this is the network of variants that are not tuned.
+        wanted = candidate or ("keep" if options.layout == "auto" else options.layout)
+        transform = options.model_copy(update={"passes": self._passes(model, "transform"), "layout": wanted})
         return TransformRequest(precision=self.config.precisions[precision], transform=transform, dims=own.dims)
 
-    def _extract_request(self, model: str, _precision: str, target: str, *_: str) -> Strict:
+    def _choose_layout_request(self, model: str, precision: str, target: str, *_: str) -> Strict:
+        return ChooseLayoutRequest(
+            layouts=list(CANDIDATES),
+            trials=self.tuning(target, model).layout_trials,
+            extract=self._extract_request(model, precision, target),
+            tune=self._tune_request(model, precision, target),
+        )
+
+    def _extract_request(self, model: str, _precision: str, target: str, *_: str) -> ExtractRequest:
         return ExtractRequest(
             **self._target(target),
             opt_level=overridden(self.config.build, self._model(model).build).opt_level,
             passes=self._passes(model, "build"),
         )
 
-    def _budget_request(self, _model: str, _precision: str, target: str, number: str) -> Strict:
+    def _budget_request(self, _model: str, _precision: str, target: str, number: str, *_: str) -> Strict:
         budgets = {}
         for variant in self.tuned_variants(target):
             own = self.tuning(target, variant.model)
@@ -231,7 +279,7 @@ class Plan:
             )
         return BudgetRequest(target_name=target, number=int(number), passes=self.passes(target), variants=budgets)
 
-    def _tune_request(self, _model: str, _precision: str, target: str, *_: str) -> Strict:
+    def _tune_request(self, _model: str, _precision: str, target: str, *_: str) -> TuneRequest:
         options = self.tuning(target)
         search = {name: getattr(options, name) for name in SearchOptions.model_fields}
         return TuneRequest(
@@ -272,7 +320,12 @@ class Plan:
 
     def _report_request(self, *_: str) -> Strict:
         rows = [
-            VariantRow(**vars(variant), device=self.device_of(variant.target), is_tuned=self.is_tuned(variant))
+            VariantRow(
+                **vars(variant),
+                device=self.device_of(variant.target),
+                is_tuned=self.is_tuned(variant),
+                layout=self.layout_of(variant),
+            )
             for variant in self.variants
         ]
         return ReportRequest(results=self.config.results, variants=rows)
@@ -320,7 +373,7 @@ class Plan:
     def memory_mb(self, stage: str, model: str) -> int:
         """A generous guess of what a stage needs, in MB, from the size of the model's files."""
         size = sum(Path(file).stat().st_size for file in self.model_files(model) if Path(file).is_file()) // 1_000_000
-        return {"import": 1000, "reference": 1000, "transform": 1000, "build": 1500}.get(stage, 600) + 8 * size
+        return MEMORY_MB.get(stage, 600) + 8 * size
 
     def write_resolved_config(self) -> None:
         """Write the config as it was understood, defaults included, beside the results; it loads to an equal plan.

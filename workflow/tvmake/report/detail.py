@@ -1,5 +1,6 @@
 """What the page says of one variant beyond its row: goals, numerics by output, kernels, sizes, versions."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tvmake.artifact.manifest import Manifest
@@ -9,6 +10,7 @@ from tvmake.report import quantities
 from tvmake.report.results import VariantResults
 from tvmake.report.rows import SummaryRow
 from tvmake.tune.best import BestSet
+from tvmake.tune.layouts import LayoutChoice
 from tvmake.validate.result import Numerics
 
 Facts = tuple[str, list[tuple[str, str]]]
@@ -35,6 +37,8 @@ def variant_facts(row: SummaryRow, result: VariantResults) -> list[Facts]:
     if result.numerics:
         facts.append(("Numerics", _numerics_facts(row, result.numerics)))
     facts.append(("Package", _package_facts(row, result.manifest)))
+    if result.layout:
+        facts.append(("Layout", _layout_facts(result.layout)))
     return facts
 
 
@@ -46,7 +50,7 @@ def variant_tables(result: VariantResults) -> list[Table]:
     if result.latency and result.latency.report.ops:
         tables.append(_kernels_table(result.latency))
     if result.best:
-        tables.append(_tuning_table(result.best))
+        tables.append(_tuning_table(result.best, result.manifest.coverage.misses))
     return tables
 
 
@@ -114,13 +118,30 @@ def _package_facts(row: SummaryRow, manifest: Manifest) -> list[tuple[str, str]]
             f"mod.params {quantities.size(row.params_bytes)})",
         ),
         ("kernels tuned", f"{coverage.tuned} of {coverage.tunable}"),
-        ("share of time tuned", f"{quantities.share(coverage.time_share, 1)} (by {coverage.basis})"),
     ]
-    # With no records at all the misses are all kernels, which says nothing more.
-    if coverage.tuned and coverage.misses:
+    if coverage.tunable:
+        by = "measured latencies" if coverage.basis == "latency" else "operations"
+        share = quantities.share(coverage.time_share, 1)
+        facts.append(("share of time tuned", f"{share} of the tunable kernels' time, estimated by {by}"))
+    # With tuning off the misses are all kernels, which says nothing more.
+    if manifest.records_sha256 and coverage.misses:
         facts.append(("kernels not tuned", "; ".join(f"{name}: {why}" for name, why in coverage.misses.items())))
     facts.append(("made with", ", ".join(f"{part.name} {part.version}" for part in manifest.components)))
     return facts
+
+
+def _layout_facts(choice: LayoutChoice) -> list[tuple[str, str]]:
+    facts = [("chosen", choice.layout)]
+    for one in choice.estimates:
+        if one.estimate_ms is None:
+            facts.append((one.layout, one.problem or ""))
+            continue
+        kernels = ", ".join(f"{kernel.name} {quantities.milliseconds(kernel.latency_ms)} ms" for kernel in one.kernels)
+        share = quantities.share(one.share)
+        facts.append(
+            (one.layout, f"about {quantities.milliseconds(one.estimate_ms)} ms, from {share} of the work: {kernels}")
+        )
+    return facts if choice.estimates else [*facts, ("why", "all layouts come to the same network")]
 
 
 def _outputs_table(numerics: Numerics) -> Table:
@@ -174,7 +195,7 @@ def _kernels_table(latency: Latency) -> Table:
     return Table("Kernels", ("kernel", "calls", "total ms", "mean ms", "share"), rows, note)
 
 
-def _tuning_table(best: BestSet) -> Table:
+def _tuning_table(best: BestSet, misses: Mapping[str, str]) -> Table:
     tuned = [kernel for kernel in best.kernels if kernel.trials]
     rows = [
         (
@@ -183,11 +204,12 @@ def _tuning_table(best: BestSet) -> Table:
             str(kernel.trials),
             quantities.milliseconds(kernel.latency_ms),
             quantities.figure(kernel.flops / kernel.latency_ms / 1e6 if kernel.latency_ms else None),
-            kernel.reason or "",
+            # A record may be found unusable by the build only.
+            kernel.reason or misses.get(kernel.name, ""),
         )
         for kernel in tuned[:KERNELS_SHOWN]
     ]
     note = "Latencies of kernels alone, as measured while tuning."
     if len(tuned) > len(rows):
         note += f" {len(tuned) - len(rows)} lighter kernels are in best.json."
-    return Table("Tuning", ("kernel", "calls", "trials", "best ms", "GFLOPS", "without a record because"), rows, note)
+    return Table("Tuning", ("kernel", "calls", "trials", "best ms", "GFLOPS", "not tuned because"), rows, note)

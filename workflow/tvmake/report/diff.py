@@ -136,5 +136,6 @@ def _changes(old: SummaryRow, new: SummaryRow) -> list[str]:
     if old.sqnr_db is None or new.sqnr_db is None or abs(old.sqnr_db - new.sqnr_db) >= SQNR_STEP_DB:
         changed("SQNR", quantities.level(old.sqnr_db), quantities.level(new.sqnr_db))
     changed("tuned kernels", f"{old.tuned_kernels}/{old.tunable_kernels}", f"{new.tuned_kernels}/{new.tunable_kernels}")
+    changed("layout", old.layout, new.layout)
     changed("package", quantities.size(old.package_bytes), quantities.size(new.package_bytes))
     return found

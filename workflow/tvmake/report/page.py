@@ -19,7 +19,7 @@ from tvmake.report import quantities
 from tvmake.report.chart import DRAWN, LatencyLine, latency_svg
 from tvmake.report.detail import Facts, Table, device_facts, variant_facts, variant_tables
 from tvmake.report.results import VariantResults
-from tvmake.report.rows import Summary, SummaryRow, missed_line
+from tvmake.report.rows import Summary, SummaryRow, missed_line, tuned_text
 from tvmake.report.template import SCRIPT, STYLE, TEMPLATE
 from tvmake.report.tuning_chart import CURVES, TuningCurves, drawn, tuning_svg
 
@@ -124,7 +124,6 @@ def _cells(row: SummaryRow, anchor: str) -> list[Cell]:
     def number(text: str, value: float | None) -> Cell:
         return Cell(text, numeric=True, value="" if value is None else value)
 
-    tuned = row.tuned if row.tuned == "no" else f"{row.tuned} ({row.tuned_kernels}/{row.tunable_kernels})"
     package = Cell(quantities.size(row.package_bytes), numeric=True, value=row.package_bytes, link=quote(row.package))
     return [
         Cell(row.model),
@@ -137,7 +136,7 @@ def _cells(row: SummaryRow, anchor: str) -> list[Cell]:
         number(quantities.share(row.top1), row.top1),
         number(quantities.level(row.sqnr_db), row.sqnr_db),
         number(quantities.figure(row.max_abs), row.max_abs),
-        Cell(tuned, kind="tuned"),
+        Cell(tuned_text(row), kind="tuned"),
         number(quantities.size(row.peak_memory_bytes), row.peak_memory_bytes),
         package,
     ]

@@ -14,6 +14,7 @@ from tvmake.device.interface import Fingerprint
 from tvmake.errors import InputError
 from tvmake.plan import layout
 from tvmake.tune.best import BestSet
+from tvmake.tune.layouts import LayoutChoice
 from tvmake.validate.result import Numerics
 
 
@@ -34,6 +35,8 @@ class VariantResults:
     latency: Latency | None = None
     best: BestSet | None = None
     """The records it was built with; None for a variant that is not tuned."""
+    layout: LayoutChoice | None = None
+    """Which data layout was chosen, and why; None for a variant that did not choose."""
 
     @property
     def fingerprints(self) -> list[Fingerprint]:
@@ -86,4 +89,5 @@ def _read(results: str, variant: VariantRow) -> VariantResults:
         numerics=measured("numerics", Numerics) if variant.device else None,
         latency=measured("latency", Latency) if variant.device else None,
         best=stage_json.load(BestSet, place("best")) if variant.is_tuned else None,
+        layout=stage_json.load(LayoutChoice, place("layout")) if variant.layout == "auto" else None,
     )

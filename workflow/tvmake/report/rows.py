@@ -12,9 +12,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from tvmake import __version__
 from tvmake.artifact.package import LIBRARY, WEIGHTS
 from tvmake.config.requests.reporting import ReportRequest
+from tvmake.config.transform import Layout
 from tvmake.device.fingerprint import local_fingerprint
 from tvmake.device.interface import Fingerprint
 from tvmake.errors import InputError
+from tvmake.report import quantities
 from tvmake.report.results import VariantResults, read_results
 from tvmake.validate.verdict import MissedGoal
 
@@ -52,6 +54,10 @@ class SummaryRow(_Record):
     """Whether every tunable kernel uses a tuning record, some do, or none does."""
     tuned_kernels: int
     tunable_kernels: int
+    tuned_share: float | None = None
+    """Share of the tunable kernels' estimated time that the tuned ones have; None where nothing is tunable."""
+    layout: Layout = "keep"
+    """The data layout of convolutions: as configured, or as chosen where that is ``auto``."""
     percentile: Literal["p50", "p90", "p99"] | None = None
     """The statistic that ``latency_ms`` is."""
     latency_ms: float | None = None
@@ -175,11 +181,13 @@ def _row(result: VariantResults) -> SummaryRow:
     coverage, files = result.manifest.coverage, result.manifest.files
     try:
         return SummaryRow(
-            **result.variant.model_dump(exclude={"is_tuned"}),
+            **result.variant.model_dump(exclude={"is_tuned", "layout"}),
             soc=result.fingerprints[0].soc if result.fingerprints else None,
             tuned=_tuned(coverage.tuned, coverage.tunable),
             tuned_kernels=coverage.tuned,
             tunable_kernels=coverage.tunable,
+            tuned_share=coverage.time_share if coverage.tunable else None,
+            layout=result.layout.layout if result.layout else result.variant.layout,
             package=result.package,
             package_sha256=result.package_sha256,
             package_bytes=result.package_bytes,
@@ -197,6 +205,16 @@ def _row(result: VariantResults) -> SummaryRow:
         raise InputError(
             where, f"{key}: {first['msg'].lower()}", "delete this variant's results and run again"
         ) from None
+
+
+def tuned_text(row: SummaryRow) -> str:
+    """``partly (20/22, 97 % of time)``: what is tuned, for a table."""
+    if not row.tunable_kernels:
+        return "nothing to"
+    if row.tuned == "no":
+        return "no"
+    share = "" if row.tuned == "yes" else f", {quantities.share(row.tuned_share, 0)} of time"
+    return f"{row.tuned} ({row.tuned_kernels}/{row.tunable_kernels}{share})"
 
 
 def _tuned(tuned: int, tunable: int) -> Tuned:

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from tvmake.errors import GoalError
 from tvmake.report import quantities
-from tvmake.report.rows import Summary, SummaryRow, missed_line
+from tvmake.report.rows import Summary, SummaryRow, missed_line, tuned_text
 
 COLUMNS = ("model", "target", "precision", "p50 ms", "p90 ms", "accuracy", "tuned", "size", "verdict")
 NUMERIC = ("p50 ms", "p90 ms", "accuracy", "size")
@@ -56,7 +56,6 @@ def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]], numeric: 
 
 def _cells(row: SummaryRow) -> list[str]:
     accuracy = quantities.share(row.top1) if row.top1 is not None else quantities.level(row.sqnr_db)
-    tuned = f"partly ({row.tuned_kernels}/{row.tunable_kernels})" if row.tuned == "partly" else row.tuned
     return [
         row.model,
         row.target,
@@ -64,7 +63,7 @@ def _cells(row: SummaryRow) -> list[str]:
         quantities.milliseconds(row.p50_ms),
         quantities.milliseconds(row.p90_ms),
         accuracy,
-        tuned,
+        tuned_text(row),
         quantities.size(row.package_bytes),
         row.verdict,
     ]

@@ -1,6 +1,7 @@
 """Build: lower a transformed module for a target, generate and link its code, and describe the result."""
 
 import shutil
+from functools import partial
 from pathlib import Path
 
 from tvmake.artifact import stage_json
@@ -10,12 +11,14 @@ from tvmake.artifact.package import LIBRARY, WEIGHTS
 from tvmake.artifact.signature import Signature
 from tvmake.artifact.source import SourceRecord
 from tvmake.build.apply import apply_best
+from tvmake.build.codeless import without_code
 from tvmake.build.coverage import coverage, require
 from tvmake.build.describe import BEST, describe
 from tvmake.build.link import generate, link
 from tvmake.build.sources import dump_sources
 from tvmake.build.weights import packed_weights
 from tvmake.config.requests.building import BuildRequest
+from tvmake.errors import InputError
 from tvmake.target.pipeline import lower
 from tvmake.target.resolve import linker, linker_identity, tvm_target
 from tvmake.tune.best import BestSet
@@ -51,17 +54,28 @@ def build(
     bound = stage_json.load(Signature, signature)
     inputs = len(bound.inputs)
     records = stage_json.load(BestSet, best) if best else None
-    lowered = lower(
-        load_module(module),
-        target,
-        request.passes,
-        request.build.opt_level,
-        inputs,
-        (lambda fused: apply_best(fused, target, records)) if records else None,
-    )
-    covered = coverage(lowered, target, records)
-    require(request.require_coverage, covered, f"{request.model}/{request.precision}/{request.target_name}")
-    executable = generate(lowered.final, target, request.build.exec_mode, request.build.opt_level, where)
+    loaded = load_module(module)
+    refused: dict[str, str] = {}
+    while True:
+        lowered = lower(
+            loaded,
+            target,
+            request.passes,
+            request.build.opt_level,
+            inputs,
+            partial(apply_best, target=target, best=records, refused=refused) if records else None,
+        )
+        covered = coverage(lowered, target, records)
+        require(request.require_coverage, covered, f"{request.model}/{request.precision}/{request.target_name}")
+        try:
+            executable = generate(lowered.final, target, request.build.exec_mode, request.build.opt_level, where)
+            break
+        except InputError:
+            # A record that has no code costs its kernel the schedule, not the build.
+            found = without_code(lowered, target)
+            if not found:
+                raise
+            refused |= found
     link(executable, compiler, lib)
     if lowered.packings:
         names = [str(parameter.name) for parameter in lowered.fused["main"].params[inputs:]]

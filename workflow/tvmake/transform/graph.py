@@ -19,7 +19,8 @@ LAYOUTS = {
     "NCHW": {"relax.nn.conv2d": ["NCHW", "OIHW"]},
 }
 """What ConvertLayout is asked for. Pooling and element-wise operators take the layout of their inputs (asking for one
-is an error); transposes appear only where a layout begins or ends."""
+is an error); transposes appear only where a layout begins or ends. ``keep`` has no entry, nor has ``auto``: which layout
+that is, is chosen among several results of this stage."""
 
 
 def transform(
@@ -44,8 +45,8 @@ def transform(
     module = tvm.transform.Sequential([*folding, passes.DecomposeOpsForInference()])(module)
     module = evaluate_constants(module)
     module = apply_user_passes(module, options.passes, "before_precision")
-    if options.layout != "keep":
-        module = evaluate_constants(passes.ConvertLayout(LAYOUTS[options.layout])(split_clips(module)))
+    if (wanted := LAYOUTS.get(options.layout)) is not None:
+        module = evaluate_constants(passes.ConvertLayout(wanted)(split_clips(module)))
     module = to_precision(module, request.precision)
     module = apply_user_passes(module, options.passes, "after_precision")
     return lift_constants(module)

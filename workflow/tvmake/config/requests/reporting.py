@@ -1,6 +1,9 @@
 """Options of the report stage."""
 
+from typing import Literal
+
 from tvmake.config.base import Strict
+from tvmake.config.transform import Layout
 
 
 class VariantRow(Strict):
@@ -11,6 +14,8 @@ class VariantRow(Strict):
     target: str
     device: str | None = None
     is_tuned: bool = False
+    layout: Layout | Literal["auto"] = "keep"
+    """``auto`` for one that has chosen its data layout by measuring."""
 
 
 class ReportRequest(Strict):

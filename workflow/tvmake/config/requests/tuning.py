@@ -1,11 +1,11 @@
-"""Options of the stages that tune: extract, budget, tune, pick_best."""
+"""Options of the stages that tune: choose_layout, extract, budget, tune, pick_best."""
 
 from pydantic import Field
 
 from tvmake.config.base import Positive, Strict
 from tvmake.config.device import DeviceConfig
 from tvmake.config.target import TargetConfig
-from tvmake.config.transform import UserPass
+from tvmake.config.transform import Layout, UserPass
 from tvmake.config.tuning import CostModel, Share, Strategy, TrialMeasurement
 
 
@@ -66,6 +66,17 @@ class TuneRequest(Strict):
     shared: str | None = None
     cpu: str | None = None
     """Identity of the measuring machine's CPU, for targets that depend on it."""
+
+
+class ChooseLayoutRequest(Strict):
+    """Which layouts of a variant are compared, and how."""
+
+    layouts: list[Layout]
+    """In the order of the candidates' files."""
+    trials: Positive
+    """Candidates to measure for each kernel that is looked at."""
+    extract: ExtractRequest
+    tune: TuneRequest
 
 
 class PickBestRequest(Strict):

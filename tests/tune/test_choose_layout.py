@@ -1,0 +1,212 @@
+"""The stage that chooses a layout, with made-up latencies: what it takes, what it measures, and what it does when nothing works."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from onnx import helper
+
+from tests.frontend import onnx_models
+from tests.transform.nets import imported, transformed
+from tests.tune.test_search import MadeUp
+from tvmake.artifact import stage_json
+from tvmake.artifact.module_files import save_module, save_params
+from tvmake.config.requests.tuning import ChooseLayoutRequest, ExtractRequest, SearchOptions, TuneRequest
+from tvmake.config.target import TargetConfig
+from tvmake.errors import DeviceError
+from tvmake.stages import tune as tune_stage
+from tvmake.stages.choose_layout import choose_layout
+from tvmake.tune.layouts import LayoutChoice
+from tvmake.tune.measuring.interface import Candidate, Measured
+
+LAYOUTS = ("NCHW", "NHWC")
+CPU = TargetConfig(kind="llvm", mcpu="x86-64-v3")
+
+Answer = Callable[[Candidate], Measured]
+
+
+def convolutions() -> onnx_models.onnx.ModelProto:
+    """Two convolutions of 8 × 12 × 12."""
+    nodes = [
+        helper.make_node("Conv", ["image", "w1"], ["c"], pads=[1] * 4),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("Conv", ["r", "w2"], ["y"], pads=[1] * 4),
+    ]
+    weights = {"w1": onnx_models.random(8, 8, 3, 3, seed=1), "w2": onnx_models.random(8, 8, 3, 3, seed=2)}
+    return onnx_models.model(nodes, {"image": (onnx_models.FLOAT, [1, 8, 12, 12])}, ["y"], weights)
+
+
+def product() -> onnx_models.onnx.ModelProto:
+    """A network that no layout changes."""
+    node = helper.make_node("MatMul", ["image", "w"], ["y"])
+    return onnx_models.model(
+        [node], {"image": (onnx_models.FLOAT, [1, 64])}, ["y"], {"w": onnx_models.random(64, 64, seed=1)}
+    )
+
+
+class Stage:
+    """The stage on a network, in a directory of its own."""
+
+    def __init__(self, directory: Path, network: onnx_models.onnx.ModelProto):
+        self.directory = directory
+        self.measurer = MadeUp()
+        model = imported(network)
+        self.candidates = []
+        for layout in LAYOUTS:
+            place = directory / layout
+            place.mkdir(parents=True)
+            module, params = transformed(model, layout=layout)
+            save_module(module, place / "module.json")
+            save_params(params, place / "module.params")
+            stage_json.save(model.signature, place / "signature.json")
+            self.candidates.append(place / "module.json")
+
+    def run(self, answer: Answer, trials: int = 4) -> LayoutChoice:
+        self.measurer = MadeUp(answer)
+        request = ChooseLayoutRequest(
+            layouts=list(LAYOUTS),
+            trials=trials,
+            extract=ExtractRequest(target_name="cpu", target=CPU),
+            tune=TuneRequest(
+                target_name="cpu",
+                target=CPU,
+                store=str(self.directory / "records"),
+                search=SearchOptions(strategy="replay-trace", cost_model="random", batch=4, population=16),
+            ),
+        )
+        out = self.directory / "out"
+        written = [out / name for name in ("module.json", "module.params", "signature.json", "layout.json")]
+        return choose_layout(self.candidates, request, *written, out / "events.jsonl")
+
+    def took(self, layout: str) -> bool:
+        """Whether the files are exactly a layout's."""
+        return all(
+            (self.directory / "out" / name).read_bytes() == (self.directory / layout / name).read_bytes()
+            for name in ("module.json", "module.params", "signature.json")
+        )
+
+
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Stage]:
+    made: list[Stage] = []
+
+    @contextmanager
+    def measurer(*_: object) -> Iterator[MadeUp]:
+        yield made[0].measurer
+
+    monkeypatch.setattr(tune_stage, "measurer", measurer)
+    monkeypatch.setenv("TVMAKE_HOME", str(tmp_path / "home"))
+
+    def make(network: onnx_models.onnx.ModelProto | None = None) -> Stage:
+        made.append(Stage(tmp_path / "stage", network or convolutions()))
+        return made[0]
+
+    return make
+
+
+def is_channels_last(candidate: Candidate) -> bool:
+    """Whether a candidate's first argument is 12 × 12 × 8, rather than 8 × 12 × 12."""
+    return [int(extent) for extent in candidate.args_info[0].shape] == [1, 12, 12, 8]
+
+
+def taking(**seconds: float) -> Answer:
+    """Each layout's kernels take so long."""
+
+    def answer(candidate: Candidate) -> Measured:
+        return Measured(candidate.number, "ok", (seconds["NHWC" if is_channels_last(candidate) else "NCHW"],))
+
+    return answer
+
+
+@pytest.mark.parametrize(("times", "expected"), [((1e-3, 2e-3), "NCHW"), ((2e-3, 1e-3), "NHWC")])
+def test_the_layout_with_the_faster_kernels_is_taken_as_it_is(stage, times: tuple[float, float], expected: str):
+    made = stage()
+    choice = made.run(taking(NCHW=times[0], NHWC=times[1]))
+    assert choice.layout == expected
+    assert made.took(expected)
+    # Two kernels do all the work in each layout.
+    figures = {one.layout: one.estimate_ms for one in choice.estimates}
+    assert figures == {"NCHW": pytest.approx(2e3 * times[0]), "NHWC": pytest.approx(2e3 * times[1])}
+    assert stage_json.load(LayoutChoice, made.directory / "out/layout.json") == choice
+
+
+def test_the_log_ends_with_the_choice(stage):
+    made = stage()
+    made.run(taking(NCHW=2e-3, NHWC=1e-3))
+    *_, last = (made.directory / "out/events.jsonl").read_text().splitlines()
+    assert json.loads(last)["said"] == "NHWC, 2 ms against 4 ms NCHW"
+
+
+def test_layouts_are_measured_in_turn(stage):
+    made = stage()
+    made.run(taking(NCHW=2e-3, NHWC=1e-3))
+    events = [json.loads(line) for line in (made.directory / "out/events.jsonl").read_text().splitlines()]
+    measured = [event["name"].rpartition(" in ")[2] for event in events if event["event"] == "start"]
+    assert measured == ["NCHW", "NHWC", "NCHW", "NHWC"]
+
+
+def test_with_the_same_store_the_choice_is_the_same_and_nothing_is_measured(stage):
+    made = stage()
+    first = made.run(taking(NCHW=2e-3, NHWC=1e-3))
+    assert made.measurer.measured > 0
+    again = made.run(taking(NCHW=1e-3, NHWC=2e-3))
+    assert made.measurer.measured == 0
+    assert again == first
+
+
+def test_what_one_layout_has_been_tuned_beyond_the_comparison_does_not_count_for_it(stage):
+    made = stage()
+    made.run(taking(NCHW=2e-3, NHWC=1e-3), trials=4)
+
+    def much_better(candidate: Candidate) -> Measured:
+        return Measured(candidate.number, "ok", (1e-3 if is_channels_last(candidate) else 1e-4,))
+
+    assert made.run(much_better, trials=8).layout == "NCHW"
+    assert made.run(much_better, trials=4).layout == "NHWC"
+    assert made.measurer.measured == 0
+
+
+def failing(layout: str) -> Answer:
+    """Nothing builds in a layout."""
+
+    def answer(candidate: Candidate) -> Measured:
+        if layout == "all" or is_channels_last(candidate) == (layout == "NHWC"):
+            return Measured(candidate.number, "build_error", error="no such instruction")
+        return Measured(candidate.number, "ok", (1e-3,))
+
+    return answer
+
+
+@pytest.mark.parametrize(("layout", "other"), [("NCHW", "NHWC"), ("NHWC", "NCHW")])
+def test_a_layout_in_which_nothing_works_is_not_taken_and_says_why(stage, layout: str, other: str):
+    made = stage()
+    choice = made.run(failing(layout))
+    assert choice.layout == other
+    problems = {one.layout: one.problem for one in choice.estimates}
+    assert problems[other] is None
+    assert problems[layout] == "none of 4 candidates worked; the first failed with build error: no such instruction"
+    assert made.run(failing(layout)).layout == other
+    assert made.measurer.measured == 0
+
+
+def test_if_nothing_works_in_any_layout_the_stage_fails(stage):
+    with pytest.raises(DeviceError, match="none of 4 candidates worked"):
+        stage().run(failing("all"))
+
+
+def test_a_lost_device_is_not_taken_for_a_slow_layout(stage):
+    def lost(candidate: Candidate) -> Measured:
+        raise DeviceError("device 'phone'", "it is gone")
+
+    with pytest.raises(DeviceError, match="it is gone"):
+        stage().run(lost)
+
+
+def test_a_network_that_no_layout_changes_needs_no_measuring(stage):
+    made = stage(product())
+    choice = made.run(failing("all"))
+    assert (choice.layout, choice.estimates) == ("NCHW", [])
+    assert made.measurer.measured == 0
+    assert made.took("NCHW")

@@ -1,0 +1,133 @@
+"""Which data layout is fastest, judged by the kernels that do most of the work."""
+
+from collections.abc import Mapping, Sequence
+
+from pydantic import BaseModel, ConfigDict
+
+from tvmake.artifact.tasks import Task
+from tvmake.config.transform import Layout
+
+SHARE = 2 / 3
+"""Of a network's operations, how much the kernels that are looked at do: with those of a few kinds of convolution, the
+rest is much like them."""
+
+MOST = 5
+"""Kernels of a layout to look at, whatever they cover."""
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class KernelLookedAt(_File):
+    """A kernel that stands for its layout."""
+
+    workload: str
+    name: str
+    calls: int
+    flops: float
+    trials: int
+    """Candidates that ``latency_ms`` is the best of."""
+    latency_ms: float
+
+    def called(self, calls: int) -> "KernelLookedAt":
+        """The same kernel in a network that calls it so often."""
+        return self.model_copy(update={"calls": calls})
+
+
+class LayoutEstimate(_File):
+    """How fast a network would be in one layout."""
+
+    layout: Layout
+    estimate_ms: float | None
+    """Of all kernels; None where ``problem`` says why there is none."""
+    share: float
+    """Of the layout's operations, how much the kernels below do."""
+    kernels: list[KernelLookedAt] = []
+    problem: str | None = None
+
+
+class LayoutChoice(_File):
+    """layout.json: which data layout a variant has, and why."""
+
+    schema_version: int = 1
+    layout: Layout
+    trials: int
+    """Candidates measured for each kernel."""
+    estimates: list[LayoutEstimate]
+    """In the order the layouts were given; empty where all come to the same network."""
+
+    @property
+    def said(self) -> str:
+        """The choice in one line: ``NHWC, 0.31 ms against 0.44 ms NCHW``."""
+        if not self.estimates:
+            return f"{self.layout}, all layouts come to the same network"
+        (own,) = (one for one in self.estimates if one.layout == self.layout)
+        others = [one for one in self.estimates if one.layout != self.layout]
+        times = [f"{one.estimate_ms:.3g} ms {one.layout}" for one in others if one.estimate_ms is not None]
+        said = self.layout
+        if own.estimate_ms is not None:
+            said += f", {own.estimate_ms:.3g} ms"
+        if times:
+            said += f" against {', '.join(times)}"
+        return said + "".join(f"; {one.layout}: {one.problem}" for one in others if one.problem)
+
+
+def to_look_at(kernels: Mapping[Layout, Sequence[Task]]) -> dict[Layout, list[Task]]:
+    """The kernels that stand for each layout: the heaviest, and those that only bring data into that layout.
+
+    Args:
+        kernels: of each layout, the heaviest first.
+    """
+    everywhere = set.intersection(*({task.workload for task in tasks} for tasks in kernels.values()))
+    return {
+        layout: _heaviest(tasks) + [task for task in _moves(tasks) if task.workload not in everywhere][:MOST]
+        for layout, tasks in kernels.items()
+    }
+
+
+def estimate(layout: Layout, tasks: Sequence[Task], looked_at: Sequence[KernelLookedAt]) -> LayoutEstimate:
+    """The time of a layout: of its heaviest kernels, as a share of the work they do, and of those that move data.
+
+    Args:
+        tasks: all kernels of the layout.
+        looked_at: those of them that were measured.
+    """
+    worth = [task for task in tasks if task.trivial is None]
+    total = sum(task.calls * task.flops for task in worth)
+    covered = sum(one.calls * one.flops for one in looked_at)
+    if not covered:
+        return LayoutEstimate(
+            layout=layout, estimate_ms=None, share=0, kernels=list(looked_at), problem="it has no kernels worth tuning"
+        )
+    computing = sum(one.calls * one.latency_ms for one in looked_at if one.flops)
+    moving = sum(one.calls * one.latency_ms for one in looked_at if not one.flops)
+    return LayoutEstimate(
+        layout=layout,
+        estimate_ms=computing * total / covered + moving,
+        share=round(covered / total, 4),
+        kernels=list(looked_at),
+    )
+
+
+def fastest(estimates: Sequence[LayoutEstimate]) -> Layout:
+    """The layout with the smallest estimate; the first where none has one."""
+    known = [one for one in estimates if one.estimate_ms is not None]
+    return min(known, key=lambda one: one.estimate_ms or 0.0).layout if known else estimates[0].layout
+
+
+def _heaviest(tasks: Sequence[Task]) -> list[Task]:
+    worth = [task for task in tasks if task.trivial is None and task.flops]
+    total = sum(task.calls * task.flops for task in worth)
+    chosen: list[Task] = []
+    covered = 0.0
+    for task in worth[:MOST]:
+        if covered >= SHARE * total:
+            break
+        chosen.append(task)
+        covered += task.calls * task.flops
+    return chosen
+
+
+def _moves(tasks: Sequence[Task]) -> list[Task]:
+    return [task for task in tasks if task.trivial is None and not task.flops]
