@@ -106,7 +106,7 @@ def is_serving(log: str) -> bool:
     return log.count("start serving") > log.count("finish serving")
 
 
-def test_a_server_killed_in_the_middle_of_a_search_is_named_and_the_others_go_on(farm: Farm, project: Project):
+def test_a_server_killed_in_the_middle_of_a_search_costs_no_trial_and_the_others_go_on(farm: Farm, project: Project):
     receipt = receipt_of_one(project, trials=16)
     with started(project, "tvmake", "make", receipt) as run:
         eventually(lambda: len(statuses(project, receipt)) > TRIALS)
@@ -117,8 +117,6 @@ def test_a_server_killed_in_the_middle_of_a_search_is_named_and_the_others_go_on
     again = project.result(receipt)
     assert (again["trials"], again["measured_now"]) == (16, 12)
     assert again["by_status"].get("device_lost", 0) == 0
-    log = next((project.directory / "logs/tuning").rglob(f"{Path(receipt).stem}.log")).read_text()
-    assert f"warning: device {lost} was lost (it closed the connection); its candidate is tried once more" in log
 
 
 def test_a_tracker_killed_in_the_middle_is_one_clear_error_and_the_rerun_continues(farm: Farm, project: Project):
