@@ -15,7 +15,7 @@ from tvmake.records.record import Place
 from tvmake.records.store import RecordStore
 from tvmake.tune.measuring.interface import Candidate, Measured
 from tvmake.tune.place import place
-from tvmake.tune.search import HOPELESS, Search
+from tvmake.tune.search import HOPELESS, STALE, Search
 from tvmake.tune.workload import Workload, workload
 
 from tvm import te  # isort: skip  # after quick_tvm, which decides how TVM is loaded
@@ -120,6 +120,41 @@ def test_an_interrupted_grid_ends_as_an_undisturbed_one(tmp_path: Path, deaths: 
     key = resumed.workload.key
     assert traces(tmp_path / "b", resumed.place, key) == traces(tmp_path / "a", resumed.place, key)
     assert resumed.best_ms == undisturbed.best_ms
+
+
+@pytest.mark.parametrize("strategy", ["grid", "replay-trace", "replay-func", "random"])
+def test_a_search_interrupted_late_goes_on_where_it_was(tmp_path: Path, strategy: str):
+    extent = 4 if strategy == "grid" else 64
+    undisturbed = search(tmp_path / "a", MadeUp(), 40, extent, strategy=strategy)
+    undisturbed.run()
+    with pytest.raises(Interrupted):
+        # More batches than those after which a space without news counts as exhausted.
+        search(tmp_path / "b", MadeUp(dies_after=4 * (STALE + 2) + 3), 40, extent, strategy=strategy).run()
+    resumed = search(tmp_path / "b", MadeUp(), 40, extent, strategy=strategy)
+    assert resumed.run() == "budget"
+    key = resumed.workload.key
+    assert traces(tmp_path / "b", resumed.place, key) == traces(tmp_path / "a", resumed.place, key)
+
+
+def test_the_seed_repeats_a_search(tmp_path: Path):
+    runs = [search(tmp_path / name, MadeUp(), 40, strategy="evolutionary", seed=3) for name in "ab"]
+    for run in runs:
+        run.run()
+    first, second = (traces(tmp_path / name, run.place, run.workload.key) for name, run in zip("ab", runs, strict=True))
+    assert first == second
+
+
+def test_a_candidate_whose_device_was_lost_is_tried_again_by_the_next_run(tmp_path: Path):
+    def gone(candidate: Candidate) -> Measured:
+        return Measured(candidate.number, "device_lost", error="gone")
+
+    with pytest.raises(DeviceError, match="device lost: gone"):
+        search(tmp_path, MadeUp(gone), 1000, 2, strategy="grid", batch=64).run()
+    again = search(tmp_path, MadeUp(), 1000, 2, strategy="grid", batch=64)
+    assert again.run() == "space exhausted"
+    undisturbed = search(tmp_path / "other", MadeUp(), 1000, 2, strategy="grid", batch=64)
+    undisturbed.run()
+    assert again.measured == undisturbed.measured
 
 
 def test_a_grid_ends_with_its_space(tmp_path: Path):

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
+
 from tvmake.artifact.files import canonical_json
 from tvmake.config.requests.tuning import SearchOptions
 from tvmake.device.interface import Fingerprint
@@ -85,6 +87,8 @@ class Search:
     lesson: Lesson | None = None
     """What the cost model was shown of this kernel, once the search has ended."""
     _known: dict[str, StoredRecord] = field(default_factory=dict)
+    _proposed: set[str] = field(default_factory=set)
+    """What this run has met, measured or known."""
     _errors: list[str] = field(default_factory=list)
 
     def run(self) -> str:
@@ -98,7 +102,9 @@ class Search:
             NothingWorksError: nothing that was measured worked.
         """
         stored = self._load()
-        self._known = {canonical_json(one.record.trace): one for one in stored}
+        # A candidate whose device was lost may be tried again.
+        known = [one for one in stored if one.status != "device_lost"]
+        self._known = {canonical_json(one.record.trace): one for one in known}
         if self._spent >= self.trials:
             return "budget"
         began = time.monotonic()
@@ -109,11 +115,12 @@ class Search:
                 return "deadline"
             if self._is_stuck():
                 return "early stopping"
-            batch = source.propose(min(self.options.batch, self.trials - self._spent))
+            batch = source.propose(self.options.batch)
             if batch is None or stale == STALE:
                 return "space exhausted"
-            fresh = self._measure_new(batch)
-            stale = 0 if fresh else stale + 1
+            batch = self._affordable(batch)
+            stale = 0 if self._is_news(batch) else stale + 1
+            self._measure_new(batch)
             source.learn(batch, [self._outcome(one) for one in batch])
             if isinstance(source, Proposals):
                 self.lesson = lesson_of(source.model, self.workload)
@@ -171,8 +178,28 @@ class Search:
         why = str(next(iter(refused.values())))
         self.warn(f"kernel {self.workload.key[:12]}: {len(refused)} unusable records left out ({named}): {why}")
 
-    def _measure_new(self, batch: Sequence[Any]) -> int:
-        """Measure what is not in the store yet; returns how many that were."""
+    def _affordable(self, batch: Sequence[Any]) -> list[Any]:
+        """A batch up to where the budget ends. What is in the store costs nothing: a strategy with a seed proposes it
+        again, and goes on after it as a run that was never interrupted."""
+        left, taken, fresh = self.trials - self._spent, [], set()
+        for one in batch:
+            key = _trace_key(one)
+            if key not in self._known and key not in fresh:
+                if len(fresh) == left:
+                    break
+                fresh.add(key)
+            taken.append(one)
+        return taken
+
+    def _is_news(self, batch: Sequence[Any]) -> bool:
+        """Whether a batch has anything that this run has not met before."""
+        keys = {_trace_key(one) for one in batch}
+        news = not keys <= self._proposed
+        self._proposed |= keys
+        return news
+
+    def _measure_new(self, batch: Sequence[Any]) -> None:
+        """Measure what is not in the store yet."""
         fresh: dict[int, Any] = {}
         keys: dict[int, str] = {}
         for number, one in enumerate(batch):
@@ -182,7 +209,6 @@ class Search:
         asked = [Candidate(number, one.sch.mod, list(one.args_info)) for number, one in fresh.items()]
         for measured in self.measurer.measure(asked):
             self._keep(keys[measured.number], fresh[measured.number], measured)
-        return len(fresh)
 
     def _is_measured(self, key: str) -> bool:
         known = self._known.get(key)
@@ -236,6 +262,8 @@ class Proposals:
         from tvm.s_tir import meta_schedule
 
         options = search.options
+        # MetaSchedule's cost models draw from numpy's global generator.
+        np.random.seed(options.seed)
         self.ctx = ctx
         self.target = ctx.target
         self.database = meta_schedule.database.MemoryDatabase()
@@ -263,11 +291,10 @@ class Proposals:
             cost_model=self.model,
         )
 
-    def propose(self, count: int) -> list[Any] | None:
-        """The next candidates; None when there are no more."""
+    def propose(self, _count: int) -> list[Any] | None:
+        """The next candidates, a batch as the context was told; None when there are no more."""
         batch = self.ctx.generate_measure_candidates()
-        # The rest of a batch beyond the budget is neither measured nor learnt from.
-        return None if batch is None else list(batch)[:count] if count < len(batch) else list(batch)
+        return None if batch is None else list(batch)
 
     def learn(self, batch: Sequence[Any], results: Sequence[Any]) -> None:
         """Tell strategy, database and cost model what became of a batch."""
