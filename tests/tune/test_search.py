@@ -136,6 +136,44 @@ def test_a_search_interrupted_late_goes_on_where_it_was(tmp_path: Path, strategy
     assert traces(tmp_path / "b", resumed.place, key) == traces(tmp_path / "a", resumed.place, key)
 
 
+@pytest.mark.parametrize("cost_model", ["xgb", "random"])
+@pytest.mark.parametrize("deaths", [(5,), (16, 1), (3, 11, 9, 2, 14)])
+def test_an_interrupted_evolution_ends_as_an_undisturbed_one(tmp_path: Path, cost_model: str, deaths: tuple[int, ...]):
+    options = {"strategy": "evolutionary", "cost_model": cost_model}
+    undisturbed = search(tmp_path / "a", MadeUp(), 50, **options)
+    undisturbed.run()
+    for death in deaths:
+        with pytest.raises(Interrupted):
+            search(tmp_path / "b", MadeUp(dies_after=death), 50, **options).run()
+    resumed = search(tmp_path / "b", MadeUp(), 50, **options)
+    resumed.run()
+    assert resumed.measured == 50 - sum(deaths)
+    key = resumed.workload.key
+    assert traces(tmp_path / "b", resumed.place, key) == traces(tmp_path / "a", resumed.place, key)
+    assert resumed.best_ms == undisturbed.best_ms
+
+
+def test_a_larger_budget_goes_on_where_the_smaller_one_ended(tmp_path: Path):
+    for trials in (14, 30, 50):
+        search(tmp_path / "b", MadeUp(), trials, strategy="evolutionary").run()
+    once = search(tmp_path / "a", MadeUp(), 50, strategy="evolutionary")
+    once.run()
+    key = once.workload.key
+    assert traces(tmp_path / "b", once.place, key) == traces(tmp_path / "a", once.place, key)
+
+
+def test_no_code_is_measured_twice(tmp_path: Path):
+    modules: list[str] = []
+
+    def noting(candidate: Candidate) -> Measured:
+        modules.append(tvm.ir.save_json(candidate.module))
+        return MadeUp.latency(candidate)
+
+    for trials in (20, 60):
+        search(tmp_path, MadeUp(noting), trials, 16, strategy="evolutionary").run()
+    assert len(modules) == len(set(modules)) == 60
+
+
 def test_the_seed_repeats_a_search(tmp_path: Path):
     runs = [search(tmp_path / name, MadeUp(), 40, strategy="evolutionary", seed=3) for name in "ab"]
     for run in runs:

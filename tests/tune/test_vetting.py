@@ -4,17 +4,18 @@ import copy
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.tune.replayed import record, traces
 from tests.tune.test_search import DEVICE, TARGET, MadeUp, matmul, search
-from tvmake.config.requests.tuning import SearchOptions
 from tvmake.records.record import Record
 from tvmake.records.store import RecordStore, StoredRecord
+from tvmake.tune.cost_model import lesson_of
 from tvmake.tune.isolation import Refused, each_isolated
 from tvmake.tune.place import place
 from tvmake.tune.spaces import context
-from tvmake.tune.vetting import Vetted, vet
+from tvmake.tune.vetting import Seen, vet
 
 KERNEL = matmul(64)
 PLACE = place(TARGET, DEVICE)
@@ -55,10 +56,11 @@ def stored(trace: Any, **changes: object) -> StoredRecord:
     return StoredRecord(made, made.digest)
 
 
-def vetted(records: list[StoredRecord]) -> Vetted:
+def vetted(records: list[StoredRecord]) -> list[Seen | Refused]:
     """All of them for the population, and to learn from."""
-    own = context(KERNEL, SearchOptions(), 2, 1)
-    return vet(KERNEL, own, list(own.generate_design_space()), records, records)
+    own = context(KERNEL, "evolutionary", 0, 2, 1)
+    found = vet(KERNEL, own, list(own.generate_design_space()), records, records)
+    return [found[one.digest] for one in records]
 
 
 def filled(root: Path, *records: Record) -> RecordStore:
@@ -69,33 +71,29 @@ def filled(root: Path, *records: Record) -> RecordStore:
 
 
 def test_what_metaschedule_proposed_itself_seeds_the_search_and_teaches(good: list[Any]):
-    found = vetted([stored(trace) for trace in good])
-    assert len(found.population) == len(good) and not found.refused
-    assert found.lesson is not None and len(found.lesson.costs) == len(good)
+    for one in vetted([stored(trace) for trace in good]):
+        assert one.tuning is not None and len(one.features) > 0
 
 
 @pytest.mark.parametrize(
     ("damage", "how"), [(dividing_by_zero, "SIGFPE"), (without_a_name, "SIGSEGV"), (lambda _: "no trace", "no trace")]
 )
 def test_a_trace_that_cannot_be_replayed_is_refused_and_the_others_are_used(good: list[Any], damage: Any, how: str):
-    bad = stored(damage(good[3]))
-    found = vetted([stored(good[0]), bad, stored(good[1])])
-    assert found.refused.keys() == {bad.digest}
-    assert how in str(found.refused[bad.digest])
-    assert len(found.population) == 2 and len(found.lesson.costs) == 2
+    before, bad, after = vetted([stored(good[0]), stored(damage(good[3])), stored(good[1])])
+    assert isinstance(bad, Refused) and how in str(bad)
+    assert before.tuning is not None and after.tuning is not None
 
 
 def test_a_schedule_that_is_none_of_metaschedules_own_teaches_but_seeds_nothing(good: list[Any]):
-    found = vetted([stored(parallel_by_a_list(good[0])), stored(good[1])])
-    assert not found.refused
-    assert len(found.population) == 1 and len(found.lesson.costs) == 2
+    foreign, own = vetted([stored(parallel_by_a_list(good[0])), stored(good[1])])
+    assert foreign.tuning is None and len(foreign.features) > 0
+    assert own.tuning is not None
 
 
 def test_failed_records_teach_that_they_failed(good: list[Any]):
     failed = stored(good[1], status="timeout", samples_s=(), error="slow")
-    own = context(KERNEL, SearchOptions(), 2, 1)
-    found = vet(KERNEL, own, list(own.generate_design_space()), [], [stored(good[0]), failed])
-    assert [float(cost) for cost in found.lesson.costs] == [pytest.approx(1e-3), pytest.approx(1e10)]
+    lesson = lesson_of(KERNEL, [(stored(good[0]), np.zeros((1, 2))), (failed, np.zeros((1, 2)))])
+    assert [float(cost) for cost in lesson.costs] == [pytest.approx(1e-3), pytest.approx(1e10)]
 
 
 @pytest.mark.parametrize("cost_model", ["xgb", "random"])

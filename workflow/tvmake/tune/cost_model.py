@@ -17,12 +17,15 @@ WARMUP = 32
 """Samples from which the model is asked at all. MetaSchedule waits for 100; with records of other kernels, or with the
 small budgets of most kernels, that is never."""
 
+FAILED_S = 1e10
+"""MetaSchedule's run time of a candidate that failed."""
+
 OWN = 512
 """Records of the kernel itself to learn from at most: reading features off one takes about 20 ms."""
 
 
-def cost_model(kind: CostModel, threads: int) -> Any:
-    """A model by its name.
+def cost_model(kind: CostModel, threads: int, seed: int, lessons: Sequence[Lesson]) -> Any:
+    """A model by its name, as lessons teach it.
 
     Raises:
         MachineError: xgboost is not installed.
@@ -30,42 +33,39 @@ def cost_model(kind: CostModel, threads: int) -> Any:
     from tvm.s_tir.meta_schedule import cost_model as models
 
     if kind == "random":
-        return models.RandomModel()
+        return models.RandomModel(seed=seed)
     try:
         import xgboost  # noqa: F401
     except ImportError as error:
         raise MachineError(
             "tuning.cost_model", f"xgboost cannot be imported: {error}", "pip install xgboost-cpu, or use `random`"
         ) from error
-    return models.XGBModel(num_warmup_samples=WARMUP, num_tuning_cores=threads, verbose_eval=0, adaptive_training=False)
+    model = models.XGBModel(num_warmup_samples=WARMUP, num_tuning_cores=threads, verbose_eval=0)
+    _teach(model, lessons)
+    return model
 
 
-def learn(model: Any, lessons: Sequence[Lesson]) -> None:
-    """Teach an XGBModel what was measured of other kernels, as its ``update`` does with candidates."""
+def _teach(model: Any, lessons: Sequence[Lesson]) -> None:
+    """As ``XGBModel.update`` does with candidates."""
     from tvm.s_tir.meta_schedule.cost_model.xgb_model import FeatureGroup
 
     for lesson in lessons:
         model.data[lesson.group] = FeatureGroup(lesson.group, list(lesson.features), lesson.costs)
     model.data_size = sum(len(group.costs) for group in model.data.values())
-    if model.data_size:
+    if model.data_size >= WARMUP:
         features = [one for group in model.data.values() for one in group.features]
         scores = np.concatenate([group.min_cost / group.costs for group in model.data.values()])
         model._train(xs=features, ys=scores)
 
 
-def lesson_of(model: Any, workload: Workload) -> Lesson | None:
-    """What a model has been shown of a kernel; None for models that do not learn from features."""
+def lesson_of(workload: Workload, records: Sequence[tuple[StoredRecord, np.ndarray]]) -> Lesson | None:
+    """What there is to learn from a kernel's records and their features (float32 [stores, features] each)."""
     from tvm.s_tir.meta_schedule.utils import shash2hex
 
-    group = getattr(model, "data", {}).get(shash2hex(workload.module))
-    return Lesson(group.group_hash, list(group.features), group.costs) if group is not None else None
-
-
-def result(seconds: Sequence[float], error: str | None = None) -> Any:
-    """MetaSchedule's form of a measurement."""
-    from tvm.s_tir.meta_schedule.runner import RunnerResult
-
-    return RunnerResult([float(second) for second in seconds] or None, error or (None if seconds else "failed"))
+    if not records:
+        return None
+    costs = [FAILED_S if stored.latency_ms is None else stored.latency_ms / 1e3 for stored, _ in records]
+    return Lesson(shash2hex(workload.module), [found for _, found in records], np.array(costs, "float32"))
 
 
 def some(records: Sequence[StoredRecord], count: int, seed: int) -> list[StoredRecord]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from tvmake.errors import InputError
 from tvmake.quick_tvm import tvm
+from tvmake.records.store import StoredRecord
 
 LARGEST = 20_000
 """Combinations of decisions to go through at most; most of them are no valid schedules."""
@@ -17,7 +18,9 @@ NEWEST_LOCATION = 8
 class Grid:
     """Goes through all decisions of all design spaces."""
 
-    def __init__(self, ctx: Any, spaces: Sequence[Any]):
+    def __init__(self, ctx: Any, spaces: Sequence[Any], batch: int):
+        self.number = 0
+        self.batch = batch
         self.ctx = ctx
         sizes = [_size(space) for space in spaces]
         if sum(sizes) > LARGEST:
@@ -28,18 +31,19 @@ class Grid:
             )
         self.points = itertools.chain.from_iterable(_points(space) for space in spaces)
 
-    def propose(self, count: int) -> list[Any] | None:
-        """The next valid candidates; None at the end."""
+    def propose(self) -> list[Any] | None:
+        """See :class:`tvmake.tune.search.Source`; all of them are valid."""
         found: list[Any] = []
         for trace in self.points:
             if (candidate := self._candidate(trace)) is not None:
                 found.append(candidate)
-                if len(found) == count:
+                if len(found) == self.batch:
                     break
         return found or None
 
-    def learn(self, batch: Sequence[Any], results: Sequence[Any]) -> None:
-        """A grid has nothing to learn."""
+    def learn(self, batch: Sequence[Any], known: Sequence[StoredRecord | None]) -> None:
+        """See :class:`tvmake.tune.search.Source`; a grid has nothing to learn."""
+        self.number += 1
 
     def _candidate(self, trace: Any) -> Any:
         from tvm.s_tir.meta_schedule.arg_info import ArgInfo

@@ -68,7 +68,8 @@ def _why_it_ended(code: int, failure: str, limit_s: int) -> Refused:
     if code == -signal.SIGALRM:
         return Refused(f"{failure}: TVM does not end within {limit_s} s", is_final=False)
     how = signal.Signals(-code).name if code < 0 else f"code {code}"
-    return Refused(f"{failure}: TVM ends with {how}", is_final=code != -signal.SIGKILL)
+    # Killed for want of memory, or ended by a defect of ours: neither is the data's fault.
+    return Refused(f"{failure}: TVM ends with {how}", is_final=code < 0 and code != -signal.SIGKILL)
 
 
 def _serve(asked: Sequence[Asked], work: Callable[[Asked], bytes], limit_s: int, writing: int, parent: int) -> NoReturn:

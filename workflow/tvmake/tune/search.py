@@ -9,9 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
-
-import numpy as np
+from typing import Any, Protocol
 
 from tvmake.artifact.files import canonical_json
 from tvmake.config.requests.tuning import SearchOptions
@@ -19,16 +17,15 @@ from tvmake.device.interface import Fingerprint
 from tvmake.errors import DeviceError, InputError
 from tvmake.records.plausible import implausible
 from tvmake.records.record import Place, Record, Status, Verdict
-from tvmake.records.standing import ranked
 from tvmake.records.store import RecordStore, StoredRecord
-from tvmake.tune.cost_model import OWN, cost_model, learn, lesson_of, result, some
+from tvmake.tune.evolution import Evolution
+from tvmake.tune.fixed_order import FixedOrder
 from tvmake.tune.grid import Grid
 from tvmake.tune.isolation import Refused
 from tvmake.tune.lessons import Lesson
 from tvmake.tune.measuring.interface import Candidate, Measured, Measurer
 from tvmake.tune.spaces import context
-from tvmake.tune.trace import trace_json
-from tvmake.tune.vetting import vet
+from tvmake.tune.trace import trace_json, trace_key
 from tvmake.tune.workload import Workload
 
 HOPELESS = 32
@@ -60,6 +57,19 @@ class Trial:
     latency_ms: float | None
     best_ms: float | None
     error: str | None
+
+
+class Source(Protocol):
+    """What proposes candidates, a batch at a time."""
+
+    number: int
+    """Of the batch that comes next, counted over all runs."""
+
+    def propose(self) -> list[Any] | None:
+        """MetaSchedule's candidates; None when there are no more. Known ones may be among them."""
+
+    def learn(self, batch: Sequence[Any], known: Sequence[StoredRecord | None]) -> None:
+        """Take note of what became of a batch; the next one is another."""
 
 
 @dataclass
@@ -108,22 +118,22 @@ class Search:
         if self._spent >= self.trials:
             return "budget"
         began = time.monotonic()
-        source = self._source(stored)
+        source = self._source()
         stale = 0
         while self._spent < self.trials:
             if self.options.deadline_s is not None and time.monotonic() - began > self.options.deadline_s:
                 return "deadline"
             if self._is_stuck():
                 return "early stopping"
-            batch = source.propose(self.options.batch)
+            batch = source.propose()
             if batch is None or stale == STALE:
                 return "space exhausted"
             batch = self._affordable(batch)
             stale = 0 if self._is_news(batch) else stale + 1
-            self._measure_new(batch)
-            source.learn(batch, [self._outcome(one) for one in batch])
-            if isinstance(source, Proposals):
-                self.lesson = lesson_of(source.model, self.workload)
+            self._measure_new(batch, source.number)
+            source.learn(batch, [self._known.get(trace_key(one)) for one in batch])
+            if isinstance(source, Evolution):
+                self.lesson = source.lesson
             self._give_up_if_hopeless()
         return "budget"
 
@@ -152,14 +162,17 @@ class Search:
         best = min((ms for ms in latencies if ms is not None), default=None)
         return best is not None and best not in latencies[-patience:]
 
-    def _source(self, stored: Sequence[StoredRecord]) -> "Source":
-        ctx = context(self.workload, self.options, self.cores, self.threads)
+    def _source(self) -> Source:
+        own, options = self.workload, self.options
+        ctx = context(own, "replay-trace", options.seed, self.cores, self.threads)
         spaces = list(ctx.generate_design_space())
         if not spaces:
-            raise InputError(f"kernel {self.workload.key[:12]}", "MetaSchedule has no schedules for it")
-        if self.options.strategy == "grid":
-            return Grid(ctx, spaces)
-        return Proposals(self, ctx, spaces, stored)
+            raise InputError(f"kernel {own.key[:12]}", "MetaSchedule has no schedules for it")
+        if options.strategy == "grid":
+            return Grid(ctx, spaces, options.batch)
+        if options.strategy == "evolutionary":
+            return Evolution(own, options, spaces, self.cores, self.threads, self._known, self.lessons, self.leave_out)
+        return FixedOrder(own, options, spaces, self.cores, self.threads)
 
     def leave_out(self, refused: Mapping[str, Refused]) -> None:
         """Note records whose trace is no schedule of this kernel, so that nobody tries them again, and say so."""
@@ -183,7 +196,7 @@ class Search:
         again, and goes on after it as a run that was never interrupted."""
         left, taken, fresh = self.trials - self._spent, [], set()
         for one in batch:
-            key = _trace_key(one)
+            key = trace_key(one)
             if key not in self._known and key not in fresh:
                 if len(fresh) == left:
                     break
@@ -193,32 +206,32 @@ class Search:
 
     def _is_news(self, batch: Sequence[Any]) -> bool:
         """Whether a batch has anything that this run has not met before."""
-        keys = {_trace_key(one) for one in batch}
+        keys = {trace_key(one) for one in batch}
         news = not keys <= self._proposed
         self._proposed |= keys
         return news
 
-    def _measure_new(self, batch: Sequence[Any]) -> None:
-        """Measure what is not in the store yet."""
+    def _measure_new(self, batch: Sequence[Any], batch_number: int) -> None:
+        """Measure what is not in the store yet of a batch."""
         fresh: dict[int, Any] = {}
         keys: dict[int, str] = {}
         for number, one in enumerate(batch):
-            key = _trace_key(one)
+            key = trace_key(one)
             if not self._is_measured(key) and key not in keys.values():
                 fresh[number], keys[number] = one, key
         asked = [Candidate(number, one.sch.mod, list(one.args_info)) for number, one in fresh.items()]
         for measured in self.measurer.measure(asked):
-            self._keep(keys[measured.number], fresh[measured.number], measured)
+            self._keep(keys[measured.number], fresh[measured.number], measured, batch_number)
 
     def _is_measured(self, key: str) -> bool:
         known = self._known.get(key)
         return known is not None and known.status != "device_lost"
 
-    def _keep(self, key: str, proposed: Any, measured: Measured) -> None:
-        record = self._record(proposed, measured)
+    def _keep(self, key: str, proposed: Any, measured: Measured, batch: int) -> None:
+        record = self._record(proposed, measured, batch)
         if (problem := implausible(record)) is not None:
             measured = replace(measured, status="run_error", samples_s=(), error=problem)
-            record = self._record(proposed, measured)
+            record = self._record(proposed, measured, batch)
         self.store.append(self.place, self.workload.key, [record])
         self._known[key] = StoredRecord(record=record, digest=record.digest, verdict=None)
         self.measured += 1
@@ -226,7 +239,7 @@ class Search:
             self._errors.append(f"{measured.status.replace('_', ' ')}: {measured.error}")
         self.watch(Trial(self._spent, measured.status, self._known[key].latency_ms, self.best_ms, measured.error))
 
-    def _record(self, proposed: Any, measured: Measured) -> Record:
+    def _record(self, proposed: Any, measured: Measured, batch: int) -> Record:
         return Record(
             trace=trace_json(proposed.sch.trace),
             status=measured.status,
@@ -237,14 +250,8 @@ class Search:
             strategy=self.options.strategy,
             cost_model=self.options.cost_model,
             seed=self.options.seed,
-            batch=self.measured // self.options.batch,
+            batch=batch,
         )
-
-    def _outcome(self, proposed: Any) -> Any:
-        stored = self._known.get(_trace_key(proposed))
-        if stored is None or stored.latency_ms is None:
-            return result((), stored.record.error if stored else None)
-        return result(stored.samples_s)
 
     def _give_up_if_hopeless(self) -> None:
         if self.best_ms is None and self.measured >= min(HOPELESS, self.trials) and self._errors:
@@ -253,71 +260,6 @@ class Search:
                 f"none of {self.measured} candidates worked; the first failed with {self._errors[0]}",
                 "see the records with `tvmake records show`",
             )
-
-
-class Proposals:
-    """Candidates from MetaSchedule's own strategies."""
-
-    def __init__(self, search: Search, ctx: Any, spaces: Sequence[Any], stored: Sequence[StoredRecord]):
-        from tvm.s_tir import meta_schedule
-
-        options = search.options
-        # MetaSchedule's cost models draw from numpy's global generator.
-        np.random.seed(options.seed)
-        self.ctx = ctx
-        self.target = ctx.target
-        self.database = meta_schedule.database.MemoryDatabase()
-        self.own = self.database.commit_workload(search.workload.module)
-        self.model = None
-        if options.strategy == "evolutionary":
-            teaches = options.warm_start and options.cost_model == "xgb"
-            usable = [one for one in stored if one.status != "device_lost" and not _is_wrong(one)]
-            fastest = ranked(usable)[: options.population]
-            vetted = vet(
-                search.workload, ctx, spaces, fastest, some(usable, OWN, options.seed) if teaches else fastest[:0]
-            )
-            search.leave_out(vetted.refused)
-            self.model = cost_model(options.cost_model, search.threads)
-            for record in vetted.population:
-                self.database.commit_tuning_record(record)
-            if teaches:
-                learn(self.model, [*search.lessons, *([vetted.lesson] if vetted.lesson else [])])
-        # MetaSchedule counts what it proposes, known candidates too; our own budget ends the search.
-        ctx.pre_tuning(
-            max_trials=1_000_000,
-            num_trials_per_iter=options.batch,
-            design_spaces=list(spaces),
-            database=self.database if self.model is not None else None,
-            cost_model=self.model,
-        )
-
-    def propose(self, _count: int) -> list[Any] | None:
-        """The next candidates, a batch as the context was told; None when there are no more."""
-        batch = self.ctx.generate_measure_candidates()
-        return None if batch is None else list(batch)
-
-    def learn(self, batch: Sequence[Any], results: Sequence[Any]) -> None:
-        """Tell strategy, database and cost model what became of a batch."""
-        from tvm.s_tir.meta_schedule.database import TuningRecord
-
-        for one, outcome in zip(batch, results, strict=True):
-            if outcome.run_secs is not None:
-                record = TuningRecord(one.sch.trace, self.own, list(outcome.run_secs), self.target, list(one.args_info))
-                self.database.commit_tuning_record(record)
-        if self.model is not None:
-            self.model.update(self.ctx, list(batch), list(results))
-        self.ctx.notify_runner_results(list(batch), list(results))
-
-
-Source = Proposals | Grid
-
-
-def _trace_key(proposed: Any) -> str:
-    return canonical_json(trace_json(proposed.sch.trace))
-
-
-def _is_wrong(stored: StoredRecord) -> bool:
-    return stored.verdict is not None and not stored.verdict.right
 
 
 def _now() -> str:

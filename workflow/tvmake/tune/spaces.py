@@ -1,19 +1,22 @@
-"""What candidates are drawn from, and how: MetaSchedule's design spaces and search strategies."""
+"""What candidates are drawn from: MetaSchedule's design spaces."""
 
 from typing import Any
 
-from tvmake.config.requests.tuning import SearchOptions
 from tvmake.quick_tvm import tvm
 from tvmake.tune.light_intrinsics import light_intrinsics
 from tvmake.tune.workload import Workload
 
+FIRST_SEED, SEEDS = 1, 2**31 - 1
+"""Those that MetaSchedule takes."""
+
 
 def context(
-    workload: Workload, options: SearchOptions, cores: int, threads: int
+    workload: Workload, strategy: Any, seed: int, cores: int, threads: int
 ) -> "tvm.s_tir.meta_schedule.TuneContext":
     """MetaSchedule's context for one kernel.
 
     Args:
+        strategy: MetaSchedule's search strategy, or its name.
         cores: of the device; CPU schedules are parallelised for them.
         threads: of this process, for the search.
     """
@@ -24,10 +27,9 @@ def context(
         workload.module,
         target=with_cores(workload.target, cores),
         space_generator="post-order-apply",
-        search_strategy=_strategy(options),
+        search_strategy=strategy,
         task_name=workload.key[:12],
-        # MetaSchedule takes seeds from 1 on.
-        rand_state=options.seed + 1,
+        rand_state=FIRST_SEED + seed % (SEEDS - FIRST_SEED),
         num_threads=threads,
     )
 
@@ -37,15 +39,3 @@ def with_cores(target: "tvm.target.Target", cores: int) -> "tvm.target.Target":
     if target.kind.name != "llvm" or target.attrs.get("num-cores"):
         return target
     return tvm.target.Target({**dict(target.export()), "num-cores": cores})
-
-
-def _strategy(options: SearchOptions) -> Any:
-    from tvm.s_tir import meta_schedule
-
-    if options.strategy == "evolutionary":
-        return meta_schedule.search_strategy.EvolutionarySearch(
-            population_size=options.population, init_min_unmeasured=min(50, options.population)
-        )
-    if options.strategy == "replay-func":
-        return meta_schedule.search_strategy.ReplayFunc()
-    return meta_schedule.search_strategy.ReplayTrace()

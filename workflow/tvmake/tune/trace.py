@@ -4,6 +4,7 @@ from typing import Any
 
 import tvm_ffi
 
+from tvmake.artifact.files import canonical_json
 from tvmake.quick_tvm import tvm
 
 
@@ -14,6 +15,11 @@ def trace_json(trace: "tvm.s_tir.Trace") -> Any:
     maps of rewritten layouts) become TVM's JSON as a string. ``TuningRecord.as_json`` fails on them.
     """
     return _plain(trace.as_json())
+
+
+def trace_key(candidate: Any) -> str:
+    """What tells one of MetaSchedule's candidates from the others."""
+    return canonical_json(trace_json(candidate.sch.trace))
 
 
 def _plain(value: Any) -> Any:

@@ -7,7 +7,7 @@ from is read off in the fork as well.
 
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,14 +18,10 @@ from tvmake.quick_tvm import tvm
 from tvmake.records.store import StoredRecord
 from tvmake.tune.isolated_replay import FAILURE
 from tvmake.tune.isolation import Refused, each_isolated
-from tvmake.tune.lessons import Lesson
 from tvmake.tune.light_intrinsics import light_intrinsics
 from tvmake.tune.replay import ReplayError, replay
 from tvmake.tune.trace import trace_json
-from tvmake.tune.workload import Workload
-
-FAILED_S = 1e10
-"""MetaSchedule's run time of a candidate that failed."""
+from tvmake.tune.workload import Workload, structure
 
 PARALLEL = "meta_schedule.parallel"
 """An annotation that MetaSchedule changes as if it were a decision: how many ways to run loops in parallel."""
@@ -35,15 +31,15 @@ LARGEST = 1 << 20
 
 
 @dataclass(frozen=True)
-class Vetted:
-    """What of a kernel's records is of use to a search, and safe."""
+class Seen:
+    """What a search makes of a record."""
 
-    population: list[Any]
-    """The fastest as MetaSchedule's tuning records."""
-    lesson: Lesson | None
-    """Those to learn from."""
-    refused: Mapping[str, Refused]
-    """Digests of records whose trace is no schedule of this kernel, and why."""
+    tuning: Any | None
+    """MetaSchedule's tuning record, of a schedule that it could have proposed."""
+    code: str
+    """Structural hash of the scheduled kernel."""
+    features: np.ndarray | None
+    """What the cost model learns from, float32 [stores, features]; None where nobody asked, or there are none."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +58,7 @@ def vet(
     spaces: Sequence[Any],
     fastest: Sequence[StoredRecord],
     teaching: Sequence[StoredRecord],
-) -> Vetted:
+) -> dict[str, Seen | Refused]:
     """Look at records of a kernel.
 
     Args:
@@ -70,6 +66,9 @@ def vet(
         spaces: its design spaces.
         fastest: records that worked, for MetaSchedule's population.
         teaching: records to learn from; failed ones teach too.
+
+    Returns:
+        By the record's digest what it gives, or why its trace is no schedule of this kernel.
     """
     light_intrinsics(workload.target)
     known = {_shape(trace_json(space.trace.simplified(True))[0]) for space in spaces}
@@ -78,16 +77,10 @@ def vet(
     every = {one.digest: one for one in [*fastest, *teaching]}
     asked = [_Asked(one, designs.get(digest), digest in lecturers) for digest, one in every.items()]
     answers = each_isolated(asked, lambda one: _looked_at(workload, context, one), FAILURE)
-    found = list(zip(asked, answers, strict=True))
-    return Vetted(
-        population=[
-            tuning_record(workload, one.design, one.stored.samples_s, context.target)
-            for one, answer in found
-            if one.design is not None and not isinstance(answer, Refused)
-        ],
-        lesson=_lesson(workload, [(one.stored, answer) for one, answer in found if one.teaches]),
-        refused={one.stored.digest: answer for one, answer in found if isinstance(answer, Refused)},
-    )
+    found: dict[str, Seen | Refused] = {}
+    for one, answer in zip(asked, answers, strict=True):
+        found[one.stored.digest] = answer if isinstance(answer, Refused) else _seen(workload, context, one, answer)
+    return found
 
 
 def tuning_record(workload: Workload, trace: Any, seconds: Sequence[float], target: "tvm.target.Target") -> Any:
@@ -95,12 +88,12 @@ def tuning_record(workload: Workload, trace: Any, seconds: Sequence[float], targ
     from tvm.s_tir import meta_schedule
 
     own = meta_schedule.database.Workload(workload.module)
-    line = [trace, list(seconds) or [FAILED_S], json.loads(str(target)), None]
+    line = [trace, list(seconds), json.loads(str(target)), None]
     return meta_schedule.database.TuningRecord.from_json(line, own)
 
 
 def _looked_at(workload: Workload, context: Any, asked: _Asked) -> bytes:
-    """In the fork: everything that is done with the record later, and the features, as a .npy file."""
+    """In the fork: everything that is done with the record later; the hash and the features, as an .npz file."""
     from tvm.s_tir import meta_schedule
 
     kernel = replay(workload, asked.stored.record.trace)
@@ -109,28 +102,24 @@ def _looked_at(workload: Workload, context: Any, asked: _Asked) -> bytes:
             tuning_record(workload, asked.design, asked.stored.samples_s, context.target).as_measure_candidate()
         except Exception as error:  # whatever TVM thinks of foreign data, as in replay
             raise ReplayError(FAILURE) from error
-    if not asked.teaches:
-        return b""
-    schedule = tvm.s_tir.Schedule(tvm.IRModule({"main": kernel}))
-    extractor = meta_schedule.feature_extractor.PerStoreFeature()
-    (features,) = extractor.extract_from(context, [meta_schedule.MeasureCandidate(schedule, [])])
+    features = np.zeros((0, 0), "float32")
+    if asked.teaches:
+        schedule = tvm.s_tir.Schedule(tvm.IRModule({"main": kernel}))
+        extractor = meta_schedule.feature_extractor.PerStoreFeature()
+        (found,) = extractor.extract_from(context, [meta_schedule.MeasureCandidate(schedule, [])])
+        features = found.numpy().astype("float32")
     file = io.BytesIO()
-    np.save(file, features.numpy().astype("float32"))
+    np.savez(file, code=structure(kernel), features=features)
     return file.getvalue()
 
 
-def _lesson(workload: Workload, taught: Sequence[tuple[StoredRecord, bytes | Refused]]) -> Lesson | None:
-    from tvm.s_tir.meta_schedule.utils import shash2hex
-
-    features, costs = [], []
-    for stored, answer in taught:
-        if isinstance(answer, Refused):
-            continue
-        read = np.load(io.BytesIO(answer), allow_pickle=False)
-        if len(read):
-            features.append(read)
-            costs.append(FAILED_S if stored.latency_ms is None else stored.latency_ms / 1e3)
-    return Lesson(shash2hex(workload.module), features, np.array(costs, "float32")) if features else None
+def _seen(workload: Workload, context: Any, asked: _Asked, answer: bytes) -> Seen:
+    with np.load(io.BytesIO(answer), allow_pickle=False) as read:
+        code, features = str(read["code"]), read["features"]
+    tuning = None
+    if asked.design is not None:
+        tuning = tuning_record(workload, asked.design, asked.stored.samples_s, context.target)
+    return Seen(tuning, code, features if len(features) else None)
 
 
 def _design(trace: Any, known: set[str]) -> Any:

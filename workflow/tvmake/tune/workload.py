@@ -28,13 +28,18 @@ def workload(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target") -> Work
     """The workload of a kernel, as found among the functions of a fused module."""
     module = _normalized(function)
     identity = {
-        # 64 bits, stable across processes; the buffers beside it make a chance collision harmless to tell apart.
-        "structure": f"{tvm_ffi.structural_hash(module) & (1 << 64) - 1:016x}",
+        # The buffers beside it make a chance collision harmless to tell apart.
+        "structure": structure(module),
         "buffers": [_buffer(parameter) for parameter in function.params],
         "target": target_identity(target),
         "generation": GENERATION,
     }
     return Workload(digest_bytes(canonical_json(identity).encode()), module, target)
+
+
+def structure(code: "tvm.IRModule | tvm.tirx.PrimFunc") -> str:
+    """TVM's structural hash, 64 bits as hex: stable across processes, blind to names."""
+    return f"{tvm_ffi.structural_hash(code) & (1 << 64) - 1:016x}"
 
 
 def target_identity(target: "tvm.target.Target") -> str:

@@ -1,0 +1,227 @@
+"""Candidates by MetaSchedule's evolutionary search: each batch follows from the seed and the records before it alone.
+
+A search that was interrupted therefore goes on as if it had not been: its last batch is proposed again, and what was
+measured of it counts. MetaSchedule itself keeps what it has proposed in its memory only.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tvmake.config.requests.tuning import SearchOptions
+from tvmake.records.standing import ranked
+from tvmake.records.store import StoredRecord
+from tvmake.tune.cost_model import OWN, WARMUP, cost_model, lesson_of, some
+from tvmake.tune.isolation import Refused
+from tvmake.tune.lessons import Lesson
+from tvmake.tune.spaces import context
+from tvmake.tune.trace import trace_key
+from tvmake.tune.vetting import Seen, vet
+from tvmake.tune.workload import Workload, structure
+
+GENERATIONS = 2
+"""Rounds of mutation over a population. Each takes as long as drawing the population did: a candidate is replayed, and
+its features are read off, in 15–20 ms. MetaSchedule has 4."""
+
+GUESSING = 1
+"""Rounds while the cost model cannot but guess: they mutate the best of those measured."""
+
+FROM_MEASURED = 0.2
+"""Of a population, how much begins as the best of those measured: MetaSchedule's ``init_measured_ratio``."""
+
+UNMEASURED = 50
+"""Of a population, how many are drawn at random, at least: MetaSchedule's ``init_min_unmeasured``."""
+
+CHANCE = 0.05
+"""Of a batch, how many the cost model has no say in: MetaSchedule's ``eps_greedy``."""
+
+MOST = 1_000_000
+"""Candidates that MetaSchedule may propose; our own budget ends the search."""
+
+
+@dataclass(frozen=True)
+class _Met:
+    """A record, and what of it is of use here."""
+
+    key: str
+    stored: StoredRecord
+    seen: Seen | None
+    """None for a record that is known to be wrong, or that was not looked at."""
+
+    @property
+    def order(self) -> tuple[int, str]:
+        """Where it stands among the others, in whatever order they were measured."""
+        return self.stored.record.batch, self.key
+
+
+class Evolution:
+    """The ``evolutionary`` strategy.
+
+    Args:
+        spaces: design spaces.
+        stored: the kernel's records. The next batch is the last one of theirs unless that is complete.
+        lessons: what was measured of other kernels.
+        leave_out: is told of records that are no schedules of this kernel.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        options: SearchOptions,
+        spaces: Sequence[Any],
+        cores: int,
+        threads: int,
+        stored: Mapping[str, StoredRecord],
+        lessons: Sequence[Lesson],
+        leave_out: Callable[[Mapping[str, Refused]], None],
+    ):
+        from tvm.s_tir import meta_schedule
+
+        self.number = _next_batch(stored.values(), options.batch)
+        self._workload = workload
+        self._options = options
+        self._spaces = spaces
+        self._cores = cores
+        self._threads = threads
+        self._lessons = lessons
+        self._own = meta_schedule.database.Workload(workload.module)
+        self._extractor = meta_schedule.feature_extractor.PerStoreFeature()
+        self._ctx = self._context(0, 0.0)
+        self._met = self._look_at(stored, leave_out)
+
+    def propose(self) -> list[Any] | None:
+        """See :class:`tvmake.tune.search.Source`."""
+
+        options = self._options
+        before = sorted((one for one in self._met.values() if one.order[0] < self.number), key=lambda one: one.order)
+        # XGBModel's guesses come from numpy's global generator.
+        np.random.seed(self._draw)
+        model, generations = self._model(before)
+        by_chance = int(options.batch * CHANCE)
+        # What is known comes up again, and is passed over below.
+        asked = options.batch + len(before)
+        ctx = self._context(generations, (by_chance + 0.5) / asked)
+        ctx.pre_tuning(
+            max_trials=MOST,
+            num_trials_per_iter=asked,
+            design_spaces=list(self._spaces),
+            database=self._database(before),
+            cost_model=model,
+        )
+        proposed = ctx.generate_measure_candidates()
+        ctx.post_tuning()
+        if proposed is None:
+            return None
+        # MetaSchedule's order: the most promising first, those by chance last.
+        fresh = _news(proposed, before)
+        end = max(len(fresh) - by_chance, 0)
+        return fresh[:end][: options.batch - by_chance] + fresh[end:]
+
+    def learn(self, batch: Sequence[Any], known: Sequence[StoredRecord | None]) -> None:
+        """See :class:`tvmake.tune.search.Source`."""
+        features = self._features(batch)
+        for candidate, stored, found in zip(batch, known, features, strict=True):
+            if stored is not None and stored.status != "device_lost":
+                key, tuning = trace_key(candidate), self._tuning_record(candidate, stored)
+                self._met[key] = _Met(key, stored, Seen(tuning, structure(candidate.sch.mod["main"]), found))
+        self.number += 1
+
+    @property
+    def lesson(self) -> Lesson | None:
+        """What other kernels can learn from this one."""
+        if self._options.cost_model == "random":
+            return None
+        return self._lesson(list(self._met.values()))
+
+    def _look_at(
+        self, stored: Mapping[str, StoredRecord], leave_out: Callable[[Mapping[str, Refused]], None]
+    ) -> dict[str, _Met]:
+        options = self._options
+        usable = [one for one in stored.values() if one.outcome != "wrong_output"]
+        teaching = some(usable, OWN, options.seed) if options.cost_model == "xgb" else []
+        found = vet(self._workload, self._ctx, self._spaces, ranked(usable)[: options.population], teaching)
+        leave_out({digest: one for digest, one in found.items() if isinstance(one, Refused)})
+        seen = {digest: one for digest, one in found.items() if isinstance(one, Seen)}
+        return {key: _Met(key, one, seen.get(one.digest)) for key, one in stored.items()}
+
+    @property
+    def _draw(self) -> int:
+        text = f"{self._options.seed}:{self.number}"
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4])
+
+    def _context(self, generations: int, by_chance: float) -> Any:
+        from tvm.s_tir.meta_schedule.search_strategy import EvolutionarySearch
+
+        population = self._options.population
+        strategy = EvolutionarySearch(
+            population_size=population,
+            init_measured_ratio=FROM_MEASURED,
+            init_min_unmeasured=min(UNMEASURED, population),
+            genetic_num_iters=generations,
+            eps_greedy=by_chance,
+        )
+        return context(self._workload, strategy, self._draw, self._cores, self._threads)
+
+    def _database(self, before: Sequence[_Met]) -> Any:
+        """The best so far, for the population to begin with."""
+        from tvm.s_tir import meta_schedule
+
+        database = meta_schedule.database.MemoryDatabase()
+        database.commit_workload(self._workload.module)
+        seeds = {one.stored.digest: one.seen.tuning for one in before if one.seen and one.seen.tuning is not None}
+        best = [one.digest for one in ranked(one.stored for one in before) if one.digest in seeds]
+        for digest in best[: int(self._options.population * FROM_MEASURED)]:
+            database.commit_tuning_record(seeds[digest])
+        return database
+
+    def _model(self, before: Sequence[_Met]) -> tuple[Any, int]:
+        """The cost model as the records before this batch teach it, and how many generations it is asked about."""
+        own = self._lesson(before)
+        taught = [*self._lessons, *([own] if own else [])]
+        model = cost_model(self._options.cost_model, self._threads, self._draw, taught)
+        if self._options.cost_model == "xgb" and sum(len(one.costs) for one in taught) >= WARMUP:
+            return model, GENERATIONS
+        return model, GUESSING if before else 0
+
+    def _lesson(self, met: Sequence[_Met]) -> Lesson | None:
+        features = {one.stored.digest: one.seen.features for one in met if one.seen and one.seen.features is not None}
+        stored = [one.stored for one in met if one.stored.digest in features]
+        return lesson_of(self._workload, [(one, features[one.digest]) for one in some(stored, OWN, self._options.seed)])
+
+    def _features(self, batch: Sequence[Any]) -> list[np.ndarray | None]:
+        if self._options.cost_model == "random" or not batch:
+            return [None] * len(batch)
+        found = [one.numpy().astype("float32") for one in self._extractor.extract_from(self._ctx, list(batch))]
+        return [one if len(one) else None for one in found]
+
+    def _tuning_record(self, candidate: Any, stored: StoredRecord) -> Any:
+        from tvm.s_tir.meta_schedule.database import TuningRecord
+
+        if stored.latency_ms is None:
+            return None
+        seconds = [float(sample) for sample in stored.samples_s]
+        return TuningRecord(candidate.sch.trace, self._own, seconds, self._ctx.target, list(candidate.args_info))
+
+
+def _next_batch(stored: Iterable[StoredRecord], size: int) -> int:
+    numbers = [one.record.batch for one in stored]
+    if not numbers:
+        return 0
+    last = max(numbers)
+    return last if numbers.count(last) < size else last + 1
+
+
+def _news(proposed: Sequence[Any], before: Sequence[_Met]) -> list[Any]:
+    """What of a proposal gives code that was not measured yet, each once."""
+    codes = {one.seen.code for one in before if one.seen}
+    keys = {one.key for one in before}
+    fresh = []
+    for candidate in proposed:
+        code = structure(candidate.sch.mod["main"])
+        if code not in codes and trace_key(candidate) not in keys:
+            codes.add(code)
+            fresh.append(candidate)
+    return fresh
