@@ -58,7 +58,7 @@ def test_without_measurements_operations_stand_for_time(module):
 
 def test_measured_times_count_with_the_calls(module):
     small, large = names(module)
-    times = {small: {"untuned_latency_ms": 3.0, "latency_ms": 1.0}, large: {"untuned_latency_ms": 2.0}}
+    times = {small: {"latency_ms": 3.0}, large: {"latency_ms": 2.0}}
     got = coverage(lowered(module, small), CPU, known(module, **times))
     assert got.basis == "latency"
     assert got.time_share == pytest.approx(2 * 3 / (2 * 3 + 2), abs=1e-4)

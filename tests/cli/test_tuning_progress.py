@@ -8,16 +8,23 @@ from tvmake.cli.tuning_progress import TuningProgress
 START = {"at_s": 0.0, "event": "start", "name": "conv2d", "trials": 8, "flops": 1e9}
 
 
-def trial(number: int, at_s: float, best_ms: float, status: str = "ok") -> dict:
+def trial(number: int, at_s: float, best_ms: float, status: str = "ok", now_ms: float | None = None) -> dict:
     """A line of the log."""
+    latency_ms = (now_ms or best_ms) if status == "ok" else None
     return {
         "at_s": at_s,
         "event": "trial",
         "trial": number,
         "status": status,
+        "latency_ms": latency_ms,
         "best_ms": best_ms,
         "gflops": 1 / best_ms,
     }
+
+
+def stop(why: str, best_ms: float) -> dict:
+    """The last line of a log."""
+    return {"at_s": 3.0, "event": "stop", "why": why, "best_ms": best_ms, "gflops": 1 / best_ms}
 
 
 def write(log: Path, *events: dict, rest: str = "") -> None:
@@ -30,9 +37,7 @@ def test_a_finished_search_is_summed_up(tmp_path: Path):
     progress = TuningProgress(None)
     log = tmp_path / "x.events.jsonl"
     progress.started(1, log, "tune conv2d")
-    write(
-        log, START, trial(1, 1.0, 2.0), trial(2, 2.0, 0.5, "timeout"), {"at_s": 3.0, "event": "stop", "why": "deadline"}
-    )
+    write(log, START, trial(1, 1.0, 2.0), trial(2, 2.0, 0.5, "timeout"), stop("deadline", 0.5))
     assert progress.finished(1) == "best 0.5 ms, 2 GFLOPS, 1 failed, deadline"
     assert progress.finished(1) == ""
 
@@ -41,9 +46,9 @@ def test_a_running_search_says_how_long_it_will_take(tmp_path: Path):
     progress = TuningProgress(None)
     log = tmp_path / "x.events.jsonl"
     progress.started(1, log, "tune conv2d")
-    write(log, START, trial(1, 1.0, 2.0), trial(2, 2.0, 0.5), rest='{"at_s": 3.0, "ev')
+    write(log, START, trial(1, 1.0, 0.5), trial(2, 2.0, 0.5, now_ms=2.0), rest='{"at_s": 3.0, "ev')
     assert progress.kernels[1].read()
-    assert progress.kernels[1].summary() == "best 0.5 ms, 2 GFLOPS, 6 s left"
+    assert progress.kernels[1].summary() == "best 0.5 ms, 2 GFLOPS, now 2 ms, 0.5 GFLOPS, 6 s left"
 
 
 def test_the_log_of_an_earlier_run_does_not_count(tmp_path: Path):
@@ -52,7 +57,7 @@ def test_the_log_of_an_earlier_run_does_not_count(tmp_path: Path):
     progress = TuningProgress(None)
     progress.started(1, log, "tune conv2d")
     log.unlink()  # Snakemake does, before a job starts
-    write(log, START, trial(6, 1.0, 0.25), {"at_s": 3.0, "event": "stop", "why": "budget"})
+    write(log, START, trial(6, 1.0, 0.25), stop("budget", 0.25))
     assert progress.finished(1) == "best 0.25 ms, 4 GFLOPS"
 
 
@@ -60,10 +65,18 @@ def test_a_comparison_of_layouts_shows_the_kernel_it_is_at_and_ends_with_its_cho
     progress = TuningProgress(None)
     log = tmp_path / "x.events.jsonl"
     progress.started(1, log, "choose_layout digits float32 cpu")
-    write(log, START, trial(1, 1.0, 2.0, "timeout"), {"at_s": 3.0, "event": "stop", "why": "early stopping"})
+    write(log, START, trial(1, 1.0, 2.0, "timeout"), stop("early stopping", 2.0))
     write(log, {**START, "name": "conv2d in NHWC"}, trial(1, 1.0, 0.5))
     assert progress.kernels[1].read()
     assert progress.kernels[1].name == "conv2d in NHWC"
-    assert progress.kernels[1].summary() == "best 0.5 ms, 2 GFLOPS, 7 s left"
+    assert progress.kernels[1].summary() == "best 0.5 ms, 2 GFLOPS, now 0.5 ms, 2 GFLOPS, 7 s left"
     write(log, {"at_s": 0.0, "event": "layout", "said": "NHWC, 0.31 ms against 0.44 ms NCHW"})
     assert progress.finished(1) == "NHWC, 0.31 ms against 0.44 ms NCHW"
+
+
+def test_a_search_that_had_its_budget_already_says_what_it_knows(tmp_path: Path):
+    progress = TuningProgress(None)
+    log = tmp_path / "x.events.jsonl"
+    progress.started(1, log, "tune conv2d")
+    write(log, START, stop("budget", 0.25))
+    assert progress.finished(1) == "best 0.25 ms, 4 GFLOPS"

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -67,7 +68,7 @@ def search(root: Path, measurer: MadeUp, trials: int, extent: int = 64, **option
         workload=matmul(extent),
         place=place(TARGET, DEVICE),
         store=RecordStore(root),
-        measurer=measurer,
+        measuring=lambda: nullcontext(measurer),
         device=DEVICE,
         options=SearchOptions(**given),
         trials=trials,
@@ -98,6 +99,13 @@ def test_what_is_in_the_store_counts(tmp_path: Path):
     again = search(tmp_path, MadeUp(), 10)
     assert again.run() == "budget"
     assert again.measured == 0
+
+
+def test_where_nothing_is_to_be_measured_no_device_is_opened(tmp_path: Path):
+    search(tmp_path, MadeUp(), 6).run()
+    again = search(tmp_path, MadeUp(), 6)
+    again.measuring = lambda: pytest.fail("opened")
+    assert again.run() == "budget"
 
 
 def test_a_search_that_dies_has_stored_everything_it_measured(tmp_path: Path):

@@ -95,7 +95,7 @@ def _times(kernels: Sequence[_Tunable]) -> tuple[dict[str, float], Literal["late
     By measured latencies where there are any, in ms; a kernel without one is taken to do as many operations a
     millisecond as those with one do together. With no latencies at all, operations stand for time.
     """
-    latencies = _latencies(kernels)
+    latencies = {one.name: one.known.latency_ms for one in kernels if one.known and one.known.latency_ms}
     timed = [kernel for kernel in kernels if kernel.name in latencies]
     taken = sum(kernel.calls * latencies[kernel.name] for kernel in timed)
     if not taken:
@@ -104,11 +104,3 @@ def _times(kernels: Sequence[_Tunable]) -> tuple[dict[str, float], Literal["late
     return {
         kernel.name: kernel.calls * latencies.get(kernel.name, kernel.work * per_operation) for kernel in kernels
     }, "latency"
-
-
-def _latencies(kernels: Sequence[_Tunable]) -> dict[str, float]:
-    """Latencies that compare: those without a record if all kernels that were timed have one, else the best ones."""
-    known = {kernel.name: kernel.known for kernel in kernels if kernel.known}
-    untuned = {name: kernel.untuned_latency_ms for name, kernel in known.items() if kernel.untuned_latency_ms}
-    best = {name: kernel.latency_ms for name, kernel in known.items() if kernel.latency_ms}
-    return untuned if untuned.keys() >= best.keys() else best

@@ -69,11 +69,11 @@ class TuningOptions(Strict):
     early_stopping: Positive | None = None
     """Stop a kernel after this many candidates without a better one."""
     seed: Annotated[int, Field(ge=0, lt=2**31 - 1)] = 0
-    """Seed of the search; the same one repeats it as far as measured times allow."""
+    """Seed of the search; the same one repeats it as far as measured times allow, interrupted or not."""
     deadline_s: Annotated[float, Field(gt=0)] | None = None
     """Stop a kernel after this many seconds."""
     warm_start: bool = True
-    """Teach the cost model all records of the same target before the first batch."""
+    """Teach the cost model the records of the target's other kernels before the first batch."""
     require_coverage: Share | None = None
     """Fail a build when records cover less than this share of the kernels' estimated time."""
     measure: TrialMeasurement = TrialMeasurement()

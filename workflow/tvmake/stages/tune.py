@@ -47,22 +47,21 @@ def tune(kernel: Path, name: str, trials: int, request: TuneRequest, receipt: Pa
 
         shared.pull(store, request.shared, where)
     with EventLog(events, name, own.key, trials, flops(own.module["main"])) as log:
-        with measurer(request, target) as measuring:
-            search = Search(
-                workload=own,
-                place=where,
-                store=store,
-                measurer=measuring,
-                device=fingerprint,
-                options=request.search,
-                trials=trials,
-                cores=cores(request.device, fingerprint),
-                threads=1,
-                lessons=lessons.recall(where, own.key, request.search.seed) if request.search.warm_start else (),
-                watch=log.trial,
-            )
-            stopped = search.run()
-        log.stopped(stopped)
+        search = Search(
+            workload=own,
+            place=where,
+            store=store,
+            measuring=lambda: measurer(request, target),
+            device=fingerprint,
+            options=request.search,
+            trials=trials,
+            cores=cores(request.device, fingerprint),
+            threads=1,
+            lessons=lessons.recall(where, own.key, request.search.seed) if request.search.warm_start else (),
+            watch=log.trial,
+        )
+        stopped = search.run()
+        log.stopped(stopped, search.best_ms)
     if search.lesson is not None:
         lessons.keep(where, own.key, search.lesson)
     if request.shared:

@@ -30,8 +30,6 @@ class BestKernel(_File):
     """How many candidates were measured."""
     curve: tuple[tuple[int, float], ...] = ()
     """Where the search got better: trial number and latency in ms."""
-    untuned_latency_ms: float | None = Field(default=None, gt=0)
-    """Latency of the kernel without a record, in ms, where it has been measured."""
     reason: str | None = None
     """Why there is no record."""
 

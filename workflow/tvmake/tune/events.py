@@ -42,14 +42,16 @@ class EventLog:
             trial=trial.number,
             status=trial.status,
             latency_ms=trial.latency_ms,
-            best_ms=trial.best_ms,
-            gflops=self.flops / trial.best_ms / 1e6 if trial.best_ms else None,
+            **self._best(trial.best_ms),
             error=trial.error,
         )
 
-    def stopped(self, why: str) -> None:
+    def stopped(self, why: str, best_ms: float | None) -> None:
         """The search has ended."""
-        self._write(event="stop", why=why)
+        self._write(event="stop", why=why, **self._best(best_ms))
+
+    def _best(self, best_ms: float | None) -> dict[str, float | None]:
+        return {"best_ms": best_ms, "gflops": self.flops / best_ms / 1e6 if best_ms else None}
 
     def _write(self, **what: Any) -> None:
         line = {"at_s": round(time.monotonic() - self.began, 3), "workload": self.workload, **what}

@@ -7,6 +7,7 @@ once, earlier records count and teach, and a search that cannot succeed stops an
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -79,7 +80,8 @@ class Search:
     workload: Workload
     place: Place
     store: RecordStore
-    measurer: Measurer
+    measuring: Callable[[], AbstractContextManager[Measurer]]
+    """Opens what measures, which takes a while; asked for only if there is something to measure."""
     device: Fingerprint
     options: SearchOptions
     trials: int
@@ -111,12 +113,15 @@ class Search:
             InputError: the kernel has no schedules, or its space is too large for a grid.
             NothingWorksError: nothing that was measured worked.
         """
-        stored = self._load()
         # A candidate whose device was lost may be tried again.
-        known = [one for one in stored if one.status != "device_lost"]
+        known = [one for one in self._load() if one.status != "device_lost"]
         self._known = {canonical_json(one.record.trace): one for one in known}
         if self._spent >= self.trials:
             return "budget"
+        with self.measuring() as measurer:
+            return self._search(measurer)
+
+    def _search(self, measurer: Measurer) -> str:
         began = time.monotonic()
         source = self._source()
         stale = 0
@@ -130,7 +135,7 @@ class Search:
                 return "space exhausted"
             batch = self._affordable(batch)
             stale = 0 if self._is_news(batch) else stale + 1
-            self._measure_new(batch, source.number)
+            self._measure_new(batch, source.number, measurer)
             source.learn(batch, [self._known.get(trace_key(one)) for one in batch])
             if isinstance(source, Evolution):
                 self.lesson = source.lesson
@@ -211,7 +216,7 @@ class Search:
         self._proposed |= keys
         return news
 
-    def _measure_new(self, batch: Sequence[Any], batch_number: int) -> None:
+    def _measure_new(self, batch: Sequence[Any], batch_number: int, measurer: Measurer) -> None:
         """Measure what is not in the store yet of a batch."""
         fresh: dict[int, Any] = {}
         keys: dict[int, str] = {}
@@ -220,7 +225,7 @@ class Search:
             if not self._is_measured(key) and key not in keys.values():
                 fresh[number], keys[number] = one, key
         asked = [Candidate(number, one.sch.mod, list(one.args_info)) for number, one in fresh.items()]
-        for measured in self.measurer.measure(asked):
+        for measured in measurer.measure(asked):
             self._keep(keys[measured.number], fresh[measured.number], measured, batch_number)
 
     def _is_measured(self, key: str) -> bool:
