@@ -27,6 +27,7 @@ EXTENTS = {"grid": 4}
 EXTENT = 64
 """Of the matrices that are multiplied; a grid needs a small space."""
 
+STRATEGIES = ("grid", "replay-trace", "replay-func", "evolutionary")
 BATCH = 4
 CANDIDATE_S = 0.02
 """What measuring one takes."""

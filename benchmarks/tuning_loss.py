@@ -351,7 +351,7 @@ def main() -> int:
                 faults += kill_makes(f"on {SERVERS} RPC servers", arguments, directory / "rpc", devices)
         if "pure" in arguments.what:
             rng = random.Random(arguments.seed)
-            strategies = (*pure_search.EXACT, "evolutionary")
+            strategies = pure_search.STRATEGIES
             outcomes = [
                 pure_search.compare(directory, one, arguments.trials, arguments.rounds, rng) for one in strategies
             ]
