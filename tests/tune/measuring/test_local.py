@@ -180,7 +180,8 @@ from contextlib import closing
 from tests.tune.measuring import kernels
 from tests.tune.measuring.conftest import QUICK
 from tvmake.tune.measuring.local import LocalMeasurer
-made = LocalMeasurer(kernels.target(), QUICK.model_copy(update={"timeout_s": 600, "build_timeout_s": 600}), 2)
+patient = QUICK.model_copy(update={"timeout_s": 600, "build_timeout_s": 600})
+made = LocalMeasurer(kernels.target(), patient, 2, device_name="hanging")
 print(made._scratch.path, flush=True)
 list(made.measure([kernels.hanging(0), kernels.slow_to_build(1), kernels.slow_to_build(2)]))
 """

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from filelock import FileLock
 
@@ -16,7 +17,7 @@ def lease(device: str) -> Iterator[None]:
     Raises:
         MachineError: the lock file cannot be written.
     """
-    lock = store_root().parent / "leases" / f"{device}.lock"
+    lock = lease_file(device)
     with writing(lock):
         lock.parent.mkdir(parents=True, exist_ok=True)
         held = FileLock(lock)
@@ -25,3 +26,8 @@ def lease(device: str) -> Iterator[None]:
         yield
     finally:
         held.release()
+
+
+def lease_file(device: str) -> Path:
+    """What is locked for it."""
+    return store_root().parent / "leases" / f"{device}.lock"

@@ -51,14 +51,23 @@ class Builders:
         count: candidates built at once.
         timeout_s: processor time for building one.
         scratch: where libraries are put.
+        beside: see :class:`tvmake.tune.measuring.workers.WorkerSource`.
     """
 
-    def __init__(self, target: "tvm.target.Target", driver: str, count: int, timeout_s: float, scratch: Path):
+    def __init__(
+        self,
+        target: "tvm.target.Target",
+        driver: str,
+        count: int,
+        timeout_s: float,
+        scratch: Path,
+        beside: Path | None = None,
+    ):
         self._count = count
         self.timeout_s = timeout_s
         self.scratch = scratch
         options = BuildOptions(target_identity(target), driver, timeout_s)
-        self.source = WorkerSource("build", options, scratch, {})
+        self.source = WorkerSource("build", options, scratch, {}, beside)
 
     @contextmanager
     def building(self, candidates: Sequence[Candidate]) -> Iterator["Building"]:

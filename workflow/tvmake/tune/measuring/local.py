@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from tvmake.config.tuning import TrialMeasurement
 from tvmake.device.fingerprint import usable_cores
@@ -14,14 +15,16 @@ from tvmake.tune.measuring.kernel import Loop, device_kind
 from tvmake.tune.measuring.protocol import Failed
 from tvmake.tune.measuring.run_worker import Load, RunOptions, Time
 from tvmake.tune.measuring.scratch import Scratch
+from tvmake.tune.measuring.standstill import CAN, gathering_place, others_still
 from tvmake.tune.measuring.workers import Ended, Late, WorkerSource
 
 
 class LocalMeasurer:
     """Builds and times candidates on this machine; a :class:`tvmake.tune.measuring.interface.Measurer`.
 
-    While one candidate is timed, builds go on as far as there are cores that the kernel does not use; others stop for
-    that moment. On two cores, a kernel of two threads measures 2.3 times too slow beside two builds.
+    While one candidate is timed, this job's builds go on as far as there are cores that the kernel does not use, and other
+    jobs as far as there are more; the rest stand still for that moment. On two cores, a kernel of two threads measures 2.3
+    times too slow beside two builds.
 
     Args:
         target: what candidates are compiled for.
@@ -48,13 +51,15 @@ class LocalMeasurer:
         kind = device_kind(target)
         busy = (threads or usable_cores()) if kind == "cpu" else 1
         self._spare_cores = max(usable_cores() - busy, 0)
+        self._others_go_on = max(self._spare_cores - builders, 0) // builders
+        self._beside = gathering_place(device_name) if CAN else None
         environment = {"TVM_USE_RUNTIME_LIB": "1", **(env or {})}
         if threads:
             environment["TVM_NUM_THREADS"] = str(threads)
         self._scratch = Scratch()
         run = RunOptions(kind, Loop.of(options))
-        self._runners = WorkerSource("run", run, self._scratch.path, environment)
-        self._builders = Builders(target, driver, builders, options.build_timeout_s, self._scratch.path)
+        self._runners = WorkerSource("run", run, self._scratch.path, environment, self._beside)
+        self._builders = Builders(target, driver, builders, options.build_timeout_s, self._scratch.path, self._beside)
 
     def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measured]:
         """See :class:`tvmake.tune.measuring.interface.Measurer`."""
@@ -76,6 +81,15 @@ class LocalMeasurer:
         self._runners.close()
         self._scratch.close()
 
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        with lease(self._device_name):
+            if self._beside is None:
+                yield
+            else:
+                with others_still(self._beside, self._others_go_on):
+                    yield
+
     def _timed(self, kernel: Kernel, building: Building) -> Measured:
         began = time.monotonic()
         waited = 0.0
@@ -89,7 +103,7 @@ class LocalMeasurer:
                 answer = worker.ask(Load(kernel.library, kernel.arguments), self._options.timeout_s)
                 if not isinstance(answer, Failed):
                     asked = time.monotonic()
-                    with lease(self._device_name), building.paused(keep=self._spare_cores):
+                    with self._alone(), building.paused(keep=self._spare_cores):
                         waited = time.monotonic() - asked
                         left = self._options.timeout_s - (time.monotonic() - began - waited)
                         answer = worker.ask(Time(), max(left, 0))

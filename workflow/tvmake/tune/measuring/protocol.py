@@ -22,6 +22,10 @@ class Setup:
     """The role's own; pickled, like every message between these processes."""
     scratch: Path
     """Removed at the end."""
+    job: int = 0
+    """The process that started the template."""
+    beside: Path | None = None
+    """Where it hears that others time on the device (:mod:`tvmake.tune.measuring.standstill`)."""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import importlib
 import os
 import pickle
 import resource
+import select
 import shutil
 import signal
 import socket
@@ -24,6 +25,7 @@ from typing import Any, NoReturn, Protocol
 
 from tvmake.lifeline import die_with
 from tvmake.tune.measuring.protocol import FORK, MESSAGE, NUMBER, Failed, Setup, signal_group
+from tvmake.tune.measuring.standstill import Still
 
 ROLES = {
     "build": "tvmake.tune.measuring.build_worker:BuildWorker",
@@ -54,22 +56,23 @@ class Role(Protocol):
 class Template:
     """The loop of the process."""
 
-    def __init__(self, control: socket.socket, parent_lives: Callable[[], bool], role: Role, scratch: Path):
+    def __init__(
+        self, control: socket.socket, parent_lives: Callable[[], bool], role: Role, scratch: Path, still: Still | None
+    ):
         self.control = control
         self.parent_lives = parent_lives
         self.role = role
         self.scratch = scratch
+        self.still = still
         self.workers: set[int] = set()
 
     def serve(self) -> None:
         """Fork and end workers until the parent is gone."""
-        self.control.settimeout(CHECK_S)
         try:
             while self.parent_lives():
-                try:
-                    message, files, _, _ = socket.recv_fds(self.control, MESSAGE, 2)
-                except TimeoutError:
+                if not self._is_asked():
                     continue
+                message, files, _, _ = socket.recv_fds(self.control, MESSAGE, 2)
                 if not message:
                     return
                 order, rest = message[:1], message[1:]
@@ -78,9 +81,21 @@ class Template:
         except ConnectionError:
             return
         finally:
+            if self.still is not None:
+                self.still.close()
             for worker in list(self.workers):
                 self._end(worker)
             shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def _is_asked(self) -> bool:
+        """Wait for an order, standing still or not; whether there is one."""
+        if self.still is None:
+            return bool(select.select([self.control], [], [], CHECK_S)[0])
+        patience_s = self.still.patience_s()
+        wait_s = CHECK_S if patience_s is None else patience_s
+        ready = select.select([self.control, *self.still.files()], [], [], wait_s)[0]
+        self.still.look(self.workers)
+        return self.control in ready
 
     def _fork(self, files: list[int]) -> int:
         template = os.getpid()
@@ -106,6 +121,8 @@ class Template:
             os.setpgid(0, 0)
             die_with(template)
             self.control.close()
+            if self.still is not None:
+                self.still.leave()
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # crashes are nothing out of the ordinary here
             with suppress(OSError):
@@ -169,7 +186,8 @@ def prepare_and_serve(control: socket.socket, parent_lives: Callable[[], bool]) 
     gc.freeze()
     with suppress(ConnectionError):  # the parent is gone; serving ends at once
         control.sendall(pickle.dumps(None))
-    Template(control, parent_lives, role, setup.scratch).serve()
+    still = Still(setup.beside, setup.job) if setup.beside is not None else None
+    Template(control, parent_lives, role, setup.scratch, still).serve()
 
 
 def _check_alone() -> None:

@@ -91,11 +91,15 @@ class Worker:
             Ended: the worker ended first, by itself or killed.
             Late: there was no answer in time; the worker was killed.
         """
-        until = clock() + timeout_s
+        left, last = timeout_s, clock()
         try:
             self._connection.send(request)
-            while not self._connection.poll(min(max(until - clock(), 0), GLANCE_S)):
-                if clock() >= until:
+            while not self._connection.poll(min(left, GLANCE_S)):
+                now = clock()
+                # Time in which this process stood still does not count.
+                left -= min(now - last, 2 * GLANCE_S)
+                last = now
+                if left <= 0:
                     self.kill()
                     raise Late
             return self._connection.recv()
@@ -149,10 +153,13 @@ class WorkerSource:
         options: the role's own.
         scratch: a directory that ends with the template.
         environment: variables for the template and its workers, beside this process's own.
+        beside: where the template hears that another job times, so that this one stands still.
     """
 
-    def __init__(self, role: str, options: Any, scratch: Path, environment: Mapping[str, str]):
-        self._setup = Setup(role, options, scratch)
+    def __init__(
+        self, role: str, options: Any, scratch: Path, environment: Mapping[str, str], beside: Path | None = None
+    ):
+        self._setup = Setup(role, options, scratch, os.getpid(), beside)
         self._environment = {**ENVIRONMENT, **environment}
         self._lock = threading.Lock()
         self._is_closed = False

@@ -1,0 +1,125 @@
+"""While one tuning job times a candidate, the others on the machine stand still, and always go on afterwards."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.requirements import require
+from tests.tune.measuring.processes import eventually, is_alive, kill, state, templates, workers
+from tests.tune.measuring.test_local import ROOT
+from tvmake.tune.measuring.standstill import CAN, gathering_place, others_still
+
+JOB = """
+import sys
+from tests.tune.measuring import kernels
+from tests.tune.measuring.conftest import QUICK
+from tvmake.tune.measuring.local import LocalMeasurer
+measurer = LocalMeasurer(kernels.target(), QUICK.model_copy(update={"build_timeout_s": 300}), 2, device_name="bench")
+print("measuring", flush=True)
+for measured in measurer.measure([kernels.slow_to_build(0), kernels.slow_to_build(1)]):
+    pass
+"""
+
+HOLDER = """
+import time
+from tvmake.tune.measuring.standstill import gathering_place, others_still
+with others_still(gathering_place("bench"), 0, longest_s=600):
+    print("still", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _linux() -> None:
+    require(CAN, "Linux with pidfd_open")
+
+
+@contextmanager
+def running(code: str) -> Iterator[subprocess.Popen[str]]:
+    """A Python process that has said its first line."""
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None and process.stdout.readline()
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def job(own_leases: Path) -> Iterator[list[int]]:
+    """A job that builds: its process, and its two builders."""
+    with running(JOB) as process:
+        builders = eventually(lambda: found if len(found := workers("build", process.pid)) == 2 else [])
+        family = [process.pid, *builders]
+        yield family
+    eventually(lambda: not any(is_alive(one) for one in family))
+
+
+def is_still(family: list[int]) -> bool:
+    return all(state(one) == "T" for one in family)
+
+
+def goes_on(family: list[int]) -> bool:
+    return all(is_alive(one) and state(one) != "T" for one in family)
+
+
+def test_another_job_and_its_builders_stand_still_for_as_long_as_one_times(job: list[int]):
+    with others_still(gathering_place("bench"), 0, longest_s=600):
+        eventually(lambda: is_still(job))
+    eventually(lambda: goes_on(job))
+
+
+def test_a_candidate_that_hangs_holds_nobody_up_for_long(job: list[int]):
+    with others_still(gathering_place("bench"), 0):
+        eventually(lambda: is_still(job))
+        eventually(lambda: goes_on(job))
+
+
+def test_so_many_jobs_go_on_as_there_are_cores_for(job: list[int]):
+    with others_still(gathering_place("bench"), 1):
+        assert goes_on(job)
+
+
+def test_another_device_is_another_matter(job: list[int]):
+    with others_still(gathering_place("phone"), 0):
+        assert goes_on(job)
+
+
+def test_when_the_one_who_times_is_killed_the_others_go_on(job: list[int]):
+    with running(HOLDER) as holder:
+        eventually(lambda: is_still(job))
+        kill(holder.pid)
+        eventually(lambda: goes_on(job))
+
+
+def test_when_a_template_is_killed_meanwhile_its_job_goes_on(job: list[int]):
+    with others_still(gathering_place("bench"), 0, longest_s=600):
+        eventually(lambda: is_still(job))
+        kill(templates("build", job[0])[0])
+    eventually(lambda: goes_on(job[:1]))
+
+
+def test_a_job_that_is_killed_while_it_stands_still_leaves_nothing_behind(job: list[int]):
+    family = [*job, *templates("", job[0])]
+    with others_still(gathering_place("bench"), 0, longest_s=600):
+        eventually(lambda: is_still(job))
+        os.kill(job[0], signal.SIGKILL)
+        eventually(lambda: not any(is_alive(one) for one in family))
+    with others_still(gathering_place("bench"), 0):  # removes what nobody listens at
+        pass
+    assert list(gathering_place("bench").iterdir()) == []
+
+
+def test_a_job_does_not_stop_itself(job: list[int]):
+    place = gathering_place("bench")
+    (place / f"{os.getpid()}-1").touch()
+    with others_still(place, 0):
+        assert state(os.getpid()) == "R"
+    (place / f"{os.getpid()}-1").unlink()
