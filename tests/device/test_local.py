@@ -60,6 +60,7 @@ def local(**config: object) -> LocalDevice:
 
 
 def test_a_package_is_pushed_by_digest_run_and_timed(package: Path, tmp_path: Path):
+    ballast = np.ones(400 << 20, "uint8")
     device = local(threads=1)
     deployment = device.push(package)
     assert device.push(package) == deployment
@@ -78,6 +79,7 @@ def test_a_package_is_pushed_by_digest_run_and_timed(package: Path, tmp_path: Pa
     assert len(timing.samples_ms) == 4 and len(timing.warmup_ms) == 2 and timing.number == 3
     assert all(value > 0 for value in [*timing.samples_ms, timing.load_ms, timing.first_run_ms])
     assert timing.peak_memory_bytes >= timing.baseline_memory_bytes > 0
+    assert timing.peak_memory_bytes < ballast.nbytes, "it is the run's own, not that of the process that asks for it"
     assert any("conv2d" in op.name for op in timing.op_runs)
     assert result.fingerprint.details["threads"] == "1"
 
