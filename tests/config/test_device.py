@@ -39,8 +39,8 @@ def test_an_address_is_host_and_port(text: str, address: tuple[str, int]):
         ),
         (
             {"via": "rpc", "key": "android", "env": {"A": "b"}},
-            "devices.phone: env belongs to 'via: local', and this device is 'via: rpc'",
-            "write 'via: local', or leave it out",
+            "devices.phone: env belongs to 'via: local', 'via: ssh' or 'via: adb', and this device is 'via: rpc'",
+            "write 'via: local', 'via: ssh' or 'via: adb', or leave it out",
         ),
         (
             {"via": "rpc", "key": "two words"},
@@ -48,7 +48,28 @@ def test_an_address_is_host_and_port(text: str, address: tuple[str, int]):
             None,
         ),
         ({"via": "rpc", "key": "android", "trackr": 1}, "devices.phone.trackr: unknown key", "did you mean 'tracker'?"),
-        ({"via": "rcp"}, "devices.phone.via: expected one of local, rpc (got 'rcp')", "did you mean 'rpc'?"),
+        ({"via": "rcp"}, "devices.phone.via: expected one of local, rpc, ssh, adb (got 'rcp')", "did you mean 'rpc'?"),
+        (
+            {"via": "ssh"},
+            "devices.phone: 'via: ssh' needs a host",
+            "a name, address or alias of ~/.ssh/config, such as host: pi5.local",
+        ),
+        (
+            {"via": "adb", "host": "pi5.local", "user": "pi"},
+            "devices.phone: host, user belong to 'via: ssh', and this device is 'via: adb'",
+            "write 'via: ssh', or leave them out",
+        ),
+        (
+            {"via": "rpc", "key": "android", "conditioning": {"governor": "performance"}},
+            "devices.phone: conditioning.below_c, governor and clocks do not work over 'via: rpc', whose servers write no files",
+            "reach the device by ssh or adb, or leave them out",
+        ),
+        (
+            {"via": "adb", "conditioning": {"clocks": {"/etc/passwd": "1"}}},
+            "devices.phone.conditioning.clocks./etc/passwd: expected a file below /sys, such as "
+            "/sys/class/kgsl/kgsl-3d0/force_clk_on (got '/etc/passwd')",
+            None,
+        ),
         *(
             (
                 {"via": "rpc", "key": "android", "tracker": text},
@@ -67,5 +88,24 @@ def test_what_does_not_fit_is_named(values: dict[str, object], problem: str, rem
 
 def test_a_key_of_the_other_transport_that_says_its_default_says_nothing():
     """The resolved config holds every key, and loads again."""
-    for config in (DeviceConfig(threads=1), DeviceConfig(via="rpc", key="android")):
+    for config in (
+        DeviceConfig(threads=1),
+        DeviceConfig(via="rpc", key="android"),
+        DeviceConfig(via="ssh", host=["pi5.local", "10.0.0.7:2222"], user="pi"),
+        DeviceConfig(via="adb", conditioning={"below_c": 40, "clocks": {"/sys/class/kgsl/kgsl-3d0/force_clk_on": "1"}}),
+    ):
         assert device(**config.model_dump(mode="json", exclude_none=True)) == config
+
+
+@pytest.mark.parametrize("host", ["-oProxyCommand=x", "a b", "pi@board", "host:port", "a/b", ""])
+def test_a_host_is_a_name_or_an_address(host: str):
+    with pytest.raises(InputError, match="host"):
+        device(via="ssh", host=host)
+
+
+def test_several_hosts_and_serials_are_lists():
+    assert device(via="ssh", host="pi").host == ["pi"] and device(via="ssh", host=["a", "b:22"]).host == ["a", "b:22"]
+    assert device(via="adb", serial=1234).serial == ["1234"] and device(via="adb", serial=["A", "B"]).serial == [
+        "A",
+        "B",
+    ]

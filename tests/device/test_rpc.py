@@ -173,7 +173,7 @@ def test_the_tracker_is_down(farm: Farm):
     port = free_port()
     assert error_of(remote(farm, tracker=f"{HOST}:{port}").fingerprint) == [
         f"device 'phone': no tracker at {HOST}:{port} (connection refused)",
-        f"start it: `python -m tvm.exec.rpc_tracker --host {HOST} --port {port} --port-end {port + 1}`, or correct its address",
+        f"start it: `tvmake device tracker --port {port}`, or correct its address",
     ]
 
 
@@ -191,7 +191,7 @@ def test_every_server_stays_busy(farm: Farm, monkeypatch: pytest.MonkeyPatch, ca
     with holding(farm):
         assert error_of(remote(farm).fingerprint) == [
             f"device 'phone': no server with key 'phone' at tracker {HOST}:{farm.port} came free in 1 s",
-            "find who uses it (`python -m tvm.exec.query_rpc_tracker`), restart a server that hangs, or add one",
+            "find who uses it (`tvmake device query`), restart a server that hangs, or add one",
         ]
     assert capsys.readouterr().err.count("every server with key 'phone' is busy; waiting") == 1
 

@@ -5,10 +5,12 @@ from typing import get_args
 
 import pytest
 
-from tvmake.cli.targets import target_kinds, target_tags, targets
+from tvmake.cli.targets import known_processors, target_kinds, target_tags, targets
+from tvmake.config.catalogue import catalogue
 from tvmake.config.target import TargetConfig, TargetKind, known_tags
 from tvmake.errors import InputError
 from tvmake.quick_tvm import tvm
+from tvmake.target.resolve import tvm_target
 
 
 def test_the_list_of_tags_is_tvms():
@@ -54,5 +56,31 @@ def test_targets_prints_one_line_a_tag(capsys):
 
 
 def test_a_filter_that_matches_nothing_says_so():
-    with pytest.raises(InputError, match="no target kind or tag contains this"):
+    with pytest.raises(InputError, match="no target kind, processor or tag contains this"):
         targets("no-such-chip", as_json=False)
+
+
+def test_every_processor_of_the_catalogue_makes_a_tvm_target_with_its_limits():
+    for name, entry in catalogue().items():
+        target = tvm_target(TargetConfig(tag=name), f"targets.{name}")
+        assert target.kind.name == entry.kind
+        for key, value in entry.attributes.items():
+            if key not in ("keys", "mattr"):
+                assert str(target.attrs[key]) == str(value), (name, key)
+        if "keys" in entry.attributes:
+            assert list(target.keys) == entry.attributes["keys"]
+
+
+def test_targets_shows_processors_with_their_limits_and_sources(capsys):
+    targets("adreno-730-texture", as_json=True)
+    (entry,) = json.loads(capsys.readouterr().out)["processors"]
+    assert entry["name"] == "adreno-7xx-texture" and "adreno-730-texture" in entry["members"]
+    assert entry["images"] == {"spatial": 16384, "layers": 2048, "base_alignment": 64}
+    assert entry["float16"] and entry["source"]
+
+
+def test_targets_prints_every_family(capsys):
+    targets(None, as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    for entry in known_processors():
+        assert any(line.startswith(f"{entry['name']} ") for line in lines), entry["name"]

@@ -6,12 +6,14 @@ from typing import Any
 from tvmake.device.fingerprint import local_fingerprint
 from tvmake.quick_tvm import tvm
 from tvmake.records.record import Record
+from tvmake.target.codegen import tir_pipeline
 from tvmake.target.prepack import SplitKernel, split
 from tvmake.tune.best import BestKernel, BestSet
 from tvmake.tune.light_intrinsics import light_intrinsics
 from tvmake.tune.replay import replay
 from tvmake.tune.trace import trace_json
 from tvmake.tune.trivial import why_trivial, work
+from tvmake.tune.whole_pixels import with_whole_pixels
 from tvmake.tune.workload import GENERATION, Workload, target_identity, workload
 
 
@@ -35,7 +37,7 @@ def traces(kernel: Workload, count: int = 1, seed: int = 1) -> list[Any]:
     context.pre_tuning(
         max_trials=count,
         num_trials_per_iter=count,
-        design_spaces=context.generate_design_space(),
+        design_spaces=[with_whole_pixels(space, kernel) for space in context.generate_design_space()],
         database=None,
         cost_model=None,
     )
@@ -71,7 +73,8 @@ def has_code(kernel: Workload, trace: Any) -> bool:
     scheduled = replay(kernel, trace)
     scheduled = (split(scheduled) or SplitKernel(scheduled, scheduled, ())).compute
     try:
-        tvm.tirx.build(tvm.IRModule({"main": scheduled.with_attr("global_symbol", "main")}), kernel.target)
+        module = tvm.IRModule({"main": scheduled.with_attr("global_symbol", "main")})
+        tvm.tirx.build(module, kernel.target, pipeline=tir_pipeline(kernel.target))
     except tvm.error.InternalError:
         return False
     return True

@@ -5,6 +5,7 @@ measured on a device, such a record never becomes a winner; where code is only g
 """
 
 from tvmake.quick_tvm import tvm
+from tvmake.target.codegen import tir_pipeline
 from tvmake.target.pipeline import Lowered
 from tvmake.tune.isolation import Refused, each_isolated
 from tvmake.tune.measuring.failure import explain
@@ -20,7 +21,7 @@ def without_code(lowered: Lowered, target: "tvm.target.Target") -> dict[str, str
     def build(name: str) -> bytes:
         kernel = lowered.fused[name].with_attr("global_symbol", ENTRY)
         try:
-            tvm.tirx.build(tvm.IRModule({ENTRY: kernel}), target=target)
+            tvm.tirx.build(tvm.IRModule({ENTRY: kernel}), target=target, pipeline=tir_pipeline(target))
         except (tvm.error.InternalError, RuntimeError, ValueError, TypeError, AttributeError) as error:
             raise Refused(explain(error)) from error
         return b""

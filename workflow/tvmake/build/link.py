@@ -7,6 +7,7 @@ from pathlib import Path
 from tvmake.artifact.files import atomic_path, no_space
 from tvmake.errors import InputError, MachineError
 from tvmake.quick_tvm import tvm
+from tvmake.target.codegen import tir_pipeline
 
 
 def generate(module: "tvm.IRModule", target: "tvm.target.Target", exec_mode: str, opt_level: int, where: str):
@@ -20,7 +21,9 @@ def generate(module: "tvm.IRModule", target: "tvm.target.Target", exec_mode: str
     """
     try:
         with tvm.transform.PassContext(opt_level=opt_level):
-            return tvm.relax.build(module, target=target, relax_pipeline=None, exec_mode=exec_mode)
+            return tvm.relax.build(
+                module, target=target, relax_pipeline=None, tir_pipeline=tir_pipeline(target), exec_mode=exec_mode
+            )
     except (tvm.error.InternalError, ValueError, RuntimeError, TypeError, AttributeError) as error:
         raise InputError(where, f"code generation for {target.kind.name} failed: {cause(error)}") from error
 

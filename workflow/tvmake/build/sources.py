@@ -1,26 +1,36 @@
 """Generated sources, for people who want to read what the compiler made of their model."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from tvmake.artifact.files import atomic_directory
 from tvmake.quick_tvm import tvm
 from tvmake.target.pipeline import Lowered
 
+NO_REPORTS: Mapping[str, str] = MappingProxyType({})
+
 DEVICE_SUFFIX = {"opencl": "cl", "cuda": "cu", "metal": "metal", "vulkan": "spv", "webgpu": "wgsl", "hip": "hip"}
 
 
 def dump_sources(
-    wanted: Sequence[str], lowered: Lowered, executable: "tvm.relax.VMExecutable", destination: Path
+    wanted: Sequence[str],
+    lowered: Lowered,
+    executable: "tvm.relax.VMExecutable",
+    destination: Path,
+    reports: Mapping[str, str] = NO_REPORTS,
 ) -> None:
     """Write the wanted forms into a directory that replaces ``destination`` once it is complete.
 
     Files: ``relax.py`` (the fused graph), ``tir.py`` (scheduled tensor functions), ``mod.ll``, ``mod.s``, and
     ``kernels/<name>.<cl|cu|…>`` for each device kernel. The directory is empty when nothing is wanted.
+
+    Args:
+        reports: other texts that belong beside the package, by file name.
     """
     with atomic_directory(destination) as fresh:
-        for name, text in _texts(wanted, lowered, executable).items():
+        for name, text in {**_texts(wanted, lowered, executable), **reports}.items():
             file = fresh / name
             file.parent.mkdir(exist_ok=True)
             file.write_text(text)

@@ -32,7 +32,7 @@ def packed_weights(
     known = dict(params)
     for packing in packings:
         tensors = [_zeros(parameter.ty) for parameter in packing.function.params[len(packing.sources) :]]
-        library[functions[packing.function]](*(params[source] for source in packing.sources), *tensors)
+        library[functions[packing.function]](*(known[source] for source in packing.sources), *tensors)
         known |= dict(zip(packing.results, tensors, strict=True))
     return {name: known[name] for name in names}
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from tvmake.cli import check, diff, doctor, init, make, records, show, step, targets
+from tvmake.cli import check, device, diff, doctor, init, make, records, runtime, show, step, targets
 
 app = typer.Typer(
     name="tvmake",
@@ -40,5 +40,7 @@ app.command("show")(show.show)
 app.command("diff")(diff.diff)
 app.command("targets")(targets.targets)
 app.command("doctor")(doctor.doctor)
+app.add_typer(device.app, name="device")
 app.add_typer(records.app, name="records")
+app.add_typer(runtime.app, name="runtime")
 app.add_typer(step.app, name="step")

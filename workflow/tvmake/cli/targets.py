@@ -33,30 +33,36 @@ RUNTIMES = {
 def targets(
     wanted: Annotated[
         str | None,
-        typer.Argument(metavar="[FILTER]", help="Show only what contains these letters: adreno, cortex-a72, cuda …"),
+        typer.Argument(
+            metavar="[FILTER]", help="Show only what contains these letters: adreno-730, cortex-a72, cuda …"
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON with every attribute.")] = False,
 ) -> None:
-    """List the target kinds and tags that `targets:` in a config can name.
+    """List the target kinds, processors and tags that `targets:` in a config can name.
 
-    A kind is what code is generated for (`kind: llvm`). A tag is a kind with the attributes of one processor filled in
+    A kind is what code is generated for (`kind: llvm`). A processor is a kind with the limits of one device or family
+    filled in (`phone: adreno-730-texture`), and says where they come from. A tag is the same by TVM
     (`tag: qcom/adreno-opencl`). Kinds without a code generator in this TVM are shown, and cannot be built for; those
     without a runtime can be built for, and run on other machines only.
     """
     from tvmake.errors import InputError
 
-    kinds, tags = target_kinds(), target_tags()
+    kinds, processors, tags = target_kinds(), known_processors(), target_tags()
     if wanted:
         kinds = [kind for kind in kinds if wanted.lower() in kind["kind"]]
+        processors = [entry for entry in processors if wanted.lower() in _words(entry)]
         tags = [tag for tag in tags if wanted.lower() in f"{tag['tag']} {tag['kind']} {_attributes(tag)}".lower()]
-        if not kinds and not tags:
-            raise InputError(wanted, "no target kind or tag contains this", "`tvmake targets` lists all of them")
+        if not kinds and not processors and not tags:
+            raise InputError(
+                wanted, "no target kind, processor or tag contains this", "`tvmake targets` lists all of them"
+            )
     if as_json:
         import json
 
-        typer.echo(json.dumps({"kinds": kinds, "tags": tags}, indent=2))
+        typer.echo(json.dumps({"kinds": kinds, "processors": processors, "tags": tags}, indent=2))
     else:
-        _print(kinds, tags)
+        _print(kinds, processors, tags)
 
 
 def target_kinds() -> list[dict[str, Any]]:
@@ -87,6 +93,41 @@ def target_tags() -> list[dict[str, Any]]:
     )
 
 
+def known_processors() -> list[dict[str, Any]]:
+    """The catalogue's families, with their members: ``name``, ``members``, ``kind``, ``what``, ``attributes``, ``float16``,
+    ``images`` (OpenCL's limits, or None), ``source`` of the numbers, ``conservative``."""
+    from dataclasses import asdict
+
+    from tvmake.config.catalogue import catalogue
+
+    members: dict[str, list[str]] = {}
+    for entry in catalogue().values():
+        if entry.same_as:
+            members.setdefault(entry.same_as, []).append(entry.name)
+    return [
+        {
+            "name": entry.name,
+            "members": members.get(entry.name, []),
+            "kind": entry.kind,
+            "what": entry.what,
+            "attributes": {
+                name: list(value) if isinstance(value, list) else value for name, value in entry.attributes.items()
+            },
+            "float16": entry.has_float16,
+            "wave": entry.wave,
+            "images": asdict(entry.images) if entry.images else None,
+            "source": entry.source,
+            "conservative": entry.is_conservative,
+        }
+        for entry in catalogue().values()
+        if entry.same_as is None
+    ]
+
+
+def _words(entry: dict[str, Any]) -> str:
+    return " ".join([entry["name"], *entry["members"], entry["kind"], entry["what"]]).lower()
+
+
 def _described(target: Any) -> dict[str, Any]:
     return {
         "kind": str(target.kind.name),
@@ -106,11 +147,11 @@ def _attributes(entry: dict[str, Any]) -> str:
     attributes = entry["attributes"]
     parts = [f"{name}={attributes[name]}" for name in SHOWN if name in attributes]
     parts += [" ".join(attributes["mattr"])] if attributes.get("mattr") else []
-    parts += [f"host: {_attributes(entry['host'])}"] if entry["host"] else []
+    parts += [f"host: {_attributes(entry['host'])}"] if entry.get("host") else []
     return " ".join(parts)
 
 
-def _print(kinds: list[dict[str, Any]], tags: list[dict[str, Any]]) -> None:
+def _print(kinds: list[dict[str, Any]], processors: list[dict[str, Any]], tags: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -128,15 +169,28 @@ def _print(kinds: list[dict[str, Any]], tags: list[dict[str, Any]]) -> None:
                 kind["kind"], "yes" if kind["generates"] else "[red]no generator in this TVM[/red]", runs[kind["runs"]]
             )
         console.print(table)
-        console.print(
-            "`tvmake doctor` compiles a kernel with each.\n"
-            if tags
-            else "`tvmake doctor` compiles a kernel with each.",
-            style="dim",
-        )
+        end = "\n" if processors or tags else ""
+        console.print(f"`tvmake doctor` compiles a kernel with each.{end}", style="dim")
+    if processors:
+        table = Table("processor", "what", "limits", "float16", "source", box=None, pad_edge=False, header_style="bold")
+        for entry in processors:
+            source = f"{entry['source']} [dim](conservative)[/dim]" if entry["conservative"] else entry["source"]
+            table.add_row(
+                entry["name"], entry["what"], _attributes(entry), "yes" if entry["float16"] else "[red]no[/red]", source
+            )
+            if entry["members"]:
+                table.add_row("", f"[dim]also {_shortened(entry['members'])}[/dim]", "", "", "")
+        console.print(table)
+        count = sum(1 + len(entry["members"]) for entry in processors)
+        console.print(f"{count} processors, in {len(processors)} families\n", style="dim")
     if tags:
         table = Table("tag", "kind", "attributes", box=None, pad_edge=False, header_style="bold")
         for tag in tags:
             table.add_row(tag["tag"], tag["kind"], _attributes(tag))
         console.print(table)
         console.print(f"{len(tags)} tags", style="dim")
+
+
+def _shortened(names: list[str]) -> str:
+    """``adreno-505-buffer … adreno-540-buffer``."""
+    return names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"

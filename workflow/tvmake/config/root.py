@@ -12,7 +12,7 @@ from tvmake.config.dataset import DatasetConfig
 from tvmake.config.device import DeviceConfig
 from tvmake.config.model import ImportOptions
 from tvmake.config.precision import BasePrecision, PrecisionConfig
-from tvmake.config.target import TargetConfig
+from tvmake.config.target import TargetConfig, why_not
 from tvmake.config.transform import TransformOptions
 from tvmake.config.tuning import ModelTuning, TuningOptions
 from tvmake.config.validation import PrecisionGoals, ValidationOptions
@@ -39,8 +39,8 @@ def _named_precisions(value: Any) -> Any:
 
 
 def _named_targets(value: Any) -> Any:
-    """``targets: [llvm, cuda]`` names targets by their kind."""
-    return {name: {"kind": name} for name in _names(value)} if isinstance(value, list) else value
+    """``targets: [llvm, adreno-730-texture]`` names targets by their kind, or by a name of the catalogue."""
+    return {name: name for name in _names(value)} if isinstance(value, list) else value
 
 
 def _names(values: list[Any]) -> list[str]:
@@ -152,11 +152,21 @@ class Config(Strict):
                         problems += _unknown(f"variants.{list_name}[{index}].{part}", chosen, getattr(self, axis))
                     elif list_name == "include":
                         problems.append(f"variants.include[{index}]: names no {part}")
+        if not problems:
+            problems += self._impossible()
         if not problems and not self.variants.include and not any(self._combinations()):
             problems.append("variants.exclude: leaves nothing to make; exclude less")
         if problems:
             raise ValueError("\n".join(problems))
         return self
+
+    def _impossible(self) -> list[str]:
+        """What no compiler can make: float16 on a processor that does not have it."""
+        found: dict[str, None] = {}
+        for _, precision, target in self.combinations():
+            if reason := why_not(self.targets[target], self.precisions[precision].base):
+                found[f"targets.{target}: precision '{precision}': {reason}; leave it out with variants.exclude"] = None
+        return list(found)
 
     def _combinations(self) -> Iterator[tuple[str, str, str]]:
         """Model, precision and target of what the axes give, less ``exclude``."""

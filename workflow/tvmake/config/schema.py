@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
+from tvmake.config.catalogue import catalogue
 from tvmake.config.precision import BasePrecision
 from tvmake.config.root import Config
 from tvmake.config.target import TargetKind, known_tags
@@ -100,11 +101,14 @@ def _accept_shorthands(schema: Schema) -> None:
     _prepend(
         properties["precisions"], {"type": "array", "items": {"enum": list(BasePrecision.__args__)}, "minItems": 1}
     )
-    _prepend(properties["targets"], {"type": "array", "items": {"enum": list(TargetKind.__args__)}, "minItems": 1})
+    named = [*TargetKind.__args__, *catalogue()]
+    _prepend(properties["targets"], {"type": "array", "items": {"enum": named}, "minItems": 1})
+    _prepend(properties["targets"]["anyOf"][1]["additionalProperties"], {"type": "string"})
+    _prepend(definitions["TargetConfig"]["properties"]["host"], {"type": "string"})
     passes = definitions["TransformOptions"]["properties"]["passes"]["anyOf"][0]
     pattern = PythonName.__metadata__[0].pattern
     passes["items"] = {"anyOf": [{"type": "string", "pattern": pattern}, passes["items"]]}
-    definitions["TargetConfig"]["properties"]["tag"]["anyOf"][0]["enum"] = list(known_tags())
+    definitions["TargetConfig"]["properties"]["tag"]["anyOf"][0]["enum"] = [*known_tags(), *catalogue()]
     per_precision = definitions["PrecisionGoals"]["properties"]["per_precision"]["anyOf"][0]
     per_precision["propertyNames"] = {"enum": list(DEFAULT_GOALS)}
 

@@ -1,16 +1,23 @@
 """``targets:`` — what kernels are compiled for, in TVM's sense."""
 
-import difflib
+import re
 from functools import cache
 from importlib import resources
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
-from tvmake.config.base import Name, Strict
+from tvmake.config.base import Name, Positive, Strict
+from tvmake.config.catalogue import Entry, catalogue, entry_of
+from tvmake.config.catalogue_types import OPENCL, SAFE_WARP
+from tvmake.config.target_text import parse_host, parse_target, suggestion
 from tvmake.config.tuning import TuningOptions
 
 TargetKind = Literal["llvm", "c", "cuda", "opencl", "metal", "rocm", "vulkan", "hexagon", "webgpu"]
+
+ToolchainName = Literal["system", "gcc", "zig", "ndk"]
+
+GLIBC = re.compile(r"2\.\d{1,2}")
 
 
 @cache
@@ -20,12 +27,17 @@ def known_tags() -> tuple[str, ...]:
 
 
 class TargetConfig(Strict):
-    """A TVM target: a ``tag`` or a ``kind``, refined by the attributes below."""
+    """A TVM target: a ``tag`` or a ``kind``, refined by the attributes below.
+
+    A text instead of a mapping names a processor of the catalogue, a tag, a kind, or a target as older TVM spelt it
+    (``adreno-730-texture``, ``opencl -device=adreno``).
+    """
 
     kind: TargetKind | None = None
     """TVM's target kind; ``llvm`` when neither kind nor tag is given."""
     tag: str | None = None
-    """A TVM target tag such as ``qcom/adreno-opencl`` or ``nvidia/jetson-orin-nano``."""
+    """A processor of the catalogue (``adreno-730-texture``, ``cortex-a76-linux``) or one of TVM's target tags
+    (``qcom/adreno-opencl``, ``nvidia/jetson-orin-nano``); ``tvmake targets`` lists both."""
     mcpu: str | None = None
     """LLVM's CPU name; ``native`` means this machine's CPU."""
     mtriple: str | None = None
@@ -37,22 +49,54 @@ class TargetConfig(Strict):
     attributes: dict[str, int | str | bool | list[str]] = Field(default_factory=dict)
     """Any other attribute of the target kind (``max_num_threads``, ``num-cores`` …)."""
     host: "TargetConfig | None" = None
-    """The CPU side of a GPU target; this machine's CPU when left out."""
+    """The CPU side of a GPU target; this machine's CPU when left out. A text may be a triple (``aarch64-linux-android``)."""
     cc: str | None = None
-    """The compiler driver that links mod.so (``aarch64-linux-gnu-g++``); the system's g++ when left out."""
+    """The compiler driver that links mod.so (``aarch64-linux-gnu-g++``); when left out, the toolchain's."""
+    toolchain: ToolchainName | None = None
+    """Where the compiler driver comes from: the ``system``, a cross ``gcc``, ``zig``, or Android's ``ndk``
+    (ANDROID_NDK_HOME); when left out, what fits the triple and is installed."""
+    glibc: str | None = None
+    """The oldest glibc that mod.so must load with (``2.31``); checked when it is linked, and given to zig."""
+    android_api: Positive | None = None
+    """The oldest Android API level that mod.so must load on; 24 (Android 7) when left out."""
     device: Name | None = None
     """The device packages of this target run on; a CPU target for this machine runs here (``local``)."""
     tuning: TuningOptions | None = None
     """Overrides of the general ``tuning`` for this target, key by key."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _text(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return parse_target(value, get_args(TargetKind), known_tags())
+        if not isinstance(value, dict):
+            return value
+        value = dict(value)
+        for key in ("kind", "tag"):
+            written = value.get(key)
+            if isinstance(written, str) and re.search(r"[\s,]", written.strip()):
+                value = _refined(parse_target(value.pop(key), get_args(TargetKind), known_tags()), value)
+        if isinstance(value.get("host"), str):
+            value["host"] = parse_host(value["host"], get_args(TargetKind), known_tags())
+        return value
+
     @field_validator("tag")
     @classmethod
     def _known(cls, tag: str | None) -> str | None:
-        if tag is not None and tag not in known_tags():
-            close = difflib.get_close_matches(tag, known_tags(), n=1)
-            hint = f"; did you mean '{close[0]}'?" if close else ""
-            raise ValueError(f"no such target tag '{tag}'{hint} (`tvmake targets` lists all {len(known_tags())})")
+        if tag is not None and tag not in known_tags() and tag not in catalogue():
+            names = known_tags() if "/" in tag else [*catalogue(), *known_tags()]
+            raise ValueError(f"no such target tag '{tag}'{suggestion(tag, names)}")
         return tag
+
+    @field_validator("glibc", mode="before")
+    @classmethod
+    def _glibc(cls, version: Any) -> Any:
+        # YAML reads 2.31 as a number, and 2.30 as 2.3, which is another version.
+        if isinstance(version, float):
+            raise ValueError(f"write the version in quotation marks, as text: '{version}'")
+        if isinstance(version, str) and not GLIBC.fullmatch(version):
+            raise ValueError(f"expected a version of glibc such as '2.31' (got '{version}')")
+        return version
 
     @model_validator(mode="after")
     def _kind_or_tag(self) -> "TargetConfig":
@@ -60,14 +104,38 @@ class TargetConfig(Strict):
             raise ValueError("give a kind or a tag, not both")
         if self.host is not None and (self.host.host is not None or self.host.device is not None):
             raise ValueError("a host has no host or device of its own")
-        if self.mcpu == "native" and self.mtriple:
+        if self.mcpu == "native" and self.triple:
             raise ValueError("mcpu 'native' is this machine's CPU: leave out mtriple, or name the CPU")
+        if self.cc and self.toolchain:
+            raise ValueError("give cc or a toolchain, not both")
+        if self._is_opencl and self.attributes.get("thread_warp_size", SAFE_WARP) != SAFE_WARP:
+            raise ValueError("thread_warp_size must be 1 for OpenCL, where TVM has no barrier for a warp; leave it out")
+        if self.uses_textures and self.entry is not None and self.entry.images is None:
+            raise ValueError(f"'{self.tag}' has no images that textures could be kept in; leave out the key 'texture'")
         return self
+
+    @property
+    def entry(self) -> Entry | None:
+        """What the catalogue says of the processor, where its name is given."""
+        return entry_of(self.tag)
 
     @property
     def is_cpu(self) -> bool:
         """Whether the kernels themselves run on a CPU."""
+        if self.entry is not None:
+            return not self.entry.is_gpu
         return self.kind in (None, "llvm", "c") and self.tag is None
+
+    @property
+    def _is_opencl(self) -> bool:
+        kind = self.entry.kind if self.entry else self.kind
+        return kind == OPENCL or "opencl" in str(self.tag)
+
+    @property
+    def triple(self) -> str | None:
+        """The LLVM triple of a CPU; None for this machine's, and where a tag of TVM's knows it."""
+        named = self.entry.attributes.get("mtriple") if self.entry else None
+        return self.mtriple or (str(named) if named else None)
 
     @property
     def is_native(self) -> bool:
@@ -75,20 +143,55 @@ class TargetConfig(Strict):
         return self.mcpu == "native" or (self.host is not None and self.host.is_native)
 
     @property
+    def uses_textures(self) -> bool:
+        """Whether tensors are kept in images."""
+        keys = self.attributes.get("keys")
+        if isinstance(keys, list):
+            return "texture" in keys
+        return (self.entry is not None and self.entry.uses_textures) or str(self.tag).endswith("-texture")
+
+    @property
+    def has_float16(self) -> bool:
+        """Whether the processor computes in float16, as far as the catalogue knows; it is taken to where it does not."""
+        return self.entry is None or self.entry.has_float16
+
+    @property
     def runs_on(self) -> str | None:
         """The device's name; None for a target that is only compiled for."""
         if self.device:
             return self.device
-        return "local" if self.is_cpu and self.mtriple is None and self.tag is None else None
+        is_known = self.tag is None or self.entry is not None
+        return "local" if self.is_cpu and is_known and self.triple is None else None
 
     def tvm_attributes(self) -> dict[str, Any]:
         """The target as TVM's attribute mapping, without its host."""
-        attributes: dict[str, Any] = {} if self.tag else {"kind": self.kind or "llvm"}
-        if self.tag:
-            attributes["tag"] = self.tag
+        attributes: dict[str, Any]
+        if self.entry is not None:
+            named = {
+                key: list(value) if isinstance(value, list) else value for key, value in self.entry.attributes.items()
+            }
+            attributes = {"kind": self.entry.kind, **named}
+        else:
+            attributes = {"tag": self.tag} if self.tag else {"kind": self.kind or "llvm"}
         for key in ("mcpu", "mtriple", "arch"):
             if value := getattr(self, key):
                 attributes[key] = value
         if self.mattr:
             attributes["mattr"] = list(self.mattr)
+        if "max_num_threads" in self.attributes:
+            # TVM's schedules read one name or the other.
+            attributes["max_threads_per_block"] = self.attributes["max_num_threads"]
         return {**attributes, **self.attributes}
+
+
+def why_not(target: TargetConfig, base_precision: str) -> str | None:
+    """Why a network of a precision cannot be compiled for a target; None where nothing speaks against it."""
+    if base_precision != "float32" and not target.has_float16:
+        return f"'{target.tag}' does not compute in float16"
+    return None
+
+
+def _refined(parsed: dict[str, Any], written: dict[str, Any]) -> dict[str, Any]:
+    """What a text stands for, with the keys written beside it over it."""
+    attributes = {**parsed.get("attributes", {}), **written.get("attributes", {})}
+    return {**parsed, **written, **({"attributes": attributes} if attributes else {})}

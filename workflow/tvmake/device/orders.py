@@ -1,6 +1,6 @@
 """What :mod:`tvmake.device.rpc_worker` is told, and what it answers. Both ends are our own processes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -69,6 +69,8 @@ class CallKernel:
     """The runtime's name for the kind of device."""
     arguments: list[np.ndarray]
     returned: int
+    scopes: list[str] = field(default_factory=list)
+    """The memory of each argument (``global``, or that of a texture); buffers when empty."""
 
 
 Order = Describe | RunPackage | CallKernel

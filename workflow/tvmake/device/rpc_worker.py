@@ -97,12 +97,21 @@ def _run(session: Any, order: RunPackage) -> RunResult:
     return RunResult(timing=Timing(load_ms=load_ms, first_run_ms=first_run_ms, **measured), fingerprint=fingerprint)
 
 
+def _placed(value: np.ndarray, device: Any, scope: str) -> Any:
+    if scope == "global":
+        return tvm.runtime.tensor(value, device)
+    tensor = tvm.runtime.empty(value.shape, str(value.dtype), device, scope)
+    tensor.copyfrom(value)
+    return tensor
+
+
 def _call(session: Any, order: CallKernel) -> list[np.ndarray]:
     limit_threads(session, order.config.threads, order.where)
     device = session.device(order.device, 0)
     session.upload(str(order.library), order.library.name)
     function = load_library(session, order.library, order.library.name, order.where)[order.function]
-    tensors = [tvm.runtime.tensor(value, device) for value in order.arguments]
+    scopes = order.scopes or ["global"] * len(order.arguments)
+    tensors = [_placed(value, device, scope) for value, scope in zip(order.arguments, scopes, strict=True)]
     function(*tensors)
     device.sync()
     return [tensor.numpy() for tensor in tensors[len(tensors) - order.returned :]]

@@ -115,6 +115,24 @@ class Tracker:
         except (OSError, ValueError, LookupError, TypeError) as error:
             raise self._is_down(error) from error
 
+    def waiting(self) -> dict[str, dict[str, int]]:
+        """What the tracker knows of each key: ``free`` servers, and ``pending`` requests for one.
+
+        Raises:
+            DeviceError: the tracker cannot be reached.
+        """
+        try:
+            with self._connected() as connection:
+                answer = _ask(connection, [SUMMARY])
+            queues, listed = answer[1]["queue_info"], answer[1]["server_info"]
+            table = {str(key): {"total": 0, **queue} for key, queue in queues.items()}
+            for one in listed:
+                key = str(one["key"]).partition(":")[2]
+                table.setdefault(key, {"total": 0, "free": 0, "pending": 0})["total"] += 1
+            return dict(sorted(table.items()))
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            raise self._is_down(error) from error
+
     def await_servers(self, wait_s: float, lost: Collection[Address] = ()) -> list[Address]:
         """The servers of the key, as soon as there are any.
 
@@ -189,8 +207,7 @@ class Tracker:
         return DeviceError(
             self.where,
             f"no tracker at {self} ({why.lower() or type(error).__name__})",
-            f"start it: `python -m tvm.exec.rpc_tracker --host {self.host} --port {self.port} --port-end {self.port + 1}`, "
-            "or correct its address",
+            f"start it: `tvmake device tracker --port {self.port}`, or correct its address",
         )
 
     def __str__(self) -> str:

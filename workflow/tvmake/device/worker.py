@@ -19,11 +19,14 @@ from tvmake.config.benchmark import Measurement
 from tvmake.device.fingerprint import local_fingerprint
 from tvmake.device.interface import OpTime, RunRequest, RunResult, Timing
 from tvmake.device.samples import run_samples, since
-from tvmake.errors import TvmakeError
+from tvmake.errors import DeviceError, TvmakeError
 from tvmake.quick_tvm import tvm
 
 # After quick_tvm, which decides how TVM is loaded.
 from tvm.runtime.vm import VirtualMachine  # isort: skip
+
+CPU = 1
+"""``kDLCPU`` of DLPack."""
 
 PROFILED_RUNS = 5
 
@@ -33,11 +36,27 @@ class LoadedPackage:
 
     def __init__(self, directory: Path, manifest: Manifest):
         self.signature = manifest.signature
-        self.device = tvm.runtime.device("cpu", 0)
+        kind = str(manifest.target.get("kind", "llvm"))
+        if kind == "opencl":
+            from tvmake.native.backend import opencl_library
+
+            opencl_library()
+        self.device = tvm.runtime.device("cpu" if kind in ("llvm", "c") else kind, 0)
+        if not self.device.exist:
+            raise DeviceError(
+                str(directory),
+                f"this machine has no {kind} device",
+                "`tvmake doctor` lists those that there are; or give the target another device",
+            )
         module = tvm.runtime.load_module(str((directory / LIBRARY).resolve()))
         self.vm = VirtualMachine(module, self.device)
         weights = tvm.runtime.load_param_dict_from_file(str(directory / WEIGHTS))
-        self.params = [weights[parameter.name] for parameter in manifest.parameters]
+        self.params = [
+            weights[parameter.name]
+            if self.device.dlpack_device_type() == CPU
+            else tvm.runtime.tensor(weights[parameter.name].numpy(), self.device)
+            for parameter in manifest.parameters
+        ]
 
     def set_inputs(self, inputs: list[np.ndarray]) -> None:
         """Give ``main`` its arguments; they stay for every following run."""

@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 from tvmake.config.target import TargetKind
 from tvmake.doctor.check import Check, ending, output_of
+from tvmake.target.toolchain import NDK_VARIABLES, zig_command
 
 GROUP = "compilers"
 PROBE_TIMEOUT_S = 120.0
@@ -29,8 +30,6 @@ DRIVERS = {
     "nvcc": ("compiles CUDA kernels", "install the CUDA toolkit from https://developer.nvidia.com/cuda-downloads"),
 }
 """Compiler drivers: what for, and how to get them."""
-
-NDK_VARIABLES = ("ANDROID_NDK_HOME", "ANDROID_NDK_ROOT", "ANDROID_NDK")
 
 
 def tvm() -> list[Check]:
@@ -113,6 +112,20 @@ def android_ndk(environment: Mapping[str, str] = os.environ) -> Check:
     if not compilers:
         return Check(GROUP, "Android NDK", "problem", f"{variable}={root} holds no aarch64 compiler", hint)
     return Check(GROUP, "Android NDK", "ok", f"{_ndk_revision(root)}, {len(compilers)} API levels, {root}")
+
+
+def zig() -> Check:
+    """zig, which links for other Linux systems, and for older C libraries."""
+    hint = "pip install ziglang"
+    command = zig_command()
+    if command is None:
+        return Check(GROUP, "zig", "missing", "not installed (links mod.so for other Linux systems)", hint)
+    code, output = output_of([*command, "version"], VERSION_TIMEOUT_S)
+    if code:
+        return Check(GROUP, "zig", "problem", f"{' '.join(command)} does not run: {ending(code, output)}", hint)
+    return Check(
+        GROUP, "zig", "ok", f"{_version_line(output)} (links mod.so for other Linux systems: `toolchain: zig`)"
+    )
 
 
 def emulator() -> Check:

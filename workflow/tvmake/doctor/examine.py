@@ -12,6 +12,7 @@ EXAMINATIONS: tuple[Callable[[], Check | list[Check]], ...] = (
     libraries.libraries,
     compilers.tvm,
     compilers.drivers,
+    compilers.zig,
     compilers.android_ndk,
     compilers.emulator,
     devices.opencl,

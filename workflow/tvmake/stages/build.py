@@ -11,6 +11,7 @@ from tvmake.artifact.package import LIBRARY, WEIGHTS
 from tvmake.artifact.signature import Signature
 from tvmake.artifact.source import SourceRecord
 from tvmake.build.apply import apply_best
+from tvmake.build.clml_offload import asks_for_clml, clml_offload
 from tvmake.build.codeless import without_code
 from tvmake.build.coverage import coverage, require
 from tvmake.build.describe import BEST, describe
@@ -20,7 +21,7 @@ from tvmake.build.weights import packed_weights
 from tvmake.config.requests.building import BuildRequest
 from tvmake.errors import InputError
 from tvmake.target.pipeline import lower
-from tvmake.target.resolve import linker, linker_identity, tvm_target
+from tvmake.target.resolve import check_library, linker, linker_identity, tvm_target
 from tvmake.tune.best import BestSet
 
 
@@ -55,6 +56,8 @@ def build(
     inputs = len(bound.inputs)
     records = stage_json.load(BestSet, best) if best else None
     loaded = load_module(module)
+    offloaded = clml_offload(loaded, load_params(params)) if asks_for_clml(target) else None
+    loaded = offloaded.module if offloaded else loaded
     refused: dict[str, str] = {}
     while True:
         lowered = lower(
@@ -77,13 +80,15 @@ def build(
                 raise
             refused |= found
     link(executable, compiler, lib)
+    check_library(lib, request.target, where)
     if lowered.packings:
         names = [str(parameter.name) for parameter in lowered.fused["main"].params[inputs:]]
         save_params(packed_weights(load_params(params), lowered.packings, names), weights)
     else:
         with atomic_path(weights) as temporary:
             shutil.copyfile(params, temporary)
-    dump_sources(request.build.dump, lowered, executable, sources)
+    reports = offloaded.files() if offloaded else {}
+    dump_sources(request.build.dump, lowered, executable, sources, reports)
     described = describe(
         request,
         source=stage_json.load(SourceRecord, source).model_dump(mode="json"),

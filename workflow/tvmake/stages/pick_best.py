@@ -7,6 +7,7 @@ from tvmake.artifact.module_files import load_module
 from tvmake.artifact.tasks import Task, TaskList
 from tvmake.config.requests.tuning import PickBestRequest
 from tvmake.device.connect import connect
+from tvmake.device.serving import ending_servers
 from tvmake.records.record import Place
 from tvmake.records.store import RecordStore, StoredRecord, records_root
 from tvmake.target.resolve import linker, tvm_target
@@ -45,12 +46,9 @@ def pick_best(tasks: Path, workloads: Path, request: PickBestRequest, best: Path
         checker = Checker(workload(load_module(workloads / f"{task.workload}.json")["main"], target), runner)
         return _pick(task, store, own, checker)
 
-    written = BestSet(
-        target=listed.target,
-        generation=GENERATION,
-        device_class=own.device_class,
-        kernels=tuple(pick(task) for task in listed.tasks),
-    )
+    with ending_servers():
+        kernels = tuple(pick(task) for task in listed.tasks)
+    written = BestSet(target=listed.target, generation=GENERATION, device_class=own.device_class, kernels=kernels)
     stage_json.save(written, best)
     return written
 

@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tvmake.config.transform import UserPass
+from tvmake.errors import InputError
 from tvmake.quick_tvm import tvm
+from tvmake.target.codegen import uses_textures
 from tvmake.target.layout_free import mark_layout_free
-from tvmake.target.prepack import Packing, prepack
+from tvmake.target.prepack import Packing, Prepacked, prepack
 from tvmake.target.shape_order import OrderShapeStores, ordered_shape_variables
 from tvmake.transform.user_passes import apply_user_passes
 
@@ -67,18 +69,19 @@ def lower(
         InputError: a user pass fails.
     """
     packs = records is not None and packs_weights(target)
-    fused = unscheduled = fused_module(module, target, passes, opt_level, inputs, layout_free=packs)
-    applied = records(fused) if records else Applied(fused)
-    fused, packings = applied.module, ()
+    made = fused_graph(module, target, passes, opt_level, inputs, layout_free=packs)
+    unscheduled, packings = made.module, made.packings
+    applied = records(unscheduled) if records else Applied(unscheduled)
+    fused = applied.module
     transform = tvm.relax.transform
     with target, tvm.transform.PassContext(opt_level=opt_level), ordered_shape_variables():
         if packs:
             prepacked = prepack(fused, inputs)
-            fused, packings = prepacked.module, prepacked.packings
+            fused, packings = prepacked.module, (*packings, *prepacked.packings)
         final = tvm.transform.Sequential(
             [
                 *_schedule(target),
-                transform.RewriteDataflowReshape(),
+                *_views(fused, target),
                 transform.ToNonDataflow(),
                 transform.RemovePurityChecking(),
                 transform.CallTIRRewrite(),
@@ -92,6 +95,10 @@ def lower(
                 transform.AttachGlobalSymbol(),
             ]
         )(_copy(fused))
+        if uses_textures(target):
+            from tvmake.target.adreno.one_device import on_one_device
+
+            final = on_one_device(final)
     return Lowered(fused, final, unscheduled, applied.tuned, applied.misses, packings)
 
 
@@ -103,6 +110,18 @@ def fused_module(
     inputs: int,
     layout_free: bool,
 ) -> "tvm.IRModule":
+    """The module of :func:`fused_graph`."""
+    return fused_graph(module, target, passes, opt_level, inputs, layout_free).module
+
+
+def fused_graph(
+    module: "tvm.IRModule",
+    target: "tvm.target.Target",
+    passes: Sequence[UserPass],
+    opt_level: int,
+    inputs: int,
+    layout_free: bool,
+) -> Prepacked:
     """The graph of fused, unscheduled kernels: what kernels to tune are taken from, and what a build goes on from.
 
     Args:
@@ -114,9 +133,30 @@ def fused_module(
     """
     with target, tvm.transform.PassContext(opt_level=opt_level), ordered_shape_variables():
         module = apply_user_passes(module, passes, "before_legalize")
-        module = tvm.transform.Sequential([*_dispatch(target), *_legalize()])(module)
-        fused = apply_user_passes(module, passes, "after_fusion")
-    return mark_layout_free(fused, inputs) if layout_free else fused
+        if uses_textures(target):
+            made = _texture_graph(module, target, inputs)
+        else:
+            made = Prepacked(tvm.transform.Sequential([*_dispatch(target), *_legalize()])(module), ())
+        fused = apply_user_passes(made.module, passes, "after_fusion")
+    return Prepacked(mark_layout_free(fused, inputs) if layout_free else fused, made.packings)
+
+
+def _texture_graph(module: "tvm.IRModule", target: "tvm.target.Target", inputs: int) -> Prepacked:
+    """As the other targets' graphs, with tensors in images, and weights in the layout that goes with it."""
+    from tvmake.target.adreno.fresh_module import fresh
+    from tvmake.target.adreno.passes import texture_kernels, texture_scopes
+    from tvmake.target.adreno.weight_layouts import take_out_weight_layouts
+
+    symbols = sorted({str(var.name) for var in tvm.relax.analysis.defined_symbolic_vars(module["main"])})
+    if symbols:
+        raise InputError(
+            "targets",
+            f"textures need fixed shapes, and the model has the dimensions {', '.join(symbols)}",
+            "set them under `dims`, or take a target without textures (adreno-…-buffer)",
+        )
+    placed = tvm.transform.Sequential([*_dispatch(target), *texture_scopes(target)])(fresh(module))
+    made = take_out_weight_layouts(placed, inputs)
+    return Prepacked(texture_kernels(made.module), made.packings)
 
 
 def packs_weights(target: "tvm.target.Target") -> bool:
@@ -151,10 +191,24 @@ def _legalize() -> list[Any]:
     ]
 
 
+def _views(fused: "tvm.IRModule", target: "tvm.target.Target") -> list[Any]:
+    """Reshapes without a copy. TVM takes a copy between a buffer and a texture for one, which is a kernel's work."""
+    if uses_textures(target):
+        from tvmake.target.adreno.scope_copies import reshapes_textures
+
+        if reshapes_textures(fused):
+            return []
+    return [tvm.relax.transform.RewriteDataflowReshape()]
+
+
 def _schedule(target: "tvm.target.Target") -> list[Any]:
     """Default schedules, which GPUs need to run at all."""
     if not is_gpu(target):
         return []
+    if "adreno" in target.keys:
+        from tvmake.target.adreno.passes import schedules
+
+        return schedules(target)
     from tvm.s_tir import dlight
 
     gpu = dlight.gpu

@@ -1,12 +1,18 @@
 """From the config's target to TVM's."""
 
-import shutil
-import subprocess
+import difflib
+from pathlib import Path
 from typing import Any
 
 from tvmake.config.target import TargetConfig
-from tvmake.errors import InputError, MachineError
+from tvmake.errors import InputError
 from tvmake.quick_tvm import tvm
+from tvmake.target import toolchain
+from tvmake.target.toolchain import driver_identity as linker_identity
+
+__all__ = ["check_library", "linker", "linker_identity", "native_cpu", "tvm_target"]
+
+CPU_KINDS = ("llvm", "c")
 
 
 def tvm_target(wanted: TargetConfig, where: str) -> "tvm.target.Target":
@@ -15,17 +21,47 @@ def tvm_target(wanted: TargetConfig, where: str) -> "tvm.target.Target":
     Raises:
         InputError: TVM refuses the combination, or LLVM does not know the CPU.
     """
-    own = _resolved(wanted)
-    if not wanted.is_cpu:
-        own["host"] = _resolved(wanted.host or TargetConfig(kind="llvm"))
     try:
-        target = tvm.target.Target(own)
+        target = tvm.target.Target(_resolved(wanted))
+        if wanted.host is not None or (target.kind.name not in CPU_KINDS and target.host is None):
+            host = _resolved(wanted.host or TargetConfig(kind="llvm"))
+            target = tvm.target.Target({**_resolved(wanted), "host": host})
     except (ValueError, TypeError, tvm.error.InternalError, AttributeError) as error:
         raise InputError(where, f"TVM refuses this target: {_last_line(error)}", "see `tvmake targets`") from None
     for part in (target, target.host):
         if part is not None and part.kind.name == "llvm":
             _check_cpu(part, where)
     return target
+
+
+def linker(wanted: TargetConfig, where: str) -> str:
+    """The compiler driver that links mod.so for the target's host.
+
+    Raises:
+        MachineError: it is not installed, does not run, or compiles for another processor.
+    """
+    return toolchain.compiler_driver(_with_tags_host(wanted), where)
+
+
+def check_library(library: Path, wanted: TargetConfig, where: str) -> None:
+    """See that mod.so loads on the device, as far as its file tells.
+
+    Raises:
+        MachineError: it does not.
+    """
+    toolchain.check_library(library, _with_tags_host(wanted), where)
+
+
+def _with_tags_host(wanted: TargetConfig) -> TargetConfig:
+    """The target with the CPU that a tag of TVM's implies, which only TVM knows."""
+    if wanted.tag is None or wanted.entry is not None or wanted.host is not None:
+        return wanted
+    target = tvm.target.Target(wanted.tag)
+    cpu = target if target.kind.name in CPU_KINDS else target.host
+    triple = wanted.mtriple or (cpu.attrs.get("mtriple") if cpu is not None else None)
+    if not triple:
+        return wanted
+    return wanted.model_copy(update={"host": TargetConfig(kind="llvm", mtriple=str(triple))})
 
 
 def _resolved(wanted: TargetConfig) -> dict[str, Any]:
@@ -50,36 +86,9 @@ def _check_cpu(target: "tvm.target.Target", where: str) -> None:
         for cpu in tvm.target.codegen.llvm_get_cpu_archlist(tvm.target.Target({"kind": "llvm", "mtriple": triple}))
     ]
     if known and str(name) not in known:
-        import difflib
-
         close = difflib.get_close_matches(str(name), known, n=1)
         hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known[:8])} …"
         raise InputError(f"{where}.mcpu", f"LLVM knows no CPU '{name}' for {triple}", hint)
-
-
-def linker(wanted: TargetConfig, where: str) -> str:
-    """The compiler driver that links mod.so for the target's host.
-
-    Raises:
-        MachineError: it is not installed, or does not run.
-    """
-    name = wanted.cc or (wanted.host.cc if wanted.host else None) or "g++"
-    if shutil.which(name) is None:
-        raise MachineError(
-            where, f"the compiler '{name}' is not installed", f"install it (Debian: apt-get install {_debian(name)})"
-        )
-    return name
-
-
-def linker_identity(name: str) -> str:
-    """First line of the linker's ``--version``: part of what can change mod.so's bytes."""
-    done = subprocess.run([name, "--version"], capture_output=True, text=True, check=False, timeout=30)
-    return (done.stdout or done.stderr).splitlines()[0].strip() if (done.stdout or done.stderr) else name
-
-
-def _debian(name: str) -> str:
-    triple, dash, tool = name.rpartition("-")
-    return f"{tool}-{triple}" if dash else name
 
 
 def _last_line(error: BaseException) -> str:

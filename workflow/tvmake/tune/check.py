@@ -14,6 +14,8 @@ from pydantic import BaseModel, ConfigDict
 from tvmake.errors import MachineError
 from tvmake.quick_tvm import tvm
 from tvmake.records.record import Record, Verdict
+from tvmake.target.codegen import tir_pipeline
+from tvmake.target.memory import in_buffers, memory_scope
 from tvmake.target.prepack import split
 from tvmake.target.resolve import native_cpu
 from tvmake.tune.isolation import Refused, each_isolated
@@ -96,7 +98,9 @@ class Checker:
                 packed = LocalKernelRunner().run(directory / PACKING, weights, packing.results, fill=0)
                 for place, value in zip(packing.places, packed, strict=True):
                     arguments[place] = value
-            return self.runner.run(directory / KERNEL, arguments, _tensors(outputs(self._unscheduled)), CHECKED_FILL)
+            results = _tensors(outputs(self._unscheduled))
+            scopes = [memory_scope(one) for one in self._unscheduled.params[: len(arguments)]]
+            return self.runner.run(directory / KERNEL, arguments, results, CHECKED_FILL, scopes)
 
     @property
     def _unscheduled(self) -> "tvm.tirx.PrimFunc":
@@ -104,7 +108,7 @@ class Checker:
 
     def _expectation(self) -> "_Expected":
         if self._expected is None:
-            self._expected = _expectation(self._unscheduled, self.seed)
+            self._expected = _expectation(in_buffers(self._unscheduled), self.seed)
         return self._expected
 
 
@@ -207,14 +211,18 @@ def _build_record(workload: Workload, trace: Any, directory: Path, compiler: str
 def _build(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target", compiler: str, library: Path) -> None:
     module = tvm.IRModule({ENTRY: function.with_attr("global_symbol", ENTRY)})
     try:
-        Linker(compiler).link(tvm.tirx.build(module, target=target), library)
+        Linker(compiler).link(tvm.tirx.build(module, target=target, pipeline=tir_pipeline(target)), library)
     except (tvm.error.InternalError, RuntimeError, ValueError, TypeError, AttributeError) as error:
         raise _BuildError(f"it cannot be built: {explain(error)}") from error
 
 
 def _tensors(parameters: Sequence["tvm.tirx.Var"]) -> list[Tensor]:
     return [
-        Tensor(dtype=str(parameter.ty.dtype), shape=tuple(int(extent) for extent in parameter.ty.shape))
+        Tensor(
+            dtype=str(parameter.ty.dtype),
+            shape=tuple(int(extent) for extent in parameter.ty.shape),
+            scope=memory_scope(parameter),
+        )
         for parameter in parameters
     ]
 

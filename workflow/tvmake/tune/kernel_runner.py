@@ -16,6 +16,7 @@ from tvmake.artifact.tensor_file import member, read_array, write_array
 from tvmake.config.device import DeviceConfig
 from tvmake.device.orders import CallKernel
 from tvmake.device.rpc import OrderFailed, SessionLate, SessionLost, Sessions
+from tvmake.device.serving import served
 from tvmake.tune.measuring.failure import telling_line
 from tvmake.tune.measuring.kernel import device_kind
 from tvmake.tune.run_kernel import ENTRY, KernelRequest, Tensor, filled
@@ -29,6 +30,10 @@ ATTEMPTS = 2
 """How often a kernel is run while devices are lost; the second loss is taken for its own doing."""
 
 
+GLOBAL = "global"
+"""The memory of a buffer."""
+
+
 class KernelFailure(Exception):
     """A kernel that gave no output; the text says what it did instead, in one line."""
 
@@ -40,13 +45,19 @@ class KernelRunner(Protocol):
     """The compiler driver that links libraries for it."""
 
     def run(
-        self, library: Path, inputs: Sequence[np.ndarray], outputs: Sequence[Tensor], fill: int
+        self,
+        library: Path,
+        inputs: Sequence[np.ndarray],
+        outputs: Sequence[Tensor],
+        fill: int,
+        scopes: Sequence[str] = (),
     ) -> list[np.ndarray]:
         """Run a kernel once.
 
         Args:
             library: a shared library with the kernel as ``main``, which takes inputs, then outputs.
             fill: the byte that outputs are filled with before.
+            scopes: the memory of each input (``Tensor.scope``); buffers when left out.
 
         Raises:
             KernelFailure: it crashed, raised an error or did not end; the device is well.
@@ -71,7 +82,12 @@ class LocalKernelRunner:
         self.compiler = compiler
 
     def run(
-        self, library: Path, inputs: Sequence[np.ndarray], outputs: Sequence[Tensor], fill: int
+        self,
+        library: Path,
+        inputs: Sequence[np.ndarray],
+        outputs: Sequence[Tensor],
+        fill: int,
+        scopes: Sequence[str] = (),
     ) -> list[np.ndarray]:
         """See :class:`KernelRunner`."""
         with tempfile.TemporaryDirectory(prefix="tvmake-kernel-") as name:
@@ -79,7 +95,10 @@ class LocalKernelRunner:
             request = KernelRequest(
                 library=str(library.resolve()),
                 device=self.device,
-                inputs=tuple(Tensor(dtype=str(value.dtype), shape=value.shape) for value in inputs),
+                inputs=tuple(
+                    Tensor(dtype=str(value.dtype), shape=value.shape, scope=scope)
+                    for value, scope in zip(inputs, scopes or [GLOBAL] * len(inputs), strict=True)
+                ),
                 outputs=tuple(outputs),
                 fill=fill,
             )
@@ -139,7 +158,12 @@ class RPCKernelRunner:
         self._sessions = Sessions(name, config)
 
     def run(
-        self, library: Path, inputs: Sequence[np.ndarray], outputs: Sequence[Tensor], fill: int
+        self,
+        library: Path,
+        inputs: Sequence[np.ndarray],
+        outputs: Sequence[Tensor],
+        fill: int,
+        scopes: Sequence[str] = (),
     ) -> list[np.ndarray]:
         """See :class:`KernelRunner`."""
         order = CallKernel(
@@ -150,6 +174,7 @@ class RPCKernelRunner:
             device=self.kind,
             arguments=[*inputs, *(filled(one, fill) for one in outputs)],
             returned=len(outputs),
+            scopes=[*(scopes or [GLOBAL] * len(inputs)), *(one.scope for one in outputs)],
         )
         for attempt in range(1, ATTEMPTS + 1):
             try:
@@ -166,6 +191,31 @@ class RPCKernelRunner:
         raise KernelFailure(f"a device was lost each of the {ATTEMPTS} times it ran ({why})")
 
 
+class ServedKernelRunner:
+    """Runs kernels on a device over ssh or adb, on a server that is started for the first of them."""
+
+    def __init__(self, name: str, config: DeviceConfig, kind: str, compiler: str):
+        self.compiler = compiler
+        self._name = name
+        self._config = config
+        self._kind = kind
+        self._runner: RPCKernelRunner | None = None
+
+    def run(
+        self,
+        library: Path,
+        inputs: Sequence[np.ndarray],
+        outputs: Sequence[Tensor],
+        fill: int,
+        scopes: Sequence[str] = (),
+    ) -> list[np.ndarray]:
+        """See :class:`KernelRunner`."""
+        if self._runner is None:
+            reached = served(self._name, self._config, self._kind)
+            self._runner = RPCKernelRunner(self._name, reached, self._kind, self.compiler)
+        return self._runner.run(library, inputs, outputs, fill, scopes)
+
+
 def kernel_runner(name: str, config: DeviceConfig, target: "tvm.target.Target", compiler: str) -> KernelRunner:
     """What runs kernels of a target on a device of the config.
 
@@ -177,3 +227,5 @@ def kernel_runner(name: str, config: DeviceConfig, target: "tvm.target.Target", 
             return LocalKernelRunner(device=device_kind(target), threads=config.threads, compiler=compiler)
         case "rpc":
             return RPCKernelRunner(name, config, device_kind(target), compiler)
+        case "ssh" | "adb":
+            return ServedKernelRunner(name, config, device_kind(target), compiler)

@@ -24,6 +24,8 @@ class Tensor(BaseModel):
 
     dtype: str
     shape: tuple[int, ...]
+    scope: str = "global"
+    """The memory it is in: ``global`` is a buffer, ``global.texture…`` an image."""
 
 
 class KernelRequest(BaseModel):
@@ -44,6 +46,10 @@ def main(arguments: list[str]) -> int:
     """Serve one request; see the module's text for the arguments."""
     asked, given, answered = (Path(argument) for argument in arguments)
     request = KernelRequest.model_validate_json(asked.read_bytes())
+    if request.device == "opencl":
+        from tvmake.native.backend import opencl_library
+
+        opencl_library()
     device = tvm.runtime.device(request.device, 0)
     kernel = tvm.runtime.load_module(request.library)[ENTRY]
     with zipfile.ZipFile(given) as archive:
@@ -51,14 +57,27 @@ def main(arguments: list[str]) -> int:
             np.ascontiguousarray(read_array(archive, member("input", None, number), one.dtype))
             for number, one in enumerate(request.inputs)
         ]
-    tensors = [tvm.runtime.tensor(value, device) for value in inputs]
-    results = [tvm.runtime.tensor(filled(one, request.fill), device) for one in request.outputs]
+    tensors = [placed(value, device, one.scope) for value, one in zip(inputs, request.inputs, strict=True)]
+    results = [placed(filled(one, request.fill), device, one.scope) for one in request.outputs]
     kernel(*tensors, *results)
     device.sync()
     with zipfile.ZipFile(answered, "w", zipfile.ZIP_STORED) as archive:
         for number, result in enumerate(results):
             write_array(archive, member("output", None, number), result.numpy())
     return 0
+
+
+def placed(value: np.ndarray, device: "tvm.runtime.Device", scope: str) -> "tvm.runtime.Tensor":
+    """A tensor with these values in a device's memory.
+
+    Args:
+        scope: ``global``, or that of a texture.
+    """
+    if scope == "global":
+        return tvm.runtime.tensor(value, device)
+    tensor = tvm.runtime.empty(value.shape, str(value.dtype), device, scope)
+    tensor.copyfrom(value)
+    return tensor
 
 
 def filled(tensor: Tensor, byte: int) -> np.ndarray:

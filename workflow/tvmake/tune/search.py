@@ -27,6 +27,7 @@ from tvmake.tune.lessons import Lesson
 from tvmake.tune.measuring.interface import Candidate, Measured, Measurer
 from tvmake.tune.spaces import context
 from tvmake.tune.trace import trace_json, trace_key
+from tvmake.tune.whole_pixels import with_whole_pixels
 from tvmake.tune.workload import Workload
 
 HOPELESS = 32
@@ -170,7 +171,7 @@ class Search:
     def _source(self) -> Source:
         own, options = self.workload, self.options
         ctx = context(own, "replay-trace", options.seed, self.cores, self.threads)
-        spaces = list(ctx.generate_design_space())
+        spaces = [with_whole_pixels(space, own) for space in ctx.generate_design_space()]
         if not spaces:
             raise InputError(f"kernel {own.key[:12]}", "MetaSchedule has no schedules for it")
         if options.strategy == "grid":

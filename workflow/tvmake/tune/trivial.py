@@ -6,11 +6,15 @@ from typing import Any
 import tvm_ffi
 
 from tvmake.quick_tvm import tvm
+from tvmake.target.memory import GLOBAL, memory_scope
 
 LITTLE_WORK = {False: 1 << 16, True: 1 << 12}
 """Operations below which a kernel is left alone, by whether it reduces. A core does some 10⁹ unscheduled operations a
 second, so that these take about 65 and 4 µs: what there is to gain is less than what starting threads costs, and
 element-wise loops are near their best as they stand."""
+
+CONVOLUTION = "conv2d_NCHWc"
+"""In the name of the block of a convolution that MetaSchedule tiles (``target.adreno.convolution``)."""
 
 REDUCTION = 2
 """``IterVar.iter_type`` of a reduction (``kCommReduce`` in tvm/tirx/var.h)."""
@@ -34,7 +38,19 @@ def why_trivial(function: "tvm.tirx.PrimFunc") -> str | None:
     reduces = any(map(reduction_length, blocks))
     if work(function) < LITTLE_WORK[reduces]:
         return f"too little work ({work(function):.0f} operations)"
+    if writes_textures(function) and not any(CONVOLUTION in str(block.name_hint) for block in blocks):
+        return "it writes a texture, and only convolutions are tuned to write whole pixels"
     return None
+
+
+def writes_textures(function: "tvm.tirx.PrimFunc") -> bool:
+    """Whether one of a kernel's results is an image."""
+    found: list[Any] = []
+    tvm_ffi.structural_walk(function.body, (tvm.tirx.BufferStore, found.append))
+    written = [store.buffer for store in found]
+    return any(
+        memory_scope(one) != GLOBAL and any(buffer.same_as(one) for buffer in written) for one in function.params
+    )
 
 
 def work(function: "tvm.tirx.PrimFunc") -> float:

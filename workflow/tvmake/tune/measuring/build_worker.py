@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tvmake.quick_tvm import tvm
+from tvmake.target.codegen import tir_pipeline
 from tvmake.tune.light_intrinsics import light_intrinsics
 from tvmake.tune.measuring.failure import explain
 from tvmake.tune.measuring.linker import Linker
@@ -58,7 +59,8 @@ class BuildWorker:
         module = tvm.ir.load_json(request.module)
         # Packing of weights ahead of time is not the kernel's cost (MetaSchedule's default_build).
         module = RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(module)
-        self.linker.link(tvm.build(module, target=self.target), request.library)
+        built = tvm.tirx.build(module, target=self.target, pipeline=tir_pipeline(self.target))
+        self.linker.link(built, request.library)
         return Built()
 
     def explain(self, error: Exception) -> str:

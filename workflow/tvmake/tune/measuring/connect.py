@@ -5,10 +5,12 @@ from contextlib import closing, contextmanager
 
 from tvmake.config.requests.tuning import TuneRequest
 from tvmake.device.fingerprint import usable_cores
+from tvmake.device.serving import ending_servers, served
 from tvmake.device.tracker import Tracker
 from tvmake.quick_tvm import tvm
 from tvmake.target.resolve import linker
 from tvmake.tune.measuring.interface import Measurer
+from tvmake.tune.measuring.kernel import device_kind
 from tvmake.tune.measuring.local import LocalMeasurer
 from tvmake.tune.measuring.remote import RPCMeasurer
 
@@ -30,7 +32,9 @@ def measurer(request: TuneRequest, target: "tvm.target.Target") -> Iterator[Meas
             made = LocalMeasurer(
                 target, request.measure, builders, request.device_name, device.threads, device.env, driver
             )
-        case "rpc":
+        case "rpc" | "ssh" | "adb":
+            if device.via != "rpc":
+                device = served(request.device_name, device, device_kind(target))
             made = RPCMeasurer(
                 target,
                 request.measure,
@@ -42,5 +46,5 @@ def measurer(request: TuneRequest, target: "tvm.target.Target") -> Iterator[Meas
                 threads=device.threads,
                 driver=driver,
             )
-    with closing(made) as measuring:
+    with ending_servers(), closing(made) as measuring:
         yield measuring

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from tvmake.records.record import Status
+from tvmake.target.memory import memory_scope
 from tvmake.tune.measuring.kernel import TensorSpec
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ class Candidate:
 
     def tensors(self) -> tuple[TensorSpec, ...]:
         """The arguments, in order."""
-        return tuple(TensorSpec.of(info) for info in self.args_info)
+        scopes = [memory_scope(parameter) for parameter in self.module["main"].params]
+        return tuple(TensorSpec.of(info, scope) for info, scope in zip(self.args_info, scopes, strict=True))
 
 
 @dataclass(frozen=True)

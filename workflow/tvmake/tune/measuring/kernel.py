@@ -18,9 +18,11 @@ class TensorSpec:
 
     dtype: str
     shape: tuple[int, ...]
+    scope: str = "global"
+    """The memory it is in: ``global`` is a buffer, ``global.texture…`` an image."""
 
     @classmethod
-    def of(cls, info: Any) -> "TensorSpec":
+    def of(cls, info: Any, scope: str = "global") -> "TensorSpec":
         """From MetaSchedule's ``ArgInfo``, of which TVM 0.27 has one kind.
 
         Raises:
@@ -30,7 +32,7 @@ class TensorSpec:
         if kind != "TENSOR":
             raise ValueError(f"arguments of kind {kind} cannot be measured")
         dtype, shape = rest
-        return cls(str(dtype), tuple(int(extent) for extent in shape))
+        return cls(str(dtype), tuple(int(extent) for extent in shape), scope)
 
 
 @dataclass(frozen=True)

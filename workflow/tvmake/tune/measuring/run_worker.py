@@ -97,6 +97,10 @@ def _tensor(spec: TensorSpec, device: Any, fill: Fill | None) -> Any:
     if spec.dtype in INDEX_TYPES:
         # One is an index into every axis longer than one, and nothing divides by zero.
         return tvm.runtime.tensor(np.ones(spec.shape, spec.dtype), device)
+    if spec.scope != "global":
+        tensor = tvm.runtime.empty(spec.shape, spec.dtype, device, spec.scope)
+        tensor.copyfrom(_values(spec))
+        return tensor
     tensor = tvm.runtime.empty(spec.shape, spec.dtype, device)
     if fill is not None:
         fill(tensor)
@@ -129,6 +133,11 @@ def timed(module: Any, device: Any, arguments: list[Any], loop: Loop) -> tuple[f
 
 def _load_runtime(device: str) -> None:
     """Load what ``import tvm`` leaves out when only the runtime is asked for."""
+    if device == "opencl":
+        from tvmake.native.backend import opencl_library
+
+        opencl_library()
+        device = "cpu"
     for name in ("tvm_runtime_extra", *([f"tvm_runtime_{device}"] if device != "cpu" else [])):
         if name not in _LOADED_LIBS:
             _LOADED_LIBS[name] = load_lib_ctypes("tvm", name, "RTLD_LOCAL", extra_lib_paths=package_lib_paths())

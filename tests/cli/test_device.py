@@ -1,0 +1,226 @@
+"""`tvmake device`: what people type, against a real tracker, a real server, a real sshd and adb's protocol."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.build.conftest import static_net  # noqa: F401  # fixtures
+from tests.device.adb_stand_in import AdbServer
+from tests.device.ssh_server import Sshd
+from tests.device.test_local import package  # noqa: F401  # fixtures
+from tests.native import devices as native
+from tests.tune.measuring.farm import HOST, free_port
+from tests.tune.measuring.processes import eventually
+from tvmake.device.tracker import Tracker
+
+TVMAKE = [sys.executable, "-c", "import sys; from tvmake.cli import run; sys.exit(run(sys.argv[1:]))", "device"]
+
+
+class Place:
+    """A directory to type in."""
+
+    def __init__(self, directory: Path):
+        self.directory = directory
+        self.environment = {"TVMAKE_HOME": str(directory / "home"), "COLUMNS": "200"}
+
+    def devices(self, **devices: object) -> None:
+        config = {"models": {"net": {"source": "net.onnx"}}, "devices": devices}
+        (self.directory / "tvmake.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
+
+    def environ(self) -> dict[str, str]:
+        dropped = ("TVM_TRACKER_HOST", "TVM_TRACKER_PORT", "ANDROID_SERIAL", "ANDROID_NDK_HOME", "ANDROID_HOME")
+        return {name: value for name, value in os.environ.items() if name not in dropped} | self.environment
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*TVMAKE, *arguments], cwd=self.directory, env=self.environ(), capture_output=True, text=True, timeout=120
+        )
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*TVMAKE, *arguments],
+            cwd=self.directory,
+            env=self.environ(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+@pytest.fixture
+def tracker(place: Place) -> Iterator[Tracker]:
+    """Started as people start it."""
+    port = free_port()
+    process = place.start("tracker", "--port", str(port))
+    assert process.stdout is not None
+    assert process.stdout.readline() == f"tracker at {HOST}:{port}\n"
+    assert process.stdout.readline() == f"  export TVM_TRACKER_HOST={HOST} TVM_TRACKER_PORT={port}\n"
+    place.environment |= {"TVM_TRACKER_HOST": HOST, "TVM_TRACKER_PORT": str(port)}
+    yield Tracker(HOST, port, "board")
+    process.send_signal(signal.SIGINT)
+    process.wait(30)
+
+
+@pytest.fixture
+def adb(tmp_path: Path, place: Place) -> Iterator[AdbServer]:
+    made = AdbServer(tmp_path / "phones")
+    place.environment |= made.environment
+    yield made
+    made.close()
+
+
+def test_a_tracker_a_server_and_their_table(place: Place, tracker: Tracker, monkeypatch: pytest.MonkeyPatch):
+    native.programs()
+    place.environment["TVMAKE_HOME"] = str(Path.home() / ".cache/tvmake")  # where they are
+    assert place.run("query").stdout == "no servers\n"
+    port = free_port()
+    server = place.start("serve", "--key", "board", "--port", str(port))
+    try:
+        eventually(tracker.servers)
+        eventually(lambda: tracker.waiting()["board"]["free"] == 1)
+        assert [line.split() for line in place.run("query").stdout.splitlines()] == [
+            ["key", "total", "free", "pending"],
+            ["board", "1", "1", "0"],
+        ]
+        place.devices(board={"via": "rpc", "key": "board"})
+        rows = json.loads(place.run("list", "--json").stdout)
+        assert [(row["device"], row["state"]) for row in rows if row["via"] != "adb"] == [
+            ("local", "here"),
+            ("board", "1 of 1 free"),
+        ]
+        assert "session" in place.run("doctor", "board").stdout
+    finally:
+        server.send_signal(signal.SIGINT)
+        server.wait(30)
+    eventually(lambda: not tracker.servers())
+
+
+def test_a_tracker_that_others_reach_is_refused_with_the_reason(place: Place):
+    done = place.run("tracker", "--host", "0.0.0.0")
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        "error: --host 0.0.0.0: RPC has no passwords and no encryption: whoever reaches this address can run code on this "
+        "machine",
+        "  listen on 127.0.0.1 and come in by ssh or adb tunnels (docs/devices-rpc.md); in a network of your own, add "
+        "--allow-remote",
+    ]
+    assert place.run("serve", "--host", "0.0.0.0").returncode == 2
+
+
+def test_a_port_that_is_taken(place: Place, tracker: Tracker):
+    done = place.run("tracker", "--port", str(tracker.port))
+    assert (done.returncode, done.stderr) == (
+        3,
+        f"error: {HOST}:{tracker.port}: cannot be listened at (address already in use)\n"
+        "  choose another port with --port\n",
+    )
+
+
+def test_no_tracker_answers(place: Place):
+    done = place.run("query", "--tracker", f"{HOST}:{free_port()}")
+    assert done.returncode == 3 and "connection refused" in done.stderr
+    assert place.run("query", "--tracker", "nowhere").returncode == 2
+
+
+def test_phones_are_listed_whether_the_config_names_them_or_not(place: Place, adb: AdbServer):
+    adb.add("ONE")
+    adb.add("TWO", state="unauthorized")
+    adb.add("THREE")
+    place.devices(phone={"via": "adb", "serial": ["ONE", "TWO", "GONE"]}, board={"via": "ssh", "host": "pi5.local"})
+    rows = json.loads(place.run("list", "--json").stdout)
+    assert [(row["device"], row["address"], row["state"]) for row in rows] == [
+        ("local", "this machine", "here"),
+        ("phone", "ONE", "connected"),
+        ("phone", "TWO", "unauthorized"),
+        ("phone", "GONE", "not connected"),
+        ("board", "pi5.local", "not asked"),
+        ("", "THREE", "connected"),
+    ]
+
+
+def test_a_phone_is_looked_at_and_examined(place: Place, adb: AdbServer):
+    phone = adb.add("ONE")
+    place.devices(phone={"via": "adb", "programs": str(native.programs())})
+    told = json.loads(place.run("info", "phone", "--json").stdout)
+    assert told["fingerprint"]["soc"] == "QTI SM8550" and told["fingerprint"]["details"]["gpu"] == "Adreno (TM) 740"
+    steps = json.loads(place.run("doctor", "phone", "--json").stdout)
+    assert {step["step"]: step["state"] for step in steps} == dict.fromkeys(
+        ["connection", "space", "device", "programs", "runner", "tunnels", "temperature"], "ok"
+    )
+    phone.state = "offline"
+    done = place.run("doctor", "phone")
+    assert done.returncode == 3 and "ONE is offline" in done.stdout
+
+
+def test_a_package_is_pushed_to_all_equal_devices_and_sent_once(place: Place, adb: AdbServer, package: Path):  # noqa: F811
+    adb.add("ONE")
+    adb.add("TWO")
+    place.devices(phone={"via": "adb", "serial": ["ONE", "TWO"]})
+    sent = [json.loads(place.run("push", "phone", str(package), "--json").stdout) for _ in range(2)]
+    assert [row["device"] for row in sent[0]] == ["ONE", "TWO"] and all(row["sent_bytes"] > 0 for row in sent[0])
+    assert [row["sent_bytes"] for row in sent[1]] == [0, 0]
+    adb.phones["TWO"].state = "offline"
+    done = place.run("push", "phone", str(package))
+    assert done.returncode == 3 and "ONE" in done.stdout and "TWO is offline" in done.stderr
+
+
+def test_a_server_on_a_phone_serves_clients_here_until_it_is_interrupted(
+    place: Place, adb: AdbServer, tracker: Tracker
+):
+    adb.add("ONE")
+    place.devices(phone={"via": "adb", "programs": str(native.programs())})
+    serving = place.start("serve", "phone", "--key", "board")
+    eventually(tracker.servers)
+    place.devices(board={"via": "rpc", "key": "board", "wait_s": 20})
+    assert json.loads(place.run("info", "board", "--json").stdout)["fingerprint"]["soc"] == "board"
+    serving.send_signal(signal.SIGINT)
+    assert serving.wait(30) == 0
+    assert adb.forwards == {} and adb.reverses == {}
+
+
+def test_a_board_is_examined_and_its_ssh_server_named(place: Place, tmp_path: Path):
+    sshd = Sshd(tmp_path / "sshd")
+    place.devices(board=sshd.config(programs=str(native.programs())))
+    steps = json.loads(place.run("doctor", "board", "--json").stdout)
+    assert {step["state"] for step in steps} == {"ok"} and len(steps) == 7
+    sshd.stop()
+    done = place.run("info", "board")
+    assert done.returncode == 3 and f"no ssh server at {sshd.host} (connection refused)" in done.stderr
+
+
+def test_the_environment_for_other_tools(place: Place, tmp_path: Path):
+    place.devices(
+        farm={"via": "rpc", "tracker": "127.0.0.1:9200", "key": "android"}, phone={"via": "adb", "serial": "ONE"}
+    )
+    (tmp_path / "sdk/ndk/9.0.1").mkdir(parents=True)
+    (tmp_path / "sdk/ndk/27.1.2").mkdir()
+    place.environment["ANDROID_HOME"] = str(tmp_path / "sdk")
+    assert place.run("shell-env").stdout.splitlines() == [
+        "export TVM_TRACKER_HOST=127.0.0.1",
+        "export TVM_TRACKER_PORT=9200",
+        "export TVM_RPC_KEY=android",
+        "export ANDROID_SERIAL=ONE",
+        f"export ANDROID_NDK_HOME={tmp_path}/sdk/ndk/27.1.2",
+    ]
+    place.environment |= {"ANDROID_NDK_HOME": "/opt/ndk", "TVM_TRACKER_HOST": "10.0.0.1", "TVM_TRACKER_PORT": "1"}
+    said = place.run("shell-env", "phone").stdout.splitlines()
+    assert "export TVM_TRACKER_HOST=10.0.0.1" in said and "export ANDROID_NDK_HOME=/opt/ndk" in said
+
+
+def test_a_device_that_the_config_lacks(place: Place):
+    place.devices(phone={"via": "adb"})
+    done = place.run("info", "fone")
+    assert (done.returncode, done.stderr) == (1, "error: devices: no device 'fone'\n  did you mean 'phone'?\n")

@@ -1,0 +1,46 @@
+"""``tvmake runtime``: what can be compiled, and what is."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tvmake.cli import run
+from tvmake.cli.app import app
+from tvmake.native import parts
+
+
+@pytest.fixture(autouse=True)
+def nothing_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TVMAKE_HOME", str(tmp_path))
+
+
+def test_the_list_says_what_is_not_built_and_how_to_build_it():
+    said = CliRunner().invoke(app, ["runtime", "list"])
+    assert said.exit_code == 0
+    (line,) = [line for line in said.output.splitlines() if line.startswith("opencl")]
+    assert line.endswith("not built: tvmake runtime build opencl")
+
+
+def test_the_list_names_the_file_of_a_build(tmp_path: Path):
+    file = tmp_path / "native" / "opencl-made" / parts.OPENCL.output
+    file.parent.mkdir(parents=True)
+    file.touch()
+    parts.pointer(parts.OPENCL, parts.HOST).write_text(json.dumps({"directory": "opencl-made"}))
+    rows = {row["part"]: row for row in json.loads(CliRunner().invoke(app, ["runtime", "list", "--json"]).output)}
+    assert rows["opencl"]["file"] == str(file)
+    assert rows["opencl"]["purpose"]
+
+
+def test_an_unknown_part_is_refused_with_those_that_there_are(capsys):
+    assert run(["runtime", "build", "vulkan"]) == 2
+    told = capsys.readouterr().err
+    assert "there is no part 'vulkan'" in told
+    assert "opencl" in told and "all" in told
+
+
+def test_a_machine_without_cmake_is_told_what_installs_it(tmp_path: Path, monkeypatch, capsys):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert run(["runtime", "build", "opencl"]) == 3
+    assert "cmake is not installed, which compiles it\n  apt-get install cmake g++" in capsys.readouterr().err

@@ -1,0 +1,227 @@
+"""Conditioning: cool, governor and clocks set, put back, all of it said; throttling is seen."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.build.conftest import Transformed, static_net  # noqa: F401  # fixtures
+from tests.device.adb_stand_in import AdbServer, Phone
+from tests.device.test_local import image, inputs_file, own_store, package, packed  # noqa: F401  # fixtures
+from tests.native import devices as native
+from tests.tune.measuring.processes import eventually
+from tvmake.config.benchmark import Measurement
+from tvmake.config.device import Conditioning, DeviceConfig
+from tvmake.device import conditioning
+from tvmake.device.conditioning import observe, prepare, restore, told
+from tvmake.device.conditioning_files import LocalFiles
+from tvmake.device.connect import connect
+from tvmake.device.interface import RunRequest
+from tvmake.errors import DeviceError
+
+GOVERNORS = tuple(f"/sys/devices/system/cpu/cpu{core}/cpufreq/scaling_governor" for core in range(2))
+CLOCK = "/sys/class/kgsl/kgsl-3d0/force_clk_on"
+TEMPERATURE = "/sys/class/thermal/thermal_zone0/temp"
+
+MEASURED = RunRequest(samples=1, measurement=Measurement(repeat=1, warmup=0))
+
+
+class Machine:
+    """A machine's /sys below a directory."""
+
+    def __init__(self, root: Path):
+        self.root = root
+        self.sets("/sys/class/thermal/thermal_zone0/type", "cpu-thermal")
+        self.sets(TEMPERATURE, "41500")
+        self.sets("/sys/class/thermal/thermal_zone1/type", "battery")
+        self.sets("/sys/class/thermal/thermal_zone1/temp", "80000")
+        self.sets("/sys/class/thermal/cooling_device0/type", "thermal-cpufreq-0")
+        self.sets("/sys/class/thermal/cooling_device0/cur_state", "0")
+        for governor in GOVERNORS:
+            self.sets(governor, "schedutil")
+            directory = governor.rpartition("/")[0]
+            self.sets(f"{directory}/scaling_max_freq", "2400000")
+            self.sets(f"{directory}/cpuinfo_max_freq", "2400000")
+        self.sets(CLOCK, "0")
+
+    def sets(self, path: str, value: str) -> None:
+        file = self.root / path.lstrip("/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{value}\n")
+
+    def says(self, path: str) -> str:
+        return (self.root / path.lstrip("/")).read_text().strip()
+
+    @property
+    def files(self) -> LocalFiles:
+        return LocalFiles("device 'board'", self.root)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path / "root")
+
+
+def test_governor_and_clocks_are_set_and_put_back(machine: Machine):
+    done = prepare(machine.files, Conditioning(governor="performance", clocks={CLOCK: "1"}))
+    assert {machine.says(governor) for governor in GOVERNORS} == {"performance"} and machine.says(CLOCK) == "1"
+    notes = told(done, observe(machine.files, []))
+    assert notes["governor"] == "performance" and notes["clocks"] == f"{CLOCK}=1"
+    restore(machine.files, done)
+    assert {machine.says(governor) for governor in GOVERNORS} == {"schedutil"} and machine.says(CLOCK) == "0"
+
+
+def test_what_was_set_is_put_back_when_the_next_thing_cannot_be(machine: Machine):
+    how = Conditioning(governor="performance", clocks={CLOCK: "1", "/sys/no/such/file": "1"})
+    with pytest.raises(DeviceError, match="it has no /sys/no/such/file that may be read"):
+        prepare(machine.files, how)
+    assert {machine.says(governor) for governor in GOVERNORS} == {"schedutil"} and machine.says(CLOCK) == "0"
+
+
+def test_a_device_that_cools_down_is_waited_for(machine: Machine):
+    machine.sets(TEMPERATURE, "55000")
+
+    def rest(seconds: float) -> None:
+        machine.sets(TEMPERATURE, str(int(machine.says(TEMPERATURE)) - 5000))
+
+    done = prepare(machine.files, Conditioning(below_c=46), rest)
+    assert machine.says(TEMPERATURE) == "45000"
+    notes = told(done, observe(machine.files, []))
+    assert notes["cooled_s"] == "4" and notes["temperature_before"] == "45.0 °C (cpu-thermal)"
+    assert notes["throttled"] == "no"
+
+
+def test_a_device_that_stays_hot_is_one_clear_error_and_is_put_back(machine: Machine):
+    how = Conditioning(below_c=40, wait_s=10, governor="performance")
+    with pytest.raises(DeviceError) as caught:
+        prepare(machine.files, how, lambda _: None)
+    assert str(caught.value).splitlines() == [
+        "device 'board': cpu-thermal is at 41.5 °C after 10 s, not below 40 °C",
+        "  cool the device, or raise conditioning.below_c or wait_s",
+    ]
+    assert machine.says(GOVERNORS[0]) == "schedutil"
+
+
+def test_a_device_without_sensors_says_so(tmp_path: Path):
+    bare = LocalFiles("device 'board'", tmp_path)
+    with pytest.raises(DeviceError, match="it has no temperature sensor that may be read"):
+        prepare(bare, Conditioning(below_c=40))
+    with pytest.raises(DeviceError, match="it has no cpufreq governor to set"):
+        prepare(bare, Conditioning(governor="performance"))
+    assert told(prepare(bare, Conditioning()), observe(bare, [])) == {"throttled": "not known"}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "sign"),
+    [
+        ("/sys/class/thermal/cooling_device0/cur_state", "3", "thermal-cpufreq-0 at level 3"),
+        ("/sys/devices/system/cpu/cpu1/cpufreq/scaling_max_freq", "1800000", "cpu1 to 1800 MHz"),
+        (conditioning.GPU_LIMIT, "2", "GPU to power level 2"),
+        ("/sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "7", "cores slowed down 7 times"),
+    ],
+)
+def test_throttling_is_seen(machine: Machine, path: str, value: str, sign: str):
+    machine.sets("/sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "0")
+    done = prepare(machine.files, Conditioning())
+    machine.sets(path, value)
+    assert told(done, observe(machine.files, []))["throttled"] == f"yes: {sign}"
+
+
+def test_sensors_may_be_chosen(machine: Machine):
+    assert observe(machine.files, ["batt"]).hottest == ("battery", 80.0)
+    assert observe(machine.files, []).hottest == ("cpu-thermal", 41.5)
+
+
+# --- as part of a measurement --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def phone(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Phone]:
+    server = AdbServer(tmp_path_factory.mktemp("phones"))
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    made = server.add("R58M123")
+    Machine(made.root)
+    yield made
+    server.close()
+
+
+def test_a_benchmark_over_adb_is_conditioned_and_says_so(phone: Phone, package: Path, tmp_path: Path):  # noqa: F811
+    programs = tmp_path / "programs"
+    shutil.copytree(native.programs(), programs)
+    (programs / "tvmake-run").rename(programs / "really-run")
+    # What the governor is while it runs.
+    (programs / "tvmake-run").write_text(
+        f'#!/bin/sh\ncp {phone.root}{GOVERNORS[0]} {tmp_path}/seen\nexec "$(dirname "$0")/really-run" "$@"\n'
+    )
+    how = {"governor": "performance", "below_c": 60}
+    device = connect("phone", DeviceConfig(via="adb", programs=str(programs), conditioning=how))
+    given = inputs_file(tmp_path / "in.npz", image())
+    with device.alone():
+        timing = device.execute(device.push(package), MEASURED, given, None).timing
+    assert (tmp_path / "seen").read_text() == "performance"
+    assert phone.path(GOVERNORS[0]).read_text() == "schedutil"
+    conditions = timing.conditions
+    assert conditions["temperature_before"] == conditions["temperature_after"] == "41.5 °C (cpu-thermal)"
+    assert (conditions["governor"], conditions["throttled"], conditions["device"]) == ("performance", "no", "phone")
+
+
+KILLED = """
+from pathlib import Path
+from tvmake.config.device import Conditioning, DeviceConfig
+from tvmake.device.conditioning import prepare
+from tvmake.device.conditioning_files import LocalFiles, ShellFiles
+from tvmake.device.shell_devices import shell_devices
+{files}
+prepare(files, Conditioning(governor="performance"))
+print("set", flush=True)
+input()
+"""
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        "files = LocalFiles('here', Path({root!r}))",
+        "(phone,) = shell_devices('phone', DeviceConfig(via='adb'))\nfiles = ShellFiles(phone.shell().__enter__())",
+    ],
+)
+def test_a_governor_is_put_back_when_the_process_that_set_it_is_killed(phone: Phone, files: str):
+    script = KILLED.format(files=files.format(root=str(phone.root)))
+    setter = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert setter.stdout is not None and setter.stdout.readline() == "set\n"
+    assert {phone.path(governor).read_text() for governor in GOVERNORS} == {"performance"}
+    setter.kill()
+    setter.wait()
+    eventually(lambda: {phone.path(governor).read_text() for governor in GOVERNORS} == {"schedutil"})
+
+
+def test_a_setting_that_needs_root_is_named(phone: Phone, package: Path, tmp_path: Path):  # noqa: F811
+    phone.says("su", "echo su: not allowed >&2; exit 1")
+    phone.path(CLOCK).unlink()
+    phone.path(CLOCK).symlink_to("/proc/version")  # which not even root writes
+    device = connect("phone", DeviceConfig(via="adb", conditioning={"governor": "performance", "clocks": {CLOCK: "1"}}))
+    given = inputs_file(tmp_path / "in.npz", image())
+    with pytest.raises(DeviceError) as caught:
+        device.execute(device.push(package), MEASURED, given, None)
+    assert str(caught.value).splitlines() == [
+        f"device 'phone': {CLOCK} cannot be set to 1 (su: not allowed)",
+        "  conditioning needs root there; leave governor and clocks out",
+    ]
+    assert phone.path(GOVERNORS[0]).read_text() == "schedutil"
+
+
+def test_a_run_that_measures_nothing_is_not_conditioned(package: Path, tmp_path: Path):  # noqa: F811
+    device = connect("local", DeviceConfig(conditioning={"pause_s": 1000}))
+    given = inputs_file(tmp_path / "in.npz", image())
+    device.execute(device.push(package), RunRequest(samples=1), given, tmp_path / "out.npz")
+
+
+def test_a_local_measurement_says_what_was_seen(package: Path, tmp_path: Path):  # noqa: F811
+    device = connect("local", DeviceConfig(conditioning={"pause_s": 0.01}))
+    with device.alone():
+        timing = device.execute(device.push(package), MEASURED, inputs_file(tmp_path / "in.npz", image()), None).timing
+    assert timing.conditions["paused_s"] == "0.01" and "throttled" in timing.conditions

@@ -1,0 +1,23 @@
+"""Shared by the tests of the native programs."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.build.conftest import dynamic_net, static_net  # noqa: F401  # fixtures
+from tests.native import devices
+
+
+@pytest.fixture(scope="session")
+def programs() -> Path:
+    """The native programs for this machine, in one directory."""
+    return devices.programs()
+
+
+@pytest.fixture(scope="session")
+def package(static_net, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: F811
+    """An unpacked package that no test changes."""
+    place = devices.package_for(static_net, tmp_path_factory.mktemp("native") / "package")
+    for name in ("mod.so", "mod.json", "mod.params"):
+        (place / name).chmod(0o444)
+    return place

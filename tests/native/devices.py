@@ -1,0 +1,68 @@
+"""Native programs, and packages for them: made once for all tests and kept between runs by digest."""
+
+import json
+import os
+import platform
+import subprocess
+import tempfile
+from pathlib import Path
+from shutil import which
+
+import pytest
+
+from tests.build.conftest import Transformed, _transformed
+from tests.build.test_build import built
+from tests.requirements import require
+from tvmake.config.requests.building import BuildRequest
+from tvmake.config.target import TargetConfig
+from tvmake.native.bundle import bundle
+from tvmake.native.compile import build
+from tvmake.native.parts import ABI, find_built
+
+ROOT = Path(__file__).resolve().parents[2]
+DIGITS = ROOT / "resources" / "digits.onnx"
+
+CORTEX = TargetConfig(kind="llvm", mtriple="aarch64-linux-gnu", mcpu="cortex-a53", cc="aarch64-linux-gnu-g++")
+
+LIMIT_S = 300.0
+"""For one run; an emulated one on a busy machine takes seconds."""
+
+
+def programs(machine: str = platform.machine(), with_opencl: bool = False) -> Path:
+    """A directory with the programs, in the user's cache whatever a test says of its own."""
+    require(which("cmake") and which("g++"), "cmake and g++ (apt-get install cmake g++)")
+    with pytest.MonkeyPatch.context() as environment:
+        environment.delenv("TVMAKE_HOME", raising=False)
+        return bundle(machine, with_opencl=with_opencl)
+
+
+def abi_library() -> Path:
+    """The library for other programs, kept like them."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.delenv("TVMAKE_HOME", raising=False)
+        return find_built(ABI) or build(ABI)
+
+
+def digits(directory: Path) -> Transformed:
+    return _transformed(DIGITS, directory)
+
+
+def package_for(net: Transformed, directory: Path, target: TargetConfig | None = None) -> Path:
+    """An unpacked package."""
+    return built(
+        net, directory, BuildRequest(model="net", precision="float32", target_name="t", target=target or TargetConfig())
+    )
+
+
+def run(program: list[str], *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [*program, *map(str, arguments)]
+    env = {"PATH": os.environ["PATH"], "TVM_NUM_THREADS": "1", **environment}
+    return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, env=env, check=False)
+
+
+def asked(directory: Path, request: object) -> Path:
+    """A request in a file of its own."""
+    handle, name = tempfile.mkstemp(dir=directory, suffix=".json")
+    os.close(handle)
+    Path(name).write_text(request if isinstance(request, str) else json.dumps(request))
+    return Path(name)

@@ -1,0 +1,90 @@
+"""PoCL, an OpenCL device made of this machine's CPU, with the runtime library loaded into this process."""
+
+import os
+import shutil
+import struct
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from tests.requirements import require
+
+ROOT = Path(__file__).resolve().parents[2]
+POCL = "Portable Computing Language"
+TYPES = {
+    "handle": (3, 64),
+    "float16": (2, 16),
+    "float32": (2, 32),
+    "float64": (2, 64),
+    "int8": (0, 8),
+    "int16": (0, 16),
+    "int32": (0, 32),
+    "int64": (0, 64),
+    "uint8": (1, 8),
+}
+"""DLPack's code and bits of the element types that tests pass to kernels."""
+
+
+def require_opencl() -> None:
+    """Need PoCL, and what compiles the runtime library."""
+    require(Path("/etc/OpenCL/vendors/pocl.icd").is_file(), "PoCL: apt-get install pocl-opencl-icd")
+    require(shutil.which("cmake") and shutil.which("g++"), "cmake and g++: apt-get install cmake g++")
+
+
+def require_entry_point() -> None:
+    """Need an installation of tvmake that tells TVM of its runtime library."""
+    values = [one.value for one in entry_points(group="tvm.backends")]
+    require("tvmake.native.backend:autoload" in values, "tvmake installed as it is now: pip install --editable .")
+
+
+@cache
+def loaded() -> Any:
+    """TVM with the runtime library; this process sees PoCL's devices only."""
+    require_opencl()
+    os.environ.setdefault("TVMAKE_OPENCL_PLATFORM", POCL)
+    from tvmake.native.backend import opencl_library
+    from tvmake.quick_tvm import tvm
+
+    opencl_library()
+    return tvm
+
+
+def kernels(source: str, **signatures: tuple[Sequence[str], Sequence[str]]) -> Any:
+    """A module of OpenCL C kernels, each with its argument types and launch tags, as a package would carry it."""
+    tvm = loaded()
+    return tvm.get_global_func("ffi.Module.load_from_bytes.opencl")(module_bytes(source, signatures))
+
+
+def module_bytes(source: str, signatures: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> bytes:
+    """What TVM writes for such a module: see facts on its format in docs/opencl-runtime.md."""
+    data = _text("cl") + struct.pack("<Q", len(signatures))
+    for name, (types, tags) in signatures.items():
+        data += _text(name) + _text(name) + struct.pack("<Q", len(types))
+        data += b"".join(struct.pack("<BBH", *TYPES[kind], 1) for kind in types)
+        data += struct.pack("<Q", len(tags)) + b"".join(_text(tag) for tag in tags)
+        data += struct.pack("<Q", len(types)) + struct.pack("<i", 0) * len(types)
+    return data + _text(source)
+
+
+def _text(text: str) -> bytes:
+    encoded = text.encode()
+    return struct.pack("<Q", len(encoded)) + encoded
+
+
+def run_python(code: str, *arguments: object, timeout_s: float = 300, **environment: str) -> str:
+    """What a new process prints; it gets the repository, PoCL, and these variables on top of this environment."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *(str(one) for one in arguments)],
+        cwd=ROOT,
+        env={**os.environ, "TVMAKE_OPENCL_PLATFORM": POCL, **environment},
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

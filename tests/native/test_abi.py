@@ -1,0 +1,134 @@
+"""Packages in other programs: C++ through tvmake/package.h, everything else through tvmake/package_c.h."""
+
+import ctypes
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.native.devices import abi_library, run
+from tvmake.native.parts import SOURCES
+
+HEADERS, EXAMPLE = SOURCES / "abi" / "include", SOURCES / "abi" / "example" / "run_once.cc"
+
+EXPECTED = """
+import json, sys
+import numpy as np
+from tvmake.quick_tvm import tvm
+from tvm.runtime.vm import VirtualMachine
+place = sys.argv[1]
+vm = VirtualMachine(tvm.runtime.load_module(place + "/mod.so"), tvm.cpu())
+weights = tvm.runtime.load_param_dict_from_file(place + "/mod.params")
+names = [one["name"] for one in json.load(open(place + "/mod.json"))["parameters"]]
+output = vm["main"](tvm.runtime.tensor(np.ones((1, 3, 8, 8), "float32")), *(weights[name] for name in names))
+output = output if isinstance(output, tvm.runtime.Tensor) else output[0]
+print(json.dumps(output.numpy().ravel().tolist()))
+"""
+
+
+@pytest.fixture(scope="session")
+def library(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package library, with TVM's libraries beside it."""
+    place = tmp_path_factory.mktemp("abi")
+    for file in programs.glob("libtvm*.so"):
+        shutil.copy(file, place)
+    return Path(shutil.copy(abi_library(), place))
+
+
+@pytest.fixture(scope="session")
+def expected(package: Path) -> np.ndarray:
+    """What the package gives for ones."""
+    done = subprocess.run([sys.executable, "-c", EXPECTED, str(package)], capture_output=True, text=True, check=True)
+    return np.array(json.loads(done.stdout), "float32")
+
+
+def test_the_example_in_cpp_compiles_with_the_header_alone_and_runs(
+    library: Path, package: Path, expected: np.ndarray, tmp_path: Path
+):
+    program = tmp_path / "run_once"
+    command = ["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", str(EXAMPLE), "-I", str(HEADERS)]
+    command += [str(library), f"-Wl,-rpath,{library.parent}", "-Wl,-rpath-link," + str(library.parent)]
+    subprocess.run([*command, "-o", str(program)], check=True)
+    done = run([str(program)], package)
+    assert done.returncode == 0, done.stderr
+    assert np.allclose([float(line) for line in done.stdout.split()], expected, atol=1e-6)
+    done = run([str(program)], tmp_path / "nothing")
+    assert (done.returncode, done.stderr) == (1, f"{tmp_path}/nothing: no such package\n  `tvmake make` makes it\n")
+
+
+def test_the_header_for_c_is_c(tmp_path: Path):
+    source = tmp_path / "use.c"
+    source.write_text("#include <tvmake/package_c.h>\nint main(void) { return TVMAKE_OK; }\n")
+    subprocess.run(
+        ["gcc", "-std=c99", "-Wall", "-Werror", "-pedantic", "-fsyntax-only", "-I", str(HEADERS), str(source)],
+        check=True,
+    )
+
+
+class Tensor(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("dtype", ctypes.c_char_p),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("rank", ctypes.c_int32),
+    )
+
+    def facts(self) -> tuple[str, str, list[int]]:
+        return self.name.decode(), self.dtype.decode(), self.shape[: self.rank]
+
+
+# In a process of its own: this one may have another TVM runtime in it.
+BINDING = """
+import ctypes, json, sys
+import numpy as np
+sys.path.insert(0, sys.argv[3])
+from tests.native.test_abi import Tensor
+bound = ctypes.CDLL(sys.argv[1])
+bound.tvmake_last_error.restype = ctypes.c_char_p
+bound.tvmake_package_inputs.restype = bound.tvmake_package_outputs.restype = ctypes.c_size_t
+said, package, tensor = [], ctypes.c_void_p(), Tensor()
+
+def tell(code):
+    said.append([code, bound.tvmake_last_error().decode()])
+
+tell(bound.tvmake_package_load(b"/nothing", b"cpu", ctypes.byref(package)))
+tell(bound.tvmake_package_load(sys.argv[2].encode(), b"cpu", ctypes.byref(package)))
+tell(bound.tvmake_package_run(package))
+said.append([bound.tvmake_package_inputs(package), bound.tvmake_package_outputs(package)])
+tell(bound.tvmake_package_input(package, 0, ctypes.byref(tensor)))
+said.append(tensor.facts())
+tell(bound.tvmake_package_input(package, 1, ctypes.byref(tensor)))
+value = np.ones((1, 3, 8, 8), "float32")
+shape = (ctypes.c_int64 * 4)(1, 3, 8, 8)
+tell(bound.tvmake_package_set_input(package, 0, value.ctypes.data_as(ctypes.c_void_p), shape, 3))
+tell(bound.tvmake_package_set_input(package, 0, value.ctypes.data_as(ctypes.c_void_p), shape, 4))
+tell(bound.tvmake_package_run(package))
+data, size = ctypes.c_void_p(), ctypes.c_size_t()
+tell(bound.tvmake_package_value(package, 0, ctypes.byref(tensor), ctypes.byref(data), ctypes.byref(size)))
+said.append(tensor.facts())
+said.append(np.frombuffer(ctypes.string_at(data, size.value), "float32").tolist())
+bound.tvmake_package_free(package)
+print(json.dumps(said))
+"""
+
+
+def test_other_languages_bind_the_c_functions(library: Path, package: Path, expected: np.ndarray):
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", BINDING, str(library), str(package), str(root)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    nothing, loaded, too_early, counts, ok, spec, no_such, misfit, fits, ran, fetched, told, value = json.loads(
+        done.stdout
+    )
+    assert nothing == [1, "/nothing: no such package\n  `tvmake make` makes it"]
+    assert [loaded, ok, fits, ran, fetched] == [[0, ""]] * 5
+    assert too_early == [1, f"{package}: input 'x' is not set"] and counts == [1, 1]
+    assert spec == ["x", "float32", [1, 3, 8, 8]] and told == ["y", "float32", [1, 6]]
+    assert no_such[0] == 1 and "there is no tensor number 1" in no_such[1]
+    assert misfit == [1, "inputs: input 'x' is float32[1, 3, 8], the package takes float32[1, 3, 8, 8]"]
+    assert np.allclose(value, expected, atol=1e-6)

@@ -1,0 +1,180 @@
+"""Targets given as one line of text: a name, a triple, or TVM's older spellings.
+
+Understood: names of the catalogue (``adreno-730-texture``), TVM's tags (``qcom/adreno-opencl``), kinds (``llvm``), kinds
+with options as TVM took them before 0.18 (``opencl -device=adreno -max_num_threads=256``), and lists of them as ``tvmc``
+takes them, the device first (``opencl, clml, llvm -mtriple=aarch64-linux-android``).
+"""
+
+import difflib
+import re
+import shlex
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from tvmake.config.catalogue import catalogue
+
+Values = dict[str, Any]
+
+OWN_OPTIONS = ("mcpu", "mtriple", "mattr", "arch")
+"""Options that are keys of a target; others are attributes of it."""
+
+OTHER_OPTIONS = (
+    "max_num_threads", "max_threads_per_block", "max_shared_memory_per_block", "thread_warp_size",
+    "texture_spatial_limit", "texture_depth_limit", "image_base_address_alignment", "max_function_args",
+    "num-cores", "model", "mfloat-abi", "mabi", "opt-level",
+)  # fmt: skip
+"""Attributes of TVM 0.27's kinds that an option may set."""
+
+DEVICES = {
+    ("opencl", "adreno"): "adreno-buffer",
+    ("opencl", "mali"): "mali-bifrost",
+    ("opencl", "bifrost"): "mali-bifrost",
+    ("opencl", "intel_graphics"): "opencl-intel",
+    ("opencl", "nvidia"): "opencl-nvidia",
+}
+"""What ``-device`` of older TVM means now."""
+
+SPELLINGS = {"target": "mtriple"}
+
+CLML = "clml"
+"""Not a kind: a library that a target in a list may come with."""
+
+TRIPLE = re.compile(r"(?P<arch>aarch64|arm64|armv\w+|arm|x86_64|i[36]86|riscv(32|64))-[\w.]+(-[\w.]+){0,2}")
+
+
+def parse_target(text: str, kinds: Collection[str], tags: Collection[str]) -> Values:
+    """The keys of a target (``TargetConfig``) that a line of text stands for.
+
+    Raises:
+        ValueError: it is none; the text says what may be meant, after a semicolon.
+    """
+    if text in tags:  # some of TVM's have a comma
+        return {"tag": text}
+    parts = [part.strip() for part in text.split(",")]
+    # A list of features has commas of its own.
+    parts = _joined(parts)
+    if any(not part for part in parts):
+        raise ValueError(f"a target is missing in '{text}'; name one, such as adreno-730-texture or llvm")
+    first, *rest = parts
+    wants_clml = CLML in rest
+    others = [part for part in rest if part != CLML]
+    if len(others) > 1:
+        raise ValueError(f"'{text}' names more than a device and its host; write two targets instead")
+    if first == CLML:
+        raise ValueError(f"'{text}': clml comes with a device; write 'opencl, clml' or adreno-clml")
+    values = _parse_one(first, kinds, tags)
+    if wants_clml:
+        values = _with_clml(values, text)
+    if others:
+        host = _parse_one(others[0], kinds, tags)
+        if host.get("kind", "llvm") not in ("llvm", "c"):
+            raise ValueError(f"'{text}': the second target is the device's host, which is a CPU; name llvm there")
+        values["host"] = host
+    return values
+
+
+def parse_host(text: str, kinds: Collection[str], tags: Collection[str]) -> Values:
+    """As :func:`parse_target`, and a triple alone (``aarch64-linux-android``) is one too.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if TRIPLE.fullmatch(text.strip()):
+        return {"kind": "llvm", "mtriple": text.strip()}
+    return _parse_one(text.strip(), kinds, tags)
+
+
+def suggestion(text: str, known: Collection[str]) -> str:
+    """``; did you mean …?`` with the nearest of what is known, or where to look."""
+    close = difflib.get_close_matches(text, known, n=1, cutoff=0.5)
+    return f"; did you mean '{close[0]}'?" if close else "; `tvmake targets` lists what there is"
+
+
+def _joined(parts: list[str]) -> list[str]:
+    joined: list[str] = []
+    for part in parts:
+        if joined and re.match(r"[+-][\w.]+$", part) and "-mattr=" in joined[-1]:
+            joined[-1] += f",{part}"
+        else:
+            joined.append(part)
+    return joined
+
+
+def _parse_one(text: str, kinds: Collection[str], tags: Collection[str]) -> Values:
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        raise ValueError(f"'{text}': a quotation mark is missing; close it") from None
+    name, options = words[0], words[1:]
+    if name in catalogue() or name in tags:
+        return _with_options({"tag": name}, options, text)
+    if name in kinds:
+        return _with_options({"kind": name}, options, text)
+    if TRIPLE.fullmatch(name):
+        return _with_options({"kind": "llvm", "mtriple": name}, options, text)
+    raise ValueError(f"no such target '{name}'{suggestion(name, [*catalogue(), *tags, *kinds])}")
+
+
+def _with_options(values: Values, options: list[str], text: str) -> Values:
+    found: dict[str, str] = {}
+    for option in options:
+        option = option if "=" in option else f"{option}="
+        name, _, value = option.lstrip("-").partition("=")
+        if not option.startswith("-"):
+            raise ValueError(f"'{text}': '{option.rstrip('=')}' is no option; options are written -name=value")
+        found[SPELLINGS.get(name, name)] = value
+    readers: Mapping[str, Callable[[Values, str], None]] = {
+        "device": _device, "keys": _keys, "libs": _ignored, "host": _host, "mattr": _mattr,
+    }  # fmt: skip
+    for name, value in found.items():
+        if name in readers:
+            readers[name](values, value)
+        elif name in OWN_OPTIONS:
+            values[name] = value
+        elif name in OTHER_OPTIONS:
+            values.setdefault("attributes", {})[name] = int(value) if re.fullmatch(r"\d+", value) else value
+        else:
+            known = [*readers, *OWN_OPTIONS, *OTHER_OPTIONS]
+            raise ValueError(f"'{text}': no such option '-{name}'{suggestion(name, known)}")
+    return values
+
+
+def _device(values: Values, device: str) -> None:
+    kind = values.get("kind", "")
+    if name := DEVICES.get((kind, device)):
+        values.pop("kind", None)
+        values["tag"] = name
+    elif kind == "llvm" and device == "arm_cpu":
+        pass  # a hint for schedules that TVM no longer has
+    else:
+        devices = [known for of, known in DEVICES if of == kind]
+        raise ValueError(f"'{kind} -device={device}' is not known{suggestion(device, devices or list(catalogue()))}")
+
+
+def _keys(values: Values, keys: str) -> None:
+    values.setdefault("attributes", {})["keys"] = keys.split(",")
+
+
+def _mattr(values: Values, features: str) -> None:
+    values["mattr"] = [feature for feature in features.split(",") if feature]
+
+
+def _host(values: Values, host: str) -> None:
+    values["host"] = host
+
+
+def _ignored(_values: Values, libraries: str) -> None:
+    raise ValueError(f"-libs={libraries} has no meaning any more; leave it out")
+
+
+def _with_clml(values: Values, text: str) -> Values:
+    """The CLML form of an Adreno target."""
+    tag = values.get("tag", "")
+    if values.get("kind") == "opencl" and "attributes" not in values:
+        return {"tag": "adreno-clml"}
+    for suffix in ("-buffer", "-texture"):
+        if tag.startswith("adreno") and tag.endswith(suffix):
+            return {**values, "tag": tag.removesuffix(suffix) + "-clml"}
+    if tag.endswith("-clml"):
+        return values
+    raise ValueError(f"'{text}': clml is for Adreno GPUs; write 'opencl -device=adreno, clml' or adreno-clml")

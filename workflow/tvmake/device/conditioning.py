@@ -1,0 +1,258 @@
+"""A device's temperatures, governor and clocks: read, set before a measurement, put back after it.
+
+All of it is files below /sys, as Linux and Android have them: thermal zones and cooling devices
+(Documentation/driver-api/thermal/sysfs-api.rst), cpufreq (Documentation/admin-guide/pm/cpufreq.rst), and what the
+Adreno driver adds (``kgsl-3d0/thermal_pwrlevel``: the fastest level that heat allows; 0 is the fastest there is).
+"""
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tvmake.config.device import Conditioning
+from tvmake.errors import DeviceError
+
+ZONES = "/sys/class/thermal/thermal_zone*"
+COOLERS = "/sys/class/thermal/cooling_device*"
+CPUFREQ = "/sys/devices/system/cpu/cpu*/cpufreq"
+COUNTERS = "/sys/devices/system/cpu/cpu*/thermal_throttle/*_throttle_count"
+GPU_LIMIT = "/sys/class/kgsl/kgsl-3d0/thermal_pwrlevel"
+
+READ = (
+    f"{ZONES}/type",
+    f"{ZONES}/temp",
+    f"{COOLERS}/type",
+    f"{COOLERS}/cur_state",
+    f"{CPUFREQ}/scaling_governor",
+    f"{CPUFREQ}/scaling_max_freq",
+    f"{CPUFREQ}/cpuinfo_max_freq",
+    COUNTERS,
+    GPU_LIMIT,
+)
+"""Patterns of what is looked at before and after."""
+
+ZONES_THAT_MATTER = ("cpu", "gpu", "soc", "x86_pkg", "tsens")
+"""Parts of thermal zones' types that speak of processors; batteries, chargers and skins have others."""
+
+COOLERS_THAT_THROTTLE = ("cpufreq", "devfreq", "gpu", "processor", "kgsl")
+"""Parts of cooling devices' types that slow processors down; fans do not."""
+
+PLAUSIBLE_C = (-40.0, 150.0)
+"""Zones that are off read 0 or far outside."""
+
+POLL_S = 2.0
+"""How often to look whether a device has cooled down."""
+
+
+class Files(Protocol):
+    """Files of a device."""
+
+    where: str
+    """What errors begin with."""
+
+    def read(self, patterns: tuple[str, ...]) -> dict[str, str]:
+        """What files that match shell patterns hold; those that may not be read are left out.
+
+        Raises:
+            Unreachable: the device was lost.
+        """
+        ...
+
+    def write(self, path: str, value: str) -> None:
+        """Write a file.
+
+        Raises:
+            DeviceError: it may not be written.
+        """
+        ...
+
+    def guard(self, settings: Sequence["Setting"]) -> Callable[[], None]:
+        """Have files put back even when this process is killed; returns what ends that."""
+        ...
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A file that is set for a while."""
+
+    path: str
+    value: str
+    was: str
+
+
+@dataclass(frozen=True)
+class State:
+    """A device at one moment."""
+
+    temperatures_c: Mapping[str, float]
+    """Of the sensors that are looked at, by type."""
+    governors: Mapping[str, str]
+    """By file."""
+    limited: tuple[str, ...]
+    """What is slowed down by heat right now."""
+    counters: Mapping[str, int]
+    """How often cores were slowed down so far, where that is counted."""
+
+    @property
+    def hottest(self) -> tuple[str, float] | None:
+        """The hottest sensor and its temperature in °C."""
+        return max(self.temperatures_c.items(), key=lambda one: one[1], default=None)
+
+
+@dataclass
+class Conditioned:
+    """What was done, and what has to be put back."""
+
+    before: State
+    notes: dict[str, str] = field(default_factory=dict)
+    settings: list[Setting] = field(default_factory=list)
+    end_guard: Callable[[], None] = lambda: None
+
+
+def observe(files: Files, sensors: list[str]) -> State:
+    """Look at a device.
+
+    Args:
+        sensors: parts of the types of thermal zones to look at; the usual ones when empty.
+    """
+    read = files.read(READ)
+    temperatures: dict[str, float] = {}
+    limited: list[str] = []
+    for path, text in sorted(read.items()):
+        directory, _, name = path.rpartition("/")
+        kind = read.get(f"{directory}/type", "")
+        if name == "temp" and _matters(kind, sensors) and (value := _celsius(text)) is not None:
+            temperatures[kind] = max(value, temperatures.get(kind, value))
+        elif name == "cur_state" and _number(text) and any(part in kind.lower() for part in COOLERS_THAT_THROTTLE):
+            limited.append(f"{kind} at level {text}")
+        elif name == "scaling_max_freq" and _number(text) < _number(read.get(f"{directory}/cpuinfo_max_freq", "")):
+            limited.append(f"{directory.split('/')[-2]} to {_number(text) / 1000:g} MHz")
+        elif path == GPU_LIMIT and _number(text):
+            limited.append(f"GPU to power level {text}")
+    return State(
+        temperatures,
+        {path: text for path, text in read.items() if path.endswith("/scaling_governor")},
+        tuple(limited),
+        {path: _number(text) for path, text in read.items() if path.endswith("_throttle_count")},
+    )
+
+
+def prepare(files: Files, how: Conditioning, sleep: Callable[[float], None] = time.sleep) -> Conditioned:
+    """Set governor and clocks, rest, and wait until the device is cool.
+
+    Raises:
+        DeviceError: something cannot be set (what was set is put back), or it stays hot.
+    """
+    done = Conditioned(observe(files, how.sensors))
+    try:
+        _set(files, how, done)
+        if how.pause_s:
+            sleep(how.pause_s)
+            done.notes["paused_s"] = f"{how.pause_s:g}"
+        if how.below_c is not None:
+            done.notes["cooled_s"] = f"{_cool_down(files, how, sleep):.0f}"
+        done.before = observe(files, how.sensors)
+    except BaseException:
+        restore(files, done)
+        raise
+    return done
+
+
+def restore(files: Files, done: Conditioned) -> None:
+    """Put back what was set, the last first."""
+    while done.settings:
+        setting = done.settings.pop()
+        if files.read((setting.path,)).get(setting.path) == setting.value:  # or it could not be set at all
+            files.write(setting.path, setting.was)
+    done.end_guard()
+
+
+def told(done: Conditioned, after: State) -> dict[str, str]:
+    """Conditions of a measurement: temperatures, governor, what was done, and whether heat slowed it down."""
+    notes = dict(done.notes)
+    for when, state in (("before", done.before), ("after", after)):
+        if state.hottest:
+            sensor, value = state.hottest
+            notes[f"temperature_{when}"] = f"{value:.1f} °C ({sensor})"
+    if governors := sorted(set(done.before.governors.values())):
+        notes["governor"] = ", ".join(governors)
+    notes["throttled"] = _throttled(done.before, after)
+    return notes
+
+
+def _throttled(before: State, after: State) -> str:
+    signs = list(dict.fromkeys([*before.limited, *after.limited]))
+    slowed = sum(count - before.counters.get(path, count) for path, count in after.counters.items())
+    if slowed > 0:
+        signs.append(f"cores slowed down {slowed} times")
+    if signs:
+        return f"yes: {'; '.join(signs)}"
+    # Without sensors, nothing is known; with them, nothing was seen.
+    return "no" if after.temperatures_c or after.counters or after.governors else "not known"
+
+
+def _set(files: Files, how: Conditioning, done: Conditioned) -> None:
+    wanted = [(path, how.governor) for path in sorted(done.before.governors)] if how.governor else []
+    if how.governor and not wanted:
+        raise DeviceError(files.where, "it has no cpufreq governor to set", "leave conditioning.governor out")
+    settings: list[Setting] = []
+    for path, value in [*wanted, *how.clocks.items()]:
+        was = files.read((path,)).get(path)
+        if was is None:
+            raise DeviceError(files.where, f"it has no {path} that may be read", "correct conditioning.clocks")
+        if was != value:
+            settings.append(Setting(path, value, was))
+    if settings:
+        done.end_guard = files.guard(settings)
+    for setting in settings:
+        done.settings.append(setting)
+        files.write(setting.path, setting.value)
+    if how.clocks:
+        done.notes["clocks"] = ", ".join(f"{path}={value}" for path, value in how.clocks.items())
+
+
+def _cool_down(files: Files, how: Conditioning, sleep: Callable[[float], None]) -> float:
+    """Wait; returns for how long, in seconds."""
+    assert how.below_c is not None
+    began = time.monotonic()
+    waited = 0.0
+    while True:
+        hottest = observe(files, how.sensors).hottest
+        if hottest is None:
+            raise DeviceError(
+                files.where,
+                "it has no temperature sensor that may be read"
+                + (f" among {', '.join(how.sensors)}" if how.sensors else ""),
+                "use conditioning.pause_s instead of below_c, or name conditioning.sensors "
+                "(`tvmake device info` lists them)",
+            )
+        sensor, value = hottest
+        if value < how.below_c:
+            return waited
+        if waited >= how.wait_s:
+            raise DeviceError(
+                files.where,
+                f"{sensor} is at {value:.1f} °C after {waited:.0f} s, not below {how.below_c:g} °C",
+                "cool the device, or raise conditioning.below_c or wait_s",
+            )
+        sleep(POLL_S)
+        waited = max(waited + POLL_S, time.monotonic() - began)
+
+
+def _matters(kind: str, sensors: list[str]) -> bool:
+    return any(part.lower() in kind.lower() for part in sensors or ZONES_THAT_MATTER)
+
+
+def _celsius(text: str) -> float | None:
+    """Millidegrees, or degrees where a driver gives those."""
+    if not re.fullmatch(r"-?\d+", text):
+        return None
+    number = int(text)
+    value = number / 1000 if abs(number) >= 1000 else float(number)
+    return value if PLAUSIBLE_C[0] < value < PLAUSIBLE_C[1] and value else None
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdigit() else 0

@@ -1,0 +1,189 @@
+"""Several equal devices as one: whichever is free serves, alone; one that fails is replaced by another."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from filelock import FileLock, Timeout
+
+from tvmake.artifact.files import writing
+from tvmake.config.device import DeviceConfig
+from tvmake.device.health import failed, file_name, health, recovered
+from tvmake.device.interface import Deployment, Fingerprint, RunRequest, RunResult
+from tvmake.device.lease import lease_file
+from tvmake.device.shell import Unreachable
+from tvmake.device.shell_device import ShellDevice
+from tvmake.errors import DeviceError, TvmakeError
+
+POLL_S = 0.5
+"""How often to look for one that has come free."""
+
+Result = TypeVar("Result")
+
+
+class Group:
+    """A :class:`tvmake.device.interface.Device` of one or more equal devices behind a shell.
+
+    Runs and pushes hold their device's lease, so that nothing measures beside them. A device that cannot be reached is
+    skipped, and set aside after some failures in a row; results say so.
+    """
+
+    def __init__(self, name: str, config: DeviceConfig, members: Sequence[ShellDevice]):
+        self.name = name
+        self.config = config
+        self.members = list(members)
+        self._held: ShellDevice | None = None
+
+    def push(self, package: Path) -> Deployment:
+        """See :class:`tvmake.device.interface.Device`: one device has it then, the others get it when they need it."""
+        return self.on_one(lambda member: member.push(package))
+
+    def push_everywhere(self, package: Path) -> dict[str, tuple[Deployment, int] | DeviceError]:
+        """Push to every device; what became of each, by name, with the bytes sent."""
+        pushed: dict[str, tuple[Deployment, int] | DeviceError] = {}
+        for member in self.members:
+            try:
+                with one_of([member], member.where):
+                    pushed[member.member] = member.push_counted(package)
+            except DeviceError as error:
+                pushed[member.member] = error
+        return pushed
+
+    def fingerprint(self) -> Fingerprint:
+        """See :class:`tvmake.device.interface.Device`."""
+        tried: list[ShellDevice] = []
+        while True:  # which need not wait for a device to come free
+            member = self._left(tried)[0]
+            try:
+                told = member.fingerprint()
+            except Unreachable as error:
+                self._note(member, error)
+                tried.append(member)
+                if not self._left(tried):
+                    raise
+            else:
+                recovered(place(member))
+                return told
+
+    def execute(self, deployment: Deployment, request: RunRequest, inputs: Path, outputs: Path | None) -> RunResult:
+        """See :class:`tvmake.device.interface.Device`."""
+        return self.run_on_one(lambda member: member.execute(deployment, request, inputs, outputs))
+
+    def run_on_one(self, work: Callable[[ShellDevice], RunResult]) -> RunResult:
+        """As :meth:`on_one`, for a run; its conditions name the devices that are set aside."""
+        return self._told(self.on_one(work))
+
+    def on_one(self, work: Callable[[ShellDevice], Result]) -> Result:
+        """Do something on a device that is free and can be reached.
+
+        Raises:
+            DeviceError: the last one's error, when none is left, or another than that it cannot be reached.
+        """
+        tried: list[ShellDevice] = []
+        while True:
+            with self._one(tried) as member:
+                try:
+                    result = work(member)
+                except Unreachable as error:
+                    self._note(member, error)
+                    tried.append(member)
+                    if not self._left(tried):
+                        raise
+                    continue
+                recovered(place(member))
+            return result
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """See :class:`tvmake.device.interface.Device`."""
+        with self._one([]) as member:
+            self._held = member
+            try:
+                yield
+            finally:
+                self._held = None
+
+    def _told(self, result: RunResult) -> RunResult:
+        aside = [f"{member.member}: {health(place(member)).why}" for member in self.members if is_set_aside(member)]
+        if not aside:
+            return result
+        conditions = {**result.timing.conditions, "set_aside": "; ".join(aside)}
+        return result.model_copy(update={"timing": result.timing.model_copy(update={"conditions": conditions})})
+
+    def _left(self, tried: Sequence[ShellDevice]) -> list[ShellDevice]:
+        """Those that were not tried; those that were set aside only when there is no other."""
+        left = [member for member in self.members if member not in tried]
+        return [member for member in left if not is_set_aside(member)] or left
+
+    @contextmanager
+    def _one(self, tried: Sequence[ShellDevice]) -> Iterator[ShellDevice]:
+        """A device that is free; the one that is held already, while it can be reached."""
+        if self._held is not None and self._held not in tried:
+            yield self._held
+            return
+        with one_of(self._left(tried), f"device '{self.name}'") as member:
+            yield member
+
+    def _note(self, member: ShellDevice, error: DeviceError) -> None:
+        note_failure(member, error, len(self.members) - 1)
+
+
+def place(member: ShellDevice) -> str:
+    """What a device's lease and health go by: two names in configs may mean the same device."""
+    return f"{member.config.via}-{member.address}"
+
+
+def is_set_aside(member: ShellDevice) -> bool:
+    """Whether it failed too often lately."""
+    return health(place(member)).is_set_aside
+
+
+def note_failure(member: ShellDevice, error: TvmakeError, others: int) -> None:
+    """Remember that a device could not be reached, and say so where others go on."""
+    now = failed(place(member), error.problem)
+    if others:
+        aside = "; set aside" if now.is_set_aside else "; another one is taken"
+        print(f"warning: {member.where}: {error.problem}{aside}", file=sys.stderr)
+
+
+@contextmanager
+def one_of(members: Sequence[ShellDevice], where: str) -> Iterator[ShellDevice]:
+    """Wait until one of these is free, and keep others from it until the block ends.
+
+    Raises:
+        MachineError: a lock file cannot be written.
+    """
+    was_told = False
+    while True:
+        for member in members:
+            lock = try_lease(member)
+            if lock is not None:
+                try:
+                    yield member
+                finally:
+                    lock.release()
+                return
+        if not was_told:
+            print(f"{where}: busy; waiting", file=sys.stderr)
+            was_told = True
+        time.sleep(POLL_S)
+
+
+def try_lease(member: ShellDevice) -> FileLock | None:
+    """The device's lease, or None when somebody has it.
+
+    Raises:
+        MachineError: the lock file cannot be written.
+    """
+    file = lease_file(file_name(place(member)))
+    with writing(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(file)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            return None
+    return lock

@@ -1,0 +1,40 @@
+"""A package to every device of a config."""
+
+from pathlib import Path
+
+from tvmake.config.device import DeviceConfig
+from tvmake.device.connect import connect
+from tvmake.device.group import Group
+from tvmake.errors import DeviceError
+
+
+def push_everywhere(
+    name: str, config: DeviceConfig, package: Path
+) -> tuple[list[dict[str, object]], list[DeviceError]]:
+    """Push; a row a device with ``location``, ``sent_bytes`` and ``size_bytes``, and the errors of the others.
+
+    Raises:
+        InputError: the package is damaged.
+        DeviceError: the only device cannot be reached.
+    """
+    device = connect(name, config.model_copy(update={"conditioning": None}))
+    if not isinstance(device, Group):
+        deployment = device.push(package)
+        row = {"device": name, "location": deployment.location, "size_bytes": deployment.size_bytes}
+        return [row | {"sent_bytes": 0 if config.via == "rpc" else deployment.size_bytes}], []
+    rows: list[dict[str, object]] = []
+    errors: list[DeviceError] = []
+    for member, done in device.push_everywhere(package).items():
+        if isinstance(done, DeviceError):
+            errors.append(done)
+        else:
+            deployment, sent = done
+            rows.append(
+                {
+                    "device": member,
+                    "location": deployment.location,
+                    "sent_bytes": sent,
+                    "size_bytes": deployment.size_bytes,
+                }
+            )
+    return rows, errors

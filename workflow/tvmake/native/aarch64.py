@@ -1,0 +1,131 @@
+"""TVM's runtime for 64-bit Arm Linux, from the wheels of the very version that is installed here.
+
+A board needs three libraries: the runtime, its FFI library, and the contributed functions (filling tensors with random
+numbers, for tuning). The programs for it are linked with them on this machine, with Debian's cross compiler.
+"""
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from filelock import FileLock
+
+from tvmake.artifact.files import atomic_directory, digest_file
+from tvmake.errors import MachineError
+from tvmake.native.parts import Toolchain, root
+
+WHERE = "aarch64 runtime"
+
+PLATFORM, PYTHON = "manylinux_2_28_aarch64", "3.11"
+"""What pip is asked for; the libraries in the wheels do not depend on Python."""
+
+DOWNLOAD_S = 900.0
+"""For 98 MB behind a slow line; most of it is the compiler, which stays behind."""
+
+COMPILER = "aarch64-linux-gnu-g++"
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A wheel on PyPI.
+
+    Attributes:
+        name, version: of the distribution.
+        sha256: of the file for aarch64; it stands in envs/requirements.lock, too.
+        libraries: what a device needs of it.
+    """
+
+    name: str
+    version: str
+    sha256: str
+    libraries: tuple[str, ...]
+
+
+WHEELS = (
+    Wheel(
+        "apache-tvm",
+        "0.27.0.post1",
+        "4acfdb7653e4e1ba7a707bdf2833db72eb8fda7d04d99141f2a4e1da43171fb7",
+        ("tvm/lib/libtvm_runtime.so", "tvm/lib/libtvm_runtime_extra.so"),
+    ),
+    Wheel(
+        "apache-tvm-ffi",
+        "0.1.14.post0",
+        "d1a011a0743acb88ffc650c70bfb1376fa90cb7196b042598c6d0c1e690ce185",
+        ("tvm_ffi/lib/libtvm_ffi.so",),
+    ),
+)
+
+
+def libraries() -> Path:
+    """The directory with TVM's libraries for aarch64, downloaded the first time.
+
+    Raises:
+        MachineError: another version of TVM is installed here, or they cannot be downloaded.
+    """
+    for wheel in WHEELS:
+        if (installed := metadata.version(wheel.name)) != wheel.version:
+            raise MachineError(
+                WHERE,
+                f"{wheel.name} {installed} is installed; tvmake knows the runtime of {wheel.version} only",
+                f"pip install {wheel.name}=={wheel.version}, or compile on the device itself (docs/native.md)",
+            )
+    key = hashlib.sha256("".join(wheel.sha256 for wheel in WHEELS).encode()).hexdigest()
+    place = root() / f"tvm-aarch64-{key}"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(place.with_suffix(".lock")):
+        if not place.is_dir():
+            with atomic_directory(place) as fresh, tempfile.TemporaryDirectory(dir=fresh.parent) as downloads:
+                for wheel in WHEELS:
+                    _extract(_downloaded(wheel, Path(downloads)), wheel, fresh)
+    return place
+
+
+def toolchain() -> Toolchain:
+    """What compiles for aarch64 here.
+
+    Raises:
+        MachineError: as :func:`libraries`.
+    """
+    return Toolchain("aarch64", COMPILER, "Linux", "aarch64", (str(libraries()),))
+
+
+def _downloaded(wheel: Wheel, directory: Path) -> Path:
+    wanted = directory / f"{wheel.name}.txt"
+    wanted.write_text(f"{wheel.name}=={wheel.version} --hash=sha256:{wheel.sha256}\n")
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    command += ["--only-binary=:all:", "--platform", PLATFORM, "--python-version", PYTHON]
+    command += ["--require-hashes", "--requirement", str(wanted), "--dest", str(directory)]
+    try:
+        done = subprocess.run(
+            command, env={**os.environ, "PIP_NO_INPUT": "1"}, capture_output=True, text=True, timeout=DOWNLOAD_S
+        )
+    except subprocess.TimeoutExpired:
+        raise MachineError(
+            WHERE, f"{wheel.name} does not arrive in {DOWNLOAD_S:g} s", "try again with a better network"
+        ) from None
+    found = list(directory.glob(f"{wheel.name.replace('-', '_')}-{wheel.version}-*.whl"))
+    if done.returncode or not found:
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
+        raise MachineError(
+            WHERE,
+            f"pip cannot download {wheel.name}: {lines[-1].strip() if lines else 'no message'}",
+            "see whether `pip download` reaches a package index from here; a cache that has them will do (TVMAKE_HOME)",
+        )
+    if digest_file(found[0]) != wheel.sha256:
+        raise MachineError(WHERE, f"{found[0].name} is not the file that tvmake knows", "see where pip got it from")
+    return found[0]
+
+
+def _extract(archive: Path, wheel: Wheel, directory: Path) -> None:
+    with zipfile.ZipFile(archive) as opened:
+        for member in wheel.libraries:
+            place = directory / Path(member).name
+            place.write_bytes(opened.read(member))
+            place.chmod(0o755)

@@ -1,0 +1,31 @@
+// mod.json: what a package is and how to call it, checked before anything of it is loaded.
+#ifndef TVMAKE_MANIFEST_H_
+#define TVMAKE_MANIFEST_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tvmake/package.h"
+
+namespace tvmake {
+
+constexpr char kLibrary[] = "mod.so";
+constexpr char kManifest[] = "mod.json";
+constexpr char kWeights[] = "mod.params";
+
+struct Manifest {
+  std::string model, precision, target_name;
+  std::string target_kind;  // "llvm", "opencl" ...
+  std::vector<TensorSpec> inputs, outputs;
+  std::vector<std::string> parameters;  // trailing arguments of main, in order
+};
+
+// Check an unpacked package as tvmake.artifact.package.verify_directory does, and read its manifest.
+//
+// Throws Error if a file is missing, truncated or altered.
+Manifest VerifyPackage(const std::string& directory);
+
+}  // namespace tvmake
+
+#endif  // TVMAKE_MANIFEST_H_

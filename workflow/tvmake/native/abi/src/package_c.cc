@@ -1,0 +1,86 @@
+#include "tvmake/package_c.h"
+
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "errors.h"
+#include "tvmake/package.h"
+
+struct tvmake_package {
+  tvmake::Package package;
+  std::vector<tvmake::Tensor> values;  // of the last run, as far as they were asked for
+};
+
+namespace {
+
+thread_local std::string last_error;
+
+template <typename Work>
+int Guarded(Work work) {
+  last_error.clear();
+  try {
+    work();
+    return TVMAKE_OK;
+  } catch (const tvmake::Error& error) {
+    last_error = error.what();
+    return static_cast<int>(error.fault());
+  } catch (const std::exception& error) {
+    last_error = error.what();
+    return TVMAKE_DEVICE_ERROR;
+  }
+}
+
+void Describe(const std::vector<tvmake::TensorSpec>& specs, size_t index, tvmake_tensor* tensor) {
+  if (index >= specs.size()) tvmake::RefuseInput("package", "there is no tensor number " + std::to_string(index));
+  const tvmake::TensorSpec& spec = specs[index];
+  *tensor = {spec.name.c_str(), spec.dtype.c_str(), spec.shape.data(), static_cast<int32_t>(spec.shape.size())};
+}
+
+}  // namespace
+
+int tvmake_package_load(const char* directory, const char* device, tvmake_package** package) {
+  return Guarded([&] { *package = new tvmake_package{tvmake::Package::Load(directory, device), {}}; });
+}
+
+void tvmake_package_free(tvmake_package* package) { delete package; }
+
+size_t tvmake_package_inputs(const tvmake_package* package) { return package->package.inputs().size(); }
+
+size_t tvmake_package_outputs(const tvmake_package* package) { return package->package.outputs().size(); }
+
+int tvmake_package_input(const tvmake_package* package, size_t index, tvmake_tensor* input) {
+  return Guarded([&] { Describe(package->package.inputs(), index, input); });
+}
+
+int tvmake_package_output(const tvmake_package* package, size_t index, tvmake_tensor* output) {
+  return Guarded([&] { Describe(package->package.outputs(), index, output); });
+}
+
+int tvmake_package_set_input(tvmake_package* package, size_t index, const void* data, const int64_t* shape,
+                             int32_t rank) {
+  return Guarded([&] { package->package.SetInput(index, data, std::vector<int64_t>(shape, shape + rank)); });
+}
+
+int tvmake_package_run(tvmake_package* package) {
+  return Guarded([&] {
+    package->package.Run();
+    package->values.assign(package->package.outputs().size(), tvmake::Tensor());
+  });
+}
+
+int tvmake_package_value(tvmake_package* package, size_t index, tvmake_tensor* output, const void** data,
+                         size_t* bytes) {
+  return Guarded([&] {
+    tvmake::Tensor value = package->package.Output(index);
+    Describe(package->package.outputs(), index, output);
+    tvmake::Tensor& kept = package->values[index];
+    kept = std::move(value);
+    output->shape = kept.shape.data();
+    output->rank = static_cast<int32_t>(kept.shape.size());
+    *data = kept.data.data();
+    *bytes = kept.data.size();
+  });
+}
+
+const char* tvmake_last_error(void) { return last_error.c_str(); }

@@ -1,0 +1,113 @@
+#include "options.h"
+
+#include <stdlib.h>
+
+#include <map>
+
+namespace tvmake {
+
+const char kUsage[] =
+    R"(usage: tvmake-serve [options]
+
+TVM's RPC server: runs code that clients send, one session at a time, each in a process of its own.
+Whoever reaches its port can run code here: there are no passwords. Use it through ssh or adb.
+
+  --host ADDRESS         where to listen (127.0.0.1)
+  --allow-remote         allow an address that other machines reach
+  --port P               port to listen at (9090); 0 for any
+  --port-end E           try the ports from P to below E
+  --tracker HOST:PORT    a tracker to register with
+  --key K                what this device calls itself there; needed with --tracker
+  --custom-addr ADDRESS  what the tracker tells clients; left out, where it sees this server
+  --session-timeout S    end sessions after this many seconds, unless their client asks for less (3600)
+  --workdir D            where sessions keep their files, until they end ($TMPDIR or /tmp)
+  --threads N            threads of CPU kernels; left out, one per core
+  --load-library SO      something to add to the runtime; may be repeated
+
+The first line it prints tells the port. SIGTERM ends it with all it started.
+Exit codes: 0 ended by a signal; 1 a value is refused; 2 usage; 3 the port or a library cannot be had.
+)";
+
+namespace {
+
+int Whole(const std::string& flag, const std::string& text, int least, int most) {
+  char* end = nullptr;
+  const long value = strtol(text.c_str(), &end, 10);
+  if (text.empty() || *end || value < least || value > most) {
+    throw UsageError(flag + ": expected a whole number from " + std::to_string(least) + " to " +
+                     std::to_string(most) + " (got '" + text + "')");
+  }
+  return static_cast<int>(value);
+}
+
+// "host:port", also "[::1]:9190".
+void SplitAddress(const std::string& flag, const std::string& text, std::string* host, int* port) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0) {
+    throw UsageError(flag + ": expected host:port, such as 127.0.0.1:9190 (got '" + text + "')");
+  }
+  *host = text.substr(0, colon);
+  if (host->size() > 2 && host->front() == '[' && host->back() == ']') *host = host->substr(1, host->size() - 2);
+  *port = Whole(flag, text.substr(colon + 1), 1, 65535);
+}
+
+void CheckKey(const std::string& key) {
+  for (const char c : key) {
+    if (static_cast<unsigned char>(c) <= ' ' || c == ':' || c == '"' || c == '\\') {
+      throw UsageError("--key: expected a name without spaces, colons, quotes and backslashes (got '" + key + "')");
+    }
+  }
+}
+
+}  // namespace
+
+Options ParseOptions(int argc, char** argv) {
+  Options options;
+  const std::map<std::string, std::string*> texts = {{"--host", &options.host},
+                                                     {"--key", &options.key},
+                                                     {"--custom-addr", &options.told_address},
+                                                     {"--workdir", &options.work_directory}};
+  for (int at = 1; at < argc; ++at) {
+    const std::string flag = argv[at];
+    if (flag == "--help" || flag == "-h") {
+      options.is_help = true;
+      return options;
+    }
+    if (flag == "--allow-remote") {
+      options.is_remote_allowed = true;
+      continue;
+    }
+    const auto value = [&]() -> std::string {
+      if (at + 1 >= argc) throw UsageError(flag + ": a value is missing");
+      return argv[++at];
+    };
+    if (const auto text = texts.find(flag); text != texts.end()) {
+      *text->second = value();
+    } else if (flag == "--port") {
+      options.port = Whole(flag, value(), 0, 65535);
+    } else if (flag == "--port-end") {
+      options.port_end = Whole(flag, value(), 1, 65536);
+    } else if (flag == "--threads") {
+      options.threads = Whole(flag, value(), 1, 4096);
+    } else if (flag == "--tracker") {
+      SplitAddress(flag, value(), &options.tracker_host, &options.tracker_port);
+    } else if (flag == "--session-timeout") {
+      const std::string text = value();
+      char* end = nullptr;
+      options.session_timeout_s = strtod(text.c_str(), &end);
+      if (text.empty() || *end || !(options.session_timeout_s > 0 && options.session_timeout_s < 1e8)) {
+        throw UsageError(flag + ": expected seconds (got '" + text + "')");
+      }
+    } else if (flag == "--load-library") {
+      options.libraries.push_back(value());
+    } else {
+      throw UsageError(flag + ": no such option; --help lists them");
+    }
+  }
+  CheckKey(options.key);
+  if (!options.tracker_host.empty() && options.key.empty()) throw UsageError("--tracker needs --key");
+  if (options.port_end && options.port_end <= options.port) throw UsageError("--port-end has to be above --port");
+  return options;
+}
+
+}  // namespace tvmake

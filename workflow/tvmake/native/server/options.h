@@ -1,0 +1,39 @@
+// The command line.
+#ifndef TVMAKE_SERVER_OPTIONS_H_
+#define TVMAKE_SERVER_OPTIONS_H_
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace tvmake {
+
+struct Options {
+  std::string host = "127.0.0.1";
+  int port = 9090, port_end = 0;          // port_end is not tried itself; 0: only `port`
+  std::string tracker_host;               // empty for none
+  int tracker_port = 0;
+  std::string key;
+  std::string told_address;               // what the tracker tells clients; empty: where it sees us
+  double session_timeout_s = 3600;
+  std::string work_directory;
+  int threads = 0;                        // 0: as many as the runtime likes
+  std::vector<std::string> libraries;
+  bool is_remote_allowed = false;
+  bool is_help = false;
+};
+
+// A command line that makes no sense, in one line.
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+extern const char kUsage[];
+
+// Throws UsageError.
+Options ParseOptions(int argc, char** argv);
+
+}  // namespace tvmake
+
+#endif  // TVMAKE_SERVER_OPTIONS_H_

@@ -1,0 +1,85 @@
+#include "session_functions.h"
+
+#include <tvm/ffi/error.h>
+#include <tvm/ffi/extra/module.h>
+#include <tvm/ffi/function.h>
+#include <tvm/ffi/string.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+namespace tvmake {
+namespace {
+
+namespace fs = std::filesystem;
+using tvm::ffi::Bytes;
+using tvm::ffi::Function;
+using tvm::ffi::Module;
+using tvm::ffi::String;
+
+std::string Spelled(const String& name) { return std::string(name.data(), name.size()); }
+
+// A file that may be anywhere.
+fs::path Found(const fs::path& directory, const String& name) { return directory / Spelled(name); }
+
+// A file of the session.
+fs::path Own(const fs::path& directory, const String& name) {
+  const fs::path path = Found(directory, name).lexically_normal();
+  const fs::path inside = path.lexically_relative(directory);
+  if (inside.empty() || inside == "." || *inside.begin() == "..") {
+    TVM_FFI_THROW(ValueError) << "'" << Spelled(name) << "' is outside the session's directory";
+  }
+  return path;
+}
+
+// The library that a name means.
+fs::path Library(const fs::path& directory, const String& name) {
+  const fs::path path = Own(directory, name);
+  if (path.extension() != ".so") {
+    TVM_FFI_THROW(ValueError) << "this server loads .so files and links nothing; '" << Spelled(name) << "' is none";
+  }
+  return path;
+}
+
+Bytes Content(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) TVM_FFI_THROW(ValueError) << path.string() << " cannot be read";
+  return Bytes(std::string(std::istreambuf_iterator<char>(file), {}));
+}
+
+void Upload(const fs::path& path, const Bytes& data) {
+  fs::create_directories(path.parent_path());
+  // Over a library that is loaded, nothing may be written; a new file leaves it as it is.
+  fs::remove(path);
+  std::ofstream file(path, std::ios::binary);
+  file.write(data.data(), static_cast<std::streamsize>(data.size()));
+  file.close();
+  if (!file) TVM_FFI_THROW(RuntimeError) << path.string() << " cannot be written";
+}
+
+String Listed(const fs::path& path) {
+  std::string names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
+    names += (names.empty() ? "" : ",") + entry.path().filename().string();
+  }
+  return names;
+}
+
+}  // namespace
+
+void RegisterSessionFunctions(const std::string& directory) {
+  const fs::path place = directory;
+  const auto set = [](const char* name, auto function) {
+    Function::SetGlobal(std::string("tvm.rpc.server.") + name, Function::FromTyped(function), /*override=*/true);
+  };
+  set("workpath", [place](String name) { return String(Found(place, name).string()); });
+  set("upload", [place](String name, Bytes data) { Upload(Own(place, name), data); });
+  set("download", [place](String name) { return Content(Found(place, name)); });
+  set("remove", [place](String name) { fs::remove_all(Own(place, name)); });
+  set("listdir", [place](String name) { return Listed(Found(place, name)); });
+  set("load_module", [place](String name) { return Module::LoadFromFile(Library(place, name).string()); });
+  set("download_linked_module", [place](String name) { return Content(Library(place, name)); });
+}
+
+}  // namespace tvmake

@@ -1,0 +1,148 @@
+"""Bring weights into the layout of texture kernels once, when the package is built.
+
+Parameters are arguments of ``main``, so that TVM would convert the layout of every weight in every run. Kernels that
+depend on weights only, and only move data, become packings (``target.prepack``); ``main`` takes their results.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import tvm_ffi
+
+from tvmake.quick_tvm import tvm
+from tvmake.target.layout_free import is_tensor_call
+from tvmake.target.prepack import Packing, Prepacked
+
+# After quick_tvm, which decides how TVM is loaded.
+from tvm import relax  # isort: skip
+from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
+
+MOVING = frozenset({"tirx.if_then_else", "tirx.likely"})
+"""Calls that compute nothing."""
+
+REDUCTION = 2
+"""``IterVar`` type kCommReduce (include/tvm/tirx/var.h)."""
+
+ATTRIBUTES = ("global_symbol", "target", "tirx.is_scheduled", "op_pattern", "scoped")
+"""What a packing function does without."""
+
+
+def take_out_weight_layouts(module: "tvm.IRModule", inputs: int) -> Prepacked:
+    """Let ``main`` take weights as kernels want them.
+
+    Args:
+        inputs: how many of ``main``'s arguments are the model's inputs.
+    """
+    main = module["main"]
+    finder = _Finder(module, main.params[inputs:])
+    finder.look_at(main)
+    if not finder.packings:
+        return Prepacked(module, ())
+    body = _Replace(module, finder.replaced).visit_expr(main)
+    changed = tvm.IRModule(dict(module.functions_items()), attrs=module.attrs, global_infos=module.global_infos)
+    weights = [*main.params[inputs:], *finder.replaced.values()]
+    kept = relax.Function(
+        [*main.params[:inputs], *weights], body.body, body.ret_ty, body.is_pure, body.attrs, body.span
+    )
+    changed["main"] = kept
+    changed = relax.transform.DeadCodeElimination(["main"])(changed)
+    return _without_unused(changed, inputs, finder.packings)
+
+
+def _without_unused(module: "tvm.IRModule", inputs: int, packings: Sequence[Packing]) -> Prepacked:
+    main = module["main"]
+    used = set(relax.analysis.free_vars(main.body))
+    packed = {source for packing in packings for source in packing.sources}
+    results = {result for packing in packings for result in packing.results}
+    weights = [
+        weight
+        for weight in main.params[inputs:]
+        # A parameter that nothing ever used stays an argument.
+        if weight in used or str(weight.name) not in packed | results
+    ]
+    changed = tvm.IRModule(dict(module.functions_items()), attrs=module.attrs, global_infos=module.global_infos)
+    changed["main"] = relax.Function(
+        [*main.params[:inputs], *weights], main.body, main.ret_ty, main.is_pure, main.attrs, main.span
+    )
+    return Prepacked(changed, tuple(packings))
+
+
+class _Finder:
+    """Finds kernels' calls that only move weights."""
+
+    def __init__(self, module: "tvm.IRModule", weights: Sequence[Any]):
+        self.module = module
+        self.names: dict[Any, str] = {weight: str(weight.name) for weight in weights}
+        """Weights, and what was made of them, by variable."""
+        self.taken = {str(parameter.name) for parameter in module["main"].params}
+        self.replaced: dict[Any, Any] = {}
+        """Variables of ``main``'s body, and the parameters in their place."""
+        self.packings: list[Packing] = []
+
+    def look_at(self, main: Any) -> None:
+        """Go through the bindings in order."""
+        for block in main.body.blocks:
+            for binding in block.bindings:
+                if isinstance(binding, relax.VarBinding) and is_tensor_call(binding.value):
+                    self._look_at_call(binding.var, binding.value)
+
+    def _look_at_call(self, variable: Any, call: Any) -> None:
+        arguments = list(call.args[1].fields)
+        result = call.ty_args[0]
+        if not arguments or not isinstance(result, relax.TensorType) or not all(one in self.names for one in arguments):
+            return
+        kernel = self.module[call.args[0]]
+        if len(call.args) > 2 or not _only_moves(kernel):
+            return
+        source = self.names[arguments[0]]
+        name = self._fresh(source)
+        parameter = relax.Var(name, relax.TensorType([int(extent) for extent in result.shape], _dtype(result)))
+        self.names[variable] = name
+        self.replaced[variable] = parameter
+        for attribute in ATTRIBUTES:
+            kernel = kernel.without_attr(attribute) if attribute in kernel.attrs else kernel
+        self.packings.append(Packing(kernel, tuple(self.names[one] for one in arguments), (name,)))
+
+    def _fresh(self, source: str) -> str:
+        base = source.partition("_packed")[0] + "_packed"
+        name, number = base, 1
+        while name in self.taken:
+            number += 1
+            name = f"{base}{number}"
+        self.taken.add(name)
+        return name
+
+
+@mutator
+class _Replace(PyExprMutator):
+    """Puts parameters in place of variables."""
+
+    def __init__(self, module: "tvm.IRModule", replaced: dict[Any, Any]):
+        super().__init__(module)
+        self.replaced = replaced
+
+    def visit_var_(self, op: Any) -> Any:
+        """A variable, or the parameter that holds its value."""
+        return self.replaced.get(op, op) if op in self.replaced else super().visit_var_(op)
+
+    def visit_dataflow_var_(self, op: Any) -> Any:
+        """As :meth:`visit_var_`."""
+        return self.replaced[op] if op in self.replaced else super().visit_dataflow_var_(op)
+
+
+def _only_moves(kernel: Any) -> bool:
+    found: list[Any] = []
+
+    def block(one: Any) -> None:
+        found.extend(axis for axis in one.iter_vars if axis.iter_type == REDUCTION)
+
+    def call(one: Any) -> None:
+        if isinstance(one.op, tvm.ir.Op) and str(one.op.name) not in MOVING:
+            found.append(one)
+
+    tvm_ffi.structural_walk(kernel.body, [(tvm.s_tir.SBlock, block), (tvm.ir.Call, call)])
+    return not found
+
+
+def _dtype(ty: Any) -> str:
+    return str(getattr(ty.dtype, "dtype", ty.dtype))
