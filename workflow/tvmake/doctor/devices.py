@@ -88,12 +88,10 @@ def tracker(environment: Mapping[str, str] = os.environ) -> Check:
     """TVM's RPC tracker, at TVM_TRACKER_HOST and TVM_TRACKER_PORT."""
     host, port = environment.get("TVM_TRACKER_HOST"), environment.get("TVM_TRACKER_PORT")
     if not host or not port:
-        hint = (
-            "python -m tvm.exec.rpc_tracker --host 0.0.0.0 --port 9190, then set TVM_TRACKER_HOST and TVM_TRACKER_PORT"
-        )
+        hint = "for devices over RPC: `tvmake device tracker`, then set TVM_TRACKER_HOST and TVM_TRACKER_PORT"
         return Check(GROUP, "RPC tracker", "missing", "TVM_TRACKER_HOST and TVM_TRACKER_PORT are not set", hint)
     where = f"{host}:{port}"
-    hint = f"start it: python -m tvm.exec.rpc_tracker --host 0.0.0.0 --port {port}"
+    hint = f"start it: tvmake device tracker --port {port}"
     if not port.isdigit() or not 0 < int(port) < 65536:
         return Check(
             GROUP, "RPC tracker", "problem", f"{where}: the port is no number from 1 to 65535", "set TVM_TRACKER_PORT"
