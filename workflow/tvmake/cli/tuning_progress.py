@@ -109,7 +109,10 @@ class TuningProgress:
 
     def started(self, job: int, events: Path, label: str) -> None:
         """A tuning job has begun."""
-        offset = events.stat().st_size if events.is_file() else 0
+        try:
+            offset = events.stat().st_size
+        except FileNotFoundError:
+            offset = 0
         with self.lock:
             line = self.bar.add_task(f"  {label}", total=None) if self.bar else None
             self.kernels[job] = Kernel(events, line, offset)
