@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tvmake.artifact.files import digest_file
-from tvmake.artifact.package import REQUIRED
+from tvmake.artifact.package import MANIFEST, REQUIRED, read_manifest
 from tvmake.artifact.stage_json import load
 from tvmake.config.device import DeviceConfig
 from tvmake.device import store
@@ -65,7 +65,9 @@ class LocalDevice:
 
     def _run(self, command: list[str], deployment: Deployment, fresh: bool) -> None:
         environment = {**os.environ, "TVM_USE_RUNTIME_LIB": "1", **self.config.env, PARENT: str(os.getpid())}
-        if fresh or self.config.env:
+        if wants_compiler := _is_for_cuda(deployment):
+            del environment["TVM_USE_RUNTIME_LIB"]
+        if fresh or self.config.env or wants_compiler:
             # A fork's memory is partly its parent's, and some variables count only while libraries are loaded.
             environment.pop(DIRECTORY, None)
         if self.config.threads:
@@ -96,6 +98,15 @@ class LocalDevice:
         if process.returncode:
             lines = [line for line in complaint.splitlines() if line.strip()]
             raise DeviceError(where, f"running {deployment.location} failed: {lines[-1] if lines else 'no message'}")
+
+
+def _is_for_cuda(deployment: Deployment) -> bool:
+    """Whether it holds CUDA's source, which TVM compiles when it loads it, with code that its runtime alone lacks."""
+    try:
+        manifest = read_manifest((Path(deployment.location) / MANIFEST).read_bytes(), deployment.location)
+    except (OSError, InputError):
+        return False  # whoever runs it says what is wrong with it
+    return manifest.target.get("kind") == "cuda"
 
 
 def _end(process: subprocess.Popen) -> None:
