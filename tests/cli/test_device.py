@@ -20,7 +20,14 @@ from tests.tune.measuring.farm import HOST, free_port
 from tests.tune.measuring.processes import eventually
 from tvmake.device.tracker import Tracker
 
-TVMAKE = [sys.executable, "-c", "import sys; from tvmake.cli import run; sys.exit(run(sys.argv[1:]))", "device"]
+COMMAND = """
+import signal, sys
+# Ctrl-C counts, though what a shell starts in the background ignores it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from tvmake.cli import run
+sys.exit(run(sys.argv[1:]))
+"""
+TVMAKE = [sys.executable, "-c", COMMAND, "device"]
 
 
 class Place:

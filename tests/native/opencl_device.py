@@ -42,14 +42,20 @@ def require_entry_point() -> None:
 
 
 @cache
-def loaded() -> Any:
-    """TVM with the runtime library; this process sees PoCL's devices only."""
+def library() -> Path:
+    """The runtime library, loaded into this process, which sees PoCL's devices only."""
     require_opencl()
     os.environ.setdefault("TVMAKE_OPENCL_PLATFORM", POCL)
     from tvmake.native.backend import opencl_library
+
+    return opencl_library()
+
+
+def loaded() -> Any:
+    """TVM with the runtime library."""
+    library()
     from tvmake.quick_tvm import tvm
 
-    opencl_library()
     return tvm
 
 
@@ -77,10 +83,12 @@ def _text(text: str) -> bytes:
 
 def run_python(code: str, *arguments: object, timeout_s: float = 300, **environment: str) -> str:
     """What a new process prints; it gets the repository, PoCL, and these variables on top of this environment."""
+    # Other tests change where things are kept; the library is where it was built.
+    home = str(library().parents[2])
     done = subprocess.run(
         [sys.executable, "-c", code, *(str(one) for one in arguments)],
         cwd=ROOT,
-        env={**os.environ, "TVMAKE_OPENCL_PLATFORM": POCL, **environment},
+        env={**os.environ, "TVMAKE_HOME": home, "TVMAKE_OPENCL_PLATFORM": POCL, **environment},
         capture_output=True,
         text=True,
         timeout=timeout_s,

@@ -104,8 +104,7 @@ def test_zig_links_for_a_triple_and_a_glibc(tmp_path, monkeypatch):
 
 
 def test_the_real_zig_links_for_an_older_glibc(tmp_path):
-    if toolchain.zig_command() is None:
-        pytest.skip("needs zig (pip install ziglang)")
+    require(toolchain.zig_command(), "zig: pip install ziglang")
     driver = compiler_driver(TargetConfig(mtriple="aarch64-linux-gnu", toolchain="zig", glibc="2.28"), WHERE)
     (tmp_path / "f.c").write_text("#include <math.h>\ndouble f(double x) { return exp(x); }\n")
     subprocess.run([driver, "-shared", "-fPIC", "-o", "f.so", "f.c"], cwd=tmp_path, check=True)
