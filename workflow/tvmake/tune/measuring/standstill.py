@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tvmake.artifact.files import writing
-from tvmake.device.lease import lease_file
+from tvmake.device.lease import lease_file, of_this_machine
 from tvmake.tune.measuring.protocol import signal_group
 
 STOP, GO = b"S", b"G"
@@ -33,7 +33,7 @@ CAN = hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal")
 
 def gathering_place(device: str) -> Path:
     """The directory of sockets."""
-    return lease_file(device).with_suffix(".beside")
+    return lease_file(of_this_machine(device)).with_suffix(".beside")
 
 
 @contextmanager
