@@ -1,11 +1,20 @@
 """Shared by the tests of the native programs."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.build.conftest import dynamic_net, static_net  # noqa: F401  # fixtures
 from tests.native import devices
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _usual_home() -> Iterator[None]:
+    """Builds are kept where they always are, whatever home tests before these have set."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("TVMAKE_HOME", raising=False)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from tvmake.tune.measuring.local import LocalMeasurer
 QUICK = TrialMeasurement(number=1, repeat=2, min_repeat_ms=0, timeout_s=20, build_timeout_s=20)
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True, scope="module")
 def own_leases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Waits for nobody else's measurements."""
     with pytest.MonkeyPatch.context() as patch:
