@@ -99,9 +99,15 @@ class Template:
 
     def _fork(self, files: list[int]) -> int:
         template = os.getpid()
+        # Stopped before it is bound to the template, a worker would outlive it.
+        reading, writing = os.pipe()
         worker = os.fork()
         if worker == 0:
-            self._become(files, template)
+            os.close(reading)
+            self._become(files, template, writing)
+        os.close(writing)
+        os.read(reading, 1)
+        os.close(reading)
         for file in files:
             os.close(file)
         self.workers.add(worker)
@@ -114,12 +120,13 @@ class Template:
         self.workers.discard(worker)
         return os.waitstatus_to_exitcode(status)
 
-    def _become(self, files: list[int], template: int) -> NoReturn:
+    def _become(self, files: list[int], template: int, unbound: int) -> NoReturn:
         """In the fork: answer requests until there are no more."""
         code = 1
         try:
             os.setpgid(0, 0)
             die_with(template)
+            os.close(unbound)
             self.control.close()
             if self.still is not None:
                 self.still.leave()
