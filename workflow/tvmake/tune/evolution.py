@@ -94,7 +94,6 @@ class Evolution:
 
     def propose(self) -> list[Any] | None:
         """See :class:`tvmake.tune.search.Source`."""
-
         options = self._options
         before = sorted((one for one in self._met.values() if one.order[0] < self.number), key=lambda one: one.order)
         # XGBModel's guesses come from numpy's global generator.
