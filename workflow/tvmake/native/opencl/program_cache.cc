@@ -64,7 +64,7 @@ std::string ProgramKey(const DeviceFacts& facts, const std::string& source, cons
                                   facts.version, facts.driver, options, source}) {
     all += std::to_string(part.size()) + ":" + part;
   }
-  return Sha256(all);
+  return DigestOf(all);
 }
 
 std::optional<std::string> LoadProgram(const std::string& key) {
@@ -76,7 +76,7 @@ std::optional<std::string> LoadProgram(const std::string& key) {
   size_t header = kMagic.size() + kDigestLength;
   if (content.size() < header || content.compare(0, kMagic.size(), kMagic) != 0) return std::nullopt;
   std::string binary = content.substr(header);
-  if (Sha256(binary) != content.substr(kMagic.size(), kDigestLength)) return std::nullopt;
+  if (DigestOf(binary) != content.substr(kMagic.size(), kDigestLength)) return std::nullopt;
   return binary;
 }
 
@@ -85,7 +85,7 @@ void StoreProgram(const std::string& key, const std::string& binary) {
   if (directory.empty()) return;
   std::error_code error;
   fs::create_directories(directory, error);
-  if (!error) WriteAtomically(directory / key, kMagic + Sha256(binary) + binary);
+  if (!error) WriteAtomically(directory / key, kMagic + DigestOf(binary) + binary);
 }
 
 }  // namespace opencl

@@ -11,6 +11,7 @@
 #include "canonical_json.h"
 #include "errors.h"
 #include "file_digest.h"
+#include "sha256.h"
 
 namespace tvmake {
 namespace {
