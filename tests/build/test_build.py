@@ -116,6 +116,13 @@ def test_gpu_targets_compile_without_the_gpu_and_show_their_kernels(
     assert manifest(place).coverage.tuned == 0
 
 
+@pytest.mark.parametrize("asked", [False, True])
+def test_cuda_kernels_become_one_graph_where_that_is_asked_for(static_net: Transformed, tmp_path: Path, asked: bool):
+    target = TargetConfig(kind="cuda", arch="sm_80")
+    place = built(static_net, tmp_path / "b", request(target, cuda_graph=asked))
+    assert (b"vm.builtin.cuda_graph.run_or_capture" in (place / "mod.so").read_bytes()) == asked
+
+
 def test_every_dump_is_written_and_none_when_none_is_asked_for(static_net: Transformed, tmp_path: Path):
     asked = request(dump=["relax", "tir", "ll", "asm"])
     place = built(static_net, tmp_path / "b", asked)

@@ -109,6 +109,12 @@ class Manifest(_Part):
         return self.model_copy(update={"own_sha256": self._digest()})
 
     @property
+    def device_kind(self) -> str:
+        """The runtime's name for the kind of device that its kernels run on (``cpu``, ``opencl``, ``cuda``)."""
+        kind = str(self.target.get("kind", "llvm"))
+        return "cpu" if kind in ("llvm", "c") else kind
+
+    @property
     def is_intact(self) -> bool:
         """Whether the content is what it was when it was sealed."""
         return self.own_sha256 == self._digest()

@@ -16,5 +16,8 @@ class BuildOptions(Strict):
     """TVM's pass level: passes above it are left out."""
     exec_mode: Literal["bytecode", "compiled"] = "bytecode"
     """Whether the VM interprets the graph or runs it compiled."""
+    cuda_graph: bool = False
+    """For CUDA targets: record the kernels of the first run as a CUDA graph, and launch that in the following ones. A
+    program that loads the package must give it the same parameters each time."""
     dump: list[Dump] = Field(default_factory=list)
     """Generated sources to keep in ``sources/``: ``relax`` and ``tir`` (text), ``ll`` (LLVM IR), ``asm``, ``kernels`` (device source, one file a kernel)."""

@@ -26,9 +26,9 @@ class Conditioned:
         """See :class:`tvmake.device.interface.Device`."""
         return self._device.push(package)
 
-    def fingerprint(self) -> Fingerprint:
+    def fingerprint(self, kind: str = "cpu") -> Fingerprint:
         """See :class:`tvmake.device.interface.Device`."""
-        return self._device.fingerprint()
+        return self._device.fingerprint(kind)
 
     def alone(self) -> AbstractContextManager[None]:
         """See :class:`tvmake.device.interface.Device`."""

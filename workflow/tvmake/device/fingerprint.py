@@ -2,6 +2,7 @@
 
 import os
 import platform
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
@@ -10,19 +11,25 @@ from tvmake.device.interface import Fingerprint
 GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 
 
-def local_fingerprint(threads: int | None) -> Fingerprint:
-    """Who this machine is; ``threads`` is the limit set for CPU kernels."""
+def local_fingerprint(threads: int | None, kind: str = "cpu", gpu: Mapping[str, str] | None = None) -> Fingerprint:
+    """Who this machine is.
+
+    Args:
+        threads: the limit set for CPU kernels.
+        kind: of the device that kernels run on.
+        gpu: what that device says of itself, where it is not the CPU.
+    """
     details = {"threads": str(threads or usable_cores()), "python": platform.python_version()}
     if GOVERNOR.is_file():
         details["governor"] = GOVERNOR.read_text().strip()
     return Fingerprint(
-        kind="cpu",
+        kind=kind,
         soc=_cpu_model(),
         cores=usable_cores(),
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         os=f"{platform.system()} {platform.release()} {platform.machine()}",
         runtime=f"apache-tvm {metadata.version('apache-tvm')}",
-        details=details,
+        details={**details, **(gpu or {})},
     )
 
 

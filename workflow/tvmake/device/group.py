@@ -52,13 +52,13 @@ class Group:
                 pushed[member.member] = error
         return pushed
 
-    def fingerprint(self) -> Fingerprint:
+    def fingerprint(self, kind: str = "cpu") -> Fingerprint:
         """See :class:`tvmake.device.interface.Device`."""
         tried: list[ShellDevice] = []
         while True:  # which need not wait for a device to come free
             member = self._left(tried)[0]
             try:
-                told = member.fingerprint()
+                told = member.fingerprint(kind)
             except Unreachable as error:
                 self._note(member, error)
                 tried.append(member)

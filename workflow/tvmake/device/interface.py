@@ -116,8 +116,8 @@ class Device(Protocol):
         """
         ...
 
-    def fingerprint(self) -> Fingerprint:
-        """Who the device is.
+    def fingerprint(self, kind: str = "cpu") -> Fingerprint:
+        """Who the device is, for kernels that run on its device of a kind (``cpu``, ``opencl``, ``cuda``).
 
         Raises:
             DeviceError: it cannot be reached.

@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -11,14 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tvmake.artifact.files import digest_file
-from tvmake.artifact.package import MANIFEST, REQUIRED, read_manifest
+from tvmake.artifact.package import LIBRARY, REQUIRED
 from tvmake.artifact.stage_json import load
 from tvmake.config.device import DeviceConfig
 from tvmake.device import store
+from tvmake.device.accelerator import accelerator
+from tvmake.device.architecture import check_library
+from tvmake.device.failure import explained
 from tvmake.device.fingerprint import local_fingerprint
 from tvmake.device.interface import Deployment, Fingerprint, RunRequest, RunResult
 from tvmake.device.lease import lease
-from tvmake.errors import DeviceError, InputError
+from tvmake.errors import KINDS, DeviceError
 from tvmake.warm.client import DIRECTORY, PARENT
 
 if TYPE_CHECKING:
@@ -32,16 +36,20 @@ class LocalDevice:
     def __init__(self, name: str, config: DeviceConfig):
         self.name = name
         self.config = config
+        self.where = f"device '{name}'"
 
     def push(self, package: Path) -> Deployment:
         """See :class:`tvmake.device.interface.Device`."""
         place = store.put(package, store.store_root())
+        if sys.platform == "linux":
+            check_library(place / LIBRARY, platform.machine(), self.where)
         size = sum((place / name).stat().st_size for name in REQUIRED)
         return Deployment(device=self.name, package_sha256=digest_file(package), location=str(place), size_bytes=size)
 
-    def fingerprint(self) -> Fingerprint:
+    def fingerprint(self, kind: str = "cpu") -> Fingerprint:
         """See :class:`tvmake.device.interface.Device`."""
-        return local_fingerprint(self.config.threads)
+        gpu = accelerator(kind, self.config.env) if kind != "cpu" else None
+        return local_fingerprint(self.config.threads, kind, gpu)
 
     def alone(self) -> AbstractContextManager[None]:
         """See :class:`tvmake.device.interface.Device`."""
@@ -59,20 +67,20 @@ class LocalDevice:
             self._run(command, deployment, fresh=request.measurement is not None)
             problem = Path(f"{answered}.error")
             if problem.is_file():
-                where, text, remedy = json.loads(problem.read_text())
-                raise InputError(where, text, remedy)
+                kind, where, text, remedy = json.loads(problem.read_text())
+                raise KINDS[kind](where, text, remedy)
             return load(RunResult, answered)
 
     def _run(self, command: list[str], deployment: Deployment, fresh: bool) -> None:
         environment = {**os.environ, "TVM_USE_RUNTIME_LIB": "1", **self.config.env, PARENT: str(os.getpid())}
-        if wants_compiler := _is_for_cuda(deployment):
+        if wants_compiler := store.device_kind(deployment) == "cuda":
+            # It holds CUDA's source, which TVM compiles when it loads it, with code that its runtime alone lacks.
             del environment["TVM_USE_RUNTIME_LIB"]
         if fresh or self.config.env or wants_compiler:
             # A fork's memory is partly its parent's, and some variables count only while libraries are loaded.
             environment.pop(DIRECTORY, None)
         if self.config.threads:
             environment["TVM_NUM_THREADS"] = str(self.config.threads)
-        where = f"device '{self.name}'"
         # A session of its own, so that a hung run dies with all it started.
         process = subprocess.Popen(
             command, env=environment, stdout=sys.stderr, stderr=subprocess.PIPE, text=True, start_new_session=True
@@ -81,7 +89,7 @@ class LocalDevice:
             _, complaint = process.communicate(timeout=self.config.timeout_s)
         except subprocess.TimeoutExpired:
             raise DeviceError(
-                where,
+                self.where,
                 f"the run did not end within {self.config.timeout_s:g} s",
                 f"raise devices.{self.name}.timeout_s, or measure less (benchmark.repeat, benchmark.min_duration_s)",
             ) from None
@@ -94,19 +102,11 @@ class LocalDevice:
                 if name == "SIGKILL"
                 else "the generated code crashed: build with build.dump to look at it"
             )
-            raise DeviceError(where, f"running {deployment.location} ended with {name}", hint)
+            raise DeviceError(self.where, f"running {deployment.location} ended with {name}", hint)
         if process.returncode:
-            lines = [line for line in complaint.splitlines() if line.strip()]
-            raise DeviceError(where, f"running {deployment.location} failed: {lines[-1] if lines else 'no message'}")
-
-
-def _is_for_cuda(deployment: Deployment) -> bool:
-    """Whether it holds CUDA's source, which TVM compiles when it loads it, with code that its runtime alone lacks."""
-    try:
-        manifest = read_manifest((Path(deployment.location) / MANIFEST).read_bytes(), deployment.location)
-    except (OSError, InputError):
-        return False  # whoever runs it says what is wrong with it
-    return manifest.target.get("kind") == "cuda"
+            print(complaint, end="", file=sys.stderr)
+            failure = explained(complaint, Path(deployment.location))
+            raise DeviceError(self.where, failure.problem, failure.remedy)
 
 
 def _end(process: subprocess.Popen) -> None:

@@ -143,9 +143,10 @@ class RPCDevice:
         size = sum((place / name).stat().st_size for name in REQUIRED)
         return Deployment(device=self.name, package_sha256=digest_file(package), location=str(place), size_bytes=size)
 
-    def fingerprint(self) -> Fingerprint:
+    def fingerprint(self, kind: str = "cpu") -> Fingerprint:
         """See :class:`tvmake.device.interface.Device`."""
-        return self._fulfil(Describe(self.config, self.where), self.config.session_timeout_s, "being asked who it is")
+        told = self._fulfil(Describe(self.config, self.where), self.config.session_timeout_s, "being asked who it is")
+        return told.model_copy(update={"kind": kind})
 
     def execute(self, deployment: Deployment, request: RunRequest, inputs: Path, outputs: Path | None) -> RunResult:
         """See :class:`tvmake.device.interface.Device`."""

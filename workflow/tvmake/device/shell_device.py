@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from tvmake.artifact.files import atomic_path, digest_file
-from tvmake.artifact.package import LIBRARY, MANIFEST, REQUIRED, read_manifest
+from tvmake.artifact.package import LIBRARY, REQUIRED
 from tvmake.artifact.stage_json import load
 from tvmake.config.device import DeviceConfig
 from tvmake.device import store
@@ -105,16 +105,19 @@ class ShellDevice:
         deployment = Deployment(device=self.name, package_sha256=digest, location=placed.path, size_bytes=size)
         return deployment, placed.sent_bytes
 
-    def fingerprint(self) -> Fingerprint:
+    def fingerprint(self, kind: str = "cpu") -> Fingerprint:
         """See :class:`tvmake.device.interface.Device`."""
         with self.shell() as shell:
-            return self.facts(shell).fingerprint(self.config)
+            told = self.facts(shell).fingerprint(self.config)
+        return told.model_copy(update={"kind": kind})
 
     def execute(self, deployment: Deployment, request: RunRequest, inputs: Path, outputs: Path | None) -> RunResult:
         """See :class:`tvmake.device.interface.Device`."""
         with self.shell() as shell:
             known = self.facts(shell)
-            programs = bring(shell, self.config, known, self.name, self.is_android, _needs_opencl(deployment))
+            programs = bring(
+                shell, self.config, known, self.name, self.is_android, store.device_kind(deployment) == "opencl"
+            )
             package = self._have(shell, known, deployment)
             with self._run_directory(shell, known) as there:
                 with tempfile.TemporaryDirectory(prefix="tvmake-run-") as here:
@@ -215,12 +218,6 @@ class ShellDevice:
             answered = Path(here) / "result.json"
             shell.fetch(f"{there}/result.json", answered)
             return load(RunResult, answered)
-
-
-def _needs_opencl(deployment: Deployment) -> bool:
-    """Whether a package is for OpenCL, as far as it is known here."""
-    manifest = store.store_root() / deployment.package_sha256 / MANIFEST
-    return manifest.is_file() and read_manifest(manifest.read_bytes(), str(manifest)).target.get("kind") == "opencl"
 
 
 def _remedy(complaint: str) -> str | None:

@@ -6,7 +6,8 @@ from pathlib import Path
 from platformdirs import user_cache_path
 
 from tvmake.artifact.files import atomic_directory, digest_file
-from tvmake.artifact.package import unpack, verify_directory
+from tvmake.artifact.package import MANIFEST, read_manifest, unpack, verify_directory
+from tvmake.device.interface import Deployment
 from tvmake.errors import InputError
 
 
@@ -35,3 +36,9 @@ def put(package: Path, root: Path) -> Path:
     with atomic_directory(place) as fresh:
         unpack(package, fresh)
     return place
+
+
+def device_kind(deployment: Deployment) -> str:
+    """The kind of device that a package's kernels run on; ``cpu`` where the package is not, or no longer, known here."""
+    manifest = store_root() / deployment.package_sha256 / MANIFEST
+    return read_manifest(manifest.read_bytes(), str(manifest)).device_kind if manifest.is_file() else "cpu"

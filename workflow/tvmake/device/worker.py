@@ -1,7 +1,7 @@
 """Runs one request on this machine, in a process of its own: ``main([PACKAGE, REQUEST, INPUTS, RESULT, OUTPUTS])``.
 
 It loads TVM's runtime only, verifies every digest before it maps a library, and leaves either RESULT or, for a
-mistake a user can mend, ``RESULT.error`` (where, problem, remedy).
+mistake a user can mend, ``RESULT.error`` (its kind, where, problem, remedy).
 """
 
 import json
@@ -16,10 +16,13 @@ import numpy as np
 from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.package import LIBRARY, WEIGHTS, verify_directory
 from tvmake.config.benchmark import Measurement
+from tvmake.device.accelerator import facts
+from tvmake.device.cuda_compiler import choose_compiler
 from tvmake.device.fingerprint import local_fingerprint
 from tvmake.device.interface import OpTime, RunRequest, RunResult, Timing
+from tvmake.device.runtime_libraries import present
 from tvmake.device.samples import run_samples, since
-from tvmake.errors import DeviceError, TvmakeError
+from tvmake.errors import TvmakeError
 from tvmake.quick_tvm import tvm
 
 # After quick_tvm, which decides how TVM is loaded.
@@ -36,18 +39,10 @@ class LoadedPackage:
 
     def __init__(self, directory: Path, manifest: Manifest):
         self.signature = manifest.signature
-        kind = str(manifest.target.get("kind", "llvm"))
-        if kind == "opencl":
-            from tvmake.native.backend import opencl_library
-
-            opencl_library()
-        self.device = tvm.runtime.device("cpu" if kind in ("llvm", "c") else kind, 0)
-        if not self.device.exist:
-            raise DeviceError(
-                str(directory),
-                f"this machine has no {kind} device",
-                "`tvmake doctor` lists those that there are; or give the target another device",
-            )
+        self.kind = manifest.device_kind
+        if self.kind == "cuda":
+            choose_compiler()
+        self.device = present(self.kind)
         module = tvm.runtime.load_module(str((directory / LIBRARY).resolve()))
         self.vm = VirtualMachine(module, self.device)
         weights = tvm.runtime.load_param_dict_from_file(str(directory / WEIGHTS))
@@ -80,7 +75,9 @@ def main(arguments: list[str]) -> int:
         request = RunRequest.model_validate_json(asked.read_bytes())
         result = serve(directory, request, given, outputs)
     except TvmakeError as error:
-        Path(f"{answered}.error").write_text(json.dumps([error.where, error.problem, error.remedy]))
+        Path(f"{answered}.error").write_text(
+            json.dumps([type(error).__name__, error.where, error.problem, error.remedy])
+        )
         return 0
     answered.write_text(result.model_dump_json())
     return 0
@@ -103,7 +100,9 @@ def serve(directory: Path, request: RunRequest, given: Path, outputs: Path | Non
         **measured,
     )
     threads = os.environ.get("TVM_NUM_THREADS")
-    return RunResult(timing=timing, fingerprint=local_fingerprint(int(threads) if threads else None))
+    gpu = facts(package.kind, package.device) if package.kind != "cpu" else None
+    told = local_fingerprint(int(threads) if threads else None, package.kind, gpu)
+    return RunResult(timing=timing, fingerprint=told)
 
 
 def _measure(package: LoadedPackage, how: Measurement) -> dict[str, Any]:

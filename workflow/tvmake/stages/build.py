@@ -67,6 +67,7 @@ def build(
             request.build.opt_level,
             inputs,
             partial(apply_best, target=target, best=records, refused=refused) if records else None,
+            request.build.cuda_graph,
         )
         covered = coverage(lowered, target, records)
         require(request.require_coverage, covered, f"{request.model}/{request.precision}/{request.target_name}")

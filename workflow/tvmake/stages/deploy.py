@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict
 
 from tvmake.artifact import stage_json
 from tvmake.config.requests.running import DeployRequest
+from tvmake.device import store
 from tvmake.device.connect import connect
 from tvmake.device.interface import Deployment, Fingerprint
 
@@ -31,5 +32,6 @@ def deploy(package: Path, request: DeployRequest, receipt: Path) -> None:
     """
     device = connect(request.device_name, request.device)
     deployment = device.push(package)
+    kind = store.device_kind(deployment)
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    stage_json.save(Receipt(deployment=deployment, fingerprint=device.fingerprint(), deployed_at=now), receipt)
+    stage_json.save(Receipt(deployment=deployment, fingerprint=device.fingerprint(kind), deployed_at=now), receipt)

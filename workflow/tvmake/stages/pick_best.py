@@ -14,6 +14,7 @@ from tvmake.target.resolve import linker, tvm_target
 from tvmake.tune.best import BestKernel, BestSet
 from tvmake.tune.check import Checker
 from tvmake.tune.kernel_runner import kernel_runner
+from tvmake.tune.measuring.kernel import device_kind
 from tvmake.tune.place import place
 from tvmake.tune.receipt import curve
 from tvmake.tune.workload import GENERATION, workload
@@ -36,7 +37,7 @@ def pick_best(tasks: Path, workloads: Path, request: PickBestRequest, best: Path
     where = f"targets.{request.target_name}"
     target = tvm_target(request.target, where)
     listed = stage_json.load(TaskList, tasks)
-    own = place(target, connect(request.device_name, request.device).fingerprint())
+    own = place(target, connect(request.device_name, request.device).fingerprint(device_kind(target)))
     store = RecordStore(Path(request.store) if request.store else records_root())
     runner = kernel_runner(request.device_name, request.device, target, linker(request.target, where))
 

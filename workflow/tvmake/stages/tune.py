@@ -13,6 +13,7 @@ from tvmake.target.resolve import tvm_target
 from tvmake.tune import lessons
 from tvmake.tune.events import EventLog
 from tvmake.tune.measuring.connect import measurer
+from tvmake.tune.measuring.kernel import device_kind
 from tvmake.tune.place import cores, place
 from tvmake.tune.receipt import Receipt, curve
 from tvmake.tune.search import Search
@@ -37,7 +38,7 @@ def tune(kernel: Path, name: str, trials: int, request: TuneRequest, receipt: Pa
     """
     target = tvm_target(request.target, f"targets.{request.target_name}")
     own = workload(load_module(kernel)["main"], target)
-    fingerprint = connect(request.device_name, request.device).fingerprint()
+    fingerprint = connect(request.device_name, request.device).fingerprint(device_kind(target))
     where = place(target, fingerprint)
     store = RecordStore(Path(request.store) if request.store else records_root())
     store.define(where, own.key, {"name": name, "module": kernel.read_text()})

@@ -58,12 +58,14 @@ def lower(
     opt_level: int,
     inputs: int = 0,
     records: Records | None = None,
+    cuda_graph: bool = False,
 ) -> Lowered:
     """Lower a module for a target.
 
     Args:
         inputs: how many of ``main``'s arguments are the model's inputs; needed with records.
         records: what schedules the kernels that have been tuned.
+        cuda_graph: have CUDA targets record their kernels as a graph.
 
     Raises:
         InputError: a user pass fails.
@@ -74,7 +76,9 @@ def lower(
     applied = records(unscheduled) if records else Applied(unscheduled)
     fused = applied.module
     transform = tvm.relax.transform
-    with target, tvm.transform.PassContext(opt_level=opt_level), ordered_shape_variables():
+    graphs = [transform.RewriteCUDAGraph()] if cuda_graph and target.kind.name == "cuda" else []
+    switches = {"relax.backend.use_cuda_graph": bool(graphs)}
+    with target, tvm.transform.PassContext(opt_level=opt_level, config=switches), ordered_shape_variables():
         if packs:
             prepacked = prepack(fused, inputs)
             fused, packings = prepacked.module, (*packings, *prepacked.packings)
@@ -86,6 +90,7 @@ def lower(
                 transform.RemovePurityChecking(),
                 transform.CallTIRRewrite(),
                 transform.StaticPlanBlockMemory(),
+                *graphs,
                 transform.LowerAllocTensor(),
                 transform.KillAfterLastUse(),
                 transform.LowerRuntimeBuiltin(),

@@ -18,6 +18,7 @@ from tvmake.target.codegen import tir_pipeline
 from tvmake.target.memory import in_buffers, memory_scope
 from tvmake.target.prepack import split
 from tvmake.target.resolve import native_cpu
+from tvmake.tune.cuda_code import machine_code
 from tvmake.tune.isolation import Refused, each_isolated
 from tvmake.tune.kernel_runner import KernelFailure, KernelRunner, LocalKernelRunner
 from tvmake.tune.light_intrinsics import light_intrinsics
@@ -211,7 +212,9 @@ def _build_record(workload: Workload, trace: Any, directory: Path, compiler: str
 def _build(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target", compiler: str, library: Path) -> None:
     module = tvm.IRModule({ENTRY: function.with_attr("global_symbol", ENTRY)})
     try:
-        Linker(compiler).link(tvm.tirx.build(module, target=target, pipeline=tir_pipeline(target)), library)
+        with machine_code(target):
+            built = tvm.tirx.build(module, target=target, pipeline=tir_pipeline(target))
+        Linker(compiler).link(built, library)
     except (tvm.error.InternalError, RuntimeError, ValueError, TypeError, AttributeError) as error:
         raise _BuildError(f"it cannot be built: {explain(error)}") from error
 

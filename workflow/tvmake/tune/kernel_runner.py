@@ -20,7 +20,7 @@ from tvmake.device.serving import served
 from tvmake.tune.measuring.failure import telling_line
 from tvmake.tune.measuring.kernel import device_kind
 from tvmake.tune.run_kernel import ENTRY, KernelRequest, Tensor, filled
-from tvmake.warm.client import DIRECTORY, PARENT
+from tvmake.warm.client import PARENT
 
 if TYPE_CHECKING:
     from tvmake.quick_tvm import tvm
@@ -113,12 +113,7 @@ class LocalKernelRunner:
                 ]
 
     def _run(self, arguments: list[str]) -> None:
-        environment = {**os.environ, PARENT: str(os.getpid())}
-        if self.device == "cpu":
-            environment["TVM_USE_RUNTIME_LIB"] = "1"
-        else:
-            # Drivers do not survive a fork.
-            environment.pop(DIRECTORY, None)
+        environment = {**os.environ, PARENT: str(os.getpid()), "TVM_USE_RUNTIME_LIB": "1"}
         if self.threads:
             environment["TVM_NUM_THREADS"] = str(self.threads)
         command = [sys.executable, "-m", "tvmake.warm.client", "runtime", "kernel", *arguments]

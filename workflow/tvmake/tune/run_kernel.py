@@ -11,6 +11,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from tvmake.artifact.tensor_file import member, numpy_dtype, read_array, write_array
+from tvmake.device.runtime_libraries import present
 from tvmake.quick_tvm import tvm
 
 ENTRY = "main"
@@ -46,11 +47,7 @@ def main(arguments: list[str]) -> int:
     """Serve one request; see the module's text for the arguments."""
     asked, given, answered = (Path(argument) for argument in arguments)
     request = KernelRequest.model_validate_json(asked.read_bytes())
-    if request.device == "opencl":
-        from tvmake.native.backend import opencl_library
-
-        opencl_library()
-    device = tvm.runtime.device(request.device, 0)
+    device = present(request.device)
     kernel = tvm.runtime.load_module(request.library)[ENTRY]
     with zipfile.ZipFile(given) as archive:
         inputs = [

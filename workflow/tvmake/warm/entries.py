@@ -23,6 +23,7 @@ ENVIRONMENT = {
 ENTRIES = {
     "step": "tvmake.cli:run",
     "worker": "tvmake.device.worker:main",
+    "accelerator": "tvmake.device.accelerator:main",
     "kernel": "tvmake.tune.run_kernel:main",
     "template": "tvmake.tune.measuring.template:main",
 }

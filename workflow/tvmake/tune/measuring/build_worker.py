@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tvmake.quick_tvm import tvm
 from tvmake.target.codegen import tir_pipeline
+from tvmake.tune.cuda_code import machine_code
 from tvmake.tune.light_intrinsics import light_intrinsics
 from tvmake.tune.measuring.failure import explain
 from tvmake.tune.measuring.linker import Linker
@@ -59,7 +60,8 @@ class BuildWorker:
         module = tvm.ir.load_json(request.module)
         # Packing of weights ahead of time is not the kernel's cost (MetaSchedule's default_build).
         module = RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(module)
-        built = tvm.tirx.build(module, target=self.target, pipeline=tir_pipeline(self.target))
+        with machine_code(self.target):
+            built = tvm.tirx.build(module, target=self.target, pipeline=tir_pipeline(self.target))
         self.linker.link(built, request.library)
         return Built()
 

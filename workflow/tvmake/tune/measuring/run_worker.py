@@ -7,15 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from tvmake.device.runtime_libraries import load_runtime
 from tvmake.quick_tvm import tvm
 from tvmake.tune.measuring.failure import explain
 from tvmake.tune.measuring.kernel import ENTRY, Loop, TensorSpec
 
 # After quick_tvm, which decides how TVM is loaded.
 import tvm_ffi  # isort: skip
-from tvm.base import _LOADED_LIBS  # isort: skip
-from tvm.libinfo import package_lib_paths  # isort: skip
-from tvm_ffi.libinfo import load_lib_ctypes  # isort: skip
 
 FILL = "tvm.contrib.random.random_fill_for_measure"
 """TVM's own; floats from 1 to 10, so that nothing is denormal. It lives in libtvm_runtime_extra."""
@@ -65,7 +63,7 @@ class RunWorker:
 
     def __init__(self, options: RunOptions):
         self.options = options
-        _load_runtime(options.device)
+        load_runtime(options.device)
         self.fill = tvm_ffi.get_global_func(FILL)
         self.kernel: tuple[Any, Any, list[Any]] | None = None
 
@@ -129,15 +127,3 @@ def timed(module: Any, device: Any, arguments: list[Any], loop: Loop) -> tuple[f
     )
     device.sync()
     return tuple(float(value) for value in evaluator(*arguments).results)
-
-
-def _load_runtime(device: str) -> None:
-    """Load what ``import tvm`` leaves out when only the runtime is asked for."""
-    if device == "opencl":
-        from tvmake.native.backend import opencl_library
-
-        opencl_library()
-        device = "cpu"
-    for name in ("tvm_runtime_extra", *([f"tvm_runtime_{device}"] if device != "cpu" else [])):
-        if name not in _LOADED_LIBS:
-            _LOADED_LIBS[name] = load_lib_ctypes("tvm", name, "RTLD_LOCAL", extra_lib_paths=package_lib_paths())

@@ -1,0 +1,52 @@
+"""Machine code for CUDA kernels when they are built, where TVM would compile their source when it is loaded.
+
+A search loads every candidate once, one after the other, while the others wait: compiling belongs to the builders. It takes
+NVIDIA's driver library, which TVM's CUDA runtime is linked with, and NVRTC (the package cuda-bindings) or nvcc. Without
+them kernels stay source, which is right too.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tvmake.device.cuda_compiler import choose_compiler
+from tvmake.device.runtime_libraries import load_runtime
+from tvmake.errors import DeviceError
+from tvmake.quick_tvm import tvm
+
+# After quick_tvm, which decides how TVM is loaded.
+import tvm_ffi  # isort: skip
+
+CREATE, COMPILE = "ffi.Module.create.cuda", "tvm_callback_cuda_compile"
+"""TVM's global functions: a module of (code, format, kernels …), and machine code of source."""
+
+SOURCE = "cuda"
+BINARY = {"nvrtc": "cubin", "nvcc": "fatbin"}
+"""Formats of a module's code, the latter as TVM's compile function gives them."""
+
+
+@contextmanager
+def machine_code(target: "tvm.target.Target") -> Iterator[None]:
+    """Kernels that are built in this block for a CUDA target are machine code, where that can be had."""
+    if target.kind.name != "cuda" or (mode := choose_compiler()) is None or not _has_driver():
+        yield
+        return
+    create, compiled = tvm_ffi.get_global_func(CREATE), tvm_ffi.get_global_func(COMPILE)
+
+    def create_compiled(code: Any, form: str, *rest: Any) -> Any:
+        return create(compiled(code), BINARY[mode], *rest) if form == SOURCE else create(code, form, *rest)
+
+    tvm_ffi.register_global_func(CREATE, create_compiled, override=True)
+    try:
+        with target:
+            yield
+    finally:
+        tvm_ffi.register_global_func(CREATE, create, override=True)
+
+
+def _has_driver() -> bool:
+    try:
+        load_runtime("cuda")
+    except DeviceError:
+        return False
+    return tvm_ffi.get_global_func(CREATE, allow_missing=True) is not None
