@@ -107,6 +107,7 @@ def search(store: Path, begun: Path, strategy: str, trials: int) -> None:
     from tvmake.records.store import RecordStore
     from tvmake.tune.place import place
     from tvmake.tune.search import Search
+    from tvmake.tune.spaces import for_rules
     from tvmake.tune.workload import workload
 
     from tvm import te  # isort: skip  # after quick_tvm, which decides how TVM is loaded
@@ -123,7 +124,7 @@ def search(store: Path, begun: Path, strategy: str, trials: int) -> None:
         device=device,
         options=SearchOptions(strategy=strategy, cost_model="xgb", batch=BATCH, population=16),  # type: ignore[arg-type]
         trials=trials,
-        cores=2,
+        target=for_rules(target, 2, None),
         threads=1,
     )
     stopped = run.run()

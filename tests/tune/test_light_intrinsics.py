@@ -43,7 +43,7 @@ def test_a_context_for_x86_works_with_the_intrinsics_of_x86_alone():
         ({"kind": "llvm", "mtriple": "armv7a-linux-gnueabihf", "mfloat-abi": "hard"}, "arm_cpu"),
         ({"kind": "llvm", "mtriple": "riscv64-unknown-linux-gnu", "mcpu": "generic-rv64"}, "riscv_cpu"),
         ({"kind": "llvm", "mtriple": "mips64-linux-gnu"}, None),
-        ({"kind": "cuda", "arch": "sm_80"}, "cuda"),
+        ({"kind": "cuda", "arch": "sm_80"}, None),
         ({"kind": "opencl", "host": {"kind": "llvm", "mtriple": "aarch64-linux-android"}}, None),
     ],
 )

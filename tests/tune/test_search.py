@@ -17,6 +17,7 @@ from tvmake.records.store import RecordStore
 from tvmake.tune.measuring.interface import Candidate, Measured
 from tvmake.tune.place import place
 from tvmake.tune.search import HOPELESS, STALE, Search
+from tvmake.tune.spaces import for_rules
 from tvmake.tune.workload import Workload, workload
 
 from tvm import te  # isort: skip  # after quick_tvm, which decides how TVM is loaded
@@ -72,7 +73,7 @@ def search(root: Path, measurer: MadeUp, trials: int, extent: int = 64, **option
         device=DEVICE,
         options=SearchOptions(**given),
         trials=trials,
-        cores=2,
+        target=for_rules(TARGET, 2, None),
         threads=1,
     )
 

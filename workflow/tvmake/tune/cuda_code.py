@@ -34,7 +34,9 @@ def machine_code(target: "tvm.target.Target") -> Iterator[None]:
     create, compiled = tvm_ffi.get_global_func(CREATE), tvm_ffi.get_global_func(COMPILE)
 
     def create_compiled(code: Any, form: str, *rest: Any) -> Any:
-        return create(compiled(code), BINARY[mode], *rest) if form == SOURCE else create(code, form, *rest)
+        return (
+            create(compiled(bytes(code).decode()), BINARY[mode], *rest) if form == SOURCE else create(code, form, *rest)
+        )
 
     tvm_ffi.register_global_func(CREATE, create_compiled, override=True)
     try:

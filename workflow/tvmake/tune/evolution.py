@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tvmake.config.requests.tuning import SearchOptions
+from tvmake.quick_tvm import tvm
 from tvmake.records.standing import ranked
 from tvmake.records.store import StoredRecord
 from tvmake.tune.cost_model import OWN, WARMUP, cost_model, lesson_of, some
@@ -62,6 +63,7 @@ class Evolution:
 
     Args:
         spaces: design spaces.
+        target: for the rules that make them (see :func:`tvmake.tune.spaces.for_rules`).
         stored: the kernel's records. The next batch is the last one of theirs unless that is complete.
         lessons: what was measured of other kernels.
         leave_out: is told of records that are no schedules of this kernel.
@@ -72,7 +74,7 @@ class Evolution:
         workload: Workload,
         options: SearchOptions,
         spaces: Sequence[Any],
-        cores: int,
+        target: "tvm.target.Target",
         threads: int,
         stored: Mapping[str, StoredRecord],
         lessons: Sequence[Lesson],
@@ -84,7 +86,7 @@ class Evolution:
         self._workload = workload
         self._options = options
         self._spaces = spaces
-        self._cores = cores
+        self._target = target
         self._threads = threads
         self._lessons = lessons
         self._own = meta_schedule.database.Workload(workload.module)
@@ -162,7 +164,7 @@ class Evolution:
             genetic_num_iters=generations,
             eps_greedy=by_chance,
         )
-        return context(self._workload, strategy, self._draw, self._cores, self._threads)
+        return context(self._workload, strategy, self._draw, self._target, self._threads)
 
     def _database(self, before: Sequence[_Met]) -> Any:
         """The best so far, for the population to begin with."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tvmake.config.requests.tuning import SearchOptions
+from tvmake.quick_tvm import tvm
 from tvmake.records.store import StoredRecord
 from tvmake.tune.spaces import context
 from tvmake.tune.workload import Workload
@@ -12,12 +13,19 @@ from tvmake.tune.workload import Workload
 class FixedOrder:
     """``replay-trace`` (also called ``random``) and ``replay-func``: nothing that is measured changes what comes next."""
 
-    def __init__(self, workload: Workload, options: SearchOptions, spaces: Sequence[Any], cores: int, threads: int):
+    def __init__(
+        self,
+        workload: Workload,
+        options: SearchOptions,
+        spaces: Sequence[Any],
+        target: "tvm.target.Target",
+        threads: int,
+    ):
         from tvm.s_tir.meta_schedule import search_strategy
 
         strategy = search_strategy.ReplayFunc() if options.strategy == "replay-func" else search_strategy.ReplayTrace()
         self.number = 0
-        self._ctx = context(workload, strategy, options.seed, cores, threads)
+        self._ctx = context(workload, strategy, options.seed, target, threads)
         # MetaSchedule counts what it proposes, known candidates too; our own budget ends the search.
         self._ctx.pre_tuning(max_trials=1_000_000, num_trials_per_iter=options.batch, design_spaces=list(spaces))
 

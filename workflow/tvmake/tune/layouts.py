@@ -55,13 +55,15 @@ class LayoutChoice(_File):
     trials: int
     """Candidates measured for each kernel."""
     estimates: list[LayoutEstimate]
-    """In the order the layouts were given; empty where all come to the same network."""
+    """In the order the layouts were given; empty where nothing had to be measured."""
+    because: str = "all layouts come to the same network"
+    """Why nothing had to be measured."""
 
     @property
     def said(self) -> str:
         """The choice in one line: ``NHWC, 0.31 ms against 0.44 ms NCHW``."""
         if not self.estimates:
-            return f"{self.layout}, all layouts come to the same network"
+            return f"{self.layout}, {self.because}"
         (own,) = (one for one in self.estimates if one.layout == self.layout)
         others = [one for one in self.estimates if one.layout != self.layout]
         times = [f"{one.estimate_ms:.3g} ms {one.layout}" for one in others if one.estimate_ms is not None]

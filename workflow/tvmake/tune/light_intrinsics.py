@@ -15,8 +15,8 @@ from tvmake.quick_tvm import tvm
 
 PACKAGE = "tvm.s_tir.tensor_intrin"
 
-BY_KIND = {"cuda": "cuda", "rocm": "rocm", "hexagon": "hexagon"}
-"""Submodules by target kind; OpenCL, Vulkan, Metal and WebGPU have no use for any of them when they are tuned."""
+BY_KIND = {"rocm": "rocm", "hexagon": "hexagon"}
+"""Submodules by target kind. The rules for CUDA (``tune.spaces``), OpenCL, Vulkan, Metal and WebGPU name none."""
 
 BY_ARCHITECTURE = {
     "x86_64": "x86",

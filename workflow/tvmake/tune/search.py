@@ -16,6 +16,7 @@ from tvmake.artifact.files import canonical_json
 from tvmake.config.requests.tuning import SearchOptions
 from tvmake.device.interface import Fingerprint
 from tvmake.errors import DeviceError, InputError
+from tvmake.quick_tvm import tvm
 from tvmake.records.plausible import implausible
 from tvmake.records.record import Place, Record, Status, Verdict
 from tvmake.records.store import RecordStore, StoredRecord
@@ -87,8 +88,8 @@ class Search:
     options: SearchOptions
     trials: int
     """Candidates to have in the store when it ends."""
-    cores: int
-    """Of the device."""
+    target: "tvm.target.Target"
+    """For the rules that make schedules (see :func:`tvmake.tune.spaces.for_rules`)."""
     threads: int
     """For the search itself."""
     lessons: Sequence[Lesson] = ()
@@ -170,15 +171,15 @@ class Search:
 
     def _source(self) -> Source:
         own, options = self.workload, self.options
-        ctx = context(own, "replay-trace", options.seed, self.cores, self.threads)
+        ctx = context(own, "replay-trace", options.seed, self.target, self.threads)
         spaces = [with_whole_pixels(space, own) for space in ctx.generate_design_space()]
         if not spaces:
             raise InputError(f"kernel {own.key[:12]}", "MetaSchedule has no schedules for it")
         if options.strategy == "grid":
             return Grid(ctx, spaces, options.batch)
         if options.strategy == "evolutionary":
-            return Evolution(own, options, spaces, self.cores, self.threads, self._known, self.lessons, self.leave_out)
-        return FixedOrder(own, options, spaces, self.cores, self.threads)
+            return Evolution(own, options, spaces, self.target, self.threads, self._known, self.lessons, self.leave_out)
+        return FixedOrder(own, options, spaces, self.target, self.threads)
 
     def leave_out(self, refused: Mapping[str, Refused]) -> None:
         """Note records whose trace is no schedule of this kernel, so that nobody tries them again, and say so."""

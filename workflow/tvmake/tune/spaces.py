@@ -2,22 +2,26 @@
 
 from typing import Any
 
+from tvmake.config.catalogue_types import OPENCL
 from tvmake.quick_tvm import tvm
 from tvmake.tune.light_intrinsics import light_intrinsics
 from tvmake.tune.workload import Workload
+
+CUDA = "cuda"
+"""A target kind, and MetaSchedule's name for rules without tensor cores."""
 
 FIRST_SEED, SEEDS = 1, 2**31 - 1
 """Those that MetaSchedule takes."""
 
 
 def context(
-    workload: Workload, strategy: Any, seed: int, cores: int, threads: int
+    workload: Workload, strategy: Any, seed: int, target: "tvm.target.Target", threads: int
 ) -> "tvm.s_tir.meta_schedule.TuneContext":
     """MetaSchedule's context for one kernel.
 
     Args:
         strategy: MetaSchedule's search strategy, or its name.
-        cores: of the device; CPU schedules are parallelised for them.
+        target: as :func:`for_rules` gives it.
         threads: of this process, for the search.
     """
     light_intrinsics(workload.target)
@@ -25,8 +29,8 @@ def context(
 
     return meta_schedule.TuneContext(
         workload.module,
-        target=with_cores(workload.target, cores),
-        space_generator="post-order-apply",
+        target=target,
+        space_generator=_generator(workload.target),
         search_strategy=strategy,
         task_name=workload.key[:12],
         rand_state=FIRST_SEED + seed % (SEEDS - FIRST_SEED),
@@ -34,8 +38,25 @@ def context(
     )
 
 
-def with_cores(target: "tvm.target.Target", cores: int) -> "tvm.target.Target":
-    """The target with the number of cores that MetaSchedule's CPU rules ask for; code does not depend on it."""
-    if target.kind.name != "llvm" or target.attrs.get("num-cores"):
-        return target
-    return tvm.target.Target({**dict(target.export()), "num-cores": cores})
+def _generator(target: "tvm.target.Target") -> Any:
+    from tvm.s_tir.meta_schedule.space_generator import PostOrderApply
+
+    if target.kind.name != CUDA:
+        return PostOrderApply()
+    # From sm_70 on, MetaSchedule's choice are the rules for tensor cores, which compute in float16 alone.
+    return PostOrderApply(sch_rules=CUDA, postprocs=CUDA, mutator_probs=CUDA)
+
+
+def for_rules(target: "tvm.target.Target", cores: int, wave: int | None) -> "tvm.target.Target":
+    """The target with what MetaSchedule's rules ask for; the code of a schedule does not depend on it.
+
+    Args:
+        cores: of the device; CPU schedules are parallelised for them.
+        wave: threads that run in step on the GPU; groups get at least as many. TVM itself must not know of them when it
+            generates OpenCL (see ``catalogue_types.SAFE_WARP``).
+    """
+    if target.kind.name == "llvm" and not target.attrs.get("num-cores"):
+        return tvm.target.Target({**dict(target.export()), "num-cores": cores})
+    if target.kind.name == OPENCL and wave:
+        return tvm.target.Target({**dict(target.export()), "thread_warp_size": wave})
+    return target

@@ -22,9 +22,9 @@ from tvmake.tune.measuring.workers import Ended, Late, WorkerSource
 class LocalMeasurer:
     """Builds and times candidates on this machine; a :class:`tvmake.tune.measuring.interface.Measurer`.
 
-    While one candidate is timed, this job's builds go on as far as there are cores that the kernel does not use, and other
-    jobs as far as there are more; the rest stand still for that moment. On two cores, a kernel of two threads measures 2.3
-    times too slow beside two builds.
+    While one candidate is timed on the CPU, this job's builds go on as far as there are cores that the kernel does not use,
+    and other jobs as far as there are more; the rest stand still for that moment. On two cores, a kernel of two threads
+    measures 2.3 times too slow beside two builds.
 
     Args:
         target: what candidates are compiled for.
@@ -49,7 +49,8 @@ class LocalMeasurer:
         self._options = options
         self._device_name = device_name
         kind = device_kind(target)
-        busy = (threads or usable_cores()) if kind == "cpu" else 1
+        self._on_cpu = kind == "cpu"
+        busy = (threads or usable_cores()) if self._on_cpu else 1
         self._spare_cores = max(usable_cores() - busy, 0)
         self._others_go_on = max(self._spare_cores - builders, 0) // builders
         self._beside = gathering_place(device_name) if CAN else None
@@ -84,7 +85,8 @@ class LocalMeasurer:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         with lease(self._device_name):
-            if self._beside is None:
+            # A GPU is timed by its own clock.
+            if self._beside is None or not self._on_cpu:
                 yield
             else:
                 with others_still(self._beside, self._others_go_on):

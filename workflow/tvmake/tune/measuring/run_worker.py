@@ -21,6 +21,8 @@ FILL = "tvm.contrib.random.random_fill_for_measure"
 INDEX_TYPES = frozenset({"int16", "int32", "int64", "uint16", "uint32", "uint64"})
 """Types that may be indices: TVM's function fills them with the bits of floats, and a kernel that gathers crashes."""
 
+CPU = "cpu"
+
 Fill = Callable[["tvm.runtime.Tensor"], None]
 
 
@@ -73,6 +75,10 @@ class RunWorker:
             device = tvm.runtime.device(self.options.device, 0)
             module = tvm.runtime.load_module(str(request.library))
             self.kernel = module, device, allocate(request.arguments, device, self.fill)
+            if self.options.device != CPU:
+                # Drivers compile and upload a kernel at its first call; nobody need stand still for that.
+                module[ENTRY](*self.kernel[2])
+                device.sync()
             return Loaded()
         assert self.kernel is not None
         return Timed(timed(*self.kernel, self.options.loop))
