@@ -7,8 +7,11 @@ how one stage is asked for it. Run it through `tvmake make`, or through snakemak
 from snakemake.exceptions import WorkflowError
 
 from tvmake import house
+from tvmake.cache import settings as cache
 from tvmake.errors import TvmakeError
+from tvmake.plan.needs import needs_of
 from tvmake.plan.plan import Plan
+from tvmake.records import shared_by_nodes
 
 house.put_tvmake_on_path()
 
@@ -19,8 +22,14 @@ if not config:
 
 try:
     plan = Plan.from_values(config, workflow.configfiles)
+    if workflow.remote_exec:
+        shared_by_nodes.check()
 except TvmakeError as error:
     raise WorkflowError(str(error)) from None
+
+cache.announce(plan.config.cache)
+
+needs = needs_of(plan, workflow)
 
 
 wildcard_constraints:

@@ -124,7 +124,7 @@ def search(store: Path, begun: Path, strategy: str, trials: int) -> None:
         device=device,
         options=SearchOptions(strategy=strategy, cost_model="xgb", batch=BATCH, population=16),  # type: ignore[arg-type]
         trials=trials,
-        target=for_rules(target, 2, None),
+        target=for_rules(target, 2),
         threads=1,
     )
     stopped = run.run()

@@ -3,8 +3,9 @@
     python benchmarks/rpc_overhead.py PACKAGE_DIRECTORY [--runs 30] [--rounds 5]
 
 End to end: new inputs are set, the network is run, its outputs are fetched. Then the same with inputs that are there
-already. Both sides use one thread and the same package (ResNet-18 is the goal's: at most 1.1 times). Blocks of runs
-alternate, so that a slow minute hits both; a third peer is TVM's own Python server.
+already, and how long new ones take by themselves. Both sides use one thread and the same package (ResNet-18 is the
+goal's: at most 1.1 times). Blocks of runs alternate, so that a slow minute hits all; further peers are TVM's client, and
+TVM's own Python server.
 """
 
 import argparse
@@ -27,6 +28,7 @@ from comparing import report
 from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.package import verify_directory
 from tvmake.device.rpc_package import RemotePackage
+from tvmake.device.rpc_tensors import DirectTensors
 from tvmake.device.worker import LoadedPackage
 from tvmake.native.bundle import bundle
 from tvmake.quick_tvm import tvm  # noqa: F401
@@ -60,6 +62,16 @@ def block_ms(package: LoadedPackage | RemotePackage, given: list[list[np.ndarray
     return figures
 
 
+def setting_ms(package: LoadedPackage | RemotePackage, given: list[list[np.ndarray]]) -> list[float]:
+    """Setting each of the inputs, without a run."""
+    figures = []
+    for values in given:
+        began = time.perf_counter()
+        package.set_inputs(values)
+        figures.append((time.perf_counter() - began) * 1000)
+    return figures
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("package", type=Path)
@@ -69,9 +81,12 @@ def main() -> None:
     manifest = verify_directory(asked.package, str(asked.package))
     given = [inputs(manifest, seed) for seed in range(asked.runs)]
     packages: dict[str, LoadedPackage | RemotePackage] = {"in this process": LoadedPackage(asked.package, manifest)}
-    with native_server() as native, python_server() as python:
-        for name, port in (("native server", native), ("TVM's Python server", python)):
-            packages[name] = RemotePackage(rpc.connect(HOST, port, KEY, 3600), asked.package, manifest, "rpc")
+    with native_server() as native, native_server() as plain, python_server() as python:
+        ports = {"native server": native, "native server, TVM's client": plain, "TVM's Python server": python}
+        for name, port in ports.items():
+            session = rpc.connect(HOST, port, KEY, 3600)
+            direct = None if port == plain else DirectTensors.of(session, HOST, port)
+            packages[name] = RemotePackage(session, asked.package, manifest, "rpc", direct)
         for is_set, title in ((False, "one inference"), (True, "one inference, inputs there already")):
             figures: dict[str, list[float]] = {name: [] for name in packages}
             for number in range(asked.rounds + 1):
@@ -80,6 +95,8 @@ def main() -> None:
                     if number:  # the first round warms up
                         figures[name].extend(block)
             report(f"{title} of {manifest.model}", figures, "in this process", "ms")
+        figures = {name: setting_ms(package, given) for name, package in packages.items()}
+        report(f"new inputs of {manifest.model}", figures, "in this process", "ms")
         packages.clear()
 
 

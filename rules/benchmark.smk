@@ -16,10 +16,12 @@ rule benchmark:
         "logs/{model}/{precision}/{target}/benchmark.log",
     conda:
         "../envs/tvmake.yaml"
-    # On this machine a measurement takes every core, so that nothing runs beside it.
-    threads: lambda w: plan.benchmark_threads(w.target, workflow.cores)
+    threads: needs.threads("benchmark")
     resources:
-        mem_mb=lambda w: plan.memory_mb("benchmark", w.model),
+        mem_mb=needs.memory_mb("benchmark"),
+        runtime=needs.minutes("benchmark"),
+        gres=needs.gres,
+        slurm_extra=needs.slurm_extra,
     params:
         options=lambda w: plan.options("benchmark", w),
         code=plan.fingerprint("benchmark"),

@@ -14,10 +14,13 @@ checkpoint budget:
         kernels=directory(plan.path("kernels")),
     log:
         "logs/tuning/{target}/pass{number}/budget.log",
+    # Too little work for a job on a cluster.
+    localrule: True
     conda:
         "../envs/tvmake.yaml"
     resources:
-        mem_mb=600,
+        mem_mb=needs.memory_mb("budget"),
+        runtime=needs.minutes("budget"),
     params:
         options=lambda w: plan.options("budget", w),
         receipts=lambda w, input: [f"--receipts={file}" for file in input.receipts],

@@ -21,10 +21,13 @@ rule build:
         sources=directory(plan.path("sources")),
     log:
         "logs/{model}/{precision}/{target}/build.log",
+    group:
+        "package"
     conda:
         "../envs/tvmake.yaml"
     resources:
-        mem_mb=lambda w: plan.memory_mb("build", w.model),
+        mem_mb=needs.memory_mb("build"),
+        runtime=needs.minutes("build"),
     params:
         options=lambda w: plan.options("build", w),
         records=lambda w, input: [f"--best={file}" for file in input.best],

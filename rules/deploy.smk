@@ -12,10 +12,14 @@ rule deploy:
         receipt=plan.path("receipt"),
     log:
         "logs/{model}/{precision}/{target}/deploy.log",
+    group:
+        "device"
     conda:
         "../envs/tvmake.yaml"
     resources:
-        mem_mb=400,
+        mem_mb=needs.memory_mb("deploy"),
+        runtime=needs.minutes("deploy"),
+        gres=needs.gres,
     params:
         options=lambda w: plan.options("deploy", w),
         code=plan.fingerprint("deploy"),

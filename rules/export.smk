@@ -1,7 +1,7 @@
-"""Export: pack library, manifest and weights into one package.
+"""Export: pack library, manifest and weights into one package, and list its components.
 
 INPUTS   results/{model}/{precision}/{target}/mod.so, mod.json, mod.params
-OUTPUTS  results/{model}/{precision}/{target}/package.tar
+OUTPUTS  results/{model}/{precision}/{target}/package.tar, package.cdx.json
 """
 
 
@@ -12,16 +12,20 @@ rule export:
         weights=plan.path("weights"),
     output:
         package=plan.path("package"),
+        components=plan.path("components"),
     log:
         "logs/{model}/{precision}/{target}/export.log",
+    group:
+        "package"
     conda:
         "../envs/tvmake.yaml"
     resources:
-        mem_mb=400,
+        mem_mb=needs.memory_mb("export"),
+        runtime=needs.minutes("export"),
     params:
         code=plan.fingerprint("export"),
     message:
         "export {wildcards.model} {wildcards.precision} {wildcards.target}"
     shell:
         "tvmake step export {input.lib:q} {input.manifest:q} {input.weights:q}"
-        " --package {output.package:q} > {log:q} 2>&1"
+        " --package {output.package:q} --components {output.components:q} > {log:q} 2>&1"

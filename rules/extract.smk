@@ -18,7 +18,8 @@ rule extract:
     conda:
         "../envs/tvmake.yaml"
     resources:
-        mem_mb=lambda w: plan.memory_mb("transform", w.model),
+        mem_mb=needs.memory_mb("extract"),
+        runtime=needs.minutes("extract"),
     params:
         options=lambda w: plan.options("extract", w),
         code=plan.fingerprint("extract"),

@@ -18,7 +18,8 @@ rule import_model:
     conda:
         "../envs/tvmake.yaml"
     resources:
-        mem_mb=lambda w: plan.memory_mb("import", w.model),
+        mem_mb=needs.memory_mb("import"),
+        runtime=needs.minutes("import"),
     params:
         options=lambda w: plan.options("import", w),
         code=lambda w: plan.fingerprint("import", w.model),

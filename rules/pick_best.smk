@@ -12,6 +12,7 @@ rule pick_best:
         receipts=lambda w: receipts(
             w.target, plan.passes(w.target), f"{w.model}/{w.precision}"
         ),
+        frozen=lambda w: plan.frozen(w),
     output:
         best=plan.path("best"),
     log:
@@ -19,12 +20,15 @@ rule pick_best:
     conda:
         "../envs/tvmake.yaml"
     resources:
-        mem_mb=1500,
+        mem_mb=needs.memory_mb("pick_best"),
+        runtime=needs.minutes("pick_best"),
+        gres=needs.gres,
     params:
         options=lambda w: plan.options("pick_best", w),
+        frozen=lambda w, input: frozen(w, input),
         code=plan.fingerprint("pick_best"),
     message:
         "pick_best {wildcards.model} {wildcards.precision} {wildcards.target}"
     shell:
         "tvmake step pick_best {input.tasks:q} --workloads {input.workloads:q} --options {params.options:q}"
-        " --best {output.best:q} > {log:q} 2>&1"
+        " {params.frozen:q} --best {output.best:q} > {log:q} 2>&1"

@@ -16,7 +16,8 @@ rule reference:
     conda:
         "../envs/tvmake.yaml"
     resources:
-        mem_mb=lambda w: plan.memory_mb("reference", w.model),
+        mem_mb=needs.memory_mb("reference"),
+        runtime=needs.minutes("reference"),
     params:
         options=lambda w: plan.options("reference", w),
         code=lambda w: plan.fingerprint("reference", w.model),

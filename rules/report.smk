@@ -20,10 +20,13 @@ rule report:
         page=plan.path("page"),
     log:
         "logs/report.log",
+    # Too little work for a job on a cluster.
+    localrule: True
     conda:
         "../envs/tvmake.yaml"
     resources:
-        mem_mb=600,
+        mem_mb=needs.memory_mb("report"),
+        runtime=needs.minutes("report"),
     params:
         options=plan.options("report"),
         code=plan.fingerprint("report"),

@@ -21,7 +21,8 @@ rule transform:
     conda:
         "../envs/tvmake.yaml"
     resources:
-        mem_mb=lambda w: plan.memory_mb("transform", w.model),
+        mem_mb=needs.memory_mb("transform"),
+        runtime=needs.minutes("transform"),
     params:
         options=lambda w: plan.options("transform", w),
         code=plan.fingerprint("transform"),

@@ -15,8 +15,12 @@ rule tune:
         events="logs/tuning/{target}/pass{number}/{workload}.events.jsonl",
     conda:
         "../envs/tvmake.yaml"
+    threads: needs.threads("tune")
     resources:
-        mem_mb=2000,
+        mem_mb=needs.memory_mb("tune"),
+        runtime=needs.minutes("tune", trials=lambda w: kernel(w).trials),
+        gres=needs.gres,
+        slurm_extra=needs.slurm_extra,
     params:
         name=lambda w: kernel(w).name,
         trials=lambda w: kernel(w).trials,

@@ -25,3 +25,15 @@ def receipts(target, number, user=None):
         for workload, budget in (kernels(target, number) if number else {}).items()
         if user is None or user in budget.users
     ]
+
+
+def frozen(w, input):
+    """How a stage is told the lock that its records come from, where there is one."""
+    return [
+        word
+        for lock in input.frozen
+        for word in (
+            f"--frozen={lock}",
+            f"--variant={w.model}/{w.precision}/{w.target}",
+        )
+    ]

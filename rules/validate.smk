@@ -14,10 +14,14 @@ rule validate:
         numerics=plan.path("numerics"),
     log:
         "logs/{model}/{precision}/{target}/validate.log",
+    group:
+        "device"
     conda:
         "../envs/tvmake.yaml"
     resources:
-        mem_mb=lambda w: plan.memory_mb("validate", w.model),
+        mem_mb=needs.memory_mb("validate"),
+        runtime=needs.minutes("validate"),
+        gres=needs.gres,
     params:
         options=lambda w: plan.options("validate", w),
         code=plan.fingerprint("validate"),

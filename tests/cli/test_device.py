@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from tests.device.test_local import package  # noqa: F401  # fixtures
 from tests.native import devices as native
 from tests.tune.measuring.farm import HOST, free_port
 from tests.tune.measuring.processes import eventually
+from tvmake.cli.device_server import is_loopback
 from tvmake.device.tracker import Tracker
 
 COMMAND = """
@@ -125,6 +127,22 @@ def test_a_tracker_that_others_reach_is_refused_with_the_reason(place: Place):
         "--allow-remote",
     ]
     assert place.run("serve", "--host", "0.0.0.0").returncode == 2
+    assert place.run("serve", "--python", "--host", "::").returncode == 2
+
+
+def test_only_this_machines_own_addresses_are_let_through(monkeypatch: pytest.MonkeyPatch):
+    for host in ("127.0.0.1", "127.9.9.9", "::1", "localhost"):
+        assert is_loopback(host)
+    for host in ("0.0.0.0", "::", "", "192.0.2.7"):
+        assert not is_loopback(host)
+    there = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.7", 0))]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: there)
+    assert not is_loopback("localhost.example.org")
+
+
+def test_an_address_that_means_nothing_is_named(place: Place):
+    done = place.run("tracker", "--host", "no-such-host.invalid")
+    assert done.returncode == 2 and "--host no-such-host.invalid: no such address" in done.stderr
 
 
 def test_a_port_that_is_taken(place: Place, tracker: Tracker):
@@ -182,6 +200,9 @@ def test_a_package_is_pushed_to_all_equal_devices_and_sent_once(place: Place, ad
     adb.phones["TWO"].state = "offline"
     done = place.run("push", "phone", str(package))
     assert done.returncode == 3 and "ONE" in done.stdout and "TWO is offline" in done.stderr
+    adb.phones["ONE"].state = "offline"
+    done = place.run("push", "phone", str(package))
+    assert (done.returncode, done.stdout) == (3, "") and done.stderr.count("is offline") == 2
 
 
 def test_a_server_on_a_phone_serves_clients_here_until_it_is_interrupted(

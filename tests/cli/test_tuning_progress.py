@@ -80,3 +80,15 @@ def test_a_search_that_had_its_budget_already_says_what_it_knows(tmp_path: Path)
     progress.started(1, log, "tune conv2d")
     write(log, START, stop("budget", 0.25))
     assert progress.finished(1) == "best 0.25 ms, 4 GFLOPS"
+
+
+def test_devices_that_were_set_aside_and_throttled_candidates_are_named(tmp_path: Path):
+    progress = TuningProgress(None)
+    log = tmp_path / "x.events.jsonl"
+    aside = {"at_s": 1.5, "event": "aside", "said": "device 'phone' (TWO): set aside after 3 failures (no answer)"}
+    progress.started(1, log, "tune conv2d")
+    write(log, START, trial(1, 1.0, 0.5), aside, {**trial(2, 2.0, 0.5), "throttled": True})
+    assert progress.kernels[1].read()
+    assert "1 throttled" in progress.kernels[1].summary() and aside["said"] in progress.kernels[1].summary()
+    write(log, aside, stop("budget", 0.5))
+    assert progress.finished(1) == f"best 0.5 ms, 2 GFLOPS, 1 throttled, {aside['said']}"

@@ -295,7 +295,7 @@ def test_a_key_with_a_letter_missing_gets_the_right_one_suggested(key, data):
 
 def test_a_key_far_from_any_gets_the_known_ones_listed(write):
     (mistake,) = mistakes(write(MINIMAL + "build: {zzz: 1}"))
-    assert mistake.remedy == "known keys here: opt_level, exec_mode, dump"
+    assert mistake.remedy == "known keys here: opt_level, exec_mode, cuda_graph, dump"
 
 
 def test_a_target_tag_close_to_a_known_one_gets_it_suggested(write):

@@ -17,7 +17,10 @@ SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbi
 
 
 class Sshd:
-    """One sshd; sessions have ``bin`` in front of their PATH, so that a test can put words into the device's mouth."""
+    """One sshd; sessions have ``bin`` in front of their PATH, so that a test can put words into the device's mouth.
+
+    Their home is empty: what this machine's user has shells do takes time, and must not be killed in the middle.
+    """
 
     def __init__(self, directory: Path, user_key: asyncssh.SSHKey | None = None, options: str = ""):
         require(SSHD, "sshd (apt-get install openssh-server)")
@@ -25,6 +28,7 @@ class Sshd:
         self.port = free_port()
         self.bin = directory / "bin"
         self.bin.mkdir(parents=True)
+        (directory / "home").mkdir()
         self.user_key = user_key or asyncssh.generate_private_key("ssh-ed25519")
         self.identity = directory / "id"
         self.user_key.write_private_key(str(self.identity))
@@ -44,7 +48,7 @@ class Sshd:
             UsePAM no
             PasswordAuthentication no
             PermitRootLogin prohibit-password
-            SetEnv PATH={self.bin}:/usr/local/bin:/usr/bin:/bin
+            SetEnv PATH={self.bin}:/usr/local/bin:/usr/bin:/bin HOME={directory}/home
             {options}
             """
         )

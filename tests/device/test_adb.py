@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tests.build.conftest import Transformed, static_net  # noqa: F401  # fixtures
-from tests.device.adb_stand_in import AdbServer, Phone
+from tests.device.adb_phone import Phone
+from tests.device.adb_stand_in import AdbServer
 from tests.device.test_local import image, inputs_file, own_store, package, packed  # noqa: F401  # fixtures
 from tests.device.test_rpc import outputs_of
 from tests.device.test_ssh import error_of, running
@@ -207,6 +208,25 @@ def test_adb_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     ]
 
 
+def test_a_port_of_adbs_server_that_is_none(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ANDROID_ADB_SERVER_PORT", "x")
+    assert error_of(phone().fingerprint) == [
+        "ANDROID_ADB_SERVER_PORT: expected a port (got 'x')",
+        "adb's own is 5037",
+    ]
+
+
+def test_an_adb_that_starts_no_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    (tmp_path / "adb").write_text("#!/bin/sh\necho 'cannot bind' >&2\nexit 1\n")
+    (tmp_path / "adb").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    monkeypatch.setenv("ANDROID_ADB_SERVER_PORT", str(free_port()))
+    assert error_of(phone().fingerprint) == [
+        "device 'phone': adb's server does not start (cannot bind)",
+        "see whether `adb start-server` works",
+    ]
+
+
 def test_a_full_phone(one: Phone, package: Path):  # noqa: F811
     one.full_after = 1000
     problem, remedy = error_of(phone().push, package)
@@ -256,18 +276,20 @@ def test_of_two_equal_phones_the_one_that_is_there_serves(
 def test_a_phone_whose_server_keeps_ending_is_set_aside_and_the_other_times_everything(
     server: AdbServer, programs: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ):
-    monkeypatch.setattr("tvmake.device.serving.PAUSE_S", 0.01)
+    monkeypatch.setattr("tvmake.device.keeper.PAUSE_S", 0.01)
     server.add("ONE").says("env", "echo broken >&2; exit 3")
     server.add("TWO")
     config = DeviceConfig(via="adb", serial=["ONE", "TWO"], programs=str(programs), threads=1, wait_s=20)
     request = TuneRequest(
         target_name="phone", target=TargetConfig(kind="llvm"), device_name="phone", device=config, measure=QUICK
     )
-    with measurer(request, kernels.target()) as measuring:
+    told: list[str] = []
+    with measurer(request, kernels.target(), told.append) as measuring:
         eventually(lambda: health("adb-ONE").is_set_aside)
         results = list(measuring.measure([kernels.add(number) for number in range(3)]))
     assert [result.status for result in results] == ["ok"] * 3
     assert "device 'phone' (ONE): set aside after 3 failures" in capfd.readouterr().err
+    assert told and all("device 'phone' (ONE): set aside" in line for line in told)
 
 
 def test_two_names_of_one_phone_share_its_lease(one: Phone):

@@ -3,24 +3,34 @@
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.build.conftest import Transformed, static_net  # noqa: F401  # fixtures
-from tests.device.adb_stand_in import AdbServer, Phone
+from tests.device.adb_phone import Phone
+from tests.device.adb_stand_in import AdbServer
 from tests.device.test_local import image, inputs_file, own_store, package, packed  # noqa: F401  # fixtures
 from tests.native import devices as native
+from tests.tune.measuring import kernels
+from tests.tune.measuring.conftest import QUICK
 from tests.tune.measuring.processes import eventually
 from tvmake.config.benchmark import Measurement
 from tvmake.config.device import Conditioning, DeviceConfig
+from tvmake.config.requests.tuning import TuneRequest
+from tvmake.config.target import TargetConfig
 from tvmake.device import conditioning
 from tvmake.device.conditioning import observe, prepare, restore, told
 from tvmake.device.conditioning_files import LocalFiles
 from tvmake.device.connect import connect
 from tvmake.device.interface import RunRequest
+from tvmake.device.turns import Local, Over
 from tvmake.errors import DeviceError
+from tvmake.tune.measuring.connect import measurer
+from tvmake.tune.measuring.local import LocalMeasurer
 
 GOVERNORS = tuple(f"/sys/devices/system/cpu/cpu{core}/cpufreq/scaling_governor" for core in range(2))
 CLOCK = "/sys/class/kgsl/kgsl-3d0/force_clk_on"
@@ -172,6 +182,8 @@ def test_a_benchmark_over_adb_is_conditioned_and_says_so(phone: Phone, package: 
 KILLED = """
 from pathlib import Path
 from tvmake.config.device import Conditioning, DeviceConfig
+from tvmake.config.requests.tuning import TuneRequest
+from tvmake.config.target import TargetConfig
 from tvmake.device.conditioning import prepare
 from tvmake.device.conditioning_files import LocalFiles, ShellFiles
 from tvmake.device.shell_devices import shell_devices
@@ -225,3 +237,73 @@ def test_a_local_measurement_says_what_was_seen(package: Path, tmp_path: Path): 
     with device.alone():
         timing = device.execute(device.push(package), MEASURED, inputs_file(tmp_path / "in.npz", image()), None).timing
     assert timing.conditions["paused_s"] == "0.01" and "throttled" in timing.conditions
+
+
+def test_a_local_measurement_is_looked_at_though_nothing_is_asked(package: Path, tmp_path: Path):  # noqa: F811
+    device = connect("local", DeviceConfig())
+    timing = device.execute(device.push(package), MEASURED, inputs_file(tmp_path / "in.npz", image()), None).timing
+    assert timing.conditions["throttled"] and "paused_s" not in timing.conditions
+
+
+# --- tuning --------------------------------------------------------------------------------------------------------
+
+
+def never() -> bool:
+    return False
+
+
+def test_processes_that_take_turns_keep_the_governor_and_the_last_one_puts_it_back(machine: Machine):
+    how = Conditioning(governor="performance")
+    one, other = (Local("board", machine.files, how) for _ in range(2))
+    for turns in (one, other, one):
+        with turns.turn(None, True, never) as seen:
+            assert machine.says(GOVERNORS[0]) == "performance"
+        assert (seen["governor"], seen["throttled"]) == ("performance", "no")
+        assert machine.says(GOVERNORS[0]) == "performance"
+    one.close()
+    assert machine.says(GOVERNORS[0]) == "schedutil"
+    with other.turn(None, False, never) as seen:
+        assert machine.says(GOVERNORS[0]) == seen.get("governor", "performance")
+    other.close()
+    assert [machine.says(governor) for governor in GOVERNORS] == ["schedutil"] * 2
+
+
+def test_a_batch_begins_cool_and_its_candidates_say_what_was_seen(machine: Machine, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(conditioning, "POLL_S", 0.1)
+    machine.sets(TEMPERATURE, "70000")
+    turns = Local("board", machine.files, Conditioning(below_c=50))
+    with turns.turn(None, False, never) as seen:
+        machine.sets(f"{GOVERNORS[0].rpartition('/')[0]}/scaling_max_freq", "1200000")
+    assert seen["temperature_before"] == "70.0 °C (cpu-thermal)" and seen["throttled"] == "yes: cpu0 to 1200 MHz"
+    threading.Timer(0.3, machine.sets, [TEMPERATURE, "45000"]).start()
+    with turns.turn(None, True, never) as seen:
+        pass
+    assert seen["temperature_before"] == "45.0 °C (cpu-thermal)" and "cooled_s" in seen
+    machine.sets(TEMPERATURE, "70000")
+    with pytest.raises(Over), turns.turn(None, True, lambda: True):
+        raise AssertionError("it is hot")
+
+
+def test_candidates_are_looked_at_and_rest_comes_before_a_batch(monkeypatch: pytest.MonkeyPatch):
+    how = Conditioning(pause_s=0.01)
+    with closing(LocalMeasurer(kernels.target(), QUICK, 1, "conditioned", threads=1, how=how)) as measurer:
+        for _ in range(2):
+            first, second = measurer.measure([kernels.add(number) for number in range(2)])
+            assert first.conditions["paused_s"] == "0.01" and "paused_s" not in second.conditions
+            assert first.conditions["throttled"] and second.conditions["throttled"]
+
+
+def test_tuning_over_adb_is_conditioned_and_puts_everything_back(phone: Phone):
+    config = DeviceConfig(
+        via="adb", programs=str(native.programs()), threads=1, conditioning={"governor": "performance", "below_c": 60}
+    )
+    request = TuneRequest(
+        target_name="phone", target=TargetConfig(kind="llvm"), device_name="phone", device=config, measure=QUICK
+    )
+    with measurer(request, kernels.target()) as measuring:
+        first, second = measuring.measure([kernels.add(number) for number in range(2)])
+        assert phone.path(GOVERNORS[0]).read_text() == "performance"
+    for one in (first, second):
+        assert (one.status, one.conditions["governor"], one.conditions["throttled"]) == ("ok", "performance", "no")
+        assert one.conditions["temperature_after"] == "41.5 °C (cpu-thermal)"
+    assert {phone.path(governor).read_text() for governor in GOVERNORS} == {"schedutil"}

@@ -1,6 +1,7 @@
 """This machine as a device: digests first, a process per run, crashes in one line."""
 
 import os
+import platform
 import shutil
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 
 from tests.build.conftest import Transformed, dynamic_net, static_net  # noqa: F401  # fixtures
 from tests.build.test_build import built
+from tests.native.devices import share_builds
 from tvmake.artifact.package import LIBRARY, MANIFEST, WEIGHTS, pack
 from tvmake.artifact.tensor_file import member, read_array, write_array
 from tvmake.config.benchmark import Measurement
@@ -27,6 +29,7 @@ from tvmake.errors import DeviceError, InputError
 
 @pytest.fixture(autouse=True)
 def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    share_builds(tmp_path / "home")
     monkeypatch.setenv("TVMAKE_HOME", str(tmp_path / "home"))
     return tmp_path / "home" / "packages"
 
@@ -111,6 +114,63 @@ def test_a_deployed_file_that_changed_is_not_loaded(package: Path, tmp_path: Pat
     file.write_bytes(data[: len(data) // 2] if damage == "truncate" else data[:-9] + bytes([data[-9] ^ 1]) + data[-8:])
     with pytest.raises(InputError, match=r"truncated|altered|damaged"):
         device.execute(deployment, RunRequest(samples=1), inputs_file(tmp_path / "in.npz", image()), tmp_path / "o.npz")
+
+
+def remade(package: Path, place: Path, library: bytes | None = None, **changes: object) -> Path:
+    """A package that is whole, with another library or manifest."""
+    from tvmake.artifact.files import digest_file
+    from tvmake.artifact.manifest import FileEntry
+    from tvmake.artifact.package import read_manifest, unpack
+
+    place.mkdir()
+    unpack(package, place)
+    if library is not None:
+        (place / LIBRARY).write_bytes(library)
+    said = read_manifest((place / MANIFEST).read_bytes(), "test")
+    entry = FileEntry(sha256=digest_file(place / LIBRARY), size=(place / LIBRARY).stat().st_size)
+    changed = said.model_copy(update={"files": {**said.files, LIBRARY: entry}, **changes})
+    (place / MANIFEST).write_text(changed.sealed().model_dump_json())
+    pack({name: place / name for name in (LIBRARY, MANIFEST, WEIGHTS)}, place / "package.tar")
+    return place / "package.tar"
+
+
+def lines_of(error: BaseException) -> list[str]:
+    return [line.strip() for line in str(error).splitlines()]
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the library is said to be for another processor")
+def test_a_package_for_another_processor_is_not_deployed(package: Path, tmp_path: Path):
+    for_arm = remade(package, tmp_path / "arm", b"\x7fELF\x02\x01" + bytes(12) + b"\xb7\x00" + bytes(100))
+    with pytest.raises(DeviceError) as caught:
+        local().push(for_arm)
+    assert lines_of(caught.value) == [
+        "device 'local': mod.so is code for aarch64, and the device is x86-64 (uname -m: x86_64)",
+        "compile for this device: the target's mtriple and mcpu, and cc that links for it",
+    ]
+
+
+def test_a_package_of_another_tvm_is_not_deployed(package: Path, tmp_path: Path):
+    from tvmake.artifact.manifest import Component
+
+    older = remade(package, tmp_path / "older", components=[Component(name="apache-tvm", version="0.26.0")])
+    for _ in range(2):  # also when it is in the store
+        with pytest.raises(InputError) as caught:
+            local().push(older)
+        problem, remedy = lines_of(caught.value)
+        assert problem.startswith(f"{older}: made with TVM 0.26.0, and devices are given the runtime of TVM ")
+        assert remedy.startswith("make it again here with `tvmake make`")
+
+
+def test_a_library_that_the_loader_refuses_is_one_clear_line(package: Path, tmp_path: Path):
+    device = local()
+    deployment = device.push(package)
+    library = (Path(deployment.location) / LIBRARY).read_bytes()
+    broken = device.push(remade(package, tmp_path / "broken", library[:64] + bytes(len(library) - 64)))
+    with pytest.raises(DeviceError) as caught:
+        device.execute(broken, RunRequest(samples=1), inputs_file(tmp_path / "in.npz", image()), None)
+    problem, remedy = lines_of(caught.value)
+    assert problem.startswith("device 'local': ") and "mod.so" in problem
+    assert remedy == "compile for this device: the target's mtriple and mcpu, and cc that links for it"
 
 
 @pytest.mark.parametrize(

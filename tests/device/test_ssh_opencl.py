@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.build.conftest import Transformed, static_net  # noqa: F401  # fixtures
 from tests.device.ssh_server import Sshd
-from tests.device.test_local import own_store  # noqa: F401  # fixtures
+from tests.device.test_local import image, inputs_file, own_store  # noqa: F401  # fixtures
 from tests.native import devices as native
 from tests.requirements import require
 from tvmake.artifact.package import LIBRARY, MANIFEST, WEIGHTS, pack, read_manifest
@@ -17,6 +18,42 @@ from tvmake.config.device import DeviceConfig
 from tvmake.config.target import TargetConfig
 from tvmake.device.connect import connect
 from tvmake.device.interface import RunRequest
+from tvmake.errors import DeviceError
+
+
+def test_a_device_without_opencl_and_one_whose_driver_refuses_a_kernel(tmp_path: Path, programs: Path, opencl: Path):
+    sshd = Sshd(tmp_path / "sshd")
+    try:
+        lines = []
+        for env in ({"OCL_ICD_VENDORS": str(tmp_path)}, {"POCL_MAX_WORK_GROUP_SIZE": "4"}):
+            device = connect("board", DeviceConfig(**sshd.config(env=env, programs=str(programs))))
+            with pytest.raises(DeviceError) as caught:
+                device.execute(
+                    device.push(opencl), RunRequest(samples=1), inputs_file(tmp_path / "in.npz", image()), None
+                )
+            lines.append([line.strip() for line in str(caught.value).splitlines()])
+    finally:
+        sshd.stop()
+    where = f"device 'board' ({sshd.host})"
+    assert lines[0] == [
+        f"{where}: it has no opencl device",
+        "it needs its driver, and a runtime library for it beside this program",
+    ]
+    assert lines[1][0].startswith(f"{where}: cannot launch kernel '")
+    assert lines[1][1] == "have schedules use fewer threads: set targets.t.attributes.max_num_threads to 4 or less"
+
+
+@pytest.fixture
+def programs() -> Path:
+    require(list(Path("/etc/OpenCL/vendors").glob("*.icd")), "an OpenCL device (apt-get install pocl-opencl-icd)")
+    return native.programs(with_opencl=True)
+
+
+@pytest.fixture
+def opencl(static_net: Transformed, tmp_path: Path) -> Path:  # noqa: F811
+    built = native.package_for(static_net, tmp_path / "opencl", TargetConfig(kind="opencl"))
+    pack({name: built / name for name in (LIBRARY, MANIFEST, WEIGHTS)}, tmp_path / "opencl.tar")
+    return tmp_path / "opencl.tar"
 
 
 @pytest.mark.slow

@@ -1,7 +1,11 @@
 """Tuning over ssh: servers there, a tracker here, tunnels between them; all of it ends with what asked for it."""
 
+import itertools
 import os
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -17,8 +21,10 @@ from tests.tune.measuring.processes import command, eventually
 from tvmake.config.device import DeviceConfig
 from tvmake.config.requests.tuning import TuneRequest
 from tvmake.config.target import TargetConfig
-from tvmake.device import serving, ssh_connection
+from tvmake.device import keeper, serving, ssh_connection
+from tvmake.device.group import one_of
 from tvmake.device.serving import Serving
+from tvmake.device.shell_devices import shell_devices
 from tvmake.errors import DeviceError, InputError
 from tvmake.tune.kernel_runner import kernel_runner
 from tvmake.tune.measuring.connect import measurer
@@ -103,7 +109,7 @@ def test_a_server_that_ends_is_started_again(sshd: Sshd, programs: Path):
 
 
 def test_a_device_that_does_not_serve_is_one_clear_error(sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(serving, "PAUSE_S", 0.05)
+    monkeypatch.setattr(keeper, "PAUSE_S", 0.05)
     broken = tmp_path / "broken"
     broken.mkdir()
     (broken / "tvmake-run").write_text("#!/bin/sh\n")
@@ -112,3 +118,92 @@ def test_a_device_that_does_not_serve_is_one_clear_error(sshd: Sshd, tmp_path: P
         Serving("board", config(sshd, broken))
     with pytest.raises(InputError, match="has no tvmake-run"):
         Serving("board", config(sshd, tmp_path / "nowhere"))
+
+
+# --- several jobs of one device ------------------------------------------------------------------------------------
+
+JOB = """
+import sys
+import time
+from pathlib import Path
+from tests.tune.measuring import kernels
+from tvmake.config.requests.tuning import TuneRequest
+from tvmake.device import ssh_connection
+from tvmake.tune.measuring.connect import measurer
+
+ssh_connection.THERE, mark, batches = sys.argv[2], sys.argv[3], int(sys.argv[4])
+request = TuneRequest.model_validate_json(Path(sys.argv[1]).read_bytes())
+# Aborts when somebody else is in.
+work = [kernels.unless_zero(n, ("mkdir", mark, 511), ("usleep", 60000), ("rmdir", mark)) for n in range(4)]
+with measurer(request, kernels.target()) as measuring:
+    for _ in range(batches):
+        for result in measuring.measure(work):
+            print(time.monotonic(), result.status, result.conditions.get("governor", "-"), result.error, flush=True)
+"""
+
+
+class Job:
+    """A process that tunes on the board."""
+
+    def __init__(self, sshd: Sshd, programs: Path, place: Path, batches: int, **more: object):
+        measure = QUICK.model_copy(update={"builders": 1})
+        request = TuneRequest(
+            target_name="board",
+            target=TargetConfig(kind="llvm"),
+            device_name="board",
+            device=config(sshd, programs, **more),
+            measure=measure,
+        )
+        asked = place / "request.json"
+        asked.write_text(request.model_dump_json())
+        with (place / "complaints").open("ab") as complaints:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", JOB, str(asked), ELSEWHERE, str(place / "mark"), str(batches)],
+                stdout=subprocess.PIPE,
+                stderr=complaints,
+                text=True,
+            )
+
+    def first(self) -> list[str]:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().split(maxsplit=3)
+
+    def results(self) -> list[list[str]]:
+        assert self.process.stdout is not None
+        found = [line.split(maxsplit=3) for line in self.process.stdout]
+        assert self.process.wait(60) == 0
+        return found
+
+
+def test_jobs_share_a_board_candidate_by_candidate_and_never_time_at_once(sshd: Sshd, programs: Path, tmp_path: Path):
+    jobs = [Job(sshd, programs, tmp_path, batches=3) for _ in range(2)]
+    found = [job.results() for job in jobs]
+    assert [one for results in found for one in results if one[1] != "ok"] == []
+    order = [number for _, number in sorted((float(one[0]), number) for number, job in enumerate(found) for one in job)]
+    assert len(order) == 24
+    # One that aborts is tried once more.
+    assert "lost" not in (tmp_path / "complaints").read_text()
+    # One after the other they would change once.
+    assert sum(one != following for one, following in itertools.pairwise(order)) > 6, order
+    eventually(lambda: not servers())
+
+
+@pytest.mark.slow
+def test_a_killed_job_frees_its_board_and_a_benchmark_gets_its_turn(sshd: Sshd, programs: Path, tmp_path: Path):
+    killed, other = (Job(sshd, programs, tmp_path, batches=100) for _ in range(2))
+    try:
+        for job in (killed, other):
+            assert job.first()[1] == "ok"
+        killed.process.kill()
+        killed.process.wait()
+        assert [other.first() for _ in range(8)][-1][1] == "ok"
+        with one_of(shell_devices("board", config(sshd, programs)), "board"):
+            assert not (tmp_path / "mark").exists()
+            time.sleep(0.5)
+            assert not (tmp_path / "mark").exists()
+        assert other.first()[1] == "ok"
+    finally:
+        for job in (killed, other):
+            job.process.kill()
+            job.process.wait()
+    eventually(lambda: not servers())

@@ -17,7 +17,7 @@ from tvmake.config.requests.building import BuildRequest
 from tvmake.config.target import TargetConfig
 from tvmake.native.bundle import bundle
 from tvmake.native.compile import build
-from tvmake.native.parts import ABI, find_built
+from tvmake.native.parts import ABI, find_built, root
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "resources" / "digits.onnx"
@@ -34,6 +34,16 @@ def programs(machine: str = platform.machine(), with_opencl: bool = False) -> Pa
     with pytest.MonkeyPatch.context() as environment:
         environment.delenv("TVMAKE_HOME", raising=False)
         return bundle(machine, with_opencl=with_opencl)
+
+
+def share_builds(home: Path) -> None:
+    """Have a test's own home hold the usual builds of native parts, which take a minute to make."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.delenv("TVMAKE_HOME", raising=False)
+        usual = root()
+    usual.mkdir(parents=True, exist_ok=True)
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "native").symlink_to(usual)
 
 
 def abi_library() -> Path:

@@ -40,6 +40,41 @@ def test_a_kernel_that_does_not_compile_is_named_with_the_compilers_words(tensor
         module["bad"](tensor, 1, 1)
 
 
+def test_a_message_is_one_line_and_the_log_has_the_compilers_others(tensor, capfd):
+    source = "// Function: bad\nkernel void bad(global float* a) { a[0] = missing; a[1] = gone; }\n"
+    module = kernels(source, bad=(["handle"], SIZES))
+    with pytest.raises(RuntimeError) as error:
+        module["bad"](tensor, 1, 1)
+    assert "\n" not in str(error.value) and "missing" in str(error.value)
+    assert "gone" in capfd.readouterr().err
+
+
+def test_float16_is_refused_in_plain_words_where_the_device_has_none(tensor):
+    source = (
+        "#ifdef cl_khr_fp16\n#else\n#error no half\n#endif\n"
+        "// Function: k\nkernel void k(global float* a) { a[0] = 1; }\n"
+    )
+    with pytest.raises(RuntimeError, match=r"kernel 'k' computes in float16, and '.*' does not \(no cl_khr_fp16\)"):
+        kernels(source, k=(["handle"], SIZES))["k"](tensor, 1, 1)
+
+
+def test_local_memory_that_is_not_there_names_the_kernel_and_both_sizes(tensor):
+    source = (
+        "// Function: wide\nkernel void wide(global float* a) {\n"
+        "  local float kept[1 << 19]; kept[get_local_id(0)] = a[0]; barrier(CLK_LOCAL_MEM_FENCE); a[1] = kept[0];\n}\n"
+    )
+    with pytest.raises(
+        RuntimeError, match=r"kernel 'wide' needs 2\.0 MiB of local memory, and '.*' has .*: CL_OUT_OF_RES"
+    ):
+        kernels(source, wide=(["handle"], SIZES))["wide"](tensor, 1, 1)
+
+
+def test_a_device_reports_what_decides_whether_packages_run(tvm):
+    report = dict(line.split("=") for line in tvm.get_global_func("tvmake.opencl.limits")(0).splitlines())
+    assert report["float16"] == "no"
+    assert [int(extent) >= 2048 for extent in report["images"].split(" x ")] == [True] * 3
+
+
 def test_a_buffer_where_a_texture_is_needed_is_named_with_its_place(tvm, tensor):
     source = (
         "// Function: k\nkernel void k(global float* a, read_only image2d_array_t b) { a[0] = get_image_width(b); }\n"

@@ -28,7 +28,9 @@ from tests.tune.measuring.test_remote import Remote
 from tvmake.config.benchmark import Measurement
 from tvmake.config.device import DeviceConfig
 from tvmake.device.connect import connect as device_for
+from tvmake.device.hang_up import connection
 from tvmake.device.interface import RunRequest
+from tvmake.device.rpc_tensors import DirectTensors
 from tvmake.device.session import SESSION_TIMEOUT
 
 MAGIC = struct.pack("<i", 0xFF271)
@@ -137,8 +139,13 @@ def test_an_opencl_device_is_there_with_its_library_beside_the_program(tmp_path:
     require_opencl()
     program = programs(platform.machine(), with_opencl=True) / "tvmake-serve"
     with Server([str(program), "--key", "board"], tmp_path) as server:
-        device = connect(server.port, "board").device("opencl", 0)
+        session = connect(server.port, "board")
+        device = session.device("opencl", 0)
         assert device.exist and device.device_name
+        tensors = DirectTensors.of(session, HOST, server.port)
+        assert tensors is not None
+        value = np.arange(1 << 18, dtype="float32")
+        assert np.array_equal(tensors.read(tensors.place(value, device)), value)
 
 
 def test_without_a_tracker_clients_come_one_after_the_other(command: list[str], tmp_path: Path):
@@ -333,3 +340,77 @@ def test_the_server_holds_through_sessions_of_every_kind():
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert sum(said["sessions"].values()) == 60 and said["orphans"] == 0
+
+
+# --- tensors -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def direct(farm: NativeFarm):
+    offer = farm.offer()
+    session = connect(offer.address.port, offer.match_key)
+    yield session, DirectTensors.of(session, HOST, offer.address.port)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "uint8", "int64", "float64", "bool"])
+def test_tensors_arrive_and_come_back_as_they_were(direct, dtype: str):
+    session, tensors = direct
+    from tvmake.quick_tvm import tvm
+
+    for shape in ((), (0,), (5,), (3, 224, 224), (1 << 20,)):
+        value = np.random.default_rng(0).integers(0, 2 if dtype == "bool" else 100, shape).astype(dtype)
+        ours, theirs = tensors.place(value, session.cpu(0)), tvm.runtime.tensor(value, session.cpu(0))
+        for tensor in (ours, theirs):
+            assert np.array_equal(tensor.numpy(), value) and np.array_equal(tensors.read(tensor), value)
+        tensors.write(theirs, np.zeros_like(value))
+        assert not theirs.numpy().any()
+    with pytest.raises(ValueError, match="does not fit"):
+        tensors.write(theirs, value[1:])
+
+
+def test_a_session_that_leads_on_to_another_is_left_to_tvm(farm: NativeFarm):
+    offer = farm.offer()
+    from tvmake.quick_tvm import tvm
+
+    from tvm import rpc  # isort: skip
+
+    session = rpc.connect(HOST, offer.address.port, offer.match_key, 30, ["rpc.LocalSession"])
+    value = np.arange(1 << 16, dtype="float32")
+    assert np.array_equal(tvm.runtime.tensor(value, session.cpu(0)).numpy(), value)
+
+
+def test_the_device_says_when_it_cannot_copy(direct, monkeypatch: pytest.MonkeyPatch):
+    session, tensors = direct
+    from tvmake.quick_tvm import tvm
+
+    place = tvm.runtime.empty((1 << 16,), "float32", session.cpu(0))
+    elsewhere = tvm.runtime.device("hexagon", 0).dlpack_device_type()
+    said = tensors._said(place, 1 << 18)
+    monkeypatch.setattr(tensors, "_said", lambda *_: said[:8] + struct.pack("<i", elsewhere) + said[12:])
+    for work in (lambda: tensors.write(place, np.zeros(1 << 16, "float32")), lambda: tensors.read(place)):
+        with pytest.raises(tvm.error.RPCError, match="Error caught from RPC call"):
+            work()
+    monkeypatch.undo()
+    tensors.write(place, np.ones(1 << 16, "float32"))
+    assert place.numpy().all()
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [
+        struct.pack("<QH", 2, 0),
+        struct.pack("<Qi", 4 + 24, 7) + struct.pack("<Qiii4x", 0, 1, 0, 1000),
+        struct.pack("<Qi", 4 + 24 + 16 + 9, 7) + struct.pack("<Qiii4xQQ", 0, 1, 0, 0, 0, 4),
+        struct.pack("<Qi", 4, 7) + struct.pack("<Qiii4xQQ", 0, 1, 0, 0, 0, 1 << 50),
+        struct.pack("<Qi", 1 << 62, 3),
+    ],
+)
+def test_packets_that_make_no_sense_end_the_session_only(farm: NativeFarm, packet: bytes):
+    offer = farm.offer()
+    connect_ = connect(offer.address.port, offer.match_key)
+    connected = connection(HOST, offer.address.port)
+    connected.sendall(packet)
+    connected.shutdown(socket.SHUT_WR)
+    eventually(farm.server.is_clean)
+    connected.close()
+    del connect_

@@ -249,6 +249,7 @@ def changed_stages(overlay: str, variant: Variant = DIGITS, base: str = TEXT) ->
         ("tuning: {layout_trials: 8}", {"choose_layout"}),
         ("tuning: {measure: {repeat: 8}}", {"choose_layout", "tune"}),
         ("tuning: {store: elsewhere}", {"choose_layout", "tune", "pick_best"}),
+        ("tuning: {untuned: [fused_conv2d]}", {"pick_best"}),
         ("tuning: {require_coverage: 0.5}", {"build"}),
         ("models: {digits: {tuning: {trials: 8}}}", {"budget", "report"}),
         ("models: {digits: {tuning: {require_coverage: 0.5}}}", {"build"}),

@@ -8,6 +8,7 @@ import pytest
 
 from tests.records.made import CONV, DAY, DENSE, OLD_PLACE, OTHER_PLACE, PLACE, digests, files, record, verdict
 from tvmake.errors import InputError
+from tvmake.records.record import Record
 from tvmake.records.store import RecordStore, records_root
 
 
@@ -186,3 +187,10 @@ def test_no_compiler_or_network_library_is_imported_with(module):
     script = f"import sys, {module}; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_record_of_a_device_that_is_not_conditioned_is_what_it_was_before_there_were_conditions():
+    plain = record(1)
+    assert plain.digest == "23b2ad8ca694bfbc410c4ef6cd9444be863e5fa14e9f556fe5ec6ba39444a193"
+    seen = plain.model_copy(update={"conditions": {"throttled": "no"}})
+    assert seen.digest != plain.digest and Record.model_validate_json(seen.model_dump_json()) == seen

@@ -66,6 +66,11 @@ def test_an_operator_on_constants_becomes_the_value_tvm_computes(name: str):
     np.testing.assert_allclose(result(folded), result(module), rtol=1e-6)
 
 
+def test_a_number_is_folded_too():
+    module = module_of(lambda *_: relax.op.astype(relax.const(np.float32(6)), "float16"))
+    assert operators_left(fold_constants(module)) == set()
+
+
 def test_integer_division_is_left_to_tvm():
     builder = relax.BlockBuilder()
     with builder.function("main", []):

@@ -5,10 +5,11 @@ import pytest
 
 from tests.frontend import onnx_models
 from tests.transform.nets import IMAGE, Transformed, calls, classifier_onnx, input_dtypes, run, transformed
+from tests.transform.test_layout_clips import conv_then_clip
 from tvmake.config.precision import PrecisionConfig
 from tvmake.errors import InputError
 from tvmake.quick_tvm import tvm
-from tvmake.transform.precision import POLICY
+from tvmake.transform.precision import POLICY, to_precision
 
 
 def at(base: str, **exceptions: list[str]) -> Transformed:
@@ -60,6 +61,19 @@ def test_float16_acc32_multiplies_in_half_and_accumulates_in_single():
     assert dtypes(made, "nn.conv2d") == dtypes(made, "matmul") == {("float16", "float16", "float32")}
     assert {str(call.attrs.out_dtype) for call in calls(made[0], "nn.conv2d")} == {"float32"}
     assert 40 < error_db(made) < 90
+
+
+@pytest.mark.parametrize("base", ["float16", "float16_acc32"])
+def test_a_network_with_relu6_is_computed_in_half(base: str):
+    made = to_precision(conv_then_clip(), PrecisionConfig(base=base))
+    (limit,) = calls(made, "clip")
+    assert input_dtypes(limit) == ["float16"]
+    assert not calls(made, "minimum") and not calls(made, "maximum")
+
+
+def test_wheel_still_fails_at_clips():
+    with pytest.raises(tvm.error.InternalError, match="Expected TensorType"):
+        tvm.relax.transform.ToMixedPrecision("float16")(conv_then_clip())
 
 
 @pytest.mark.parametrize("base", ["float16", "float16_acc32"])

@@ -73,7 +73,7 @@ def search(root: Path, measurer: MadeUp, trials: int, extent: int = 64, **option
         device=DEVICE,
         options=SearchOptions(**given),
         trials=trials,
-        target=for_rules(TARGET, 2, None),
+        target=for_rules(TARGET, 2),
         threads=1,
     )
 

@@ -1,10 +1,12 @@
 """Projects to test the workflow on."""
 
+import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from tests.workflow.project import Project, new_project, tuned_project
 
@@ -12,10 +14,7 @@ from tests.workflow.project import Project, new_project, tuned_project
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A project that has run once; tests work on copies of it."""
-    project = new_project(tmp_path_factory.mktemp("finished") / "project")
-    done = project.make()
-    assert done.returncode == 0, done.stdout + done.stderr
-    return project
+    return made_once("finished", new_project, tmp_path_factory)
 
 
 @pytest.fixture
@@ -34,10 +33,22 @@ def fresh(tmp_path: Path) -> Project:
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A project that has been tuned once; tests work on copies."""
-    project = tuned_project(tmp_path_factory.mktemp("tuned") / "project")
-    done = project.make()
-    assert done.returncode == 0, done.stdout + done.stderr
-    return project
+    return made_once("tuned", tuned_project, tmp_path_factory)
+
+
+def made_once(name: str, new: Callable[[Path], Project], factory: pytest.TempPathFactory) -> Project:
+    """A project that the first of the test processes makes, for all of them."""
+    common = factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        common = common.parent
+    place, is_made = common / name, common / f"{name}.made"
+    with FileLock(common / f"{name}.lock"):
+        if not is_made.exists():
+            shutil.rmtree(place, ignore_errors=True)
+            done = new(place / "project").make()
+            assert done.returncode == 0, done.stdout + done.stderr
+            is_made.touch()
+    return Project(place / "project")
 
 
 @pytest.fixture

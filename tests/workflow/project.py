@@ -12,6 +12,8 @@ from typing import Any
 
 import yaml
 
+from tests.workflow import preloaded
+
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = Path(sys.executable).parent
 
@@ -67,7 +69,7 @@ class Project:
 
     def environ(self) -> dict[str, str]:
         """The environment commands run in: this interpreter's scripts first."""
-        kept = {name: value for name, value in os.environ.items() if name != "TVMAKE_HOME"}
+        kept = {name: value for name, value in os.environ.items() if name not in ("TVMAKE_HOME", "TVMAKE_CACHE")}
         paths = [self.environment.get("PYTHONPATH"), os.environ.get("PYTHONPATH")]
         return {
             **kept,
@@ -92,7 +94,9 @@ class Project:
 
     def make(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """``tvmake make``."""
-        return self.run("tvmake", "make", *arguments)
+        if "PYTHONPATH" in self.environment:  # another tvmake, or other libraries
+            return self.run("tvmake", "make", *arguments)
+        return preloaded.run(["make", *arguments], self.directory, self.environ())
 
     def planned_rules(self, *arguments: str) -> dict[str, int]:
         """What ``tvmake make --dry-run`` would run: jobs by rule."""

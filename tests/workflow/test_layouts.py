@@ -128,3 +128,17 @@ def test_a_user_pass_of_the_build_is_part_of_what_is_compared(auto: Project):
     auto.edit("transform.passes", [{"use": "mypass:nothing", "at": "before_legalize"}])
     assert "choose_layout" in auto.planned_rules()
     assert json.loads((auto.directory / TUNED / "layout.json").read_text())["layout"] in LAYOUTS
+
+
+def test_a_locked_run_takes_the_layout_that_the_lock_names_and_measures_nothing(auto: Project):
+    done = auto.run("tvmake", "lock")
+    assert done.returncode == 0, done.stderr
+    chosen = auto.result(f"{TUNED}/layout.json")["layout"]
+    before = records(auto)
+    shutil.rmtree(auto.directory / "results")
+    done = auto.make("--locked", "run.lock")
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert "files are the same, byte for byte" in done.stdout
+    choice = auto.result(f"{TUNED}/layout.json")
+    assert (choice["layout"], choice["estimates"], choice["because"]) == (chosen, [], "as the lock says")
+    assert records(auto) == before

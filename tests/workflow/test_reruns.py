@@ -102,6 +102,21 @@ def test_a_changed_user_pass_reruns_the_stage_it_is_in(demo: Project):
     assert demo.planned_rules() == AFTER_TRANSFORM
 
 
+def with_a_copy_of_the_package(project: Project, place: Path) -> Path:
+    """Have a project's commands use a copy of tvmake; returns the package's directory."""
+    shutil.copytree(ROOT / "workflow", place / "workflow")
+    for name in ("rules", "profiles", "envs"):
+        shutil.copytree(ROOT / name, place / name)
+    shutil.copy(ROOT / "Snakefile", place / "Snakefile")
+    project.environment["PYTHONPATH"] = str(place / "workflow")
+    return place / "workflow" / "tvmake"
+
+
+def test_the_same_package_elsewhere_reruns_nothing(demo: Project, tmp_path: Path):
+    with_a_copy_of_the_package(demo, tmp_path)
+    assert demo.planned_rules() == {}
+
+
 @pytest.mark.parametrize(
     ("module", "expected"),
     [
@@ -120,13 +135,8 @@ def test_a_changed_user_pass_reruns_the_stage_it_is_in(demo: Project):
 def test_a_change_in_the_package_reruns_the_stages_that_use_it(
     demo: Project, tmp_path: Path, module: str, expected: dict[str, int]
 ):
-    shutil.copytree(ROOT / "workflow", tmp_path / "workflow")
-    for name in ("rules", "profiles", "envs"):
-        shutil.copytree(ROOT / name, tmp_path / name)
-    shutil.copy(ROOT / "Snakefile", tmp_path / "Snakefile")
-    demo.environment["PYTHONPATH"] = str(tmp_path / "workflow")
-    assert demo.planned_rules() == {}
-    with (tmp_path / "workflow" / "tvmake" / module).open("a") as file:
+    package = with_a_copy_of_the_package(demo, tmp_path)
+    with (package / module).open("a") as file:
         file.write("\n# changed\n")
     assert demo.planned_rules() == expected
 

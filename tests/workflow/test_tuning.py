@@ -46,6 +46,20 @@ def test_more_trials_measure_only_what_is_missing(tuned: Project):
     assert {(receipt["trials"], receipt["measured_now"]) for receipt in receipts(tuned)} == {(TRIALS + 2, 2)}
 
 
+def test_a_kernel_can_be_had_without_its_record(tuned: Project):
+    name, other, *_ = [kernel["name"] for kernel in tuned.result(f"{TUNED}/best.json")["kernels"] if kernel["record"]]
+    tuned.edit("targets.tuned.tuning.untuned", [name, "no_such_kernel"])
+    assert "tune" not in tuned.planned_rules()
+    done = tuned.make(f"{TUNED}/mod.json")
+    assert done.returncode == 0, done.stderr
+    manifest = tuned.result(f"{TUNED}/mod.json")
+    is_tuned = {kernel["name"]: kernel["is_tuned"] for kernel in manifest["kernels"]}
+    assert not is_tuned[name] and is_tuned[other]
+    assert manifest["coverage"]["misses"][name] == "tuning.untuned names it"
+    (log,) = tuned.files("logs/digits/float32/tuned/pick_best.log").values()
+    assert b"warning: tuning.untuned: no kernel here is called 'no_such_kernel'" in log
+
+
 def test_without_results_the_records_are_still_there(tuned: Project):
     shutil.rmtree(tuned.directory / "results")
     before = tuned.files("../home/records/**/records.jsonl")

@@ -59,6 +59,10 @@ class GoalError(TvmakeError):
     exit_code = 4
 
 
+KINDS = {kind.__name__: kind for kind in (InputError, UsageError, MachineError, DeviceError, GoalError)}
+"""By name, for errors that come from another process."""
+
+
 class ErrorList(TvmakeError):
     """Several mistakes of the same kind, reported together (a config with three wrong keys)."""
 

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -52,14 +52,47 @@ def running(code: str) -> Iterator[subprocess.Popen[str]]:
         process.wait()
 
 
-@pytest.fixture
-def job(own_leases: Path) -> Iterator[list[int]]:
-    """A job that builds: its process, and its two builders."""
+@contextmanager
+def job_that_builds() -> Iterator[list[int]]:
+    """A job: its process, and its two builders."""
     with running(JOB) as process:
         builders = eventually(lambda: found if len(found := workers("build", process.pid)) == 2 else [])
         family = [process.pid, *builders]
         yield family
     eventually(lambda: not any(is_alive(one) for one in family))
+
+
+@pytest.fixture
+def job(own_leases: Path) -> Iterator[list[int]]:
+    """One for a test that kills of it."""
+    with job_that_builds() as family:
+        yield family
+
+
+class Unharmed:
+    """A job for tests that leave it as it was."""
+
+    def __init__(self, stack: ExitStack):
+        self._stack = stack
+        self._family: list[int] = []
+
+    def family(self) -> list[int]:
+        """The job; another one when it has finished its builds."""
+        if not self._family or not goes_on(self._family):
+            self._stack.close()
+            self._family = self._stack.enter_context(job_that_builds())
+        return self._family
+
+
+@pytest.fixture(scope="module")
+def unharmed(own_leases: Path) -> Iterator[Unharmed]:
+    with ExitStack() as stack:
+        yield Unharmed(stack)
+
+
+@pytest.fixture
+def shared_job(unharmed: Unharmed) -> list[int]:
+    return unharmed.family()
 
 
 def is_still(family: list[int]) -> bool:
@@ -70,33 +103,33 @@ def goes_on(family: list[int]) -> bool:
     return all(is_alive(one) and state(one) != "T" for one in family)
 
 
-def test_another_job_and_its_builders_stand_still_for_as_long_as_one_times(job: list[int]):
+def test_another_job_and_its_builders_stand_still_for_as_long_as_one_times(shared_job: list[int]):
     with others_still(gathering_place("bench"), 0, longest_s=600):
-        eventually(lambda: is_still(job))
-    eventually(lambda: goes_on(job))
+        eventually(lambda: is_still(shared_job))
+    eventually(lambda: goes_on(shared_job))
 
 
-def test_a_candidate_that_hangs_holds_nobody_up_for_long(job: list[int]):
+def test_a_candidate_that_hangs_holds_nobody_up_for_long(shared_job: list[int]):
     with others_still(gathering_place("bench"), 0):
-        eventually(lambda: is_still(job))
-        eventually(lambda: goes_on(job))
+        eventually(lambda: is_still(shared_job))
+        eventually(lambda: goes_on(shared_job))
 
 
-def test_so_many_jobs_go_on_as_there_are_cores_for(job: list[int]):
+def test_so_many_jobs_go_on_as_there_are_cores_for(shared_job: list[int]):
     with others_still(gathering_place("bench"), 1):
-        assert goes_on(job)
+        assert goes_on(shared_job)
 
 
-def test_another_device_is_another_matter(job: list[int]):
+def test_another_device_is_another_matter(shared_job: list[int]):
     with others_still(gathering_place("phone"), 0):
-        assert goes_on(job)
+        assert goes_on(shared_job)
 
 
-def test_when_the_one_who_times_is_killed_the_others_go_on(job: list[int]):
+def test_when_the_one_who_times_is_killed_the_others_go_on(shared_job: list[int]):
     with running(HOLDER) as holder:
-        eventually(lambda: is_still(job))
+        eventually(lambda: is_still(shared_job))
         kill(holder.pid)
-        eventually(lambda: goes_on(job))
+        eventually(lambda: goes_on(shared_job))
 
 
 def test_when_a_template_is_killed_meanwhile_its_job_goes_on(job: list[int]):
@@ -114,10 +147,10 @@ def test_a_job_that_is_killed_while_it_stands_still_leaves_nothing_behind(job: l
         eventually(lambda: not any(is_alive(one) for one in family))
     with others_still(gathering_place("bench"), 0):  # removes what nobody listens at
         pass
-    assert list(gathering_place("bench").iterdir()) == []
+    assert list(gathering_place("bench").glob(f"{job[0]}-*")) == []
 
 
-def test_a_job_does_not_stop_itself(job: list[int]):
+def test_a_job_does_not_stop_itself(shared_job: list[int]):
     place = gathering_place("bench")
     (place / f"{os.getpid()}-1").touch()
     with others_still(place, 0):

@@ -103,6 +103,22 @@ def atomic_directory(destination: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+@contextmanager
+def scratch_directory(parent: Path) -> Iterator[Path]:
+    """Give a directory inside ``parent``, on its disk, to work in; it is gone afterwards.
+
+    Raises:
+        MachineError: as for :func:`atomic_path`.
+    """
+    with writing(parent):
+        _prepare(parent)
+        temporary = Path(tempfile.mkdtemp(prefix=_own_prefix(), dir=parent))
+    try:
+        yield temporary
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
 def write_bytes(destination: Path, data: bytes) -> None:
     """Write ``data`` atomically."""
     with atomic_path(destination) as temporary:

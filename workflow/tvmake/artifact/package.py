@@ -1,18 +1,21 @@
 """The package: mod.so, mod.json and mod.params in one tar, and how to open it safely."""
 
-import io
-import tarfile
 from collections.abc import Mapping
-from pathlib import Path, PurePosixPath
+from hashlib import sha256
+from pathlib import Path
 
 from pydantic import ValidationError
 
-from tvmake.artifact.files import atomic_path, digest_file
-from tvmake.artifact.manifest import SCHEMA_VERSION, Manifest
+from tvmake.artifact.files import digest_file
+from tvmake.artifact.manifest import SCHEMA_VERSION, FileEntry, Manifest
+from tvmake.artifact.plain_tar import extract, read_tar, write_tar
 from tvmake.errors import InputError
 
 LIBRARY, MANIFEST, WEIGHTS = "mod.so", "mod.json", "mod.params"
 REQUIRED = (LIBRARY, MANIFEST, WEIGHTS)
+
+MOST_MANIFEST_BYTES = 256 << 20
+"""mod.json is read as a whole; that of a large network has a few MB."""
 
 _REFUSED = "make the package again with `tvmake make`, or copy it again from where it came"
 
@@ -27,13 +30,7 @@ def pack(files: Mapping[str, Path], destination: Path) -> None:
     for name, file in files.items():
         if name != MANIFEST:
             check_file(file, name, manifest, str(file))
-    with atomic_path(destination) as temporary, tarfile.open(temporary, "w", format=tarfile.USTAR_FORMAT) as archive:
-        for name, file in sorted(files.items()):
-            member = tarfile.TarInfo(name)
-            member.size = file.stat().st_size
-            member.mode = 0o755 if name.endswith(".so") else 0o644
-            with file.open("rb") as content:
-                archive.addfile(member, content)
+    write_tar(files, destination)
 
 
 def read_manifest(data: bytes, where: str) -> Manifest:
@@ -48,7 +45,7 @@ def read_manifest(data: bytes, where: str) -> Manifest:
         first = error.errors(include_url=False)[0]
         if first["loc"] == ("schema_version",):
             raise InputError(
-                where, f"mod.json is of schema version {first['input']}, expected {SCHEMA_VERSION}"
+                where, f"mod.json is of schema version {first['input']}, expected {SCHEMA_VERSION}", _REFUSED
             ) from None
         key = ".".join(str(part) for part in first["loc"]) or "content"
         raise InputError(where, f"mod.json is damaged ({key}: {first['msg'].lower()})", _REFUSED) from None
@@ -63,17 +60,13 @@ def check_file(file: Path, name: str, manifest: Manifest, where: str) -> None:
     Raises:
         InputError: missing, truncated or altered.
     """
-    entry = manifest.files.get(name)
-    if entry is None:
-        raise InputError(where, f"{name} is not in the manifest", _REFUSED)
     if not file.is_file():
         raise InputError(where, f"{name} is missing", _REFUSED)
     size = file.stat().st_size
-    if size != entry.size:
-        state = "truncated" if size < entry.size else "altered"
-        raise InputError(where, f"{name} is {state}: {size} bytes, expected {entry.size}", _REFUSED)
-    if digest_file(file) != entry.sha256:
-        raise InputError(where, f"{name} is altered: its sha256 differs from mod.json's", _REFUSED)
+    entry = manifest.files.get(name)
+    # A size that differs says enough; large files are not read for nothing.
+    found = digest_file(file) if entry is None or size == entry.size else ""
+    _check_entry(FileEntry(sha256=found, size=size), name, manifest, where)
 
 
 def verify_directory(directory: Path, where: str) -> Manifest:
@@ -98,49 +91,67 @@ def unpack(package: Path, directory: Path) -> Manifest:
     Raises:
         InputError: not a package, truncated, altered, or with unsafe members.
     """
-    try:
-        with tarfile.open(package, "r:") as archive:
-            names: set[str] = set()
-            for member in archive:
-                _refuse_unsafe(member, names, package)
-                content = archive.extractfile(member)
-                assert content is not None
-                _extract(content, directory / member.name, member, package)
-    except FileNotFoundError:
-        raise InputError(str(package), "no such package") from None
-    except IsADirectoryError:
-        raise InputError(str(package), "is a directory, not a package") from None
-    except (tarfile.TarError, EOFError):
-        raise InputError(str(package), "not a package, or truncated", _REFUSED) from None
-    missing = [name for name in REQUIRED if name not in names]
-    if missing:
-        raise InputError(str(package), f"truncated or not a package: {', '.join(missing)} missing", _REFUSED)
+    names: set[str] = set()
+    for member in read_tar(package, "package", _REFUSED):
+        extract(member, directory / member.name, package, _REFUSED)
+        names.add(member.name)
+    _check_names(names, package)
     manifest = verify_directory(directory, str(package))
-    unknown = sorted(names - set(manifest.files) - {MANIFEST})
-    if unknown:
-        raise InputError(str(package), f"holds files its manifest does not name: {', '.join(unknown)}", _REFUSED)
+    _check_known(names, manifest, package)
     return manifest
 
 
-def _refuse_unsafe(member: tarfile.TarInfo, seen: set[str], package: Path) -> None:
-    path = PurePosixPath(member.name)
-    if not member.isreg() or path.is_absolute() or len(path.parts) != 1 or path.name in ("", ".", ".."):
-        raise InputError(
-            str(package), f"unsafe member {member.name!r}: only plain top-level files are allowed", _REFUSED
-        )
-    if member.name in seen:
-        raise InputError(str(package), f"member {member.name!r} appears twice", _REFUSED)
-    seen.add(member.name)
+def inspect(package: Path) -> Manifest:
+    """Check a package as :func:`unpack` does, without writing anything.
+
+    Raises:
+        InputError: not a package, truncated, altered, or with unsafe members.
+    """
+    found: dict[str, FileEntry] = {}
+    described = b""
+    for member in read_tar(package, "package", _REFUSED):
+        if member.name == MANIFEST:
+            if member.size > MOST_MANIFEST_BYTES:
+                raise InputError(str(package), f"{MANIFEST} has {member.size} bytes", _REFUSED)
+            described = member.read(member.size)
+        digest = sha256(described if member.name == MANIFEST else b"")
+        while block := member.read(1 << 20):
+            digest.update(block)
+        if member.missing:
+            raise InputError(
+                str(package),
+                f"truncated: {member.name} ends after {member.size - member.missing} of {member.size} bytes",
+                _REFUSED,
+            )
+        found[member.name] = FileEntry(sha256=digest.hexdigest(), size=member.size)
+    _check_names(set(found), package)
+    manifest = read_manifest(described, str(package))
+    for name in manifest.files:
+        if name not in found:
+            raise InputError(str(package), f"{name} is missing", _REFUSED)
+        _check_entry(found[name], name, manifest, str(package))
+    _check_known(set(found), manifest, package)
+    return manifest
 
 
-def _extract(content: io.BufferedIOBase, destination: Path, member: tarfile.TarInfo, package: Path) -> None:
-    written = 0
-    with destination.open("xb") as file:
-        while block := content.read(1 << 20):
-            written += file.write(block)
-    if written != member.size:
-        raise InputError(
-            str(package), f"truncated: {member.name} ends after {written} of {member.size} bytes", _REFUSED
-        )
-    if member.name.endswith(".so"):
-        destination.chmod(0o755)
+def _check_entry(found: FileEntry, name: str, manifest: Manifest, where: str) -> None:
+    entry = manifest.files.get(name)
+    if entry is None:
+        raise InputError(where, f"{name} is not in the manifest", _REFUSED)
+    if found.size != entry.size:
+        state = "truncated" if found.size < entry.size else "altered"
+        raise InputError(where, f"{name} is {state}: {found.size} bytes, expected {entry.size}", _REFUSED)
+    if found.sha256 != entry.sha256:
+        raise InputError(where, f"{name} is altered: its sha256 differs from mod.json's", _REFUSED)
+
+
+def _check_names(names: set[str], package: Path) -> None:
+    missing = [name for name in REQUIRED if name not in names]
+    if missing:
+        raise InputError(str(package), f"truncated or not a package: {', '.join(missing)} missing", _REFUSED)
+
+
+def _check_known(names: set[str], manifest: Manifest, package: Path) -> None:
+    unknown = sorted(names - set(manifest.files) - {MANIFEST})
+    if unknown:
+        raise InputError(str(package), f"holds files its manifest does not name: {', '.join(unknown)}", _REFUSED)

@@ -7,23 +7,14 @@ from typing import Any
 
 from tvmake import __version__
 from tvmake.artifact.files import digest_file
-from tvmake.artifact.manifest import (
-    PREDICATE_TYPE,
-    STATEMENT_TYPE,
-    Component,
-    Coverage,
-    FileEntry,
-    Manifest,
-    Parameter,
-)
+from tvmake.artifact.manifest import Component, Coverage, FileEntry, Manifest, Parameter
 from tvmake.artifact.signature import Signature
 from tvmake.build.kernels import graph, kernels
 from tvmake.config.requests.building import BuildRequest
+from tvmake.provenance.statement import RECORDS as BEST
+from tvmake.provenance.statement import statement
 from tvmake.quick_tvm import tvm
 from tvmake.target.pipeline import Lowered
-
-BEST = "best.json"
-"""The input that holds the tuning records."""
 
 COMPONENTS = ("apache-tvm", "apache-tvm-ffi", "numpy")
 LIBINFO = ("GIT_COMMIT_HASH", "TVM_VERSION", "LLVM_VERSION", "USE_LLVM", "USE_CUDA", "USE_OPENCL", "USE_CLML")
@@ -56,6 +47,8 @@ def describe(
     components.append(Component(name="llvm", version=str(tvm.target.codegen.llvm_version_major())))
     components.append(Component(name="linker", version=compiler))
     options = request.model_dump(mode="json", exclude_defaults=True)
+    digests = {name: digest_file(file) for name, file in inputs.items()}
+    made = statement(options, entries, digests, source.get("files", {}), components, __version__)
     return Manifest(
         model=request.model,
         precision=request.precision,
@@ -66,13 +59,13 @@ def describe(
         target=json.loads(str(target)),
         build=options,
         libinfo={key: str(value) for key, value in sorted(tvm.support.libinfo().items()) if key in LIBINFO},
-        records_sha256=digest_file(inputs[BEST]) if BEST in inputs else None,
+        records_sha256=digests.get(BEST),
         coverage=covered,
         kernels=functions,
         graph=nodes,
         files=entries,
         components=components,
-        provenance=_provenance(options, entries, inputs, components),
+        provenance=made.model_dump(mode="json", exclude_none=True),
     ).sealed()
 
 
@@ -81,29 +74,3 @@ def _parameters(module: "tvm.IRModule", inputs: int) -> list[Parameter]:
         Parameter(name=str(var.name), shape=tuple(int(dim) for dim in var.ty.shape), dtype=str(var.ty.dtype))
         for var in module["main"].params[inputs:]
     ]
-
-
-def _provenance(
-    options: dict[str, Any],
-    entries: dict[str, FileEntry],
-    inputs: dict[str, Path],
-    components: list[Component],
-) -> dict[str, Any]:
-    """An in-toto statement whose subjects are the package's files (https://in-toto.io/Statement/v1)."""
-    return {
-        "_type": STATEMENT_TYPE,
-        "subject": [{"name": name, "digest": {"sha256": entry.sha256}} for name, entry in sorted(entries.items())],
-        "predicateType": PREDICATE_TYPE,
-        "predicate": {
-            "buildDefinition": {
-                "buildType": "urn:tvmake:build:v1",
-                "externalParameters": options,
-                "internalParameters": {},
-                "resolvedDependencies": [
-                    {"name": name, "digest": {"sha256": digest_file(file)}} for name, file in sorted(inputs.items())
-                ]
-                + [{"name": part.name, "annotations": {"version": part.version}} for part in components],
-            },
-            "runDetails": {"builder": {"id": "urn:tvmake:builder", "version": {"tvmake": __version__}}},
-        },
-    }

@@ -4,7 +4,24 @@ from typing import Annotated
 
 import typer
 
-from tvmake.cli import check, device, diff, doctor, init, make, records, runtime, show, step, targets
+from tvmake.cli import (
+    bundle,
+    cache,
+    check,
+    device,
+    diff,
+    doctor,
+    init,
+    lock,
+    make,
+    records,
+    runtime,
+    show,
+    sign,
+    step,
+    targets,
+    verify,
+)
 
 app = typer.Typer(
     name="tvmake",
@@ -35,11 +52,16 @@ def tvmake(
 
 app.command("init")(init.init)
 app.command("make", context_settings=make.CONTEXT)(make.make)
+app.command("lock")(lock.lock)
+app.command("verify")(verify.verify)
+app.command("sign")(sign.sign)
 app.command("check")(check.check)
 app.command("show")(show.show)
 app.command("diff")(diff.diff)
 app.command("targets")(targets.targets)
 app.command("doctor")(doctor.doctor)
+app.add_typer(bundle.app, name="bundle")
+app.add_typer(cache.app, name="cache")
 app.add_typer(device.app, name="device")
 app.add_typer(records.app, name="records")
 app.add_typer(runtime.app, name="runtime")

@@ -72,11 +72,13 @@ def push_command(
     """Bring a package to a device, and to all equal ones; what is there already is not sent again."""
     from tvmake.cli import device_tables
     from tvmake.device.pushing import push_everywhere
+    from tvmake.errors import ErrorList
 
     rows, errors = push_everywhere(name, chosen_device(name, config), package)
-    device_tables.show(rows, as_json, device_tables.PUSH)
+    if rows or as_json:
+        device_tables.show(rows, as_json, device_tables.PUSH)
     if errors:
-        raise errors[0]
+        raise ErrorList(errors)
 
 
 @app.command("serve")

@@ -9,8 +9,8 @@ from tvmake.device.conditioning_files import ShellFiles
 from tvmake.device.connect import connect
 from tvmake.device.group import place
 from tvmake.device.health import recovered
-from tvmake.device.programs import bring
-from tvmake.device.shell import Shell
+from tvmake.device.programs import RUN, bring, not_started
+from tvmake.device.shell import Shell, joined, last_line
 from tvmake.device.shell_device import ShellDevice
 from tvmake.device.shell_devices import shell_devices
 from tvmake.device.tracker import Tracker
@@ -72,7 +72,9 @@ def _shell_steps(member: ShellDevice, steps: list[Step]) -> None:
                 lambda placed: f"{placed.sent_bytes} bytes sent" if placed.sent_bytes else "there already",
             )
             if programs:
-                _tried(steps, f"{begin}runner", lambda: _starts(shell, programs.command("tvmake-run", member.config)))
+                _tried(
+                    steps, f"{begin}runner", lambda: _starts(shell, programs.command(RUN, member.config), member.name)
+                )
             _tried(steps, f"{begin}tunnels", lambda: _tunnels(shell))
             state = observe(ShellFiles(shell), [])
             hottest = (
@@ -93,18 +95,11 @@ def _shell_steps(member: ShellDevice, steps: list[Step]) -> None:
         steps.append(_problem(f"{begin}connection", error))
 
 
-def _starts(shell: Shell, command: list[str]) -> str:
-    from tvmake.device.shell import joined, last_line
-    from tvmake.errors import DeviceError
-
-    finished = shell.run(joined([*command, "--help"]))
-    if finished.code not in (0, 2):
-        raise DeviceError(
-            shell.where,
-            f"it does not start (code {finished.code}: {last_line(finished.complaint) or 'no message'})",
-            "it is for another processor or C library: set the device's programs",
-        )
-    return "starts"
+def _starts(shell: Shell, command: list[str], name: str) -> str:
+    finished = shell.run(joined([*command, "--version"]))
+    if error := not_started(finished, RUN, shell.where, name):
+        raise error
+    return last_line(finished.output) or "starts"
 
 
 def _tunnels(shell: Shell) -> str:

@@ -11,6 +11,9 @@ from tvmake.errors import TvmakeError, UsageError
 DEFAULT_TRACKER = "127.0.0.1:9190"
 """Where TVM's tracker listens unless told otherwise."""
 
+NOBODY = ""
+"""In place of a serial number: that of a device whose config names none, and of what is wrong with adb itself."""
+
 Row = dict[str, object]
 
 
@@ -28,7 +31,7 @@ def listed(devices: Mapping[str, DeviceConfig]) -> list[Row]:
                 rows += [_row(name, "ssh", host, *_health("ssh", host)) for host in config.host or ()]
             case "adb":
                 rows += _over_adb(name, config, android)
-    named = {serial for config in devices.values() for serial in config.serial or ()}
+    named = {serial for config in devices.values() if config.via == "adb" for serial in config.serial or (NOBODY,)}
     rows += [row for serial, row in android.items() if serial not in named]
     return rows + _other_keys(devices)
 
@@ -57,7 +60,9 @@ def tracker_address(given: str | None) -> tuple[str, int]:
         return split_address(text)
     except ValueError as error:
         where = "--tracker" if given else " and ".join(VARIABLES)
-        raise UsageError(where, str(error)) from None
+        raise UsageError(
+            where, str(error), f"a tracker is at {DEFAULT_TRACKER} unless it was started elsewhere"
+        ) from None
 
 
 def _row(device: str, via: str, address: str, state: str, details: str = "") -> Row:
@@ -85,8 +90,8 @@ def _health(via: str, member: str) -> tuple[str, str]:
 
 
 def _over_adb(name: str, config: DeviceConfig, android: Mapping[str, Row]) -> list[Row]:
-    serials = config.serial or [os.environ.get("ANDROID_SERIAL", "")]
-    if serials == [""]:
+    serials = config.serial or [os.environ.get("ANDROID_SERIAL", NOBODY)]
+    if serials == [NOBODY] and NOBODY not in android:
         if len(android) != 1:
             return [_row(name, "adb", "(no serial)", f"{len(android)} devices", "set its serial, or ANDROID_SERIAL")]
         serials = list(android)
@@ -94,7 +99,7 @@ def _over_adb(name: str, config: DeviceConfig, android: Mapping[str, Row]) -> li
     for serial in serials:
         seen = android.get(serial)
         state, details = (str(seen["state"]), str(seen["details"])) if seen else ("not connected", "")
-        rows.append(_row(name, "adb", serial, state, details))
+        rows.append(_row(name, "adb", serial or "(no serial)", state, details))
     return rows
 
 
@@ -110,7 +115,7 @@ def _android(devices: Mapping[str, DeviceConfig]) -> dict[str, Row]:
     try:
         found = seen_by_adb()
     except TvmakeError as error:
-        return {"adb": _row("", "adb", "", "unreachable", error.problem)} if uses_adb else {}
+        return {NOBODY: _row("", "adb", "", "unreachable", error.problem)} if uses_adb else {}
     return {
         one.serial: _row(
             "", "adb", one.serial, one.state if one.state != "device" else "connected", one.facts.get("model", "")

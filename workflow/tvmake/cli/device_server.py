@@ -1,9 +1,11 @@
 """RPC servers in the foreground: on this machine, or on a device that has only a shell."""
 
 import importlib.util
+import ipaddress
 import os
 import platform
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,16 +19,27 @@ from tvmake.config.device import DeviceConfig
 from tvmake.device.programs import native_server
 from tvmake.errors import MachineError, UsageError
 
-LOOPBACK = ("127.", "::1", "localhost")
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or address means this machine only.
+
+    Raises:
+        UsageError: it means nothing.
+    """
+    try:
+        found = socket.getaddrinfo(host or "0.0.0.0", None)
+    except OSError as error:
+        raise UsageError(f"--host {host}", f"no such address ({error.strerror})", "listen on 127.0.0.1") from None
+    return all(ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback for *_, address in found)
 
 
 def check_loopback(host: str, allow_remote: bool) -> None:
     """Refuse an address that other machines reach, unless the user has thought about it.
 
     Raises:
-        UsageError: it is one.
+        UsageError: it is one, or means nothing.
     """
-    if allow_remote or host.startswith(LOOPBACK):
+    if allow_remote or is_loopback(host):
         return
     raise UsageError(
         f"--host {host}",
@@ -86,7 +99,7 @@ def serve_there(name: str, config: DeviceConfig, tracker: str | None, key: str |
             "run `tvmake device serve` on the device itself" if config.via == "rpc" else "leave the name out",
         )
     host, port = tracker_address(tracker)
-    if not host.startswith(LOOPBACK):
+    if not is_loopback(host):
         raise UsageError(
             f"--tracker {host}:{port}",
             "is not on this machine, where the tunnels end",

@@ -29,41 +29,63 @@ def make(
         bool, typer.Option("--stop-early", help="Stop at the first failure instead of finishing independent work.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print failures and the summary only.")] = False,
+    cache: Annotated[
+        bool, typer.Option("--cache/--no-cache", help="Use the cache that the config or TVMAKE_CACHE names.")
+    ] = True,
     warm: Annotated[bool, typer.Option(help="Fork steps from processes that have TVM or torch loaded.")] = True,
+    locked: Annotated[
+        Path | None,
+        typer.Option("--locked", help="Make the run of this lock again, and compare every byte.", dir_okay=False),
+    ] = None,
 ) -> None:
     """Make everything the config asks for; what is up to date stays.
 
     Options that are not listed here go to snakemake (see `snakemake --help`), for example --forcerun build or
-    --profile profiles/slurm.
+    --profile slurm, which sends jobs to a cluster.
     """
     from tvmake.cli.configs import config_files, overlay
+    from tvmake.cli.profiles import with_profiles_found
 
     if not directory.is_dir():
         from tvmake.errors import InputError
 
         raise InputError(str(directory), "no such directory")
     paths = [path.resolve() for path in config] if config else None
+    here = Path.cwd()
     os.chdir(directory)
-    files = [Path(os.path.relpath(path)) for path in config_files(paths)]
     layer = overlay(settings)
+    rebuild = None
+    if locked is not None:
+        from tvmake.cli.locked import Rebuild
+
+        rebuild = Rebuild(Path(os.path.relpath(here / locked)), [*(targets or []), *context.args])
+        paths, layer = rebuild.config(paths), rebuild.layer(layer)
+    files = [Path(os.path.relpath(path)) for path in config_files(paths)]
     plan = _plan(files, layer)
     if layer:
         files.append(_overlay_file(layer))
     # Snakemake's own options arrive among the targets; kept in order, so that `--forcerun build` stays together, and
     # put first, because Snakemake's `--configfile` takes every word after it.
-    wanted = [*(targets or []), *context.args]
+    wanted = with_profiles_found([*(targets or []), *context.args], here)
+    if rebuild:
+        wanted = [*rebuild.packages(plan), *wanted]
     arguments = [*wanted, "--snakefile", str(_snakefile()), "--configfile", *map(str, files)]
     arguments += ["--cores", cores] if cores else []
     arguments += ["--dry-run"] if dry_run else []
     arguments += ["--no-keep-going"] if stop_early else []
     partly = bool(wanted) and not wanted[0].startswith("-")
-    raise typer.Exit(_run(plan, arguments, dry_run, partly, quiet, warm))
+    if rebuild:
+        # What another run left in a cache would prove nothing.
+        raise typer.Exit(rebuild.make(plan, lambda: _run(plan, arguments, dry_run, True, quiet, warm, False), dry_run))
+    raise typer.Exit(_run(plan, arguments, dry_run, partly, quiet, warm, cache))
 
 
-def _run(plan: Plan, arguments: list[str], dry_run: bool, partly: bool, quiet: bool, warm: bool) -> int:
+def _run(plan: Plan, arguments: list[str], dry_run: bool, partly: bool, quiet: bool, warm: bool, cache: bool) -> int:
     from contextlib import nullcontext
 
     from tvmake.cli import progress
+    from tvmake.cli.cache import prepare_cache
+    from tvmake.cli.cluster_check import check_cluster
     from tvmake.cli.configs import check_stores, missing_inputs
     from tvmake.cli.run_lock import only_run
 
@@ -71,9 +93,19 @@ def _run(plan: Plan, arguments: list[str], dry_run: bool, partly: bool, quiet: b
     if not partly and (missing := missing_inputs(plan)):
         raise missing
     check_stores(plan)
+    prepare_cache(plan.config.cache if cache else None, is_wanted=cache and not dry_run)
     with nullcontext() if dry_run else only_run():
-        code = progress.run(arguments, quiet, warm, lambda: missing_inputs(plan))
-    return code if code or partly or not progress.Run.made else _conclude(plan)
+        code = progress.run(
+            arguments,
+            quiet,
+            warm,
+            lambda: missing_inputs(plan),
+            lambda args: check_cluster(args, plan),
+            has_results=Path(plan.file("summary")).parent.is_dir(),
+        )
+    # Files may be asked for behind Snakemake's own options, whose values look the same.
+    concluded = progress.Run.made and not partly and Path(plan.file("summary")).is_file()
+    return _conclude(plan) if concluded and not code else code
 
 
 def _plan(files: list[Path], layer: dict[str, Any]) -> Plan:

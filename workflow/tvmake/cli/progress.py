@@ -4,6 +4,7 @@ Snakemake takes log handlers as plug-ins; this module is one, registered by :fun
 plain ``snakemake`` neither sees nor imports it.
 """
 
+import argparse
 import contextlib
 import io
 import logging
@@ -11,7 +12,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -23,21 +24,28 @@ from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 from snakemake_interface_logger_plugins.registry import LoggerPluginRegistry
 
+from tvmake.cache.line import read_lines
 from tvmake.cli import print_error
+from tvmake.cli.failure import failures, written_since
+from tvmake.cli.planned_jobs import planned_jobs
+from tvmake.cli.rounds import make_in_rounds
 from tvmake.cli.snakemake_errors import translated, usage_error
 from tvmake.cli.tuning_progress import TuningProgress
 from tvmake.errors import DeviceError, TvmakeError
 from tvmake.warm.pool import warm_servers
 
 PLUGIN = "tvmake"
-LOG_TAIL = 12
-"""Lines of a failed job's log to show when it names no error itself."""
+GENERIC_LOGS = Path(".snakemake") / "cluster"
+"""Where the profiles for other clusters than Slurm have jobs write, by the job's name there."""
 
 ALL = "all"
 """The rule that only gathers the others."""
 
 SEARCHING = ("tune", "choose_layout")
 """The rules whose jobs write event logs."""
+
+CACHED = ("import_model", "transform", "transform_candidate", "extract", "build", "export")
+"""The rules whose results the cache may have."""
 
 REASONS = {
     "Missing output files": "not made yet",
@@ -56,6 +64,10 @@ SAID_ALREADY = (
     "returned non-zero exit status",
     "died with <Signals",
     "Complete log",
+    # Of the Slurm plugin, for those who let Slurm choose their account.
+    "No SLURM account given",
+    "No account was given, not able to get a SLURM account",
+    "Unable to guess SLURM account",
 )
 """Snakemake's words for failures that were shown with their cause."""
 
@@ -84,8 +96,19 @@ class Run:
     """Exit codes of the jobs that failed, and of refusals by Snakemake itself."""
 
 
-def run(arguments: list[str], quiet: bool, warm: bool, missing_inputs: Callable[[], TvmakeError | None]) -> int:
+def run(
+    arguments: list[str],
+    quiet: bool,
+    warm: bool,
+    missing_inputs: Callable[[], TvmakeError | None],
+    obstacle: Callable[[argparse.Namespace], TvmakeError | None],
+    has_results: bool = False,
+) -> int:
     """Run Snakemake with this handler.
+
+    Args:
+        has_results: whether there are files of an earlier run.
+        obstacle: why what Snakemake understood of the arguments cannot work, asked before files are made.
 
     Returns:
         0; the exit code that all failures share, when they are the user's (1), the command line's (2) or the
@@ -105,11 +128,19 @@ def run(arguments: list[str], quiet: bool, warm: bool, missing_inputs: Callable[
             raise usage_error(announced.getvalue()) from None
         return 0
     Run.made = not any(getattr(args, name, None) for name in INSTEAD_OF_RUNNING)
+    if Run.made and (error := obstacle(args)):
+        raise error
     # Jobs of other executors may run elsewhere, and their memory is accounted to them.
     local = args.executor in (None, "local")
     with _ctrl_c_noted(), warm_servers() if warm and local else contextlib.nullcontext():
         try:
-            succeeded = args_to_api(args, parser)
+            succeeded = (
+                make_in_rounds(
+                    args, has_results, lambda part: planned_jobs(part, parser), lambda part: args_to_api(part, parser)
+                )
+                if Run.made
+                else args_to_api(args, parser)
+            )
         except KeyboardInterrupt:
             succeeded = False
         except Exception as error:  # noqa: BLE001  # Snakemake's own way to report what it raises
@@ -148,8 +179,13 @@ class LogHandler(LogHandlerBase):
     def __post_init__(self) -> None:
         """Called by Snakemake's base class once settings are in place."""
         self.console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self.began = time.time()
         self.started: dict[int, float] = {}
         self.jobs: dict[int, str] = {}
+        self.rules: dict[int, str] = {}
+        self.logs: dict[int, list[str]] = {}
+        self.groups: dict[str, list[int]] = {}
+        self.failed_groups: set[int] = set()
         self.planned = 0
         self.complained = False
         self.dry = bool(self.common_settings.dryrun)
@@ -159,6 +195,7 @@ class LogHandler(LogHandlerBase):
         self.failed_logs: set[str] = set()
         self.said: set[str] = set()
         self.search_logs: dict[int, Path] = {}
+        self.cached_logs: dict[int, Path] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
         """Show one record."""
@@ -168,6 +205,8 @@ class LogHandler(LogHandlerBase):
             self._begin(data)
         elif event == LogEvent.JOB_INFO:
             self._job(data)
+        elif event == LogEvent.GROUP_INFO:
+            self.groups[str(data["group_id"])] = [int(job.jobid) for job in data["jobs"]]
         elif event == LogEvent.JOB_STARTED:
             for number in self._numbers(data):
                 self.started[number] = time.monotonic()
@@ -176,10 +215,9 @@ class LogHandler(LogHandlerBase):
         elif event == LogEvent.PROGRESS and self.bar is not None:
             self.bar.update(self.task, completed=data["done"], total=data["total"])
         elif event == LogEvent.JOB_ERROR:
-            self._failed(data)
+            self._failed([data], str(data.get("rule_msg") or ""), [])
         elif event == LogEvent.GROUP_ERROR:
-            for info in data.get("job_error_info", []):
-                self._failed(info)
+            self._failed(data.get("job_error_info") or [], "", data.get("aux_logs") or [], group=True)
         elif event in (None, LogEvent.ERROR) and record.levelno >= logging.WARNING:
             self._complain(record)
 
@@ -217,6 +255,8 @@ class LogHandler(LogHandlerBase):
         label = data.get("rule_msg") or data.get("rule_name") or "job"
         number = int(data["jobid"])
         self.jobs[number] = label
+        self.rules[number] = str(data.get("rule_name") or "")
+        self.logs[number] = [str(path) for path in data.get("log") or []]
         self.started.setdefault(number, time.monotonic())
         if self.dry:
             if data.get("rule_name") != ALL:
@@ -228,12 +268,15 @@ class LogHandler(LogHandlerBase):
             if events is not None:
                 self.tuning.started(number, events, label)
                 self.search_logs[number] = events.with_name(events.name.replace(".events.jsonl", ".log"))
+        if data.get("rule_name") in CACHED and data.get("log"):
+            self.cached_logs[number] = Path(str(data["log"][0]))
         if self.bar is not None:
             self.bar.update(self.task, description=label)
 
     def _finished(self, data: dict[str, Any]) -> None:
         for number in self._numbers(data):
-            how = self.tuning.finished(number)
+            cached = self.cached_logs.pop(number, None)
+            how = self.tuning.finished(number) or (_origin(cached) if cached else "")
             if not Run.quiet and not self.dry and self.jobs.get(number, ALL) != ALL:
                 seconds = time.monotonic() - self.started.get(number, time.monotonic())
                 self.console.print(
@@ -242,25 +285,51 @@ class LogHandler(LogHandlerBase):
             if number in self.search_logs:
                 for line in _warnings(self.search_logs.pop(number)):
                     self.console.print(f"  {line}", markup=False, style="yellow")
+            for line in _warnings(cached) if cached else ():
+                # A cache that is away is away for every step.
+                if line.startswith("warning: cache ") and line not in self.said:
+                    self.said.add(line)
+                    self.console.print(f"  {line}", markup=False, style="yellow")
 
-    def _failed(self, data: dict[str, Any]) -> None:
-        if Run.interrupted:
+    def _failed(self, infos: list[dict[str, Any]], said: str, cluster_logs: Sequence[str], group: bool = False) -> None:
+        """Show why a job failed, or a group of jobs that went to a cluster as one.
+
+        Args:
+            said: the executor's own words.
+            cluster_logs: logs of the group, which are the cluster's.
+        """
+        numbers = [int(info["jobid"]) for info in infos if info.get("jobid") is not None]
+        if Run.interrupted or (not group and self.failed_groups.intersection(numbers)):
+            # Snakemake reports a group's jobs once more, one by one.
+            self.failed_groups.difference_update(numbers)
             return
-        label = data.get("rule_msg") or self.jobs.get(int(data.get("jobid") or -1)) or data.get("rule_name")
-        if data.get("jobid") is not None:
-            self.tuning.finished(int(data["jobid"]))
-        written = [str(path) for path in data.get("log") or [] if not str(path).endswith(".jsonl")]
-        logs = [path for path in written if path not in self.failed_logs]
-        if not logs and written:
+        self.failed_groups.update(numbers if group else ())
+        for number in numbers:
+            self.tuning.finished(number)
+        label = ", ".join(self.jobs.get(number) or self.rules.get(number, "job") for number in numbers)
+        label = label or ", ".join(str(info.get("rule_name")) for info in infos)
+        own = {path for number in numbers for path in self.logs.get(number, [])}
+        written = [str(path) for info in infos for path in info.get("log") or [] if not str(path).endswith(".jsonl")]
+        clusters = [path for path in written if own and path not in own] + list(cluster_logs)
+        names = dict.fromkeys(str((info.get("aux") or {}).get("external_jobid")) for info in infos)
+        clusters += [str(log) for name in names if (log := GENERIC_LOGS / f"{name}.log").is_file()]
+        logs = [path for path in written if path not in clusters and path not in self.failed_logs]
+        if not logs and written and not clusters:
             return
+        self.failed_logs.update(logs)
         self.console.print(f"[red]✗[/red] {label}")
-        for path in logs:
-            self.failed_logs.add(path)
-            text = "\n".join(f"  {line}" for line in _telling_lines(Path(path)))
+        rule = self.rules.get(numbers[0], "RULE") if numbers else "RULE"
+        if group or said or clusters:
+            # A job that did not start on its node leaves the logs of an earlier run.
+            logs = [log for log in logs if written_since(Path(log), self.began)]
+        for failure in failures(label, rule, said, logs, clusters, was_sent=group or bool(said)):
             # A store or a device that is lost fails every kernel's search in the same words.
-            self.console.print("  the same error" if text in self.said else text, markup=False)
-            self.said.add(text)
-            self.console.print(f"  log: {path}", style="dim")
+            self.console.print("  the same error" if failure.text in self.said else failure.text, markup=False)
+            self.said.add(failure.text)
+            for log in failure.logs:
+                self.console.print(f"  log: {log}", style="dim")
+            if failure.code is not None:
+                Run.codes.add(failure.code)
 
     def _complain(self, record: logging.LogRecord) -> None:
         text = str(record.getMessage()).strip()
@@ -279,11 +348,14 @@ class LogHandler(LogHandlerBase):
             Run.codes.add(error.exit_code)
             print_error(error)
 
-    @staticmethod
-    def _numbers(data: dict[str, Any]) -> list[int]:
+    def _numbers(self, data: dict[str, Any]) -> list[int]:
         value = data.get("job_id", data.get("jobid", data.get("jobs", data.get("job_ids"))))
         values = value if isinstance(value, list | tuple | set) else [value]
-        return [int(number) for number in values if number is not None]
+        found: list[int] = []
+        for one in values:
+            # A group has a name of its own.
+            found += self.groups.get(str(one), []) if isinstance(one, str) and not one.isdigit() else [one]
+        return [int(number) for number in found if number is not None]
 
 
 def _warnings(log: Path) -> list[str]:
@@ -294,23 +366,12 @@ def _warnings(log: Path) -> list[str]:
         return []
 
 
-def _telling_lines(log: Path) -> list[str]:
-    """The ``error:`` lines of a job's log with their remedies, or the log's end when it has none."""
+def _origin(log: Path) -> str:
+    """``from the cache``, where a job's log says that its result is."""
     try:
-        lines = log.read_text(errors="replace").splitlines()
-    except OSError:
-        return ["(no log was written)"]
-    starts = [index for index, line in enumerate(lines) if line.startswith("error: ")]
-    if not starts:
-        return lines[-LOG_TAIL:] or ["error: it ended without a word: killed from outside, or out of memory"]
-    telling: list[str] = []
-    for start in starts:
-        telling.append(lines[start])
-        for line in lines[start + 1 :]:
-            if not line.startswith("  "):
-                break
-            telling.append(line)
-    return telling
+        return "from the cache" if any(line.cache == "hit" for line in read_lines(log.read_text())) else ""
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def _why(reason: str) -> str:

@@ -133,16 +133,9 @@ def pull_command(
     generation: Installed = None,
 ) -> None:
     """Bring the records of a shared store here. A search does this by itself for its target and device."""
-    from tvmake.cli.shared_records import exchanges, say_exchanged
-    from tvmake.records import shared as sharing
-    from tvmake.records.record import current_generation
+    from tvmake.cli.shared_records import exchange
 
-    for url, opened in exchanges("pull", shared, config, settings, store):
-        done = sharing.Exchanged()
-        found = sharing.places(url, generation or current_generation(), done)
-        for place in found:
-            done.add(sharing.pull(opened, url, place))
-        say_exchanged(f"{opened.root} from {url}", done, len(found))
+    exchange("pull", shared, config, settings, store, generation)
 
 
 @app.command("push")
@@ -154,16 +147,9 @@ def push_command(
     generation: Installed = None,
 ) -> None:
     """Add the records that are here to a shared store. A search does this by itself for its kernel."""
-    from tvmake.cli.shared_records import exchanges, say_exchanged
-    from tvmake.records import shared as sharing
-    from tvmake.records.record import current_generation
+    from tvmake.cli.shared_records import exchange
 
-    for url, opened in exchanges("push", shared, config, settings, store):
-        done = sharing.Exchanged()
-        found = [place for place in opened.places() if place.generation == (generation or current_generation())]
-        for place in found:
-            done.add(sharing.push(opened, url, place))
-        say_exchanged(f"{url} from {opened.root}", done, len(found))
+    exchange("push", shared, config, settings, store, generation)
 
 
 @app.command("prune")

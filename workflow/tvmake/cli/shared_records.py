@@ -1,7 +1,7 @@
 """Which shared stores ``tvmake records pull`` and ``push`` mean, and what they say."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
@@ -15,15 +15,44 @@ if TYPE_CHECKING:
 REFUSED_SHOWN = 20
 
 
-def exchanges(
-    command: str, shared: str | None, config: list[Path] | None, settings: list[str] | None, store: Path | None
-) -> "list[tuple[str, RecordStore]]":
-    """The shared stores and the local ones they go with: what the command line says, else what the config does.
+def exchange(
+    command: Literal["pull", "push"],
+    shared: str | None,
+    config: list[Path] | None,
+    settings: list[str] | None,
+    store: Path | None,
+    generation: str | None,
+) -> None:
+    """Bring the records of shared stores here, or those here there, and say what arrived.
+
+    Args:
+        shared: the shared store; the config's when None.
+        generation: whose records; the installed TVM's when None.
 
     Raises:
-        UsageError: neither names a shared store.
+        UsageError: nothing names a shared store.
         InputError: the config is wrong, or a local store is no directory.
     """
+    from tvmake.records import shared as sharing
+    from tvmake.records.record import current_generation
+
+    wanted = generation or current_generation()
+    for url, opened in _exchanges(command, shared, config, settings, store):
+        done = sharing.Exchanged()
+        if command == "pull":
+            places, carry, what = sharing.places(url, wanted, done), sharing.pull, f"{opened.root} from {url}"
+        else:
+            places = [place for place in opened.places() if place.generation == wanted]
+            carry, what = sharing.push, f"{url} from {opened.root}"
+        for place in places:
+            done.add(carry(opened, url, place))
+        _say(what, done, len(places))
+
+
+def _exchanges(
+    command: str, shared: str | None, config: list[Path] | None, settings: list[str] | None, store: Path | None
+) -> "list[tuple[str, RecordStore]]":
+    """The shared stores and the local ones they go with: what the command line says, else what the config does."""
     from tvmake.records.store import open_store
 
     if shared is not None:
@@ -37,7 +66,7 @@ def exchanges(
     return [(url, open_store(store or own)) for url, own in _configured(config_files(config), settings)]
 
 
-def say_exchanged(what: str, done: "Exchanged", places: int) -> None:
+def _say(what: str, done: "Exchanged", places: int) -> None:
     """One line of what arrived, and a warning for each segment left out."""
     from tvmake.cli.record_tables import printable
 

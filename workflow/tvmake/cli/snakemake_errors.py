@@ -4,17 +4,14 @@ import re
 from collections.abc import Callable
 
 from tvmake.artifact.files import NO_SPACE, no_space
-from tvmake.errors import DeviceError, InputError, MachineError, TvmakeError, UsageError
+from tvmake.errors import KINDS, MachineError, TvmakeError, UsageError
 
 Translation = Callable[[re.Match[str]], TvmakeError]
 
 
-OWN = {kind.__name__: kind for kind in (InputError, UsageError, MachineError, DeviceError)}
-
-
 def _own(match: re.Match[str]) -> TvmakeError:
     where, _, problem = match[2].partition(": ")
-    return OWN[match[1]](where, problem, match[3])
+    return KINDS[match[1]](where, problem, match[3])
 
 
 def _system(match: re.Match[str]) -> TvmakeError:
@@ -26,7 +23,7 @@ def _system(match: re.Match[str]) -> TvmakeError:
 
 TRANSLATIONS: tuple[tuple[re.Pattern[str], Translation], ...] = (
     # Raised by tvmake in the Snakefile, and shown by Snakemake as its origin, the error's own lines and a trace.
-    (re.compile(rf"^({'|'.join(OWN)}) in file .*:\n(.+)\n(?:  (?!File )(.+)\n)?"), _own),
+    (re.compile(rf"^({'|'.join(KINDS)}) in file .*:\n(.+)\n(?:  (?!File )(.+)\n)?"), _own),
     (
         re.compile(r"Directory cannot be locked"),
         lambda _: MachineError(
@@ -53,7 +50,16 @@ def translated(text: str) -> TvmakeError | None:
     return None
 
 
-def usage_error(printed: str) -> UsageError:
+EXECUTORS = {"slurm": "pip install 'tvmake[slurm]'"}
+"""How the executors of packaged profiles are installed; the others as `snakemake-executor-plugin-NAME`."""
+
+
+def usage_error(printed: str) -> TvmakeError:
     """What argparse prints when it refuses Snakemake's options, without its page of usage."""
     lines = [line.partition(": error: ")[2] for line in printed.splitlines() if ": error: " in line]
-    return UsageError("tvmake make", lines[-1] if lines else "wrong options", "see `tvmake make -h`, `snakemake -h`")
+    problem = lines[-1] if lines else "wrong options"
+    if executor := re.match(r"argument --executor/-e: invalid choice: '([\w-]+)'", problem):
+        name = executor[1]
+        install = EXECUTORS.get(name, f"pip install snakemake-executor-plugin-{name}")
+        return MachineError(f"executor '{name}'", "its Snakemake plugin is not installed", install)
+    return UsageError("tvmake make", problem, "see `tvmake make -h`, `snakemake -h`")

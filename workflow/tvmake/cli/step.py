@@ -1,6 +1,6 @@
 """``tvmake step …``: one command per stage, as the rules call them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -12,11 +12,17 @@ from tvmake.errors import UsageError
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from tvmake.config.base import Strict
+
 app = typer.Typer(no_args_is_help=True, help="Run one stage of the pipeline (what the workflow's rules call).")
 
 Request = TypeVar("Request", bound="BaseModel")
 Options = Annotated[str, typer.Option("--options", help="The stage's options as JSON; see config/schema.json.")]
 In = Annotated[Path, typer.Argument(dir_okay=False)]
+Frozen = Annotated[
+    Path | None, typer.Option(help="Lock whose records or layout to take, instead of measuring.", dir_okay=False)
+]
+LockedVariant = Annotated[str, typer.Option("--variant", help="Whose, in the lock: model/precision/target.")]
 Out = Path
 
 
@@ -39,6 +45,30 @@ def _exit(stage: str, work: Callable[[], object]) -> None:
     raise typer.Exit(guarded(stage, work))
 
 
+def _exit_hermetic(
+    name: str,
+    work: Callable[[], object],
+    stage: str,
+    request: "Strict | None",
+    inputs: Mapping[str, Path],
+    outputs: Mapping[str, Path],
+) -> None:
+    """As :func:`_exit`, for a stage whose result the cache may have."""
+
+    def step() -> None:
+        from tvmake.cache.settings import configured
+
+        if configured() is None:
+            work()
+            return
+        from tvmake.cache.key import Work
+        from tvmake.cache.step import cached
+
+        cached(Work(stage, request, inputs, outputs), work)
+
+    _exit(name, step)
+
+
 @app.command("import")
 def import_command(
     options: Options,
@@ -57,7 +87,8 @@ def import_command(
 
         import_model(asked, module, params, signature, source)
 
-    _exit(f"import {asked.source}", work)
+    outputs = {"module": module, "params": params, "signature": signature, "source": source}
+    _exit_hermetic(f"import {asked.source}", work, "import", asked, {}, outputs)
 
 
 @app.command("reference")
@@ -99,7 +130,9 @@ def transform_command(
 
         transform_model(imported, imported_params, signature, asked, module, params, bound)
 
-    _exit(f"transform {imported}", work)
+    inputs = {"module": imported, "params": imported_params, "signature": signature}
+    outputs = {"module": module, "params": params, "signature": bound}
+    _exit_hermetic(f"transform {imported}", work, "transform", asked, inputs, outputs)
 
 
 @app.command("choose_layout")
@@ -111,6 +144,8 @@ def choose_layout_command(
     signature: Annotated[Out, _out("Its signature to write (JSON).")],
     layout: Annotated[Out, _out("The choice and its figures to write (JSON).")],
     events: Annotated[Out, _out("Log of trials to add to (JSON lines).")],
+    frozen: Frozen = None,
+    variant: LockedVariant = "",
 ) -> None:
     """Take the data layout in which a variant's heaviest kernels are fastest."""
     from tvmake.config.requests.tuning import ChooseLayoutRequest
@@ -120,7 +155,12 @@ def choose_layout_command(
     def work() -> None:
         from tvmake.stages.choose_layout import choose_layout
 
-        made = choose_layout(candidates, asked, module, params, signature, layout, events)
+        locked = None
+        if frozen is not None:
+            from tvmake.lock.records import read_frozen
+
+            locked = read_frozen(frozen).layout_of(variant, frozen)
+        made = choose_layout(candidates, asked, module, params, signature, layout, events, locked)
         typer.echo(f"layout: {made.said}")
 
     _exit(f"choose_layout {module.parent}", work)
@@ -144,7 +184,8 @@ def extract_command(
 
         extract(module, signature, asked, tasks, workloads)
 
-    _exit(f"extract {module}", work)
+    inputs = {"module": module, "signature": signature}
+    _exit_hermetic(f"extract {module}", work, "extract", asked, inputs, {"tasks": tasks, "workloads": workloads})
 
 
 @app.command("budget")
@@ -200,6 +241,8 @@ def pick_best_command(
     workloads: Annotated[Path, typer.Option(help="The kernels, as extract wrote them.", file_okay=False)],
     options: Options,
     best: Annotated[Out, _out("Best records to write (JSON).")],
+    frozen: Frozen = None,
+    variant: LockedVariant = "",
 ) -> None:
     """Keep the fastest record of each kernel whose output is right."""
     from tvmake.config.requests.tuning import PickBestRequest
@@ -207,6 +250,11 @@ def pick_best_command(
     asked = _request(PickBestRequest, options)
 
     def work() -> None:
+        if frozen is not None:
+            from tvmake.stages.pick_locked import pick_locked
+
+            pick_locked(tasks, asked, frozen, variant, best)
+            return
         from tvmake.stages.pick_best import pick_best
 
         pick_best(tasks, workloads, asked, best)
@@ -237,7 +285,10 @@ def build_command(
 
         build(module, params, signature, source, asked, lib, manifest, weights, sources, best)
 
-    _exit(f"build {asked.model}/{asked.precision}/{asked.target_name}", work)
+    inputs = {"module": module, "params": params, "signature": signature, "source": source}
+    outputs = {"lib": lib, "manifest": manifest, "weights": weights, "sources": sources}
+    name = f"build {asked.model}/{asked.precision}/{asked.target_name}"
+    _exit_hermetic(name, work, "build", asked, inputs | ({"best": best} if best else {}), outputs)
 
 
 @app.command("export")
@@ -246,15 +297,18 @@ def export_command(
     manifest: In,
     weights: In,
     package: Annotated[Out, _out("Package to write (tar).")],
+    components: Annotated[Path | None, typer.Option(help="Component list to write (CycloneDX JSON).")] = None,
 ) -> None:
-    """Pack library, manifest and weights into one package."""
+    """Pack library, manifest and weights into one package, and list its components."""
 
     def work() -> None:
         from tvmake.stages.export import export
 
-        export(lib, manifest, weights, package)
+        export(lib, manifest, weights, package, components)
 
-    _exit(f"export {package}", work)
+    inputs = {"lib": lib, "manifest": manifest, "weights": weights}
+    outputs = {"package": package} | ({"components": components} if components else {})
+    _exit_hermetic(f"export {package}", work, "export", None, inputs, outputs)
 
 
 @app.command("deploy")

@@ -33,6 +33,10 @@ class Kernel:
     """Of the candidate that was measured last."""
     at_s: float = 0.0
     why: str = ""
+    throttled: int = 0
+    """Candidates while heat slowed the device down."""
+    aside: list[str] = field(default_factory=list)
+    """Devices that were set aside, and why."""
     said: str = ""
     """What the job has to say of it all."""
     rest: bytes = field(default=b"", repr=False)
@@ -61,16 +65,20 @@ class Kernel:
         if event["event"] == "start":
             # A job that compares layouts searches for several kernels, one after the other.
             self.name, self.trials = event["name"], event["trials"]
-            self.trial = self.first = self.failed = 0
+            self.trial = self.first = self.failed = self.throttled = 0
+            self.aside = []
             self.best_ms, self.gflops, self.now_ms, self.why = None, None, None, ""
         elif event["event"] == "trial":
             self.trial = event["trial"]
             self.first = self.first or self.trial
             self.failed += event["status"] != "ok"
+            self.throttled += event.get("throttled", False)
             self.best_ms, self.gflops, self.now_ms = event["best_ms"], event["gflops"], event["latency_ms"]
         elif event["event"] == "stop":
             self.why = event["why"]
             self.best_ms, self.gflops = event["best_ms"], event["gflops"]
+        elif event["event"] == "aside":
+            self.aside += [event["said"]] if event["said"] not in self.aside else []
         elif event["event"] == "layout":
             self.said = event["said"]
 
@@ -92,8 +100,11 @@ class Kernel:
         if not self.why and self.first and self.at_s and self.trials > self.trial:
             done = self.trial - self.first + 1
             parts.append(f"{self.at_s / done * (self.trials - self.trial):.0f} s left")
+        if self.throttled:
+            parts.append(f"{self.throttled} throttled")
         if self.why not in ("", "budget"):
             parts.append(self.why)
+        parts += self.aside
         return ", ".join(parts)
 
 

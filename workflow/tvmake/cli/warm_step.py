@@ -21,7 +21,9 @@ def run_warm(arguments: list[str]) -> int | None:
 
 
 def _kind(arguments: list[str]) -> str:
-    if arguments[1:2] in (["tune"], ["pick_best"], ["choose_layout"]):
+    # With records from a lock nothing is searched or measured.
+    is_frozen = any(word.startswith("--frozen") for word in arguments)
+    if arguments[1:2] in (["tune"], ["pick_best"], ["choose_layout"]) and not is_frozen:
         return "tuner"
     return "torch" if _wants_torch(arguments) else "compiler"
 

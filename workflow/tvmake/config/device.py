@@ -19,40 +19,15 @@ def _address(text: str) -> str:
     return text
 
 
-def _key(text: str) -> str:
-    if not re.fullmatch(r"[^\s:]{1,80}", text):
-        raise ValueError(f"expected a name without spaces and colons (got '{text}')")
-    return text
+def _matching(pattern: str, expected: str) -> AfterValidator:
+    """Text that matches as a whole."""
 
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(f"expected {expected} (got '{text}')")
+        return text
 
-def _host(text: str) -> str:
-    if not re.fullmatch(r"[^\s:/@\[\]-][^\s:/@\[\]]*(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?", text):
-        raise ValueError(f"expected a host or host:port, such as board.local:2222 (got '{text}')")
-    return text
-
-
-def _serial(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9_.:\[\]%-]{1,80}", text):
-        raise ValueError(f"expected a serial number as `adb devices` prints it (got '{text}')")
-    return text
-
-
-def _directory(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9_./+-]+", text) or text.startswith("-"):
-        raise ValueError(f"expected a path of letters, digits and any of _ . / + - (got '{text}')")
-    return text
-
-
-def _sysfs(text: str) -> str:
-    if not re.fullmatch(r"/sys/[A-Za-z0-9_./:+-]+", text) or ".." in text:
-        raise ValueError(f"expected a file below /sys, such as /sys/class/kgsl/kgsl-3d0/force_clk_on (got '{text}')")
-    return text
-
-
-def _setting(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9_. -]{1,80}", text):
-        raise ValueError(f"expected a number or a word (got '{text}')")
-    return text
+    return AfterValidator(check)
 
 
 def _listed(value: Any) -> Any:
@@ -64,9 +39,22 @@ def _listed(value: Any) -> Any:
     ]
 
 
-Host = Annotated[str, AfterValidator(_host)]
-Serial = Annotated[str, AfterValidator(_serial)]
-Setting = Annotated[str, AfterValidator(_setting)]
+Key = Annotated[str, _matching(r"[^\s:]{1,80}", "a name without spaces and colons")]
+Host = Annotated[
+    str,
+    _matching(
+        r"[^\s:/@\[\]-][^\s:/@\[\]]*(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?",
+        "a host or host:port, such as board.local:2222",
+    ),
+]
+Gres = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+(:[A-Za-z0-9_.]+)?(:[1-9][0-9]*)?$", max_length=80)]
+Serial = Annotated[str, _matching(r"[A-Za-z0-9_.:\[\]%-]{1,80}", "a serial number as `adb devices` prints it")]
+Directory = Annotated[str, _matching(r"(?!-)[A-Za-z0-9_./+-]+", "a path of letters, digits and any of _ . / + -")]
+SystemFile = Annotated[
+    str,
+    _matching(r"(?!.*\.\.)/sys/[A-Za-z0-9_./:+-]+", "a file below /sys, such as /sys/class/kgsl/kgsl-3d0/force_clk_on"),
+]
+Setting = Annotated[str, _matching(r"[A-Za-z0-9_. -]{1,80}", "a number or a word")]
 OneOrMore = BeforeValidator(_listed, json_schema_input_type=str | list[str] | None)
 
 
@@ -96,7 +84,7 @@ class Conditioning(Strict):
     left out."""
     governor: Setting | None = None
     """CPU frequency governor to measure with, such as ``performance``; needs root on the device. Not over ``rpc``."""
-    clocks: dict[Annotated[str, AfterValidator(_sysfs)], Setting] = Field(default_factory=dict)
+    clocks: dict[SystemFile, Setting] = Field(default_factory=dict)
     """Files below /sys and what to write there, in this order, such as a GPU's minimum clock; needs root. Not over
     ``rpc``."""
 
@@ -121,7 +109,7 @@ class DeviceConfig(Strict):
     tracker: Annotated[str, AfterValidator(_address)] | None = None
     """``rpc``: the tracker's host:port; when left out, TVM_TRACKER_HOST and TVM_TRACKER_PORT of the machine that runs
     the stage."""
-    key: Annotated[str, AfterValidator(_key)] | None = None
+    key: Key | None = None
     """``rpc``: what the servers of this device call themselves (``--key``); equal devices share one."""
     priority: Annotated[int, Field(ge=0)] = 1
     """``rpc``: among those who wait for a device of the key, higher ones come first."""
@@ -147,12 +135,15 @@ class DeviceConfig(Strict):
     serial: Annotated[Annotated[list[Serial], Field(min_length=1)] | None, OneOrMore] = None
     """``adb``: the device's serial number, as in ``adb devices``; a list for several equal ones. When left out,
     ANDROID_SERIAL, or the only device there is."""
-    directory: Annotated[str, AfterValidator(_directory)] | None = None
+    directory: Directory | None = None
     """``ssh``, ``adb``: where packages and programs go on the device; ``.cache/tvmake`` in the home directory over ssh,
     ``/data/local/tmp/tvmake`` over adb, when left out."""
     programs: Text | None = None
     """``ssh``, ``adb``: directory here with ``tvmake-run``, ``tvmake-serve`` and their libraries for the device, for
     processors and systems that tvmake has none for."""
+    gres: Gres | None = None
+    """On a Slurm cluster: the generic resource that stands for this device, such as ``phone:1``. Jobs that use the device
+    ask for it, so that Slurm sends them to a node that has one, and no more of them at once than there are."""
     conditioning: Conditioning | None = None
     """What is done to the device before each measurement: cooling down, governor, clocks."""
 

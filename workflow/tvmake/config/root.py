@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from tvmake.config.base import Name, Positive, Strict
 from tvmake.config.benchmark import BenchmarkOptions
 from tvmake.config.build import BuildOptions
+from tvmake.config.cache import Cache
 from tvmake.config.dataset import DatasetConfig
 from tvmake.config.device import DeviceConfig
 from tvmake.config.model import ImportOptions
@@ -108,6 +109,8 @@ class Config(Strict):
     """How numerics are checked."""
     benchmark: BenchmarkOptions = BenchmarkOptions()
     """How latency is measured."""
+    cache: Cache = None
+    """Where what was made once is kept for other checkouts and people; nowhere when left out. Changing it reruns nothing."""
     results: str = "results"
     """Directory for everything that is made."""
 

@@ -104,6 +104,8 @@ def _accept_shorthands(schema: Schema) -> None:
     named = [*TargetKind.__args__, *catalogue()]
     _prepend(properties["targets"], {"type": "array", "items": {"enum": named}, "minItems": 1})
     _prepend(properties["targets"]["anyOf"][1]["additionalProperties"], {"type": "string"})
+    for kind in ("boolean", "string"):
+        _prepend(properties["cache"], {"type": kind})
     _prepend(definitions["TargetConfig"]["properties"]["host"], {"type": "string"})
     passes = definitions["TransformOptions"]["properties"]["passes"]["anyOf"][0]
     pattern = PythonName.__metadata__[0].pattern

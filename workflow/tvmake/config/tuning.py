@@ -8,6 +8,7 @@ from tvmake.config.base import Positive, Strict
 
 Count = Annotated[int, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
+Text = Annotated[str, Field(min_length=1)]
 Strategy = Literal["evolutionary", "replay-trace", "replay-func", "random", "grid"]
 CostModel = Literal["xgb", "random"]
 
@@ -78,10 +79,14 @@ class TuningOptions(Strict):
     """Fail a build when records cover less than this share of the kernels' estimated time."""
     measure: TrialMeasurement = TrialMeasurement()
     """How candidates are built and timed."""
+    untuned: list[Text] = Field(default_factory=list)
+    """Kernels to build without a record, by name (``fused_conv2d_add``): for one that a device's driver refuses."""
     store: str | None = None
     """Directory of the records; by default the user's data directory (``$TVMAKE_HOME/records``)."""
     shared: str | None = None
     """A further store to read from and to add to: a directory, or a URL that fsspec understands (``s3://bucket/path``)."""
+    frozen: str | None = None
+    """A lock (``run.lock``): build with exactly the records it names, and measure nothing. No device is needed."""
 
     @property
     def is_wanted(self) -> bool:

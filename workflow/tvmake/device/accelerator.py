@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvmake.artifact.files import write_json
-from tvmake.errors import DeviceError
+from tvmake.device.limits import REPORT, read_report
+from tvmake.errors import KINDS, DeviceError, TvmakeError
 from tvmake.warm.client import DIRECTORY, PARENT
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from tvmake.device import runtime_libraries  # noqa: F401
 
 NVIDIA = Path("/proc/driver/nvidia/version")
+
+LOOK = "see `tvmake doctor`"
 
 QUERY_S = 120.0
 """How long drivers may take to answer; the first time, the OpenCL runtime is compiled too."""
@@ -36,6 +39,7 @@ def accelerator(kind: str, env: Mapping[str, str]) -> dict[str, str]:
 
     Raises:
         DeviceError: there is none, or its driver does not answer.
+        MachineError: the OpenCL runtime has to be compiled, and cannot be.
     """
     environment = {**os.environ, "TVM_USE_RUNTIME_LIB": "1", **env, PARENT: str(os.getpid())}
     if env:
@@ -46,13 +50,13 @@ def accelerator(kind: str, env: Mapping[str, str]) -> dict[str, str]:
         try:
             ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=QUERY_S)
         except subprocess.TimeoutExpired:
-            raise DeviceError("this machine", f"its {kind} driver did not answer within {QUERY_S:g} s") from None
+            raise DeviceError("this machine", f"its {kind} driver did not answer within {QUERY_S:g} s", LOOK) from None
         if not answer.is_file():
             lines = ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"]
-            raise DeviceError("this machine", f"its {kind} driver failed: {lines[-1]}")
+            raise DeviceError("this machine", f"its {kind} driver failed: {lines[-1]}", LOOK)
         told = json.loads(answer.read_text())
     if "problem" in told:
-        raise DeviceError(told["where"], told["problem"], told["remedy"])
+        raise KINDS[told["error"]](told["where"], told["problem"], told["remedy"])
     return told
 
 
@@ -63,8 +67,13 @@ def main(arguments: list[str]) -> int:
     kind, answer = arguments
     try:
         told = facts(kind, present(kind))
-    except DeviceError as error:
-        told = {"where": error.where, "problem": error.problem, "remedy": error.remedy or ""}
+    except TvmakeError as error:
+        told = {
+            "error": type(error).__name__,
+            "where": error.where,
+            "problem": error.problem,
+            "remedy": error.remedy or LOOK,
+        }
     write_json(Path(answer), told)
     return 0
 
@@ -75,7 +84,17 @@ def facts(kind: str, device: Any) -> dict[str, str]:
         "gpu": device.device_name,
         "gpu_driver": device.driver_version or (nvidia_driver() if kind == "cuda" else None),
     }
-    return {name: str(value).strip() for name, value in told.items() if value}
+    return {name: str(value).strip() for name, value in told.items() if value} | _limits(kind, device)
+
+
+def _limits(kind: str, device: Any) -> dict[str, str]:
+    if kind != "opencl":
+        return {}
+    import tvm_ffi
+
+    # A runtime of TVM's own has no such report.
+    report = tvm_ffi.get_global_func(REPORT, allow_missing=True)
+    return read_report(report(device.index)) if report else {}
 
 
 def nvidia_driver() -> str | None:

@@ -7,19 +7,20 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from adbutils import AdbClient, AdbError, AdbTimeout
-
 from tvmake.config.device import DeviceConfig
-from tvmake.device.adb_connection import AdbConnection
-from tvmake.device.shell import CONNECT_S, Unreachable
+from tvmake.device.adb_server import server_address
+from tvmake.device.shell import CONNECT_S, Unreachable, last_line
 from tvmake.device.shell_device import ShellDevice
 from tvmake.errors import DeviceError, MachineError, TvmakeError
 
+server_address()  # adbutils reads the variables, too, while it is imported, and raises a ValueError
+
+from adbutils import AdbClient, AdbError, AdbTimeout  # noqa: E402
+
+from tvmake.device.adb_connection import AdbConnection  # noqa: E402
+
 DIRECTORY = "/data/local/tmp/tvmake"
 """Where Android lets adb's shell write and run files."""
-
-PORT = 5037
-"""Where adb's server listens, unless ANDROID_ADB_SERVER_PORT says otherwise."""
 
 START_S = 20.0
 """For adb's server to start."""
@@ -33,6 +34,10 @@ PROBLEMS = {
     "no permissions": ("may not be opened by this user", "add a udev rule for it, and yourself to the group plugdev"),
     "recovery": ("is in recovery", "let it start up: `adb reboot`"),
     "bootloader": ("is in its bootloader", "let it start up: `fastboot reboot`"),
+    "authorizing": (
+        "is making up its mind whether to trust this machine",
+        "accept the key on its screen, and try again",
+    ),
     "sideload": ("is in sideload mode", "let it start up: `adb reboot`"),
 }
 """What a state other than ``device`` means, and what to do."""
@@ -58,6 +63,7 @@ def listed(where: str = "adb") -> list[Listed]:
     """What adb's server sees; the server is started when it does not run.
 
     Raises:
+        InputError: ANDROID_ADB_SERVER_PORT is no port.
         MachineError: there is no adb.
         DeviceError: its server does not answer.
     """
@@ -136,18 +142,19 @@ def choose(serial: str | None, there: Sequence[Listed], where: str, name: str) -
 
 def _client(where: str) -> AdbClient:
     """adb's server, started if need be, by the adb that is installed."""
-    host = os.environ.get("ANDROID_ADB_SERVER_HOST", "127.0.0.1")
-    port = int(os.environ.get("ANDROID_ADB_SERVER_PORT", PORT))
+    host, port = server_address()
     if not _answers(host, port):
         adb = shutil.which("adb")
         if adb is None:
             raise MachineError(where, "adb is not installed here", "apt-get install adb, or Android's platform tools")
-        started = subprocess.run(
-            [adb, "-P", str(port), "start-server"], capture_output=True, text=True, timeout=START_S, check=False
-        )
-        if started.returncode:
-            said = started.stderr.strip().splitlines()
-            raise MachineError(where, f"adb's server does not start ({said[-1] if said else 'no message'})")
+        command = [adb, "-P", str(port), "start-server"]
+        try:
+            started = subprocess.run(command, capture_output=True, text=True, timeout=START_S, check=False)
+            why = last_line(started.stderr) or "no message" if started.returncode else None
+        except subprocess.TimeoutExpired:
+            why = f"not within {START_S:g} s"
+        if why is not None:
+            raise MachineError(where, f"adb's server does not start ({why})", "see whether `adb start-server` works")
     return AdbClient(host=host, port=port)
 
 

@@ -96,7 +96,9 @@ class AdbConnection:
         try:
             self._device.forward(f"tcp:{port}", f"tcp:{port}")
         except AdbError as error:
-            raise DeviceError(self.where, f"adb forwards no port {port} ({error})") from error
+            raise DeviceError(
+                self.where, f"adb forwards no port {port} ({error})", "see what has it: `adb forward --list`"
+            ) from error
         self._forwarded.append(port)
 
     def reverse(self, port: int) -> int:

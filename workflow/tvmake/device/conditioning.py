@@ -7,11 +7,13 @@ Adreno driver adds (``kgsl-3d0/thermal_pwrlevel``: the fastest level that heat a
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from tvmake.config.device import Conditioning
+from tvmake.device.interface import RunResult
 from tvmake.errors import DeviceError
 
 ZONES = "/sys/class/thermal/thermal_zone*"
@@ -153,7 +155,8 @@ def prepare(files: Files, how: Conditioning, sleep: Callable[[float], None] = ti
             done.notes["paused_s"] = f"{how.pause_s:g}"
         if how.below_c is not None:
             done.notes["cooled_s"] = f"{_cool_down(files, how, sleep):.0f}"
-        done.before = observe(files, how.sensors)
+        if done.settings or done.notes:
+            done.before = observe(files, how.sensors)
     except BaseException:
         restore(files, done)
         raise
@@ -182,6 +185,28 @@ def told(done: Conditioned, after: State) -> dict[str, str]:
     return notes
 
 
+@contextmanager
+def conditioned(files: Files, how: Conditioning) -> Iterator[dict[str, str]]:
+    """Condition for a block; the dictionary of what was seen is filled when it ends.
+
+    Raises:
+        DeviceError: as :func:`prepare`.
+    """
+    notes: dict[str, str] = {}
+    done = prepare(files, how)
+    try:
+        yield notes
+        notes.update(told(done, observe(files, how.sensors)))
+    finally:
+        restore(files, done)
+
+
+def with_conditions(result: RunResult, notes: dict[str, str]) -> RunResult:
+    """A result with more conditions."""
+    conditions = {**result.timing.conditions, **notes}
+    return result.model_copy(update={"timing": result.timing.model_copy(update={"conditions": conditions})})
+
+
 def _throttled(before: State, after: State) -> str:
     signs = list(dict.fromkeys([*before.limited, *after.limited]))
     slowed = sum(count - before.counters.get(path, count) for path, count in after.counters.items())
@@ -198,8 +223,10 @@ def _set(files: Files, how: Conditioning, done: Conditioned) -> None:
     if how.governor and not wanted:
         raise DeviceError(files.where, "it has no cpufreq governor to set", "leave conditioning.governor out")
     settings: list[Setting] = []
-    for path, value in [*wanted, *how.clocks.items()]:
-        was = files.read((path,)).get(path)
+    wanted += how.clocks.items()
+    found = files.read(tuple(path for path, _ in wanted)) if wanted else {}
+    for path, value in wanted:
+        was = found.get(path)
         if was is None:
             raise DeviceError(files.where, f"it has no {path} that may be read", "correct conditioning.clocks")
         if was != value:

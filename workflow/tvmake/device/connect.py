@@ -7,7 +7,7 @@ from tvmake.device.interface import Device
 def connect(name: str, config: DeviceConfig) -> Device:
     """The device a config names, conditioned before each measurement where the config says so."""
     device = _reached(name, config)
-    if config.conditioning is None:
+    if config.conditioning is None or config.via == "local":  # which does it by itself
         return device
     from tvmake.device.conditioned import Conditioned
 

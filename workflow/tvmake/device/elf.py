@@ -13,12 +13,14 @@ MACHINES = {
 }
 """``e_machine`` of elf(5)."""
 
+UNKNOWN = "an unknown processor"
+
 
 def machine_of(library: Path) -> str:
-    """The processor's name; ``an unknown processor`` for what is no ELF file."""
+    """The processor's name; UNKNOWN for what is no ELF file."""
     with library.open("rb") as file:
         head = file.read(20)
     if len(head) < 20 or head[:4] != b"\x7fELF":
-        return "an unknown processor"
+        return UNKNOWN
     number = int.from_bytes(head[18:20], "big" if head[5] == 2 else "little")
     return MACHINES.get(number, f"processor {number}")

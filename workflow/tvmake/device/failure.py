@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tvmake.artifact.manifest import Manifest
+from tvmake.artifact.manifest import Kernel, Manifest
 from tvmake.artifact.package import MANIFEST, read_manifest
 from tvmake.device.architecture import REMEDY
 from tvmake.errors import InputError
@@ -65,11 +65,7 @@ def _remedy(line: str, target: str, manifest: Manifest | None) -> str:
         return _other_kernel(kernel[1], line, target, manifest)
     if NO_LIBRARY in line:
         newer = NEWER_GLIBC.search(line)
-        return (
-            f"link for an older C library: targets.{target}.glibc, or `toolchain: zig`"
-            if newer
-            else REMEDY
-        )
+        return f"link for an older C library: targets.{target}.glibc, or `toolchain: zig`" if newer else REMEDY
     return "the log has all that it said; `tvmake device doctor` tries the device by itself"
 
 
@@ -81,19 +77,20 @@ def _other_kernel(name: str, line: str, target: str, manifest: Manifest | None) 
             f"build it without its record: add {own.name} to targets.{target}.tuning.untuned, and run the same command"
             " again"
         )
+    if "of local memory, and" in line:
+        return f"have schedules use less: lower targets.{target}.attributes.max_shared_memory_per_block"
     if most := TAKES.search(line):
         if int((manifest.target if manifest else {}).get("max_num_threads", 0)) > int(most[1]):
-            return (
-                f"have schedules use fewer threads: set targets.{target}.attributes.max_num_threads to {most[1]} or less"
-            )
-        return f"tune it on this device (targets.{target}.tuning.trials), which leaves out what the driver refuses"
+            return f"have schedules use fewer threads: set targets.{target}.attributes.max_num_threads to {most[1]} or less"
+        if own is None or own.name not in manifest.coverage.not_tunable:
+            return f"tune it on this device (targets.{target}.tuning.trials), which leaves out what the driver refuses"
     return (
         f"look at its source (build.dump: [kernels]); another processor of `tvmake targets` for '{target}', or the driver's"
         " newer version, may do"
     )
 
 
-def kernel_of(name: str, kernels: Sequence) -> "object | None":
+def kernel_of(name: str, kernels: Sequence[Kernel]) -> Kernel | None:
     """The kernel of a package that a function of the device's code belongs to.
 
     TVM calls the parts of ``fused_conv2d`` that run on a device ``fused_conv2d_kernel``, ``fused_conv2d_kernel_1`` …

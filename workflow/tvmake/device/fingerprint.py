@@ -20,6 +20,7 @@ def local_fingerprint(threads: int | None, kind: str = "cpu", gpu: Mapping[str, 
         gpu: what that device says of itself, where it is not the CPU.
     """
     details = {"threads": str(threads or usable_cores()), "python": platform.python_version()}
+    details["machine"] = platform.machine()
     if GOVERNOR.is_file():
         details["governor"] = GOVERNOR.read_text().strip()
     return Fingerprint(

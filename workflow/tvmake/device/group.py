@@ -7,19 +7,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from filelock import FileLock, Timeout
-
-from tvmake.artifact.files import writing
 from tvmake.config.device import DeviceConfig
 from tvmake.device.health import failed, file_name, health, recovered
 from tvmake.device.interface import Deployment, Fingerprint, RunRequest, RunResult
-from tvmake.device.lease import lease_file
+from tvmake.device.lease import lease_file, take
 from tvmake.device.shell import Unreachable
 from tvmake.device.shell_device import ShellDevice
 from tvmake.errors import DeviceError, TvmakeError
 
-POLL_S = 0.5
-"""How often to look for one that has come free."""
+SOON_S = 3.0
+"""So long one waits for a device without a word: a candidate of another job is timed in less."""
 
 Result = TypeVar("Result")
 
@@ -141,12 +138,17 @@ def is_set_aside(member: ShellDevice) -> bool:
     return health(place(member)).is_set_aside
 
 
-def note_failure(member: ShellDevice, error: TvmakeError, others: int) -> None:
-    """Remember that a device could not be reached, and say so where others go on."""
+def note_failure(member: ShellDevice, error: TvmakeError, others: int) -> bool:
+    """Remember that a device could not be reached, and say so where others go on.
+
+    Returns:
+        Whether it is set aside now.
+    """
     now = failed(place(member), error.problem)
     if others:
         aside = "; set aside" if now.is_set_aside else "; another one is taken"
         print(f"warning: {member.where}: {error.problem}{aside}", file=sys.stderr)
+    return now.is_set_aside
 
 
 @contextmanager
@@ -156,34 +158,34 @@ def one_of(members: Sequence[ShellDevice], where: str) -> Iterator[ShellDevice]:
     Raises:
         MachineError: a lock file cannot be written.
     """
-    was_told = False
-    while True:
-        for member in members:
-            lock = try_lease(member)
-            if lock is not None:
-                try:
-                    yield member
-                finally:
-                    lock.release()
-                return
-        if not was_told:
-            print(f"{where}: busy; waiting", file=sys.stderr)
-            was_told = True
-        time.sleep(POLL_S)
+    taken = take([lease_of(member) for member in members], wait=Busy(where).tell)
+    assert taken is not None  # nothing ends the wait but a device
+    number, lock = taken
+    try:
+        yield members[number]
+    finally:
+        lock.release()
 
 
-def try_lease(member: ShellDevice) -> FileLock | None:
-    """The device's lease, or None when somebody has it.
+def lease_of(member: ShellDevice) -> Path:
+    """What is locked by whoever uses a device alone."""
+    return lease_file(file_name(place(member)))
 
-    Raises:
-        MachineError: the lock file cannot be written.
+
+class Busy:
+    """Says once that one waits for a device that others use, unless it comes free soon.
+
+    Args:
+        where: which device it is.
     """
-    file = lease_file(file_name(place(member)))
-    with writing(file):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(file)
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            return None
-    return lock
+
+    def __init__(self, where: str):
+        self._where = where
+        self._since = time.monotonic()
+        self._was_told = False
+
+    def tell(self) -> None:
+        """It is still busy."""
+        if not self._was_told and time.monotonic() - self._since > SOON_S:
+            print(f"{self._where}: busy; waiting", file=sys.stderr)
+            self._was_told = True

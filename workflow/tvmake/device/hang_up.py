@@ -27,17 +27,17 @@ def stay_behind(host: str, port: int, timeout_s: float) -> None:
         host, port: the server's; this process has one connection to it.
         timeout_s: after which the server ends the session by itself.
     """
-    connection = _connection(host, port)
-    if connection is None:
+    connected = connection(host, port)
+    if connected is None:
         return
     reading, _writing = os.pipe()  # the other end closes with this process, and not before
     if os.fork() == 0:
-        _wait(connection, reading, timeout_s + GRACE_S)
+        _wait(connected, reading, timeout_s + GRACE_S)
     os.close(reading)
-    connection.close()
+    connected.close()
 
 
-def _connection(host: str, port: int) -> socket.socket | None:
+def connection(host: str, port: int) -> socket.socket | None:
     """A duplicate of this process's connection to a server, which TVM's client keeps to itself."""
     wanted = {address[4][:2] for address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
     for number in range(3, DESCRIPTORS):
@@ -49,18 +49,18 @@ def _connection(host: str, port: int) -> socket.socket | None:
     return None
 
 
-def _wait(connection: socket.socket, reading: int, limit_s: float) -> NoReturn:
+def _wait(connected: socket.socket, reading: int, limit_s: float) -> NoReturn:
     try:
         os.setsid()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
-        kept = sorted({connection.fileno(), reading})
+        kept = sorted({connected.fileno(), reading})
         for first, end in zip([-1, *kept], [*kept, DESCRIPTORS], strict=True):
             os.closerange(first + 1, end)
         os.read(reading, 1)
-        connection.shutdown(socket.SHUT_WR)
-        connection.settimeout(limit_s)
-        while connection.recv(1 << 16):
+        connected.shutdown(socket.SHUT_WR)
+        connected.settimeout(limit_s)
+        while connected.recv(1 << 16):
             pass
     except OSError:
         pass  # the server has closed it, or its time is up

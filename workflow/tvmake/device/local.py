@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 from tvmake.artifact.files import digest_file
 from tvmake.artifact.package import LIBRARY, REQUIRED
 from tvmake.artifact.stage_json import load
-from tvmake.config.device import DeviceConfig
+from tvmake.config.device import Conditioning, DeviceConfig
 from tvmake.device import store
 from tvmake.device.accelerator import accelerator
 from tvmake.device.architecture import check_library
+from tvmake.device.conditioning import conditioned, with_conditions
+from tvmake.device.conditioning_files import LocalFiles
 from tvmake.device.failure import explained
 from tvmake.device.fingerprint import local_fingerprint
 from tvmake.device.interface import Deployment, Fingerprint, RunRequest, RunResult
@@ -56,7 +58,16 @@ class LocalDevice:
         return lease(self.name)
 
     def execute(self, deployment: Deployment, request: RunRequest, inputs: Path, outputs: Path | None) -> RunResult:
-        """See :class:`tvmake.device.interface.Device`."""
+        """See :class:`tvmake.device.interface.Device`: this machine is looked at around a measurement, and conditioned where
+        the config says so."""
+        if request.measurement is None:
+            return self._execute(deployment, request, inputs, outputs)
+        files = LocalFiles(f"device '{self.name}'")
+        with conditioned(files, self.config.conditioning or Conditioning()) as notes:
+            result = self._execute(deployment, request, inputs, outputs)
+        return with_conditions(result, notes)
+
+    def _execute(self, deployment: Deployment, request: RunRequest, inputs: Path, outputs: Path | None) -> RunResult:
         with tempfile.TemporaryDirectory(prefix="tvmake-run-") as directory:
             asked, answered = Path(directory) / "request.json", Path(directory) / "result.json"
             asked.write_text(request.model_dump_json())
@@ -95,6 +106,8 @@ class LocalDevice:
             ) from None
         finally:
             _end(process)
+        if process.returncode:
+            print(complaint, end="", file=sys.stderr)
         if process.returncode < 0:
             name = signal.Signals(-process.returncode).name
             hint = (
@@ -104,7 +117,6 @@ class LocalDevice:
             )
             raise DeviceError(self.where, f"running {deployment.location} ended with {name}", hint)
         if process.returncode:
-            print(complaint, end="", file=sys.stderr)
             failure = explained(complaint, Path(deployment.location))
             raise DeviceError(self.where, failure.problem, failure.remedy)
 

@@ -1,4 +1,5 @@
-"""What :mod:`tvmake.device.rpc_worker` is told, and what it answers. Both ends are our own processes."""
+"""What processes that hold a session are told, and what they answer: :mod:`tvmake.device.rpc_worker`, and those that time
+candidates (:mod:`tvmake.tune.measuring.session_worker`), which share the first part. Both ends are our own processes."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

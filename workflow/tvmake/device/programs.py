@@ -1,17 +1,34 @@
 """The programs a device needs: brought there by digest, once."""
 
+import re
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 from tvmake.config.device import DeviceConfig
+from tvmake.device.architecture import check_library
+from tvmake.device.elf import UNKNOWN, machine_of
 from tvmake.device.remote_store import key_of, place
-from tvmake.device.shell import Shell
+from tvmake.device.shell import Finished, Shell, joined, last_line
 from tvmake.device.shell_facts import Facts
-from tvmake.errors import InputError
+from tvmake.errors import DeviceError, InputError, TvmakeError
 
 RUN, SERVE = "tvmake-run", "tvmake-serve"
 OPENCL = "libtvmake_opencl.so"
 """The OpenCL runtime, which the programs load when they are told to."""
+
+NO_LIBRARY = re.compile(r"error while loading shared libraries: (\S+): cannot open|library \"(\S+)\" not found")
+OTHER_LIBRARY = re.compile(r"undefined symbol|cannot locate symbol")
+MADE_FOR_ANOTHER = re.compile(
+    r"Exec format error|not executable|No such file or directory|not found|inaccessible|CANNOT LINK EXECUTABLE"
+)
+"""How shells, glibc's loader and Android's say why a program does not start."""
+
+VERSION = re.compile(r"for apache-tvm (\S+)")
+"""In what ``tvmake-run --version`` prints."""
+
+STARTED = re.compile(r"^error: ", re.MULTILINE)
+"""How the programs themselves begin a complaint."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +57,7 @@ def bring(
         with_opencl: have the OpenCL runtime, too.
 
     Raises:
-        InputError: the config's directory lacks them.
+        InputError: the config's directory lacks them, or has those of another version of TVM.
         DeviceError: there are none for this processor, or the device cannot be written.
     """
     directory = Path(config.programs).expanduser() if config.programs else _made_for(facts, is_android, with_opencl)
@@ -58,8 +75,51 @@ def bring(
             f"{directory} has no {OPENCL}, which OpenCL packages need",
             "build it (docs/native.md)",
         )
+    if config.programs and machine_of(files[RUN]) != UNKNOWN:  # a script may start the program
+        for_it = "name a directory with programs for it (docs/native.md), or leave the key out"
+        check_library(files[RUN], facts.machine, f"devices.{name}.programs", for_it)
     placed = place(shell, files, f"{facts.directory}/programs/{key_of(files)}", tuple(files))
-    return Programs(placed.path, placed.sent_bytes, with_opencl)
+    programs = Programs(placed.path, placed.sent_bytes, with_opencl)
+    if config.programs:
+        _check_version(shell, programs.command(RUN, config), name)
+    return programs
+
+
+def not_started(finished: Finished, program: str, where: str, name: str) -> TvmakeError | None:
+    """Why a program did not start on a device; None when it did.
+
+    Args:
+        name: the device's in the config.
+    """
+    complaint, key = finished.complaint, f"devices.{name}.programs"
+    if finished.code == 0 or finished.code > 127 or STARTED.search(complaint):
+        return None
+    if missing := NO_LIBRARY.search(complaint):
+        return InputError(key, f"{program} finds no {missing[1] or missing[2]} there", "put it beside the programs")
+    if OTHER_LIBRARY.search(complaint):
+        return InputError(
+            key, f"{program} and the libraries beside it do not fit ({last_line(complaint)})", "build all of them anew"
+        )
+    if MADE_FOR_ANOTHER.search(complaint):
+        return DeviceError(
+            where,
+            f"it cannot start {program} ({last_line(complaint)})",
+            f"the program is for another processor or C library: set {key}",
+        )
+    return None
+
+
+def _check_version(shell: Shell, command: list[str], name: str) -> None:
+    finished = shell.run(joined([*command, "--version"]))
+    if error := not_started(finished, RUN, shell.where, name):
+        raise error
+    told, wanted = VERSION.search(finished.output), metadata.version("apache-tvm").partition("+")[0]
+    if told and told[1] != wanted:
+        raise InputError(
+            f"devices.{name}.programs",
+            f"they are for TVM {told[1]}, and packages here are made with TVM {wanted}",
+            "build them anew for this version (docs/native.md)",
+        )
 
 
 def _made_for(facts: Facts, is_android: bool, with_opencl: bool) -> Path:

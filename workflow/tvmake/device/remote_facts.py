@@ -5,6 +5,7 @@ from typing import Any
 
 from tvmake.config.device import DeviceConfig
 from tvmake.device.interface import Fingerprint
+from tvmake.device.limits import REPORT, read_report
 from tvmake.errors import DeviceError
 from tvmake.quick_tvm import tvm
 
@@ -64,6 +65,7 @@ def remote_fingerprint(session: Any, config: DeviceConfig, where: str) -> Finger
         if device.exist:
             told = (device.device_name, device.compute_version, device.driver_version)
             details[kind] = ", ".join(str(fact) for fact in told if fact) or "yes"
+            details |= _limits(session) if kind == "opencl" else {}
     if governor := _file(session, GOVERNOR):
         details["governor"] = governor
     return Fingerprint(
@@ -75,6 +77,12 @@ def remote_fingerprint(session: Any, config: DeviceConfig, where: str) -> Finger
         runtime="TVM RPC server",
         details=details,
     )
+
+
+def _limits(session: Any) -> dict[str, str]:
+    with suppress(AttributeError):  # a runtime without tvmake's OpenCL
+        return read_report(str(session.get_function(REPORT)(0)))
+    return {}
 
 
 def _os(session: Any) -> str:

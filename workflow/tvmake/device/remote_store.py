@@ -1,5 +1,6 @@
 """Directories of files on a device, by digest: sent once, checked, replaced when they were damaged there."""
 
+import posixpath
 import secrets
 import shlex
 from collections.abc import Mapping
@@ -38,8 +39,11 @@ def place(shell: Shell, files: Mapping[str, Path], destination: str, programs: t
     if _is_there(shell, digests, destination):
         return Placed(destination, 0)
     fresh = f"{destination}.{secrets.token_hex(4)}"
+    # What was being sent when a connection was lost stays behind; nothing is sent for a day.
+    beside = shlex.quote(posixpath.dirname(destination))
+    tidy = f"find {beside} -mindepth 1 -maxdepth 1 -name '*.????????' -mtime +1 -exec rm -rf {{}} \\;"
     try:
-        _do(shell, f"mkdir -p {shlex.quote(fresh)}", "making a directory")
+        _do(shell, f"mkdir -p {shlex.quote(fresh)} && {{ {tidy}; true; }}", "making a directory")
         for name, file in files.items():
             shell.send(file, f"{fresh}/{name}")
         if programs:

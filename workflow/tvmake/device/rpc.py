@@ -6,7 +6,8 @@ import socket
 import subprocess
 import sys
 import tempfile
-from contextlib import AbstractContextManager, nullcontext
+import time
+from contextlib import AbstractContextManager, nullcontext, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -17,8 +18,9 @@ from tvmake.config.device import DeviceConfig
 from tvmake.device import store
 from tvmake.device.interface import Deployment, Fingerprint, RunRequest, RunResult
 from tvmake.device.orders import Describe, Failed, Lost, Open, Opened, Order, Problem, RunPackage
-from tvmake.device.session import CONNECT_S, REFUSALS, SESSION_TIMEOUT, take
+from tvmake.device.session import BUSY_WAIT_S, CONNECT_S, FREED_S, REFUSALS, SESSION_TIMEOUT, take
 from tvmake.device.tracker import Address, Offer, Tracker
+from tvmake.device.turns import Turns
 from tvmake.errors import DeviceError, InputError, MachineError
 from tvmake.warm.client import PARENT
 
@@ -55,14 +57,18 @@ class OrderFailed(Exception):
 class Sessions:
     """Fulfils orders on whichever server the tracker offers, one session and one process each.
 
+    Args:
+        turns: how the devices are shared with others; by their sessions when None.
+
     Raises:
         DeviceError: no tracker is known.
     """
 
-    def __init__(self, name: str, config: DeviceConfig):
+    def __init__(self, name: str, config: DeviceConfig, turns: Turns | None = None):
         self.where = f"device '{name}'"
         self.config = config
         self.tracker = Tracker.of(name, config)
+        self.turns = turns
 
     def fulfil(self, order: Order, timeout_s: float) -> Any:
         """Wait for a server and have it fulfil an order.
@@ -79,14 +85,26 @@ class Sessions:
             with _Process() as process:
                 self._await_ready(process)
                 offer = take(self.tracker, self.config.wait_s)
-                refusal = self._open(process, offer, timeout_s)
-                if refusal is None:
+                # A turn may be waited for; this process ends what hangs after its own time.
+                refusal = self._open(process, offer, timeout_s + (BUSY_WAIT_S if self.turns else 0))
+                if refusal is None and self.turns is None:
                     return self._result(process, offer, order, timeout_s)
+                if refusal is None:
+                    return self._in_turn(self.turns, process, offer, order, timeout_s)
         raise DeviceError(
             self.where,
             f"its server {offer.address} does not open a session ({refusal})",
             "restart the server; it has to run the same version of TVM as this machine",
         )
+
+    def _in_turn(self, turns: Turns, process: "_Process", offer: Offer, order: Order, timeout_s: float) -> Any:
+        with turns.turn(offer.address, False, lambda: False):
+            try:
+                return self._result(process, offer, order, timeout_s)
+            except SessionLate:
+                process.kill()
+                time.sleep(FREED_S)
+                raise
 
     def _await_ready(self, process: "_Process") -> None:
         try:
@@ -227,12 +245,15 @@ class _Process:
     def __enter__(self) -> "_Process":
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def kill(self) -> None:
+        """End it at once."""
         if self._process.poll() is None:
-            try:
-                self._process.wait(timeout=0.5)  # it has answered and is about to end
-            except subprocess.TimeoutExpired:
-                os.killpg(self._process.pid, signal.SIGKILL)
-                self._process.wait()
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=0.5)  # it has answered and is about to end
+        self.kill()
         self._connection.close()
         self._output.close()

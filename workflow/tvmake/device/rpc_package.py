@@ -10,6 +10,7 @@ from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.package import LIBRARY, WEIGHTS
 from tvmake.config.benchmark import Measurement
 from tvmake.device.elf import machine_of
+from tvmake.device.rpc_tensors import DirectTensors, fits
 from tvmake.errors import DeviceError
 from tvmake.quick_tvm import tvm
 
@@ -24,9 +25,18 @@ NOTES = {
 
 
 class RemotePackage:
-    """A package's virtual machine on a device, with its parameters in place; a ``samples.Package``."""
+    """A package's virtual machine on a device, with its parameters in place; a ``samples.Package``.
 
-    def __init__(self, session: Any, directory: Path, manifest: Manifest, where: str):
+    Args:
+        where: what errors begin with.
+        direct: moves tensors, where the server can; TVM's client does otherwise.
+    """
+
+    def __init__(
+        self, session: Any, directory: Path, manifest: Manifest, where: str, direct: DirectTensors | None = None
+    ):
+        self.direct = direct
+        self.inputs: list[Any] = []
         kind = str(manifest.target.get("kind", "llvm"))
         self.device = session.device("cpu" if kind in ("llvm", "c") else kind, 0)
         if not self.device.exist:
@@ -39,13 +49,20 @@ class RemotePackage:
         module = load_library(session, directory / LIBRARY, LIBRARY, where)
         self.vm = VirtualMachine(module, self.device)
         weights = tvm.runtime.load_param_dict_from_file(str(directory / WEIGHTS))
-        self.params = [
-            tvm.runtime.tensor(weights[parameter.name].numpy(), self.device) for parameter in manifest.parameters
-        ]
+        self.params = [self._placed(weights[parameter.name].numpy()) for parameter in manifest.parameters]
 
     def set_inputs(self, inputs: list[np.ndarray]) -> None:
         """See :class:`tvmake.device.samples.Package`."""
-        self.vm.set_input("main", *(tvm.runtime.tensor(value, self.device) for value in inputs), *self.params)
+        if self.direct is None:
+            self.vm.set_input("main", *(self._placed(value) for value in inputs), *self.params)
+            return
+        if self.inputs and all(fits(tensor, value) for tensor, value in zip(self.inputs, inputs, strict=True)):
+            for tensor, value in zip(self.inputs, inputs, strict=True):
+                self.direct.write(tensor, value)
+            return
+        placed = [self._placed(value) for value in inputs]
+        self.direct.set_input(self.vm, "main", [*placed, *self.params])
+        self.inputs = placed
 
     def run(self) -> None:
         """See :class:`tvmake.device.samples.Package`."""
@@ -54,7 +71,11 @@ class RemotePackage:
     def outputs(self) -> list[np.ndarray]:
         """See :class:`tvmake.device.samples.Package`."""
         got = self.vm.get_outputs("main")
-        return [value.numpy() for value in ([got] if isinstance(got, tvm.runtime.Tensor) else got)]
+        read = tvm.runtime.Tensor.numpy if self.direct is None else self.direct.read
+        return [read(value) for value in ([got] if isinstance(got, tvm.runtime.Tensor) else got)]
+
+    def _placed(self, value: np.ndarray) -> Any:
+        return tvm.runtime.tensor(value, self.device) if self.direct is None else self.direct.place(value, self.device)
 
     def measure(self, how: Measurement) -> dict[str, Any]:
         """Fields of a ``Timing``. The loop runs on the device, by its clock."""

@@ -30,8 +30,9 @@ from tvmake.device.orders import (
 )
 from tvmake.device.remote_facts import limit_threads, remote_fingerprint
 from tvmake.device.rpc_package import NOTES, RemotePackage, load_library
+from tvmake.device.rpc_tensors import DirectTensors
 from tvmake.device.samples import run_samples, since
-from tvmake.device.session import SESSION_TIMEOUT, why
+from tvmake.device.session import SESSION_TIMEOUT, is_there, why
 from tvmake.errors import DeviceError, InputError
 from tvmake.lifeline import die_with
 from tvmake.quick_tvm import tvm
@@ -52,44 +53,37 @@ def main(connection: Connection) -> None:
         return
     stay_behind(request.host, request.port, request.timeout_s)
     connection.send(Opened())
-    connection.send(_answer(session, connection.recv()))
+    order: Order = connection.recv()
+    connection.send(_answer(session, order, request))
 
 
-def _answer(session: Any, order: Order) -> Any:
+def _answer(session: Any, order: Order, at: Open) -> Any:
     try:
-        return _fulfil(session, order)
+        return _fulfil(session, order, at)
     except (InputError, DeviceError) as error:
         kind = "input" if isinstance(error, InputError) else "device"
         return Problem(kind, error.where, error.problem, error.remedy)
     except Exception as error:  # noqa: BLE001  # generated code can fail in any way; whoever asked says what it means
         if SESSION_TIMEOUT in str(error):
             return Lost(SESSION_TIMEOUT)
-        return Failed(why(error)) if _is_there(session) else Lost(why(error))
+        return Failed(why(error)) if is_there(session) else Lost(why(error))
 
 
-def _is_there(session: Any) -> bool:
-    try:
-        session.get_function("tvm.rpc.server.remove")
-    except Exception:  # noqa: BLE001  # what it raises depends on how the connection ended
-        return False
-    return True
-
-
-def _fulfil(session: Any, order: Order) -> Fingerprint | RunResult | list[np.ndarray]:
+def _fulfil(session: Any, order: Order, at: Open) -> Fingerprint | RunResult | list[np.ndarray]:
     match order:
         case Describe():
             return remote_fingerprint(session, order.config, order.where)
         case RunPackage():
-            return _run(session, order)
+            return _run(session, order, DirectTensors.of(session, at.host, at.port))
         case CallKernel():
             return _call(session, order)
 
 
-def _run(session: Any, order: RunPackage) -> RunResult:
+def _run(session: Any, order: RunPackage, direct: DirectTensors | None) -> RunResult:
     manifest = verify_directory(order.directory, str(order.directory))
     fingerprint = remote_fingerprint(session, order.config, order.where)
     started = time.perf_counter()
-    package = RemotePackage(session, order.directory, manifest, order.where)
+    package = RemotePackage(session, order.directory, manifest, order.where, direct)
     load_ms = since(started)
     first_run_ms = run_samples(package, manifest, order.request, order.inputs, order.outputs)
     how = order.request.measurement

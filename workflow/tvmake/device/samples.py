@@ -14,6 +14,8 @@ from tvmake.artifact.tensor_file import member, read_array, write_array
 from tvmake.device.interface import RunRequest
 from tvmake.errors import InputError
 
+REMEDY = "make the reference again for this package: `tvmake make --forcerun reference`"
+
 
 class Package(Protocol):
     """A package's virtual machine with its parameters in place."""
@@ -83,7 +85,7 @@ def _inputs(samples: zipfile.ZipFile, number: int, specs: tuple[TensorSpec, ...]
         try:
             value = read_array(samples, member("input", spec.name, number), spec.dtype)
         except KeyError:
-            raise InputError("inputs", f"sample {number} lacks input '{spec.name}'") from None
+            raise InputError("inputs", f"sample {number} lacks input '{spec.name}'", REMEDY) from None
         fits = len(value.shape) == len(spec.shape) and all(
             isinstance(want, str) or got == want for got, want in zip(value.shape, spec.shape, strict=True)
         )
@@ -91,6 +93,7 @@ def _inputs(samples: zipfile.ZipFile, number: int, specs: tuple[TensorSpec, ...]
             raise InputError(
                 "inputs",
                 f"input '{spec.name}' is {value.dtype}{list(value.shape)}, the package takes {spec.dtype}{list(spec.shape)}",
+                REMEDY,
             )
         values.append(np.ascontiguousarray(value))
     return values

@@ -1,7 +1,9 @@
 """Tuning on devices that have only a shell: servers there, a tracker here, and tunnels between them.
 
-Everything belongs to this process and ends with it. The devices' leases are held meanwhile, so nothing else measures on
-them. A server that ends is started again; a device that keeps failing is set aside, and the others go on.
+Everything belongs to this process and ends with it. A device's lease is held while something is brought there or timed
+(:meth:`Serving.turn`), so that several processes with a server each share it; or all the time, where others use the servers
+through a tracker of their own. A server that ends is started again; a device that keeps failing is set aside, and the
+others go on.
 """
 
 import atexit
@@ -11,23 +13,19 @@ import subprocess
 import sys
 import threading
 import time
-import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from filelock import FileLock
-
-from tvmake.config.device import Conditioning, DeviceConfig
-from tvmake.device.conditioning import prepare, restore
-from tvmake.device.conditioning_files import ShellFiles
-from tvmake.device.group import is_set_aside, note_failure, place, try_lease
-from tvmake.device.health import FAILURES, recovered
-from tvmake.device.programs import SERVE, bring
-from tvmake.device.shell import CONNECT_S, Shell, Started, Unreachable, joined, last_line
+from tvmake.config.device import DeviceConfig
+from tvmake.device.group import Busy, is_set_aside, lease_of
+from tvmake.device.keeper import Keeper
+from tvmake.device.lease import take
+from tvmake.device.session import FREED_S
+from tvmake.device.shell import CONNECT_S, LOOK, Unreachable
 from tvmake.device.shell_device import ShellDevice
 from tvmake.device.shell_devices import shell_devices
-from tvmake.device.tracker import Tracker
+from tvmake.device.tracker import Address, Tracker
 from tvmake.errors import DeviceError, MachineError
 from tvmake.warm.client import PARENT
 
@@ -43,38 +41,29 @@ READY_S = 180.0
 TRACKER_S = 60.0
 """For the tracker to load TVM, on a machine that hardly moves."""
 
-STEADY_S = 60.0
-"""A server that ran this long had started well: its end counts as a first failure."""
-
-PAUSE_S = 1.0
-"""Before a server is started again; twice as long each time."""
-
 POLL_S = 0.3
-
-LOGGED = 60
-"""Lines of a server that ended, for this process's log."""
-
-PORTS = range(20_000, 32_000)
-"""Below those that systems hand out by themselves. Each device has a place in it, so that a tunnel that adb kept from a
-process that was killed is taken over by the next."""
-
-BUSY_S = 1.0
-"""How often to look for a device that has come free."""
+"""How often to look whether a server has registered."""
 
 
 class Serving:
     """Servers on the devices of a config, until it is closed.
 
+    A :class:`tvmake.device.turns.Turns` of these devices.
+
     Args:
-        tracker_port: of a tracker on this machine's loopback address to register with; a tracker of its own when None.
+        tracker_port: of a tracker on this machine's loopback address to register with, for whoever uses it: the devices are
+            theirs alone then. A tracker of its own when None.
         key: what the servers call themselves.
         with_opencl: have the servers run OpenCL kernels.
+        aside: told in one line of a device that is set aside.
 
     Raises:
         DeviceError: none of the devices can be used.
         InputError: the programs for it are missing.
         MachineError: the tracker does not start.
     """
+
+    freed_s = FREED_S
 
     def __init__(
         self,
@@ -83,18 +72,24 @@ class Serving:
         tracker_port: int | None = None,
         key: str | None = None,
         with_opencl: bool = False,
+        aside: Callable[[str], None] = lambda _: None,
     ):
         self.name = name
         self.where = f"device '{name}'"
         self._over = threading.Event()
         self._stack = ExitStack()
-        self._keepers: list[_Keeper] = []
+        self._keepers: list[Keeper] = []
         try:
-            members = self._leased(shell_devices(name, config))
+            all_members = shell_devices(name, config)
+            members = [member for member in all_members if not is_set_aside(member)] or all_members
+            is_shared = tracker_port is None
+            if not is_shared:
+                members = self._leased(members)
             port = self._start_tracker() if tracker_port is None else tracker_port
             self.config = _over_rpc(name, config, port, key or f"tvmake-{name}")
             for member in members:
-                keeper = _Keeper(member, port, str(self.config.key), len(members) - 1, self._over, with_opencl)
+                others = len(members) - 1
+                keeper = Keeper(member, port, str(self.config.key), others, self._over, with_opencl, is_shared, aside)
                 self._keepers.append(keeper)
                 keeper.start()
             self._await_server()
@@ -114,22 +109,27 @@ class Serving:
         self._keepers = []
         self._stack.close()
 
+    @contextmanager
+    def turn(self, address: Address | None, rest: bool, is_over: Callable[[], bool]) -> Iterator[dict[str, str]]:
+        """See :class:`tvmake.device.turns.Turns`."""
+        for keeper in self._keepers:
+            if address is not None and keeper.port == address.port:
+                with keeper.turn(rest, is_over) as notes:
+                    yield notes
+                return
+        raise Unreachable(self.where, f"its server {address} is gone", LOOK)
+
     def _leased(self, members: list[ShellDevice]) -> list[ShellDevice]:
-        """Those that are free, as soon as there are any; those set aside only when there is no other."""
-        wanted = [member for member in members if not is_set_aside(member)] or members
-        was_told = False
-        while True:
-            locks: list[tuple[ShellDevice, FileLock]] = []
-            for member in wanted:
-                if (lock := try_lease(member)) is not None:
-                    locks.append((member, lock))
-                    self._stack.callback(lock.release)
-            if locks:
-                return [member for member, _ in locks]
-            if not was_told:
-                print(f"{self.where}: busy; waiting", file=sys.stderr)
-                was_told = True
-            time.sleep(BUSY_S)
+        """Those that are free, as soon as there are any."""
+        first = take([lease_of(member) for member in members], wait=Busy(self.where).tell)
+        assert first is not None  # nothing ends the wait but a device
+        locks = {first[0]: first[1]}
+        for number, member in enumerate(members):
+            if number not in locks and (taken := take([lease_of(member)], is_over=lambda: True)) is not None:
+                locks[number] = taken[1]
+        for lock in locks.values():
+            self._stack.callback(lock.release)
+        return [member for number, member in enumerate(members) if number in locks]
 
     def _start_tracker(self) -> int:
         process = subprocess.Popen(
@@ -152,7 +152,11 @@ class Serving:
     def _await_server(self) -> None:
         tracker = Tracker.of(self.name, self.config)
         until = time.monotonic() + READY_S
+        busy = Busy(self.where)
         while time.monotonic() < until:
+            if all(keeper.is_waiting for keeper in self._keepers if keeper.is_alive()):
+                until = time.monotonic() + READY_S
+                busy.tell()
             with suppress(DeviceError):
                 if tracker.servers():
                     return
@@ -167,124 +171,24 @@ class Serving:
         )
 
 
-class _Keeper(threading.Thread):
-    """Keeps a server running on one device."""
-
-    def __init__(
-        self,
-        member: ShellDevice,
-        tracker_port: int,
-        key: str,
-        others: int,
-        over: threading.Event,
-        with_opencl: bool,
-    ):
-        super().__init__(name=f"serving-{member.member}", daemon=True)
-        self.error: Exception | None = None
-        self._member = member
-        self._tracker_port = tracker_port
-        self._key = key
-        self._others = others
-        self._over = over
-        self._with_opencl = with_opencl
-        self._attempt = 0
-
-    def run(self) -> None:
-        failures, pause = 0, PAUSE_S
-        while not self._over.is_set():
-            began = time.monotonic()
-            try:
-                self._serve()
-            except Unreachable as error:
-                self.error = error
-            except Exception as error:  # noqa: BLE001  # raised again where servers are awaited
-                self.error = error
-                return
-            if self._over.is_set():
-                return
-            self._attempt += 1
-            failures = 1 if time.monotonic() - began > STEADY_S else failures + 1
-            assert isinstance(self.error, Unreachable)
-            note_failure(self._member, self.error, self._others)
-            if failures >= FAILURES:
-                print(f"warning: {self._member.where}: set aside after {failures} failures", file=sys.stderr)
-                return
-            self._over.wait(pause)
-            pause *= 2
-
-    def _serve(self) -> None:
-        member = self._member
-        with member.shell() as shell, ExitStack() as stack:
-            known = member.facts(shell)
-            programs = bring(shell, member.config, known, member.name, member.is_android, self._with_opencl)
-            self._condition(shell, stack)
-            port = self._forward(shell)
-            tracker = shell.reverse(self._tracker_port)
-            work = f"{known.directory}/serving"
-            shell.run(joined(["mkdir", "-p", work]))
-            command = [*programs.command(SERVE, member.config), "--workdir", work, "--key", self._key]
-            command += ["--host", shell.loopback, "--port", str(port), "--tracker", f"{shell.loopback}:{tracker}"]
-            started = shell.start(f"exec {joined(command)}")
-            stack.callback(started.stop)
-            self._watch(started)
-
-    def _watch(self, started: Started) -> None:
-        began = time.monotonic()
-        steady = False
-        while not self._over.is_set():
-            finished = started.wait(POLL_S)
-            if finished is not None:
-                for line in started.said().splitlines()[-LOGGED:]:
-                    print(f"{self._member.member}: {line}", file=sys.stderr)
-                said = last_line(finished.complaint) or last_line(finished.output) or "no message"
-                self.error = Unreachable(
-                    self._member.where,
-                    f"its server ended with code {finished.code} ({said})",
-                    f"`tvmake device doctor {self._member.name}` tries each step by itself",
-                )
-                return
-            if not steady and time.monotonic() - began > STEADY_S:
-                steady = True
-                recovered(place(self._member))
-
-    def _forward(self, shell: Shell) -> int:
-        for attempt in range(self._attempt, self._attempt + 5):
-            port = PORTS[(zlib.crc32(place(self._member).encode()) + 97 * attempt) % len(PORTS)]
-            try:
-                shell.forward(port)
-            except Unreachable:
-                raise
-            except DeviceError as error:
-                taken = error
-                continue
-            return port
-        raise taken
-
-    def _condition(self, shell: Shell, stack: ExitStack) -> None:
-        """Governor and clocks for as long as the server runs; rests are for single measurements."""
-        how = self._member.config.conditioning
-        if how is None or not (how.governor or how.clocks):
-            return
-        files = ShellFiles(shell)
-        done = prepare(files, Conditioning(governor=how.governor, clocks=how.clocks))
-        stack.callback(restore, files, done)
-
-
 _running: dict[str, Serving] = {}
 
 
-def served(name: str, config: DeviceConfig, kind: str = "cpu") -> DeviceConfig:
-    """This device's config as that of servers behind a tracker; they are started once, and end with this process.
+def served(
+    name: str, config: DeviceConfig, kind: str = "cpu", aside: Callable[[str], None] = lambda _: None
+) -> Serving:
+    """Servers on this device; they are started once, and end with this process.
 
     Args:
         kind: the runtime's name for the kind of device that kernels are for.
+        aside: told in one line of a device that is set aside.
 
     Raises:
         DeviceError, InputError, MachineError: as :class:`Serving`.
     """
     if name not in _running:
-        _running[name] = Serving(name, config, with_opencl=kind == "opencl")
-    return _running[name].config
+        _running[name] = Serving(name, config, with_opencl=kind == "opencl", aside=aside)
+    return _running[name]
 
 
 @atexit.register

@@ -5,6 +5,7 @@ A server serves one session at a time, so whoever has one is alone on the device
 
 import sys
 import time
+from typing import Any
 
 from tvmake.device.tracker import Offer, Tracker
 from tvmake.errors import DeviceError
@@ -14,6 +15,10 @@ CONNECT_S = 15.0
 
 BUSY_WAIT_S = 900.0
 """How long to queue for a device while others use it."""
+
+FREED_S = 2.5
+"""For a native server to notice that the process that used it is gone, and to end what still runs
+(native/server/session.cc)."""
 
 LISTED_S = 5.0
 """How often to check, while queueing, that the tracker still lists a server."""
@@ -72,3 +77,12 @@ def why(error: BaseException) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     lines = [line for line in lines if not line.endswith("Error caught from RPC call:")]
     return lines[0] if lines else type(error).__name__
+
+
+def is_there(session: Any) -> bool:
+    """Whether a session still answers, after something failed in it."""
+    try:
+        session.get_function("tvm.rpc.server.remove")
+    except Exception:  # noqa: BLE001  # what it raises depends on how the connection ended
+        return False
+    return True

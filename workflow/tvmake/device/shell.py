@@ -19,6 +19,12 @@ CONNECT_S = 15.0
 """For a device to answer at all."""
 
 
+MAKING = "mkdir:"
+"""How devices begin to say why there is no such directory."""
+
+LOOK = "`tvmake device doctor` tries each step by itself"
+
+
 class Unreachable(DeviceError):
     """A device that cannot be reached, or used as it is: another of its kind may do."""
 
@@ -141,7 +147,8 @@ def refused(where: str, doing: str, complaint: str) -> TvmakeError:
         return Unreachable(where, f"no space left on the device ({doing})", "free some there, or set another directory")
     if "Read-only file system" in complaint or "Permission denied" in complaint:
         return DeviceError(where, f"{doing}: {line}", "set the device's directory to one that may be written there")
-    return DeviceError(where, f"{doing} failed: {line}")
+    remedy = "set the device's directory to one that may be written there" if MAKING in complaint else LOOK
+    return DeviceError(where, f"{doing} failed: {line}", remedy)
 
 
 def last_line(text: str) -> str:

@@ -1,6 +1,7 @@
 """One device that runs packages with the native runner, over whatever gives it a shell."""
 
 import itertools
+import re
 import secrets
 import shlex
 import sys
@@ -16,10 +17,11 @@ from tvmake.artifact.stage_json import load
 from tvmake.config.device import DeviceConfig
 from tvmake.device import store
 from tvmake.device.architecture import check_library
+from tvmake.device.failure import explained
 from tvmake.device.interface import Deployment, Fingerprint, RunRequest, RunResult
-from tvmake.device.programs import RUN, bring
+from tvmake.device.programs import RUN, bring, not_started
 from tvmake.device.remote_store import Placed, place
-from tvmake.device.shell import Finished, Shell, Unreachable, bound, joined, last_line, refused
+from tvmake.device.shell import Finished, Shell, Unreachable, bound, joined, refused
 from tvmake.device.shell_facts import Facts, facts
 from tvmake.errors import DeviceError, InputError
 
@@ -29,8 +31,9 @@ SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11
 CRASH_LOG = "logcat -d -b crash -t 60"
 """The last lines of Android's log of crashes: registers and a backtrace."""
 
-MADE_FOR_ANOTHER = ("Exec format error", "not executable", "No such file or directory", "not found", "inaccessible")
-"""How shells and loaders say that a program is for another processor or another C library."""
+
+NO_DEVICE = re.compile(r"device '(\w+)'")
+"""Where the native runner finds something missing when that is the device that kernels run on."""
 
 
 class ShellDevice:
@@ -196,13 +199,8 @@ class ShellDevice:
         where, _, problem = said[-1].removeprefix("error: ").partition(": ") if said else ("", "", "")
         if finished.code == 1 and said:
             raise InputError(where, problem, _remedy(finished.complaint))
-        line = f"{where}: {problem}" if problem else where or last_line(finished.complaint) or "no message"
-        if finished.code in (126, 127) and any(text in finished.complaint for text in MADE_FOR_ANOTHER):
-            raise DeviceError(
-                self.where,
-                f"it cannot start {RUN} ({last_line(finished.complaint)})",
-                "the program is for another processor or C library: set devices." + f"{self.name}.programs",
-            )
+        if error := not_started(finished, RUN, self.where, self.name):
+            raise error
         if finished.code > 128:
             name = SIGNALS.get(finished.code - 128, f"signal {finished.code - 128}")
             hint = (
@@ -211,7 +209,12 @@ class ShellDevice:
                 else "the generated code crashed: build with build.dump to look at it"
             )
             raise DeviceError(self.where, f"running {deployment.location} ended with {name}", hint)
-        raise DeviceError(self.where, f"running {deployment.location} failed: {line}", _remedy(finished.complaint))
+        if kind := NO_DEVICE.fullmatch(where):
+            where, problem = "", f"it has no {kind[1]} device{problem.removeprefix('there is none')}"
+        # A library is worth naming; the package is known.
+        line = problem if where == deployment.location else ": ".join(filter(None, (where, problem)))
+        failure = explained(line or finished.complaint, store.store_root() / deployment.package_sha256)
+        raise DeviceError(self.where, failure.problem, _remedy(finished.complaint) or failure.remedy)
 
     def _result(self, shell: Shell, there: str) -> RunResult:
         with tempfile.TemporaryDirectory(prefix="tvmake-run-") as here:

@@ -131,7 +131,7 @@ class _Connect:
                     self.where, f"{at} closed the connection ({error})", f"see whether `{command}` works"
                 )
             case asyncssh.ConfigParseError():
-                return InputError("~/.ssh/config", str(error))
+                return InputError("~/.ssh/config", str(error), "correct it; `ssh -G HOST` reads it too")
             case OSError() | asyncssh.Error():
                 why = getattr(error, "strerror", None) or str(error) or type(error).__name__
                 return Unreachable(

@@ -99,7 +99,9 @@ class SSHConnection:
         try:
             self._call(self._forward(port), QUICK_S)
         except OSError as error:
-            raise DeviceError(self.where, f"port {port} is taken here ({error.strerror})") from error
+            raise DeviceError(
+                self.where, f"port {port} is taken here ({error.strerror})", f"see what listens at port {port}"
+            ) from error
 
     def reverse(self, port: int) -> int:
         """See :class:`tvmake.device.shell.Shell`."""
@@ -125,10 +127,10 @@ class SSHConnection:
         except asyncssh.ChannelListenError:
             raise
         except (asyncssh.Error, ConnectionError, BrokenPipeError) as error:
-            why = str(error) or type(error).__name__
+            why = f" ({error})" if str(error) and not isinstance(error, asyncssh.ConnectionLost) else ""
             raise Unreachable(
                 self.where,
-                f"the connection was lost ({why})",
+                f"the connection was lost{why}",
                 "see whether the device is up, and run the same command again",
             ) from error
 

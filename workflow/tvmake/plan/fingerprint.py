@@ -7,6 +7,7 @@ stage reruns exactly when code it can reach changes.
 
 import hashlib
 import re
+import sys
 from collections.abc import Iterable
 from functools import cache
 from importlib import metadata
@@ -24,6 +25,7 @@ DISTRIBUTIONS = {
     "ai_edge_litert": ("ai-edge-litert",),
     "numpy": ("numpy",),
     "PIL": ("pillow",),
+    "cyclonedx": ("cyclonedx-python-lib",),
 }
 """Libraries whose version can change a result, by import name."""
 
@@ -66,6 +68,19 @@ def reachable(*roots: str) -> tuple[list[str], list[str]]:
             elif top in DISTRIBUTIONS:
                 libraries.add(top)
     return sorted(modules), sorted(libraries)
+
+
+def foreign(*roots: str) -> list[str]:
+    """Top-level names of all that modules reachable from ``roots`` import besides the package and Python's own library."""
+    modules, _ = reachable(*roots)
+    names = {name.partition(".")[0] for module in modules for name in _imports(module)}
+    return sorted(names - {PACKAGE, ""} - sys.stdlib_module_names)
+
+
+def changed_at(*roots: str) -> float:
+    """When the newest of the modules reachable from ``roots`` was written, in seconds since 1970."""
+    modules, _ = reachable(*roots)
+    return max(file.stat().st_mtime for module in modules if (file := _file(module)) is not None)
 
 
 @cache

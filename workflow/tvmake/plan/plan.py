@@ -12,6 +12,7 @@ from tvmake.artifact.files import canonical_json, write_text
 from tvmake.artifact.stage_json import load
 from tvmake.artifact.tasks import Budget, KernelBudget
 from tvmake.config.base import Strict
+from tvmake.config.benchmark import Measurement
 from tvmake.config.load import check
 from tvmake.config.requests.building import BuildRequest
 from tvmake.config.requests.referencing import ReferenceRequest
@@ -58,10 +59,10 @@ STAGES = (
 WILDCARDS = ("model", "precision", "target", "number", "layout")
 """What tells a stage's jobs apart."""
 
-MEMORY_MB = {"import": 1000, "reference": 1000, "transform": 1000, "choose_layout": 2000, "build": 1500}
-"""What a stage needs besides the model's weights."""
-
 STAGE_MODULES = {stage: f"tvmake.stages.{'import_model' if stage == 'import' else stage}" for stage in STAGES}
+
+LOCKED = "tvmake.stages.pick_locked"
+"""What pick_best does where a lock says which records are used."""
 
 
 @dataclass(frozen=True, order=True)
@@ -139,8 +140,14 @@ class Plan:
         return [self.file("tasks", variant) for variant in self.tuned_variants(target)]
 
     def passes(self, target: str) -> int:
-        """In how many portions the target's trials are spent."""
-        return self.tuning(target).passes
+        """In how many portions the target's trials are spent; in none where a lock says which records are used."""
+        options = self.tuning(target)
+        return 0 if options.frozen else options.passes
+
+    def frozen(self, variant: Any) -> list[str]:
+        """The lock that says which records and layout a variant has, if there is one."""
+        lock = self.tuning(variant.target).frozen
+        return [lock] if lock else []
 
     # --- layout -------------------------------------------------------------------------------------------------------
 
@@ -218,6 +225,10 @@ class Plan:
         """The Python files of the user passes a stage runs."""
         return sources.pass_files(self._passes(model, stage))
 
+    def measurement(self, model: str) -> Measurement:
+        """How a model's packages are timed."""
+        return overridden(self.config.benchmark, self._model(model).benchmark).measurement()
+
     # --- options --------------------------------------------------------------------------------------------------
 
     def options(self, stage: str, wildcards: Any = None) -> str:
@@ -292,7 +303,10 @@ class Plan:
         )
 
     def _pick_best_request(self, _model: str, _precision: str, target: str, *_: str) -> Strict:
-        return PickBestRequest(**self._target(target), **self._device(target), store=self.tuning(target).store)
+        options = self.tuning(target)
+        return PickBestRequest(
+            **self._target(target), **self._device(target), store=options.store, untuned=options.untuned
+        )
 
     def _build_request(self, model: str, precision: str, target: str, *_: str) -> Strict:
         return BuildRequest(
@@ -314,9 +328,7 @@ class Plan:
         return ValidateRequest(**self._device(target), goals=goals_for(base, validation.goals, own.goals))
 
     def _benchmark_request(self, model: str, _precision: str, target: str, *_: str) -> Strict:
-        own = self._model(model)
-        options = overridden(self.config.benchmark, own.benchmark)
-        return BenchmarkRequest(**self._device(target), measurement=options.measurement())
+        return BenchmarkRequest(**self._device(target), measurement=self.measurement(model))
 
     def _report_request(self, *_: str) -> Strict:
         rows = [
@@ -351,13 +363,16 @@ class Plan:
 
     def _device(self, target: str) -> dict[str, Any]:
         name = self.device_of(target) or "local"
-        return {"device_name": name, "device": self.config.device(name)}
+        # Where a cluster has it does not change what is done with it.
+        return {"device_name": name, "device": self.config.device(name).model_copy(update={"gres": None})}
 
     # --- triggers and resources -----------------------------------------------------------------------------------
 
     def fingerprint(self, stage: str, model: str | None = None) -> str:
         """Digest of the code and library versions a stage uses; for import and reference, of that model's format."""
         roots = [STAGE_MODULES[stage]]
+        if stage == "pick_best":
+            roots.append(LOCKED)
         if model is not None:
             kind = str(self._model(model).source_format())
             if stage == "import":
@@ -366,23 +381,19 @@ class Plan:
                 roots.append(RUNTIMES[kind])
         return fingerprint(*roots)
 
-    def benchmark_threads(self, target: str, cores: int | None) -> int:
-        """Cores to reserve while a package of this target is timed: all of them where it runs on this machine."""
-        return max(1, cores or 1) if self.config.device(self.device_of(target) or "local").via == "local" else 1
+    def resolved_config(self) -> dict[str, Any]:
+        """The config as it was understood, defaults included; it loads to an equal plan.
 
-    def memory_mb(self, stage: str, model: str) -> int:
-        """A generous guess of what a stage needs, in MB, from the size of the model's files."""
-        size = sum(Path(file).stat().st_size for file in self.model_files(model) if Path(file).is_file()) // 1_000_000
-        return MEMORY_MB.get(stage, 600) + 8 * size
-
-    def write_resolved_config(self) -> None:
-        """Write the config as it was understood, defaults included, beside the results; it loads to an equal plan.
-
-        Models and goals are written with the keys they set: an unset one there means the general value, not null.
+        Models and goals have the keys they set: an unset one there means the general value, not null.
         """
         values = self.config.model_dump(mode="json")
         values["models"] = {
             name: model.model_dump(mode="json", exclude_unset=True) for name, model in self.config.models.items()
         }
         values["validation"]["goals"] = self.config.validation.goals.model_dump(mode="json", exclude_unset=True)
-        write_text(Path(self.file("resolved_config")), yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
+        return values
+
+    def write_resolved_config(self) -> None:
+        """Write the config as it was understood beside the results."""
+        text = yaml.safe_dump(self.resolved_config(), sort_keys=False, allow_unicode=True)
+        write_text(Path(self.file("resolved_config")), text)

@@ -4,7 +4,15 @@ import math
 from importlib import metadata
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    field_validator,
+    model_serializer,
+)
 
 from tvmake.artifact.files import canonical_json, digest_bytes
 from tvmake.device.interface import Fingerprint
@@ -55,6 +63,16 @@ class Measured(_Line):
     seed: int
     batch: int = Field(ge=0)
     """Which batch of its job the candidate was in."""
+    conditions: dict[str, str] = Field(default_factory=dict)
+    """What was seen of the device before and after: its temperature and governor, what was done, and whether heat slowed it
+    down; empty, and not written, where the device is not conditioned."""
+
+    @model_serializer(mode="wrap")
+    def _written(self, plainly: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        written: dict[str, Any] = plainly(self)
+        if not self.conditions:
+            written.pop("conditions", None)
+        return written
 
 
 class Record(Measured):

@@ -19,7 +19,7 @@ from tvmake.report import quantities
 from tvmake.report.chart import DRAWN, LatencyLine, latency_svg
 from tvmake.report.detail import Facts, Table, device_facts, variant_facts, variant_tables
 from tvmake.report.results import VariantResults
-from tvmake.report.rows import Summary, SummaryRow, missed_line, tuned_text
+from tvmake.report.rows import Summary, SummaryRow, cache_text, missed_line, tuned_text
 from tvmake.report.template import SCRIPT, STYLE, TEMPLATE
 from tvmake.report.tuning_chart import CURVES, TuningCurves, drawn, tuning_svg
 
@@ -81,6 +81,7 @@ def render_page(summary: Summary, results: Sequence[VariantResults]) -> str:
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     return environment.from_string(TEMPLATE).render(
         summary=summary,
+        cache=cache_text(summary.cache) if summary.cache else "",
         counts=sorted(Counter(row.verdict for row in summary.rows).items()),
         columns=COLUMNS,
         entries=entries,

@@ -70,7 +70,8 @@ TEMPLATE = """<!doctype html>
 <span class="note">· {{ summary.created_at }} · tvmake {{ summary.tvmake_version }} · TVM {{ summary.tvm_version }}
 · on {{ summary.machine.soc }}, {{ summary.machine.cores }} cores, {{ summary.machine.os }}</span></p>
 <p class="note"><a href="summary.json">summary.json</a> <a href="summary.csv">summary.csv</a> <a href="config.resolved.yaml">config</a></p>
-{% for warning in summary.warnings %}<p class="weak">Warning: {{ warning }}</p>{% endfor %}
+{% if cache %}<p class="note">Cache: {{ cache }}</p>
+{% endif %}{% for warning in summary.warnings %}<p class="weak">Warning: {{ warning }}</p>{% endfor %}
 </header>
 <main>
 <section aria-labelledby="variants">

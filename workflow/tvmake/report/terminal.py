@@ -9,7 +9,7 @@ from rich.text import Text
 
 from tvmake.errors import GoalError
 from tvmake.report import quantities
-from tvmake.report.rows import Summary, SummaryRow, missed_line, tuned_text
+from tvmake.report.rows import Summary, SummaryRow, cache_text, missed_line, tuned_text
 
 COLUMNS = ("model", "target", "precision", "p50 ms", "p90 ms", "accuracy", "tuned", "size", "verdict")
 NUMERIC = ("p50 ms", "p90 ms", "accuracy", "size")
@@ -84,4 +84,5 @@ def _remarks(summary: Summary) -> list[tuple[str, str]]:
     missed = [("red", f"{row.variant}: missed {missed_line(goal)}") for row in summary.rows for goal in row.missed]
     warnings = [("yellow", f"warning: {text}") for text in summary.warnings]
     warnings += [("yellow", f"warning: {row.variant}: {text}") for row in summary.rows for text in row.warnings]
-    return missed + warnings
+    cache = [("", f"cache: {cache_text(summary.cache)}")] if summary.cache else []
+    return missed + warnings + cache

@@ -30,6 +30,7 @@ def choose_layout(
     signature: Path,
     layout: Path,
     events: Path,
+    locked: Layout | None = None,
 ) -> LayoutChoice:
     """Write ``module``, ``params`` and ``signature``, which are those of one candidate, ``layout`` (a LayoutChoice) and the
     log ``events``.
@@ -39,6 +40,7 @@ def choose_layout(
 
     Args:
         candidates: the network's module in each of ``request.layouts``, its parameters and signature beside it.
+        locked: the layout to take, because a lock says so; nothing is measured then.
 
     Raises:
         InputError: the target or a user pass is wrong, or the stage's files are damaged.
@@ -46,7 +48,9 @@ def choose_layout(
         MachineError: the store cannot be written, or a library is missing.
     """
     files = dict(zip(request.layouts, candidates, strict=True))
-    if len({(digest_file(file), digest_file(file.with_name(PARAMS))) for file in candidates}) == 1:
+    if locked is not None:
+        choice = LayoutChoice(layout=locked, trials=request.trials, estimates=[], because="as the lock says")
+    elif len({(digest_file(file), digest_file(file.with_name(PARAMS))) for file in candidates}) == 1:
         choice = LayoutChoice(layout=request.layouts[0], trials=request.trials, estimates=[])
     else:
         estimates = _estimates(files, request, events)

@@ -10,6 +10,7 @@ from tvmake.config.requests.running import DeployRequest
 from tvmake.device import store
 from tvmake.device.connect import connect
 from tvmake.device.interface import Deployment, Fingerprint
+from tvmake.device.limits import check_package
 
 
 class Receipt(BaseModel):
@@ -28,10 +29,12 @@ def deploy(package: Path, request: DeployRequest, receipt: Path) -> None:
 
     Raises:
         InputError: the package is damaged.
-        DeviceError: the device cannot be reached.
+        DeviceError: the device cannot be reached, or cannot run the package.
     """
     device = connect(request.device_name, request.device)
     deployment = device.push(package)
-    kind = store.device_kind(deployment)
+    told = device.fingerprint(store.device_kind(deployment))
+    if manifest := store.manifest_of(deployment):
+        check_package(told, manifest)
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    stage_json.save(Receipt(deployment=deployment, fingerprint=device.fingerprint(kind), deployed_at=now), receipt)
+    stage_json.save(Receipt(deployment=deployment, fingerprint=told, deployed_at=now), receipt)

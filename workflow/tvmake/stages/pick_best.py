@@ -1,5 +1,6 @@
 """Pick best: for each kernel of a variant the fastest record whose output is right."""
 
+import sys
 from pathlib import Path
 
 from tvmake.artifact import stage_json
@@ -41,9 +42,15 @@ def pick_best(tasks: Path, workloads: Path, request: PickBestRequest, best: Path
     store = RecordStore(Path(request.store) if request.store else records_root())
     runner = kernel_runner(request.device_name, request.device, target, linker(request.target, where))
 
+    unwanted = set(request.untuned)
+    for name in sorted(unwanted.difference(*(task.names for task in listed.tasks))):
+        print(f"warning: tuning.untuned: no kernel here is called '{name}'", file=sys.stderr)
+
     def pick(task: Task) -> BestKernel:
         if task.trivial:
             return _kernel(task, reason=task.trivial)
+        if not unwanted.isdisjoint(task.names):
+            return _kernel(task, reason="tuning.untuned names it")
         checker = Checker(workload(load_module(workloads / f"{task.workload}.json")["main"], target), runner)
         return _pick(task, store, own, checker)
 

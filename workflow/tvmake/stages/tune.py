@@ -1,5 +1,6 @@
 """Tune: search for one kernel until it has its budget of measured candidates."""
 
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -7,6 +8,7 @@ from tvmake.artifact import stage_json
 from tvmake.artifact.module_files import load_module
 from tvmake.config.requests.tuning import TuneRequest
 from tvmake.device.connect import connect
+from tvmake.device.limits import FLOAT16, check_limits
 from tvmake.records.record import Place
 from tvmake.records.store import RecordStore, records_root
 from tvmake.target.resolve import tvm_target
@@ -17,6 +19,7 @@ from tvmake.tune.measuring.kernel import device_kind
 from tvmake.tune.place import cores, place
 from tvmake.tune.receipt import Receipt, curve
 from tvmake.tune.search import Search
+from tvmake.tune.spaces import for_rules
 from tvmake.tune.trivial import flops
 from tvmake.tune.workload import Workload, workload
 
@@ -33,15 +36,17 @@ def tune(kernel: Path, name: str, trials: int, request: TuneRequest, receipt: Pa
 
     Raises:
         InputError: the kernel cannot be scheduled.
-        DeviceError: no candidate works, or the device is lost.
+        DeviceError: no candidate works, or the device is lost, or cannot run such kernels.
         MachineError: the store cannot be written, or a library is missing.
     """
     target = tvm_target(request.target, f"targets.{request.target_name}")
     own = workload(load_module(kernel)["main"], target)
     fingerprint = connect(request.device_name, request.device).fingerprint(device_kind(target))
+    code = kernel.read_text()
+    check_limits(fingerprint, json.loads(str(target)), f'"{FLOAT16}"' in code, request.target_name)
     where = place(target, fingerprint)
     store = RecordStore(Path(request.store) if request.store else records_root())
-    store.define(where, own.key, {"name": name, "module": kernel.read_text()})
+    store.define(where, own.key, {"name": name, "module": code})
     if request.shared:
         # fsspec takes half a second to import.
         from tvmake.records import shared
@@ -52,11 +57,11 @@ def tune(kernel: Path, name: str, trials: int, request: TuneRequest, receipt: Pa
             workload=own,
             place=where,
             store=store,
-            measuring=lambda: measurer(request, target),
+            measuring=lambda: measurer(request, target, log.aside),
             device=fingerprint,
             options=request.search,
             trials=trials,
-            cores=cores(request.device, fingerprint),
+            target=for_rules(target, cores(request.device, fingerprint)),
             threads=1,
             lessons=lessons.recall(where, own.key, request.search.seed) if request.search.warm_start else (),
             watch=log.trial,

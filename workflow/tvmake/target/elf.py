@@ -10,6 +10,10 @@ MACHINES = {3: "i386", 8: "mips", 40: "arm", 62: "x86_64", 183: "aarch64", 243: 
 SHT_DYNAMIC, SHT_VERNEED, SHT_NOTE = 6, 0x6FFFFFFE, 7
 DT_NEEDED = 1
 
+MOST_NAMES = 10_000
+NAME_BYTES = 4096
+"""Far more and longer names than libraries have: damaged or hostile tables may lead round in circles."""
+
 
 @dataclass(frozen=True)
 class Library:
@@ -61,6 +65,7 @@ def _read(data: bytes) -> Library:
                 tag, value = struct.unpack_from(form, data, place)
                 if tag == DT_NEEDED:
                     needed.append(_text(data, names + value))
+                    _check_count(needed)
         elif section.kind == SHT_VERNEED:
             versions += _versions(data, section, sections[section.link].offset, order)
         elif section.kind == SHT_NOTE:
@@ -100,6 +105,7 @@ def _versions(data: bytes, section: _Section, names: int, order: str) -> list[st
         for _ in range(count):
             _, _, _, name, next_one = struct.unpack_from(f"{order}IHHII", data, inner)
             found.append(_text(data, names + name))
+            _check_count(found)
             inner += next_one
         place += following
     return found
@@ -115,7 +121,12 @@ def _android_api(data: bytes, section: _Section, order: str) -> int | None:
 
 
 def _text(data: bytes, start: int) -> str:
-    return data[start : data.index(b"\0", start)].decode()
+    return data[start : data.index(b"\0", start, start + NAME_BYTES)].decode()
+
+
+def _check_count(names: list[str]) -> None:
+    if len(names) > MOST_NAMES:
+        raise IndexError("too many names")
 
 
 def _version(name: str) -> tuple[int, int]:

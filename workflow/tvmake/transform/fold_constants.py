@@ -72,7 +72,7 @@ class _Folder(PyExprMutator):
             return call
         if name in FLOATING_ONLY and arguments[0].dtype.kind != "f":
             return call
-        result = np.ascontiguousarray(evaluate(arguments, call.attrs))
+        result = np.asarray(evaluate(arguments, call.attrs), order="C")  # ascontiguousarray gives scalars a dimension
         dtype, shape = str(call.ty.dtype), [int(extent) for extent in call.ty.shape]
         # numpy promotes where TVM does not; the annotated type decides, and a surprise is left to FoldConstant.
         if str(result.dtype) != dtype or list(result.shape) != shape:

@@ -8,6 +8,7 @@ from tvmake.config.precision import PrecisionConfig
 from tvmake.errors import InputError
 from tvmake.quick_tvm import tvm
 from tvmake.transform.fold_constants import evaluate_constants
+from tvmake.transform.layout_clips import join_clips, split_clips
 
 ALWAYS, FOLLOW, NEVER = 0, 1, 2
 """The policy values of ``TMixedPrecisionPolicy`` (include/tvm/relax/op_attr_types.h)."""
@@ -33,7 +34,8 @@ def to_precision(module: "tvm.IRModule", precision: PrecisionConfig) -> "tvm.IRM
     transform = tvm.relax.transform
     with _policies(precision):
         passes = [transform.ConvertToDataflow(), transform.ToMixedPrecision(accumulator)]
-        return evaluate_constants(tvm.transform.Sequential(passes)(module))
+        # ToMixedPrecision fails at clips.
+        return join_clips(evaluate_constants(tvm.transform.Sequential(passes)(split_clips(module))))
 
 
 @contextmanager

@@ -25,6 +25,7 @@ class EventLog:
         with writing(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.file = self.path.open("a", buffering=1)
+        # Whoever watches a device tells from a thread of its own; a line is one write.
         self._write(event="start", name=self.name, trials=self.trials, flops=self.flops)
         return self
 
@@ -44,7 +45,12 @@ class EventLog:
             latency_ms=trial.latency_ms,
             **self._best(trial.best_ms),
             error=trial.error,
+            **({"throttled": True} if trial.is_throttled else {}),
         )
+
+    def aside(self, line: str) -> None:
+        """A device was set aside, as the line says."""
+        self._write(event="aside", said=line)
 
     def stopped(self, why: str, best_ms: float | None) -> None:
         """The search has ended."""

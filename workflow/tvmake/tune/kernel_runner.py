@@ -6,7 +6,8 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -139,18 +140,18 @@ class RPCKernelRunner:
     """Runs kernels on a device behind a tracker, each in a session of its own.
 
     Args:
-        name: the device's, in the config.
+        reach: gives what reaches the device; asked once, for the first kernel.
         kind: the runtime's name for the kind of device.
-
-    Raises:
-        DeviceError: no tracker is known.
     """
 
-    def __init__(self, name: str, config: DeviceConfig, kind: str = "cpu", compiler: str = "g++"):
-        self.config = config
+    def __init__(self, reach: Callable[[], Sessions], kind: str = "cpu", compiler: str = "g++"):
         self.kind = kind
         self.compiler = compiler
-        self._sessions = Sessions(name, config)
+        self._reach = reach
+
+    @cached_property
+    def _sessions(self) -> Sessions:
+        return self._reach()
 
     def run(
         self,
@@ -161,8 +162,9 @@ class RPCKernelRunner:
         scopes: Sequence[str] = (),
     ) -> list[np.ndarray]:
         """See :class:`KernelRunner`."""
+        config = self._sessions.config
         order = CallKernel(
-            config=self.config,
+            config=config,
             where=self._sessions.where,
             library=library.resolve(),
             function=ENTRY,
@@ -173,11 +175,11 @@ class RPCKernelRunner:
         )
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                return self._sessions.fulfil(order, self.config.session_timeout_s)
+                return self._sessions.fulfil(order, config.session_timeout_s)
             except OrderFailed as failed:
                 raise KernelFailure(f"it failed: {failed}") from None
             except SessionLate:
-                raise KernelFailure(f"it did not end within {self.config.session_timeout_s:g} s") from None
+                raise KernelFailure(f"it did not end within {config.session_timeout_s:g} s") from None
             except SessionLost as lost:
                 why = lost.line
                 if attempt < ATTEMPTS:
@@ -186,41 +188,23 @@ class RPCKernelRunner:
         raise KernelFailure(f"a device was lost each of the {ATTEMPTS} times it ran ({why})")
 
 
-class ServedKernelRunner:
-    """Runs kernels on a device over ssh or adb, on a server that is started for the first of them."""
-
-    def __init__(self, name: str, config: DeviceConfig, kind: str, compiler: str):
-        self.compiler = compiler
-        self._name = name
-        self._config = config
-        self._kind = kind
-        self._runner: RPCKernelRunner | None = None
-
-    def run(
-        self,
-        library: Path,
-        inputs: Sequence[np.ndarray],
-        outputs: Sequence[Tensor],
-        fill: int,
-        scopes: Sequence[str] = (),
-    ) -> list[np.ndarray]:
-        """See :class:`KernelRunner`."""
-        if self._runner is None:
-            reached = served(self._name, self._config, self._kind)
-            self._runner = RPCKernelRunner(self._name, reached, self._kind, self.compiler)
-        return self._runner.run(library, inputs, outputs, fill, scopes)
-
-
 def kernel_runner(name: str, config: DeviceConfig, target: "tvm.target.Target", compiler: str) -> KernelRunner:
     """What runs kernels of a target on a device of the config.
 
     Raises:
         DeviceError: the device cannot be reached.
     """
+    kind = device_kind(target)
     match config.via:
         case "local":
-            return LocalKernelRunner(device=device_kind(target), threads=config.threads, compiler=compiler)
+            return LocalKernelRunner(device=kind, threads=config.threads, compiler=compiler)
         case "rpc":
-            return RPCKernelRunner(name, config, device_kind(target), compiler)
+            sessions = Sessions(name, config)
+            return RPCKernelRunner(lambda: sessions, kind, compiler)
         case "ssh" | "adb":
-            return ServedKernelRunner(name, config, device_kind(target), compiler)
+
+            def serve() -> Sessions:
+                servers = served(name, config, kind)
+                return Sessions(name, servers.config, servers)
+
+            return RPCKernelRunner(serve, kind, compiler)

@@ -60,6 +60,8 @@ class Trial:
     latency_ms: float | None
     best_ms: float | None
     error: str | None
+    is_throttled: bool = False
+    """Whether heat slowed the device down, as far as one can see."""
 
 
 class Source(Protocol):
@@ -244,7 +246,8 @@ class Search:
         self.measured += 1
         if measured.error:
             self._errors.append(f"{measured.status.replace('_', ' ')}: {measured.error}")
-        self.watch(Trial(self._spent, measured.status, self._known[key].latency_ms, self.best_ms, measured.error))
+        hot = measured.conditions.get("throttled", "").startswith("yes")
+        self.watch(Trial(self._spent, measured.status, self._known[key].latency_ms, self.best_ms, measured.error, hot))
 
     def _record(self, proposed: Any, measured: Measured, batch: int) -> Record:
         return Record(
@@ -258,6 +261,7 @@ class Search:
             cost_model=self.options.cost_model,
             seed=self.options.seed,
             batch=batch,
+            conditions=dict(measured.conditions),
         )
 
     def _give_up_if_hopeless(self) -> None:

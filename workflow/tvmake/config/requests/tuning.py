@@ -87,6 +87,8 @@ class PickBestRequest(Strict):
     device_name: str = "local"
     device: DeviceConfig = DeviceConfig()
     store: str | None = None
+    untuned: list[str] = Field(default_factory=list)
+    """Names of kernels that get no record."""
     cpu: str | None = None
 
 

@@ -84,6 +84,7 @@ constexpr cl_info CL_DEVICE_NAME = 0x102B;
 constexpr cl_info CL_DEVICE_VENDOR = 0x102C;
 constexpr cl_info CL_DRIVER_VERSION = 0x102D;
 constexpr cl_info CL_DEVICE_VERSION = 0x102F;
+constexpr cl_info CL_DEVICE_EXTENSIONS = 0x1030;
 constexpr cl_info CL_DEVICE_IMAGE_MAX_ARRAY_SIZE = 0x1041;
 constexpr cl_info CL_DEVICE_IMAGE_PITCH_ALIGNMENT = 0x104A;
 

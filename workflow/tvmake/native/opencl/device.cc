@@ -71,6 +71,10 @@ DeviceFacts Ask(cl_platform_id platform, cl_device_id device) {
     api.clGetDeviceInfo(device, CL_DEVICE_IMAGE_PITCH_ALIGNMENT, sizeof(facts.image_pitch_alignment),
                         &facts.image_pitch_alignment, nullptr);
   }
+  // A list of words; AMD's older drivers have a name of their own for it, which TVM's kernels know.
+  const std::string extensions = " " + DeviceText(device, CL_DEVICE_EXTENSIONS) + " ";
+  facts.has_half = extensions.find(" cl_khr_fp16 ") != std::string::npos ||
+                   extensions.find(" cl_amd_fp16 ") != std::string::npos;
   return facts;
 }
 

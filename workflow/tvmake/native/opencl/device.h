@@ -36,6 +36,7 @@ struct DeviceFacts {
   size_t image_height = 0;
   size_t image_layers = 0;
   cl_uint image_pitch_alignment = 0;
+  bool has_half = false;
 };
 
 /// A device has a context of its own, so that any mix of platforms works side by side.

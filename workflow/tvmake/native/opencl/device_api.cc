@@ -35,6 +35,19 @@ std::string VersionNumber(const std::string& version) {
              : version;
 }
 
+// What decides whether a package can run at all, beyond what TVM asks devices for; a line each, `name=value`.
+ffi::String Limits(int index) {
+  const DeviceFacts& facts = GetDevice(index).facts();
+  std::ostringstream text;
+  text << "float16=" << (facts.has_half ? "yes" : "no") << "\nimages=";
+  if (facts.has_images) {
+    text << facts.image_width << " x " << facts.image_height << " x " << facts.image_layers;
+  } else {
+    text << "none";
+  }
+  return text.str();
+}
+
 class OpenCLDeviceAPI final : public tvm::runtime::DeviceAPI {
  public:
   static OpenCLDeviceAPI* Global() {
@@ -163,6 +176,7 @@ TVM_FFI_STATIC_INIT_BLOCK() {
            })
       .def("device_api.opencl.alloc_nd", AllocTexture)
       .def("device_api.opencl.free_nd", FreeTexture)
+      .def("tvmake.opencl.limits", Limits)
       .def("runtime.timer.opencl",
            [](tvm::Device device) { return tvm::runtime::Timer(ffi::make_object<TimerNode>(device)); });
 }

@@ -22,6 +22,13 @@ std::string Sizes(const size_t* sizes) {
   return text.str();
 }
 
+// 0 when the driver does not tell.
+cl_ulong LocalBytes(Device* device, cl_kernel kernel) {
+  cl_ulong bytes = 0;
+  GetApi().clGetKernelWorkGroupInfo(kernel, device->id(), CL_KERNEL_LOCAL_MEM_SIZE, sizeof(bytes), &bytes, nullptr);
+  return bytes;
+}
+
 }  // namespace
 
 int CurrentDevice() { return current_device; }
@@ -83,9 +90,20 @@ Kernel::Compiled& Kernel::For(Device* device) {
   if (found == compiled_.end()) {
     auto fresh = std::make_unique<Compiled>();
     fresh->built = BuildKernel(device, name_, source_);
+    RefuseLocalMemory(device, fresh->built.kernel);
     found = compiled_.emplace(device, std::move(fresh)).first;
   }
   return *found->second;
+}
+
+// Drivers should refuse to launch it; PoCL 3.1 ends the process.
+void Kernel::RefuseLocalMemory(Device* device, cl_kernel kernel) const {
+  const DeviceFacts& facts = device->facts();
+  const cl_ulong used = LocalBytes(device, kernel);
+  if (used <= facts.local_bytes) return;
+  GetApi().clReleaseKernel(kernel);
+  Fail(CL_OUT_OF_RESOURCES, "kernel '" + name_ + "' needs " + Bytes(used) + " of local memory, and '" + facts.name +
+                                "' has " + Bytes(facts.local_bytes));
 }
 
 Memory* Kernel::MemoryOf(tvm::ffi::AnyView argument) const {
@@ -146,16 +164,13 @@ void Kernel::FailLaunch(cl_int code, Device* device, cl_kernel kernel, const siz
                         const size_t* local) const {
   const DeviceFacts& facts = device->facts();
   size_t most = 0;
-  cl_ulong local_bytes = 0;
   GetApi().clGetKernelWorkGroupInfo(kernel, device->id(), CL_KERNEL_WORK_GROUP_SIZE, sizeof(most), &most, nullptr);
-  GetApi().clGetKernelWorkGroupInfo(kernel, device->id(), CL_KERNEL_LOCAL_MEM_SIZE, sizeof(local_bytes), &local_bytes,
-                                    nullptr);
   std::ostringstream what;
   what << "cannot launch kernel '" << name_ << "' with " << Sizes(global) << " work items in groups of " << Sizes(local)
        << " (" << local[0] * local[1] * local[2] << ") on '" << facts.name << "', which takes groups of up to ";
   if (most != 0) what << most << " for this kernel, ";
   what << facts.max_group << " (" << Sizes(facts.max_items) << ") at all; it has " << Bytes(facts.local_bytes)
-       << " of local memory, of which this kernel uses " << Bytes(local_bytes);
+       << " of local memory, of which this kernel uses " << Bytes(LocalBytes(device, kernel));
   Fail(code, what.str());
 }
 

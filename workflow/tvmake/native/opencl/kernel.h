@@ -41,6 +41,7 @@ class Kernel {
   Memory* MemoryOf(tvm::ffi::AnyView argument) const;
   void SetArgument(cl_kernel kernel, int index, tvm::ffi::AnyView argument) const;
   void RefuseWrongKind(int index, const Memory* memory) const;
+  void RefuseLocalMemory(Device* device, cl_kernel kernel) const;
   [[noreturn]] void FailLaunch(cl_int code, Device* device, cl_kernel kernel, const size_t* global,
                                const size_t* local) const;
 

@@ -2,6 +2,7 @@
 
 #include <tvm/ffi/error.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <optional>
 
@@ -39,7 +40,31 @@ std::string BuildLog(cl_program program, cl_device_id device) {
   return log;
 }
 
+// The line of a build log that says what is wrong.
+std::string TellingLine(const std::string& log) {
+  const size_t found = log.find("error: ");
+  const size_t begin = found == std::string::npos ? log.find_first_not_of('\n') : log.rfind('\n', found) + 1;
+  return begin == std::string::npos ? "" : log.substr(begin, log.find('\n', begin) - begin);
+}
+
+// Messages are one line, which is what reaches a user over RPC; the compiler's other words go to this process's log.
+[[noreturn]] void FailBuild(cl_int code, Device* device, const std::string& name, const std::string& log) {
+  if (log.find('\n') != std::string::npos) std::fprintf(stderr, "%s\n", log.c_str());
+  const std::string telling = TellingLine(log);
+  TVM_FFI_THROW(RuntimeError) << "OpenCL: kernel '" << name << "' does not compile for '" << device->facts().name
+                              << "': " << ErrorName(code) << (telling.empty() ? "" : ": ") << telling;
+  TVM_FFI_UNREACHABLE();
+}
+
+// TVM's source asks for the extension, and for nothing where it is missing but an #error in the driver's own words.
+void RefuseHalf(Device* device, const std::string& name, const std::string& source) {
+  if (device->facts().has_half || source.find("cl_khr_fp16") == std::string::npos) return;
+  TVM_FFI_THROW(RuntimeError) << "OpenCL: kernel '" << name << "' computes in float16, and '" << device->facts().name
+                              << "' does not (no cl_khr_fp16)";
+}
+
 Program Compile(Device* device, const std::string& name, const std::string& source, const std::string& options) {
+  RefuseHalf(device, name, source);
   const char* text = source.data();
   size_t length = source.size();
   cl_int code = CL_SUCCESS;
@@ -47,11 +72,7 @@ Program Compile(Device* device, const std::string& name, const std::string& sour
   if (code != CL_SUCCESS) Fail(code, "cannot take the source of kernel '" + name + "'");
   cl_device_id id = device->id();
   code = GetApi().clBuildProgram(program.get(), 1, &id, options.c_str(), nullptr, nullptr);
-  if (code != CL_SUCCESS) {
-    TVM_FFI_THROW(RuntimeError) << "OpenCL: kernel '" << name << "' does not compile for '" << device->facts().name
-                                << "': " << ErrorName(code) << "\n"
-                                << BuildLog(program.get(), id);
-  }
+  if (code != CL_SUCCESS) FailBuild(code, device, name, BuildLog(program.get(), id));
   return program;
 }
 

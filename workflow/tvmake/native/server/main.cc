@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
                                     ": other machines reach it, and whoever does can run code here\n  come in through "
                                     "ssh or adb, or say --allow-remote");
     }
-    if (!tvm::ffi::Function::GetGlobal("rpc.ServerLoop")) {
+    if (!tvm::ffi::Function::GetGlobal("rpc.CreateEventDrivenServer")) {
       return Complain(kNotToBeHad, "this TVM runtime was built without RPC");
     }
     if (options.threads) setenv("TVM_NUM_THREADS", std::to_string(options.threads).c_str(), 1);

@@ -11,6 +11,11 @@ constexpr uint32_t kServerMagic = 0xff271, kTrackerMagic = 0x2f271;
 constexpr uint32_t kMismatch = 2;  // added to the magic
 constexpr int kPut = 3, kUpdateInfo = 5, kGetPendingKeys = 7;
 
+// Kinds of packets, and what a client begins with that wants nothing but this device's own session: the protocol's version
+// with its length, and no arguments (tvm/src/runtime/rpc/minrpc/rpc_reference.h).
+constexpr int32_t kInitServer = 2, kReturn = 4, kCopyFromRemote = 6, kCopyToRemote = 7, kCopyAck = 8;
+constexpr char kPlainInit[] = {5, 0, 0, 0, 0, 0, 0, 0, '0', '.', '8', '.', '0', 0, 0, 0, 0};
+
 // What tvmake asks a server only to see that it is there (tvmake/device/tracker.py).
 constexpr char kIsThere[] = "client:tvmake-is-there";
 

@@ -19,7 +19,9 @@
 #include "address.h"
 #include "libraries.h"
 #include "log.h"
+#include "serving_loop.h"
 #include "session_functions.h"
+#include "tensor_functions.h"
 
 namespace tvmake {
 namespace {
@@ -48,8 +50,9 @@ void BecomeChild(int fd, pid_t server) {
     if (chdir(directory.c_str()) != 0) throw std::runtime_error(directory + ": " + strerror(errno));
     LoadLibraries(options.libraries);
     RegisterSessionFunctions(directory);
+    RegisterTensorFunctions();
     SetBlocking(fd, true);
-    tvm::ffi::Function::GetGlobalRequired("rpc.ServerLoop")(static_cast<int64_t>(fd));
+    ServeClient(fd);
   } catch (const std::exception& error) {
     // A client that goes in the middle ends it like this, too.
     Log(std::string("the session's process ended: ") + error.what());

@@ -1,7 +1,7 @@
 """What a search asks of a measurer: candidates in, what became of each out."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from tvmake.records.record import Status
@@ -44,6 +44,8 @@ class Measured:
     """Seconds it took to build and link."""
     run_s: float = 0.0
     """Seconds it took to load and time, without waiting for the device."""
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    """What was seen of the device before and after (:mod:`tvmake.device.conditioning`); empty where it is not conditioned."""
 
 
 class Measurer(Protocol):

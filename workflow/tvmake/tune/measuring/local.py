@@ -4,9 +4,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from tvmake.config.device import Conditioning
 from tvmake.config.tuning import TrialMeasurement
+from tvmake.device.conditioning_files import LocalFiles
 from tvmake.device.fingerprint import usable_cores
-from tvmake.device.lease import lease
+from tvmake.device.turns import Local
 from tvmake.quick_tvm import tvm
 from tvmake.records.record import Status
 from tvmake.tune.measuring.builders import Builders, Building, Kernel
@@ -16,7 +18,10 @@ from tvmake.tune.measuring.protocol import Failed
 from tvmake.tune.measuring.run_worker import Load, RunOptions, Time
 from tvmake.tune.measuring.scratch import Scratch
 from tvmake.tune.measuring.standstill import CAN, gathering_place, others_still
-from tvmake.tune.measuring.workers import Ended, Late, WorkerSource
+from tvmake.tune.measuring.workers import Ended, Late, Worker, WorkerSource
+
+KEPT_FOR = 64
+"""Candidates that one process times on a GPU. Libraries that were loaded stay in its memory."""
 
 
 class LocalMeasurer:
@@ -34,6 +39,7 @@ class LocalMeasurer:
         threads: for the kernel (TVM_NUM_THREADS); all cores when None.
         env: environment variables for the processes that run kernels.
         driver: the compiler driver that links.
+        how: what is done to this machine before a batch, and looked at around each candidate.
     """
 
     def __init__(
@@ -45,9 +51,11 @@ class LocalMeasurer:
         threads: int | None = None,
         env: Mapping[str, str] | None = None,
         driver: str = "g++",
+        how: Conditioning | None = None,
     ):
         self._options = options
-        self._device_name = device_name
+        self._turns = Local(device_name, LocalFiles(f"device '{device_name}'"), how)
+        self._is_rested = False
         kind = device_kind(target)
         self._on_cpu = kind == "cpu"
         busy = (threads or usable_cores()) if self._on_cpu else 1
@@ -57,6 +65,8 @@ class LocalMeasurer:
         environment = {"TVM_USE_RUNTIME_LIB": "1", **(env or {})}
         if threads:
             environment["TVM_NUM_THREADS"] = str(threads)
+        self._kept: Worker | None = None
+        self._served = 0
         self._scratch = Scratch()
         run = RunOptions(kind, Loop.of(options))
         self._runners = WorkerSource("run", run, self._scratch.path, environment, self._beside)
@@ -64,6 +74,7 @@ class LocalMeasurer:
 
     def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measured]:
         """See :class:`tvmake.tune.measuring.interface.Measurer`."""
+        self._is_rested = False
         with self._builders.building(candidates) as building:
             for _ in candidates:
                 outcome = building.done.get()
@@ -79,33 +90,55 @@ class LocalMeasurer:
     def close(self) -> None:
         """See :class:`tvmake.tune.measuring.interface.Measurer`."""
         self._builders.close()
+        if self._kept is not None:
+            self._kept.close()
         self._runners.close()
         self._scratch.close()
+        self._turns.close()
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        with lease(self._device_name):
+    def _alone(self) -> Iterator[Mapping[str, str]]:
+        with self._turns.turn(None, not self._is_rested, lambda: False) as conditions:
+            self._is_rested = True
             # A GPU is timed by its own clock.
             if self._beside is None or not self._on_cpu:
-                yield
+                yield conditions
             else:
                 with others_still(self._beside, self._others_go_on):
-                    yield
+                    yield conditions
+
+    @contextmanager
+    def _runner(self) -> Iterator[Worker]:
+        """The process that times a candidate. It ends with the block, unless :meth:`_keep` says that it may time another:
+        opening a GPU's driver takes longer than timing (0.1 to 0.5 s with NVIDIA's, one process after the other)."""
+        worker, self._kept = self._kept or self._runners.fork(), None
+        self._served += 1
+        try:
+            yield worker
+        finally:
+            if self._kept is None:
+                worker.close()
+                self._served = 0
+
+    def _keep(self, worker: Worker) -> None:
+        if not self._on_cpu and self._served < KEPT_FOR:
+            self._kept = worker
 
     def _timed(self, kernel: Kernel, building: Building) -> Measured:
         began = time.monotonic()
         waited = 0.0
+        conditions: Mapping[str, str] = {}
 
         def outcome(status: Status, samples_s: tuple[float, ...] = (), error: str | None = None) -> Measured:
             run_s = time.monotonic() - began - waited
-            return Measured(kernel.number, status, samples_s, error, kernel.build_s, run_s)
+            return Measured(kernel.number, status, samples_s, error, kernel.build_s, run_s, conditions)
 
-        with self._runners.fork() as worker:
+        with self._runner() as worker:
             try:
                 answer = worker.ask(Load(kernel.library, kernel.arguments), self._options.timeout_s)
                 if not isinstance(answer, Failed):
                     asked = time.monotonic()
-                    with self._alone(), building.paused(keep=self._spare_cores):
+                    with self._alone() as conditions, building.paused(keep=self._spare_cores):
                         waited = time.monotonic() - asked
                         left = self._options.timeout_s - (time.monotonic() - began - waited)
                         answer = worker.ask(Time(), max(left, 0))
@@ -113,6 +146,8 @@ class LocalMeasurer:
                 return outcome("timeout", error=f"did not end within {self._options.timeout_s:g} s")
             except Ended as ended:
                 return outcome("run_error", error=ended.line("the kernel"))
+            if not isinstance(answer, Failed):  # which can leave a GPU's context unusable
+                self._keep(worker)
         if isinstance(answer, Failed):
             return outcome("run_error", error=answer.line)
         return outcome("ok", answer.samples_s)

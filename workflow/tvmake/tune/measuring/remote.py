@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tvmake.config.tuning import TrialMeasurement
 from tvmake.device.tracker import Address, Tracker
+from tvmake.device.turns import Sessions, Turns
 from tvmake.quick_tvm import tvm
 from tvmake.tune.measuring.builders import Builders
 from tvmake.tune.measuring.interface import Candidate, Measured
@@ -39,6 +40,8 @@ class RPCMeasurer:
         threads: of CPU kernels; as many as a server has when None.
         driver: the compiler driver that links for the devices.
         warn: told in one line of devices that are lost, and of those set aside.
+        turns: how the devices are shared with other jobs; by their sessions when None.
+        aside: told of those set aside, too.
     """
 
     def __init__(
@@ -53,6 +56,8 @@ class RPCMeasurer:
         threads: int | None = None,
         driver: str = "g++",
         warn: Callable[[str], None] = print_warning,
+        turns: Turns | None = None,
+        aside: Callable[[str], None] = lambda _: None,
     ):
         self._options = options
         self._tracker = tracker
@@ -60,6 +65,8 @@ class RPCMeasurer:
         self._servers = servers
         self._wait_s = wait_s
         self._warn = warn
+        self._aside = aside
+        self._turns = turns or Sessions()
         self._lost: set[Address] = set()
         self._scratch = Scratch()
         session = SessionOptions(device_kind(target), Loop.of(options), threads)
@@ -75,7 +82,7 @@ class RPCMeasurer:
         count = min(len(there), len(candidates), self._servers or len(there))
         left = {candidate.number for candidate in candidates}
         with self._builders.building(candidates) as building:
-            batch = Batch(self._tracker, self._sessions, building.done, count, self._lost)
+            batch = Batch(self._tracker, self._turns, self._sessions, building.done, count, self._lost)
             threads = [
                 threading.Thread(target=self._slot(batch).work, name=f"device-{number}", daemon=True)
                 for number in range(count)
@@ -89,7 +96,7 @@ class RPCMeasurer:
                         left.discard(said.number)
                         yield said
                     elif isinstance(said, Warn):
-                        self._warn(said.line)
+                        self._tell(said)
                     elif isinstance(said, NoneLeft):
                         for number in sorted(left):
                             yield Measured(number, "device_lost", error=said.line)
@@ -118,4 +125,9 @@ class RPCMeasurer:
             except queue.Empty:
                 return
             if isinstance(said, Warn):
-                self._warn(said.line)
+                self._tell(said)
+
+    def _tell(self, said: Warn) -> None:
+        self._warn(said.line)
+        if said.is_aside:
+            self._aside(said.line)

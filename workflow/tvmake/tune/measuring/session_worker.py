@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from tvmake.device.hang_up import stay_behind
+from tvmake.device.orders import Lost, Open, Opened
 from tvmake.device.remote_facts import limit_threads
-from tvmake.device.session import CLOSED
+from tvmake.device.session import CLOSED, is_there
 from tvmake.tune.measuring.failure import explain
 from tvmake.tune.measuring.kernel import Loop, TensorSpec
 from tvmake.tune.measuring.run_worker import FILL, Fill, Timed, allocate, timed
@@ -27,29 +28,6 @@ class SessionOptions:
 
 
 @dataclass(frozen=True)
-class Connect:
-    """Request: open the session."""
-
-    host: str
-    port: int
-    match_key: str
-    timeout_s: float
-    """After which the server ends the session by itself."""
-
-
-@dataclass(frozen=True)
-class Connected:
-    """Answer."""
-
-
-@dataclass(frozen=True)
-class Lost:
-    """Answer: the session has ended."""
-
-    line: str
-
-
-@dataclass(frozen=True)
 class TimeThere:
     """Request: send a library to the device and time its kernel."""
 
@@ -65,18 +43,18 @@ class SessionWorker:
         self.session: Any = None
         self.fill: Fill | None = None
 
-    def answer(self, request: Connect | TimeThere) -> Connected | Timed | Lost:
+    def answer(self, request: Open | TimeThere) -> Opened | Timed | Lost:
         """See :class:`tvmake.tune.measuring.template.Role`."""
-        if isinstance(request, Connect):
+        if isinstance(request, Open):
             self.session = rpc.connect(request.host, request.port, request.match_key, request.timeout_s)
             stay_behind(request.host, request.port, request.timeout_s)
             self.fill = self._fill()
             limit_threads(self.session, self.options.threads)
-            return Connected()
+            return Opened()
         try:
             return Timed(self._timed(request))
         except Exception as error:
-            if self._is_there():
+            if is_there(self.session):
                 raise
             return Lost(CLOSED if "kShutdown" in str(error) else explain(error))
 
@@ -92,13 +70,6 @@ class SessionWorker:
         samples = timed(module, device, allocate(request.arguments, device, self.fill), self.options.loop)
         self.session.remove(name)
         return samples
-
-    def _is_there(self) -> bool:
-        try:
-            self.session.get_function("tvm.rpc.server.remove")
-        except Exception:  # noqa: BLE001  # what it raises depends on how the connection ended
-            return False
-        return True
 
     def _fill(self) -> Fill | None:
         try:

@@ -6,15 +6,18 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tvmake.device.orders import Lost, Open, Opened
 from tvmake.device.session import BUSY_WAIT_S, CONNECT_S, LISTED_S, REFUSALS, SESSION_TIMEOUT
+from tvmake.device.shell import Unreachable
 from tvmake.device.tracker import Address, Tracker
+from tvmake.device.turns import Over, Turns
 from tvmake.errors import DeviceError
 from tvmake.records.record import Status
 from tvmake.tune.measuring.builders import Kernel, Outcome
 from tvmake.tune.measuring.interface import Measured
 from tvmake.tune.measuring.protocol import Failed
 from tvmake.tune.measuring.run_worker import Timed
-from tvmake.tune.measuring.session_worker import Connect, Connected, Lost, TimeThere
+from tvmake.tune.measuring.session_worker import TimeThere
 from tvmake.tune.measuring.workers import Ended, Late, Worker, WorkerSource
 
 ATTEMPTS = 2
@@ -31,6 +34,8 @@ class Warn:
     """For the user to know."""
 
     line: str
+    is_aside: bool = False
+    """Whether it is of a device that is set aside."""
 
 
 @dataclass(frozen=True)
@@ -47,17 +52,20 @@ class Batch:
         built: candidates that were built, or failed to; slots put back those that have to be tried again.
         count: slots.
         lost: addresses that do not answer; kept up to date.
+        turns: how the devices are shared with other jobs.
     """
 
     def __init__(
         self,
         tracker: Tracker,
+        turns: Turns,
         sessions: WorkerSource,
         built: "queue.SimpleQueue[Outcome]",
         count: int,
         lost: set[Address],
     ):
         self.tracker = tracker
+        self.turns = turns
         self.sessions = sessions
         self.built: queue.SimpleQueue[Outcome | None] = built  # type: ignore[assignment]  # None ends a slot
         self.results: queue.SimpleQueue[Measured | Warn | NoneLeft | BaseException] = queue.SimpleQueue()
@@ -68,6 +76,8 @@ class Batch:
         self.tried: dict[int, int] = {}
         """How often a device was lost while a candidate ran."""
         self.working: set[Worker] = set()
+        self.rested: set[Address] = set()
+        """Devices that had their rest before this batch."""
         self._count = count
 
     def stop(self) -> None:
@@ -86,7 +96,7 @@ class Batch:
             self.slots -= 1
             left = self.slots
             if is_lost:
-                self.results.put(Warn(f"{line}; set aside, {left} left with key '{self.tracker.key}'"))
+                self.results.put(Warn(f"{line}; set aside, {left} left with key '{self.tracker.key}'", True))
             if left == 0:
                 self.results.put(NoneLeft(line))
 
@@ -176,42 +186,70 @@ class Slot:
 
     def _time(self, kernel: Kernel) -> None:
         try:
-            if self._session is None or time.monotonic() > self._until:
-                self._open_session()
+            self._in_turn(kernel)
         except _Gone as gone:
             self._batch.built.put(kernel)
             self._recover(gone.address, gone.line)
-            return
+        except Over:
+            self._batch.built.put(kernel)
+            raise _SetAside(OVER) from None
         except _SetAside:
             self._batch.built.put(kernel)
             raise
-        assert self._session is not None
-        began = time.monotonic()
+
+    def _in_turn(self, kernel: Kernel) -> None:
+        """Time a candidate, alone on the device; the session is opened first, because only then it is known which one."""
+        batch = self._batch
+        while True:
+            if self._session is None or time.monotonic() > self._until:
+                self._open_session()
+            address = self._address
+            assert address is not None
+            try:
+                with batch.turns.turn(address, address not in batch.rested, batch.over.is_set) as conditions:
+                    batch.rested.add(address)
+                    if time.monotonic() > self._until:
+                        continue  # others took so long that the server is about to end the session
+                    began = time.monotonic()
+                    answer = self._asked(kernel)
+                    run_s = time.monotonic() - began
+            except Unreachable as error:
+                raise _Gone(address, error.problem) from error
+            break
 
         def result(status: Status, samples_s: tuple[float, ...] = (), error: str | None = None) -> None:
             kernel.library.unlink(missing_ok=True)
-            run_s = time.monotonic() - began
-            self._batch.results.put(Measured(kernel.number, status, samples_s, error, kernel.build_s, run_s))
+            batch.results.put(
+                Measured(kernel.number, status, samples_s, error, kernel.build_s, run_s, dict(conditions))
+            )
 
+        if isinstance(answer, Timed):
+            result("ok", answer.samples_s)
+            return
+        if batch.over.is_set():
+            return
+        if isinstance(answer, Failed):
+            result("run_error", error=answer.line)
+        elif SESSION_TIMEOUT in answer.line and batch.answers(address):
+            result("timeout", error=f"did not end within {min(self._timeout_s, self._session_timeout_s):g} s")
+        else:
+            self._lose(kernel, "it stopped answering" if SESSION_TIMEOUT in answer.line else answer.line, result)
+
+    def _asked(self, kernel: Kernel) -> Timed | Failed | Lost:
+        assert self._session is not None
         try:
             answer = self._session.ask(TimeThere(kernel.library, kernel.arguments), self._timeout_s)
         except Late:
             answer = Lost(SESSION_TIMEOUT)
         except Ended as ended:
             answer = Lost(ended.line("the session's process"))
-        if isinstance(answer, Timed):
-            result("ok", answer.samples_s)
-            return
-        # Errors of a device's driver outlive the kernel that made them.
-        self._end_session()
-        if self._batch.over.is_set():
-            return
-        if isinstance(answer, Failed):
-            result("run_error", error=answer.line)
-        elif SESSION_TIMEOUT in answer.line and self._batch.answers(self._address):
-            result("timeout", error=f"did not end within {min(self._timeout_s, self._session_timeout_s):g} s")
-        else:
-            self._lose(kernel, "it stopped answering" if SESSION_TIMEOUT in answer.line else answer.line, result)
+        if not isinstance(answer, Timed):
+            # Errors of a device's driver outlive the kernel that made them.
+            self._end_session()
+        if isinstance(answer, Lost):
+            # What hangs goes on for that long: nobody else is to be timed beside it.
+            self._batch.over.wait(self._batch.turns.freed_s)
+        return answer
 
     def _lose(self, kernel: Kernel, why: str, result: Callable[..., None]) -> None:
         batch, address = self._batch, self._address
@@ -267,7 +305,7 @@ class Slot:
                 raise _SetAside(OVER)
             batch.working.add(session)
         self._until = time.monotonic() + self._session_timeout_s - self._timeout_s
-        request = Connect(offer.address.host, offer.address.port, offer.match_key, self._session_timeout_s)
+        request = Open(offer.address.host, offer.address.port, offer.match_key, self._session_timeout_s)
         try:
             answer = session.ask(request, CONNECT_S)
             line = answer.line if isinstance(answer, Failed) else None
@@ -275,7 +313,7 @@ class Slot:
             answer, line = None, f"no session in {CONNECT_S:g} s"
         except Ended as ended:
             answer, line = None, ended.line("the session's process")
-        if isinstance(answer, Connected):
+        if isinstance(answer, Opened):
             self._refusals = 0
             return
         self._refusals += 1

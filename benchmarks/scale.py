@@ -1,0 +1,359 @@
+"""From 100 to 50,000 jobs: what planning, a run with nothing to do, and scheduling cost.
+
+    python benchmarks/scale.py [--jobs 100 1000 10000 50000] [--rounds 1] [--at DIRECTORY] [--plot FILE]
+    python benchmarks/scale.py run [--jobs 300] [--speedup 0] [--at DIRECTORY]
+
+The first form makes a project of each size whose results all exist, and measures whole commands on the real Snakefile:
+a plan before anything is made, a plan after an option of every build was changed, and a run with nothing to do, with
+``tvmake make`` and with plain ``snakemake``. Sizes that stand in DIRECTORY/points.jsonl already are not measured again, and
+projects that are there are used again, so a measurement can be cut off and go on. Making a project takes about 5 ms a
+job, measuring it about 10 ms a job: a minute for 1,000 and 10,000 jobs together, ten more for 50,000.
+
+The second form makes a project from nothing with a stand-in for ``tvmake step``, which makes a stage's files after the
+stage's usual seconds divided by SPEEDUP (0: at once), and says what a job costs besides.
+"""
+
+import argparse
+import hashlib
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import chdir
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from comparing import ROOT, SCRIPTS, environment, machine
+
+PRECISIONS = ["float32", "float16", "float16_acc32"]
+MOST_TARGETS = 10
+JOBS_A_VARIANT = 10
+KERNELS = 3
+"""Tuned kernels of a network; the last one is shared by two networks."""
+
+SECONDS = {
+    "import": 8,
+    "reference": 10,
+    "transform": 4,
+    "extract": 4,
+    "budget": 1,
+    "tune": 240,
+    "pick_best": 15,
+    "build": 25,
+    "export": 1,
+    "deploy": 5,
+    "validate": 8,
+    "benchmark": 20,
+    "report": 10,
+}
+"""What a stage of a network like ResNet-18 takes; tuning with 128 trials a kernel."""
+
+STAND_IN = r"""#!/bin/sh
+# Makes the files that a step declares, after a while.
+eval "sleep \${STAND_IN_$2:-0}"
+while test $# -gt 0; do
+  case $1 in
+    --workloads | --sources) mkdir -p "$2"; shift ;;
+    --kernels) mkdir -p "$2"; cp "$STAND_IN/$2"/* "$2"; shift ;;
+    --budget | --summary) cp "$STAND_IN/$2" "$2"; shift ;;
+    --module | --params | --signature | --source | --bound | --reference | --tasks | --receipt | --events | --best | \
+    --lib | --manifest | --weights | --package | --components | --numerics | --latency | --table | --page)
+      : >"$2"; shift ;;
+  esac
+  shift
+done
+"""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How many of each there are."""
+
+    models: int
+    targets: int
+
+    @property
+    def variants(self) -> int:
+        """Models × precisions × targets."""
+        return self.models * self.targets * len(PRECISIONS)
+
+    @property
+    def jobs(self) -> int:
+        """Of the whole DAG, kernels included."""
+        kernels = sum(len(kernels_of(self.models, precision)) for precision in PRECISIONS)
+        of_models = self.models * (2 + len(PRECISIONS))
+        return of_models + 7 * self.variants + self.targets * (1 + kernels) + 2
+
+
+def size_of(jobs: int) -> Size:
+    """The axes that give about so many jobs: up to ten targets, three precisions, then models."""
+    variants = jobs / JOBS_A_VARIANT
+    targets = max(1, min(MOST_TARGETS, int(variants / len(PRECISIONS))))
+    return Size(max(1, round(variants / targets / len(PRECISIONS))), targets)
+
+
+def kernels_of(models: int, precision: str) -> dict[str, list[str]]:
+    """The kernels of a precision by workload, with the variants that have them."""
+    users: dict[str, list[str]] = {}
+    for model in range(models):
+        for kernel in range(KERNELS):
+            owner = model // 2 if kernel == KERNELS - 1 else model
+            workload = hashlib.sha256(f"{owner} {precision} {kernel}".encode()).hexdigest()
+            users.setdefault(workload, []).append(f"model{model}/{precision}")
+    return users
+
+
+def config(size: Size) -> dict[str, Any]:
+    """A config of that size: phones behind a tracker, every kernel tuned."""
+    targets = {
+        f"phone{number}": {
+            "tag": "qcom/adreno-opencl",
+            "host": {"mtriple": "aarch64-linux-gnu"},
+            "device": f"phone{number}",
+        }
+        for number in range(size.targets)
+    }
+    return {
+        "models": {f"model{number}": {"source": f"model{number}.onnx"} for number in range(size.models)},
+        "precisions": PRECISIONS,
+        "targets": targets,
+        "devices": {name: {"via": "rpc", "tracker": "127.0.0.1:9190", "key": name} for name in targets},
+        "tuning": {"trials": 128 * KERNELS, "passes": 1},
+    }
+
+
+def new_project(directory: Path, size: Size) -> None:
+    """Config, sources, and what the stand-in for tvmake gives out."""
+    from tvmake.artifact import stage_json
+    from tvmake.artifact.tasks import Budget, KernelBudget
+    from tvmake.report.rows import summarise
+
+    directory.mkdir(parents=True)
+    for number in range(size.models):
+        (directory / f"model{number}.onnx").touch()
+    (directory / "tvmake.yaml").write_text(yaml.safe_dump(config(size), sort_keys=False))
+    stand_in = directory / "stand-in"
+    for target in config(size)["targets"]:
+        tuning = stand_in / "results" / "tuning" / target / "pass1"
+        (tuning / "workloads").mkdir(parents=True)
+        kernels = {}
+        for precision in PRECISIONS:
+            for workload, users in kernels_of(size.models, precision).items():
+                (tuning / "workloads" / f"{workload}.json").touch()
+                kernels[workload] = KernelBudget(name="fused_conv2d", trials=128, users=users)
+        budget = Budget(target_name=target, number=1, kernels=kernels, trials_shared=0)
+        stage_json.save(budget, tuning / "budget.json")
+    stage_json.save(summarise([]), stand_in / "results" / "summary.json")
+    program = stand_in / "bin" / "tvmake"
+    program.parent.mkdir()
+    program.write_text(STAND_IN)
+    program.chmod(0o755)
+
+
+def finish(directory: Path) -> None:
+    """Make all results at once, as empty files that Snakemake takes for made."""
+    from tvmake.config.load import load
+    from tvmake.plan import layout
+    from tvmake.plan.plan import Plan
+
+    shutil.copytree(directory / "stand-in" / "results", directory / "results")
+    with chdir(directory):
+        plan = Plan(load([Path("tvmake.yaml")]))
+        for artifact, pattern in layout.LAYOUT.items():
+            if any(part in pattern for part in ("{layout}", "{number}")) or artifact.startswith(("chosen", "layout")):
+                continue
+            for variant in plan.variants:
+                path = Path(plan.file(artifact, variant))
+                path.parent.mkdir(parents=True, exist_ok=True)
+                if artifact in ("sources", "workloads"):
+                    path.mkdir(exist_ok=True)
+                elif not path.exists():
+                    path.touch()
+        for target in plan.config.targets:
+            for workload in plan.kernels(plan.file("budget", target=target, number=1)):
+                Path(plan.file("tuned", target=target, number=1, workload=workload)).touch()
+    command = ["snakemake", *SNAKEMAKE, "--cores", "1", "--touch", "--quiet", "all"]
+    subprocess.run(command, cwd=directory, env=environment(), check=True, stdout=subprocess.DEVNULL)
+
+
+SNAKEMAKE = ["--snakefile", str(ROOT / "Snakefile"), "--configfile", "tvmake.yaml"]
+SUBJECTS: dict[str, tuple[str, list[str]]] = {
+    "plan, nothing made": ("fresh", ["tvmake", "make", "--dry-run"]),
+    "plan, builds changed": ("made", ["tvmake", "make", "--dry-run", "--set", "build.opt_level=2"]),
+    "nothing to do": ("made", ["tvmake", "make"]),
+    "nothing to do, snakemake": ("made", ["snakemake", *SNAKEMAKE, "--cores", "2"]),
+}
+"""Commands, and the project they run in."""
+
+
+def measured(command: Sequence[str], directory: Path, log: Path) -> dict[str, float]:
+    """Wall and processor seconds of one command, and the peak memory of its largest process."""
+    with log.open("wb") as out:
+        began = time.perf_counter()
+        process = subprocess.Popen(command, cwd=directory, env=environment(), stdout=out, stderr=out)
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - began
+    if status:
+        sys.exit(f"{' '.join(command)} failed in {directory}:\n{log.read_text()[-4000:]}")
+    return {
+        "seconds": round(seconds, 2),
+        "processor_s": round(usage.ru_utime + usage.ru_stime, 2),
+        "peak_mb": round(usage.ru_maxrss / 1024),
+    }
+
+
+def prepared(place: Path, size: Size) -> None:
+    """The two projects of a size; those that are complete stay."""
+    if (place / "complete").exists():
+        return
+    shutil.rmtree(place, ignore_errors=True)
+    for name in ("fresh", "made"):
+        new_project(place / name, size)
+    finish(place / "made")
+    (place / "complete").touch()
+
+
+def point(at: Path, jobs: int, rounds: int) -> dict[str, Any]:
+    """Measure one size; the fastest of the rounds counts."""
+    size = size_of(jobs)
+    place = at / str(jobs)
+    began = time.perf_counter()
+    prepared(place, size)
+    print(f"{size.jobs} jobs, {size.variants} variants: made in {time.perf_counter() - began:.0f} s", file=sys.stderr)
+    figures: dict[str, dict[str, float]] = {}
+    for _ in range(rounds):
+        for name, (project, command) in SUBJECTS.items():
+            log = place / "log.txt"
+            found = measured(command, place / project, log)
+            expected = {"nothing to do": "results:", "nothing to do, snakemake": "Nothing to be done"}.get(name, "would run")
+            if expected not in log.read_text():
+                sys.exit(f"'{name}' did something else than that:\n{log.read_text()[-4000:]}")
+            print(f"  {name}: {found}", file=sys.stderr)
+            if name not in figures or found["processor_s"] < figures[name]["processor_s"]:
+                figures[name] = found
+    return {"jobs": size.jobs, "variants": size.variants, "asked": jobs, "figures": figures, "where": machine()}
+
+
+def growth(points: Sequence[dict[str, Any]], name: str, unit: str, floor: float = 0.0) -> float:
+    """The exponent of a power law through the points, by least squares on logarithms.
+
+    Args:
+        floor: what a command costs without any job, taken off first.
+    """
+    pairs = [(math.log(one["jobs"]), math.log(max(1e-3, one["figures"][name][unit] - floor))) for one in points]
+    x_mean, y_mean = (sum(pair[axis] for pair in pairs) / len(pairs) for axis in (0, 1))
+    return sum((x - x_mean) * (y - y_mean) for x, y in pairs) / sum((x - x_mean) ** 2 for x, _ in pairs)
+
+
+def show(points: Sequence[dict[str, Any]]) -> None:
+    """The figures as a table, and how they grow."""
+    for name in SUBJECTS:
+        print(f"\n{name}")
+        for one in points:
+            found = one["figures"][name]
+            print(
+                f"  {one['jobs']:>6} jobs  {found['seconds']:>8.2f} s  {found['processor_s']:>8.2f} s of processor"
+                f"  {found['peak_mb']:>6.0f} MB  {1000 * found['processor_s'] / one['jobs']:>7.2f} ms a job"
+            )
+        for before, after in zip(points, points[1:], strict=False):
+            exponent = growth([before, after], name, "processor_s")
+            print(f"  {before['jobs']} to {after['jobs']} jobs: processor time grows as jobs^{exponent:.2f}")
+        if len(points) > 2:
+            print(f"  all: seconds as jobs^{growth(points, name, 'processor_s'):.2f}")
+
+
+def plot(points: Sequence[dict[str, Any]], destination: Path) -> None:
+    """Seconds and memory over jobs, both axes logarithmic."""
+    import altair
+
+    rows = [
+        {"jobs": one["jobs"], "command": name, "what": what, "value": one["figures"][name][unit]}
+        for one in points
+        for name in SUBJECTS
+        for what, unit in (("processor seconds", "processor_s"), ("peak MB", "peak_mb"))
+    ]
+    charts = []
+    for what in ("processor seconds", "peak MB"):
+        data = altair.Data(values=[row for row in rows if row["what"] == what])
+        charts.append(
+            altair.Chart(data, width=320, height=260)
+            .mark_line(point=True)
+            .encode(
+                x=altair.X("jobs:Q", scale=altair.Scale(type="log"), title="jobs"),
+                y=altair.Y("value:Q", scale=altair.Scale(type="log"), title=what),
+                color=altair.Color("command:N", title=None, sort=list(SUBJECTS)),
+            )
+        )
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    altair.hconcat(*charts).save(str(destination))
+    print(f"\nplot: {destination}")
+
+
+def run(at: Path, jobs: int, speedup: float, cores: int) -> None:
+    """Make a project from nothing with the stand-in, and say what a job costs."""
+    size = size_of(jobs)
+    place = at / f"run-{jobs}"
+    shutil.rmtree(place, ignore_errors=True)
+    new_project(place, size)
+    env = environment(STAND_IN=str(place / "stand-in"))
+    env["PATH"] = os.pathsep.join([str(place / "stand-in" / "bin"), env["PATH"]])
+    if speedup:
+        env.update({f"STAND_IN_{stage}": f"{seconds / speedup:.4f}" for stage, seconds in SECONDS.items()})
+    began = time.perf_counter()
+    command = [str(SCRIPTS / "tvmake"), "make", "--cores", str(cores), "--no-warm"]
+    process = subprocess.Popen(command, cwd=place, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    said = process.stdout.read() if process.stdout else ""
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - began
+    made = said.count("✓ ")
+    if status or made < size.jobs - 1:
+        sys.exit(f"{made} of {size.jobs - 1} jobs made:\n{said[-4000:]}")
+    processor = usage.ru_utime + usage.ru_stime
+    result = {
+        "made": made, "cores": cores, "speedup": speedup, "seconds": round(seconds, 2),
+        "ms_a_job": round(1000 * seconds / made, 1), "processor_ms_a_job": round(1000 * processor / made, 1),
+        "where": machine(),
+    }  # fmt: skip
+    print(json.dumps(result))
+
+
+def main() -> None:
+    """See the module's text."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="?", choices=["plan", "run"], default="plan")
+    parser.add_argument("--jobs", type=int, nargs="+")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--speedup", type=float, default=0)
+    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--at", type=Path, default=Path("scale"))
+    parser.add_argument("--plot", type=Path)
+    parser.add_argument("--again", action="store_true", help="measure sizes that were measured before too")
+    arguments = parser.parse_args()
+    arguments.at.mkdir(parents=True, exist_ok=True)
+    at = arguments.at.resolve()
+    if arguments.what == "run":
+        run(at, (arguments.jobs or [300])[0], arguments.speedup, arguments.cores)
+        return
+    kept = at / "points.jsonl"
+    lines = kept.read_text().splitlines() if kept.exists() else []
+    points = {one["asked"]: one for one in map(json.loads, lines)}
+    for jobs in arguments.jobs or [100, 1000, 10_000, 50_000]:
+        if jobs not in points or arguments.again:
+            points[jobs] = point(at, jobs, arguments.rounds)
+            with kept.open("a") as file:
+                print(json.dumps(points[jobs]), file=file)
+    ordered = [points[jobs] for jobs in sorted(points)]
+    show(ordered)
+    print(*map(json.dumps, ordered), sep="\n")
+    if arguments.plot:
+        plot(ordered, arguments.plot)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""Which files are made before Snakemake is asked again what is left to do."""
+
+from argparse import Namespace
+from pathlib import Path
+
+from tvmake.cli.planned_jobs import PlannedJob
+from tvmake.cli.rounds import first_round, make_in_rounds
+
+
+def job(rule: str, inputs: str, outputs: str) -> PlannedJob:
+    return PlannedJob(rule, tuple(inputs.split()), tuple(outputs.split()))
+
+
+CHAIN = [
+    job("import", "net.onnx", "model.json model.params"),
+    job("transform", "model.json model.params", "module.json"),
+    job("build", "module.json source.json", "mod.so"),
+    job("all", "mod.so", ""),
+]
+
+
+def test_a_first_run_takes_no_rounds():
+    assert first_round(CHAIN, exists=lambda file: False) is None
+
+
+def test_what_is_made_again_is_made_before_what_depends_on_it():
+    assert first_round(CHAIN, exists=lambda file: True) == ["model.json", "model.params"]
+    assert first_round(CHAIN[1:], exists=lambda file: True) == ["module.json"]
+
+
+def test_the_last_files_made_again_need_no_round_of_their_own():
+    assert first_round(CHAIN[2:], exists=lambda file: True) is None
+
+
+def test_what_is_new_goes_through_all_its_stages_meanwhile():
+    fresh = [job("import", "new.onnx", "new.json"), job("transform", "new.json", "new-module.json")]
+    old = {"model.json", "model.params", "module.json", "mod.so"}
+    assert first_round([*CHAIN, *fresh], exists=old.__contains__) == [
+        "model.json", "model.params", "new.json", "new-module.json",
+    ]  # fmt: skip
+
+
+def test_files_behind_a_job_that_lost_one_of_its_own_do_not_wait_for_it():
+    left = {"model.json", "mod.so"}
+    assert first_round(CHAIN, exists=left.__contains__) is None
+
+
+def test_a_file_waits_for_all_that_is_made_again_before_it():
+    jobs = [job("budget", "a", "b"), job("tune", "b", "c"), job("pick_best", "c", "d"), job("build", "d e", "f")]
+    assert first_round([*jobs, job("transform", "x", "e")], exists={"b", "e", "f"}.__contains__) == ["b", "e"]
+
+
+def test_what_fails_in_a_round_does_not_keep_the_rest_from_being_made(tmp_path: Path):
+    good, bad = tmp_path / "good", tmp_path / "bad"
+    jobs = [
+        job("import", "a", str(good)),
+        job("import", "b", str(bad)),
+        job("transform", f"{good}", str(good) + ".json"),
+    ]
+    asked: list[Namespace] = []
+
+    def make(part: Namespace) -> bool:
+        asked.append(part)
+        bad.unlink(missing_ok=True)  # as Snakemake does with the files of a job that fails
+        return False
+
+    for keep_going, runs in ((True, 2), (False, 1)):
+        good.touch(), bad.touch(), asked.clear()
+        args = Namespace(targets=["all"], omit_from=[], keep_going=keep_going)
+        assert not make_in_rounds(args, True, lambda _: jobs, make)
+        assert len(asked) == runs and asked[0].targets == [str(good), str(bad)]
+    assert args.targets == ["all"]
+    assert [one.omit_from for one in asked] == [[]]
+
+
+def test_jobs_that_are_forced_run_once(tmp_path: Path):
+    asked: list[Namespace] = []
+    args = Namespace(targets=["all"], forcerun=["build"], keep_going=True)
+    assert make_in_rounds(args, True, lambda _: CHAIN, lambda part: not asked.append(part))
+    assert asked == [args]

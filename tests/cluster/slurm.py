@@ -1,0 +1,72 @@
+"""A real Slurm on this machine, as tests see it."""
+
+import datetime
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+SCRIPT = Path(__file__).with_name("slurm.sh")
+
+OPTIONS = (
+    "--profile", "slurm", "--retries", "0", "--latency-wait", "10", "--slurm-init-seconds-before-status-checks", "2",
+)  # fmt: skip
+"""Jobs are short here, and there is nothing to gain from another attempt."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What Slurm says of one job."""
+
+    number: int
+    comment: str
+    node: str
+    state: str
+    gres: str
+    start: datetime.datetime | None
+    end: datetime.datetime | None
+
+
+class Slurm:
+    """The cluster, while it runs."""
+
+    def __init__(self, directory: Path):
+        self.directory = directory
+
+    @property
+    def elsewhere(self) -> Path:
+        """A directory that the nodes of the partition ``far`` do not share."""
+        return self.directory / "elsewhere"
+
+    def jobs(self, project: Path) -> list[Job]:
+        """The jobs of a project, the finished ones too, in the order they were sent."""
+        fields = "%i|%k|%N|%T|%b|%S|%e|%Z"
+        lines = _slurm("squeue", "--states=all", "--noheader", "--sort=i", f"--format={fields}").splitlines()
+        found = []
+        for number, comment, node, state, gres, start, end, directory in (line.split("|") for line in lines):
+            if Path(directory) == project:
+                found.append(Job(int(number), comment, node, state, gres, _moment(start), _moment(end)))
+        return found
+
+    def running(self, project: Path, rule: str) -> list[Job]:
+        """The jobs of a rule that are at work."""
+        return [job for job in self.jobs(project) if job.state == "RUNNING" and rule in job.comment]
+
+    def end_time_now(self, job: Job) -> None:
+        """Have a job reach its time limit."""
+        _slurm("scontrol", "update", f"JobId={job.number}", "EndTime=now")
+
+    def drain(self, node: str) -> None:
+        """Let a node finish what it is at, and give it nothing more."""
+        _slurm("scontrol", "update", f"NodeName={node}", "State=DRAIN", "Reason=test")
+
+    def resume(self, node: str) -> None:
+        """Give a node work again."""
+        _slurm("scontrol", "update", f"NodeName={node}", "State=RESUME")
+
+
+def _slurm(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+
+
+def _moment(text: str) -> datetime.datetime | None:
+    return None if text in ("N/A", "Unknown") else datetime.datetime.fromisoformat(text)

@@ -1,0 +1,87 @@
+"""The zoo's networks through the pipeline's own stages; what is slow and used by every case is kept between runs.
+
+Networks have drawn weights and small images, so that an emulated processor computes one within a second: all layers,
+kernels and weights are those of the networks at their usual size, only the planes are smaller.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock
+from platformdirs import user_cache_path
+
+from tvmake.artifact.files import atomic_directory, canonical_json, digest_bytes
+from tvmake.config.model import ImportOptions
+from tvmake.config.precision import PrecisionConfig
+from tvmake.config.requests.building import BuildRequest
+from tvmake.config.requests.referencing import ReferenceRequest
+from tvmake.config.requests.transforming import TransformRequest
+from tvmake.config.target import TargetConfig
+from tvmake.plan.fingerprint import fingerprint
+from tvmake.stages.build import build
+from tvmake.stages.export import export
+from tvmake.stages.import_model import import_model
+from tvmake.stages.reference import reference
+from tvmake.stages.transform import transform_model
+
+SAMPLES = 2
+"""The least that tells whether the outputs react to the inputs."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network of the zoo for images of ``size`` × ``size`` pixels."""
+
+    name: str
+    size: int
+
+    @property
+    def options(self) -> ImportOptions:
+        return ImportOptions(source=f"zoo:{self.name}", arguments={"size": self.size})
+
+    def imported(self) -> Path:
+        """A directory with what the import and reference stages write."""
+
+        def write(place: Path) -> None:
+            names = ("model.json", "model.params", "signature.json", "source.json")
+            import_model(self.options, *(place / name for name in names))
+            asked = ReferenceRequest(model=self.options, samples=SAMPLES)
+            reference(place / "signature.json", asked, place / "reference.npz")
+
+        return _kept({"network": self.options.model_dump(), "samples": SAMPLES}, ("import_model", "reference"), write)
+
+    def transformed(self, precision: str) -> Path:
+        """A directory with what the transform stage writes."""
+        imported = self.imported()
+        request = TransformRequest(precision=PrecisionConfig(base=precision))
+
+        def write(place: Path) -> None:
+            read = (imported / name for name in ("model.json", "model.params", "signature.json"))
+            transform_model(*read, request, *(place / name for name in ("module.json", "module.params", "bound.json")))
+
+        return _kept({"from": imported.name, "request": request.model_dump()}, ("transform",), write)
+
+    def package(self, precision: str, target: TargetConfig, directory: Path) -> Path:
+        """Build and export into a directory; returns package.tar, beside which its files lie."""
+        transformed = self.transformed(precision)
+        read = [transformed / name for name in ("module.json", "module.params", "bound.json")]
+        request = BuildRequest(model=self.name, precision=precision, target_name=directory.name, target=target)
+        written = [directory / name for name in ("mod.so", "mod.json", "mod.params")]
+        build(*read, self.imported() / "source.json", request, *written, directory / "sources")
+        export(*written, directory / "package.tar")
+        return directory / "package.tar"
+
+
+def _kept(options: object, stages: tuple[str, ...], write: Callable[[Path], None]) -> Path:
+    """A directory in the user's cache, named by everything that can change its bytes and written the first time."""
+    code = fingerprint(*(f"tvmake.stages.{stage}" for stage in stages))
+    key = digest_bytes(canonical_json({"options": json.loads(json.dumps(options)), "code": code}).encode())
+    place = user_cache_path("tvmake") / "tests" / key
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(place.with_suffix(".lock")):
+        if not place.is_dir():
+            with atomic_directory(place) as fresh:
+                write(fresh)
+    return place

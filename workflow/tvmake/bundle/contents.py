@@ -1,0 +1,65 @@
+"""What a bundle holds: bundle.json names every file with size and digest."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+
+from tvmake.artifact.files import canonical_json
+from tvmake.artifact.manifest import FileEntry
+from tvmake.errors import InputError
+
+SCHEMA_VERSION = 1
+
+CONTENTS = "bundle.json"
+LOCK = "run.lock"
+CONFIG = "tvmake.yaml"
+RECORDS = "records.jsonl.gz"
+PACKAGES = "packages/"
+INPUTS = "inputs/"
+"""The members of a bundle; packages lie in ``packages/<model>/<precision>/<target>/``, inputs as the config names them."""
+
+MOST_CONTENTS_BYTES = 64 << 20
+"""bundle.json is read as a whole."""
+
+AGAIN = "copy the bundle again from where it came"
+
+
+class Contents(BaseModel):
+    """bundle.json."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    written_by: str
+    files: dict[str, FileEntry]
+    """Every other member."""
+
+
+class _Version(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    schema_version: JsonValue = None
+
+
+def parse_contents(data: bytes, bundle: Path) -> Contents:
+    """Read bundle.json.
+
+    Raises:
+        InputError: damaged, or of another schema version.
+    """
+    try:
+        version = _Version.model_validate_json(data).schema_version
+    except ValidationError:
+        raise InputError(str(bundle), f"{CONTENTS} is damaged: not a JSON object", AGAIN) from None
+    if version != SCHEMA_VERSION or isinstance(version, bool):
+        shown = canonical_json(version)[:20]
+        raise InputError(
+            str(bundle), f"is of schema version {shown}, expected {SCHEMA_VERSION}", "use the tvmake that wrote it"
+        )
+    try:
+        return Contents.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise InputError(str(bundle), f"{CONTENTS} is damaged ({key}: {first['msg'].lower()})", AGAIN) from None

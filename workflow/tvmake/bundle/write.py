@@ -1,0 +1,115 @@
+"""From a locked run to a bundle."""
+
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+
+import yaml
+
+from tvmake import __version__
+from tvmake.artifact import stage_json
+from tvmake.artifact.files import digest_file, write_text
+from tvmake.artifact.manifest import FileEntry
+from tvmake.artifact.plain_tar import write_tar
+from tvmake.bundle.contents import CONFIG, CONTENTS, INPUTS, LOCK, PACKAGES, RECORDS, Contents
+from tvmake.errors import InputError
+from tvmake.lock.document import Lock, read_lock
+from tvmake.lock.origins import inputs, is_dataset
+from tvmake.plan.plan import Plan
+from tvmake.provenance.check import check_package, components_file
+from tvmake.provenance.signature import signature_file
+from tvmake.records.exchange import export_records
+from tvmake.records.record import Place
+from tvmake.records.store import open_store
+
+
+def write_bundle(plan: Plan, lock: Path, destination: Path, *, with_inputs: bool) -> Contents:
+    """Write a bundle; the same run and the same records give the same bytes.
+
+    Args:
+        lock: of the run whose packages the plan names.
+        with_inputs: put the models and the modules with passes in, so that the other site can make the run again.
+
+    Raises:
+        InputError: a package is missing, damaged or not the lock's, or an input has changed or lies outside.
+        MachineError: the bundle cannot be written, or the records not read.
+    """
+    locked = read_lock(lock)
+    files: dict[str, Path] = {LOCK: lock}
+    for name, package in _packages(plan, locked):
+        check_package(package)
+        files[name] = package
+        for beside in (components_file(package), signature_file(package)):
+            if beside.is_file():
+                files[f"{PurePosixPath(name).parent}/{beside.name}"] = beside
+    if with_inputs:
+        files |= _inputs(plan, locked)
+    with TemporaryDirectory(prefix="tvmake-bundle-") as name:
+        directory = Path(name)
+        files[CONFIG] = directory / CONFIG
+        write_text(files[CONFIG], yaml.safe_dump(locked.origins.config, sort_keys=False, allow_unicode=True))
+        if chosen := _workloads(locked):
+            files[RECORDS] = directory / RECORDS
+            export_records(open_store(_store(plan)), chosen, files[RECORDS])
+        contents = Contents(
+            written_by=f"tvmake {__version__}",
+            files={
+                member: FileEntry(sha256=digest_file(file), size=file.stat().st_size)
+                for member, file in sorted(files.items())
+            },
+        )
+        stage_json.save(contents, directory / CONTENTS)
+        write_tar({**files, CONTENTS: directory / CONTENTS}, destination)
+    return contents
+
+
+def _packages(plan: Plan, locked: Lock) -> list[tuple[str, Path]]:
+    found = []
+    for entry in locked.artifacts:
+        if not entry.path.endswith("/package.tar"):
+            continue
+        path = Path(plan.config.results) / entry.path
+        if not path.is_file():
+            raise InputError(str(path), "is in the lock, and is not there", "run `tvmake make`, then `tvmake lock`")
+        if digest_file(path) != entry.sha256:
+            raise InputError(str(path), "is not the package that the lock names", "run `tvmake lock` again")
+        found.append((PACKAGES + entry.path, path))
+    return found
+
+
+def _inputs(plan: Plan, locked: Lock) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for name, paths in inputs(plan).items():
+        if is_dataset(name):
+            continue  # not needed to make a package, and often large or not ours to pass on
+        (path,) = paths
+        parts = PurePosixPath(name).parts
+        if PurePosixPath(name).is_absolute() or ".." in parts:
+            raise InputError(name, "lies outside the working directory", "put it below, and name it so in the config")
+        if not path.is_file() or digest_file(path) != locked.origins.inputs.get(name):
+            raise InputError(name, "is not the file that the lock names", "run `tvmake make`, then `tvmake lock`")
+        found[INPUTS + str(PurePosixPath(name))] = path
+    return found
+
+
+def _workloads(locked: Lock) -> list[tuple[Place, str]]:
+    """The kernels that the lock names, each with all that was measured of it."""
+    found = {
+        (records.place, kernel.workload)
+        for records in locked.records.values()
+        for kernel in records.kernels
+        if kernel.record is not None
+    }
+    return sorted(found, key=lambda one: (one[0].digest, one[1]))
+
+
+def _store(plan: Plan) -> str | None:
+    """The store that the run's records are in.
+
+    Raises:
+        InputError: its targets have different ones.
+    """
+    stores = {plan.tuning(variant.target).store for variant in plan.variants if plan.is_tuned(variant)}
+    if len(stores) > 1:
+        named = ", ".join(str(store or "the user's") for store in sorted(stores, key=str))
+        raise InputError("tuning.store", f"a bundle takes the records of one store, and targets have several ({named})")
+    return next(iter(stores), None)

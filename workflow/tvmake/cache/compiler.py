@@ -1,0 +1,94 @@
+"""What links mod.so, as far as it can change a byte of it."""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from tvmake.artifact.files import digest_bytes, digest_file
+from tvmake.cache.trouble import NotCacheableError
+from tvmake.target.toolchain import PROBE, TIMEOUT_S, zig_command
+
+TRACE = "-Wl,--trace"
+"""Has GNU ld, gold, lld and mold name every file they read."""
+
+
+@cache
+def compiler_identity(driver: str) -> dict[str, str]:
+    """The driver, its linker, the start files and libraries it links with, and what it makes of a small library.
+
+    Paths are left out: the same compiler at another place makes the same bytes.
+
+    Raises:
+        NotCacheableError: it does not say what it reads.
+    """
+    if (version := _zig(driver)) is not None:
+        return version
+    found = shutil.which(driver)
+    if found is None:
+        raise NotCacheableError(f"{driver} is not installed")
+    linker = _said(driver, "-print-prog-name=ld")
+    identity = {"version": _said(driver, "--version"), "driver": digest_file(Path(os.path.realpath(found)))}
+    if program := shutil.which(linker):
+        identity["linker"] = digest_file(Path(program))
+    # Objects from compiling get names of their own each time; with one made before, the linker's are all that is new.
+    with tempfile.TemporaryDirectory(prefix="tvmake-cc-") as directory:
+        (Path(directory) / "probe.c").write_text(PROBE)
+        _run([driver, "-c", "-fPIC", "-o", "probe.o", "probe.c"], directory)
+        traced = _run([driver, "-shared", "-fPIC", TRACE, "-o", "probe.so", "probe.o"], directory)
+        read = sorted({path for line in traced.splitlines() if (path := _path(line, directory))})
+        made = Path(directory) / "probe.so"
+        if not made.is_file():
+            raise NotCacheableError(f"{driver} links nothing")
+        identity["probe"] = digest_file(made)
+    if not read:
+        raise NotCacheableError(f"{driver} does not say which files it links with")
+    files = sorted(f"{Path(path).name} {digest_file(Path(path))}" for path in read)
+    identity["files"] = digest_bytes("\n".join(files).encode())
+    return identity
+
+
+def _zig(driver: str) -> dict[str, str] | None:
+    """zig brings linker and C libraries along: its version says all, and the name of tvmake's script for it the rest."""
+    path = Path(driver)
+    if path.parent.name != "toolchains" or not path.name.startswith("zig-"):
+        return None
+    command = zig_command()
+    if command is None:
+        raise NotCacheableError("zig is not installed")
+    return {"zig": _run([*command, "version"], ".").strip(), "target": path.name.rpartition("-")[0]}
+
+
+def _path(line: str, directory: str) -> str | None:
+    """The file that a line of the linker's trace names: ``/usr/lib/libgcc.a(member.o)`` is its archive."""
+    path = re.sub(r"\([^)]*\)$", "", line.strip())
+    named = Path(directory, path)
+    if not path or not named.is_file() or named.parent == Path(directory):
+        return None
+    return os.path.realpath(named)
+
+
+def _said(driver: str, option: str) -> str:
+    return _run([driver, option], ".").strip()
+
+
+def _run(command: list[str], directory: str) -> str:
+    try:
+        done = subprocess.run(
+            command,
+            cwd=directory,
+            env={**os.environ, "LC_ALL": "C"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=TIMEOUT_S,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NotCacheableError(f"{command[0]} does not run: {error}") from None
+    if done.returncode:
+        raise NotCacheableError(f"{command[0]} {command[1]} ends with code {done.returncode}")
+    return done.stdout

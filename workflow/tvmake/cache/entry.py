@@ -1,0 +1,292 @@
+"""An entry: one file with all outputs of a stage, what they were made of, and the digest of every byte.
+
+    tvmake-cache 1 <sha256 of the next line> <its HMAC-SHA256 with the secret, or ->
+    {"key": …, "material": …, "outputs": {role: {"sha256": …, "size": …}}, …}
+    <the files' content, in the order of roles and names>
+
+Nothing in an entry is taken for true before it is checked: the seal over the
+second line, that its key is the one that was asked for and belongs to its material, that it holds exactly the outputs that are
+asked for, the file's size, and at last each output's digest, before any of them gets its name.
+"""
+
+import hashlib
+import hmac
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, BinaryIO
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from tvmake.artifact.files import atomic_directory, atomic_path, canonical_json, digest_file
+from tvmake.cache.key import Material, key
+from tvmake.cache.trouble import BadEntryError, CacheTroubleError, NotCacheableError
+
+MAGIC = "tvmake-cache 1"
+
+UNSEALED = "-"
+"""Stands for the HMAC where there is no secret."""
+
+_SEAL = re.compile(rf"{MAGIC} ([0-9a-f]{{64}}) ([0-9a-f]{{64}}|{UNSEALED})\n".encode())
+
+LONGEST_SEAL = 160
+"""Bytes of the first line, at most."""
+
+LONGEST_HEADER = 16 << 20
+"""Bytes of the second line, at most."""
+
+BLOCK = 1 << 20
+
+SNAKEMAKE_STAMP = ".snakemake_timestamp"
+"""Snakemake puts it into directories that a rule makes."""
+
+LONGEST_NAME = 255
+"""Bytes in one part of a path, as file systems have it."""
+
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class StoredFile(_Record):
+    """One file's content."""
+
+    sha256: Digest
+    size: Annotated[int, Field(ge=0)]
+
+
+class StoredDirectory(_Record):
+    """A directory's files, by their path in it, with slashes."""
+
+    files: dict[str, StoredFile]
+
+
+class Header(_Record):
+    """The second line."""
+
+    key: Digest
+    stage: str
+    material: dict[str, Any]
+    outputs: dict[str, StoredFile | StoredDirectory]
+    run_s: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    """What the stage took when it was run, in seconds."""
+    made_at: str
+    """UTC, ISO 8601."""
+
+    @property
+    def files(self) -> list[tuple[str, str | None, StoredFile]]:
+        """Role, path in the role's directory (None for a file) and content, in the order they lie in."""
+        found: list[tuple[str, str | None, StoredFile]] = []
+        for role, stored in sorted(self.outputs.items()):
+            if isinstance(stored, StoredFile):
+                found.append((role, None, stored))
+            else:
+                found += [(role, name, file) for name, file in sorted(stored.files.items())]
+        return found
+
+    @property
+    def content_bytes(self) -> int:
+        """Size of all files together."""
+        return sum(file.size for _, _, file in self.files)
+
+
+def describe(made: Material, outputs: Mapping[str, Path], run_s: float, made_at: str) -> Header:
+    """The header for a stage's outputs.
+
+    Raises:
+        NotCacheableError: an output is missing, or a directory holds something besides files.
+    """
+    return Header(
+        key=key(made),
+        stage=made["stage"],
+        material=made,
+        outputs={role: _described(path) for role, path in outputs.items()},
+        run_s=run_s,
+        made_at=made_at,
+    )
+
+
+def size_of(header: Header) -> int:
+    """Size of the whole entry, in bytes; a few more than it has without a secret."""
+    line = _text(header)
+    return LONGEST_SEAL + len(line) + header.content_bytes
+
+
+def write(header: Header, outputs: Mapping[str, Path], file: BinaryIO, secret: bytes | None) -> None:
+    """Write an entry.
+
+    Raises:
+        NotCacheableError: an output changed since it was described.
+    """
+    line = _text(header)
+    file.write(_seal(line, secret) + line)
+    for role, name, stored in header.files:
+        path = outputs[role] if name is None else outputs[role] / name
+        with path.open("rb") as source:
+            if _copied(_Content(source), stored.size, file) != stored.sha256 or source.read(1):
+                raise NotCacheableError(f"{path} changed while it was stored")
+
+
+def read_header(file: BinaryIO, size: int, wanted: str, secret: bytes | None) -> Header:
+    """The header of the entry for a key; the content begins where ``file`` is then.
+
+    Raises:
+        BadEntryError: it is damaged, of another key, or not sealed with the secret.
+        CacheTroubleError: it cannot be read.
+    """
+    seal, line = _line(file, LONGEST_SEAL), _line(file, LONGEST_HEADER)
+    found = _SEAL.fullmatch(seal)
+    if found is None:
+        raise BadEntryError("it is no entry of this version")
+    if found[1].decode() != hashlib.sha256(line).hexdigest():
+        raise BadEntryError("its header is altered")
+    if secret is not None and not hmac.compare_digest(found[2].decode(), _hmac(line, secret)):
+        is_sealed = found[2].decode() != UNSEALED
+        raise BadEntryError("it is sealed with another secret" if is_sealed else "it is not sealed with the secret")
+    try:
+        header = Header.model_validate_json(line)
+        is_canonical = _text(header) == line
+        own = key(header.material)
+    except (ValidationError, ValueError, RecursionError):
+        raise BadEntryError("its header is not understood") from None
+    if not is_canonical or header.key != own:
+        raise BadEntryError("its header contradicts itself")
+    if header.key != wanted or header.stage != header.material.get("stage"):
+        raise BadEntryError("it is the entry of another key")
+    for role, name, _ in header.files:
+        if name is not None and not _is_safe(name):
+            raise BadEntryError(f"it names a file outside of {role}: {name!r}")
+    if size != len(seal) + len(line) + header.content_bytes:
+        raise BadEntryError(f"it is {size} bytes, expected {len(seal) + len(line) + header.content_bytes}")
+    return header
+
+
+def take(header: Header, file: BinaryIO, outputs: Mapping[str, Path]) -> None:
+    """Write the outputs from an entry's content; all of them, or none when one is not what its digest says.
+
+    Raises:
+        BadEntryError: the content is damaged, or the entry holds other outputs.
+        CacheTroubleError: it cannot be read.
+        MachineError: an output cannot be written.
+    """
+    if set(header.outputs) != set(outputs):
+        raise BadEntryError(f"it holds {', '.join(sorted(header.outputs))} instead of {', '.join(sorted(outputs))}")
+    content = _Content(file)
+    with ExitStack() as stack:
+        places = {
+            role: stack.enter_context(
+                atomic_path(outputs[role]) if isinstance(stored, StoredFile) else atomic_directory(outputs[role])
+            )
+            for role, stored in sorted(header.outputs.items())
+        }
+        for role, name, stored in header.files:
+            path = places[role] if name is None else places[role] / name
+            if name is not None:
+                try:
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.touch(exist_ok=False)
+                except (FileExistsError, NotADirectoryError):
+                    raise BadEntryError(f"two of its files are in each other's way: {name!r}") from None
+            with path.open("wb") as written:
+                if _copied(content, stored.size, written) != stored.sha256:
+                    raise BadEntryError(f"{role}{f'/{name}' if name else ''} is altered: its sha256 differs")
+
+
+def check(header: Header, file: BinaryIO) -> None:
+    """Compare an entry's content with its digests.
+
+    Raises:
+        BadEntryError: it is damaged.
+        CacheTroubleError: it cannot be read.
+    """
+    content = _Content(file)
+    for role, name, stored in header.files:
+        if _copied(content, stored.size, None) != stored.sha256:
+            raise BadEntryError(f"{role}{f'/{name}' if name else ''} is altered: its sha256 differs")
+
+
+def _text(header: Header) -> bytes:
+    return canonical_json(header.model_dump(mode="json")).encode() + b"\n"
+
+
+def _seal(line: bytes, secret: bytes | None) -> bytes:
+    sealed = UNSEALED if secret is None else _hmac(line, secret)
+    return f"{MAGIC} {hashlib.sha256(line).hexdigest()} {sealed}\n".encode()
+
+
+def _hmac(line: bytes, secret: bytes) -> str:
+    return hmac.new(secret, line, hashlib.sha256).hexdigest()
+
+
+def _described(path: Path) -> StoredFile | StoredDirectory:
+    if path.is_symlink() or not path.exists():
+        raise NotCacheableError(f"{path} is {'a link' if path.is_symlink() else 'missing'}")
+    if path.is_file():
+        return StoredFile(sha256=digest_file(path), size=path.stat().st_size)
+    files: dict[str, StoredFile] = {}
+    for inner in sorted(path.rglob("*")):
+        name = inner.relative_to(path).as_posix()
+        if inner.is_symlink() or not (inner.is_file() or (inner.is_dir() and any(inner.iterdir()))):
+            raise NotCacheableError(f"{inner} is neither a file nor a directory of files")
+        if inner.is_file() and inner.name != SNAKEMAKE_STAMP:
+            files[name] = StoredFile(sha256=digest_file(inner), size=inner.stat().st_size)
+    return StoredDirectory(files=files)
+
+
+def _is_safe(name: str) -> bool:
+    path = PurePosixPath(name)
+    plain = name and "\0" not in name and "\\" not in name and not path.is_absolute()
+    fits = all(len(part.encode(errors="replace")) <= LONGEST_NAME for part in path.parts) and len(path.parts) < 16
+    return bool(plain) and path.as_posix() == name and ".." not in path.parts and fits
+
+
+def _line(file: BinaryIO, longest: int) -> bytes:
+    line = b""
+    while len(line) <= longest and not line.endswith(b"\n"):
+        try:
+            part = file.readline(longest + 1 - len(line))
+        except Exception as error:  # each of fsspec's backends has exceptions of its own
+            raise CacheTroubleError(f"cannot be read ({said(error)})") from error
+        if not part:
+            break
+        line += part
+    if not line.endswith(b"\n"):
+        raise BadEntryError("it is truncated, or no entry of this version")
+    return line
+
+
+class _Content:
+    """Content that is read in order; ends early where the file does."""
+
+    def __init__(self, file: BinaryIO):
+        self._file = file
+
+    def upto(self, size: int) -> Iterator[bytes]:
+        while size:
+            try:
+                block = self._file.read(min(BLOCK, size))
+            except Exception as error:  # each of fsspec's backends has exceptions of its own
+                raise CacheTroubleError(f"cannot be read ({said(error)})") from error
+            if not block:
+                return
+            size -= len(block)
+            yield block
+
+
+def _copied(content: _Content, size: int, destination: BinaryIO | None) -> str:
+    """Copy so many bytes, or what there is of them; their sha256."""
+    sha256 = hashlib.sha256()
+    for block in content.upto(size):
+        sha256.update(block)
+        if destination is not None:
+            destination.write(block)
+    return sha256.hexdigest()
+
+
+def said(error: BaseException) -> str:
+    """An exception in one line, without the queries in addresses."""
+    text = re.sub(r"\?[^\s\"']*", "", (str(error).splitlines() or [""])[0])[:200]
+    return f"{type(error).__name__}{': ' if text else ''}{text}"

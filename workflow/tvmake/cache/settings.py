@@ -1,0 +1,90 @@
+"""Which cache a step uses: the environment says, so that no stage's options and no rule's parameters hold it.
+
+The Snakefile and ``tvmake make`` put the config's ``cache:`` there; a variable that is set already, by a person or for
+a whole machine, stays.
+"""
+
+import os
+from collections.abc import MutableMapping
+from pathlib import Path
+
+import platformdirs
+from pydantic import ValidationError
+
+from tvmake.config.cache import CacheConfig, as_text, from_text
+from tvmake.errors import InputError, MachineError
+
+VARIABLE = "TVMAKE_CACHE"
+
+OFF = "off"
+
+SECRET_VARIABLE = "TVMAKE_CACHE_SECRET_FILE"
+"""Names the file with the secret, for machines that keep it elsewhere than the config says."""
+
+SHORTEST_SECRET = 16
+"""Bytes: fewer can be guessed."""
+
+
+def announce(config: CacheConfig | None, environment: MutableMapping[str, str] = os.environ) -> None:
+    """Tell the steps started from here which cache the config wants; what the environment says already stays."""
+    if config is not None:
+        environment.setdefault(VARIABLE, as_text(config))
+
+
+def configured(environment: MutableMapping[str, str] = os.environ) -> CacheConfig | None:
+    """The cache to use; None for none.
+
+    Raises:
+        InputError: the environment variable says nothing sensible.
+    """
+    written = environment.get(VARIABLE, OFF)
+    try:
+        return from_text(written)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(str(part) for part in first["loc"])
+        problem = f"{key}: {first['msg']}" if key else first["msg"]
+    except ValueError as error:
+        problem = str(error)
+    raise InputError(VARIABLE, problem, "set it to a directory, a URL, on, off, or a mapping as JSON")
+
+
+def directory(config: CacheConfig) -> Path:
+    """The directory of a cache that is no URL."""
+    if config.where is not None:
+        return Path(config.where.removeprefix("file://")).expanduser()
+    home = os.environ.get("TVMAKE_HOME")
+    return (Path(home) if home else platformdirs.user_cache_path("tvmake")) / "cache"
+
+
+def place(config: CacheConfig) -> str:
+    """The cache's directory or URL, for people."""
+    return str(config.where) if config.is_remote else str(directory(config))
+
+
+def secret(config: CacheConfig) -> bytes | None:
+    """The secret that entries are sealed with; None where none is wanted.
+
+    Raises:
+        MachineError: its file is missing, unreadable, too short, or readable by everyone.
+    """
+    name = os.environ.get(SECRET_VARIABLE) or config.secret_file
+    if name is None:
+        return None
+    file = Path(name).expanduser()
+    try:
+        content = file.read_bytes().strip()
+        is_open = bool(file.stat().st_mode & 0o004)
+    except OSError as error:
+        raise MachineError(
+            f"cache.secret_file: {file}",
+            f"cannot be read ({error.strerror})",
+            f"put the secret that you share there, or name its file with {SECRET_VARIABLE}",
+        ) from None
+    if len(content) < SHORTEST_SECRET:
+        raise MachineError(
+            f"cache.secret_file: {file}", f"is shorter than {SHORTEST_SECRET} bytes", "openssl rand -hex 32 > FILE"
+        )
+    if is_open:
+        raise MachineError(f"cache.secret_file: {file}", "can be read by everyone", f"chmod o-r {file}")
+    return content

@@ -1,0 +1,147 @@
+"""The cache in front of one run of a stage."""
+
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tvmake.cache import settings
+from tvmake.cache.entry import describe, read_header, size_of, take, write
+from tvmake.cache.key import Material, Work, key, material
+from tvmake.cache.line import CacheLine, Outcome, write_line
+from tvmake.cache.store import Store, open_store
+from tvmake.cache.trouble import BadEntryError, CacheTroubleError, NotCacheableError
+from tvmake.config.cache import CacheConfig
+from tvmake.errors import TvmakeError
+
+Stamps = dict[str, tuple[int, ...]]
+
+
+def cached(work: Work, run: Callable[[], object]) -> None:
+    """Take a stage's outputs from the cache, or run it and store them.
+
+    Nothing that is wrong with the cache fails the stage: it is said in one line, and the stage runs.
+
+    Raises:
+        TvmakeError: the stage's own, or what the environment says of the cache makes no sense.
+    """
+    config = settings.configured()
+    if config is None:
+        run()
+        return
+    try:
+        before = _stamps(work)
+        made = material(work)
+        own = key(made)
+    except NotCacheableError as error:
+        print(f"not cached: {error}")
+        run()
+        _note("not cacheable", work)
+        return
+    except (OSError, ValueError, TvmakeError):
+        run()  # it says better what is wrong with its inputs
+        _note("not cacheable", work)
+        return
+    opened = _opened(config)
+    outcome = _looked_up(work, own, opened, config) if opened else "unavailable"
+    if outcome == "hit":
+        return
+    if opened is None or outcome == "unavailable":
+        run()
+        _note("unavailable", work, own)
+        return
+    store, secret = opened
+    began = time.monotonic()
+    run()
+    seconds = time.monotonic() - began
+    stored = not config.read_only and _stored(work, made, before, seconds, store, secret)
+    _note(outcome, work, own, stored=stored)
+
+
+def _opened(config: CacheConfig) -> tuple[Store, bytes | None] | None:
+    try:
+        return open_store(config), settings.secret(config)
+    except TvmakeError as error:
+        print(f"warning: {error.where}: {error.problem}; this step does without the cache", file=sys.stderr)
+    except CacheTroubleError as error:
+        _warn_without(config, error)
+    return None
+
+
+def _looked_up(work: Work, own: str, opened: tuple[Store, bytes | None], config: CacheConfig) -> Outcome:
+    try:
+        return "hit" if _taken(work, own, opened[0], config, opened[1]) else "miss"
+    except BadEntryError:
+        return "refused"
+    except CacheTroubleError as error:
+        _warn_without(config, error)
+        return "unavailable"
+
+
+def _warn_without(config: CacheConfig, error: CacheTroubleError) -> None:
+    print(f"warning: cache {settings.place(config)}: {error}; this step does without it", file=sys.stderr)
+
+
+def _taken(work: Work, own: str, store: Store, config: CacheConfig, secret: bytes | None) -> bool:
+    began = time.monotonic()
+    with store.open(own) as opened:
+        if opened is None:
+            return False
+        file, size = opened
+        try:
+            header = read_header(file, size, own, secret)
+            take(header, file, work.outputs)
+        except BadEntryError as error:
+            _refuse(own, error, store, config)
+            raise
+    if not config.read_only:
+        store.note_use(own)
+    print(f"taken from the cache {own}")
+    saved = max(0.0, header.run_s - (time.monotonic() - began))
+    _note("hit", work, own, size=header.content_bytes, saved_s=saved)
+    return True
+
+
+def _refuse(own: str, error: BadEntryError, store: Store, config: CacheConfig) -> None:
+    what = "left in place: the cache is read-only"
+    if not config.read_only:
+        try:
+            store.quarantine(own)
+            what = "put into quarantine"
+        except CacheTroubleError as trouble:
+            what = f"left in place: it {trouble}"
+    print(f"warning: cache {store.place}: entry {own[:16]}… is not used: {error} ({what})", file=sys.stderr)
+
+
+def _stored(work: Work, made: Material, before: Stamps, seconds: float, store: Store, secret: bytes | None) -> bool:
+    try:
+        if _stamps(work) != before:
+            raise NotCacheableError("an input changed while the stage ran")
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        header = describe(made, work.outputs, round(seconds, 3), now)
+        store.put(header.key, size_of(header), lambda file: write(header, work.outputs, file, secret))
+    except (NotCacheableError, OSError, ValueError) as error:
+        print(f"not cached: {error}")
+        return False
+    except CacheTroubleError as error:
+        print(f"warning: cache {store.place}: {error}; the result is not stored", file=sys.stderr)
+        return False
+    return True
+
+
+def _stamps(work: Work) -> Stamps:
+    """What changes when a file does; an input that changes after its digest was taken made something else."""
+    return {role: _stamp(path) for role, path in work.files().items()}
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    known = path.stat()
+    return known.st_ino, known.st_size, known.st_mtime_ns, known.st_ctime_ns
+
+
+def _note(
+    outcome: Outcome, work: Work, own: str | None = None, size: int = 0, saved_s: float = 0.0, stored: bool = False
+) -> None:
+    line = CacheLine(cache=outcome, stage=work.stage, key=own, bytes=size, saved_s=round(saved_s, 2), stored=stored)
+    print(write_line(line))

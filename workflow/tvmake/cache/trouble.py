@@ -1,0 +1,13 @@
+"""What can go wrong with a cache, none of which may fail a build."""
+
+
+class CacheTroubleError(Exception):
+    """The cache cannot be reached, read or written now; the stage runs without it. The text is one line."""
+
+
+class BadEntryError(Exception):
+    """An entry that is damaged, forged or another one than its name says. The text says why, in one line."""
+
+
+class NotCacheableError(Exception):
+    """A result that may depend on something no key holds. The text says on what, in one line."""

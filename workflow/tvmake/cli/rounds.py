@@ -1,0 +1,78 @@
+"""Early cut-off: what depends on a file that is made again waits until it is known whether the file has changed.
+
+Snakemake decides what to run before it runs anything, so a job that runs takes everything behind it along, also when it
+makes the same file as before. Between two runs it does compare contents. So a run that makes existing files again goes in
+rounds: what is not behind such a file first, then a new look at what is left to do.
+"""
+
+import argparse
+from collections.abc import Callable, Collection, Iterable, Sequence
+from copy import copy
+from pathlib import Path
+
+from tvmake.cli.planned_jobs import PlannedJob
+
+MOST = 20
+"""Rounds; more than there are stages."""
+
+FORCING = ("forceall", "force", "forcerun", "until", "omit_from", "batch", "touch", "prioritize")
+"""Snakemake's options that say what runs; they would say so again in every round."""
+
+Plan = Callable[[argparse.Namespace], Sequence[PlannedJob] | None]
+"""The jobs that Snakemake would run; None where it refuses."""
+
+Make = Callable[[argparse.Namespace], bool]
+"""Runs Snakemake; tells whether everything succeeded."""
+
+
+def make_in_rounds(args: argparse.Namespace, has_results: bool, plan: Plan, make: Make) -> bool:
+    """Make what Snakemake's arguments ask for, and nothing because of a file that was made again and is as before.
+
+    Args:
+        has_results: whether there are files of an earlier run.
+
+    Returns:
+        Whether everything succeeded.
+    """
+    if not has_results or any(getattr(args, option, None) for option in FORCING):
+        return make(args)
+    for _ in range(MOST):
+        jobs = plan(args)
+        files = first_round(jobs, lambda file: Path(file).exists()) if jobs else None
+        if not files:
+            break
+        part = copy(args)
+        part.targets = files
+        if not make(part):
+            if not args.keep_going:
+                return False
+            # What does not depend on the failures is made all the same.
+            rest = copy(args)
+            rest.omit_from = [file for file in files if not Path(file).exists()]
+            make(rest)
+            return False
+    return make(args)
+
+
+def first_round(jobs: Sequence[PlannedJob], exists: Callable[[str], bool]) -> list[str] | None:
+    """The files to make before looking again; None where nothing waits for a file that is there and is made again."""
+    maker = {file: job for job in jobs for file in job.outputs}
+    waiting: dict[PlannedJob, bool] = {}
+
+    def waits(job: PlannedJob) -> bool:
+        if job not in waiting:
+            waiting[job] = False  # there are no circles
+            waiting[job] = any(_is_made_again(one, exists) or waits(one) for one in _makers(job.inputs, maker))
+        return waiting[job]
+
+    if not any(waits(job) for job in jobs if job.outputs):
+        return None
+    return [file for job in jobs if not waits(job) for file in job.outputs]
+
+
+def _makers(files: Iterable[str], maker: dict[str, PlannedJob]) -> Collection[PlannedJob]:
+    return {maker[file] for file in files if file in maker}
+
+
+def _is_made_again(job: PlannedJob, exists: Callable[[str], bool]) -> bool:
+    return bool(job.outputs) and all(exists(file) for file in job.outputs)

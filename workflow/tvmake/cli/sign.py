@@ -1,0 +1,31 @@
+"""``tvmake sign``: a signature beside a package."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def sign(
+    packages: Annotated[list[Path], typer.Argument(help="Packages to sign (package.tar).")],
+    key: Annotated[
+        Path, typer.Option("--key", "-k", help="Ed25519 private key: OpenSSH's format or PEM, without a passphrase.")
+    ],
+) -> None:
+    """Sign packages: PACKAGE.sig, in OpenSSH's format, is written beside each. The packages stay as they are.
+
+    `ssh-keygen -Y sign -n tvmake-package -f KEY PACKAGE` makes the same signature, also with a key that has a passphrase,
+    lies in an agent, or is on a hardware token that holds plain Ed25519 keys.
+    """
+    from tvmake.provenance.check import check_package
+    from tvmake.provenance.keys import read_private_key
+    from tvmake.provenance.signature import sign as sign_package
+    from tvmake.provenance.signature import signature_file
+
+    read_private_key(key)
+    for package in packages:
+        # What is signed is vouched for: nothing broken, and no list that says something else. An old signature may be there.
+        check_package(package, ignore_signature=True)
+    for package in packages:
+        signed = sign_package(package, key)
+        typer.echo(f"{signature_file(package)}: signed by {signed.by}")

@@ -1,0 +1,229 @@
+"""What is other here than where a run was locked, and which of it explains that a file came out differently."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tvmake.lock.artifacts import Mismatch
+from tvmake.lock.document import Lock, Origins, Revision
+from tvmake.lock.origins import HERMETIC, is_dataset, libraries, origins, users
+from tvmake.lock.records import LockedRecords
+from tvmake.plan.plan import Plan
+from tvmake.records.store import RecordStore, StoredRecord, open_store
+
+EVERY = frozenset(HERMETIC)
+
+MEASURING = ("benchmark", "validation", "devices", "tuning")
+"""Top-level keys of the config that change no package once records are given."""
+
+MEASURING_OF_MODEL = ("dataset", "goals", "benchmark", "validation", "tuning", "precisions", "targets")
+"""Such keys of a model; which variants there are is compared by itself."""
+
+STAGES_OF_KEY: dict[str, frozenset[str]] = {
+    "models": frozenset({"import", "transform", "extract", "build"}),
+    "precisions": frozenset({"transform"}),
+    "transform": frozenset({"transform", "choose_layout", "extract", "build"}),
+    "targets": frozenset({"extract", "pick_best", "build"}),
+    "build": frozenset({"extract", "build"}),
+}
+"""Which stages read what the config says."""
+
+SHORT = 12
+"""Hex digits of a digest to show."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that is other here than in the lock."""
+
+    text: str
+    stages: frozenset[str] = EVERY
+    """The stages whose bytes it may change; none for what is only worth knowing."""
+    only: frozenset[str] = frozenset()
+    """The models or targets whose files it may change; empty for all."""
+
+
+def differences(plan: Plan, lock: Lock) -> list[Difference]:
+    """Everything that determines a run and is other here, the likeliest to matter first.
+
+    Raises:
+        MachineError: the records store cannot be read.
+    """
+    here, then = origins(plan), lock.origins
+    names = list(dict.fromkeys(variant.model for variant in plan.variants))
+    found = [
+        *_variants(plan, lock),
+        *_inputs(here, then, users(plan)),
+        *_versions(plan, here, then, names),
+        *_compilers(here, then),
+        *_config(here.config, then.config),
+        *_records(plan, lock),
+        *_code(here, then),
+    ]
+    return sorted(found, key=lambda one: not one.stages)
+
+
+def causes(mismatch: Mismatch, found: list[Difference]) -> list[Difference]:
+    """The differences that may explain a mismatch."""
+    parts = set(mismatch.path.split("/"))
+    return [one for one in found if mismatch.stage in one.stages and (not one.only or one.only & parts)]
+
+
+def _variants(plan: Plan, lock: Lock) -> Iterator[Difference]:
+    here = {f"{variant}" for variant in plan.variants}
+    then = {entry.path.removesuffix("/package.tar") for entry in lock.artifacts if entry.path.endswith("/package.tar")}
+    for name in sorted(then - here):
+        yield Difference(f"variant {name}: in the lock only")
+    for name in sorted(here - then):
+        yield Difference(f"variant {name}: here only")
+    tuned = {f"{variant}" for variant in plan.variants if plan.is_tuned(variant)}
+    for name in sorted((tuned ^ set(lock.records)) & here & then):
+        text = "here, and not in the lock" if name in tuned else "in the lock, and not here"
+        only = frozenset({name.rpartition("/")[2]})
+        yield Difference(f"variant {name}: tuned {text}", frozenset({"extract", "pick_best", "build"}), only)
+
+
+def _inputs(here: Origins, then: Origins, models: Mapping[str, frozenset[str]]) -> Iterator[Difference]:
+    for name, digest in then.inputs.items():
+        now = here.inputs.get(name)
+        # A dataset decides whether a package passes, not what is in it.
+        stages = frozenset() if is_dataset(name) else frozenset({"import", "transform", "extract", "build"})
+        only = models.get(name, frozenset())
+        if name not in here.inputs:
+            yield Difference(f"input {name}: not used here", stages, only)
+        elif now is None:
+            yield Difference(f"input {name}: missing", stages, only)
+        elif now != digest:
+            text = f"input {name}: another file, sha256 {now[:SHORT]}… ({_short(digest)} in the lock)"
+            yield Difference(text, stages, only)
+    for name in sorted(set(here.inputs) - set(then.inputs)):
+        yield Difference(f"input {name}: not in the lock", EVERY, models.get(name, frozenset()))
+
+
+def _versions(plan: Plan, here: Origins, then: Origins, models: list[str]) -> Iterator[Difference]:
+    read_by = {stage: libraries(plan, stage, models) for stage in HERMETIC}
+    for name in sorted({*here.versions, *then.versions}):
+        now, before = here.versions.get(name, "unused"), then.versions.get(name, "unused")
+        if now != before:
+            stages = frozenset(stage for stage, named in read_by.items() if name in named or name not in here.versions)
+            if name == "python":
+                # A patch release of Python changes no byte that we know of.
+                stages = EVERY if now.split(".")[:2] != before.split(".")[:2] else frozenset()
+            yield Difference(f"version of {name}: {now} ({before} in the lock)", stages)
+    if here.tvmake.version != then.tvmake.version:
+        yield Difference(f"version of tvmake: {here.tvmake.version} ({then.tvmake.version} in the lock)")
+
+
+def _compilers(here: Origins, then: Origins) -> Iterator[Difference]:
+    pairs = ("compiler", here.compilers, then.compilers), ("CPU", here.cpus, then.cpus)
+    stages = {"compiler": frozenset({"build", "export"}), "CPU": frozenset({"extract", "pick_best", "build"})}
+    for what, now, before in pairs:
+        for name in sorted(set(now) & set(before)):
+            if now[name] != before[name]:
+                text = f"{what} of target {name}: {now[name]} ({before[name]} in the lock)"
+                yield Difference(text, stages[what], frozenset({name}))
+
+
+def _config(here: Mapping[str, Any], then: Mapping[str, Any]) -> Iterator[Difference]:
+    now, before = dict(_flat(here)), dict(_flat(then))
+    measuring = 0
+    for key in [*before, *(key for key in now if key not in before)]:
+        if now.get(key) == before.get(key) or key[0] == "variants":
+            continue
+        if _is_measuring(key):
+            measuring += 1
+            continue
+        shown = f"{_value(now.get(key))} ({_value(before.get(key))} in the lock)"
+        # Only models, precisions and targets have names that their files go under.
+        only = frozenset(key[1:2]) if key[0] in ("models", "precisions", "targets") else frozenset()
+        yield Difference(f"config {'.'.join(key)}: {shown}", STAGES_OF_KEY.get(key[0], EVERY), only)
+    if measuring:
+        keys = "1 key differs" if measuring == 1 else f"{measuring} keys differ"
+        yield Difference(f"config: {keys} that only measuring reads", frozenset())
+
+
+def _is_measuring(key: tuple[str, ...]) -> bool:
+    if key[0] == "tuning":
+        return key[1:2] != ("require_coverage",)
+    if key[0] == "models":
+        return key[2:3] != () and key[2] in MEASURING_OF_MODEL
+    if key[0] == "targets":
+        return key[2:3] in (("device",), ("tuning",))
+    return key[0] in MEASURING
+
+
+def _records(plan: Plan, lock: Lock) -> Iterator[Difference]:
+    seen: set[tuple[str, str]] = set()
+    for variant in plan.variants:
+        if not plan.is_tuned(variant) or (frozen := lock.records.get(str(variant))) is None:
+            continue
+        store = open_store(plan.tuning(variant.target).store)
+        yield from _records_of(frozen, store, seen)
+
+
+def _records_of(frozen: LockedRecords, store: RecordStore, seen: set[tuple[str, str]]) -> Iterator[Difference]:
+    place = frozen.place
+    for kernel in frozen.kernels:
+        if kernel.record is None or (kernel.workload, kernel.record) in seen:
+            continue
+        seen.add((kernel.workload, kernel.record))
+        name = f"records of {kernel.name} ({kernel.workload[:SHORT]}…)"
+        stored = {one.digest: one for one in store.load(place, kernel.workload)}
+        own = stored.get(kernel.record)
+        if own is None:
+            yield Difference(
+                f"{name}: the one used, {kernel.record[:SHORT]}…, is not in {store.root}",
+                frozenset({"pick_best", "build"}),
+            )
+        elif own.outcome != "ok":
+            yield Difference(f"{name}: the one used was found wrong since; it is used again", frozenset())
+        elif better := _better(stored.values(), own):
+            yield Difference(
+                f"{name}: a faster one came since ({better.latency_ms:.4g} ms, the lock's {own.latency_ms:.4g} ms is used)",
+                frozenset(),
+            )
+
+
+def _better(stored: Any, own: StoredRecord) -> StoredRecord | None:
+    working = [one for one in stored if one.latency_ms is not None]
+    best = min(working, key=lambda one: (one.latency_ms, one.digest), default=None)
+    return best if best is not None and own.latency_ms is not None and best.latency_ms < own.latency_ms else None
+
+
+def _code(here: Origins, then: Origins) -> Iterator[Difference]:
+    changed = [stage for stage in HERMETIC if here.tvmake.code.get(stage) != then.tvmake.code.get(stage)]
+    if changed:
+        was = _revision(then.tvmake.revision, here.tvmake.revision)
+        yield Difference(f"tvmake's own code: that of {', '.join(changed)}{was}", frozenset(changed))
+    if here.project != then.project and then.project is not None:
+        yield Difference(f"git revision of the project{_revision(then.project, here.project)}", frozenset())
+
+
+def _revision(then: Revision | None, here: Revision | None) -> str:
+    if then is None:
+        return ""
+    now = "none" if here is None else _commit(here)
+    return f": {now} ({_commit(then)} in the lock)"
+
+
+def _commit(revision: Revision) -> str:
+    return revision.commit[:SHORT] + (", modified" if revision.modified else "")
+
+
+def _flat(values: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for key, value in values.items():
+        path = (*above, str(key))
+        if isinstance(value, Mapping) and value:
+            yield from _flat(value, path)
+        else:
+            yield path, value
+
+
+def _value(value: Any, limit: int = 60) -> str:
+    text = "unset" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _short(digest: str | None) -> str:
+    return f"{digest[:SHORT]}…" if digest else "missing"

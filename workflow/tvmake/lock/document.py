@@ -1,0 +1,96 @@
+"""run.lock as a whole."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from tvmake.artifact.files import write_text
+from tvmake.config.transform import Layout
+from tvmake.lock.records import SCHEMA_VERSION, LockedRecords, parse, read_bytes
+from tvmake.records.record import Digest
+
+LOCK = Path("run.lock")
+"""Its usual name."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class Revision(_Part):
+    """A git checkout's state."""
+
+    commit: str
+    modified: bool
+    """Whether tracked files differ from the commit."""
+
+
+class Tool(_Part):
+    """The tvmake that made a run."""
+
+    version: str
+    revision: Revision | None = None
+    """Of the checkout that it ran from; None for an installed one."""
+    code: dict[str, Digest]
+    """Digest of the modules that each stage can reach."""
+
+
+class Origins(_Part):
+    """What determines a run, as far as it can be known before anything is made."""
+
+    tvmake: Tool
+    project: Revision | None = None
+    """The checkout that the run was made in."""
+    config: dict[str, Any]
+    """The config with its defaults, without what says where things lie on a machine."""
+    inputs: dict[str, Digest | None]
+    """sha256 of every file that the config names, by its name there; None for a missing one. A dataset of several files
+    has one digest."""
+    versions: dict[str, str]
+    """Python and the libraries whose version can change a byte."""
+    compilers: dict[str, str]
+    """What links mod.so, by target."""
+    cpus: dict[str, str]
+    """This machine's CPU, for targets that are compiled for it (``mcpu: native``)."""
+
+
+class LockedArtifact(_Part):
+    """A file that the same origins give byte for byte."""
+
+    stage: str
+    """The stage that makes it."""
+    path: str
+    """Below the results directory."""
+    sha256: Digest
+    parts: dict[str, Digest] | None = None
+    """Digests of an archive's members or of a JSON object's values, to say where it differs."""
+
+
+class Lock(_Part):
+    """A run."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    written_by: str
+    """The version of tvmake, where every later one finds it."""
+    origins: Origins
+    records: dict[str, LockedRecords]
+    """The tuning records of each tuned variant (``model/precision/target``)."""
+    layouts: dict[str, Layout]
+    """The data layout of each variant that chose one by measuring."""
+    artifacts: list[LockedArtifact]
+    """In the order of the pipeline."""
+
+
+def read_lock(path: Path) -> Lock:
+    """Read a lock.
+
+    Raises:
+        InputError: the file is missing, damaged or of another schema version.
+    """
+    return parse(Lock, read_bytes(path), str(path))
+
+
+def write_lock(lock: Lock, path: Path) -> None:
+    """Write a lock: one value a line, always in the same order, so that versions of it compare line by line."""
+    write_text(path, lock.model_dump_json(indent=1, exclude_none=True) + "\n")

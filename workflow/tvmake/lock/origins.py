@@ -1,0 +1,158 @@
+"""What determines a run here and now."""
+
+import hashlib
+import platform
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from tvmake import __version__
+from tvmake.artifact.files import digest_bytes, digest_file
+from tvmake.house import PACKAGE, snakefile
+from tvmake.lock.compilers import compilers
+from tvmake.lock.document import Origins, Tool
+from tvmake.lock.git import revision
+from tvmake.plan.fingerprint import DISTRIBUTIONS, PACKAGE_ROOT, reachable, version
+from tvmake.plan.formats import FRONTENDS
+from tvmake.plan.machine import cpu_identity
+from tvmake.plan.plan import STAGE_MODULES, Plan
+from tvmake.plan.sources import dataset_files
+
+HERMETIC = ("import", "transform", "choose_layout", "extract", "pick_best", "build", "export")
+"""The stages whose outputs are the same bytes for the same inputs, in the order data flows; of choose_layout and pick_best
+that holds once the lock says what was measured."""
+
+PLACES = (("results",), ("cache",), ("tuning", "store"), ("tuning", "shared"), ("tuning", "frozen"))
+"""Keys that say where things lie on one machine, and change nothing in them."""
+
+
+def origins(plan: Plan) -> Origins:
+    """Everything that determines the plan's packages, as it is here.
+
+    Raises:
+        MachineError: an input cannot be read.
+    """
+    models = dict.fromkeys(variant.model for variant in plan.variants)
+    targets = {variant.target: plan.config.targets[variant.target] for variant in plan.variants}
+    return Origins(
+        tvmake=Tool(version=__version__, revision=_own_revision(), code=_code(plan, models)),
+        project=revision(Path()),
+        config=portable_config(plan),
+        inputs={name: _digest(files) for name, files in sorted(inputs(plan).items())},
+        versions=_versions(plan, models),
+        compilers=compilers(dict(sorted(targets.items()))),
+        cpus={name: cpu_identity() for name, wanted in sorted(targets.items()) if wanted.is_native},
+    )
+
+
+def portable_config(plan: Plan) -> dict[str, Any]:
+    """The plan's config without what says where things lie on this machine."""
+    values = plan.resolved_config()
+    for path in PLACES:
+        _drop(values, path)
+        for target in values["targets"].values():
+            _drop(target, path)
+    return values
+
+
+def inputs(plan: Plan) -> dict[str, list[Path]]:
+    """The files that the config names, by their name there: models, datasets, modules with factories and passes."""
+    models = dict.fromkeys(variant.model for variant in plan.variants)
+    return {name: files for model in models for name, files in _inputs_of(plan, model).items()}
+
+
+def users(plan: Plan) -> dict[str, frozenset[str]]:
+    """The models that read each input."""
+    found: dict[str, frozenset[str]] = {}
+    for model in dict.fromkeys(variant.model for variant in plan.variants):
+        for name in _inputs_of(plan, model):
+            found[name] = found.get(name, frozenset()) | {model}
+    return found
+
+
+def is_dataset(name: str) -> bool:
+    """Whether an input is one that packages are validated with, not made of."""
+    return "(dataset of " in name
+
+
+def stage_roots(plan: Plan, stage: str, models: Iterable[str]) -> list[str]:
+    """The modules that a stage's code begins with."""
+    roots = [STAGE_MODULES[stage]]
+    if stage == "import":
+        for model in models:
+            roots += FRONTENDS[str(plan.config.models[model].source_format())]
+    return roots
+
+
+def libraries(plan: Plan, stage: str, models: Iterable[str]) -> set[str]:
+    """The distributions whose version can change a stage's bytes."""
+    _, found = reachable(*stage_roots(plan, stage, models))
+    return {name for library in found for name in DISTRIBUTIONS[library]}
+
+
+def _inputs_of(plan: Plan, name: str) -> dict[str, list[Path]]:
+    files = [*plan.model_files(name), *plan.pass_files("transform", name), *plan.pass_files("build", name)]
+    found = {_named(file): [Path(file)] for file in files}
+    if (dataset := plan.config.models[name].dataset) is not None:
+        found[f"{dataset.path} (dataset of {name})"] = [Path(file) for file in dataset_files(dataset)]
+    return found
+
+
+def _code(plan: Plan, models: Iterable[str]) -> dict[str, str]:
+    return {stage: _code_digest(stage_roots(plan, stage, models)) for stage in HERMETIC}
+
+
+def _code_digest(roots: list[str]) -> str:
+    sha256 = hashlib.sha256()
+    modules, _ = reachable(*roots)
+    for module in modules:
+        base = PACKAGE_ROOT.joinpath(*module.split(".")[1:])
+        file = base.with_suffix(".py") if base.with_suffix(".py").is_file() else base / "__init__.py"
+        sha256.update(f"{module} {digest_file(file)}\n".encode())
+    return sha256.hexdigest()
+
+
+def _versions(plan: Plan, models: Iterable[str]) -> dict[str, str]:
+    named = set().union(*(libraries(plan, stage, models) for stage in HERMETIC))
+    return {"python": platform.python_version()} | {name: version(name) for name in sorted(named)}
+
+
+def _own_revision() -> Any:
+    house = snakefile().parent
+    # An installed package has its Snakefile inside; what is around it is not its checkout.
+    return None if house.is_relative_to(PACKAGE) else revision(house)
+
+
+def _named(file: str) -> str:
+    """A module found along ``sys.path`` goes by its place below that; a model by what the config says."""
+    path = Path(file)
+    if not path.is_absolute():
+        return file
+    if path.is_relative_to(Path.cwd()):
+        return str(path.relative_to(Path.cwd()))
+    for parent in path.parents:
+        if parent.name in ("site-packages", "dist-packages"):
+            return str(path.relative_to(parent))
+    return file
+
+
+def _digest(files: list[Path]) -> str | None:
+    """One file's sha256; of several, that of their names and digests."""
+    if not files or not all(file.is_file() for file in files):
+        return None
+    if len(files) == 1:
+        return digest_file(files[0])
+    root = files[0].parent
+    lines = sorted(f"{_below(file, root)} {digest_file(file)}\n" for file in files)
+    return digest_bytes("".join(lines).encode())
+
+
+def _below(file: Path, root: Path) -> str:
+    return str(file.relative_to(root)) if file.is_relative_to(root) else file.name
+
+
+def _drop(values: dict[str, Any], path: tuple[str, ...]) -> None:
+    *parents, last = path
+    for part in parents:
+        values = values.get(part) or {}
+    values.pop(last, None)

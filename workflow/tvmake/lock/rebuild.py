@@ -1,0 +1,80 @@
+"""Making a locked run again: with which config, to which files, and whether they are the same."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tvmake.artifact.files import digest_bytes, write_text
+from tvmake.errors import InputError
+from tvmake.lock.artifacts import Mismatch, made_files, mismatches
+from tvmake.lock.differences import Difference, causes
+from tvmake.lock.document import Lock
+from tvmake.plan.plan import Plan
+
+MOST_CAUSES = 3
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of making a locked run again."""
+
+    equal: int
+    """Files that are byte for byte as locked."""
+    fresh: int
+    """How many of all were made just now; the others were there."""
+    wrong: list[Mismatch]
+
+
+def frozen_layer(lock: Path) -> dict[str, Any]:
+    """The config layer that takes records and layouts from a lock."""
+    return {"tuning": {"frozen": str(lock)}}
+
+
+def config_of(lock: Lock, directory: Path) -> Path:
+    """The lock's own config as a file in a directory, for where there is no other."""
+    text = yaml.safe_dump(dict(lock.origins.config), sort_keys=False, allow_unicode=True)
+    path = directory / f"locked-{digest_bytes(text.encode())[:16]}.yaml"
+    write_text(path, text)
+    return path
+
+
+def packages(plan: Plan) -> list[str]:
+    """What is made when a run is made again: every variant's package, and with it all that it takes."""
+    return plan.results_of("package")
+
+
+def moments(plan: Plan) -> dict[Path, int]:
+    """When the files that are there were written, to tell later which were made anew."""
+    return {made.path: made.path.stat().st_mtime_ns for made in made_files(plan) if made.path.is_file()}
+
+
+def compare(plan: Plan, lock: Lock, before: Mapping[Path, int]) -> Outcome:
+    """Compare every file with the lock.
+
+    Args:
+        before: :func:`moments` before the run.
+    """
+    wrong = mismatches(plan, lock.artifacts)
+    fresh = sum(moment != before.get(path) for path, moment in moments(plan).items())
+    unequal = {one.path for one in wrong}
+    return Outcome(sum(entry.path not in unequal for entry in lock.artifacts), fresh, wrong)
+
+
+def explain(plan: Plan, outcome: Outcome, found: list[Difference], lock: Path) -> InputError:
+    """The error for a run that came out differently: the first file that differs, and why it may."""
+    first = outcome.wrong[0]
+    total = outcome.equal + len(outcome.wrong)
+    problem = f"{first.how}; it is the first of {len(outcome.wrong)} of {total} files that are not as in {lock}"
+    likely = causes(first, found)
+    if likely:
+        reasons = "; ".join(one.text for one in likely[:MOST_CAUSES])
+        more = f"; and {len(likely) - MOST_CAUSES} more" if len(likely) > MOST_CAUSES else ""
+        remedy = f"likely because of {reasons}{more}"
+    elif not outcome.fresh:
+        remedy = "nothing was made anew, all files were there already; `--forceall` makes them again"
+    else:
+        remedy = f"nothing that the lock knows of explains it: stage {first.stage} may not be reproducible, which is a defect"
+    return InputError(str(Path(plan.config.results) / first.path), problem, remedy)

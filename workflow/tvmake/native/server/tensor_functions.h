@@ -1,0 +1,16 @@
+// What tvmake's clients call by name to use tensors that are on the device already.
+#ifndef TVMAKE_SERVER_TENSOR_FUNCTIONS_H_
+#define TVMAKE_SERVER_TENSOR_FUNCTIONS_H_
+
+namespace tvmake {
+
+// Register them:
+//
+// tvmake.rpc.address(tensor) -> int: where its memory is here; for clients that write packets themselves.
+// tvmake.rpc.set_input(vm, name, tensors...): as the virtual machine's set_input, which copies every tensor that comes
+// over RPC, weights too. This one keeps the tensors themselves: the client has to, as well.
+void RegisterTensorFunctions();
+
+}  // namespace tvmake
+
+#endif  // TVMAKE_SERVER_TENSOR_FUNCTIONS_H_

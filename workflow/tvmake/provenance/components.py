@@ -1,0 +1,169 @@
+"""The component list of a package, in CycloneDX: what it was made of, what made it, what it needs to run.
+
+A function of the package alone: no time, no random serial number. So it can be made again wherever the package is, and
+the same package gives the same bytes.
+"""
+
+import json
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+from uuid import NAMESPACE_URL, uuid5
+
+from tvmake.artifact.manifest import Manifest
+from tvmake.errors import InputError
+from tvmake.provenance.statement import RECORDS, uri
+
+if TYPE_CHECKING:
+    from cyclonedx.model.component import Component as Part
+
+    from tvmake.target.elf import Library
+
+SUFFIX = ".cdx.json"
+"""What CycloneDX recommends for its JSON files."""
+
+RUNTIME = ("apache-tvm", "apache-tvm-ffi")
+"""The components that a package is run with; the others only took part in making it."""
+
+DRIVERS = {
+    "opencl": "OpenCL driver",
+    "cuda": "CUDA driver",
+    "vulkan": "Vulkan driver",
+    "metal": "Metal",
+    "rocm": "ROCm",
+}
+"""What a device needs for kernels of a kind of target."""
+
+
+def component_list(manifest: Manifest, package_sha256: str, library: "Library") -> str:
+    """The list as JSON text (CycloneDX 1.6).
+
+    Args:
+        package_sha256: of the package, which is how the list says what it is a list of.
+        library: mod.so's demands of the system that loads it.
+    """
+    from cyclonedx.model.bom import Bom, BomMetaData
+    from cyclonedx.model.component import ComponentType
+    from cyclonedx.output.json import JsonV1Dot6
+
+    package = _part(
+        ComponentType.MACHINE_LEARNING_MODEL,
+        f"{manifest.model}/{manifest.precision}/{manifest.target_name}",
+        "package",
+        sha256=package_sha256,
+        version=package_sha256[:16],
+        properties={
+            "tvmake:precision": manifest.precision,
+            "tvmake:target": str(manifest.target.get("kind", "")),
+            "tvmake:kernels:tuned": f"{manifest.coverage.tuned} of {manifest.coverage.tunable}",
+        },
+    )
+    parts = [*_contents(manifest), *_origins(manifest), *_programs(manifest), *_system(manifest, library)]
+    bom = Bom(
+        serial_number=uuid5(NAMESPACE_URL, f"urn:tvmake:package:{package_sha256}"),
+        metadata=BomMetaData(component=package),
+        components=parts,
+    )
+    bom.register_dependency(package, parts)
+    written = json.loads(JsonV1Dot6(bom).output_as_string())
+    # The library always notes the time; the format does not ask for it.
+    del written["metadata"]["timestamp"]
+    return json.dumps(written, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def check_component_list(data: bytes, expected: str, where: str, wholly: bool) -> None:
+    """See that a list says what the package itself does.
+
+    Args:
+        expected: the list as it is made of the package here.
+        wholly: whether all of it has to be the same, or just the package that it is of.
+
+    Raises:
+        InputError: it is damaged, or of another package, or differs from what the package says.
+    """
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        raise InputError(where, "is no component list: not JSON, or truncated") from None
+    wanted = json.loads(expected)
+    if not isinstance(found, dict) or found.get("bomFormat") != "CycloneDX":
+        raise InputError(where, "is no component list in CycloneDX's format")
+    if found.get("serialNumber") != wanted["serialNumber"]:
+        raise InputError(where, "is the component list of another package")
+    if wholly and found != wanted:
+        key = next(key for key in sorted({*found, *wanted}) if found.get(key) != wanted.get(key))
+        raise InputError(where, f"differs from what the package says of itself ({key})")
+
+
+def _contents(manifest: Manifest) -> "Iterable[Part]":
+    from cyclonedx.model.component import ComponentType
+
+    for name, entry in sorted(manifest.files.items()):
+        yield _part(ComponentType.FILE, name, f"file:{name}", sha256=entry.sha256)
+
+
+def _origins(manifest: Manifest) -> "Iterable[Part]":
+    from cyclonedx.model.component import ComponentType
+
+    files: dict[str, str] = manifest.source.get("files", {})
+    notes = {"tvmake:format": str(manifest.source.get("format", ""))}
+    for name, digest in sorted(files.items()):
+        yield _part(ComponentType.MACHINE_LEARNING_MODEL, name, f"source:{name}", sha256=digest, properties=notes)
+    if not files and (source := manifest.source.get("source")):
+        # A network that tvmake draws itself.
+        yield _part(ComponentType.MACHINE_LEARNING_MODEL, str(source), f"source:{source}", properties=notes)
+    if manifest.records_sha256:
+        yield _part(ComponentType.DATA, RECORDS, f"records:{RECORDS}", sha256=manifest.records_sha256)
+
+
+def _programs(manifest: Manifest) -> "Iterable[Part]":
+    from cyclonedx.model.component import ComponentScope, ComponentType
+
+    for component in manifest.components:
+        is_run = component.name in RUNTIME
+        yield _part(
+            ComponentType.LIBRARY if is_run or component.name == "numpy" else ComponentType.APPLICATION,
+            component.name,
+            f"program:{component.name}",
+            version=component.version,
+            scope=ComponentScope.REQUIRED if is_run else ComponentScope.EXCLUDED,
+            purl=uri(component),
+        )
+
+
+def _system(manifest: Manifest, library: "Library") -> "Iterable[Part]":
+    from cyclonedx.model.component import ComponentScope, ComponentType
+
+    for name in sorted(set(library.needed)):
+        notes = {"tvmake:processor": library.machine}
+        if name.startswith("libc.") and library.glibc:
+            notes["tvmake:glibc"] = ".".join(map(str, library.glibc))
+        yield _part(ComponentType.LIBRARY, name, f"system:{name}", scope=ComponentScope.REQUIRED, properties=notes)
+    if driver := DRIVERS.get(str(manifest.target.get("kind"))):
+        yield _part(ComponentType.DEVICE_DRIVER, driver, f"system:{driver}", scope=ComponentScope.REQUIRED)
+
+
+def _part(
+    kind: Any,
+    name: str,
+    reference: str,
+    *,
+    sha256: str | None = None,
+    version: str | None = None,
+    scope: Any = None,
+    purl: str | None = None,
+    properties: dict[str, str] | None = None,
+) -> "Part":
+    from cyclonedx.model import HashAlgorithm, HashType, Property
+    from cyclonedx.model.component import Component
+    from packageurl import PackageURL
+
+    return Component(
+        type=kind,
+        name=name,
+        bom_ref=reference,
+        version=version,
+        scope=scope,
+        purl=PackageURL.from_string(purl) if purl else None,
+        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=sha256)] if sha256 else [],
+        properties=[Property(name=key, value=value) for key, value in (properties or {}).items()],
+    )

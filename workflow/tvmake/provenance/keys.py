@@ -1,0 +1,159 @@
+"""Ed25519 keys as people have them: OpenSSH's files, and PEM.
+
+One kind of key, because each further one is a further way to be weak. Ed25519 has no parameters to choose wrongly, and
+`ssh-keygen` has made such keys by default since 2023.
+"""
+
+import base64
+import binascii
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tvmake.artifact.files import digest_bytes
+from tvmake.errors import InputError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+MOST_BYTES = 1 << 20
+"""A key takes under 1 kB; a list of those of a large team some hundred."""
+
+ED25519 = "ssh-ed25519"
+_SSH_KEY = re.compile(r"\b((?:sk-)?(?:ssh|ecdsa)-[a-z0-9@.-]+)\s+(AAAA[A-Za-z0-9+/]+={0,2})")
+
+_MAKE_ONE = "make one with `ssh-keygen -t ed25519 -f KEY`"
+_GIVE_PUBLIC = "give the public one, which `ssh-keygen -t ed25519` leaves in KEY.pub"
+
+
+def read_private_key(path: Path) -> "Ed25519PrivateKey":
+    """The key to sign with: an OpenSSH private key file, or PEM (PKCS #8), without a passphrase.
+
+    Raises:
+        InputError: it cannot be read, is no private key, of another kind, or protected by a passphrase.
+    """
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_ssh_private_key
+
+    data = _read(path)
+    if b"PRIVATE KEY" not in data:
+        if b"PUBLIC KEY" in data or _SSH_KEY.search(data.decode("utf-8", "replace")):
+            raise InputError(
+                str(path), "is a public key; signing takes the private one", "it lies beside, without .pub"
+            )
+        raise InputError(str(path), "is no private key", _MAKE_ONE)
+    if b"ENCRYPTED" in data or _has_passphrase(data):
+        raise InputError(
+            str(path),
+            "is protected by a passphrase",
+            f"let OpenSSH sign, which asks for it or its agent: ssh-keygen -Y sign -n tvmake-package -f {path} PACKAGE",
+        )
+    try:
+        load = load_ssh_private_key if b"OPENSSH PRIVATE KEY" in data else load_pem_private_key
+        key = load(data, None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise InputError(str(path), "is no private key, or a damaged one", _MAKE_ONE) from None
+    if not isinstance(key, Ed25519PrivateKey):
+        kind = type(key).__name__.removesuffix("PrivateKey").strip("_")
+        raise InputError(str(path), f"is a key of another kind ({kind}); packages are signed with Ed25519", _MAKE_ONE)
+    return key
+
+
+def read_public_keys(path: Path) -> list[bytes]:
+    """The keys to trust (32 bytes each): public keys as OpenSSH writes them, one a line, or one in PEM.
+
+    Lines of ``authorized_keys`` and of ``ssh-keygen``'s allowed signers are understood; what is around the key is left out.
+
+    Raises:
+        InputError: it cannot be read, holds no public key, one of another kind, or a private one.
+    """
+    data = _read(path)
+    if b"PRIVATE KEY" in data:
+        raise InputError(str(path), "is a private key; checking takes the public one", _GIVE_PUBLIC)
+    if b"BEGIN PUBLIC KEY" in data:
+        return [_from_pem(data, path)]
+    lines = data.decode("utf-8", "replace").splitlines()
+    keys = [
+        _from_line(line, f"{path}:{number}")
+        for number, line in enumerate(lines, start=1)
+        if line.strip() and not line.lstrip().startswith("#")
+    ]
+    if not keys:
+        raise InputError(str(path), "holds no public key", _GIVE_PUBLIC)
+    return keys
+
+
+def name_of(key: bytes) -> str:
+    """A key's fingerprint as OpenSSH writes it (``SHA256:…``)."""
+    digest = base64.b64encode(bytes.fromhex(digest_bytes(ssh_form(key)))).decode().rstrip("=")
+    return f"SHA256:{digest}"
+
+
+def ssh_form(key: bytes) -> bytes:
+    """A public key in the form of RFC 4253: its kind and its bytes."""
+    return ssh_string(ED25519.encode()) + ssh_string(key)
+
+
+def ssh_string(data: bytes) -> bytes:
+    """A string of RFC 4251: length, then content."""
+    return len(data).to_bytes(4, "big") + data
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        raise InputError(str(path), "no such key file", _MAKE_ONE) from None
+    except OSError as error:
+        raise InputError(str(path), f"cannot be read: {error.strerror}") from None
+    if len(data) > MOST_BYTES:
+        raise InputError(str(path), f"is no key: larger than {MOST_BYTES >> 20} MiB")
+    return data
+
+
+def _has_passphrase(data: bytes) -> bool:
+    """OpenSSH's own format names its cipher first, ``none`` for a key in the clear."""
+    found = re.search(rb"BEGIN OPENSSH PRIVATE KEY-----(.*?)-----END", data, re.DOTALL)
+    if found is None:
+        return False
+    try:
+        blob = base64.b64decode(b"".join(found[1].split()), validate=True)
+    except binascii.Error:
+        return False
+    magic = b"openssh-key-v1\0"
+    return blob.startswith(magic) and not blob.startswith(magic + ssh_string(b"none"))
+
+
+def _from_pem(data: bytes, path: Path) -> bytes:
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    try:
+        key = load_pem_public_key(data)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise InputError(str(path), "is no public key, or a damaged one", _GIVE_PUBLIC) from None
+    if not isinstance(key, Ed25519PublicKey):
+        raise InputError(str(path), "is a key of another kind; packages are signed with Ed25519", _MAKE_ONE)
+    return key.public_bytes_raw()
+
+
+def _from_line(line: str, where: str) -> bytes:
+    found = _SSH_KEY.search(line)
+    if found is None:
+        raise InputError(where, "is no public key", _GIVE_PUBLIC)
+    kind, text = found.groups()
+    if kind != ED25519:
+        raise InputError(
+            where, f"is a key of another kind ({kind[:40]}); packages are signed with {ED25519}", _MAKE_ONE
+        )
+    head = ssh_string(ED25519.encode()) + (32).to_bytes(4, "big")
+    try:
+        blob = base64.b64decode(text, validate=True)
+    except binascii.Error:
+        blob = b""
+    if not blob.startswith(head) or len(blob) != len(head) + 32:
+        raise InputError(where, "is a damaged public key", _GIVE_PUBLIC)
+    return blob[len(head) :]

@@ -1,0 +1,159 @@
+"""The in-toto statement of a package: which files were made, from what, by whom (SLSA provenance 1.0).
+
+https://in-toto.io/Statement/v1 and https://slsa.dev/spec/v1.0/provenance say what the fields mean. There is no time and
+no machine in it, so that the same inputs give the same bytes.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from tvmake.artifact.manifest import PREDICATE_TYPE, STATEMENT_TYPE, Component, FileEntry, Manifest
+from tvmake.errors import InputError
+
+BUILD_TYPE = "urn:tvmake:build:v1"
+BUILDER = "urn:tvmake:builder"
+
+RECORDS = "best.json"
+"""The input that holds the tuning records."""
+
+PYPI = ("tvmake", "apache-tvm", "apache-tvm-ffi", "numpy")
+"""The components that are Python packages."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Resource(_Part):
+    """in-toto's ResourceDescriptor: has a URI or a digest."""
+
+    name: str
+    uri: str | None = None
+    digest: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class BuildDefinition(_Part):
+    """What was asked, and of what it was made."""
+
+    buildType: Literal["urn:tvmake:build:v1"] = BUILD_TYPE
+    externalParameters: dict[str, Any]
+    """The build request."""
+    internalParameters: dict[str, Any] = Field(default_factory=dict)
+    resolvedDependencies: list[Resource]
+
+
+class Builder(_Part):
+    """Who made it."""
+
+    id: Literal["urn:tvmake:builder"] = BUILDER
+    version: dict[str, str]
+
+
+class RunDetails(_Part):
+    """How it was made."""
+
+    builder: Builder
+
+
+class Predicate(_Part):
+    """SLSA's provenance."""
+
+    buildDefinition: BuildDefinition
+    runDetails: RunDetails
+
+
+class Statement(BaseModel):
+    """in-toto's statement."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True, validate_by_name=True)
+
+    type_: Literal["https://in-toto.io/Statement/v1"] = Field(default=STATEMENT_TYPE, alias="_type")
+    subject: list[Resource]
+    predicateType: Literal["https://slsa.dev/provenance/v1"] = PREDICATE_TYPE
+    predicate: Predicate
+
+
+def statement(
+    options: dict[str, Any],
+    files: Mapping[str, FileEntry],
+    inputs: Mapping[str, str],
+    source: Mapping[str, str],
+    components: Iterable[Component],
+    version: str,
+) -> Statement:
+    """What a build says of itself.
+
+    Args:
+        options: the build request.
+        files: the package's files.
+        inputs: sha256 of the build's own inputs, by name.
+        source: sha256 of the model's files, by path as configured.
+        components: the programs and libraries that took part.
+        version: of tvmake.
+    """
+    dependencies = [_resource(name, digest) for name, digest in sorted(inputs.items())]
+    dependencies += [_resource(name, digest) for name, digest in sorted(source.items())]
+    dependencies += [
+        Resource(name=part.name, uri=uri(part), annotations={"version": part.version}) for part in components
+    ]
+    return Statement(
+        subject=[_resource(name, entry.sha256) for name, entry in sorted(files.items())],
+        predicate=Predicate(
+            buildDefinition=BuildDefinition(externalParameters=options, resolvedDependencies=dependencies),
+            runDetails=RunDetails(builder=Builder(version={"tvmake": version})),
+        ),
+    )
+
+
+def uri(part: Component) -> str:
+    """A component's package URL (https://github.com/package-url/purl-spec)."""
+    from urllib.parse import quote
+
+    kind = "pypi" if part.name in PYPI else "generic"
+    return f"pkg:{kind}/{part.name}@{quote(part.version, safe='')}"
+
+
+def check_statement(manifest: Manifest, where: str) -> Statement:
+    """See that a package's statement is one, and says the same as the rest of its manifest.
+
+    Raises:
+        InputError: it is missing, of another kind, or of other files, inputs or options.
+    """
+    if not manifest.provenance:
+        raise InputError(where, "has no provenance", "make the package again with `tvmake make`")
+    try:
+        said = Statement.model_validate(manifest.provenance)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise InputError(where, f"its provenance is no statement of tvmake's ({key}: {first['msg'].lower()})") from None
+    if _digests(said.subject) != {name: entry.sha256 for name, entry in manifest.files.items()}:
+        raise InputError(where, "its provenance is of other files")
+    definition = said.predicate.buildDefinition
+    if definition.externalParameters != manifest.build:
+        raise InputError(where, "its provenance names other build options than its manifest")
+    given = _digests(definition.resolvedDependencies)
+    if given.get(RECORDS) != manifest.records_sha256:
+        raise InputError(where, "its provenance names other tuning records than its manifest")
+    source: dict[str, str] = manifest.source.get("files", {})
+    if any(given.get(name) != digest for name, digest in source.items()):
+        raise InputError(where, "its provenance names other model files than its manifest")
+    versions = {
+        one.name: one.annotations["version"]
+        for one in definition.resolvedDependencies
+        if one.annotations and "version" in one.annotations
+    }
+    if versions != {part.name: part.version for part in manifest.components}:
+        raise InputError(where, "its provenance names other programs and libraries than its manifest")
+    return said
+
+
+def _resource(name: str, sha256: str) -> Resource:
+    return Resource(name=name, digest={"sha256": sha256})
+
+
+def _digests(resources: Iterable[Resource]) -> dict[str, str]:
+    return {one.name: one.digest.get("sha256", "") for one in resources if one.digest is not None}

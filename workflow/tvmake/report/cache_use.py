@@ -1,0 +1,74 @@
+"""How many of a run's hermetic results the cache had, from what the steps' logs say."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from tvmake.cache.line import CacheLine, read_lines
+from tvmake.config.requests.reporting import VariantRow
+
+LOGS = Path("logs")
+"""Where the rules put them."""
+
+
+class CacheUse(BaseModel):
+    """Where the results came from that this summary is about."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    hits: int
+    """Results taken from the cache."""
+    misses: int
+    """Results that were not in it, that it refused, or that it could not be asked for."""
+    refused: int = 0
+    """How many of the misses had an entry that was bad."""
+    unavailable: int = 0
+    """How many of the misses are of a cache that failed."""
+    stored: int = 0
+    """Results that were added to it."""
+    bytes: int = 0
+    """Size of what was taken."""
+    saved_s: float = 0.0
+    """What the stages took when they were run, less what taking their results took; in seconds."""
+    hit_rate: float
+    """Share of the results asked for that were taken."""
+
+
+def cache_use(variants: Iterable[VariantRow], logs: Path = LOGS) -> CacheUse | None:
+    """Count what the last run of each hermetic step says; None where no cache was asked."""
+    lines = [line for file in dict.fromkeys(_files(variants, logs)) for line in _said(file)]
+    asked = [line for line in lines if line.cache != "not cacheable"]
+    if not asked:
+        return None
+    hits = [line for line in asked if line.cache == "hit"]
+    return CacheUse(
+        hits=len(hits),
+        misses=len(asked) - len(hits),
+        refused=sum(line.cache == "refused" for line in asked),
+        unavailable=sum(line.cache == "unavailable" for line in asked),
+        stored=sum(line.stored for line in asked),
+        bytes=sum(line.bytes for line in hits),
+        saved_s=round(sum(line.saved_s for line in hits), 2),
+        hit_rate=round(len(hits) / len(asked), 4),
+    )
+
+
+def _files(variants: Iterable[VariantRow], logs: Path) -> Iterator[Path]:
+    for variant in variants:
+        model = logs / variant.model
+        precision = model / variant.precision
+        yield model / "import.log"
+        if variant.layout == "auto":
+            yield from sorted(precision.glob("layouts/*/transform.log"))
+        else:
+            yield precision / "transform.log"
+        for stage in (*(("extract",) if variant.is_tuned else ()), "build", "export"):
+            yield precision / variant.target / f"{stage}.log"
+
+
+def _said(log: Path) -> list[CacheLine]:
+    try:
+        return read_lines(log.read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return []  # deleted, or never made: a figure less, no failure
