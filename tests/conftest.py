@@ -12,5 +12,5 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _rank(nodeid: str) -> int:
-    room = nodeid.split("/")[1]
+    room = "".join(nodeid.split("/")[1:2])
     return LONGEST_FIRST.index(room) if room in LONGEST_FIRST else len(LONGEST_FIRST)

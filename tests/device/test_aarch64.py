@@ -1,6 +1,5 @@
 """64-bit Arm programs and packages, emulated, through a real sshd and through adb's protocol."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from tests.device.ssh_server import Sshd
 from tests.device.test_local import image, inputs_file, own_store  # noqa: F401  # fixtures
 from tests.device.test_rpc import outputs_of
 from tests.native import devices as native
-from tests.requirements import require
+from tests.native.emulated import SAYS_AARCH64, emulated_programs
 from tvmake.artifact.package import LIBRARY, MANIFEST, WEIGHTS, pack
 from tvmake.config.benchmark import Measurement
 from tvmake.config.device import DeviceConfig
@@ -21,27 +20,11 @@ from tvmake.device.connect import connect
 from tvmake.device.interface import RunRequest
 from tvmake.errors import DeviceError
 
-EMULATOR, SYSTEM = "qemu-aarch64-static", Path("/usr/aarch64-linux-gnu")
-
-SAYS_AARCH64 = 'test "$1" = -m && echo aarch64 || exec /bin/uname "$@"'
-
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The programs for aarch64, each behind a script that emulates it."""
-    require(
-        shutil.which(EMULATOR) and shutil.which("aarch64-linux-gnu-g++"),
-        f"{EMULATOR} and aarch64-linux-gnu-g++ (apt-get install qemu-user-static g++-aarch64-linux-gnu)",
-    )
-    made = tmp_path_factory.mktemp("arm") / "programs"
-    shutil.copytree(native.programs("aarch64"), made)
-    for name in ("tvmake-run", "tvmake-serve"):
-        (made / name).rename(made / f"{name}.bin")
-        (made / name).write_text(
-            '#!/bin/sh\nhere=$(dirname "$0")\n'
-            f'exec {EMULATOR} -L {SYSTEM} -E LD_LIBRARY_PATH="$here" "$here/{name}.bin" "$@"\n'
-        )
-    return made
+    return emulated_programs(tmp_path_factory.mktemp("arm") / "programs")
 
 
 @pytest.fixture(scope="module")

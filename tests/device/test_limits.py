@@ -1,6 +1,7 @@
 """What a device reports of itself decides what it is given."""
 
 import platform
+from pathlib import Path
 
 import pytest
 
@@ -72,3 +73,22 @@ def test_a_target_for_another_processor_is_refused(target: dict):
 
 def test_this_machine_tells_its_processor():
     assert local_fingerprint(None).details["machine"] == platform.machine()
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the target is for another processor")
+def test_nothing_is_searched_for_on_a_device_that_cannot_run_it(tmp_path: Path):
+    from tests.tune.test_search import matmul
+    from tvmake.artifact.module_files import save_module
+    from tvmake.config.requests.tuning import TuneRequest
+    from tvmake.config.target import TargetConfig
+    from tvmake.stages.tune import tune
+
+    save_module(matmul(16).module, tmp_path / "kernel.json")
+    asked = TuneRequest(
+        target_name="pi",
+        target=TargetConfig(mtriple="aarch64-linux-gnu", mcpu="cortex-a76"),
+        store=str(tmp_path / "store"),
+    )
+    with pytest.raises(DeviceError, match=r"targets\.pi: it is for aarch64, and its device is x86-64"):
+        tune(tmp_path / "kernel.json", "matmul", 4, asked, tmp_path / "receipt.json", tmp_path / "events.jsonl")
+    assert [file.name for file in tmp_path.iterdir()] == ["kernel.json"]

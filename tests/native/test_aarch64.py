@@ -3,16 +3,15 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from shutil import which
 
 import numpy as np
 import pytest
 
 from tests.native import devices
 from tests.native.devices import ROOT, asked, run
+from tests.native.emulated import EMULATOR, require_emulator
 from tests.native.servers import NativeFarm
 from tests.native.test_runner import inputs_file, outputs_of
-from tests.requirements import require
 from tvmake.artifact.package import REQUIRED, pack
 from tvmake.config.benchmark import Measurement
 from tvmake.config.device import DeviceConfig
@@ -54,10 +53,9 @@ def test_an_unreachable_index_is_one_clear_error(monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture(scope="module")
 def emulated() -> list[str]:
-    """What comes before a program; the emulator does not know Debian's cross libraries by itself."""
-    require(which("aarch64-linux-gnu-g++"), "the cross compiler (apt-get install g++-aarch64-linux-gnu)")
-    require(which("qemu-aarch64-static"), "the emulator (apt-get install qemu-user-static)")
-    return ["qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu"]
+    """What comes before a program."""
+    require_emulator()
+    return EMULATOR
 
 
 @pytest.fixture(scope="module")

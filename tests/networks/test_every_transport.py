@@ -9,6 +9,7 @@ import pytest
 
 from tests.device.test_local import own_store  # noqa: F401  # fixtures
 from tests.native import devices as native
+from tests.native.emulated import EMULATOR, arm_programs
 from tests.networks import transports
 from tests.networks.by_hand import with_adb, with_the_runner
 from tests.networks.pipeline import Network
@@ -100,7 +101,7 @@ def agrees(report: NumericsReport, name: str, precision: str) -> None:
 def test_the_native_runner_alone_computes_what_pytorch_does(name: str, machine: str, package, tmp_path: Path):
     network = NETWORKS[name]
     is_here = machine == platform.machine()
-    before, programs = ([], native.programs()) if is_here else (transports.EMULATED, transports.emulated_programs())
+    before, programs = ([], native.programs()) if is_here else (EMULATOR, arm_programs())
     made = package(network, "float32", HERE if is_here else BOARD)
     reference = network.imported() / "reference.npz"
     program = [*before, str(programs / "tvmake-run")]

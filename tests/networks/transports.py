@@ -1,7 +1,6 @@
 """Every way to a device, as far as one machine can have them: drivers, servers, programs, an emulated processor."""
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -11,15 +10,12 @@ import pytest
 from tests.device.adb_stand_in import AdbServer
 from tests.device.ssh_server import Sshd
 from tests.native import devices as native
+from tests.native.emulated import EMULATOR, SAYS_AARCH64, arm_programs, emulated_programs
 from tests.native.opencl_device import POCL, require_opencl
 from tests.native.servers import NativeFarm
 from tests.requirements import require
 from tests.tune.measuring.farm import HOST
 from tvmake.config.device import DeviceConfig
-
-EMULATED = ["qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu"]
-
-SAYS_AARCH64 = 'test "$1" = -m && echo aarch64 || exec /bin/uname "$@"'
 
 Transport = Callable[[Path], Iterator[DeviceConfig]]
 
@@ -30,27 +26,6 @@ def intel_icd() -> Path:
     icd = Path(place) / "intel.icd"
     require(icd.is_file(), f"Intel's OpenCL for CPUs: envs/intel-opencl.sh python3 {place}")
     return icd
-
-
-def arm_programs(place: Path) -> Path:
-    """The programs for aarch64, each behind a script that emulates it."""
-    made = place / "programs"
-    shutil.copytree(emulated_programs(), made)
-    for name in ("tvmake-run", "tvmake-serve"):
-        (made / name).rename(made / f"{name}.bin")
-        (made / name).write_text(
-            '#!/bin/sh\nhere=$(dirname "$0")\n'
-            f'exec {" ".join(EMULATED)} -E LD_LIBRARY_PATH="$here" "$here/{name}.bin" "$@"\n'
-        )
-        (made / name).chmod(0o755)
-    return made
-
-
-def emulated_programs() -> Path:
-    """The programs for aarch64, which ``EMULATED`` runs."""
-    require(shutil.which("aarch64-linux-gnu-g++"), "the cross compiler (apt-get install g++-aarch64-linux-gnu)")
-    require(shutil.which(EMULATED[0]), "the emulator (apt-get install qemu-user-static)")
-    return native.programs("aarch64")
 
 
 @contextmanager
@@ -72,7 +47,7 @@ def rpc(place: Path) -> Iterator[DeviceConfig]:
 
 @contextmanager
 def rpc_arm(place: Path) -> Iterator[DeviceConfig]:
-    with _farm([*EMULATED, str(emulated_programs() / "tvmake-serve")], place) as config:
+    with _farm([*EMULATOR, str(arm_programs() / "tvmake-serve")], place) as config:
         yield config
 
 
@@ -92,7 +67,7 @@ def ssh(place: Path) -> Iterator[DeviceConfig]:
 def ssh_arm(place: Path) -> Iterator[DeviceConfig]:
     with _sshd(place) as sshd:
         sshd.says("uname", SAYS_AARCH64)
-        yield DeviceConfig(**sshd.config(programs=str(arm_programs(place))))
+        yield DeviceConfig(**sshd.config(programs=str(emulated_programs(place / "programs"))))
 
 
 @contextmanager
@@ -115,7 +90,7 @@ def adb(place: Path) -> Iterator[DeviceConfig]:
 def adb_arm(place: Path) -> Iterator[DeviceConfig]:
     with phones(place) as server:
         server.add("PHONE").says("uname", SAYS_AARCH64)
-        yield DeviceConfig(via="adb", serial="PHONE", programs=str(arm_programs(place)))
+        yield DeviceConfig(via="adb", serial="PHONE", programs=str(emulated_programs(place / "programs")))
 
 
 @contextmanager
