@@ -6,7 +6,7 @@ how one stage is asked for it. Run it through `tvmake make`, or through snakemak
 
 from snakemake.exceptions import WorkflowError
 
-from tvmake import house
+from tvmake import by_content, house
 from tvmake.cache import settings as cache
 from tvmake.errors import TvmakeError
 from tvmake.plan.needs import needs_of
@@ -28,6 +28,7 @@ except TvmakeError as error:
     raise WorkflowError(str(error)) from None
 
 cache.announce(plan.config.cache)
+by_content.compare_by_content(workflow)
 
 needs = needs_of(plan, workflow)
 
@@ -70,3 +71,11 @@ include: "rules/report.smk"
 
 onstart:
     plan.write_resolved_config()
+
+
+onsuccess:
+    by_content.keep_digests()
+
+
+onerror:
+    by_content.keep_digests()

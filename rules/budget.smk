@@ -28,5 +28,6 @@ checkpoint budget:
     message:
         "budget {wildcards.target} pass {wildcards.number}"
     shell:
-        "tvmake step budget {input.tasks:q} {params.receipts:q} --options {params.options:q}"
+        # Options for thousands of variants are longer than an argument may be.
+        "printf %s {params.options:q} | tvmake step budget {input.tasks:q} {params.receipts:q} --options -"
         " --budget {output.budget:q} --kernels {output.kernels:q} > {log:q} 2>&1"

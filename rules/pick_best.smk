@@ -25,10 +25,11 @@ rule pick_best:
         gres=needs.gres,
     params:
         options=lambda w: plan.options("pick_best", w),
+        receipts=lambda w, input: [f"--receipts={file}" for file in input.receipts],
         frozen=lambda w, input: frozen(w, input),
         code=plan.fingerprint("pick_best"),
     message:
         "pick_best {wildcards.model} {wildcards.precision} {wildcards.target}"
     shell:
         "tvmake step pick_best {input.tasks:q} --workloads {input.workloads:q} --options {params.options:q}"
-        " {params.frozen:q} --best {output.best:q} > {log:q} 2>&1"
+        " {params.receipts:q} {params.frozen:q} --best {output.best:q} > {log:q} 2>&1"

@@ -33,5 +33,6 @@ rule report:
     message:
         "report"
     shell:
-        "tvmake step report --options {params.options:q} --summary {output.summary:q}"
+        # Options for thousands of variants are longer than an argument may be.
+        "printf %s {params.options:q} | tvmake step report --options - --summary {output.summary:q}"
         " --table {output.table:q} --page {output.page:q} > {log:q} 2>&1"

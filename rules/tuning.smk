@@ -1,16 +1,17 @@
 """What the tuning rules know of each other: which kernels a pass has, which only its budget says."""
 
+import functools
 
-def kernels(target, number):
-    """The budget of every kernel of a pass, once the pass has been planned."""
-    return plan.kernels(
-        checkpoints.budget.get(target=target, number=number).output.budget
-    )
+
+@functools.cache
+def budget_file(target, number):
+    """A pass's budget. Until the pass has been planned this raises, which is not cached."""
+    return str(checkpoints.budget.get(target=target, number=number).output.budget)
 
 
 def kernel(w):
     """The budget of a tuning job's kernel."""
-    return kernels(w.target, w.number)[w.workload]
+    return plan.budgets.kernels(budget_file(w.target, w.number))[w.workload]
 
 
 def kernel_file(w):
@@ -22,8 +23,9 @@ def receipts(target, number, user=None):
     """The receipts of a pass, or of one variant's kernels in it; none of pass 0."""
     return [
         plan.file("tuned", target=target, number=number, workload=workload)
-        for workload, budget in (kernels(target, number) if number else {}).items()
-        if user is None or user in budget.users
+        for workload in (
+            plan.budgets.workloads(budget_file(target, number), user) if number else []
+        )
     ]
 
 

@@ -78,3 +78,13 @@ def test_jobs_that_are_forced_run_once(tmp_path: Path):
     args = Namespace(targets=["all"], forcerun=["build"], keep_going=True)
     assert make_in_rounds(args, True, lambda _: CHAIN, lambda part: not asked.append(part))
     assert asked == [args]
+
+
+def test_where_nothing_is_to_be_made_snakemake_is_not_asked_again():
+    args = Namespace(targets=["all"], keep_going=True)
+    assert make_in_rounds(args, True, lambda _: [], make=lambda _: False)
+
+
+def test_where_snakemake_refuses_to_plan_it_is_asked_again_so_that_it_says_why():
+    args = Namespace(targets=["all"], keep_going=True)
+    assert not make_in_rounds(args, True, lambda _: None, make=lambda _: False)

@@ -60,7 +60,9 @@ class Machine:
     def sets(self, path: str, value: str) -> None:
         file = self.root / path.lstrip("/")
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(f"{value}\n")
+        fresh = file.with_suffix(".fresh")  # nobody is to read half of it
+        fresh.write_text(f"{value}\n")
+        fresh.replace(file)
 
     def says(self, path: str) -> str:
         return (self.root / path.lstrip("/")).read_text().strip()

@@ -345,16 +345,18 @@ def test_the_server_holds_through_sessions_of_every_kind():
 # --- tensors -------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
 def direct(farm: NativeFarm):
+    """A session, and its tensors; no fixture, whose value would be kept until the server has waited for its end."""
     offer = farm.offer()
     session = connect(offer.address.port, offer.match_key)
-    yield session, DirectTensors.of(session, HOST, offer.address.port)
+    tensors = DirectTensors.of(session, HOST, offer.address.port)
+    assert tensors is not None
+    return session, tensors
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "uint8", "int64", "float64", "bool"])
-def test_tensors_arrive_and_come_back_as_they_were(direct, dtype: str):
-    session, tensors = direct
+def test_tensors_arrive_and_come_back_as_they_were(farm: NativeFarm, dtype: str):
+    session, tensors = direct(farm)
     from tvmake.quick_tvm import tvm
 
     for shape in ((), (0,), (5,), (3, 224, 224), (1 << 20,)):
@@ -379,8 +381,8 @@ def test_a_session_that_leads_on_to_another_is_left_to_tvm(farm: NativeFarm):
     assert np.array_equal(tvm.runtime.tensor(value, session.cpu(0)).numpy(), value)
 
 
-def test_the_device_says_when_it_cannot_copy(direct, monkeypatch: pytest.MonkeyPatch):
-    session, tensors = direct
+def test_the_device_says_when_it_cannot_copy(farm: NativeFarm, monkeypatch: pytest.MonkeyPatch):
+    session, tensors = direct(farm)
     from tvmake.quick_tvm import tvm
 
     place = tvm.runtime.empty((1 << 16,), "float32", session.cpu(0))

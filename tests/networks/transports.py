@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,8 @@ from tests.requirements import require
 from tests.tune.measuring.farm import HOST
 from tvmake.config.device import DeviceConfig
 
-Transport = Callable[[Path], Iterator[DeviceConfig]]
+Transport = Callable[[Path], AbstractContextManager[DeviceConfig]]
+"""Has a device there for the length of a block, with its files in a directory."""
 
 
 def intel_icd() -> Path:

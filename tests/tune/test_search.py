@@ -145,12 +145,19 @@ def test_a_search_interrupted_late_goes_on_where_it_was(tmp_path: Path, strategy
     assert traces(tmp_path / "b", resumed.place, key) == traces(tmp_path / "a", resumed.place, key)
 
 
-@pytest.mark.parametrize("cost_model", ["xgb", "random"])
+@pytest.fixture(scope="module", params=["xgb", "random"])
+def evolved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
+    """A cost model, and where an undisturbed evolution with it has its records, and the search."""
+    place = tmp_path_factory.mktemp("undisturbed")
+    made = search(place, MadeUp(), 50, strategy="evolutionary", cost_model=request.param)
+    made.run()
+    return request.param, place, made
+
+
 @pytest.mark.parametrize("deaths", [(5,), (16, 1), (3, 11, 9, 2, 14)])
-def test_an_interrupted_evolution_ends_as_an_undisturbed_one(tmp_path: Path, cost_model: str, deaths: tuple[int, ...]):
+def test_an_interrupted_evolution_ends_as_an_undisturbed_one(tmp_path: Path, evolved, deaths: tuple[int, ...]):
+    cost_model, place, undisturbed = evolved
     options = {"strategy": "evolutionary", "cost_model": cost_model}
-    undisturbed = search(tmp_path / "a", MadeUp(), 50, **options)
-    undisturbed.run()
     for death in deaths:
         with pytest.raises(Interrupted):
             search(tmp_path / "b", MadeUp(dies_after=death), 50, **options).run()
@@ -158,7 +165,7 @@ def test_an_interrupted_evolution_ends_as_an_undisturbed_one(tmp_path: Path, cos
     resumed.run()
     assert resumed.measured == 50 - sum(deaths)
     key = resumed.workload.key
-    assert traces(tmp_path / "b", resumed.place, key) == traces(tmp_path / "a", resumed.place, key)
+    assert traces(tmp_path / "b", resumed.place, key) == traces(place, resumed.place, key)
     assert resumed.best_ms == undisturbed.best_ms
 
 

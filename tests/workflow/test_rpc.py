@@ -13,6 +13,9 @@ from tests.tune.measuring.processes import eventually
 from tests.workflow.faults import started
 from tests.workflow.project import Project, new_project
 
+# Two minutes; the transport by itself is in tests/device/test_rpc.py and tests/tune/measuring/test_remote.py.
+pytestmark = pytest.mark.slow
+
 TRIALS = 4
 
 

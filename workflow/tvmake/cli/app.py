@@ -8,6 +8,7 @@ from tvmake.cli import (
     bundle,
     cache,
     check,
+    clean,
     device,
     diff,
     doctor,
@@ -52,6 +53,7 @@ def tvmake(
 
 app.command("init")(init.init)
 app.command("make", context_settings=make.CONTEXT)(make.make)
+app.command("clean")(clean.clean)
 app.command("lock")(lock.lock)
 app.command("verify")(verify.verify)
 app.command("sign")(sign.sign)

@@ -103,6 +103,10 @@ def _run(plan: Plan, arguments: list[str], dry_run: bool, partly: bool, quiet: b
             lambda args: check_cluster(args, plan),
             has_results=Path(plan.file("summary")).parent.is_dir(),
         )
+        if not dry_run:
+            from tvmake.by_content import keep_digests  # with Snakemake, which is slow to import
+
+            keep_digests()
     # Files may be asked for behind Snakemake's own options, whose values look the same.
     concluded = progress.Run.made and not partly and Path(plan.file("summary")).is_file()
     return _conclude(plan) if concluded and not code else code

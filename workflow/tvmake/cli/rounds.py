@@ -38,6 +38,8 @@ def make_in_rounds(args: argparse.Namespace, has_results: bool, plan: Plan, make
         return make(args)
     for _ in range(MOST):
         jobs = plan(args)
+        if jobs is not None and not jobs:
+            return True  # Snakemake would look at everything once more, only to say so
         files = first_round(jobs, lambda file: Path(file).exists()) if jobs else None
         if not files:
             break

@@ -1,5 +1,6 @@
 """``tvmake step …``: one command per stage, as the rules call them."""
 
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Run one stage of the pipeline (what the workflow's rules call).")
 
 Request = TypeVar("Request", bound="BaseModel")
-Options = Annotated[str, typer.Option("--options", help="The stage's options as JSON; see config/schema.json.")]
+Options = Annotated[
+    str, typer.Option("--options", help="The stage's options as JSON (see config/schema.json); - reads them from stdin.")
+]
 In = Annotated[Path, typer.Argument(dir_okay=False)]
 Frozen = Annotated[
     Path | None, typer.Option(help="Lock whose records or layout to take, instead of measuring.", dir_okay=False)
@@ -33,6 +36,8 @@ def _out(help_text: str) -> typer.models.OptionInfo:
 def _request(kind: type[Request], text: str) -> Request:
     from pydantic import ValidationError
 
+    if text == "-":
+        text = sys.stdin.read()
     try:
         return kind.model_validate_json(text)
     except ValidationError as error:
@@ -241,6 +246,7 @@ def pick_best_command(
     workloads: Annotated[Path, typer.Option(help="The kernels, as extract wrote them.", file_okay=False)],
     options: Options,
     best: Annotated[Out, _out("Best records to write (JSON).")],
+    receipts: Annotated[list[Path] | None, typer.Option(help="What the tuning of the kernels left.")] = None,
     frozen: Frozen = None,
     variant: LockedVariant = "",
 ) -> None:
@@ -257,7 +263,7 @@ def pick_best_command(
             return
         from tvmake.stages.pick_best import pick_best
 
-        pick_best(tasks, workloads, asked, best)
+        pick_best(tasks, workloads, receipts or [], asked, best)
 
     _exit(f"pick_best {tasks}", work)
 

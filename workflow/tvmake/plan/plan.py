@@ -9,8 +9,6 @@ from typing import Any, Literal
 import yaml
 
 from tvmake.artifact.files import canonical_json, write_text
-from tvmake.artifact.stage_json import load
-from tvmake.artifact.tasks import Budget, KernelBudget
 from tvmake.config.base import Strict
 from tvmake.config.benchmark import Measurement
 from tvmake.config.load import check
@@ -34,6 +32,7 @@ from tvmake.config.transform import BUILD_POINTS, CANDIDATES, TRANSFORM_POINTS, 
 from tvmake.config.tuning import TuningOptions
 from tvmake.config.validation import goals_for
 from tvmake.plan import layout, model_files, sources
+from tvmake.plan.budgets import Budgets
 from tvmake.plan.fingerprint import fingerprint
 from tvmake.plan.formats import FRONTENDS, RUNTIMES
 from tvmake.plan.machine import cpu_identity
@@ -83,7 +82,8 @@ class Plan:
     def __init__(self, config: Config):
         self.config = config
         self._options: dict[tuple[str, ...], str] = {}
-        self._kernels: dict[tuple[str, int], dict[str, KernelBudget]] = {}
+        self._tuned: dict[tuple[str, str], bool] = {}
+        self.budgets = Budgets()
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any], files: Iterable[str] = ()) -> "Plan":
@@ -129,7 +129,10 @@ class Plan:
 
     def is_tuned(self, variant: Any) -> bool:
         """Whether a variant's kernels are tuned: trials are wanted, and there is a device to measure them on."""
-        return self.tuning(variant.target, variant.model).is_wanted and self.device_of(variant.target) is not None
+        asked = (variant.target, variant.model)
+        if asked not in self._tuned:
+            self._tuned[asked] = self.tuning(*asked).is_wanted and self.device_of(variant.target) is not None
+        return self._tuned[asked]
 
     def tuned_variants(self, target: str) -> tuple[Variant, ...]:
         """The variants of a target whose kernels are tuned."""
@@ -203,15 +206,6 @@ class Plan:
         """The records that a variant is built with: none unless it is tuned."""
         wanted = Variant(variant.model, variant.precision, variant.target)
         return [self.file("best", wanted)] if self.is_tuned(wanted) else []
-
-    def kernels(self, budget: str) -> dict[str, KernelBudget]:
-        """What a pass plans for each kernel, by workload."""
-        # Asked for every job of a pass, and again whenever a checkpoint has run.
-        path = Path(budget)
-        version = (budget, path.stat().st_mtime_ns)
-        if version not in self._kernels:
-            self._kernels[version] = load(Budget, path).kernels
-        return self._kernels[version]
 
     def model_files(self, model: str) -> list[str]:
         """What the import stage reads."""

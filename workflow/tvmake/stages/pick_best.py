@@ -1,6 +1,7 @@
 """Pick best: for each kernel of a variant the fastest record whose output is right."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from tvmake.artifact import stage_json
@@ -17,23 +18,25 @@ from tvmake.tune.check import Checker
 from tvmake.tune.kernel_runner import kernel_runner
 from tvmake.tune.measuring.kernel import device_kind
 from tvmake.tune.place import place
-from tvmake.tune.receipt import curve
+from tvmake.tune.receipt import Receipt, curve
+from tvmake.tune.told import told_records
 from tvmake.tune.workload import GENERATION, workload
 
 MOST_WRONG = 20
 """Records of a kernel to find wrong before it counts as untuned: so many point to the kernel, not to the schedules."""
 
 
-def pick_best(tasks: Path, workloads: Path, request: PickBestRequest, best: Path) -> BestSet:
+def pick_best(tasks: Path, workloads: Path, receipts: Sequence[Path], request: PickBestRequest, best: Path) -> BestSet:
     """Write ``best`` (a BestSet). What a check finds is kept in the store, so that a record is checked once.
 
     Args:
         workloads: the directory of kernels that extract wrote.
+        receipts: what the tuning of those kernels left.
 
     Raises:
         InputError: a stage's file is missing or damaged.
         DeviceError: the device is lost.
-        MachineError: the store cannot be read or written.
+        MachineError: the store cannot be read or written, or lacks records that the receipts tell of.
     """
     where = f"targets.{request.target_name}"
     target = tvm_target(request.target, where)
@@ -42,6 +45,7 @@ def pick_best(tasks: Path, workloads: Path, request: PickBestRequest, best: Path
     store = RecordStore(Path(request.store) if request.store else records_root())
     runner = kernel_runner(request.device_name, request.device, target, linker(request.target, where))
 
+    told = {receipt.workload: receipt for receipt in (stage_json.load(Receipt, path) for path in receipts)}
     unwanted = set(request.untuned)
     for name in sorted(unwanted.difference(*(task.names for task in listed.tasks))):
         print(f"warning: tuning.untuned: no kernel here is called '{name}'", file=sys.stderr)
@@ -52,7 +56,7 @@ def pick_best(tasks: Path, workloads: Path, request: PickBestRequest, best: Path
         if not unwanted.isdisjoint(task.names):
             return _kernel(task, reason="tuning.untuned names it")
         checker = Checker(workload(load_module(workloads / f"{task.workload}.json")["main"], target), runner)
-        return _pick(task, store, own, checker)
+        return _pick(task, told_records(store, own, task.workload, told.get(task.workload)), store, own, checker)
 
     with ending_servers():
         kernels = tuple(pick(task) for task in listed.tasks)
@@ -61,8 +65,7 @@ def pick_best(tasks: Path, workloads: Path, request: PickBestRequest, best: Path
     return written
 
 
-def _pick(task: Task, store: RecordStore, own: Place, checker: Checker) -> BestKernel:
-    stored = store.load(own, task.workload)
+def _pick(task: Task, stored: list[StoredRecord], store: RecordStore, own: Place, checker: Checker) -> BestKernel:
     found = {"trials": len(stored), "curve": tuple(curve(stored))}
     usable = sorted((one for one in stored if one.latency_ms is not None), key=lambda one: (one.latency_ms, one.digest))
     wrong = sum(one.outcome == "wrong_output" for one in stored)

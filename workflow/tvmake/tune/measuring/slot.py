@@ -26,6 +26,9 @@ ATTEMPTS = 2
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 8.0
 """Before looking for a lost device again; each pause is twice the one before."""
 
+FRESH_S = 1.0
+"""A session this young has its time before it, however short that is."""
+
 OVER = "the batch is over"
 
 
@@ -157,7 +160,7 @@ class Slot:
         self._session_timeout_s = session_timeout_s
         self._session: Worker | None = None
         self._address: Address | None = None
-        self._until = 0.0
+        self._opened = self._until = 0.0
         self._refusals = 0
 
     def work(self) -> None:
@@ -185,20 +188,41 @@ class Slot:
             return self._batch.built.get()
 
     def _time(self, kernel: Kernel) -> None:
+        batch = self._batch
         try:
-            self._in_turn(kernel)
+            answer, run_s, conditions = self._in_turn(kernel)
         except _Gone as gone:
-            self._batch.built.put(kernel)
+            batch.built.put(kernel)
             self._recover(gone.address, gone.line)
+            return
         except Over:
-            self._batch.built.put(kernel)
+            batch.built.put(kernel)
             raise _SetAside(OVER) from None
         except _SetAside:
-            self._batch.built.put(kernel)
+            batch.built.put(kernel)
             raise
 
-    def _in_turn(self, kernel: Kernel) -> None:
-        """Time a candidate, alone on the device; the session is opened first, because only then it is known which one."""
+        def result(status: Status, samples_s: tuple[float, ...] = (), error: str | None = None) -> None:
+            kernel.library.unlink(missing_ok=True)
+            batch.results.put(Measured(kernel.number, status, samples_s, error, kernel.build_s, run_s, conditions))
+
+        if isinstance(answer, Timed):
+            result("ok", answer.samples_s)
+        elif batch.over.is_set():
+            return
+        elif isinstance(answer, Failed):
+            result("run_error", error=answer.line)
+        elif SESSION_TIMEOUT in answer.line and batch.answers(self._address):
+            result("timeout", error=f"did not end within {min(self._timeout_s, self._session_timeout_s):g} s")
+        else:
+            self._lose(kernel, "it stopped answering" if SESSION_TIMEOUT in answer.line else answer.line, result)
+
+    def _in_turn(self, kernel: Kernel) -> tuple[Timed | Failed | Lost, float, dict[str, str]]:
+        """Time a candidate, alone on the device; the session is opened first, because only then it is known which one.
+
+        Returns:
+            What became of it, how long that took in seconds, and what was seen of the device.
+        """
         batch = self._batch
         while True:
             if self._session is None or time.monotonic() > self._until:
@@ -208,32 +232,20 @@ class Slot:
             try:
                 with batch.turns.turn(address, address not in batch.rested, batch.over.is_set) as conditions:
                     batch.rested.add(address)
-                    if time.monotonic() > self._until:
-                        continue  # others took so long that the server is about to end the session
+                    if self._has_waited():
+                        self._open_session()
+                    if self._address != address:
+                        continue
                     began = time.monotonic()
                     answer = self._asked(kernel)
                     run_s = time.monotonic() - began
             except Unreachable as error:
                 raise _Gone(address, error.problem) from error
-            break
+            return answer, run_s, conditions
 
-        def result(status: Status, samples_s: tuple[float, ...] = (), error: str | None = None) -> None:
-            kernel.library.unlink(missing_ok=True)
-            batch.results.put(
-                Measured(kernel.number, status, samples_s, error, kernel.build_s, run_s, dict(conditions))
-            )
-
-        if isinstance(answer, Timed):
-            result("ok", answer.samples_s)
-            return
-        if batch.over.is_set():
-            return
-        if isinstance(answer, Failed):
-            result("run_error", error=answer.line)
-        elif SESSION_TIMEOUT in answer.line and batch.answers(address):
-            result("timeout", error=f"did not end within {min(self._timeout_s, self._session_timeout_s):g} s")
-        else:
-            self._lose(kernel, "it stopped answering" if SESSION_TIMEOUT in answer.line else answer.line, result)
+    def _has_waited(self) -> bool:
+        """Whether others took so long that the server is about to end the session, or has."""
+        return time.monotonic() > max(self._until, self._opened + FRESH_S)
 
     def _asked(self, kernel: Kernel) -> Timed | Failed | Lost:
         assert self._session is not None
@@ -304,7 +316,8 @@ class Slot:
             if batch.over.is_set():
                 raise _SetAside(OVER)
             batch.working.add(session)
-        self._until = time.monotonic() + self._session_timeout_s - self._timeout_s
+        self._opened = time.monotonic()
+        self._until = self._opened + self._session_timeout_s - self._timeout_s
         request = Open(offer.address.host, offer.address.port, offer.match_key, self._session_timeout_s)
         try:
             answer = session.ask(request, CONNECT_S)

@@ -1,0 +1,151 @@
+"""``tvmake clean``: what it lists, what it deletes, and what it never touches."""
+
+from pathlib import Path
+
+import pytest
+import typer
+import yaml
+from filelock import FileLock
+from typer.testing import CliRunner
+
+from tvmake.cli.clean import clean
+from tvmake.config.load import load
+from tvmake.errors import InputError, MachineError
+from tvmake.plan.plan import Plan
+
+CONFIG = {
+    "models": {"digits": {"source": "digits.onnx"}, "old": {"source": "old.onnx"}},
+    "targets": {"cpu": {"kind": "llvm", "mcpu": "native"}, "phone": {"tag": "qcom/adreno-opencl"}},
+}
+PACKAGES = ("mod.so", "mod.json", "package.tar")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Packages and logs of two models for two targets."""
+    monkeypatch.chdir(tmp_path)
+    write(CONFIG)
+    plan = Plan(load([Path("tvmake.yaml")]))
+    for variant in plan.variants:
+        for name in PACKAGES:
+            put(f"results/{variant}/{name}", "x" * 100)
+        put(f"results/{variant}/sources/devc.cc", "y" * 50)
+        put(f"logs/{variant}/build.log", "z")
+    for model in CONFIG["models"]:
+        put(f"results/{model}/model.json", "m")
+        put(f"{model}.onnx", "network")
+    for goal in plan.goals():
+        put(goal, "")
+    return tmp_path
+
+
+def put(path: str, text: str) -> None:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(text)
+
+
+def write(config: dict) -> None:
+    Path("tvmake.yaml").write_text(yaml.safe_dump(config))
+
+
+def without(axis: str, name: str) -> None:
+    write({**CONFIG, axis: {key: value for key, value in CONFIG[axis].items() if key != name}})
+
+
+def run(*arguments: str):
+    app = typer.Typer()
+    app.command("clean")(clean)
+    return CliRunner().invoke(app, list(arguments))
+
+
+def files() -> set[str]:
+    return {str(path) for path in Path().rglob("*") if path.is_file() and ".snakemake" not in path.parts}
+
+
+def test_nothing_is_stale_while_the_config_asks_for_it(project: Path):
+    before = files()
+    done = run("--stale", "--yes")
+    assert done.exit_code == 0 and "nothing is stale" in done.stdout
+    assert files() == before
+
+
+def test_a_removed_model_is_listed_with_sizes_and_stays_until_yes(project: Path):
+    without("models", "old")
+    before = files()
+    done = run("--stale")
+    assert "100 B  results/old/float32/cpu/mod.so" in done.stdout
+    assert "50 B  results/old/float32/cpu/sources" in done.stdout
+    assert "logs/old/float32/phone/build.log" in done.stdout
+    assert "digits" not in done.stdout
+    assert "11 stale, 703 B: --yes deletes them" in done.stdout
+    assert files() == before
+
+
+def test_yes_deletes_what_is_stale_with_the_directories_it_leaves_empty(project: Path):
+    without("models", "old")
+    before = files()
+    assert run("--stale", "--yes").exit_code == 0
+    assert files() == {path for path in before if "/old/" not in path}
+    assert not Path("results/old").exists() and not Path("logs/old").exists()
+    assert Path("old.onnx").is_file()
+    assert "nothing is stale" in run("--stale").stdout
+
+
+def test_a_removed_target_is_stale_for_every_model(project: Path):
+    without("targets", "phone")
+    run("--stale", "--yes")
+    assert not [path for path in files() if "phone" in path and path != "tvmake.yaml"]
+    assert Path("results/old/float32/cpu/package.tar").is_file()
+
+
+def test_what_tvmake_does_not_make_is_counted_and_left_alone(project: Path):
+    put("results/old/notes.txt", "mine")
+    put("results/old/float32/cpu/package.tar.bak", "mine")
+    put("logs/mine.log", "mine")
+    without("models", "old")
+    done = run("--stale", "--yes")
+    assert "3 that tvmake does not make are left alone" in done.stdout
+    assert Path("results/old/notes.txt").is_file() and Path("results/old/float32/cpu/package.tar.bak").is_file()
+
+
+def test_records_and_sources_under_the_results_are_left_alone(project: Path):
+    # Their paths have the shape of a variant's files.
+    for path in ("results/store/cpu/x/best.json", "results/nets/model.json"):
+        put(path, "precious")
+    models = {"digits": {"source": "digits.onnx"}, "kept": {"source": "results/nets/model.json", "format": "onnx"}}
+    write({**CONFIG, "models": models, "tuning": {"store": "results/store"}})
+    run("--stale", "--yes")
+    assert Path("results/store/cpu/x/best.json").is_file() and Path("results/nets/model.json").is_file()
+    assert not Path("results/old").exists()
+
+
+def test_links_are_not_followed(project: Path):
+    put("elsewhere/float32/cpu/package.tar", "mine")
+    Path("results/gone").symlink_to(Path("elsewhere").absolute())
+    run("--stale", "--yes")
+    assert Path("elsewhere/float32/cpu/package.tar").is_file() and Path("results/gone").is_symlink()
+
+
+def test_without_stale_everything_that_runs_have_made_is_meant(project: Path):
+    put("results/digits/notes.txt", "mine")
+    before = files()
+    done = run()
+    assert "results/digits/" in done.stdout and "logs/old/" in done.stdout
+    assert "--yes deletes them" in done.stdout and "--stale names only" in done.stdout
+    assert files() == before
+    run("--yes")
+    assert files() == {"tvmake.yaml", "digits.onnx", "old.onnx", "results/digits/notes.txt"}
+
+
+def test_results_among_the_projects_own_files_are_refused(project: Path):
+    write({**CONFIG, "results": "."})
+    assert isinstance(run("--stale").exception, InputError)
+
+
+def test_nothing_is_deleted_while_a_run_is_at_work(project: Path):
+    without("models", "old")
+    before = files()
+    Path(".snakemake").mkdir()
+    with FileLock(".snakemake/tvmake.lock"):
+        assert isinstance(run("--stale", "--yes").exception, MachineError)
+    assert files() == before

@@ -1,0 +1,35 @@
+"""``tvmake clean`` on what the real workflow has made."""
+
+import json
+
+from tests.workflow.project import Project
+
+
+def test_all_that_a_finished_run_has_made_is_known_and_asked_for(tuned: Project):
+    done = tuned.run("tvmake", "clean", "--stale")
+    assert done.returncode == 0, done.stderr
+    assert "nothing is stale" in done.stdout and "left alone" not in done.stdout
+
+
+def test_a_target_that_was_removed_leaves_nothing_behind(tuned: Project):
+    tuned.edit("targets.tuned", None)
+    records = tuned.directory.parent / "home" / "records"
+    before, kept = tuned.files("**/*"), len(list(records.rglob("*")))
+    done = tuned.run("tvmake", "clean", "--stale", "--yes")
+    assert done.returncode == 0, done.stderr
+    left = {path: data for path, data in before.items() if "tuned" not in path and "/tuning/" not in path}
+    own = {path for path in tuned.files("**/*") if ".snakemake" not in path}
+    assert own == {path for path in left if ".snakemake" not in path}
+    assert kept and len(list(records.rglob("*"))) == kept
+    assert set(tuned.planned_rules()) == {"report"}
+
+
+def test_kernels_of_a_changed_network_are_stale_once_their_pass_is_planned_again(tuned: Project):
+    tuning = tuned.directory / "results" / "tuning" / "tuned" / "pass1"
+    old = tuning / f"{'0' * 64}.json"
+    old.write_text("{}")
+    (tuned.directory / "logs" / "tuning" / "tuned" / "pass1" / f"{'0' * 64}.log").write_text("")
+    done = tuned.run("tvmake", "clean", "--stale")
+    assert str(old.relative_to(tuned.directory)) in done.stdout and "2 stale" in done.stdout
+    for workload in json.loads((tuning / "budget.json").read_text())["kernels"]:
+        assert workload not in done.stdout
