@@ -44,6 +44,9 @@ import yaml
 from comparing import ROOT, environment, machine
 from killing import MARK, half_written, leftovers, missing, orphans, processes, record_lines
 
+sys.path.insert(0, str(ROOT))
+from tests.workflow import preloaded  # beside the package, not in it
+
 TUNING = {
     "trials_per_kernel": 4,
     "passes": 1,
@@ -157,6 +160,17 @@ class Project:
             check=False,
             timeout=LIMIT_S,
         )
+
+    def make(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """``tvmake make``, from a process that has loaded Snakemake; what it says goes to the log as well."""
+        return self.command("make", *arguments)
+
+    def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Another command of tvmake's, likewise."""
+        done = preloaded.run([*arguments], self.directory, self.environ())
+        with (self.place / f"{self.directory.name}.log").open("a") as said:
+            said.write(done.stderr)
+        return done
 
     def last_words(self) -> str:
         """The end of what its runs printed."""
@@ -402,7 +416,7 @@ def made_anew(project: Project, weights: Path, more_trials: int) -> dict[str, by
     fresh = Project(project.place / "fresh")
     fresh.create(weights, more_trials)
     shutil.copytree(project.home, fresh.home)
-    done = fresh.run("tvmake", "make", "--no-cache")
+    done = fresh.make("--no-cache")
     if done.returncode:
         return {"an empty directory": (done.stdout + done.stderr)[-500:].encode()}
     return fresh.hermetic()
@@ -413,13 +427,13 @@ def look(project: Project, seen: dict[str, set[bytes]], wanted: dict[str, bytes]
     found = differences(project.hermetic(), wanted)
     if lost := missing(seen, record_lines(project.home / "records")):
         found.append(f"{lost} records are lost")
-    again = project.run("tvmake", "make", "--dry-run")
+    again = project.make("--dry-run")
     if "nothing to do" not in again.stdout + again.stderr:
         found.append(f"something is left to do: {(again.stdout + again.stderr)[-300:]}")
     found += half_written(project.results)
     found += [f"left behind: {path}" for path in leftovers(project.directory, project.home, project.place / "cache")]
     for what in (("records", "verify"), ("cache", "verify")):
-        done = project.run("tvmake", *what)
+        done = project.command(*what)
         if done.returncode:
             found.append(f"tvmake {' '.join(what)}: {(done.stdout + done.stderr)[-300:]}")
     return found
@@ -496,7 +510,7 @@ def _disturb(played: Round, project: Project, rng: random.Random, references: Re
     for undo in at.after:
         undo()
     for other, second in at.others:
-        if second.wait(LIMIT_S) and other.start().wait(LIMIT_S):
+        if second.wait(LIMIT_S) and other.make().returncode:
             played.problems.append(f"the run in another directory failed: {other.last_words()}")
         elif not played.more_trials:
             played.problems += differences(other.hermetic(), references.fixed[played.new_weights])
@@ -506,7 +520,7 @@ def _disturb(played: Round, project: Project, rng: random.Random, references: Re
     played.problems += [*at.problems, *(f"a process is left: {one}" for one in left)]
     while not played.problems:
         played.attempts += 1
-        code = project.start().wait(LIMIT_S)
+        code = project.make().returncode
         if code == 0:
             break
         if played.attempts == ATTEMPTS:

@@ -406,6 +406,7 @@ def test_the_device_says_when_it_cannot_copy(farm: NativeFarm, monkeypatch: pyte
         struct.pack("<Qi", 4, 7) + struct.pack("<Qiii4xQQ", 0, 1, 0, 0, 0, 1 << 50),
         struct.pack("<Qi", 1 << 62, 3),
     ],
+    ids=["no code", "too many axes", "two sizes", "larger than its tensor", "endless"],
 )
 def test_packets_that_make_no_sense_end_the_session_only(farm: NativeFarm, packet: bytes):
     offer = farm.offer()

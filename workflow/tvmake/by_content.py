@@ -12,9 +12,10 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
+import snakemake.api  # noqa: F401  # its modules import each other, which works from this one on
+from snakemake.dag import DAG
 from snakemake.io import _IOFile
 from snakemake.persistence import PersistenceBase
-from snakemake.workflow import DAG  # snakemake.dag cannot be imported first
 
 from tvmake.artifact.known_digests import KnownDigests
 

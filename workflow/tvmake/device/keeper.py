@@ -168,7 +168,9 @@ class Keeper(threading.Thread):
             if finished is not None:
                 for line in started.said().splitlines()[-LOGGED:]:
                     print(f"{self._member.member}: {line}", file=sys.stderr)
-                said = last_line(finished.complaint) or last_line(finished.output) or "no message"
+                errors = [line for line in finished.complaint.splitlines() if line.startswith("error: ")]
+                said = last_line("\n".join(errors)) or last_line(finished.complaint) or last_line(finished.output)
+                said = said.removeprefix("error: ") or "no message"
                 self.error = Unreachable(
                     self._member.where,
                     f"its server ended with code {finished.code} ({said})",

@@ -16,6 +16,7 @@ from tvmake.artifact.files import digest_file
 from tvmake.artifact.package import REQUIRED
 from tvmake.config.device import DeviceConfig
 from tvmake.device import store
+from tvmake.device.failure import explained
 from tvmake.device.interface import Deployment, Fingerprint, RunRequest, RunResult
 from tvmake.device.orders import Describe, Failed, Lost, Open, Opened, Order, Problem, RunPackage
 from tvmake.device.session import BUSY_WAIT_S, CONNECT_S, FREED_S, REFUSALS, SESSION_TIMEOUT, take
@@ -110,9 +111,15 @@ class Sessions:
         try:
             process.receive(READY_S)
         except EOFError:
-            raise MachineError(self.where, f"the process that reaches it {process.ending()}") from None
+            raise MachineError(
+                self.where, f"the process that reaches it {process.ending()}", "out of memory?"
+            ) from None
         except TimeoutError:
-            raise MachineError(self.where, f"TVM's runtime does not load within {READY_S:g} s") from None
+            raise MachineError(
+                self.where,
+                f"TVM's runtime does not load within {READY_S:g} s",
+                "a slow disk, or a busy machine? run it again",
+            ) from None
 
     def _open(self, process: "_Process", offer: Offer, timeout_s: float) -> str | None:
         """Open a session; returns why there is none."""
@@ -164,6 +171,12 @@ class RPCDevice:
     def fingerprint(self, kind: str = "cpu") -> Fingerprint:
         """See :class:`tvmake.device.interface.Device`."""
         told = self._fulfil(Describe(self.config, self.where), self.config.session_timeout_s, "being asked who it is")
+        if kind != "cpu" and kind not in told.details:
+            raise DeviceError(
+                self.where,
+                f"its server has no {kind} device",
+                "start the server with a runtime that has it (`rpc_server --load-library`), or give the target another device",
+            )
         return told.model_copy(update={"kind": kind})
 
     def execute(self, deployment: Deployment, request: RunRequest, inputs: Path, outputs: Path | None) -> RunResult:
@@ -192,7 +205,8 @@ class RPCDevice:
                 f"raise devices.{self.name}.{key}, or measure less (benchmark.repeat, benchmark.min_duration_s)",
             ) from None
         except OrderFailed as failed:
-            raise DeviceError(self.where, f"{doing} failed: {failed}") from None
+            failure = explained(str(failed), order.directory if isinstance(order, RunPackage) else None)
+            raise DeviceError(self.where, f"{doing} failed: {failure.problem}", failure.remedy) from None
 
 
 class _Process:

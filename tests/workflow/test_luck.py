@@ -1,0 +1,237 @@
+"""Nothing depends on luck: clocks that differ, names that are seen late, runs beside each other, budgets that change."""
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.requirements import require
+from tests.workflow.faults import Faults, started, wait_until
+from tests.workflow.project import TRIALS, Project, new_project
+from tvmake.records.store import RecordStore
+
+TUNED = "results/digits/float32/tuned"
+LATE = Path(__file__).with_name("late_names.c")
+
+
+def move_times(project: Project, minutes: float, *patterns: str) -> None:
+    """Give matching files other times than they have."""
+    for pattern in patterns:
+        for path in project.directory.glob(pattern):
+            if path.is_file():
+                known = path.stat()
+                os.utime(path, (known.st_atime + 60 * minutes, known.st_mtime + 60 * minutes))
+
+
+def change_weights(project: Project) -> None:
+    """Another network of the same kernels; its file keeps its times, as with ``cp -p``."""
+    file = project.directory / "digits.onnx"
+    known = file.stat()
+    model = onnx.load(file)
+    tensor = model.graph.initializer[0]
+    values = onnx.numpy_helper.to_array(tensor).astype(np.float32).copy()
+    values.flat[0] += 0.5
+    tensor.CopyFrom(onnx.numpy_helper.from_array(values, tensor.name))
+    onnx.save(model, file)
+    os.utime(file, ns=(known.st_atime_ns, known.st_mtime_ns))
+
+
+def succeeded(done: subprocess.CompletedProcess[str]) -> subprocess.CompletedProcess[str]:
+    """The same, if it did."""
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+# --- clocks -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("minutes", [-30, 30])
+@pytest.mark.parametrize("what", ["digits*", "results/**/*", "results/**/mod*", ".snakemake/**/*"])
+def test_other_times_of_the_same_content_execute_nothing(demo: Project, what: str, minutes: float):
+    move_times(demo, minutes, what)
+    assert demo.planned_rules() == {}
+
+
+def test_a_change_is_seen_though_the_source_is_old_and_the_results_are_from_the_future(demo: Project, tmp_path: Path):
+    anew = new_project(tmp_path / "anew" / "project")
+    for project in (demo, anew):
+        project.write_config({**project.config, "precisions": ["float32"]})
+        change_weights(project)
+    move_times(demo, -60, "digits.onnx")
+    move_times(demo, 60, "results/**/*")
+    succeeded(demo.make())
+    assert demo.planned_rules() == {}
+    succeeded(anew.make())
+    patterns = ("results/digits/*", "results/digits/float32/**/*")
+    assert demo.hermetic(*patterns) == anew.hermetic(*patterns)
+
+
+@pytest.mark.slow
+def test_a_source_from_the_future_is_made_once(demo: Project):
+    change_weights(demo)
+    move_times(demo, 60, "digits.onnx")
+    succeeded(demo.make())
+    assert demo.planned_rules() == {}
+
+
+def test_a_model_that_is_edited_while_it_is_imported_is_imported_again(demo: Project, tmp_path: Path):
+    change_weights(demo)
+    faults = Faults(demo, tmp_path / "faults")
+    faults.before("results/digits/model.json", "pause")
+    with started(demo, "tvmake", "make") as run:
+        faults.wait("results/digits/model.json")
+        change_weights(demo)
+        faults.release("results/digits/model.json")
+        _, err = run.communicate(timeout=120)
+    assert run.returncode == 0, err
+    assert "import" in demo.planned_rules()
+
+
+def test_results_that_nobody_noted_anything_of_go_by_their_times(demo: Project):
+    shutil.rmtree(demo.directory / ".snakemake" / "metadata")
+    assert demo.planned_rules() == {}
+    move_times(demo, 1, "digits.onnx")
+    assert "import" in demo.planned_rules()
+
+
+# --- budgets that shrink and grow -------------------------------------------------------------------------------------
+
+
+def used(project: Project) -> dict[str, float | None]:
+    """The latency of the record that each kernel of the tuned variant is built with."""
+    return {kernel["workload"]: kernel["latency_ms"] for kernel in project.result(f"{TUNED}/best.json")["kernels"]}
+
+
+def fastest(project: Project) -> dict[str, float]:
+    """The best latency of each kernel in the store, of those whose output is not known to be wrong."""
+    store = RecordStore(project.directory.parent / "home" / "records")
+    (place,) = store.places()
+    found = {}
+    for workload in store.workloads(place):
+        found[workload] = min(one.latency_ms for one in store.load(place, workload) if one.latency_ms is not None)
+    return found
+
+
+def test_a_budget_that_shrinks_and_grows_again_measures_nothing_twice_and_ends_with_the_best(tuned: Project):
+    before = tuned.hermetic("results/digits/float32/tuned/**/*")
+    for trials in (TRIALS - 2, TRIALS):
+        tuned.edit("targets.tuned.tuning.trials_per_kernel", trials)
+        succeeded(tuned.make())
+        assert tuned.planned_rules() == {}
+        assert {kernel["trials"] for kernel in tuned.result(f"{TUNED}/best.json")["kernels"] if kernel["record"]} == {
+            TRIALS
+        }
+    assert tuned.hermetic("results/digits/float32/tuned/**/*") == before
+
+
+@pytest.mark.slow
+def test_kernels_that_a_pass_no_longer_has_are_not_looked_at(tuned: Project):
+    # A second model of the same kernels comes and goes; a receipt that no pass names stays behind, and is wrong.
+    config = tuned.config
+    config["models"]["again"] = config["models"]["digits"]
+    tuned.write_config(config)
+    succeeded(tuned.make("results/tuning/tuned/pass1/budget.json"))
+    receipts = tuned.directory / "results/tuning/tuned/pass1"
+    (receipts / f"{'0' * 64}.json").write_text('{"left by": "a kernel that is gone"}')
+    tuned.edit("models.again", None)
+    succeeded(tuned.make())
+    assert tuned.planned_rules() == {}
+    found = fastest(tuned)
+    assert {workload: latency for workload, latency in used(tuned).items() if latency} == found
+    budget = tuned.result("results/tuning/tuned/pass1/budget.json")
+    assert all(kernel["users"] == ["digits/float32"] for kernel in budget["kernels"].values())
+
+
+# --- runs beside each other -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_two_runs_in_two_directories_with_the_same_records_and_cache_end_as_one_does(tuned: Project):
+    tuned.edit("cache", "../cache")
+    tuned.edit("targets.tuned.tuning.trials_per_kernel", TRIALS + 2)
+    other = Project(tuned.directory.parent / "other")
+    other.directory.mkdir()
+    for name in ("digits.onnx", "digits-test.npz", "tvmake.yaml"):
+        shutil.copy(tuned.directory / name, other.directory)
+    with started(tuned, "tvmake", "make", "--no-warm") as first, started(other, "tvmake", "make") as second:
+        for run in (first, second):
+            _, err = run.communicate(timeout=300)
+            assert run.returncode == 0, err
+    store = RecordStore(tuned.directory.parent / "home" / "records")
+    (place,) = store.places()
+    for workload in store.workloads(place):
+        lines = [piece.found for piece in store.journal(place, workload).scan()]
+        digests = [line.digest for line in lines]  # type: ignore[union-attr]  # of a bad line there is none
+        assert len(digests) == len(set(digests))
+        # Either waits for its turn at a kernel or measures what the other one has not: nobody measures less.
+        assert len(store.load(place, workload)) >= TRIALS + 2
+    for command in (("records", "verify"), ("cache", "verify")):
+        succeeded(tuned.run("tvmake", *command))
+    for project in (tuned, other):
+        # Whoever was first may have ended before the other's last record.
+        (project.directory / TUNED / "best.json").unlink()
+        succeeded(project.make())
+        assert {workload: latency for workload, latency in used(project).items() if latency} == fastest(tuned)
+        assert project.leftovers() == []
+    patterns = ("results/digits/*", "results/digits/float32/**/*")
+    assert tuned.hermetic(*patterns) == other.hermetic(*patterns)
+
+
+# --- names that are seen late -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def late_names(tmp_path: Path) -> Iterator[Path]:
+    """The library that has processes see each other's files late."""
+    compiler = shutil.which("cc")
+    require(compiler is not None, "a C compiler (cc)")
+    library = tmp_path / "late_names.so"
+    subprocess.run([str(compiler), "-shared", "-fPIC", "-O1", "-o", library, LATE, "-ldl"], check=True)
+    (tmp_path / "late").mkdir()
+    yield library
+
+
+def see_late(project: Project, library: Path, seconds: float) -> None:
+    """From here on, commands in the project see what other processes write only after a while."""
+    project.environment |= {
+        "LD_PRELOAD": str(library),
+        "LATE_S": str(seconds),
+        "LATE_ROOTS": f"{project.directory / 'results'}:{project.directory.parent / 'home'}",
+        "LATE_NOTES": str(library.parent / "late"),
+    }
+
+
+@pytest.mark.slow
+def test_names_that_are_seen_late_change_no_result(tuned: Project, late_names: Path):
+    before = tuned.hermetic("results/digits/**/*")
+    shutil.rmtree(tuned.directory / "results")
+    see_late(tuned, late_names, 1.0)
+    done = tuned.run("tvmake", "make", "--latency-wait", "30")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert tuned.hermetic("results/digits/**/*") == before
+    tuned.environment.clear()
+    assert tuned.planned_rules() == {}
+
+
+def test_records_that_are_seen_late_are_waited_for(tuned: Project, tmp_path: Path):
+    before = used(tuned)
+    (tuned.directory / TUNED / "best.json").unlink()
+    (journal, *_) = sorted(tuned.directory.glob("../home/records/**/records.jsonl"))
+    aside = tmp_path / "records.jsonl"
+    journal.rename(aside)
+    with started(tuned, "tvmake", "make", f"{TUNED}/best.json") as run:
+        log = tuned.directory / "logs/digits/float32/tuned/pick_best.log"
+        log.unlink()
+        wait_until(log.exists)
+        time.sleep(3)
+        assert run.poll() is None
+        aside.rename(journal)
+        _, err = run.communicate(timeout=120)
+    assert run.returncode == 0, err
+    assert used(tuned) == before
