@@ -9,11 +9,13 @@ from snakemake.exceptions import WorkflowError
 from tvmake import by_content, house
 from tvmake.cache import settings as cache
 from tvmake.errors import TvmakeError
+from tvmake.plan.collector import collect_seldom
 from tvmake.plan.needs import needs_of
 from tvmake.plan.plan import Plan
 from tvmake.records import shared_by_nodes
 
 house.put_tvmake_on_path()
+collect_seldom()
 
 if not config:
 
@@ -34,7 +36,8 @@ needs = needs_of(plan, workflow)
 
 
 wildcard_constraints:
-    model="[^/]+",
+    # results/tuning holds what the models share; its files look like those of a model otherwise.
+    model="(?!tuning/)[^/]+",
     precision="[^/]+",
     target="[^/]+",
     layout="[^/]+",

@@ -465,8 +465,6 @@ def play(number: int, rng: random.Random, references: References, library: Path,
                 weights = references.weights[new_weights]
                 wanted = made_anew(project, weights, more) if more else references.fixed[new_weights]
                 played.problems = look(project, played.seen, wanted)  # type: ignore[attr-defined]
-            if played.problems:
-                played.told.append(project.last_words())
     played.seconds = time.monotonic() - began
     return played
 
@@ -525,8 +523,9 @@ def _disturb(played: Round, project: Project, rng: random.Random, references: Re
             break
         if played.attempts == ATTEMPTS:
             played.problems.append(f"failed {ATTEMPTS} times without a fault: {project.last_words()}")
-    if "Traceback" in (said := (project.place / f"{project.directory.name}.log").read_text(errors="replace")):
-        played.problems.append(f"a traceback: {said[said.index('Traceback') :][:1500]}")
+    said = (project.place / f"{project.directory.name}.log").read_text(errors="replace")
+    if "Traceback" in said:
+        played.problems.append(f"a traceback: {said[max(0, said.index('Traceback') - 500) :][:1500]}")
     played.problems += [f"a process is left: {one}" for one in orphans(project.mark)]
     played.seen = seen  # type: ignore[attr-defined]
 

@@ -67,7 +67,7 @@ def test_what_fails_in_a_round_does_not_keep_the_rest_from_being_made(tmp_path: 
     for keep_going, runs in ((True, 2), (False, 1)):
         good.touch(), bad.touch(), asked.clear()
         args = Namespace(targets=["all"], omit_from=[], keep_going=keep_going)
-        assert not make_in_rounds(args, True, lambda _: jobs, make)
+        assert not make_in_rounds(args, True, lambda _: jobs, make, told_to_end=lambda: False)
         assert len(asked) == runs and asked[0].targets == [str(good), str(bad)]
     assert args.targets == ["all"]
     assert [one.omit_from for one in asked] == [[]]
@@ -76,7 +76,7 @@ def test_what_fails_in_a_round_does_not_keep_the_rest_from_being_made(tmp_path: 
 def test_jobs_that_are_forced_run_once(tmp_path: Path):
     asked: list[Namespace] = []
     args = Namespace(targets=["all"], forcerun=["build"], keep_going=True)
-    assert make_in_rounds(args, True, lambda _: CHAIN, lambda part: not asked.append(part))
+    assert make_in_rounds(args, True, lambda _: CHAIN, lambda part: not asked.append(part), lambda: False)
     assert asked == [args]
 
 
@@ -88,3 +88,12 @@ def test_where_nothing_is_to_be_made_snakemake_is_not_asked_again():
 def test_where_snakemake_refuses_to_plan_it_is_asked_again_so_that_it_says_why():
     args = Namespace(targets=["all"], keep_going=True)
     assert not make_in_rounds(args, True, lambda _: None, make=lambda _: False)
+
+
+def test_nothing_more_starts_once_the_run_is_told_to_end():
+    asked: list[Namespace] = []
+    make = lambda part: not asked.append(part)  # noqa: E731
+    args = Namespace(targets=["all"], keep_going=True)
+    chain = [job("import", "net.onnx", __file__), job("transform", __file__, "module.json")]
+    assert not make_in_rounds(args, True, lambda _: chain, make, lambda: True)
+    assert len(asked) == 1

@@ -73,21 +73,21 @@ static void made(int directory, const char *path) {
 }
 
 static int is_hidden(int directory, const char *path) {
-  struct stat file;
+  struct stat file, noted;
   struct timespec now;
   char name[PATH_MAX], text[32] = "";
   int kept = errno, hidden = 0;
   if (path && (directory == AT_FDCWD || path[0] == '/') && is_shared(path) && plain_stat(directory, path, &file) == 0 &&
       !S_ISDIR(file.st_mode)) {
-    clock_gettime(CLOCK_REALTIME, &now);
-    double age = (double)(now.tv_sec - file.st_ctim.tv_sec) + (double)(now.tv_nsec - file.st_ctim.tv_nsec) / 1e9;
-    if (age < late_s) {
-      note_name(name, sizeof name, &file);
-      int note = (int)syscall(SYS_openat, AT_FDCWD, name, O_RDONLY, 0);
-      if (note >= 0) {
-        if (read(note, text, sizeof text - 1) > 0) hidden = atoi(text) != (int)getsid(0);
-        close(note);
+    note_name(name, sizeof name, &file);
+    int note = (int)syscall(SYS_openat, AT_FDCWD, name, O_RDONLY, 0);
+    if (note >= 0) {
+      clock_gettime(CLOCK_REALTIME, &now);
+      if (fstat(note, &noted) == 0 && read(note, text, sizeof text - 1) > 0) {
+        double age = (double)(now.tv_sec - noted.st_mtim.tv_sec) + (double)(now.tv_nsec - noted.st_mtim.tv_nsec) / 1e9;
+        hidden = age < late_s && atoi(text) != (int)getsid(0);
       }
+      close(note);
     }
   }
   errno = hidden ? ENOENT : kept;
@@ -99,12 +99,14 @@ static mode_t mode_of(int flags, va_list rest) { return flags & (O_CREAT | O_TMP
 #define OPEN(name)                                            \
   int name(const char *path, int flags, ...) {                \
     va_list rest;                                             \
+    struct stat before;                                       \
     va_start(rest, flags);                                    \
     mode_t mode = mode_of(flags, rest);                       \
     va_end(rest);                                             \
     if (!(flags & O_CREAT) && is_hidden(AT_FDCWD, path)) return -1; \
+    int is_new = flags & O_CREAT && plain_stat(AT_FDCWD, path, &before) != 0; \
     int file = REAL(name)(path, flags, mode);                 \
-    if (file >= 0 && flags & O_CREAT && flags & O_EXCL) made(AT_FDCWD, path); \
+    if (file >= 0 && is_new) made(AT_FDCWD, path);            \
     return file;                                              \
   }
 OPEN(open)

@@ -81,16 +81,17 @@ def test_a_source_from_the_future_is_made_once(demo: Project):
 
 
 def test_a_model_that_is_edited_while_it_is_imported_is_imported_again(demo: Project, tmp_path: Path):
+    imported = "results/digits/source.json"
     change_weights(demo)
     faults = Faults(demo, tmp_path / "faults")
     faults.before("results/digits/model.json", "pause")
-    with started(demo, "tvmake", "make") as run:
+    with started(demo, "tvmake", "make", imported) as run:
         faults.wait("results/digits/model.json")
         change_weights(demo)
         faults.release("results/digits/model.json")
         _, err = run.communicate(timeout=120)
     assert run.returncode == 0, err
-    assert "import" in demo.planned_rules()
+    assert demo.planned_rules(imported) == {"import": 1}
 
 
 def test_results_that_nobody_noted_anything_of_go_by_their_times(demo: Project):

@@ -10,6 +10,7 @@ import io
 import logging
 import re
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -132,11 +133,15 @@ def run(
         raise error
     # Jobs of other executors may run elsewhere, and their memory is accounted to them.
     local = args.executor in (None, "local")
-    with _ctrl_c_noted(), warm_servers() if warm and local else contextlib.nullcontext():
+    with _ctrl_c_noted(), _termination() as terminated, warm_servers() if warm and local else contextlib.nullcontext():
         try:
             succeeded = (
                 make_in_rounds(
-                    args, has_results, lambda part: planned_jobs(part, parser), lambda part: args_to_api(part, parser)
+                    args,
+                    has_results,
+                    lambda part: planned_jobs(part, parser),
+                    lambda part: args_to_api(part, parser),
+                    lambda: Run.interrupted or terminated(),
                 )
                 if Run.made
                 else args_to_api(args, parser)
@@ -165,6 +170,27 @@ def _ctrl_c_noted() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, previous)
+
+
+@contextlib.contextmanager
+def _termination() -> Iterator[Callable[[], bool]]:
+    """Tells whether SIGTERM came meanwhile: Snakemake handles it by itself, and lets running jobs finish."""
+    noted: set[int] = set()
+    reader, writer = socket.socketpair()
+    with reader, writer:
+        reader.setblocking(False)
+        writer.setblocking(False)
+        previous = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+
+        def is_told() -> bool:
+            with contextlib.suppress(BlockingIOError):
+                noted.update(reader.recv(4096))
+            return signal.SIGTERM in noted
+
+        try:
+            yield is_told
+        finally:
+            signal.set_wakeup_fd(previous)
 
 
 class LogHandler(LogHandlerBase):

@@ -25,11 +25,14 @@ Make = Callable[[argparse.Namespace], bool]
 """Runs Snakemake; tells whether everything succeeded."""
 
 
-def make_in_rounds(args: argparse.Namespace, has_results: bool, plan: Plan, make: Make) -> bool:
+def make_in_rounds(
+    args: argparse.Namespace, has_results: bool, plan: Plan, make: Make, told_to_end: Callable[[], bool] = lambda: False
+) -> bool:
     """Make what Snakemake's arguments ask for, and nothing because of a file that was made again and is as before.
 
     Args:
         has_results: whether there are files of an earlier run.
+        told_to_end: whether no more jobs are to start.
 
     Returns:
         Whether everything succeeded.
@@ -45,7 +48,10 @@ def make_in_rounds(args: argparse.Namespace, has_results: bool, plan: Plan, make
             break
         part = copy(args)
         part.targets = files
-        if not make(part):
+        succeeded = make(part)
+        if told_to_end():
+            return False
+        if not succeeded:
             if not args.keep_going:
                 return False
             # What does not depend on the failures is made all the same.

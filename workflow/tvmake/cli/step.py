@@ -19,7 +19,8 @@ app = typer.Typer(no_args_is_help=True, help="Run one stage of the pipeline (wha
 
 Request = TypeVar("Request", bound="BaseModel")
 Options = Annotated[
-    str, typer.Option("--options", help="The stage's options as JSON (see config/schema.json); - reads them from stdin.")
+    str,
+    typer.Option("--options", help="The stage's options as JSON (see config/schema.json); - reads them from stdin."),
 ]
 In = Annotated[Path, typer.Argument(dir_okay=False)]
 Frozen = Annotated[
