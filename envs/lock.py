@@ -1,7 +1,7 @@
 """Write the lock files: ``make lock``.
 
 ``requirements.lock`` is what the demo installs, ``test.lock`` adds what the tests and linters need, at the same
-versions. Both hold every file's sha256 for all platforms. PyPI's torch for Linux is the CUDA build; where pip is
+versions. ``cluster.lock`` is what the tests of clusters need beside that. All hold every file's sha256 for all platforms. PyPI's torch for Linux is the CUDA build; where pip is
 configured to find the CPU build of the same version (``torch-2.13.0+cpu``), that file's hash is added, so that either
 installs.
 """
@@ -35,6 +35,24 @@ def compile_lock(output: str, *arguments: str) -> None:
     subprocess.run(command, check=True, cwd=ROOT)
 
 
+def compile_beside(output: str, group: str, beside: str) -> None:
+    """Resolve what a group needs in addition to another lock, which is installed first, to ``output``."""
+    there = set(names((ROOT / beside).read_text()))
+    with tempfile.NamedTemporaryFile("r", suffix=".lock") as whole:
+        command = [*COMMAND, "--group", f"pyproject.toml:{group}", "--constraint", beside, "--no-header"]
+        subprocess.run([*command, "--output-file", whole.name], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
+        entries = re.split(r"^(?=\S)", Path(whole.name).read_text(), flags=re.MULTILINE)
+    kept = [entry for entry in entries if not there.issuperset(names(entry))]
+    (ROOT / output).write_text(
+        f"# What tests/{group} needs besides {Path(beside).name}, which comes first.\n{''.join(kept)}"
+    )
+
+
+def names(lock: str) -> list[str]:
+    """The packages of a lock."""
+    return re.findall(r"^([\w.-]+)==", lock, flags=re.MULTILINE)
+
+
 def cpu_torch_hash() -> str | None:
     """sha256 of the torch file that pip chooses here, which may be a CPU build."""
     with tempfile.TemporaryDirectory() as directory:
@@ -62,6 +80,7 @@ def main() -> None:
     """Resolve both locks; the demo's is constrained to the tests' versions."""
     compile_lock("envs/test.lock", "--group", "pyproject.toml:test", "--group", "pyproject.toml:lint")
     compile_lock("envs/requirements.lock", "--constraint", "envs/test.lock")
+    compile_beside("envs/cluster.lock", "cluster", "envs/test.lock")
     if digest := cpu_torch_hash():
         for name in ("test.lock", "requirements.lock"):
             add_hash(ROOT / "envs" / name, digest)
