@@ -186,6 +186,20 @@ def test_batch_normalisation_in_training_mode_uses_the_batch(tmp_path):
     assert_agrees(tmp_path, made, [random(2, 3, 4, 5)])
 
 
+@pytest.mark.parametrize("inputs", [2, 3])
+@pytest.mark.parametrize("operator", ["Min", "Max", "Sum", "Mean"])
+def test_several_tensors_are_reduced_one_after_the_other_and_spread(tmp_path, operator, inputs):
+    given = dict(list({"x": (FLOAT, [2, 3, 4]), "y": (FLOAT, [3, 1]), "z": (FLOAT, [4])}.items())[:inputs])
+    made = model([node(operator, [*given], ["r"])], given, ["r"])
+    assert "stack" not in read(save(tmp_path / "m.onnx", made)).module.script()
+    assert_agrees(tmp_path, made, [random(*shape, seed=seed) for seed, (_, shape) in enumerate(given.values())])
+
+
+def test_a_reduction_of_one_tensor_over_an_axis_of_its_own_stays(tmp_path):
+    made = model([node("ReduceMax", ["x"], ["r"], axes=[0], keepdims=0)], {"x": (FLOAT, [2, 3])}, ["r"], opset=13)
+    assert_agrees(tmp_path, made, [random(2, 3)])
+
+
 def test_axes_at_run_time_are_read_off_the_declared_output(tmp_path):
     made = model([node("ReduceSum", ["x", "a"], ["y"])], {"x": (FLOAT, [2, 5, 3]), "a": (INT64, [1])}, ["y"])
     made.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", FLOAT, [2, 1, 3]))

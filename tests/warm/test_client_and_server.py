@@ -3,7 +3,10 @@
 import json
 import os
 import signal
+import subprocess
 from pathlib import Path
+
+import pytest
 
 from tests.warm.conftest import Warm
 from tests.workflow.faults import is_running, wait_until
@@ -107,3 +110,15 @@ def test_a_caller_that_dies_before_it_has_asked_harms_nothing(warm: Warm):
             connection.connect(path)
             connection.sendall(start)
     assert warm.client("exit", "0").wait(60) == 0
+
+
+def test_a_step_that_waits_ends_with_a_run_that_is_killed(warm: Warm):
+    # The path stays, and nobody listens: its owner had no time to remove it.
+    os.kill(warm.server.pid, signal.SIGSTOP)
+    client = warm.client("exit", "0")
+    with pytest.raises(subprocess.TimeoutExpired):
+        client.wait(2)
+    warm.server.kill()
+    _, err = client.communicate(timeout=60)
+    assert client.returncode == 128 + signal.SIGKILL
+    assert err == "error: the run that this step belongs to was killed\n"

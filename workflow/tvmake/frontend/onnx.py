@@ -25,6 +25,7 @@ from tvmake.frontend.onnx_inputs import (
 )
 from tvmake.frontend.onnx_prepare import inline_small, prepare
 from tvmake.frontend.relax_fixes import drop_unused_params, lift_constants, with_main, wrap_takes
+from tvmake.frontend.stacked import one_after_the_other
 from tvmake.quick_tvm import tvm
 
 # After quick_tvm, which decides how TVM is loaded.
@@ -137,8 +138,8 @@ def convert(model: onnx.ModelProto, where: str) -> tuple["tvm.IRModule", dict[st
 
 
 def tidy(module: "tvm.IRModule", params: dict[str, Any], where: str) -> tuple["tvm.IRModule", dict[str, Any]]:
-    """Make negative indices safe, outputs tensors, and large constants parameters."""
-    module = _return_tensors(wrap_takes(module), where)
+    """Make negative indices safe, outputs tensors, and large constants parameters; reduce several tensors one by one."""
+    module = _return_tensors(one_after_the_other(wrap_takes(module)), where)
     module, params = drop_unused_params(module, params)
     module, lifted = lift_constants(module)
     return module, {**params, **lifted}

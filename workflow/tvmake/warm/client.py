@@ -19,6 +19,9 @@ PARENT = "TVMAKE_PARENT"
 LENGTH = struct.Struct("!I")
 STATUS = struct.Struct("!i")
 STARTED = b"+"
+MOST_TRIES = 5
+"""To reach a server: one that ends leaves those who wait to the next one."""
+
 PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -37,20 +40,40 @@ def hand_over(flavour: str, entry: str, arguments: list[str]) -> int | None:
     directory = os.environ.get(DIRECTORY)
     if not directory:
         return None
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        try:
-            connection.connect(socket_path(directory, flavour))
-            _send(connection, entry, arguments, os.environ, [0, 1, 2])
-            if connection.recv(1) != STARTED:
-                return None
-        except OSError:
+    path = socket_path(directory, flavour)
+    # The run removes the path before it turns anybody away. While the path is there, a server that has ended is followed
+    # by another one, or the run itself was killed, and its steps end with it.
+    for _ in range(MOST_TRIES):
+        if not os.path.exists(path):  # noqa: PTH110  # pathlib costs 10 ms here
             return None
-        previous = {number: signal.signal(number, _passing_on(connection)) for number in PASSED_ON}
-        try:
-            status = _receive(connection)
-        finally:
-            for number, handler in previous.items():
-                signal.signal(number, handler)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            try:
+                connection.connect(path)
+            except (ConnectionRefusedError, FileNotFoundError):
+                if not os.path.exists(path):  # noqa: PTH110
+                    return None
+                print("error: the run that this step belongs to was killed", file=sys.stderr)
+                return 128 + signal.SIGKILL
+            try:
+                _send(connection, entry, arguments, os.environ, [0, 1, 2])
+                has_started = connection.recv(1) == STARTED
+            except ConnectionError:
+                continue
+            except OSError:
+                return None
+            if has_started:
+                return _await_end(connection)
+    return None
+
+
+def _await_end(connection: socket.socket) -> int:
+    """Pass signals on to a command until it ends; returns its exit code, or ends as it did."""
+    previous = {number: signal.signal(number, _passing_on(connection)) for number in PASSED_ON}
+    try:
+        status = _receive(connection)
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
     if status is None:
         print("error: the process that ran this step was killed from outside, or out of memory", file=sys.stderr)
         return 128 + signal.SIGKILL
