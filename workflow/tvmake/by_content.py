@@ -17,6 +17,7 @@ from snakemake.dag import DAG
 from snakemake.io import _IOFile
 from snakemake.persistence import PersistenceBase
 
+from tvmake.artifact import made_directories
 from tvmake.artifact.known_digests import KnownDigests
 
 STATE = Path(".snakemake") / "tvmake-digests.json"
@@ -108,6 +109,7 @@ async def _record(self: Any, job: Any) -> None:
     token = _AS_READ.set(ByContent.begun.pop(job, {}))
     try:
         await _finished(self, job)
+        made_directories.note([Path(str(file)) for file in job.output])
     finally:
         _AS_READ.reset(token)
 

@@ -83,6 +83,7 @@ def make(
 def _run(plan: Plan, arguments: list[str], dry_run: bool, partly: bool, quiet: bool, warm: bool, cache: bool) -> int:
     from contextlib import nullcontext
 
+    from tvmake.artifact.made_directories import remove_incomplete
     from tvmake.cli import progress
     from tvmake.cli.cache import prepare_cache
     from tvmake.cli.cluster_check import check_cluster
@@ -95,6 +96,8 @@ def _run(plan: Plan, arguments: list[str], dry_run: bool, partly: bool, quiet: b
     check_stores(plan)
     prepare_cache(plan.config.cache if cache else None, is_wanted=cache and not dry_run)
     with nullcontext() if dry_run else only_run():
+        for name in [] if dry_run else remove_incomplete():
+            print(f"note: {name} lacks files, and is made again", file=sys.stderr)
         code = progress.run(
             arguments,
             quiet,
