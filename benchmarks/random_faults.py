@@ -21,6 +21,7 @@ Exits with 1 when anything is otherwise. Mounting small disks takes root. Draine
 """
 
 import argparse
+import difflib
 import json
 import os
 import random
@@ -407,8 +408,17 @@ class References:
 def differences(found: dict[str, bytes], wanted: dict[str, bytes]) -> list[str]:
     """Files that are other than wanted; those that nobody needed again may be missing."""
     wrong = [name for name, data in found.items() if wanted.get(name) != data]
+    changed = [
+        line
+        for name in wrong
+        if name.endswith("best.json")
+        for line in difflib.unified_diff(
+            wanted.get(name, b"").decode().splitlines(), found[name].decode().splitlines(), lineterm="", n=0
+        )
+    ]
     needed = [name for name in wanted if name.endswith(("package.tar", "mod.json", "best.json"))]
-    return [f"{name} is wrong" for name in wrong] + [f"{name} is missing" for name in needed if name not in found]
+    told = [f"{name} is wrong" for name in wrong] + ["\n".join(changed)[:3000]] * bool(changed)
+    return told + [f"{name} is missing" for name in needed if name not in found]
 
 
 def made_anew(project: Project, weights: Path, more_trials: int) -> dict[str, bytes]:
@@ -511,7 +521,8 @@ def _disturb(played: Round, project: Project, rng: random.Random, references: Re
         if second.wait(LIMIT_S) and other.make().returncode:
             played.problems.append(f"the run in another directory failed: {other.last_words()}")
         elif not played.more_trials:
-            played.problems += differences(other.hermetic(), references.fixed[played.new_weights])
+            wrong = differences(other.hermetic(), references.fixed[played.new_weights])
+            played.problems += [f"in the other directory: {one}" for one in wrong]
         left += orphans(other.mark)
     _add(seen, record_lines(project.home / "records"))
     played.told = [*at.notes, f"ended with {code}"]
