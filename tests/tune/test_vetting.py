@@ -14,7 +14,7 @@ from tvmake.records.store import RecordStore, StoredRecord
 from tvmake.tune.cost_model import lesson_of
 from tvmake.tune.isolation import Refused, each_isolated
 from tvmake.tune.place import place
-from tvmake.tune.spaces import context
+from tvmake.tune.spaces import context, for_rules
 from tvmake.tune.vetting import Seen, vet
 
 KERNEL = matmul(64)
@@ -58,7 +58,7 @@ def stored(trace: Any, **changes: object) -> StoredRecord:
 
 def vetted(records: list[StoredRecord]) -> list[Seen | Refused]:
     """All of them for the population, and to learn from."""
-    own = context(KERNEL, "evolutionary", 0, 2, 1)
+    own = context(KERNEL, "evolutionary", 0, for_rules(TARGET, 2), 1)
     found = vet(KERNEL, own, list(own.generate_design_space()), records, records)
     return [found[one.digest] for one in records]
 
