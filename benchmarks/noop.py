@@ -19,6 +19,13 @@ from comparing import ROOT, environment, interleaved, report, timed
 
 PRECISIONS = ["float32", "float16", "float16_acc32"]
 
+MADE = (
+    "imported_module", "imported_params", "signature", "source", "reference", "module", "params", "bound_signature",
+    "lib", "manifest", "weights", "sources", "package", "components", "receipt", "numerics", "latency",
+    "summary_csv", "page", "resolved_config",
+)  # fmt: skip
+"""What a run without tuning makes, as the plan calls it."""
+
 BARE = """
 import json
 FILES = json.load(open("jobs.json"))
@@ -45,11 +52,10 @@ def project(directory: Path, variants: int) -> int:
         models[f"model{number}"] = {"source": f"model{number}.onnx"}
     (directory / "tvmake.yaml").write_text(yaml.safe_dump({"models": models, "precisions": PRECISIONS}))
     from tvmake.config.load import load
-    from tvmake.plan import layout
     from tvmake.plan.plan import Plan
 
     plan = Plan(load([directory / "tvmake.yaml"]))
-    for artifact in layout.LAYOUT:
+    for artifact in MADE:
         for variant in plan.variants:
             path = directory / plan.file(artifact, variant)
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -82,7 +88,7 @@ def bare(directory: Path, made: Path) -> None:
             built = [f"{end}/{file}" for file in ("mod.so", "mod.json", "mod.params", "sources.txt")]
             package, receipt = f"{end}/package.tar", f"{end}/receipt.json"
             rules.append((f"build_{key}", [*three, four[3]], built))
-            rules.append((f"export_{key}", built[:3], [package]))
+            rules.append((f"export_{key}", built[:3], [package, f"{end}/package.cdx.json"]))
             rules.append((f"deploy_{key}", [package], [receipt]))
             used = [package, receipt, f"{top}/reference.npz"]
             rules.append((f"validate_{key}", used, [f"{end}/numerics.json"]))
@@ -121,7 +127,7 @@ def wildcard_rules() -> str:
     text += rule("transform", four[:3], three, "logs/{model}/{precision}/transform.log")
     logs = "logs/{model}/{precision}/{target}/"
     text += rule("build", [*three, four[3]], built, logs + "build.log")
-    text += rule("export", built[:3], [used[0]], logs + "export.log")
+    text += rule("export", built[:3], [used[0], f"{end}/package.cdx.json"], logs + "export.log")
     text += rule("deploy", [used[0]], [used[1]], logs + "deploy.log")
     text += rule("validate", used, [f"{end}/numerics.json"], logs + "validate.log")
     text += rule("benchmark", used, [f"{end}/latency.json"], logs + "benchmark.log")
