@@ -23,7 +23,7 @@ LIMIT_S = 300.0
 
 def run(arguments: list[str], directory: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """Run ``tvmake ARGUMENTS`` in a directory, with this environment and no other."""
-    process = _process()
+    process = _process(os.environ.get("PYTHONPATH"))
     assert process.stdin and process.stdout
     with tempfile.TemporaryDirectory() as said:
         request = {"arguments": arguments, "directory": str(directory), "environment": environment, "said": said}
@@ -41,7 +41,8 @@ def run(arguments: list[str], directory: Path, environment: dict[str, str]) -> s
 
 
 @cache
-def _process() -> subprocess.Popen[str]:
+def _process(python_path: str | None) -> subprocess.Popen[str]:
+    """One for each PYTHONPATH: what is loaded, and which plugins are found, was decided when it started."""
     process = subprocess.Popen(
         [sys.executable, "-P", __file__],
         stdin=subprocess.PIPE,
