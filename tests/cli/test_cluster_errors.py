@@ -103,3 +103,12 @@ def test_without_a_cluster_logs_are_shown_as_ever(tmp_path: Path):
     own.write_text("a\nb\n")
     (told,) = failures(JOB, "build", "", [str(own)], [])
     assert told.text == "  a\n  b"
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["no log", "an empty log"])
+def test_a_job_that_the_cluster_did_not_take_is_the_clusters_failure(tmp_path: Path, there: bool):
+    own = tmp_path / "import.log"
+    if there:
+        own.touch()
+    (told,) = failures(JOB, "import_model", "", [str(own)] if there else [], [], was_sent=True)
+    assert told.code == 3 and "the cluster did not take it" in told.text

@@ -46,7 +46,7 @@ def failures(
     cause = cluster_error(label, rule, said, [Path(log) for log in clusters]) if said or clusters else None
     if cause is not None:
         return [Failure(_indented(f"error: {cause}".splitlines()), tuple(clusters), cause.exit_code)]
-    if was_sent and not clusters and not own:
+    if was_sent and not clusters and not any(_lines(Path(log)) for log in own):
         problem = f"error: {label}: the cluster did not take it, or ended it before it wrote a log"
         return [
             Failure(_indented([problem, "  its commands may have printed why above; docs/slurm.md has more"]), (), 3)
