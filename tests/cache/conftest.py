@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from tests.cache.made import Run, point_at
-from tests.requirements import require
+from tests.s3 import s3_server
 from tvmake.cache import settings
 from tvmake.config.cache import CacheConfig
 
@@ -51,24 +51,8 @@ def again(tmp_path) -> Run:
 
 @pytest.fixture(scope="session")
 def s3():
-    try:
-        import s3fs  # noqa: F401
-        from moto.server import ThreadedMotoServer
-    except ImportError:
-        require(False, "s3fs and moto[server]")
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
-        patch.setenv("AWS_ACCESS_KEY_ID", "test")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        import boto3
-
-        boto3.client("s3").create_bucket(Bucket=BUCKET)
-        yield f"s3://{BUCKET}"
-    server.stop()
+    with s3_server(BUCKET) as url:
+        yield url
 
 
 @pytest.fixture(params=["directory", "memory", "sftp-like", "s3"])
