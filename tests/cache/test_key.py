@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.requirements import require
 from tvmake.cache import compiler, identity, loaded
 from tvmake.cache import key as keys
 from tvmake.cache.compiler import compiler_identity
@@ -364,8 +365,7 @@ def test_a_driver_that_does_not_work_has_no_identity(driver, body):
 def test_zig_is_what_its_version_says(tmp_path, monkeypatch):
     from tvmake.target.toolchain import zig_command, zig_driver
 
-    if zig_command() is None:
-        pytest.skip("needs zig")
+    require(zig_command(), "zig: pip install ziglang")
     monkeypatch.setenv("TVMAKE_HOME", str(tmp_path))
     known = compiler_identity(zig_driver("aarch64-linux-gnu", "2.28", "here"))
     assert known.keys() == {"zig", "target"}
