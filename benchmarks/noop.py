@@ -21,7 +21,7 @@ PRECISIONS = ["float32", "float16", "float16_acc32"]
 
 MADE = (
     "imported_module", "imported_params", "signature", "source", "reference", "module", "params", "bound_signature",
-    "lib", "manifest", "weights", "sources", "package", "components", "receipt", "numerics", "latency",
+    "lib", "manifest", "weights", "sources", "package", "provenance", "components", "receipt", "numerics", "latency",
     "summary_csv", "page", "resolved_config",
 )  # fmt: skip
 """What a run without tuning makes, as the plan calls it."""
@@ -30,7 +30,7 @@ BARE = """
 import json
 FILES = json.load(open("jobs.json"))
 rule all:
-    input: FILES["goals"]
+    input: FILES["all"]
 """
 
 BARE_RULE = """
@@ -66,14 +66,14 @@ def project(directory: Path, variants: int) -> int:
     stage_json.save(summarise([]), directory / plan.file("summary"))
     touch(directory, str(ROOT / "Snakefile"), "--configfile", "tvmake.yaml")
     models_made = len(plan.config.models)
-    return 2 * models_made + 6 * len(plan.variants) + 2
+    return 2 * models_made + 7 * len(plan.variants) + 2
 
 
 def bare(directory: Path, made: Path) -> None:
     """The same DAG without lambdas, plan or package."""
     directory.mkdir()
     config = yaml.safe_load((made / "tvmake.yaml").read_text())
-    rules, last = [], []
+    rules, last, beside = [], [], []
     for name, model in config["models"].items():
         shutil.copy(made / model["source"], directory / model["source"])
         top = f"results/{name}"
@@ -87,8 +87,11 @@ def bare(directory: Path, made: Path) -> None:
             end = f"{middle}/cpu"
             built = [f"{end}/{file}" for file in ("mod.so", "mod.json", "mod.params", "sources.txt")]
             package, receipt = f"{end}/package.tar", f"{end}/receipt.json"
-            rules.append((f"build_{key}", [*three, four[3]], built))
-            rules.append((f"export_{key}", built[:3], [package, f"{end}/package.cdx.json"]))
+            rules.append((f"build_{key}", three, built))
+            rules.append((f"export_{key}", built[:3], [package]))
+            said = [f"{end}/package.provenance.json", f"{end}/package.cdx.json"]
+            rules.append((f"attest_{key}", [package, four[3]], said))
+            beside.append(said[0])
             rules.append((f"deploy_{key}", [package], [receipt]))
             used = [package, receipt, f"{top}/reference.npz"]
             rules.append((f"validate_{key}", used, [f"{end}/numerics.json"]))
@@ -99,7 +102,7 @@ def bare(directory: Path, made: Path) -> None:
     text = BARE
     # One rule per stage with wildcards, as a person would write it, not one per job.
     text += wildcard_rules()
-    (directory / "jobs.json").write_text(json.dumps({"goals": goals, "last": last}))
+    (directory / "jobs.json").write_text(json.dumps({"all": goals + beside, "goals": goals, "last": last}))
     for _, _, outputs in rules:
         for output in outputs:
             (directory / output).parent.mkdir(parents=True, exist_ok=True)
@@ -126,8 +129,10 @@ def wildcard_rules() -> str:
     text += rule("reference", ["{model}.onnx", four[2]], [f"{model}/reference.npz"], "logs/{model}/reference.log")
     text += rule("transform", four[:3], three, "logs/{model}/{precision}/transform.log")
     logs = "logs/{model}/{precision}/{target}/"
-    text += rule("build", [*three, four[3]], built, logs + "build.log")
-    text += rule("export", built[:3], [used[0], f"{end}/package.cdx.json"], logs + "export.log")
+    text += rule("build", three, built, logs + "build.log")
+    text += rule("export", built[:3], [used[0]], logs + "export.log")
+    said = [f"{end}/package.provenance.json", f"{end}/package.cdx.json"]
+    text += rule("attest", [used[0], four[3]], said, logs + "attest.log")
     text += rule("deploy", [used[0]], [used[1]], logs + "deploy.log")
     text += rule("validate", used, [f"{end}/numerics.json"], logs + "validate.log")
     text += rule("benchmark", used, [f"{end}/latency.json"], logs + "benchmark.log")

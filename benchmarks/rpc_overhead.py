@@ -27,6 +27,7 @@ from comparing import report
 
 from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.package import verify_directory
+from tvmake.device.rpc_files import files_of
 from tvmake.device.rpc_package import RemotePackage
 from tvmake.device.rpc_tensors import DirectTensors
 from tvmake.device.worker import LoadedPackage
@@ -86,7 +87,9 @@ def main() -> None:
         for name, port in ports.items():
             session = rpc.connect(HOST, port, KEY, 3600)
             direct = None if port == plain else DirectTensors.of(session, HOST, port)
-            packages[name] = RemotePackage(session, asked.package, manifest, "rpc", direct)
+            packages[name] = RemotePackage(
+                session, asked.package, manifest, "rpc", files_of(session, "rpc", direct), direct
+            )
         for is_set, title in ((False, "one inference"), (True, "one inference, inputs there already")):
             figures: dict[str, list[float]] = {name: [] for name in packages}
             for number in range(asked.rounds + 1):

@@ -4,8 +4,8 @@
     python benchmarks/scale.py run [--jobs 300] [--speedup 0] [--at DIRECTORY]
 
 The first form makes a project of each size whose results all exist, and measures whole commands on the real Snakefile:
-a plan before anything is made, a plan after an option of every build was changed, and a run with nothing to do, with
-``tvmake make`` and with plain ``snakemake``. Sizes that stand in DIRECTORY/points.jsonl already are not measured again, and
+a plan before anything is made, a plan after an option of every build was changed, and a run with nothing to do: with
+``tvmake make`` and its note that there was nothing to do, without that note, and with plain ``snakemake``. Sizes that stand in DIRECTORY/points.jsonl already are not measured again, and
 projects that are there are used again, so a measurement can be cut off and go on. Making a project takes about 5 ms a
 job, measuring it about 10 ms a job: a minute for 1,000 and 10,000 jobs together, ten more for 50,000.
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 PRECISIONS = ["float32", "float16", "float16_acc32"]
 MOST_TARGETS = 10
-JOBS_A_VARIANT = 10
+JOBS_A_VARIANT = 11
 KERNELS = 3
 """Tuned kernels of a network; the last one is shared by two networks."""
 
@@ -51,6 +51,7 @@ SECONDS = {
     "pick_best": 15,
     "build": 25,
     "export": 1,
+    "attest": 1,
     "deploy": 5,
     "validate": 8,
     "benchmark": 20,
@@ -67,7 +68,7 @@ while test $# -gt 0; do
     --kernels) mkdir -p "$2"; cp "$STAND_IN/$2"/* "$2"; shift ;;
     --budget | --summary) cp "$STAND_IN/$2" "$2"; shift ;;
     --module | --params | --signature | --source | --bound | --reference | --tasks | --receipt | --events | --best | \
-    --lib | --manifest | --weights | --package | --components | --numerics | --latency | --table | --page)
+    --lib | --manifest | --weights | --package | --provenance | --components | --numerics | --latency | --table | --page)
       : >"$2"; shift ;;
   esac
   shift
@@ -92,7 +93,7 @@ class Size:
         """Of the whole DAG, kernels included."""
         kernels = sum(len(kernels_of(self.models, precision)) for precision in PRECISIONS)
         of_models = self.models * (2 + len(PRECISIONS))
-        return of_models + 7 * self.variants + self.targets * (1 + kernels) + 2
+        return of_models + 8 * self.variants + self.targets * (1 + kernels) + 2
 
 
 def size_of(jobs: int) -> Size:
@@ -229,10 +230,20 @@ SNAKEMAKE = ["--snakefile", str(ROOT / "Snakefile"), "--configfile", "tvmake.yam
 SUBJECTS: dict[str, tuple[str, list[str]]] = {
     "plan, nothing made": ("fresh", ["tvmake", "make", "--dry-run"]),
     "plan, builds changed": ("made", ["tvmake", "make", "--dry-run", "--set", "build.opt_level=2"]),
+    "nothing to do, no note": ("made", ["tvmake", "make"]),
     "nothing to do": ("made", ["tvmake", "make"]),
     "nothing to do, snakemake": ("made", ["snakemake", *SNAKEMAKE, "--cores", "2"]),
 }
 """Commands, and the project they run in."""
+
+EXPECTED = {
+    "nothing to do, no note": "results:",
+    "nothing to do": "results:",
+    "nothing to do, snakemake": "Nothing to be done",
+}
+"""What they say; the others say what would run."""
+
+NOTE_OF_NOTHING = ".snakemake/tvmake-nothing-to-do.json"
 
 
 def measured(command: Sequence[str], directory: Path, log: Path) -> dict[str, float]:
@@ -273,10 +284,13 @@ def point(at: Path, jobs: int, rounds: int) -> dict[str, Any]:
     for _ in range(rounds):
         for name, (project, command) in SUBJECTS.items():
             log = place / "log.txt"
+            note = place / project / NOTE_OF_NOTHING
+            if name == "nothing to do, no note":
+                note.unlink(missing_ok=True)
+            elif name == "nothing to do" and not note.is_file():
+                sys.exit("there is no note that there was nothing to do: had everything settled?")
             found = measured(command, place / project, log)
-            expected = {"nothing to do": "results:", "nothing to do, snakemake": "Nothing to be done"}.get(
-                name, "would run"
-            )
+            expected = EXPECTED.get(name, "would run")
             if expected not in log.read_text():
                 sys.exit(f"'{name}' did something else than that:\n{log.read_text()[-4000:]}")
             print(f"  {name}: {found}", file=sys.stderr)

@@ -1,7 +1,7 @@
 """Build: lower the transformed module for a target, generate and link its kernels.
 
 INPUTS   results/{model}/{precision}/module.json, module.params, signature.json (those in {target}/ where a layout was
-         chosen), results/{model}/source.json, best.json of a variant that is tuned
+         chosen), best.json of a variant that is tuned
 OUTPUTS  results/{model}/{precision}/{target}/mod.so, mod.json, mod.params, sources/
 """
 
@@ -11,7 +11,6 @@ rule build:
         module=lambda w: plan.transformed("module", w),
         params=lambda w: plan.transformed("params", w),
         signature=lambda w: plan.transformed("signature", w),
-        source=plan.path("source"),
         passes=lambda w: plan.pass_files("build", w.model),
         best=lambda w: plan.best_files(w),
     output:
@@ -35,6 +34,6 @@ rule build:
     message:
         "build {wildcards.model} {wildcards.precision} {wildcards.target}"
     shell:
-        "tvmake step build {input.module:q} {input.params:q} {input.signature:q} {input.source:q}"
+        "tvmake step build {input.module:q} {input.params:q} {input.signature:q}"
         " --options {params.options:q} --lib {output.lib:q} --manifest {output.manifest:q}"
         " --weights {output.weights:q} --sources {output.sources:q} {params.records:q} > {log:q} 2>&1"

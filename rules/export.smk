@@ -1,7 +1,7 @@
-"""Export: pack library, manifest and weights into one package, and list its components.
+"""Export: pack library, manifest and weights into one package.
 
 INPUTS   results/{model}/{precision}/{target}/mod.so, mod.json, mod.params
-OUTPUTS  results/{model}/{precision}/{target}/package.tar, package.cdx.json
+OUTPUTS  results/{model}/{precision}/{target}/package.tar
 """
 
 
@@ -12,7 +12,6 @@ rule export:
         weights=plan.path("weights"),
     output:
         package=plan.path("package"),
-        components=plan.path("components"),
     log:
         "logs/{model}/{precision}/{target}/export.log",
     group:
@@ -28,4 +27,4 @@ rule export:
         "export {wildcards.model} {wildcards.precision} {wildcards.target}"
     shell:
         "tvmake step export {input.lib:q} {input.manifest:q} {input.weights:q}"
-        " --package {output.package:q} --components {output.components:q} > {log:q} 2>&1"
+        " --package {output.package:q} > {log:q} 2>&1"

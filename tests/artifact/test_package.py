@@ -25,7 +25,7 @@ def manifest_of(content: dict[str, bytes]) -> Manifest:
         model="m",
         precision="float32",
         target_name="cpu",
-        source={},
+        network={},
         signature=Signature(inputs=(), outputs=()),
         parameters=[],
         target={},
@@ -153,7 +153,7 @@ def test_a_manifest_of_another_version_is_named(package: Path, tmp_path: Path):
         return info, json.dumps({**json.loads(data), "schema_version": 7}).encode() if info.name == MANIFEST else data
 
     repacked(package, older)
-    with pytest.raises(InputError, match="schema version 7, expected 1"):
+    with pytest.raises(InputError, match="schema version 7, expected 2"):
         extracted(package, tmp_path)
 
 

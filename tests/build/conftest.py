@@ -19,7 +19,6 @@ class Transformed:
     module: Path
     params: Path
     signature: Path
-    source: Path
 
 
 def _save(
@@ -42,7 +41,7 @@ def _transformed(source: Path, directory: Path) -> Transformed:
 
     made = [directory / name for name in ("model.json", "model.params", "signature.json", "source.json")]
     import_model(ImportOptions(source=str(source)), *made)
-    files = Transformed(directory / "module.json", directory / "module.params", directory / "bound.json", made[3])
+    files = Transformed(directory / "module.json", directory / "module.params", directory / "bound.json")
     transform_model(*made[:3], TransformRequest(), files.module, files.params, files.signature)
     return files
 

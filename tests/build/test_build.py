@@ -30,7 +30,7 @@ def request(target: TargetConfig | None = None, **options: object) -> BuildReque
 def built(net: Transformed, directory: Path, asked: BuildRequest | None = None) -> Path:
     directory.mkdir(exist_ok=True)
     outputs = [directory / name for name in ("mod.so", "mod.json", "mod.params", "sources")]
-    build(net.module, net.params, net.signature, net.source, asked or request(), *outputs)
+    build(net.module, net.params, net.signature, asked or request(), *outputs)
     return directory
 
 
@@ -45,7 +45,7 @@ ballast = [object() for _ in range(int(sys.argv[1]))]
 from tvmake.config.requests.building import BuildRequest
 from tvmake.stages.build import build
 paths = [Path(argument) for argument in sys.argv[3:]]
-build(*paths[:4], BuildRequest.model_validate_json(sys.argv[2]), *paths[4:])
+build(*paths[:3], BuildRequest.model_validate_json(sys.argv[2]), *paths[3:])
 """
 
 
@@ -56,7 +56,7 @@ def test_builds_in_fresh_processes_and_directories_give_the_same_bytes(net: str,
     for number, name in enumerate(["a", "a-rather-longer-directory-name", "c"]):
         place = tmp_path / name
         place.mkdir()
-        paths = [files.module, files.params, files.signature, files.source]
+        paths = [files.module, files.params, files.signature]
         paths += [place / part for part in ("mod.so", "mod.json", "mod.params", "sources")]
         command = [
             sys.executable,
@@ -92,7 +92,12 @@ def test_the_manifest_tells_signature_parameters_target_kernels_and_origin(stati
     subjects = {subject["name"]: subject["digest"]["sha256"] for subject in said.provenance["subject"]}
     assert subjects == {name: entry.sha256 for name, entry in said.files.items()}
     inputs = {entry["name"] for entry in said.provenance["predicate"]["buildDefinition"]["resolvedDependencies"]}
-    assert {"module.json", "module.params"} <= inputs
+    assert {"module.json", "module.params", "signature.json"} <= inputs
+    assert said.network == {
+        "module.json": digest_file(static_net.module),
+        "module.params": digest_file(static_net.params),
+        "signature.json": digest_file(static_net.signature),
+    }
 
 
 @pytest.mark.parametrize(
@@ -155,7 +160,7 @@ def test_a_damaged_module_is_refused(static_net: Transformed, tmp_path: Path):
     bad = tmp_path / "module.json"
     bad.write_text(static_net.module.read_text()[:1000])
     with pytest.raises(InputError, match="damaged"):
-        built(Transformed(bad, static_net.params, static_net.signature, static_net.source), tmp_path / "b")
+        built(Transformed(bad, static_net.params, static_net.signature), tmp_path / "b")
     bad.write_text(json.dumps({"not": "a module"}))
     with pytest.raises(InputError, match="damaged"):
-        built(Transformed(bad, static_net.params, static_net.signature, static_net.source), tmp_path / "b")
+        built(Transformed(bad, static_net.params, static_net.signature), tmp_path / "b")

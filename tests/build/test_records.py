@@ -70,7 +70,7 @@ def made(tmp_path: Path) -> Builder:
         if best and records:
             stage_json.save(best, records)
         outputs = [place / name for name in ("mod.so", "mod.json", "mod.params", "sources")]
-        build(net.module, net.params, net.signature, net.source, asked or request(), *outputs, records)
+        build(net.module, net.params, net.signature, asked or request(), *outputs, records)
         return Built(place)
 
     return make
@@ -129,7 +129,7 @@ ballast = [object() for _ in range(int(sys.argv[1]))]
 from tvmake.config.requests.building import BuildRequest
 from tvmake.stages.build import build
 paths = [Path(argument) for argument in sys.argv[3:]]
-build(*paths[:4], BuildRequest.model_validate_json(sys.argv[2]), *paths[4:])
+build(*paths[:3], BuildRequest.model_validate_json(sys.argv[2]), *paths[3:])
 """
 
 
@@ -141,7 +141,7 @@ def test_building_with_records_in_fresh_processes_gives_the_same_bytes(
     for number, name in enumerate(["a", "a-rather-longer-directory-name"]):
         place = tmp_path / name
         place.mkdir()
-        paths = [tunable_net.module, tunable_net.params, tunable_net.signature, tunable_net.source]
+        paths = [tunable_net.module, tunable_net.params, tunable_net.signature]
         paths += [place / part for part in ("mod.so", "mod.json", "mod.params", "sources")]
         command = [sys.executable, "-c", BUILD_ELSEWHERE, str(number * 777), request().model_dump_json()]
         command += [*map(str, paths), str(tmp_path / "best.json")]

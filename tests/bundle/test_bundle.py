@@ -85,8 +85,10 @@ def test_a_bundle_holds_config_lock_records_packages_and_models(bundle: Path):
         "bundle.json",
         "inputs/digits.onnx",
         "packages/digits/float32/cpu/package.cdx.json",
+        "packages/digits/float32/cpu/package.provenance.json",
         PACKAGE,
         "packages/digits/float32/tuned/package.cdx.json",
+        "packages/digits/float32/tuned/package.provenance.json",
         "packages/digits/float32/tuned/package.tar",
         "records.jsonl.gz",
         "run.lock",
@@ -102,7 +104,7 @@ def test_everything_arrives_as_it_was_and_the_config_means_the_same(run: Plan, b
     assert (site / PACKAGE).read_bytes() == Path("results/digits/float32/cpu/package.tar").read_bytes()
     assert portable_config(Plan(load([site / "tvmake.yaml"]))) == portable_config(run)
     assert BEST.digest in digests(there.load(PLACE, WORKLOADS[0]))
-    assert len(done.placed) == 7
+    assert len(done.placed) == 9
 
 
 def test_importing_again_changes_nothing_and_records_are_merged(bundle: Path, site: Path):
@@ -112,7 +114,7 @@ def test_importing_again_changes_nothing_and_records_are_merged(bundle: Path, si
     assert len(there.load(PLACE, WORKLOADS[0])) == 3
     before = files(site)
     done = read_bundle(bundle, site, there)
-    assert (done.placed, len(done.there)) == ([], 7)
+    assert (done.placed, len(done.there)) == ([], 9)
     assert files(site) == before
 
 
@@ -194,6 +196,7 @@ def test_what_does_not_fit_the_lock_is_refused(run: Plan, bundle: Path, site: Pa
         ({"records.jsonl.gz": b"no gzip"}, "no file of records, or damaged"),
         ({PACKAGE.replace(".tar", ".cdx.json"): b"{}"}, "no component list"),
         ({PACKAGE + ".sig": b"no signature"}, "is no signature"),
+        ({PACKAGE.replace(".tar", ".provenance.json"): b"{}"}, "is no provenance"),
         ({"bundle.json": b'{"schema_version": 3}'}, "schema version 3, expected 1"),
         ({"bundle.json": b"[]"}, "not a JSON object"),
         ({"bundle.json": None}, r"does not begin with bundle\.json"),
@@ -270,7 +273,7 @@ def test_an_import_that_is_killed_at_a_write_is_finished_by_the_next_one(bundle:
     command = [sys.executable, "-c", KILLED_AT_WRITE, str(writes), str(bundle), str(site)]
     assert subprocess.run(command, check=False, capture_output=True).returncode == -signal.SIGKILL
     done = read_bundle(bundle, site, RecordStore(site / "records"))
-    assert len(done.there) + len(done.placed) == 7
+    assert len(done.there) + len(done.placed) == 9
     assert done.replaced == []
     assert [path for path in site.rglob("*") if path.name.startswith(".tvmake-")] == []
     whole = members(bundle)
@@ -310,6 +313,6 @@ def test_the_commands_say_what_they_did(
     command = ["bundle", "import", "out.tar", "--into", str(site), "--store", str(site / "records")]
     assert tvmake(command) == 0
     assert capsys.readouterr().out == (
-        f"out.tar: 6 files placed in {site}, 0 were there already\nrecords: 2 new, 0 known before\n"
+        f"out.tar: 8 files placed in {site}, 0 were there already\nrecords: 2 new, 0 known before\n"
     )
     assert lock(run).read_bytes() == (site / "run.lock").read_bytes()

@@ -33,13 +33,13 @@ PASS = UserPass(use="mine:factory")
 @pytest.fixture
 def files(tmp_path) -> Path:
     """Inputs, each with content of its own."""
-    for name in ("module", "params", "signature", "source", "best"):
+    for name in ("module", "params", "signature", "best"):
         (tmp_path / name).write_text(f"content of {name}")
     return tmp_path
 
 
 def build(files: Path, request: BuildRequest = REQUEST, **changes: Path) -> Work:
-    inputs = {name: files / name for name in ("module", "params", "signature", "source")}
+    inputs = {name: files / name for name in ("module", "params", "signature")}
     outputs = {name: files / "out" / name for name in ("lib", "manifest", "weights", "sources")}
     return Work("build", request, {**inputs, **changes}, outputs)
 
@@ -58,7 +58,7 @@ def test_the_list_of_what_a_key_is_made_of(files):
         "machine", "environment", "backends", "compiler",
     ]  # fmt: skip
     assert made["outputs"] == ["lib", "manifest", "sources", "weights"]
-    assert [role for role, _ in made["inputs"]] == ["module", "params", "signature", "source", "best"]
+    assert [role for role, _ in made["inputs"]] == ["module", "params", "signature", "best"]
     assert made["inputs"][0][1] == hashlib.sha256(b"content of module").hexdigest()
     assert made["machine"].keys() == {"cpu", "machine", "libc", "python"}
     assert made["compiler"].keys() == {"version", "driver", "linker", "probe", "files"}
@@ -117,7 +117,7 @@ def test_no_key_lacks_a_library_that_its_stage_can_import(stage):
 # --- what changes it --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["module", "params", "signature", "source", "best"])
+@pytest.mark.parametrize("name", ["module", "params", "signature", "best"])
 def test_each_inputs_content_changes_the_key(files, name):
     work = build(files, best=files / "best")
     before = of(work)
@@ -152,7 +152,7 @@ def test_each_option_changes_the_key(files, change):
 
 def test_which_outputs_are_wanted_changes_the_key(files):
     work = Work("export", None, {"lib": files / "module"}, {"package": files / "out"})
-    assert of(work) != of(Work("export", None, work.inputs, {**work.outputs, "components": files / "list"}))
+    assert of(work) != of(Work("export", None, work.inputs, {**work.outputs, "more": files / "list"}))
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_places_times_and_the_rest_of_the_environment_do_not_change_the_key(file
     before = of(build(files))
     moved = tmp_path / "another checkout"
     moved.mkdir()
-    for name in ("module", "params", "signature", "source"):
+    for name in ("module", "params", "signature"):
         shutil.copy(files / name, moved / name)
         os.utime(moved / name, (0, 0))
     for name in (

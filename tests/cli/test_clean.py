@@ -77,7 +77,7 @@ def test_a_removed_model_is_listed_with_sizes_and_stays_until_yes(project: Path)
     assert "50 B  results/old/float32/cpu/sources" in done.stdout
     assert "logs/old/float32/phone/build.log" in done.stdout
     assert "digits" not in done.stdout
-    assert "11 stale, 703 B: --yes deletes them" in done.stdout
+    assert "13 stale, 703 B: --yes deletes them" in done.stdout
     assert files() == before
 
 

@@ -5,18 +5,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.slurm import SCRIPT, Slurm
+from tests.cluster.slurm import PLUGINS, SCRIPT, Slurm, has_plugins, missing_programs
 from tests.requirements import require
 from tests.workflow.project import TRIALS, Project, new_project
-
-PLUGINS = Path(sys.prefix) / "cluster"
-
-PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "unshare")
 
 PACKAGES = [f"results/digits/{precision}/cpu/package.tar" for precision in ("float32", "float16", "float16_acc32")]
 TASKS = "results/digits/float32/tuned/tasks.json"
@@ -28,8 +23,7 @@ def plugins() -> Iterator[None]:
     kept = os.environ.get("PYTHONPATH")
     if PLUGINS.is_dir():
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [kept, str(PLUGINS)]))
-    elif find_spec("snakemake_executor_plugin_slurm") is None:
-        require(False, f"Snakemake's plugins for clusters (`envs/cluster.sh {sys.executable} {PLUGINS}`)")
+    require(has_plugins(), f"Snakemake's plugins for clusters (`envs/cluster.sh {sys.executable} {PLUGINS}`)")
     yield
     os.environ.pop("PYTHONPATH", None)
     os.environ.update({"PYTHONPATH": kept} if kept is not None else {})
@@ -38,7 +32,7 @@ def plugins() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def slurm(plugins: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
     """A Slurm of its own, for as long as the tests run."""
-    missing = [program for program in PROGRAMS if shutil.which(program) is None]
+    missing = missing_programs()
     require(not missing, f"{', '.join(missing)} (Debian: slurmctld slurmd slurm-client munge util-linux)")
     require(os.geteuid() == 0, "root, to start Slurm's daemons")
     directory = tmp_path_factory.mktemp("slurm")

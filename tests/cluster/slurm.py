@@ -1,16 +1,37 @@
 """A real Slurm on this machine, as tests see it."""
 
 import datetime
+import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 SCRIPT = Path(__file__).with_name("slurm.sh")
+
+ATTENTIVE = Path(__file__).with_name("attentive.py")
+"""``tvmake``, for the commands that send jobs."""
+
+PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "unshare")
+
+PLUGINS = Path(sys.prefix) / "cluster"
+"""Snakemake's plugins for clusters, where they are not installed like everything else."""
 
 OPTIONS = (
     "--profile", "slurm", "--retries", "0", "--latency-wait", "10", "--slurm-init-seconds-before-status-checks", "2",
 )  # fmt: skip
 """Jobs are short here, and there is nothing to gain from another attempt."""
+
+
+def missing_programs() -> list[str]:
+    """What a Slurm of one's own takes and this machine lacks."""
+    return [program for program in PROGRAMS if shutil.which(program) is None]
+
+
+def has_plugins() -> bool:
+    """Whether Snakemake can send jobs to Slurm, with :data:`PLUGINS` on PYTHONPATH."""
+    return PLUGINS.is_dir() or find_spec("snakemake_executor_plugin_slurm") is not None
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def test_a_lock_holds_what_determined_the_run(run: Plan):
 
 def test_files_are_in_the_order_of_the_pipeline(run: Plan):
     stages = [entry.stage for entry in read_lock(LOCK).artifacts]
-    assert list(dict.fromkeys(stages)) == ["import", "transform", "extract", "pick_best", "build", "export"]
+    assert list(dict.fromkeys(stages)) == ["import", "transform", "extract", "pick_best", "build", "export", "attest"]
 
 
 def test_every_artifact_is_locked_or_known_to_be_measured():

@@ -97,13 +97,15 @@ class NativeFarm:
 
     key = Farm.key
 
-    def __init__(self, command: list[str], directory: Path, *options: str):
+    def __init__(self, command: list[str], directory: Path, *options: str, told: str = HOST):
+        """``told``: where the tracker sends clients, under the same port."""
+        directory.mkdir(parents=True, exist_ok=True)
         self.farm = Farm(directory, servers=0)
         self.port = self.farm.port
         try:
-            tracker = ["--tracker", f"{HOST}:{self.farm.port}", "--key", self.key]
+            tracker = ["--tracker", f"{HOST}:{self.farm.port}", "--key", self.key, "--custom-addr", told]
             self.server = Server(command, directory, *tracker, *options)
-            eventually(lambda: self.farm.tracker.servers() == [self.server.address])
+            eventually(lambda: self.farm.tracker.servers() == [Address(told, self.server.port)])
         except BaseException:
             self.farm.close()
             raise

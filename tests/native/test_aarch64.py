@@ -12,11 +12,12 @@ from tests.native.devices import ROOT, asked, run
 from tests.native.emulated import EMULATOR, require_emulator
 from tests.native.servers import NativeFarm
 from tests.native.test_runner import inputs_file, outputs_of
-from tvmake.artifact.package import REQUIRED, pack
+from tvmake.artifact.package import MANIFEST, REQUIRED, WEIGHTS, pack, read_manifest
 from tvmake.config.benchmark import Measurement
 from tvmake.config.device import DeviceConfig
 from tvmake.device.connect import connect
 from tvmake.device.interface import RunRequest, RunResult
+from tvmake.device.rpc_files import PlainFiles
 from tvmake.native import aarch64
 
 TOLERANCE = {"rtol": 1e-3, "atol": 1e-4}
@@ -120,6 +121,16 @@ def test_the_server_serves_packages(board: NativeFarm, programs: Path, digits: P
     assert len(result.timing.samples_ms) == 3
     (ours,), (theirs,) = (outputs_of(tmp_path / f"{name}.npz", 1, "logits") for name in ("here", "there"))
     np.testing.assert_allclose(theirs, ours, **TOLERANCE)
+
+
+@pytest.mark.slow
+def test_parameters_hash_there_as_here(board: NativeFarm, digits: Path):
+    session = board.connect()
+    manifest = read_manifest((digits / "arm" / MANIFEST).read_bytes(), "test")
+    (weights,) = PlainFiles(session, "board").have_parameters(
+        digits / "arm" / WEIGHTS, WEIGHTS, [manifest.parameters[0].name], session.cpu(0)
+    )
+    assert weights.numpy().size
 
 
 @pytest.mark.slow

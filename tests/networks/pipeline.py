@@ -69,7 +69,7 @@ class Network:
         read = [transformed / name for name in ("module.json", "module.params", "bound.json")]
         request = BuildRequest(model=self.name, precision=precision, target_name=directory.name, target=target)
         written = [directory / name for name in ("mod.so", "mod.json", "mod.params")]
-        build(*read, self.imported() / "source.json", request, *written, directory / "sources")
+        build(*read, request, *written, directory / "sources")
         export(*written, directory / "package.tar")
         return directory / "package.tar"
 

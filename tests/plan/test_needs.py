@@ -51,7 +51,9 @@ def test_every_stage_has_memory_and_time(models: Path, stage: str):
     assert needs().minutes(stage)(job(), 1) >= MINUTES[stage]
 
 
-@pytest.mark.parametrize("stage", ["import", "reference", "transform", "extract", "build", "export", "validate"])
+@pytest.mark.parametrize(
+    "stage", ["import", "reference", "transform", "extract", "build", "export", "attest", "validate"]
+)
 def test_a_larger_model_gets_more_memory_and_time(models: Path, stage: str):
     made = needs()
     assert made.memory_mb(stage)(job("large"), 1) == MEMORY_MB[stage] + 8 * 200

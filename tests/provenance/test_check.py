@@ -1,8 +1,10 @@
 """``tvmake verify``: digests, statement, component list; the first thing that does not fit is named."""
 
+import io
 import json
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.provenance.made import COMPONENTS, make_package
+from tests.provenance.made import COMPONENTS, SOURCE, make_package, sign
 from tvmake.artifact.manifest import Component
 from tvmake.cli import run
 from tvmake.errors import InputError
 from tvmake.provenance.check import check_package, components_file
-from tvmake.provenance.signature import sign, signature_file
+from tvmake.provenance.origin import origin_file
+from tvmake.provenance.signature import signature_file
 
 
 def test_an_intact_package_says_what_it_is(package: Path, capsys: pytest.CaptureFixture[str]):
@@ -23,7 +26,8 @@ def test_an_intact_package_says_what_it_is(package: Path, capsys: pytest.Capture
     said = capsys.readouterr().out
     assert f"{package}: intact, sha256 " in said
     assert "m/float32/cpu, made with tvmake" in said
-    assert "provenance: from m.onnx" in said
+    assert f"source: onnx, m.onnx sha256 {SOURCE.files['m.onnx']}\n" in said
+    assert "network: module.json " in said
     assert "component list: as the package says" in said
     assert said.endswith("not signed\n")
 
@@ -59,7 +63,7 @@ def changed(statement: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     for part in parents:
         place = place[int(part)] if isinstance(place, list) else place[part]
     if value is None:
-        del place[last]
+        del place[int(last) if isinstance(place, list) else last]
     elif isinstance(place, list):
         place[int(last)] = value
     else:
@@ -78,28 +82,30 @@ def changed(statement: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
         ("subject", [], "of other files"),
         ("predicate.buildDefinition.externalParameters.precision", "float16", "other build options"),
         ("predicate.buildDefinition.resolvedDependencies.0.name", "best.json", "other tuning records"),
-        ("predicate.buildDefinition.resolvedDependencies.1.digest.sha256", "1" * 64, "other model files"),
-        ("predicate.buildDefinition.resolvedDependencies.2.annotations.version", "9", "other programs and libraries"),
+        ("predicate.buildDefinition.resolvedDependencies.1.digest.sha256", "1" * 64, "another network"),
+        ("predicate.buildDefinition.resolvedDependencies.3.annotations.version", "9", "other programs and libraries"),
     ],
 )
 def test_a_statement_that_says_something_else_is_refused(
     tmp_path: Path, library: bytes, package: Path, path: str, value: Any, problem: str
 ):
     said = check_package(package).manifest.provenance
-    other = make_package(tmp_path / "other" / "package.tar", library, provenance=changed(said, path, value))
+    other = make_package(
+        tmp_path / "other" / "package.tar", library, source=None, provenance=changed(said, path, value)
+    )
     with pytest.raises(InputError, match=problem):
         check_package(other)
 
 
 def test_a_package_without_a_statement_is_refused(tmp_path: Path, library: bytes):
     with pytest.raises(InputError, match="has no provenance"):
-        check_package(make_package(tmp_path / "p" / "package.tar", library, provenance={}))
+        check_package(make_package(tmp_path / "p" / "package.tar", library, source=None, provenance={}))
 
 
 def test_other_components_than_the_statement_names_are_refused(tmp_path: Path, library: bytes):
     other = [*COMPONENTS[:-1], Component(name="linker", version="clang 17")]
     with pytest.raises(InputError, match="other programs and libraries"):
-        check_package(make_package(tmp_path / "p" / "package.tar", library, components=other))
+        check_package(make_package(tmp_path / "p" / "package.tar", library, source=None, components=other))
 
 
 def test_a_list_of_another_package_is_refused(tmp_path: Path, library: bytes, package: Path):
@@ -120,7 +126,7 @@ def test_a_list_that_another_version_made_needs_only_be_of_this_package(tmp_path
     older = [Component(name="tvmake", version="0.0.1"), *COMPONENTS[1:]]
     said = changed(
         check_package(package).manifest.provenance,
-        "predicate.buildDefinition.resolvedDependencies.2.annotations.version",
+        "predicate.buildDefinition.resolvedDependencies.3.annotations.version",
         "0.0.1",
     )
     other = make_package(tmp_path / "older" / "package.tar", library, components=older, provenance=said)
@@ -142,6 +148,107 @@ def test_what_is_no_list_is_refused(package: Path, text: str):
 def test_a_package_without_a_list_is_fine(package: Path):
     components_file(package).unlink()
     assert not check_package(package).has_list
+
+
+def test_a_package_copied_alone_names_its_network_and_says_that_its_source_is_not_said(
+    package: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    alone = tmp_path / "alone.tar"
+    alone.write_bytes(package.read_bytes())
+    assert run(["verify", str(alone)]) == 0
+    said = capsys.readouterr().out
+    assert "network: module.json " in said
+    assert "source: not said, there is no alone.provenance.json\n" in said
+
+
+def test_provenance_of_another_package_is_refused(tmp_path: Path, library: bytes, package: Path):
+    other = make_package(tmp_path / "other" / "package.tar", library, weights=b"other")
+    origin_file(package).write_bytes(origin_file(other).read_bytes())
+    with pytest.raises(InputError, match=r"package\.provenance\.json: is the provenance of another package"):
+        check_package(package)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("predicate.buildDefinition.externalParameters.precision", "float16"),
+        ("predicate.buildDefinition.resolvedDependencies.0.digest.sha256", "1" * 64),
+        ("predicate.buildDefinition.resolvedDependencies.6.digest.sha256", "1" * 64),
+        ("predicate.buildDefinition.resolvedDependencies.6", None),
+        ("predicate.buildDefinition.internalParameters.source.files", {}),
+        ("predicate.runDetails.builder.version.tvmake", "9"),
+    ],
+)
+def test_provenance_that_says_something_else_than_the_package_or_itself_is_refused(
+    package: Path, path: str, value: Any, capsys: pytest.CaptureFixture[str]
+):
+    beside = origin_file(package)
+    beside.write_text(json.dumps(changed(json.loads(beside.read_text()), path, value)))
+    assert run(["verify", str(package)]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"error: {beside}: says something else than the package") and said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", "[" * 100_000, '{"_type": "x"}', "\x00"], ids=lambda text: text[:5]
+)
+def test_what_is_no_provenance_is_refused(package: Path, text: str):
+    origin_file(package).write_text(text)
+    with pytest.raises(InputError, match="is no provenance of a package"):
+        check_package(package)
+
+
+def test_provenance_without_a_source_is_refused(package: Path):
+    beside = origin_file(package)
+    said = changed(json.loads(beside.read_text()), "predicate.buildDefinition.internalParameters", None)
+    beside.write_text(json.dumps(said))
+    with pytest.raises(InputError, match="is no provenance of a package"):
+        check_package(package)
+
+
+def test_a_list_and_provenance_that_name_different_sources_are_refused(package: Path, tmp_path: Path, library: bytes):
+    same = make_package(tmp_path / "same" / "package.tar", library, source=SOURCE.model_copy(update={"files": {}}))
+    assert same.read_bytes() == package.read_bytes()
+    components_file(package).write_bytes(components_file(same).read_bytes())
+    with pytest.raises(InputError, match=r"differs from what the package says of itself \(components\)"):
+        check_package(package)
+    origin_file(package).unlink()  # then nobody knows better
+    assert check_package(package).has_list
+
+
+@pytest.mark.parametrize("name", ["model", "module.json"])
+def test_a_package_is_asked_whether_it_was_made_from_a_file(
+    package: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+):
+    (tmp_path / "it").write_text(name)
+    (tmp_path / "another").write_text("another")
+    assert run(["verify", str(package), "--from", str(tmp_path / "it")]) == 0
+    assert f"made from {tmp_path / 'it'}\n" in capsys.readouterr().out
+    assert run(["verify", str(package), "--from", str(tmp_path / "another")]) == 1
+    said = capsys.readouterr().err
+    assert f"{package}: was made from m.onnx (sha256 9372c470eead…), not from {tmp_path / 'another'}" in said
+    assert run(["verify", str(package), "--from", str(tmp_path / "absent")]) == 1
+    origin_file(package).unlink()
+    capsys.readouterr()
+    assert run(["verify", str(package), "--from", str(tmp_path / "it")]) == (0 if name == "module.json" else 1)
+    if name == "model":
+        assert "there is no package.provenance.json to name the model's own files" in capsys.readouterr().err
+
+
+def test_a_package_of_before_is_refused_in_one_line(tmp_path: Path, library: bytes, capsys: pytest.CaptureFixture[str]):
+    package = make_package(tmp_path / "p" / "package.tar", library, source=None)
+    with tarfile.open(package) as archive:
+        files = {member.name: archive.extractfile(member).read() for member in archive}
+    said = json.loads(files["mod.json"])
+    del said["network"]
+    files["mod.json"] = json.dumps({**said, "schema_version": 1, "source": {"source": "m.onnx"}}).encode()
+    with tarfile.open(package, "w", format=tarfile.USTAR_FORMAT) as archive:
+        for name, data in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    assert run(["verify", str(package)]) == 1
+    assert capsys.readouterr().err == f"error: {package}: mod.json is of schema version 1, expected 2\n"
 
 
 def test_signing_refuses_what_is_not_intact_and_takes_the_place_of_an_old_signature(

@@ -12,7 +12,9 @@ from referencing import Registry, Resource
 
 from tests.provenance.made import make_package
 from tvmake.artifact.files import digest_file
+from tvmake.artifact.source import SourceRecord
 from tvmake.provenance.check import components_file
+from tvmake.provenance.origin import origin_file
 
 
 def listed(package: Path) -> dict:
@@ -35,6 +37,9 @@ def test_everything_a_package_consists_of_is_listed(package: Path):
     assert set(found) == {
         "file:mod.params",
         "file:mod.so",
+        "network:module.json",
+        "network:module.params",
+        "network:signature.json",
         "program:apache-tvm",
         "program:linker",
         "program:tvmake",
@@ -59,22 +64,23 @@ def test_the_list_names_the_package_and_neither_time_nor_chance(package: Path):
 
 def test_the_same_package_has_the_same_list_in_every_process(package: Path, tmp_path: Path, library: bytes):
     program = (
-        "import sys; from pathlib import Path; from tvmake.stages.export import export;"
-        "d = Path(sys.argv[1]); export(d / 'mod.so', d / 'mod.json', d / 'mod.params', d / 'x.tar', d / sys.argv[2])"
+        "import sys; from pathlib import Path; from tvmake.stages.attest import attest; d = Path(sys.argv[1]);"
+        "attest(d / 'package.tar', d / 'source.json', d / sys.argv[2], d / sys.argv[3])"
     )
     for seed in ("1", "2"):
-        command = [sys.executable, "-c", program, str(package.parent), f"list-{seed}"]
+        command = [sys.executable, "-c", program, str(package.parent), f"said-{seed}", f"list-{seed}"]
         subprocess.run(command, check=True, env={**os.environ, "PYTHONHASHSEED": seed})
         assert (package.parent / f"list-{seed}").read_bytes() == components_file(package).read_bytes()
+        assert (package.parent / f"said-{seed}").read_bytes() == origin_file(package).read_bytes()
 
 
 def test_tuned_packages_list_their_records(tmp_path: Path, library: bytes):
     package = make_package(tmp_path / "p" / "package.tar", library, records_sha256="ab" * 32)
-    (records,) = [part for part in listed(package)["components"] if part["type"] == "data"]
+    (records,) = [part for part in listed(package)["components"] if part["bom-ref"] == "records:best.json"]
     assert records["hashes"][0]["content"] == "ab" * 32
 
 
 def test_a_network_without_files_is_listed_by_its_name(tmp_path: Path, library: bytes):
-    source = {"source": "zoo:mobilenet_v2", "format": "zoo", "files": {}, "notes": {}}
+    source = SourceRecord(source="zoo:mobilenet_v2", format="zoo", files={}, notes={})
     package = make_package(tmp_path / "p" / "package.tar", library, source=source)
     assert "source:zoo:mobilenet_v2" in {part["bom-ref"] for part in listed(package)["components"]}

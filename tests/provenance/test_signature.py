@@ -15,10 +15,12 @@ from cryptography.hazmat.primitives.serialization import (
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.provenance.made import sign
 from tvmake.errors import InputError
-from tvmake.provenance.check import check_package
+from tvmake.provenance.check import check_package, to_sign
 from tvmake.provenance.keys import read_private_key, read_public_keys
-from tvmake.provenance.signature import NAMESPACE, check, sign, signature_file
+from tvmake.provenance.origin import origin_file
+from tvmake.provenance.signature import NAMESPACE, check, signature_file
 
 
 def ssh_keygen(*arguments: object, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
@@ -61,7 +63,7 @@ def test_a_key_with_a_passphrase_signs_through_openssh_and_is_told_so_here(
     unlocked.write_bytes((ssh_keys / "locked").read_bytes())
     unlocked.chmod(0o600)
     assert ssh_keygen("-p", "-q", "-P", "secret words", "-N", "", "-f", unlocked).returncode == 0
-    assert ssh_keygen("-Y", "sign", "-n", NAMESPACE, "-f", unlocked, package).returncode == 0
+    assert ssh_keygen("-Y", "sign", "-n", NAMESPACE, "-f", unlocked, *to_sign(package)).returncode == 0
     assert check_package(package, ssh_keys / "locked.pub").is_trusted
 
 
@@ -102,6 +104,24 @@ def test_a_package_without_a_signature_is_refused_where_one_is_asked_for(package
     for asked in ({"key": ssh_keys / "own.pub"}, {"require_signature": True}):
         with pytest.raises(InputError, match="is not signed"):
             check_package(package, **asked)
+
+
+def test_where_a_package_came_from_is_signed_with_it(package: Path, ssh_keys: Path):
+    sign(package, ssh_keys / "own")
+    both = check_package(package, ssh_keys / "own.pub")
+    assert both.signed == both.source_signed is not None
+    beside = origin_file(package)
+    said = beside.read_bytes()
+    beside.write_bytes(said + b"\n")
+    with pytest.raises(InputError, match=r"does not fit package\.provenance\.json"):
+        check_package(package, ssh_keys / "own.pub")
+    beside.write_bytes(said)
+    signature_file(beside).unlink()
+    with pytest.raises(InputError, match=r"package\.provenance\.json: is not signed"):
+        check_package(package, ssh_keys / "own.pub")
+    assert check_package(package).source_signed is None
+    beside.unlink()  # the package by itself is as good as before
+    assert check_package(package, ssh_keys / "own.pub").is_trusted
 
 
 def test_a_signature_for_another_purpose_does_not_count(package: Path, ssh_keys: Path):

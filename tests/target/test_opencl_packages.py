@@ -35,7 +35,7 @@ class Network:
         import_model(ImportOptions(source=source), *imported)
         request = TransformRequest(precision=PrecisionConfig(base=precision), dims=dims)
         transform_model(*imported[:3], request, *transformed)
-        self.stage = [*transformed, imported[3]]
+        self.stage = transformed
 
     def package(self, tag: str) -> Path:
         """The directory of a package for a target."""

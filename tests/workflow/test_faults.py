@@ -22,6 +22,7 @@ OUTPUTS = {
     "transform": [f"{TRANSFORMED}/{name}" for name in ("module.params", "module.json", "signature.json")],
     "build": [f"{VARIANT}/{name}" for name in ("mod.so", "mod.params", "sources", "mod.json")],
     "export": [f"{VARIANT}/package.tar"],
+    "attest": [f"{VARIANT}/package.provenance.json", f"{VARIANT}/package.cdx.json"],
     "deploy": [f"{VARIANT}/receipt.json"],
     "validate": [f"{VARIANT}/numerics.json"],
     "benchmark": [f"{VARIANT}/latency.json"],

@@ -94,7 +94,7 @@ def test_without_results_the_choice_is_the_same_and_nothing_is_measured(auto: Pr
 
 
 RETUNED = {"budget": 1, "pick_best": 1, "report": 1}
-AFTER = {"build": 1, "export": 1, "deploy": 1, "validate": 1, "benchmark": 1}
+AFTER = {"build": 1, "export": 1, "attest": 1, "deploy": 1, "validate": 1, "benchmark": 1}
 
 
 @pytest.mark.parametrize(

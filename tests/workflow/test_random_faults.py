@@ -1,4 +1,4 @@
-"""The short form of benchmarks/random_faults.py."""
+"""benchmarks/random_faults.py: a few of its rounds, and whether its checks would see what must not be."""
 
 import os
 import subprocess
@@ -8,13 +8,50 @@ from pathlib import Path
 import pytest
 
 from tests.requirements import require
+from tests.workflow.project import Project
 
-SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "random_faults.py"
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
 @pytest.mark.slow
 def test_random_faults_leave_no_wrong_artifact_and_lose_no_record(tmp_path: Path):
     require(os.geteuid() == 0, "the right to mount a tmpfs (root)")
-    command = [sys.executable, str(SCRIPT), "--rounds", "3", "--seed", "3"]
+    faults = ["full-disk", "clock-skew", "late-files", "second-elsewhere", "kill-job", "kill-everything", "cut-short"]
+    command = [
+        sys.executable,
+        str(BENCHMARKS / "random_faults.py"),
+        "--rounds",
+        "3",
+        "--seed",
+        "3",
+        "--faults",
+        *faults,
+    ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 rounds from seed 3, 0 with something wrong" in done.stdout
+
+
+def test_the_checks_see_a_lost_record_a_wrong_file_a_missing_one_and_what_is_left(
+    tuned: Project, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    from faults.checks import look
+    from faults.project import TUNED, FaultyProject
+    from killing import record_lines
+
+    project = FaultyProject(tuned.directory.parent)
+    project.edit("cache", "../cache")
+    wanted, seen = project.fixed(), record_lines(project.home / "records")
+    assert look(project, seen, wanted) == []
+
+    (records, *_) = sorted(project.home.glob("records/**/records.jsonl"))
+    records.write_bytes(b"".join(records.read_bytes().splitlines(keepends=True)[1:]))
+    manifest = project.directory / TUNED / "mod.json"
+    manifest.write_bytes(manifest.read_bytes().replace(b"tvmake", b"tvmaKe", 1))
+    (project.directory / TUNED / "package.tar").unlink()
+    (project.results / ".tvmake-left").touch()
+    found = look(project, seen, wanted)
+    assert {f"{TUNED}/mod.json is wrong", f"{TUNED}/package.tar is missing", "1 records are lost"} <= set(found)
+    assert any(one.startswith("something is left to do") for one in found)
+    assert f"left behind: {project.results / '.tvmake-left'}" in found

@@ -8,7 +8,7 @@ import pytest
 
 from tests.workflow.project import ROOT, Project
 
-AFTER_TRANSFORM = {"build": 2, "export": 2, "deploy": 2, "validate": 2, "benchmark": 2, "report": 1}
+AFTER_TRANSFORM = {"build": 2, "export": 2, "attest": 2, "deploy": 2, "validate": 2, "benchmark": 2, "report": 1}
 EVERYTHING = {"import": 1, "reference": 1, "transform": 2, **AFTER_TRANSFORM}
 
 
@@ -47,21 +47,39 @@ def test_a_touched_model_with_the_same_content_executes_nothing(demo: Project):
         (
             "precisions",
             ["float32", "float16", "float16_acc32"],
-            {"transform": 1, "build": 1, "export": 1, "deploy": 1, "validate": 1, "benchmark": 1, "report": 1},
+            {
+                "transform": 1,
+                "build": 1,
+                "export": 1,
+                "attest": 1,
+                "deploy": 1,
+                "validate": 1,
+                "benchmark": 1,
+                "report": 1,
+            },
         ),
         ("precisions", ["float32"], {"report": 1}),
         ("variants.exclude", [{"precision": "float16"}], {"report": 1}),
         (
             "precisions",
             {"float32": {}, "float16": {"never": ["nn.relu"]}},
-            {"transform": 1, "build": 1, "export": 1, "deploy": 1, "validate": 1, "benchmark": 1, "report": 1},
+            {
+                "transform": 1,
+                "build": 1,
+                "export": 1,
+                "attest": 1,
+                "deploy": 1,
+                "validate": 1,
+                "benchmark": 1,
+                "report": 1,
+            },
         ),
         (
             "targets.generic",
             {"kind": "llvm"},
-            {"build": 2, "export": 2, "deploy": 2, "validate": 2, "benchmark": 2, "report": 1},
+            {"build": 2, "export": 2, "attest": 2, "deploy": 2, "validate": 2, "benchmark": 2, "report": 1},
         ),
-        ("targets.cuda", {"kind": "cuda", "arch": "sm_80"}, {"build": 2, "export": 2, "report": 1}),
+        ("targets.cuda", {"kind": "cuda", "arch": "sm_80"}, {"build": 2, "export": 2, "attest": 2, "report": 1}),
         ("models.other", {"source": "digits.pt2"}, {**EVERYTHING}),
     ],
     ids=lambda value: str(value)[:40],
@@ -128,6 +146,7 @@ def test_the_same_package_elsewhere_reruns_nothing(demo: Project, tmp_path: Path
         ("validate/numerics.py", {"validate": 2, "report": 1}),
         ("benchmark/statistics.py", {"benchmark": 2, "report": 1}),
         ("device/worker.py", {"deploy": 2, "validate": 2, "benchmark": 2, "report": 1}),
+        ("provenance/components.py", {"attest": 2}),
         ("report/page.py", {"report": 1}),
         ("cli/make.py", {}),
     ],
@@ -147,6 +166,7 @@ def test_a_change_in_the_package_reruns_the_stages_that_use_it(
         ("apache-tvm", {**EVERYTHING, "reference": 1}),
         ("apache-tvm-ffi", {**EVERYTHING, "reference": 1}),
         ("onnxruntime", {"reference": 1, "validate": 2, "benchmark": 2, "report": 1}),
+        ("cyclonedx-python-lib", {"attest": 2}),
         ("torch", {}),
     ],
 )

@@ -6,6 +6,9 @@ from pathlib import Path
 
 from tests.workflow.faults import Faults, started
 from tests.workflow.project import TRIALS, Project, tuned_project
+from tvmake.artifact import stage_json
+from tvmake.records.store import RecordStore
+from tvmake.tune.best import BestSet
 
 TUNED = "results/digits/float32/tuned"
 
@@ -100,6 +103,54 @@ def test_a_killed_run_keeps_every_trial_it_measured(tmp_path: Path):
     assert done.returncode == 0, done.stderr
     again = project.result(receipt)
     assert (again["trials"], again["measured_now"]) == (TRIALS, 0)
+
+
+def add_fastest_record(project: Project, trace: object = None) -> tuple[str, str]:
+    """Another record of a tuned kernel, faster than all, as another project might have measured it; its workload and name."""
+    store = RecordStore(project.directory.parent / "home" / "records")
+    (place,) = store.places()
+    chosen = next(
+        one for one in stage_json.load(BestSet, project.directory / TUNED / "best.json").kernels if one.record
+    )
+    faster = {"samples_s": tuple(one / 2 for one in chosen.record.samples_s)}
+    if trace is not None:
+        faster["trace"] = trace
+    added = chosen.record.model_copy(update=faster)
+    store.append(place, chosen.workload, [added])
+    return chosen.workload, added.digest
+
+
+def chosen_record(project: Project, workload: str) -> str:
+    """The name of the record that a variant is built from."""
+    return stage_json.load(BestSet, project.directory / TUNED / "best.json").by_workload()[workload].record.digest
+
+
+def test_the_choice_follows_from_the_records_that_the_receipts_tell_of(tuned: Project):
+    best = tuned.directory / TUNED / "best.json"
+    before = best.read_bytes()
+    workload, added = add_fastest_record(tuned)
+    assert tuned.planned_rules() == {}
+    best.unlink()
+    done = tuned.make(f"{TUNED}/best.json")
+    assert done.returncode == 0, done.stderr
+    assert best.read_bytes() == before
+    done = tuned.make("--forcerun", "tune", "--", f"{TUNED}/best.json")
+    assert done.returncode == 0, done.stderr
+    assert chosen_record(tuned, workload) == added
+    assert {receipt["measured_now"] for receipt in receipts(tuned)} == {0}
+
+
+def test_the_choice_is_the_same_again_where_a_check_found_a_record_wrong(tuned: Project):
+    best = tuned.directory / TUNED / "best.json"
+    workload, added = add_fastest_record(tuned, trace=[[["NoSuchStep", [], [], []]], []])
+    done = tuned.make("--forcerun", "tune", "--", f"{TUNED}/best.json")
+    assert done.returncode == 0, done.stderr
+    assert chosen_record(tuned, workload) != added
+    before = best.read_bytes()
+    best.unlink()
+    done = tuned.make(f"{TUNED}/best.json")
+    assert done.returncode == 0, done.stderr
+    assert best.read_bytes() == before
 
 
 def test_a_target_without_a_device_cannot_be_tuned(tuned: Project):

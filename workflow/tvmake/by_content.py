@@ -16,6 +16,7 @@ import snakemake.api  # noqa: F401  # its modules import each other, which works
 from snakemake.dag import DAG
 from snakemake.io import _IOFile
 from snakemake.persistence import PersistenceBase
+from snakemake.persistence.file import FilePersistence
 
 from tvmake.artifact import made_directories
 from tvmake.artifact.known_digests import KnownDigests
@@ -61,6 +62,25 @@ def keep_digests() -> None:
     """Keep what was read for the next run."""
     if ByContent.known is not None:
         ByContent.known.save()
+
+
+def files_of_jobs() -> tuple[set[str], set[str]] | None:
+    """The inputs and the outputs of all jobs that Snakemake planned last in this process.
+
+    None where what it said of them need not hold: files are elsewhere, or sources were not compared as they are now.
+    """
+    workflow = ByContent.workflow
+    if workflow is None or ByContent.known is None or not isinstance(workflow.persistence, FilePersistence):
+        return None
+    jobs = list(workflow.dag.jobs)
+    inputs = {file for job in jobs for file in job.input}
+    outputs = {file for job in jobs for file in job.output}
+    sources = inputs - outputs
+    if any(file.is_storage for file in inputs | outputs):
+        return None
+    if not all(ByContent.known.is_known(Path(str(file))) for file in sources if _is_compared(file)):
+        return None
+    return {str(file) for file in inputs}, {str(file) for file in outputs}
 
 
 def _is_compared(file: Any) -> bool:

@@ -28,6 +28,8 @@ class Farm:
 
     def __init__(self, directory: Path, servers: int):
         self.directory = directory
+        # What they load of TVM is all they need, and a third of it.
+        self.environment = {"TVM_USE_RUNTIME_LIB": "1"}
         self.port = free_port()
         self._running: list[subprocess.Popen[bytes]] = []
         self._logs: dict[int, Path] = {}
@@ -57,12 +59,17 @@ class Farm:
             self.add()
         eventually(lambda: {*self.tracker.servers()} == {*self.servers})
 
-    def add(self, port: int | None = None) -> Address:
-        """Start a server; it takes a second to be there."""
+    def add(self, port: int | None = None, told: str = HOST) -> Address:
+        """Start a server; it takes a second to be there.
+
+        Args:
+            told: where the tracker sends clients, under the same port.
+        """
         port = port or free_port()
         options = ["--port", str(port), "--port-end", str(port + 1)]
         options += ["--tracker", f"{HOST}:{self.port}", "--key", self.key]
-        address = Address(HOST, port)
+        options += ["--custom-addr", told] if told != HOST else []
+        address = Address(told, port)
         self.servers[address] = self._start("rpc_server", *options)
         return address
 
@@ -91,8 +98,7 @@ class Farm:
 
     def _start(self, what: str, *options: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", f"tvm.exec.{what}", "--host", HOST, *options]
-        # What they load of TVM is all they need, and a third of it.
-        environment = {**os.environ, "TVM_USE_RUNTIME_LIB": "1", "TVM_NUM_THREADS": "1"}
+        environment = {**os.environ, "TVM_NUM_THREADS": "1", **self.environment}
         path = self.directory / f"{what}-{time.monotonic_ns()}.log"
         with path.open("wb") as log:
             process = subprocess.Popen(

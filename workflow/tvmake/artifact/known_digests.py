@@ -43,6 +43,11 @@ class KnownDigests:
             return digest_bytes(canonical_json(listed).encode())
         return self._of_file(path)
 
+    def is_known(self, path: Path) -> bool:
+        """Whether a file's digest has been taken since its content last changed, and will not be taken again."""
+        known = self._known.get(os.path.abspath(path))  # noqa: PTH100  # names of links stay
+        return known is not None and known[0] == _stamp(path)
+
     def save(self) -> None:
         """Keep what is known; a directory that cannot be written only costs reading the files again."""
         if self._known == self._kept:

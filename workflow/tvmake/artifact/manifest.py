@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tvmake.artifact.files import canonical_json, digest_bytes
 from tvmake.artifact.signature import Signature
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://slsa.dev/provenance/v1"
@@ -78,12 +78,16 @@ class Component(_Part):
 class Manifest(_Part):
     """The content of mod.json; every field is a function of the inputs, so rebuilding gives the same bytes."""
 
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[2] = SCHEMA_VERSION
     model: str
     precision: str
     target_name: str
-    source: dict[str, Any]
-    """How the model was imported: source name, sha256 of its files, format facts."""
+    network: dict[str, str]
+    """sha256 of the files of the network that it was built from: module.json, module.params, signature.json.
+
+    Which model file that came from is said beside the package (``tvmake.provenance.origin``): two files that hold the same
+    network, with other comments say, give the same package.
+    """
     signature: Signature
     parameters: list[Parameter]
     target: dict[str, Any]

@@ -4,7 +4,10 @@ from pydantic import BaseModel, ConfigDict
 
 
 class SourceRecord(BaseModel):
-    """What the import stage read: the source as configured, its files' digests, and what the frontend noted."""
+    """What the import stage read: the source as configured, its files' digests, and what the frontend noted.
+
+    Nothing of it is in a package; it is named beside one.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -13,3 +16,8 @@ class SourceRecord(BaseModel):
     files: dict[str, str]
     """sha256 by path as configured."""
     notes: dict[str, str | int | list[str]]
+
+    def said(self) -> str:
+        """Format and files with their sha256 in full, in one line; of a network that tvmake draws itself its name."""
+        files = ", ".join(f"{name} sha256 {digest}" for name, digest in self.files.items())
+        return f"{self.format}, {files or self.source}"

@@ -3,7 +3,6 @@
 import json
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from tvmake import __version__
 from tvmake.artifact.files import digest_file
@@ -11,8 +10,7 @@ from tvmake.artifact.manifest import Component, Coverage, FileEntry, Manifest, P
 from tvmake.artifact.signature import Signature
 from tvmake.build.kernels import graph, kernels
 from tvmake.config.requests.building import BuildRequest
-from tvmake.provenance.statement import RECORDS as BEST
-from tvmake.provenance.statement import statement
+from tvmake.provenance.statement import RECORDS, statement
 from tvmake.quick_tvm import tvm
 from tvmake.target.pipeline import Lowered
 
@@ -22,13 +20,13 @@ LIBINFO = ("GIT_COMMIT_HASH", "TVM_VERSION", "LLVM_VERSION", "USE_LLVM", "USE_CU
 
 def describe(
     request: BuildRequest,
-    source: dict[str, Any],
     signature: Signature,
     lowered: Lowered,
     covered: Coverage,
     target: "tvm.target.Target",
     files: dict[str, Path],
-    inputs: dict[str, Path],
+    network: dict[str, Path],
+    best: Path | None,
     compiler: str,
 ) -> Manifest:
     """Compose the manifest of a build.
@@ -36,7 +34,8 @@ def describe(
     Args:
         covered: what share of the kernels is tuned.
         files: mod.so and mod.params as built.
-        inputs: the stage's input files, for the provenance.
+        network: the stage's input files.
+        best: the records it was built with, if any.
         compiler: the linker's identity.
     """
     nodes = graph(lowered.fused)
@@ -47,19 +46,21 @@ def describe(
     components.append(Component(name="llvm", version=str(tvm.target.codegen.llvm_version_major())))
     components.append(Component(name="linker", version=compiler))
     options = request.model_dump(mode="json", exclude_defaults=True)
-    digests = {name: digest_file(file) for name, file in inputs.items()}
-    made = statement(options, entries, digests, source.get("files", {}), components, __version__)
+    digests = {name: digest_file(file) for name, file in network.items()}
+    records = digest_file(best) if best else None
+    inputs = digests | ({RECORDS: records} if records else {})
+    made = statement(options, entries, inputs, components, __version__)
     return Manifest(
         model=request.model,
         precision=request.precision,
         target_name=request.target_name,
-        source=source,
+        network=digests,
         signature=signature,
         parameters=_parameters(lowered.fused, len(signature.inputs)),
         target=json.loads(str(target)),
         build=options,
         libinfo={key: str(value) for key, value in sorted(tvm.support.libinfo().items()) if key in LIBINFO},
-        records_sha256=digests.get(BEST),
+        records_sha256=records,
         coverage=covered,
         kernels=functions,
         graph=nodes,

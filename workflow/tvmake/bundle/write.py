@@ -15,8 +15,7 @@ from tvmake.errors import InputError
 from tvmake.lock.document import Lock, read_lock
 from tvmake.lock.origins import inputs, is_dataset
 from tvmake.plan.plan import Plan
-from tvmake.provenance.check import check_package, components_file
-from tvmake.provenance.signature import signature_file
+from tvmake.provenance.check import beside, check_package
 from tvmake.records.exchange import export_records
 from tvmake.records.record import Place
 from tvmake.records.store import open_store
@@ -38,9 +37,8 @@ def write_bundle(plan: Plan, lock: Path, destination: Path, *, with_inputs: bool
     for name, package in _packages(plan, locked):
         check_package(package)
         files[name] = package
-        for beside in (components_file(package), signature_file(package)):
-            if beside.is_file():
-                files[f"{PurePosixPath(name).parent}/{beside.name}"] = beside
+        for file in beside(package):
+            files[f"{PurePosixPath(name).parent}/{file.name}"] = file
     if with_inputs:
         files |= _inputs(plan, locked)
     with TemporaryDirectory(prefix="tvmake-bundle-") as name:

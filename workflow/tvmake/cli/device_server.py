@@ -17,6 +17,7 @@ import typer
 from tvmake.cli.device_list import tracker_address
 from tvmake.config.device import DeviceConfig
 from tvmake.device.programs import native_server
+from tvmake.device.store import store_root
 from tvmake.errors import MachineError, UsageError
 
 
@@ -62,16 +63,18 @@ def serve_here(tracker: str | None, key: str | None, host: str, port: int, pytho
     options = ["--host", host, "--port", str(port), "--key", name, "--tracker", f"{at}:{tracker_port}"]
     typer.echo(f"server '{name}' for tracker {at}:{tracker_port}, at {host}:{port}; Ctrl-C ends it")
     sys.stdout.flush()
-    environment = {**os.environ, "TVM_USE_RUNTIME_LIB": "1"}
     if not python:
+        environment = {**os.environ, "TVM_USE_RUNTIME_LIB": "1"}
         native = str(native_server())
+        options += ["--cache", str(store_root().with_name("uploads"))]
         os.execve(native, [native, *options, *(["--allow-remote"] if allow_remote else [])], environment)
     if importlib.util.find_spec("cloudpickle") is None:
         raise MachineError(
             "TVM's Python server", "needs cloudpickle, which is not installed", "pip install cloudpickle"
         )
     command = [sys.executable, "-m", "tvm.exec.rpc_server", "--port-end", str(port + 1), *options]
-    process = subprocess.Popen(command, env=environment, start_new_session=True)
+    # Not only with TVM's runtime, which could not tell its version.
+    process = subprocess.Popen(command, start_new_session=True)
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         code = process.wait()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +13,10 @@ import typer
 from tvmake.cli.configs import ConfigFiles, Settings
 
 if TYPE_CHECKING:
+    from tvmake.cli.unchanged import Question
     from tvmake.plan.plan import Plan
+
+    Ask = Callable[[], Question | None]
 
 CONTEXT = {"allow_extra_args": True, "ignore_unknown_options": True}
 
@@ -46,6 +50,7 @@ def make(
     from tvmake.cli.configs import config_files, overlay
     from tvmake.cli.profiles import with_profiles_found
 
+    started_with = dict(os.environ)
     if not directory.is_dir():
         from tvmake.errors import InputError
 
@@ -60,10 +65,9 @@ def make(
 
         rebuild = Rebuild(Path(os.path.relpath(here / locked)), [*(targets or []), *context.args])
         paths, layer = rebuild.config(paths), rebuild.layer(layer)
-    files = [Path(os.path.relpath(path)) for path in config_files(paths)]
-    plan = _plan(files, layer)
-    if layer:
-        files.append(_overlay_file(layer))
+    given = [Path(os.path.relpath(path)) for path in config_files(paths)]
+    plan = _plan(given, layer)
+    files = [*given, _overlay_file(layer)] if layer else given
     # Snakemake's own options arrive among the targets; kept in order, so that `--forcerun build` stays together, and
     # put first, because Snakemake's `--configfile` takes every word after it.
     wanted = with_profiles_found([*(targets or []), *context.args], here)
@@ -77,18 +81,34 @@ def make(
     if rebuild:
         # What another run left in a cache would prove nothing.
         raise typer.Exit(rebuild.make(plan, lambda: _run(plan, arguments, dry_run, True, quiet, warm, False), dry_run))
-    raise typer.Exit(_run(plan, arguments, dry_run, partly, quiet, warm, cache))
+    # Only a run that asks for everything, in no special way, may be answered from the note on the last one.
+    is_whole = not wanted and not dry_run and (cores in (None, "all") or (cores.isdecimal() and int(cores) > 0))
+
+    def ask() -> Question | None:
+        from tvmake.cli.unchanged import question
+
+        return question(_plan(given, layer), given, started_with)
+
+    raise typer.Exit(_run(plan, arguments, dry_run, partly, quiet, warm, cache, ask if is_whole else lambda: None))
 
 
-def _run(plan: Plan, arguments: list[str], dry_run: bool, partly: bool, quiet: bool, warm: bool, cache: bool) -> int:
+def _run(
+    plan: Plan,
+    arguments: list[str],
+    dry_run: bool,
+    partly: bool,
+    quiet: bool,
+    warm: bool,
+    cache: bool,
+    ask: Ask = lambda: None,
+) -> int:
     from contextlib import nullcontext
 
     from tvmake.artifact.made_directories import remove_incomplete
-    from tvmake.cli import progress
     from tvmake.cli.cache import prepare_cache
-    from tvmake.cli.cluster_check import check_cluster
     from tvmake.cli.configs import check_stores, missing_inputs
     from tvmake.cli.run_lock import only_run
+    from tvmake.cli.unchanged import nothing_has_changed
 
     # Snakemake does not mind a missing source whose results exist; a config that names one is wrong all the same.
     if not partly and (missing := missing_inputs(plan)):
@@ -98,6 +118,12 @@ def _run(plan: Plan, arguments: list[str], dry_run: bool, partly: bool, quiet: b
     with nullcontext() if dry_run else only_run():
         for name in [] if dry_run else remove_incomplete():
             print(f"note: {name} lacks files, and is made again", file=sys.stderr)
+        asked = ask()
+        if asked and nothing_has_changed(asked):
+            return _conclude(plan)
+        from tvmake.cli import progress  # with Snakemake, which is slow to import
+        from tvmake.cli.cluster_check import check_cluster
+
         code = progress.run(
             arguments,
             quiet,
@@ -105,14 +131,30 @@ def _run(plan: Plan, arguments: list[str], dry_run: bool, partly: bool, quiet: b
             lambda: missing_inputs(plan),
             lambda args: check_cluster(args, plan),
             has_results=Path(plan.file("summary")).parent.is_dir(),
+            is_whole=asked is not None,
         )
         if not dry_run:
-            from tvmake.by_content import keep_digests  # with Snakemake, which is slow to import
+            from tvmake.by_content import keep_digests
 
             keep_digests()
+        if asked and not code:
+            _note_unchanged(asked, ask)
     # Files may be asked for behind Snakemake's own options, whose values look the same.
     concluded = progress.Run.made and not partly and Path(plan.file("summary")).is_file()
     return _conclude(plan) if concluded and not code else code
+
+
+def _note_unchanged(asked: Question, ask: Ask) -> None:
+    """Let the next run know if the last look found nothing to do."""
+    from tvmake.by_content import files_of_jobs
+    from tvmake.cli.progress import Run
+    from tvmake.cli.unchanged import JobFiles, note
+
+    if Run.last_look is None or Run.last_look.found_nothing is None:
+        return
+    files, again = files_of_jobs(), ask()
+    if files is not None and again is not None and again.digest == asked.digest:
+        note(again, Run.last_look.found_nothing, JobFiles(*map(frozenset, files)))
 
 
 def _plan(files: list[Path], layer: dict[str, Any]) -> Plan:

@@ -14,18 +14,20 @@ def sign(
 ) -> None:
     """Sign packages: PACKAGE.sig, in OpenSSH's format, is written beside each. The packages stay as they are.
 
-    `ssh-keygen -Y sign -n tvmake-package -f KEY PACKAGE` makes the same signature, also with a key that has a passphrase,
+    Where a package's provenance lies beside it, that is signed as well.
+
+    `ssh-keygen -Y sign -n tvmake-package -f KEY FILE` makes the same signature, also with a key that has a passphrase,
     lies in an agent, or is on a hardware token that holds plain Ed25519 keys.
     """
-    from tvmake.provenance.check import check_package
+    from tvmake.provenance.check import check_package, to_sign
     from tvmake.provenance.keys import read_private_key
-    from tvmake.provenance.signature import sign as sign_package
+    from tvmake.provenance.signature import sign as sign_file
     from tvmake.provenance.signature import signature_file
 
     read_private_key(key)
     for package in packages:
         # What is signed is vouched for: nothing broken, and no list that says something else. An old signature may be there.
         check_package(package, ignore_signature=True)
-    for package in packages:
-        signed = sign_package(package, key)
-        typer.echo(f"{signature_file(package)}: signed by {signed.by}")
+    for file in [file for package in packages for file in to_sign(package)]:
+        signed = sign_file(file, key)
+        typer.echo(f"{signature_file(file)}: signed by {signed.by}")

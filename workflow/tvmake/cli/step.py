@@ -1,23 +1,14 @@
 """``tvmake step …``: one command per stage, as the rules call them."""
 
-import sys
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import Annotated
 
 import typer
 
-from tvmake.cli.guard import guarded
-from tvmake.errors import UsageError
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel
-
-    from tvmake.config.base import Strict
+from tvmake.cli.step_work import exit_after, exit_hermetic, request_of
 
 app = typer.Typer(no_args_is_help=True, help="Run one stage of the pipeline (what the workflow's rules call).")
 
-Request = TypeVar("Request", bound="BaseModel")
 Options = Annotated[
     str,
     typer.Option("--options", help="The stage's options as JSON (see config/schema.json); - reads them from stdin."),
@@ -34,47 +25,6 @@ def _out(help_text: str) -> typer.models.OptionInfo:
     return typer.Option(help=help_text, dir_okay=True)
 
 
-def _request(kind: type[Request], text: str) -> Request:
-    from pydantic import ValidationError
-
-    if text == "-":
-        text = sys.stdin.read()
-    try:
-        return kind.model_validate_json(text)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in first["loc"])
-        raise UsageError("--options", f"{key}: {first['msg']}" if key else first["msg"]) from None
-
-
-def _exit(stage: str, work: Callable[[], object]) -> None:
-    raise typer.Exit(guarded(stage, work))
-
-
-def _exit_hermetic(
-    name: str,
-    work: Callable[[], object],
-    stage: str,
-    request: "Strict | None",
-    inputs: Mapping[str, Path],
-    outputs: Mapping[str, Path],
-) -> None:
-    """As :func:`_exit`, for a stage whose result the cache may have."""
-
-    def step() -> None:
-        from tvmake.cache.settings import configured
-
-        if configured() is None:
-            work()
-            return
-        from tvmake.cache.key import Work
-        from tvmake.cache.step import cached
-
-        cached(Work(stage, request, inputs, outputs), work)
-
-    _exit(name, step)
-
-
 @app.command("import")
 def import_command(
     options: Options,
@@ -86,7 +36,7 @@ def import_command(
     """Read a trained model as Relax, parameters apart."""
     from tvmake.config.model import ImportOptions
 
-    asked = _request(ImportOptions, options)
+    asked = request_of(ImportOptions, options)
 
     def work() -> None:
         from tvmake.stages.import_model import import_model
@@ -94,7 +44,7 @@ def import_command(
         import_model(asked, module, params, signature, source)
 
     outputs = {"module": module, "params": params, "signature": signature, "source": source}
-    _exit_hermetic(f"import {asked.source}", work, "import", asked, {}, outputs)
+    exit_hermetic(f"import {asked.source}", work, "import", asked, {}, outputs)
 
 
 @app.command("reference")
@@ -106,14 +56,14 @@ def reference_command(
     """Run the original model in its own framework."""
     from tvmake.config.requests.referencing import ReferenceRequest
 
-    asked = _request(ReferenceRequest, options)
+    asked = request_of(ReferenceRequest, options)
 
     def work() -> None:
         from tvmake.stages.reference import reference as stage
 
         stage(signature, asked, reference)
 
-    _exit(f"reference {asked.model.source}", work)
+    exit_after(f"reference {asked.model.source}", work)
 
 
 @app.command("transform")
@@ -129,7 +79,7 @@ def transform_command(
     """Fold, bind dimensions, change layout and precision, run user passes."""
     from tvmake.config.requests.transforming import TransformRequest
 
-    asked = _request(TransformRequest, options)
+    asked = request_of(TransformRequest, options)
 
     def work() -> None:
         from tvmake.stages.transform import transform_model
@@ -138,7 +88,7 @@ def transform_command(
 
     inputs = {"module": imported, "params": imported_params, "signature": signature}
     outputs = {"module": module, "params": params, "signature": bound}
-    _exit_hermetic(f"transform {imported}", work, "transform", asked, inputs, outputs)
+    exit_hermetic(f"transform {imported}", work, "transform", asked, inputs, outputs)
 
 
 @app.command("choose_layout")
@@ -156,7 +106,7 @@ def choose_layout_command(
     """Take the data layout in which a variant's heaviest kernels are fastest."""
     from tvmake.config.requests.tuning import ChooseLayoutRequest
 
-    asked = _request(ChooseLayoutRequest, options)
+    asked = request_of(ChooseLayoutRequest, options)
 
     def work() -> None:
         from tvmake.stages.choose_layout import choose_layout
@@ -169,7 +119,7 @@ def choose_layout_command(
         made = choose_layout(candidates, asked, module, params, signature, layout, events, locked)
         typer.echo(f"layout: {made.said}")
 
-    _exit(f"choose_layout {module.parent}", work)
+    exit_after(f"choose_layout {module.parent}", work)
 
 
 @app.command("extract")
@@ -183,7 +133,7 @@ def extract_command(
     """Name a variant's kernels and which of them are worth tuning."""
     from tvmake.config.requests.tuning import ExtractRequest
 
-    asked = _request(ExtractRequest, options)
+    asked = request_of(ExtractRequest, options)
 
     def work() -> None:
         from tvmake.stages.extract import extract
@@ -191,7 +141,7 @@ def extract_command(
         extract(module, signature, asked, tasks, workloads)
 
     inputs = {"module": module, "signature": signature}
-    _exit_hermetic(f"extract {module}", work, "extract", asked, inputs, {"tasks": tasks, "workloads": workloads})
+    exit_hermetic(f"extract {module}", work, "extract", asked, inputs, {"tasks": tasks, "workloads": workloads})
 
 
 @app.command("budget")
@@ -205,14 +155,14 @@ def budget_command(
     """Spread the trials of a target's variants over their kernels."""
     from tvmake.config.requests.tuning import BudgetRequest
 
-    asked = _request(BudgetRequest, options)
+    asked = request_of(BudgetRequest, options)
 
     def work() -> None:
         from tvmake.stages.budget import budget as stage
 
         stage(tasks, receipts or [], asked, budget, kernels)
 
-    _exit(f"budget {asked.target_name} pass {asked.number}", work)
+    exit_after(f"budget {asked.target_name} pass {asked.number}", work)
 
 
 @app.command("tune")
@@ -227,7 +177,7 @@ def tune_command(
     """Search for one kernel until it has its budget; what is measured goes to the records store."""
     from tvmake.config.requests.tuning import TuneRequest
 
-    asked = _request(TuneRequest, options)
+    asked = request_of(TuneRequest, options)
 
     def work() -> None:
         from tvmake.stages.tune import tune
@@ -238,7 +188,7 @@ def tune_command(
             f"{name}: {done.measured_now} candidates measured, {done.trials} in all, best {best} ({done.stopped})"
         )
 
-    _exit(f"tune {name}", work)
+    exit_after(f"tune {name}", work)
 
 
 @app.command("pick_best")
@@ -254,7 +204,7 @@ def pick_best_command(
     """Keep the fastest record of each kernel whose output is right."""
     from tvmake.config.requests.tuning import PickBestRequest
 
-    asked = _request(PickBestRequest, options)
+    asked = request_of(PickBestRequest, options)
 
     def work() -> None:
         if frozen is not None:
@@ -266,7 +216,7 @@ def pick_best_command(
 
         pick_best(tasks, workloads, receipts or [], asked, best)
 
-    _exit(f"pick_best {tasks}", work)
+    exit_after(f"pick_best {tasks}", work)
 
 
 @app.command("build")
@@ -274,7 +224,6 @@ def build_command(
     module: In,
     params: In,
     signature: In,
-    source: In,
     options: Options,
     lib: Annotated[Out, _out("mod.so to write.")],
     manifest: Annotated[Out, _out("mod.json to write.")],
@@ -285,17 +234,17 @@ def build_command(
     """Lower a module for a target, generate and link its kernels."""
     from tvmake.config.requests.building import BuildRequest
 
-    asked = _request(BuildRequest, options)
+    asked = request_of(BuildRequest, options)
 
     def work() -> None:
         from tvmake.stages.build import build
 
-        build(module, params, signature, source, asked, lib, manifest, weights, sources, best)
+        build(module, params, signature, asked, lib, manifest, weights, sources, best)
 
-    inputs = {"module": module, "params": params, "signature": signature, "source": source}
+    inputs = {"module": module, "params": params, "signature": signature}
     outputs = {"lib": lib, "manifest": manifest, "weights": weights, "sources": sources}
     name = f"build {asked.model}/{asked.precision}/{asked.target_name}"
-    _exit_hermetic(name, work, "build", asked, inputs | ({"best": best} if best else {}), outputs)
+    exit_hermetic(name, work, "build", asked, inputs | ({"best": best} if best else {}), outputs)
 
 
 @app.command("export")
@@ -304,18 +253,34 @@ def export_command(
     manifest: In,
     weights: In,
     package: Annotated[Out, _out("Package to write (tar).")],
-    components: Annotated[Path | None, typer.Option(help="Component list to write (CycloneDX JSON).")] = None,
 ) -> None:
-    """Pack library, manifest and weights into one package, and list its components."""
+    """Pack library, manifest and weights into one package."""
 
     def work() -> None:
         from tvmake.stages.export import export
 
-        export(lib, manifest, weights, package, components)
+        export(lib, manifest, weights, package)
 
     inputs = {"lib": lib, "manifest": manifest, "weights": weights}
-    outputs = {"package": package} | ({"components": components} if components else {})
-    _exit_hermetic(f"export {package}", work, "export", None, inputs, outputs)
+    exit_hermetic(f"export {package}", work, "export", None, inputs, {"package": package})
+
+
+@app.command("attest")
+def attest_command(
+    package: In,
+    source: In,
+    provenance: Annotated[Out, _out("Provenance to write (in-toto statement, JSON).")],
+    components: Annotated[Out, _out("Component list to write (CycloneDX JSON).")],
+) -> None:
+    """Say beside a package where it came from and what it consists of."""
+
+    def work() -> None:
+        from tvmake.stages.attest import attest
+
+        attest(package, source, provenance, components)
+
+    # Not from the cache: to ask there takes as long.
+    exit_after(f"attest {package}", work)
 
 
 @app.command("deploy")
@@ -327,14 +292,14 @@ def deploy_command(
     """Bring a package to its device."""
     from tvmake.config.requests.running import DeployRequest
 
-    asked = _request(DeployRequest, options)
+    asked = request_of(DeployRequest, options)
 
     def work() -> None:
         from tvmake.stages.deploy import deploy
 
         deploy(package, asked, receipt)
 
-    _exit(f"deploy {package}", work)
+    exit_after(f"deploy {package}", work)
 
 
 @app.command("validate")
@@ -347,7 +312,7 @@ def validate_command(
     """Compare a package on its device with the original model."""
     from tvmake.config.requests.running import ValidateRequest
 
-    asked = _request(ValidateRequest, options)
+    asked = request_of(ValidateRequest, options)
 
     def work() -> None:
         from tvmake.stages.validate import validate
@@ -358,7 +323,7 @@ def validate_command(
         for warning in report.warnings:
             typer.echo(f"warning: {warning}")
 
-    _exit(f"validate {package}", work)
+    exit_after(f"validate {package}", work)
 
 
 @app.command("benchmark")
@@ -371,14 +336,14 @@ def benchmark_command(
     """Time a package on its device."""
     from tvmake.config.requests.running import BenchmarkRequest
 
-    asked = _request(BenchmarkRequest, options)
+    asked = request_of(BenchmarkRequest, options)
 
     def work() -> None:
         from tvmake.stages.benchmark import benchmark
 
         benchmark(package, reference, asked, latency)
 
-    _exit(f"benchmark {package}", work)
+    exit_after(f"benchmark {package}", work)
 
 
 @app.command("report")
@@ -391,11 +356,11 @@ def report_command(
     """Gather every variant's figures."""
     from tvmake.config.requests.reporting import ReportRequest
 
-    asked = _request(ReportRequest, options)
+    asked = request_of(ReportRequest, options)
 
     def work() -> None:
         from tvmake.stages.report import report
 
         report(asked, summary, table, page)
 
-    _exit("report", work)
+    exit_after("report", work)

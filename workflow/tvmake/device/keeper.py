@@ -143,6 +143,8 @@ class Keeper(threading.Thread):
         shell.run(joined(["mkdir", "-p", work]))
         command = [*programs.command(SERVE, member.config), "--workdir", work, "--key", self._key]
         command += ["--host", shell.loopback, "--port", str(port), "--tracker", f"{shell.loopback}:{tracker}"]
+        if not self._is_shared:  # tuning sends nothing twice
+            command += ["--cache", f"{known.directory}/uploads"]
         conditioner = Conditioner(ShellFiles(shell), member.config.conditioning)
         if not self._is_shared and member.config.conditioning is not None:
             # Who uses the server is not known here: settings stay for as long as it runs, rests are for those who time.

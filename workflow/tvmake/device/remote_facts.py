@@ -48,11 +48,13 @@ def limit_threads(session: Any, threads: int | None, where: str = "rpc") -> int:
     return threads
 
 
-def remote_fingerprint(session: Any, config: DeviceConfig, where: str) -> Fingerprint:
+def remote_fingerprint(session: Any, config: DeviceConfig, where: str, version: str | None = None) -> Fingerprint:
     """Who the device behind a session is.
 
-    Equal devices have to give equal fingerprints, so addresses are left out. A server does not tell its CPU's model nor
-    its version of TVM; one of another version that matters refuses the session.
+    Equal devices have to give equal fingerprints, so addresses are left out. A server does not tell its CPU's model.
+
+    Args:
+        version: of TVM there; None where that is not known.
 
     Raises:
         DeviceError: it cannot use as many threads as the config asks for.
@@ -74,7 +76,7 @@ def remote_fingerprint(session: Any, config: DeviceConfig, where: str) -> Finger
         cores=cores,
         memory_bytes=int(session.device("cpu", 0).total_global_memory or 0),
         os=_os(session),
-        runtime="TVM RPC server",
+        runtime=f"apache-tvm {version}" if version else "TVM RPC server",
         details=details,
     )
 

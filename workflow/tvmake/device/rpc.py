@@ -155,7 +155,8 @@ class Sessions:
 
 
 class RPCDevice:
-    """Runs packages on servers behind a tracker; servers keep nothing, so packages stay here and are sent each time."""
+    """Runs packages on servers behind a tracker. Which server it will be is not known before a run, so packages stay here, and
+    what a server has not kept is sent then."""
 
     def __init__(self, name: str, config: DeviceConfig):
         self.name = name

@@ -10,6 +10,7 @@ from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.package import LIBRARY, WEIGHTS
 from tvmake.config.benchmark import Measurement
 from tvmake.device.elf import machine_of
+from tvmake.device.rpc_files import NativeFiles, PlainFiles
 from tvmake.device.rpc_tensors import DirectTensors, fits
 from tvmake.errors import DeviceError
 from tvmake.quick_tvm import tvm
@@ -18,7 +19,7 @@ from tvmake.quick_tvm import tvm
 from tvm.runtime.vm import VirtualMachine  # isort: skip
 
 NOTES = {
-    "load_and_first_run": "with the connection: libraries and weights are sent first",
+    "load_and_first_run": "with the connection: libraries and weights are sent first, unless the server has kept them",
     "operator_times": "not available over RPC",
 }
 """Conditions of every measurement over RPC. The virtual machine's instrument is a function, and those do not travel."""
@@ -29,11 +30,18 @@ class RemotePackage:
 
     Args:
         where: what errors begin with.
+        files: sends the package's.
         direct: moves tensors, where the server can; TVM's client does otherwise.
     """
 
     def __init__(
-        self, session: Any, directory: Path, manifest: Manifest, where: str, direct: DirectTensors | None = None
+        self,
+        session: Any,
+        directory: Path,
+        manifest: Manifest,
+        where: str,
+        files: NativeFiles | PlainFiles,
+        direct: DirectTensors | None = None,
     ):
         self.direct = direct
         self.inputs: list[Any] = []
@@ -45,11 +53,11 @@ class RemotePackage:
                 f"its server has no {kind} device",
                 "start the server with a runtime that has it (`rpc_server --load-library`), or give the target another device",
             )
-        session.upload(str(directory / LIBRARY), LIBRARY)
+        files.have(directory / LIBRARY, LIBRARY)
         module = load_library(session, directory / LIBRARY, LIBRARY, where)
         self.vm = VirtualMachine(module, self.device)
-        weights = tvm.runtime.load_param_dict_from_file(str(directory / WEIGHTS))
-        self.params = [self._placed(weights[parameter.name].numpy()) for parameter in manifest.parameters]
+        names = [parameter.name for parameter in manifest.parameters]
+        self.params = files.have_parameters(directory / WEIGHTS, WEIGHTS, names, self.device)
 
     def set_inputs(self, inputs: list[np.ndarray]) -> None:
         """See :class:`tvmake.device.samples.Package`."""

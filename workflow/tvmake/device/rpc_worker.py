@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tvmake.artifact.package import verify_directory
+from tvmake.device import store
 from tvmake.device.hang_up import stay_behind
 from tvmake.device.interface import Fingerprint, RunResult, Timing
 from tvmake.device.orders import (
@@ -29,8 +30,10 @@ from tvmake.device.orders import (
     RunPackage,
 )
 from tvmake.device.remote_facts import limit_threads, remote_fingerprint
+from tvmake.device.rpc_files import files_of
 from tvmake.device.rpc_package import NOTES, RemotePackage, load_library
 from tvmake.device.rpc_tensors import DirectTensors
+from tvmake.device.rpc_version import check_version
 from tvmake.device.samples import run_samples, since
 from tvmake.device.session import SESSION_TIMEOUT, is_there, why
 from tvmake.errors import DeviceError, InputError
@@ -72,18 +75,27 @@ def _answer(session: Any, order: Order, at: Open) -> Any:
 def _fulfil(session: Any, order: Order, at: Open) -> Fingerprint | RunResult | list[np.ndarray]:
     match order:
         case Describe():
-            return remote_fingerprint(session, order.config, order.where)
+            told = check_version(session, _server(order, at))
+            return remote_fingerprint(session, order.config, order.where, told)
         case RunPackage():
-            return _run(session, order, DirectTensors.of(session, at.host, at.port))
+            return _run(session, order, at)
         case CallKernel():
-            return _call(session, order)
+            return _call(session, order, at)
 
 
-def _run(session: Any, order: RunPackage, direct: DirectTensors | None) -> RunResult:
+def _server(order: Order, at: Open) -> str:
+    """What errors begin with where it matters which of several servers it is."""
+    return f"{order.where} ({at.host}:{at.port})"
+
+
+def _run(session: Any, order: RunPackage, at: Open) -> RunResult:
     manifest = verify_directory(order.directory, str(order.directory))
-    fingerprint = remote_fingerprint(session, order.config, order.where)
+    told = check_version(session, _server(order, at), store.made_with(manifest))
+    fingerprint = remote_fingerprint(session, order.config, order.where, told)
     started = time.perf_counter()
-    package = RemotePackage(session, order.directory, manifest, order.where, direct)
+    direct = DirectTensors.of(session, at.host, at.port)
+    files = files_of(session, _server(order, at), direct)
+    package = RemotePackage(session, order.directory, manifest, order.where, files, direct)
     load_ms = since(started)
     first_run_ms = run_samples(package, manifest, order.request, order.inputs, order.outputs)
     how = order.request.measurement
@@ -99,10 +111,11 @@ def _placed(value: np.ndarray, device: Any, scope: str) -> Any:
     return tensor
 
 
-def _call(session: Any, order: CallKernel) -> list[np.ndarray]:
+def _call(session: Any, order: CallKernel, at: Open) -> list[np.ndarray]:
+    check_version(session, _server(order, at))
     limit_threads(session, order.config.threads, order.where)
     device = session.device(order.device, 0)
-    session.upload(str(order.library), order.library.name)
+    files_of(session, _server(order, at)).send(order.library, order.library.name)
     function = load_library(session, order.library, order.library.name, order.where)[order.function]
     scopes = order.scopes or ["global"] * len(order.arguments)
     tensors = [_placed(value, device, scope) for value, scope in zip(order.arguments, scopes, strict=True)]

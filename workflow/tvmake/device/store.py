@@ -48,14 +48,18 @@ def _intact(place: Path) -> Manifest | None:
 
 
 def _check_version(manifest: Manifest, package: Path) -> None:
-    made_with = next((one.version for one in manifest.components if one.name == TVM), None)
-    installed = metadata.version(TVM)
-    if made_with is not None and made_with.partition("+")[0] != installed.partition("+")[0]:
+    version, installed = made_with(manifest), metadata.version(TVM)
+    if version is not None and version.partition("+")[0] != installed.partition("+")[0]:
         raise InputError(
             str(package),
-            f"made with TVM {made_with}, and devices are given the runtime of TVM {installed}",
-            f"make it again here with `tvmake make`, or deploy it from where TVM {made_with} is installed",
+            f"made with TVM {version}, and devices are given the runtime of TVM {installed}",
+            f"make it again here with `tvmake make`, or deploy it from where TVM {version} is installed",
         )
+
+
+def made_with(manifest: Manifest) -> str | None:
+    """The version of TVM that a package was made with; None where it does not say."""
+    return next((one.version for one in manifest.components if one.name == TVM), None)
 
 
 def manifest_of(deployment: Deployment) -> Manifest | None:

@@ -19,7 +19,7 @@ class ImportedModel:
     ``signature.inputs``) and whose trailing arguments are the parameters, in the order of ``params``. Parameter
     keys are the Relax argument names; values are numpy arrays or TVM tensors of exactly the annotated shape and
     dtype. ``main`` returns a tensor, or a flat tuple in the order of ``signature.outputs``.
-    ``notes`` holds facts for the manifest (format, opset, producer, what preparation changed).
+    ``notes`` holds facts for source.json (format, opset, producer, what preparation changed).
     """
 
     module: "tvm.IRModule"

@@ -13,7 +13,17 @@ from tvmake.lock.document import LockedArtifact
 from tvmake.plan import layout
 from tvmake.plan.plan import Plan
 
-TAKEN_APART = ("signature", "source", "bound_signature", "tasks", "best", "manifest", "package", "components")
+TAKEN_APART = (
+    "signature",
+    "source",
+    "bound_signature",
+    "tasks",
+    "best",
+    "manifest",
+    "package",
+    "provenance",
+    "components",
+)
 """Artifacts whose parts have names that say something; a network's JSON is one long list of nodes."""
 
 SEALS = ("own_sha256", "serialNumber")
@@ -155,4 +165,6 @@ def named_files(plan: Plan) -> Iterator[tuple[str, layout.Artifact, str]]:
         for artifact in ("lib", "manifest", "weights", "sources"):
             yield "build", artifact, plan.file(artifact, variant)
     for variant in variants:
-        yield from (("export", artifact, plan.file(artifact, variant)) for artifact in ("package", "components"))
+        yield "export", "package", plan.file("package", variant)
+    for variant in variants:
+        yield from (("attest", artifact, plan.file(artifact, variant)) for artifact in ("provenance", "components"))

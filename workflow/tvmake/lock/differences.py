@@ -21,7 +21,7 @@ MEASURING_OF_MODEL = ("dataset", "goals", "benchmark", "validation", "tuning", "
 """Such keys of a model; which variants there are is compared by itself."""
 
 STAGES_OF_KEY: dict[str, frozenset[str]] = {
-    "models": frozenset({"import", "transform", "extract", "build"}),
+    "models": frozenset({"import", "transform", "extract", "build", "attest"}),
     "precisions": frozenset({"transform"}),
     "transform": frozenset({"transform", "choose_layout", "extract", "build"}),
     "targets": frozenset({"extract", "pick_best", "build"}),
@@ -88,7 +88,7 @@ def _inputs(here: Origins, then: Origins, models: Mapping[str, frozenset[str]]) 
     for name, digest in then.inputs.items():
         now = here.inputs.get(name)
         # A dataset decides whether a package passes, not what is in it.
-        stages = frozenset() if is_dataset(name) else frozenset({"import", "transform", "extract", "build"})
+        stages = frozenset() if is_dataset(name) else frozenset({"import", "transform", "extract", "build", "attest"})
         only = models.get(name, frozenset())
         if name not in here.inputs:
             yield Difference(f"input {name}: not used here", stages, only)

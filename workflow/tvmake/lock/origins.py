@@ -18,7 +18,7 @@ from tvmake.plan.machine import cpu_identity
 from tvmake.plan.plan import STAGE_MODULES, Plan
 from tvmake.plan.sources import dataset_files
 
-HERMETIC = ("import", "transform", "choose_layout", "extract", "pick_best", "build", "export")
+HERMETIC = ("import", "transform", "choose_layout", "extract", "pick_best", "build", "export", "attest")
 """The stages whose outputs are the same bytes for the same inputs, in the order data flows; of choose_layout and pick_best
 that holds once the lock says what was measured."""
 

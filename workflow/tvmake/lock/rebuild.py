@@ -42,8 +42,8 @@ def config_of(lock: Lock, directory: Path) -> Path:
 
 
 def packages(plan: Plan) -> list[str]:
-    """What is made when a run is made again: every variant's package, and with it all that it takes."""
-    return plan.results_of("package")
+    """What is made when a run is made again: every variant's package, what lies beside it, and all that these take."""
+    return plan.results_of("provenance")
 
 
 def moments(plan: Plan) -> dict[Path, int]:

@@ -72,7 +72,7 @@ class Toolchain:
 HOST = Toolchain()
 
 OPENCL = Part("opencl", "libtvmake_opencl.so", ("opencl", "digest", "tvm_support"), "runs OpenCL packages")
-SERVER = Part("server", "tvmake-serve", ("server",), "RPC server for devices without Python")
+SERVER = Part("server", "tvmake-serve", ("server", "digest"), "RPC server for devices without Python")
 RUNNER = Part("runner", "tvmake-run", ("runner", "abi", "digest"), "runs a package without Python")
 ABI = Part("abi", "libtvmake_package.so", ("abi", "digest"), "packages in C++ and C programs")
 PARTS = {part.name: part for part in (OPENCL, SERVER, RUNNER, ABI)}

@@ -8,7 +8,7 @@ Artifact = Literal[
     "candidate_module", "candidate_params", "candidate_signature",
     "chosen_module", "chosen_params", "chosen_signature", "layout",
     "tasks", "workloads", "budget", "kernels", "kernel", "tuned", "best",
-    "lib", "manifest", "weights", "sources", "package", "components", "receipt", "numerics", "latency",
+    "lib", "manifest", "weights", "sources", "package", "provenance", "components", "receipt", "numerics", "latency",
     "summary", "summary_csv", "page", "resolved_config",
 ]  # fmt: skip
 
@@ -46,6 +46,7 @@ LAYOUT: dict[str, str] = {
     "weights": VARIANT + "/mod.params",
     "sources": VARIANT + "/sources",
     "package": VARIANT + "/package.tar",
+    "provenance": VARIANT + "/package.provenance.json",
     "components": VARIANT + "/package.cdx.json",
     "receipt": VARIANT + "/receipt.json",
     "numerics": VARIANT + "/numerics.json",

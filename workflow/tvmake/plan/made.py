@@ -20,7 +20,7 @@ OF_MODEL: tuple[Artifact, ...] = ("imported_module", "imported_params", "signatu
 OF_PRECISION: tuple[Artifact, ...] = ("module", "params", "bound_signature")
 OF_CANDIDATE: tuple[Artifact, ...] = ("candidate_module", "candidate_params", "candidate_signature")
 OF_CHOICE: tuple[Artifact, ...] = ("chosen_module", "chosen_params", "chosen_signature", "layout")
-OF_PACKAGE: tuple[Artifact, ...] = ("lib", "manifest", "weights", "sources", "package", "components")
+OF_PACKAGE: tuple[Artifact, ...] = ("lib", "manifest", "weights", "sources", "package", "provenance", "components")
 OF_TUNED: tuple[Artifact, ...] = ("tasks", "workloads", "best")
 OF_DEVICE: tuple[Artifact, ...] = ("receipt", "numerics", "latency")
 
@@ -36,6 +36,7 @@ LOGS: dict[str, Artifact] = {
     "logs/{model}/{precision}/{target}/pick_best.log": "best",
     "logs/{model}/{precision}/{target}/build.log": "lib",
     "logs/{model}/{precision}/{target}/export.log": "package",
+    "logs/{model}/{precision}/{target}/attest.log": "provenance",
     "logs/{model}/{precision}/{target}/deploy.log": "receipt",
     "logs/{model}/{precision}/{target}/validate.log": "numerics",
     "logs/{model}/{precision}/{target}/benchmark.log": "latency",

@@ -24,6 +24,7 @@ MEMORY_MB = {
     "pick_best": 1500,
     "build": 2000,
     "export": 600,
+    "attest": 600,
     "deploy": 800,
     "validate": 1200,
     "benchmark": 1200,
@@ -43,6 +44,7 @@ OF_A_MODEL = (
     "extract",
     "build",
     "export",
+    "attest",
     "deploy",
     "validate",
     "benchmark",
@@ -60,6 +62,7 @@ MINUTES = {
     "pick_best": 60,
     "build": 40,
     "export": 10,
+    "attest": 10,
     "deploy": 20,
     "validate": 30,
     "benchmark": 30,
@@ -92,6 +95,8 @@ class Needs:
         self._plan = plan
         self._cores = max(1, cores or 1)
         self._on_cluster = on_cluster
+        self._devices: dict[str, DeviceConfig] = {}
+        self._weights: dict[str, int] = {}
 
     def memory_mb(self, stage: str) -> Callable[[Any, int], int]:
         """Memory in MB; more with each attempt, for profiles that try killed jobs again."""
@@ -153,14 +158,23 @@ class Needs:
         return "--exclusive" if self._device(wildcards.target).via == "local" else ""
 
     def _device(self, target: str) -> DeviceConfig:
-        return self._plan.config.device(self._plan.device_of(target) or "local")
+        if target not in self._devices:
+            self._devices[target] = self._plan.config.device(self._plan.device_of(target) or "local")
+        return self._devices[target]
 
     def _weights_mb(self, model: str) -> int:
-        files = (Path(file) for file in self._plan.model_files(model))
-        given = sum(file.stat().st_size for file in files if file.is_file())
+        if model not in self._weights:
+            self._weights[model] = self._given_bytes(model)
         # Code that builds a network is small; what it built is known once it has been imported.
-        imported = Path(self._plan.file("imported_params", model=model))
-        return max(given, imported.stat().st_size if imported.is_file() else 0) // 1_000_000
+        imported = self._plan.file("imported_params", model=model)
+        try:
+            return max(self._weights[model], os.stat(imported).st_size) // 1_000_000  # noqa: PTH116  # of every job
+        except FileNotFoundError:
+            return self._weights[model] // 1_000_000
+
+    def _given_bytes(self, model: str) -> int:
+        files = (Path(file) for file in self._plan.model_files(model))
+        return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def needs_of(plan: Plan, workflow: Any) -> Needs:

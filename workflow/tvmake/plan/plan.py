@@ -48,6 +48,7 @@ STAGES = (
     "pick_best",
     "build",
     "export",
+    "attest",
     "deploy",
     "validate",
     "benchmark",
@@ -190,8 +191,8 @@ class Plan:
         return layout.path(artifact, self.config.results, **(vars(variant) if variant else {}), **wildcards)
 
     def goals(self) -> list[str]:
-        """The files that a full run makes."""
-        return [self.file("summary"), self.file("summary_csv"), self.file("page")]
+        """The files that a full run makes: the report, and what lies beside each package and no other stage reads."""
+        return [self.file("summary"), self.file("summary_csv"), self.file("page"), *self.results_of("provenance")]
 
     def results_of(self, artifact: layout.Artifact) -> list[str]:
         """One file per variant that has it: numerics and latency need a device, records tuning, a layout ``auto``."""

@@ -1,20 +1,20 @@
 """Whether a package is what it says, without loading any of its code."""
 
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from tvmake import __version__
 from tvmake.artifact.files import digest_file
 from tvmake.artifact.manifest import Component, Manifest
-from tvmake.artifact.package import LIBRARY, inspect
-from tvmake.artifact.plain_tar import extract, read_tar
+from tvmake.artifact.package import inspect
+from tvmake.artifact.source import SourceRecord
 from tvmake.errors import InputError
 from tvmake.provenance.components import SUFFIX, check_component_list, component_list
 from tvmake.provenance.keys import name_of, read_public_keys
+from tvmake.provenance.library import library_of
+from tvmake.provenance.origin import check_origin, origin_file
 from tvmake.provenance.signature import Signed, check, signature_file
 from tvmake.provenance.statement import Statement, check_statement
-from tvmake.target.elf import read_library
 
 MOST_LIST_BYTES = 64 << 20
 """A component list has some kB."""
@@ -27,9 +27,13 @@ class Checked:
     manifest: Manifest
     statement: Statement
     sha256: str
+    source: SourceRecord | None
+    """Where its network came from; None where its provenance does not lie beside it."""
     signed: Signed | None
+    source_signed: Signed | None
+    """The signature of the provenance beside it."""
     is_trusted: bool
-    """Whether the signature is by a key that was given."""
+    """Whether the signatures are by a key that was given."""
     has_list: bool
     """Whether its component list lies beside it."""
 
@@ -39,15 +43,28 @@ def components_file(package: Path) -> Path:
     return package.with_suffix(SUFFIX)
 
 
+def beside(package: Path) -> list[Path]:
+    """The files about a package that lie beside it, with the signatures."""
+    signed = (package, origin_file(package))
+    named = (components_file(package), origin_file(package), *map(signature_file, signed))
+    return [file for file in named if file.is_file()]
+
+
+def to_sign(package: Path) -> list[Path]:
+    """The files that a package's signer vouches for: the package, and where it came from if that lies beside it."""
+    return [package, *(file for file in (origin_file(package),) if file.is_file())]
+
+
 def check_package(
     package: Path, key: Path | None = None, *, require_signature: bool = False, ignore_signature: bool = False
 ) -> Checked:
-    """Check digests, provenance, component list and signature, in this order; the first failure ends it.
+    """Check digests, provenance, component list and signatures, in this order; the first failure ends it.
 
     Args:
-        key: the public keys to trust; a signature by one of them must be there then.
-        require_signature: refuse a package without a signature. By whose key it is counts only with ``key``.
-        ignore_signature: leave the signature out, for a package that is about to be signed anew.
+        key: the public keys to trust; the package has to be signed by one of them then, and so has its provenance if that
+            lies beside it.
+        require_signature: refuse these without a signature. By whose key it is counts only with ``key``.
+        ignore_signature: leave signatures out, for a package that is about to be signed anew.
 
     Raises:
         InputError: something does not fit, or cannot be read.
@@ -56,34 +73,45 @@ def check_package(
     manifest = inspect(package)
     statement = check_statement(manifest, str(package))
     digest = digest_file(package)
+    source = check_origin(origin_file(package), manifest, digest) if origin_file(package).exists() else None
     has_list = components_file(package).is_file()
     if has_list:
-        _check_list(package, manifest, digest)
-    signature = signature_file(package)
-    signed = None
-    if signature.exists() and not ignore_signature:
-        signed = check(package, signature)
-        if trusted is not None and signed.key not in trusted:
-            whose = ", ".join(map(name_of, trusted[:3])) + (" …" if len(trusted) > 3 else "")
-            raise InputError(str(signature), f"is by another key ({signed.by}) than the one given ({whose})")
-    elif require_signature or trusted is not None:
-        raise InputError(str(package), f"is not signed: there is no {signature.name}")
-    return Checked(manifest, statement, digest, signed, signed is not None and trusted is not None, has_list)
+        _check_list(package, manifest, digest, source)
+    is_asked_for = require_signature or trusted is not None
+    signed = source_signed = None
+    if not ignore_signature:
+        signed = _signature(package, trusted, is_asked_for)
+        source_signed = _signature(origin_file(package), trusted, is_asked_for) if source else None
+    return Checked(
+        manifest=manifest,
+        statement=statement,
+        sha256=digest,
+        source=source,
+        signed=signed,
+        source_signed=source_signed,
+        is_trusted=signed is not None and trusted is not None,
+        has_list=has_list,
+    )
 
 
-def _check_list(package: Path, manifest: Manifest, digest: str) -> None:
-    beside = components_file(package)
-    if beside.stat().st_size > MOST_LIST_BYTES:
-        raise InputError(str(beside), f"is no component list: larger than {MOST_LIST_BYTES >> 20} MiB")
-    with tempfile.TemporaryDirectory(prefix="tvmake-verify-") as directory:
-        library = Path(directory) / LIBRARY
-        for member in read_tar(package, "package", ""):
-            if member.name == LIBRARY:
-                extract(member, library, package, "")
-        try:
-            read = read_library(library)
-        except ValueError as error:
-            raise InputError(str(package), f"{LIBRARY} is no library: {error}") from None
+def _signature(file: Path, trusted: list[bytes] | None, is_asked_for: bool) -> Signed | None:
+    signature = signature_file(file)
+    if not signature.exists():
+        if is_asked_for:
+            raise InputError(str(file), f"is not signed: there is no {signature.name}", "`tvmake sign` signs it")
+        return None
+    signed = check(file, signature)
+    if trusted is not None and signed.key not in trusted:
+        whose = ", ".join(map(name_of, trusted[:3])) + (" …" if len(trusted) > 3 else "")
+        raise InputError(str(signature), f"is by another key ({signed.by}) than the one given ({whose})")
+    return signed
+
+
+def _check_list(package: Path, manifest: Manifest, digest: str, source: SourceRecord | None) -> None:
+    file = components_file(package)
+    if file.stat().st_size > MOST_LIST_BYTES:
+        raise InputError(str(file), f"is no component list: larger than {MOST_LIST_BYTES >> 20} MiB")
+    expected = component_list(manifest, digest, library_of(package), source)
     # Another version may list other things; that the list is this package's is checked all the same.
     is_ours = Component(name="tvmake", version=__version__) in manifest.components
-    check_component_list(beside.read_bytes(), component_list(manifest, digest, read), str(beside), is_ours)
+    check_component_list(file.read_bytes(), expected, str(file), is_ours, with_source=source is not None)

@@ -1,7 +1,7 @@
 """The component list of a package, in CycloneDX: what it was made of, what made it, what it needs to run.
 
-A function of the package alone: no time, no random serial number. So it can be made again wherever the package is, and
-the same package gives the same bytes.
+A function of the package and of where its network came from: no time, no random serial number. So it can be made again
+wherever these two are, and they give the same bytes.
 """
 
 import json
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, uuid5
 
 from tvmake.artifact.manifest import Manifest
+from tvmake.artifact.source import SourceRecord
 from tvmake.errors import InputError
 from tvmake.provenance.statement import RECORDS, uri
 
@@ -34,12 +35,19 @@ DRIVERS = {
 """What a device needs for kernels of a kind of target."""
 
 
-def component_list(manifest: Manifest, package_sha256: str, library: "Library") -> str:
+SOURCE = "source:"
+"""What the references of a model's own files begin with: the parts that the package does not name."""
+
+
+def component_list(
+    manifest: Manifest, package_sha256: str, library: "Library", source: SourceRecord | None = None
+) -> str:
     """The list as JSON text (CycloneDX 1.6).
 
     Args:
         package_sha256: of the package, which is how the list says what it is a list of.
         library: mod.so's demands of the system that loads it.
+        source: what the network was read from, where that is known.
     """
     from cyclonedx.model.bom import Bom, BomMetaData
     from cyclonedx.model.component import ComponentType
@@ -57,7 +65,8 @@ def component_list(manifest: Manifest, package_sha256: str, library: "Library") 
             "tvmake:kernels:tuned": f"{manifest.coverage.tuned} of {manifest.coverage.tunable}",
         },
     )
-    parts = [*_contents(manifest), *_origins(manifest), *_programs(manifest), *_system(manifest, library)]
+    origins = [*_network(manifest), *(_source(source) if source else ())]
+    parts = [*_contents(manifest), *origins, *_programs(manifest), *_system(manifest, library)]
     bom = Bom(
         serial_number=uuid5(NAMESPACE_URL, f"urn:tvmake:package:{package_sha256}"),
         metadata=BomMetaData(component=package),
@@ -70,12 +79,13 @@ def component_list(manifest: Manifest, package_sha256: str, library: "Library") 
     return json.dumps(written, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def check_component_list(data: bytes, expected: str, where: str, wholly: bool) -> None:
+def check_component_list(data: bytes, expected: str, where: str, wholly: bool, with_source: bool) -> None:
     """See that a list says what the package itself does.
 
     Args:
         expected: the list as it is made of the package here.
         wholly: whether all of it has to be the same, or just the package that it is of.
+        with_source: whether the model's own files are known here, so that they have to be the same, too.
 
     Raises:
         InputError: it is damaged, or of another package, or differs from what the package says.
@@ -89,6 +99,8 @@ def check_component_list(data: bytes, expected: str, where: str, wholly: bool) -
         raise InputError(where, "is no component list in CycloneDX's format")
     if found.get("serialNumber") != wanted["serialNumber"]:
         raise InputError(where, "is the component list of another package")
+    if not with_source:
+        found, wanted = _without_source(found), _without_source(wanted)
     if wholly and found != wanted:
         key = next(key for key in sorted({*found, *wanted}) if found.get(key) != wanted.get(key))
         raise InputError(where, f"differs from what the package says of itself ({key})")
@@ -101,18 +113,46 @@ def _contents(manifest: Manifest) -> "Iterable[Part]":
         yield _part(ComponentType.FILE, name, f"file:{name}", sha256=entry.sha256)
 
 
-def _origins(manifest: Manifest) -> "Iterable[Part]":
+def _network(manifest: Manifest) -> "Iterable[Part]":
     from cyclonedx.model.component import ComponentType
 
-    files: dict[str, str] = manifest.source.get("files", {})
-    notes = {"tvmake:format": str(manifest.source.get("format", ""))}
-    for name, digest in sorted(files.items()):
-        yield _part(ComponentType.MACHINE_LEARNING_MODEL, name, f"source:{name}", sha256=digest, properties=notes)
-    if not files and (source := manifest.source.get("source")):
-        # A network that tvmake draws itself.
-        yield _part(ComponentType.MACHINE_LEARNING_MODEL, str(source), f"source:{source}", properties=notes)
+    for name, digest in sorted(manifest.network.items()):
+        yield _part(ComponentType.DATA, name, f"network:{name}", sha256=digest)
     if manifest.records_sha256:
         yield _part(ComponentType.DATA, RECORDS, f"records:{RECORDS}", sha256=manifest.records_sha256)
+
+
+def _source(source: SourceRecord) -> "Iterable[Part]":
+    from cyclonedx.model.component import ComponentType
+
+    notes = {"tvmake:format": source.format}
+    for name, digest in sorted(source.files.items()):
+        yield _part(ComponentType.MACHINE_LEARNING_MODEL, name, f"{SOURCE}{name}", sha256=digest, properties=notes)
+    if not source.files:
+        # A network that tvmake draws itself.
+        reference = f"{SOURCE}{source.source}"
+        yield _part(ComponentType.MACHINE_LEARNING_MODEL, source.source, reference, properties=notes)
+
+
+def _without_source(listed: dict[str, Any]) -> dict[str, Any]:
+    """A list without the model's own files, whatever else is wrong with it."""
+
+    def is_source(reference: Any) -> bool:
+        return isinstance(reference, str) and reference.startswith(SOURCE)
+
+    def less(entry: Any) -> Any:
+        depends = entry.get("dependsOn") if isinstance(entry, dict) else None
+        return (
+            {**entry, "dependsOn": [one for one in depends if not is_source(one)]}
+            if isinstance(depends, list)
+            else entry
+        )
+
+    kept = dict(listed)
+    for key, name in (("components", "bom-ref"), ("dependencies", "ref")):
+        if isinstance(entries := listed.get(key), list):
+            kept[key] = [less(one) for one in entries if not (isinstance(one, dict) and is_source(one.get(name)))]
+    return kept
 
 
 def _programs(manifest: Manifest) -> "Iterable[Part]":

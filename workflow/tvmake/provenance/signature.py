@@ -2,7 +2,7 @@
 
 The signature lies beside the package, so that signing changes none of its bytes. The form is that of OpenSSH's
 PROTOCOL.sshsig: people have such keys, and every machine has a second program that makes and checks such signatures.
-It is over the package as a whole, and with it over the statement of provenance inside.
+It is over the package as a whole, and with it over the statement inside; the provenance beside a package has one of its own.
 """
 
 import base64

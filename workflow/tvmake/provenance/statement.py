@@ -80,7 +80,6 @@ def statement(
     options: dict[str, Any],
     files: Mapping[str, FileEntry],
     inputs: Mapping[str, str],
-    source: Mapping[str, str],
     components: Iterable[Component],
     version: str,
 ) -> Statement:
@@ -90,17 +89,15 @@ def statement(
         options: the build request.
         files: the package's files.
         inputs: sha256 of the build's own inputs, by name.
-        source: sha256 of the model's files, by path as configured.
         components: the programs and libraries that took part.
         version: of tvmake.
     """
-    dependencies = [_resource(name, digest) for name, digest in sorted(inputs.items())]
-    dependencies += [_resource(name, digest) for name, digest in sorted(source.items())]
+    dependencies = [resource(name, digest) for name, digest in sorted(inputs.items())]
     dependencies += [
         Resource(name=part.name, uri=uri(part), annotations={"version": part.version}) for part in components
     ]
     return Statement(
-        subject=[_resource(name, entry.sha256) for name, entry in sorted(files.items())],
+        subject=[resource(name, entry.sha256) for name, entry in sorted(files.items())],
         predicate=Predicate(
             buildDefinition=BuildDefinition(externalParameters=options, resolvedDependencies=dependencies),
             runDetails=RunDetails(builder=Builder(version={"tvmake": version})),
@@ -138,9 +135,8 @@ def check_statement(manifest: Manifest, where: str) -> Statement:
     given = _digests(definition.resolvedDependencies)
     if given.get(RECORDS) != manifest.records_sha256:
         raise InputError(where, "its provenance names other tuning records than its manifest")
-    source: dict[str, str] = manifest.source.get("files", {})
-    if any(given.get(name) != digest for name, digest in source.items()):
-        raise InputError(where, "its provenance names other model files than its manifest")
+    if any(given.get(name) != digest for name, digest in manifest.network.items()):
+        raise InputError(where, "its provenance names another network than its manifest")
     versions = {
         one.name: one.annotations["version"]
         for one in definition.resolvedDependencies
@@ -151,7 +147,8 @@ def check_statement(manifest: Manifest, where: str) -> Statement:
     return said
 
 
-def _resource(name: str, sha256: str) -> Resource:
+def resource(name: str, sha256: str) -> Resource:
+    """A file by its digest."""
     return Resource(name=name, digest={"sha256": sha256})
 
 

@@ -9,12 +9,11 @@ from tvmake.artifact.files import atomic_path
 from tvmake.artifact.module_files import load_module, load_params, save_params
 from tvmake.artifact.package import LIBRARY, WEIGHTS
 from tvmake.artifact.signature import Signature
-from tvmake.artifact.source import SourceRecord
 from tvmake.build.apply import apply_best
 from tvmake.build.clml_offload import asks_for_clml, clml_offload
 from tvmake.build.codeless import without_code
 from tvmake.build.coverage import coverage, require
-from tvmake.build.describe import BEST, describe
+from tvmake.build.describe import describe
 from tvmake.build.link import generate, link
 from tvmake.build.sources import dump_sources
 from tvmake.build.weights import packed_weights
@@ -29,7 +28,6 @@ def build(
     module: Path,
     params: Path,
     signature: Path,
-    source: Path,
     request: BuildRequest,
     lib: Path,
     manifest: Path,
@@ -92,13 +90,13 @@ def build(
     dump_sources(request.build.dump, lowered, executable, sources, reports)
     described = describe(
         request,
-        source=stage_json.load(SourceRecord, source).model_dump(mode="json"),
         signature=bound,
         lowered=lowered,
         covered=covered,
         target=target,
         files={LIBRARY: lib, WEIGHTS: weights},
-        inputs={"module.json": module, "module.params": params} | ({BEST: best} if best else {}),
+        network={"module.json": module, "module.params": params, "signature.json": signature},
+        best=best,
         compiler=linker_identity(compiler),
     )
     stage_json.save(described, manifest)

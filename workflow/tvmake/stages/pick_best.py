@@ -29,6 +29,8 @@ MOST_WRONG = 20
 def pick_best(tasks: Path, workloads: Path, receipts: Sequence[Path], request: PickBestRequest, best: Path) -> BestSet:
     """Write ``best`` (a BestSet). What a check finds is kept in the store, so that a record is checked once.
 
+    It follows from the records that the receipts tell of. What the store got since does not count.
+
     Args:
         workloads: the directory of kernels that extract wrote.
         receipts: what the tuning of those kernels left.
@@ -66,22 +68,24 @@ def pick_best(tasks: Path, workloads: Path, receipts: Sequence[Path], request: P
 
 
 def _pick(task: Task, stored: list[StoredRecord], store: RecordStore, own: Place, checker: Checker) -> BestKernel:
-    found = {"trials": len(stored), "curve": tuple(curve(stored))}
     usable = sorted((one for one in stored if one.latency_ms is not None), key=lambda one: (one.latency_ms, one.digest))
     wrong = sum(one.outcome == "wrong_output" for one in stored)
+    chosen: StoredRecord | None = None
     for one in usable:
         if wrong >= MOST_WRONG:
             break
-        if one.verdict is not None or _is_right(one, store, own, task, checker):
-            return _kernel(task, record=one.record, latency_ms=one.latency_ms, **found)
+        if one.verdict is None:
+            one.verdict = checker.check(one.record)
+            store.append(own, task.workload, [one.verdict])
+        if one.verdict.right:
+            chosen = one
+            break
         wrong += 1
-    return _kernel(task, reason=_why_none(stored, wrong), **found)
-
-
-def _is_right(one: StoredRecord, store: RecordStore, own: Place, task: Task, checker: Checker) -> bool:
-    verdict = checker.check(one.record)
-    store.append(own, task.workload, [verdict])
-    return verdict.right
+    # After the checks: whoever picks again finds their verdicts in the store, and must come to the same.
+    figures = {"trials": len(stored), "curve": tuple(curve(stored))}
+    if chosen is None:
+        return _kernel(task, reason=_why_none(stored, wrong), **figures)
+    return _kernel(task, record=chosen.record, latency_ms=chosen.latency_ms, **figures)
 
 
 def _why_none(stored: list[StoredRecord], wrong: int) -> str:

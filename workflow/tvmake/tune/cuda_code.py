@@ -5,14 +5,16 @@ NVIDIA's driver library, which TVM's CUDA runtime is linked with, and NVRTC (the
 them kernels stay source, which is right too.
 """
 
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from tvmake.device.cuda_compiler import choose_compiler
 from tvmake.device.runtime_libraries import load_runtime
 from tvmake.errors import DeviceError
 from tvmake.quick_tvm import tvm
+from tvmake.tune.cuda_headers import is_plain, plain_headers
 
 # After quick_tvm, which decides how TVM is loaded.
 import tvm_ffi  # isort: skip
@@ -25,18 +27,35 @@ BINARY = {"nvrtc": "cubin", "nvcc": "fatbin"}
 """Formats of a module's code, the latter as TVM's compile function gives them."""
 
 
+def prepare_builders(target: "tvm.target.Target") -> None:
+    """Load what :func:`machine_code` needs, for processes that are forked from this one and use no GPU.
+
+    NVRTC 13 opens the driver for each compilation, which costs a process 1.4 s while others use it: here it finds no GPU.
+    """
+    if target.kind.name == SOURCE and choose_compiler() == "nvrtc" and _has_driver():
+        from cuda.bindings import nvrtc
+
+        os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+        nvrtc.nvrtcVersion()
+
+
 @contextmanager
 def machine_code(target: "tvm.target.Target") -> Iterator[None]:
     """Kernels that are built in this block for a CUDA target are machine code, where that can be had."""
-    if target.kind.name != "cuda" or (mode := choose_compiler()) is None or not _has_driver():
+    if target.kind.name != SOURCE or (mode := choose_compiler()) is None or not _has_driver():
         yield
         return
     create, compiled = tvm_ffi.get_global_func(CREATE), tvm_ffi.get_global_func(COMPILE)
 
     def create_compiled(code: Any, form: str, *rest: Any) -> Any:
-        return (
-            create(compiled(bytes(code).decode()), BINARY[mode], *rest) if form == SOURCE else create(code, form, *rest)
-        )
+        if form != SOURCE:
+            return create(code, form, *rest)
+        source = bytes(code).decode()
+        if mode == "nvrtc" and is_plain(source):
+            # What they do not declare after all, the library's own headers do.
+            with suppress(RuntimeError), plain_headers():
+                return create(compiled(source), BINARY[mode], *rest)
+        return create(compiled(source), BINARY[mode], *rest)
 
     tvm_ffi.register_global_func(CREATE, create_compiled, override=True)
     try:

@@ -32,6 +32,11 @@ class Receipt(BaseModel):
     """Where the search got better: trial number and latency in ms."""
 
     @property
+    def records(self) -> int:
+        """Records of the kernel that there were when this was written, those of lost devices too."""
+        return sum(self.by_status.values())
+
+    @property
     def best_ms(self) -> float | None:
         """The best latency so far, in ms."""
         return self.curve[-1][1] if self.curve else None

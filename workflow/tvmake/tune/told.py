@@ -1,4 +1,8 @@
-"""The records that a tuning job told of: on a shared file system they may come into sight later than its receipt."""
+"""The records that a tuning job told of: those, and no later ones, are what a variant is built from.
+
+On a shared file system they may come into sight later than the job's receipt. And the store may have grown since: other
+projects tune the same kernels at the same time.
+"""
 
 import os
 import statistics
@@ -19,7 +23,10 @@ POLL_S = 0.5
 def told_records(
     store: RecordStore, own: Place, workload: str, receipt: Receipt | None, patience_s: float = PATIENCE_S
 ) -> list[StoredRecord]:
-    """The records of a workload, once all that its receipt tells of are there, or at least its best.
+    """The records of a workload that its receipt tells of, once they are there, or at least the best of them.
+
+    Records are only ever added at the end, so that they are the first ones. Where some were pruned since, later ones may take
+    their places. Without a receipt, or with one of another place, it is all records.
 
     Raises:
         MachineError: they do not come, or the store cannot be read.
@@ -27,13 +34,15 @@ def told_records(
     until = time.monotonic() + patience_s
     while True:
         stored = store.load(own, workload)
-        if receipt is None or receipt.place != own or _are_there(stored, receipt):
+        if receipt is None or receipt.place != own:
             return stored
+        if _are_there(stored, receipt):
+            return stored[: receipt.records]
         directory = store.journal(own, workload).directory
         if time.monotonic() > until:
             raise MachineError(
                 str(directory),
-                f"has {len(stored)} of the {sum(receipt.by_status.values())} records that the tuning of {receipt.name} left",
+                f"has {len(stored)} of the {receipt.records} records that the tuning of {receipt.name} left",
                 "have all machines use one records store (tuning.store, TVMAKE_HOME); if records were removed on purpose,"
                 " remove results/tuning as well, and the kernels are tuned again",
             )
@@ -44,7 +53,7 @@ def told_records(
 
 
 def _are_there(stored: list[StoredRecord], receipt: Receipt) -> bool:
-    if len(stored) >= sum(receipt.by_status.values()):
+    if len(stored) >= receipt.records:
         return True
     best = min((statistics.median(one.samples_s) * 1e3 for one in stored if one.status == "ok"), default=None)
     # Those who prune records keep the best ones.

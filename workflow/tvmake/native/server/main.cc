@@ -33,6 +33,10 @@ int main(int argc, char** argv) {
       std::fputs(kUsage, stdout);
       return 0;
     }
+    if (options.is_version) {
+      std::printf("tvmake-serve for apache-tvm %s\n", kTvmVersion);
+      return 0;
+    }
     if (!options.is_remote_allowed && !IsLoopback(options.host)) {
       return Complain(kRefused, "--host " + options.host +
                                     ": other machines reach it, and whoever does can run code here\n  come in through "

@@ -21,12 +21,17 @@ Whoever reaches its port can run code here: there are no passwords. Use it throu
   --custom-addr ADDRESS  what the tracker tells clients; left out, where it sees this server
   --session-timeout S    end sessions after this many seconds, unless their client asks for less (3600)
   --workdir D            where sessions keep their files, until they end ($TMPDIR or /tmp)
+  --cache D              keep files that clients send, by digest, so that they are sent once
+  --cache-mb N           how many MB to keep there; the least recently used go first (1024)
   --threads N            threads of CPU kernels; left out, one per core
   --load-library SO      something to add to the runtime; may be repeated
+  --version              tell which version of TVM this program is for
 
 The first line it prints tells the port. SIGTERM ends it with all it started.
 Exit codes: 0 ended by a signal; 1 a value is refused; 2 usage; 3 the port or a library cannot be had.
 )";
+
+const char kTvmVersion[] = TVMAKE_TVM_VERSION;
 
 namespace {
 
@@ -66,11 +71,16 @@ Options ParseOptions(int argc, char** argv) {
   const std::map<std::string, std::string*> texts = {{"--host", &options.host},
                                                      {"--key", &options.key},
                                                      {"--custom-addr", &options.told_address},
-                                                     {"--workdir", &options.work_directory}};
+                                                     {"--workdir", &options.work_directory},
+                                                     {"--cache", &options.cache_directory}};
   for (int at = 1; at < argc; ++at) {
     const std::string flag = argv[at];
     if (flag == "--help" || flag == "-h") {
       options.is_help = true;
+      return options;
+    }
+    if (flag == "--version") {
+      options.is_version = true;
       return options;
     }
     if (flag == "--allow-remote") {
@@ -89,6 +99,8 @@ Options ParseOptions(int argc, char** argv) {
       options.port_end = Whole(flag, value(), 1, 65536);
     } else if (flag == "--threads") {
       options.threads = Whole(flag, value(), 1, 4096);
+    } else if (flag == "--cache-mb") {
+      options.cache_mb = Whole(flag, value(), 1, 1 << 30);
     } else if (flag == "--tracker") {
       SplitAddress(flag, value(), &options.tracker_host, &options.tracker_port);
     } else if (flag == "--session-timeout") {

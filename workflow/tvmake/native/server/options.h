@@ -17,10 +17,12 @@ struct Options {
   std::string told_address;               // what the tracker tells clients; empty: where it sees us
   double session_timeout_s = 3600;
   std::string work_directory;
+  std::string cache_directory;            // empty: nothing is kept
+  int cache_mb = 1024;
   int threads = 0;                        // 0: as many as the runtime likes
   std::vector<std::string> libraries;
   bool is_remote_allowed = false;
-  bool is_help = false;
+  bool is_help = false, is_version = false;
 };
 
 // A command line that makes no sense, in one line.
@@ -30,6 +32,9 @@ class UsageError : public std::runtime_error {
 };
 
 extern const char kUsage[];
+
+// The version of TVM that this program is made for, as its wheel spells it.
+extern const char kTvmVersion[];
 
 // Throws UsageError.
 Options ParseOptions(int argc, char** argv);

@@ -37,6 +37,7 @@ int OpenSignals() {
 
 Server::Server(const Options& options)
     : options_(options),
+      cache_(options.cache_directory, uint64_t{1000000} * static_cast<uint64_t>(options.cache_mb)),
       listener_(OpenListener(options, &port_)),
       signals_(OpenSignals()),
       handshakes_(options.key),
@@ -106,7 +107,7 @@ void Server::Reap() {
 
 void Server::Start(const Client& client) {
   try {
-    session_ = std::make_unique<Session>(client, options_);
+    session_ = std::make_unique<Session>(client, options_, cache_);
     tracker_.Withhold();
   } catch (const std::runtime_error& error) {
     Log(error.what());

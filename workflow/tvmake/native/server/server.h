@@ -9,13 +9,14 @@
 #include "options.h"
 #include "session.h"
 #include "tracker.h"
+#include "upload_cache.h"
 
 namespace tvmake {
 
 // One thread that never blocks, whatever clients, trackers and sessions do.
 class Server {
  public:
-  // Throws AddressError or std::runtime_error if the port or the work directory cannot be had.
+  // Throws AddressError or std::runtime_error if the port or a directory cannot be had.
   explicit Server(const Options& options);
   ~Server();
 
@@ -30,6 +31,7 @@ class Server {
   void Start(const Client& client);
 
   const Options& options_;
+  const UploadCache cache_;
   int port_ = 0;
   const int listener_;
   const int signals_;

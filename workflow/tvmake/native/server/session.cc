@@ -44,12 +44,12 @@ void BecomeChild(int fd, pid_t server) {
   }
 }
 
-[[noreturn]] void Serve(int fd, const std::string& directory, const Options& options) {
+[[noreturn]] void Serve(int fd, const std::string& directory, const Options& options, const UploadCache& cache) {
   int code = 0;
   try {
     if (chdir(directory.c_str()) != 0) throw std::runtime_error(directory + ": " + strerror(errno));
     LoadLibraries(options.libraries);
-    RegisterSessionFunctions(directory);
+    RegisterSessionFunctions(directory, cache);
     RegisterTensorFunctions();
     SetBlocking(fd, true);
     ServeClient(fd);
@@ -99,7 +99,7 @@ const char* SignalName(int number) {
 
 }  // namespace
 
-Session::Session(const Client& client, const Options& options)
+Session::Session(const Client& client, const Options& options, const UploadCache& cache)
     : directory_(options.work_directory),
       fd_(client.fd),
       peer_(PeerOf(client.fd)),
@@ -110,7 +110,7 @@ Session::Session(const Client& client, const Options& options)
   process_ = fork();
   if (process_ == 0) {
     BecomeChild(fd_, server);
-    Serve(fd_, directory_.path(), options);
+    Serve(fd_, directory_.path(), options, cache);
   }
   if (process_ < 0) throw std::runtime_error(std::string("no process for a session (") + strerror(errno) + ")");
   setpgid(process_, process_);  // here too: it may be killed before it gets to it

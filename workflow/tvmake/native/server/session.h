@@ -10,6 +10,7 @@
 
 #include "handshake.h"
 #include "options.h"
+#include "upload_cache.h"
 #include "work_directory.h"
 
 namespace tvmake {
@@ -19,7 +20,7 @@ class Session {
   // Start the process that serves a client, whose connection is closed at the end.
   //
   // Throws std::runtime_error if there can be none; the connection is the caller's then.
-  Session(const Client& client, const Options& options);
+  Session(const Client& client, const Options& options, const UploadCache& cache);
   // Kills it with all it started.
   ~Session();
   Session(const Session&) = delete;

@@ -1,5 +1,6 @@
 #include "session_functions.h"
 
+#include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/error.h>
 #include <tvm/ffi/extra/module.h>
 #include <tvm/ffi/function.h>
@@ -8,6 +9,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+
+#include "options.h"
 
 namespace tvmake {
 namespace {
@@ -48,12 +51,14 @@ Bytes Content(const fs::path& path) {
   return Bytes(std::string(std::istreambuf_iterator<char>(file), {}));
 }
 
-void Upload(const fs::path& path, const Bytes& data) {
-  fs::create_directories(path.parent_path());
-  // Over a library that is loaded, nothing may be written; a new file leaves it as it is.
-  fs::remove(path);
-  std::ofstream file(path, std::ios::binary);
-  file.write(data.data(), static_cast<std::streamsize>(data.size()));
+void Write(const fs::path& path, const char* data, std::size_t size, bool is_new) {
+  if (is_new) {
+    fs::create_directories(path.parent_path());
+    // Over a library that is loaded, nothing may be written; a new file leaves it as it is.
+    fs::remove(path);
+  }
+  std::ofstream file(path, std::ios::binary | std::ios::app);
+  file.write(data, static_cast<std::streamsize>(size));
   file.close();
   if (!file) TVM_FFI_THROW(RuntimeError) << path.string() << " cannot be written";
 }
@@ -66,20 +71,40 @@ String Listed(const fs::path& path) {
   return names;
 }
 
+String Told(const FileFacts& file) { return String(std::to_string(file.size) + " " + file.sha256); }
+
 }  // namespace
 
-void RegisterSessionFunctions(const std::string& directory) {
+void RegisterSessionFunctions(const std::string& directory, const UploadCache& cache) {
   const fs::path place = directory;
   const auto set = [](const char* name, auto function) {
     Function::SetGlobal(std::string("tvm.rpc.server.") + name, Function::FromTyped(function), /*override=*/true);
   };
   set("workpath", [place](String name) { return String(Found(place, name).string()); });
-  set("upload", [place](String name, Bytes data) { Upload(Own(place, name), data); });
+  set("upload", [place](String name, Bytes data) { Write(Own(place, name), data.data(), data.size(), true); });
   set("download", [place](String name) { return Content(Found(place, name)); });
   set("remove", [place](String name) { fs::remove_all(Own(place, name)); });
   set("listdir", [place](String name) { return Listed(Found(place, name)); });
   set("load_module", [place](String name) { return Module::LoadFromFile(Library(place, name).string()); });
   set("download_linked_module", [place](String name) { return Content(Library(place, name)); });
+
+  const auto tell = [](const char* name, auto function) {
+    Function::SetGlobal(std::string("tvmake.rpc.") + name, Function::FromTyped(function), /*override=*/true);
+  };
+  tell("version", [] { return String(kTvmVersion); });
+  tell("store", [place](String name, DLTensor* tensor, int64_t offset) {
+    if (tensor->device.device_type != kDLCPU) TVM_FFI_THROW(ValueError) << "tvmake.rpc.store takes a tensor of the CPU";
+    const char* bytes = static_cast<const char*>(tensor->data) + tensor->byte_offset;
+    Write(Own(place, name), bytes, tvm::ffi::GetDataSize(*tensor), offset == 0);
+  });
+  tell("digest", [place](String name) { return Told(Measured(Own(place, name))); });
+  tell("take", [place, cache](String name, String sha256) { return cache.Take(Spelled(sha256), Own(place, name)); });
+  tell("keep", [place, cache](String name, String sha256) {
+    const fs::path path = Own(place, name);
+    const FileFacts found = Measured(path);
+    if (found.sha256 == Spelled(sha256)) cache.Keep(path, found);
+    return Told(found);
+  });
 }
 
 }  // namespace tvmake

@@ -7,8 +7,10 @@ namespace tvmake {
 // Register them:
 //
 // tvmake.rpc.address(tensor) -> int: where its memory is here; for clients that write packets themselves.
-// tvmake.rpc.set_input(vm, name, tensors...): as the virtual machine's set_input, which copies every tensor that comes
-// over RPC, weights too. This one keeps the tensors themselves: the client has to, as well.
+// tvmake.rpc.parameters(file, device type, device number, names...) -> list of tensors: those of a parameter file of
+// the session, on a device.
+// tvmake.rpc.set_input(vm, name, tensors or lists of them...): as the virtual machine's set_input, which copies every
+// tensor that comes over RPC, weights too. This one keeps the tensors themselves: the client has to, as well.
 void RegisterTensorFunctions();
 
 }  // namespace tvmake

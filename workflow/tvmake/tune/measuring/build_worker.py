@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tvmake.quick_tvm import tvm
 from tvmake.target.codegen import tir_pipeline
-from tvmake.tune.cuda_code import machine_code
+from tvmake.tune import cuda_code
 from tvmake.tune.light_intrinsics import light_intrinsics
 from tvmake.tune.measuring.failure import explain
 from tvmake.tune.measuring.linker import Linker
@@ -51,6 +51,7 @@ class BuildWorker:
         self.cpu_s = math.ceil(options.cpu_s)
         self.target = tvm.target.Target(json.loads(options.target))
         light_intrinsics(self.target)
+        cuda_code.prepare_builders(self.target)
         self.linker = Linker(options.driver)
 
     def answer(self, request: Build) -> Built:
@@ -60,7 +61,7 @@ class BuildWorker:
         module = tvm.ir.load_json(request.module)
         # Packing of weights ahead of time is not the kernel's cost (MetaSchedule's default_build).
         module = RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(module)
-        with machine_code(self.target):
+        with cuda_code.machine_code(self.target):
             built = tvm.tirx.build(module, target=self.target, pipeline=tir_pipeline(self.target))
         self.linker.link(built, request.library)
         return Built()

@@ -7,6 +7,8 @@ from typing import Any
 from tvmake.device.hang_up import stay_behind
 from tvmake.device.orders import Lost, Open, Opened
 from tvmake.device.remote_facts import limit_threads
+from tvmake.device.rpc_files import NativeFiles, PlainFiles, files_of
+from tvmake.device.rpc_version import check_version
 from tvmake.device.session import CLOSED, is_there
 from tvmake.tune.measuring.failure import explain
 from tvmake.tune.measuring.kernel import Loop, TensorSpec
@@ -41,6 +43,7 @@ class SessionWorker:
     def __init__(self, options: SessionOptions):
         self.options = options
         self.session: Any = None
+        self.files: NativeFiles | PlainFiles | None = None
         self.fill: Fill | None = None
 
     def answer(self, request: Open | TimeThere) -> Opened | Timed | Lost:
@@ -48,6 +51,9 @@ class SessionWorker:
         if isinstance(request, Open):
             self.session = rpc.connect(request.host, request.port, request.match_key, request.timeout_s)
             stay_behind(request.host, request.port, request.timeout_s)
+            where = f"server {request.host}:{request.port}"
+            check_version(self.session, where)
+            self.files = files_of(self.session, where)
             self.fill = self._fill()
             limit_threads(self.session, self.options.threads)
             return Opened()
@@ -64,7 +70,8 @@ class SessionWorker:
 
     def _timed(self, request: TimeThere) -> tuple[float, ...]:
         name = request.library.name
-        self.session.upload(str(request.library), name)
+        assert self.files is not None
+        self.files.send(request.library, name)
         device = self.session.device(self.options.device, 0)
         module = self.session.load_module(name)
         samples = timed(module, device, allocate(request.arguments, device, self.fill), self.options.loop)

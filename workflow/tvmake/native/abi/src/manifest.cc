@@ -20,7 +20,7 @@ namespace json = tvm::ffi::json;
 using tvm::ffi::Any;
 using tvm::ffi::String;
 
-constexpr int64_t kSchemaVersion = 1;
+constexpr int64_t kSchemaVersion = 2;
 constexpr char kRefused[] = "make the package again with `tvmake make`, or copy it again from where it came";
 
 Any At(const json::Object& object, const char* key) {

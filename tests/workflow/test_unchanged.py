@@ -1,0 +1,152 @@
+"""``tvmake make`` with nothing to do, answered from its own note: as Snakemake would, and never where that would run something."""
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.workflow import test_reruns
+from tests.workflow.project import Project
+from tvmake.cli import unchanged
+from tvmake.cli.unchanged import Question, question
+from tvmake.config.load import load_layers
+from tvmake.plan.plan import Plan
+
+GOLDEN = [
+    (key, value)
+    for key, value, expected in test_reruns.test_a_config_change_reruns_exactly_what_reads_it.pytestmark[0].args[1]
+    if expected
+]
+"""The config changes of the golden lists that have something run."""
+
+
+@pytest.fixture(scope="module")
+def noted(finished: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A copy of the finished project with a note; tests leave it as it is."""
+    return with_a_note(finished, tmp_path_factory.mktemp("noted"))
+
+
+def with_a_note(finished: Project, place: Path) -> Project:
+    """A copy whose files have settled, and that Snakemake has looked at."""
+    shutil.copytree(finished.directory.parent, place / "copy", symlinks=True)
+    project = Project(place / "copy" / finished.directory.name)
+    time.sleep(1.1 * unchanged.SETTLED_NS / 1e9)
+    done = project.make()
+    assert done.returncode == 0, done.stderr
+    assert (project.directory / unchanged.NOTE).is_file()
+    return project
+
+
+def asks_snakemake(project: Project, *arguments: str) -> bool:
+    """Whether ``tvmake make`` loads Snakemake; it cannot, so nothing is made."""
+    place = project.directory.parent / "without" / "snakemake"
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "__init__.py").write_text("raise ImportError('snakemake is asked')\n")
+    beside = Project(project.directory)
+    beside.environment = {**project.environment, "PYTHONPATH": str(place.parent)}
+    done = beside.make(*arguments)
+    if done.returncode:
+        assert "snakemake is asked" in done.stderr, done.stderr
+        return True
+    assert "results: results/summary.json" in done.stdout
+    return False
+
+
+def asked(project: Project, monkeypatch: pytest.MonkeyPatch) -> Question | None:
+    """What a run goes by."""
+    monkeypatch.chdir(project.directory)
+    files = [Path("tvmake.yaml")]
+    return question(Plan(load_layers(files, {})), files, project.environ())
+
+
+def test_the_quick_answer_is_snakemakes(noted: Project):
+    text = (noted.directory / unchanged.NOTE).read_text()
+    before = noted.files("results/**/*")
+    quick = noted.make()
+    assert not asks_snakemake(noted)
+    (noted.directory / unchanged.NOTE).unlink()
+    planned = noted.make()
+    assert (quick.returncode, quick.stdout, quick.stderr) == (planned.returncode, planned.stdout, planned.stderr)
+    assert noted.files("results/**/*") == before
+    assert (noted.directory / unchanged.NOTE).read_text() == text
+
+
+@pytest.mark.parametrize("options", [["--cores", "1", "-q", "--no-cache", "--no-warm", "--stop-early"]])
+def test_options_that_change_nothing_are_answered_at_once(noted: Project, options: list[str]):
+    assert not asks_snakemake(noted, *options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--dry-run"],
+        ["--forcerun", "build"],
+        ["all"],
+        ["results/digits/float32/module.json"],
+        ["--cores", "none"],
+        ["--set", "benchmark.repeat=4"],
+    ],
+    ids=" ".join,
+)
+def test_any_other_option_is_snakemakes(noted: Project, options: list[str]):
+    assert asks_snakemake(noted, *options)
+
+
+@pytest.mark.parametrize(("key", "value"), GOLDEN, ids=lambda value: str(value)[:40])
+def test_a_config_change_that_reruns_anything_is_another_question(
+    noted: Project, monkeypatch: pytest.MonkeyPatch, key: str, value: object
+):
+    before, kept = asked(noted, monkeypatch), noted.config
+    assert before is not None
+    noted.edit(key, value)
+    if key == "models.other":
+        shutil.copy(noted.directory / "digits.pt2", noted.directory / "other.pt2")
+    after = asked(noted, monkeypatch)
+    noted.write_config(kept)
+    assert after is not None and after.digest != before.digest
+    again = asked(noted, monkeypatch)
+    assert again is not None and again.digest == before.digest
+
+
+def test_what_is_removed_or_changed_is_made_again(finished: Project, tmp_path: Path):
+    project = with_a_note(finished, tmp_path)
+    page = project.directory / "results/index.html"
+    page.unlink()
+    assert asks_snakemake(project)
+    assert project.make().returncode == 0
+    assert page.is_file()
+    assert not (project.directory / unchanged.NOTE).exists()
+    dataset = project.directory / "digits-test.npz"
+    known = dataset.stat()
+    with dataset.open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"\x01")
+    os.utime(dataset, ns=(known.st_atime_ns, known.st_mtime_ns))
+    assert project.planned_rules() == {"reference": 1, "validate": 2, "benchmark": 2, "report": 1}
+
+
+def test_a_tuned_project_is_answered_at_once_until_a_kernel_is_gone(made: Project, tmp_path: Path):
+    project = with_a_note(made, tmp_path)
+    assert not asks_snakemake(project)
+    next(project.directory.glob("results/tuning/tuned/pass1/workloads/*.json")).unlink()
+    assert asks_snakemake(project)
+
+
+def test_a_changed_module_is_noticed(finished: Project, tmp_path: Path):
+    project = Project(tmp_path / "project")
+    shutil.copytree(finished.directory, project.directory, symlinks=True)
+    package = test_reruns.with_a_copy_of_the_package(project, tmp_path / "elsewhere")
+    path = project.environment["PYTHONPATH"]
+    time.sleep(1.1 * unchanged.SETTLED_NS / 1e9)
+    assert project.make().returncode == 0
+    project.environment["PYTHONPATH"] = path
+    blocked = project.directory.parent / "without"
+    (blocked / "snakemake").mkdir(parents=True)
+    (blocked / "snakemake" / "__init__.py").write_text("raise ImportError('snakemake is asked')\n")
+    project.environment["PYTHONPATH"] = f"{blocked}{os.pathsep}{path}"
+    assert project.make().returncode == 0
+    with (package / "validate" / "numerics.py").open("a") as file:
+        file.write("\n# changed\n")
+    assert "snakemake is asked" in project.make().stderr

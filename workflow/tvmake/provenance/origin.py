@@ -1,0 +1,114 @@
+"""Where a package's network came from: an in-toto statement beside the package.
+
+The package itself names its network by content. Which file that was read from, in which format and by which importer is
+said here, so that another file with the same network gives the same package, and nothing is measured again for it.
+"""
+
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from tvmake.artifact.files import digest_file
+from tvmake.artifact.manifest import Manifest
+from tvmake.artifact.source import SourceRecord
+from tvmake.errors import InputError
+from tvmake.provenance.statement import Statement, check_statement, resource
+
+SUFFIX = ".provenance.json"
+
+PACKAGE = "package.tar"
+"""What a package is called in its statement, whatever its file is called by now."""
+
+MOST_BYTES = 64 << 20
+"""It repeats the build options and names a few files: some kB."""
+
+_AGAIN = "`tvmake make` writes it anew beside a package that it makes"
+
+
+def origin_file(package: Path) -> Path:
+    """Where a package's provenance lies."""
+    return package.with_suffix(SUFFIX)
+
+
+def origin(manifest: Manifest, package_sha256: str, source: SourceRecord, where: str) -> Statement:
+    """The statement of a package: what the package says of itself, and of which files its network was read.
+
+    Raises:
+        InputError: the package's own statement does not fit it.
+    """
+    own = check_statement(manifest, where)
+    definition = own.predicate.buildDefinition
+    files = [resource(name, digest) for name, digest in sorted(source.files.items())]
+    with_source = definition.model_copy(
+        update={
+            "internalParameters": {"source": source.model_dump(mode="json")},
+            "resolvedDependencies": [*definition.resolvedDependencies, *files],
+        }
+    )
+    predicate = own.predicate.model_copy(update={"buildDefinition": with_source})
+    return own.model_copy(update={"subject": [resource(PACKAGE, package_sha256)], "predicate": predicate})
+
+
+def written(statement: Statement) -> str:
+    """A statement as it lies beside a package."""
+    return statement.model_dump_json(indent=1, exclude_none=True) + "\n"
+
+
+def read_origin(file: Path) -> tuple[Statement, SourceRecord]:
+    """Read the provenance beside a package, without comparing it with one.
+
+    Raises:
+        InputError: it cannot be read, or is no such statement.
+    """
+    try:
+        if file.stat().st_size > MOST_BYTES:
+            raise InputError(str(file), f"is no provenance: larger than {MOST_BYTES >> 20} MiB")
+        found = Statement.model_validate_json(file.read_bytes())
+        return found, SourceRecord.model_validate(found.predicate.buildDefinition.internalParameters.get("source"))
+    except OSError as error:
+        raise InputError(str(file), f"cannot be read: {error.strerror}") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        key = ".".join(str(part) for part in first["loc"]) or "content"
+        raise InputError(str(file), f"is no provenance of a package ({key}: {first['msg'].lower()})", _AGAIN) from None
+
+
+def check_origin(file: Path, manifest: Manifest, package_sha256: str) -> SourceRecord:
+    """See that the provenance beside a package is that of the package, and says what the package says.
+
+    Raises:
+        InputError: it is damaged, of another package, or says something else.
+    """
+    found, source = read_origin(file)
+    wanted = origin(manifest, package_sha256, source, str(file))
+    if found.subject != wanted.subject:
+        raise InputError(str(file), "is the provenance of another package", _AGAIN)
+    if found != wanted:
+        raise InputError(
+            str(file), "says something else than the package, or than it says itself of its source", _AGAIN
+        )
+    return source
+
+
+def check_made_of(file: Path, package: Path, manifest: Manifest, source: SourceRecord | None) -> None:
+    """See that a package was made of a file: one of the model's, or one of the network that it was built from.
+
+    Args:
+        source: where the network came from, as far as the files beside the package say so.
+
+    Raises:
+        InputError: it was not, or that cannot be told; the file cannot be read.
+    """
+    try:
+        digest = digest_file(file)
+    except OSError as error:
+        raise InputError(str(file), f"cannot be read: {error.strerror}") from None
+    if digest in manifest.network.values() or (source is not None and digest in source.files.values()):
+        return
+    if source is None:
+        raise InputError(
+            str(package),
+            f"was not built from {file}, and there is no {origin_file(package).name} to name the model's own files",
+        )
+    named = ", ".join(f"{name} (sha256 {sha256[:12]}…)" for name, sha256 in source.files.items()) or source.source
+    raise InputError(str(package), f"was made from {named}, not from {file} (sha256 {digest[:12]}…)")
