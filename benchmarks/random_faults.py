@@ -26,6 +26,7 @@ again. The table is Markdown, the last line JSON. Mounting small disks takes roo
 
 import argparse
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -55,6 +56,8 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="rounds at a time")
     parser.add_argument("--evidence", type=Path, default=Path("build/fault-evidence"), help="what failing rounds leave")
     arguments = parser.parse_args()
+    # SIGTERM ends it as Ctrl-C does: the rounds that are under way end, and the table tells of those that were played.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     evidence = arguments.evidence.absolute()
     evidence.mkdir(parents=True, exist_ok=True)
     rounds: list[Round] = []

@@ -16,7 +16,6 @@ stage's usual seconds divided by SPEEDUP (0: at once), and says what a job costs
 import argparse
 import hashlib
 import json
-import math
 import os
 import shutil
 import subprocess
@@ -25,12 +24,12 @@ import time
 from collections.abc import Sequence
 from contextlib import chdir
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 from comparing import ROOT, SCRIPTS, environment, machine
+from scale_figures import plot, show
 
 if TYPE_CHECKING:
     from tvmake.plan.plan import Plan
@@ -297,61 +296,6 @@ def point(at: Path, jobs: int, rounds: int) -> dict[str, Any]:
             if name not in figures or found["processor_s"] < figures[name]["processor_s"]:
                 figures[name] = found
     return {"jobs": size.jobs, "variants": size.variants, "asked": jobs, "figures": figures, "where": machine()}
-
-
-def growth(points: Sequence[dict[str, Any]], name: str, unit: str, floor: float = 0.0) -> float:
-    """The exponent of a power law through the points, by least squares on logarithms.
-
-    Args:
-        floor: what a command costs without any job, taken off first.
-    """
-    pairs = [(math.log(one["jobs"]), math.log(max(1e-3, one["figures"][name][unit] - floor))) for one in points]
-    x_mean, y_mean = (sum(pair[axis] for pair in pairs) / len(pairs) for axis in (0, 1))
-    return sum((x - x_mean) * (y - y_mean) for x, y in pairs) / sum((x - x_mean) ** 2 for x, _ in pairs)
-
-
-def show(points: Sequence[dict[str, Any]]) -> None:
-    """The figures as a table, and how they grow."""
-    for name in SUBJECTS:
-        print(f"\n{name}")
-        for one in points:
-            found = one["figures"][name]
-            print(
-                f"  {one['jobs']:>6} jobs  {found['seconds']:>8.2f} s  {found['processor_s']:>8.2f} s of processor"
-                f"  {found['peak_mb']:>6.0f} MB  {1000 * found['processor_s'] / one['jobs']:>7.2f} ms a job"
-            )
-        for before, after in pairwise(points):
-            exponent = growth([before, after], name, "processor_s")
-            print(f"  {before['jobs']} to {after['jobs']} jobs: processor time grows as jobs^{exponent:.2f}")
-        if len(points) > 2:
-            print(f"  all: seconds as jobs^{growth(points, name, 'processor_s'):.2f}")
-
-
-def plot(points: Sequence[dict[str, Any]], destination: Path) -> None:
-    """Seconds and memory over jobs, both axes logarithmic."""
-    import altair
-
-    rows = [
-        {"jobs": one["jobs"], "command": name, "what": what, "value": one["figures"][name][unit]}
-        for one in points
-        for name in SUBJECTS
-        for what, unit in (("processor seconds", "processor_s"), ("peak MB", "peak_mb"))
-    ]
-    charts = []
-    for what in ("processor seconds", "peak MB"):
-        data = altair.Data(values=[row for row in rows if row["what"] == what])
-        charts.append(
-            altair.Chart(data, width=320, height=260)
-            .mark_line(point=True)
-            .encode(
-                x=altair.X("jobs:Q", scale=altair.Scale(type="log"), title="jobs"),
-                y=altair.Y("value:Q", scale=altair.Scale(type="log"), title=what),
-                color=altair.Color("command:N", title=None, sort=list(SUBJECTS)),
-            )
-        )
-    destination.parent.mkdir(parents=True, exist_ok=True)
-    altair.hconcat(*charts).save(str(destination))
-    print(f"\nplot: {destination}")
 
 
 def run(at: Path, jobs: int, speedup: float, cores: int) -> None:

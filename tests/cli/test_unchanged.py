@@ -154,6 +154,12 @@ def test_nothing_is_noted_of_files_that_may_have_changed_while_snakemake_planned
     assert note(made.asked, made.look(), made.jobs)
 
 
+def test_a_directory_where_snakemake_has_not_been_yet_can_be_looked_at(directory: Path):
+    assert begin().notes == ""
+    Path(".snakemake").mkdir()
+    assert begin().notes != ""
+
+
 def test_nothing_is_noted_where_code_or_config_changed_while_snakemake_planned(made: Made):
     assert not note(replace(made.asked, newest_ns=time.time_ns() + LATER_NS), made.look(), made.jobs)
 
@@ -189,6 +195,12 @@ def test_a_profile_of_ones_own_is_part_of_the_question(directory: Path, place: s
     before = ask()
     Path(place).parent.mkdir(parents=True, exist_ok=True)
     Path(place).write_text("forceall: true\n")
+    assert ask() != before
+
+
+def test_a_directory_where_snakemake_would_look_for_a_profile_is_part_of_the_question(directory: Path):
+    before = ask()
+    Path("default").mkdir()
     assert ask() != before
 
 

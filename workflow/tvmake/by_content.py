@@ -32,6 +32,9 @@ class ByContent:
 
     known: KnownDigests | None = None
     workflow: Any = None
+    compared: dict[str, bool]
+    digests: dict[str, str]
+    """What has been found of files in this dry run, which changes none."""
     begun: dict[Any, dict[str, str]]
     """By job, the digests of its sources as it began: whoever edits one meanwhile wants it made again."""
 
@@ -50,6 +53,7 @@ def compare_by_content(workflow: Any) -> None:
     Files larger than its ``max-checksum-file-size`` still go by their times.
     """
     ByContent.known, ByContent.workflow, ByContent.begun = KnownDigests(STATE.absolute()), workflow, {}
+    ByContent.compared, ByContent.digests = {}, {}
     _IOFile.is_newer = _may_have_changed
     _IOFile.checksum = _known_checksum
     _IOFile.is_checksum_eligible = _has_checksum
@@ -87,11 +91,18 @@ def _is_compared(file: Any) -> bool:
     settings = ByContent.workflow and ByContent.workflow.dag_settings  # set after the Snakefile is read
     if not settings or file.is_storage or file.is_ancient:
         return False
+    name = str(file)
+    if name not in ByContent.compared or not ByContent.workflow.dryrun:
+        ByContent.compared[name] = _has_content(name, settings.max_checksum_file_size)
+    return ByContent.compared[name]
+
+
+def _has_content(name: str, most_bytes: int) -> bool:
     try:
-        known = os.stat(str(file))  # noqa: PTH116  # asked for every input of every job
+        known = os.stat(name)  # noqa: PTH116  # asked for every input of every job
     except FileNotFoundError:
         return False
-    is_file = stat.S_ISREG(known.st_mode) and known.st_size <= settings.max_checksum_file_size
+    is_file = stat.S_ISREG(known.st_mode) and known.st_size <= most_bytes
     return is_file or stat.S_ISDIR(known.st_mode)
 
 
@@ -141,7 +152,10 @@ async def _check_times_that_count(self: Any, job: Any, expanded_output: Any) -> 
 
 def _digest(file: Any) -> str:
     assert ByContent.known is not None
-    return f"{ALGORITHM}:{ByContent.known.digest(Path(str(file)))}"
+    name = str(file)
+    if name not in ByContent.digests or not ByContent.workflow.dryrun:
+        ByContent.digests[name] = f"{ALGORITHM}:{ByContent.known.digest(Path(name))}"
+    return ByContent.digests[name]
 
 
 def _is_later(file: Any, job: Any) -> bool:

@@ -11,14 +11,16 @@ import snakemake.api  # its modules import each other, which works from this one
 import snakemake.common
 import snakemake.rules
 from snakemake.jobs import Job
+from snakemake.logging import logger
 from snakemake.persistence.file import FilePersistence
 from snakemake.rules import Rule
+from snakemake_interface_logger_plugins.common import LogEvent
 
 NOTES = 20_000
 """Snakemake's notes on results that are kept in memory between two jobs, 3 kB each. Snakemake keeps 128, and looks at all of
 them twice where there are checkpoints."""
 
-_group, _shell_command = Rule.group, Job.shellcmd
+_group, _say_all = Rule.group, Job.log_info
 _parameters_of = snakemake.common.get_function_params
 _read_note = FilePersistence._read_record_cached.__wrapped__
 
@@ -27,7 +29,7 @@ def plan_leanly() -> None:
     """Have Snakemake plan without what changes nothing, in this process."""
     Rule.group = property(_group_that_counts, _group.fset)
     snakemake.common.get_function_params = snakemake.rules.get_function_params = _known_parameters
-    Job.shellcmd = property(_shell_command_to_run)
+    Job.log_info = _announce
     FilePersistence._read_record_cached = lru_cache(NOTES)(_read_note)
 
 
@@ -36,9 +38,35 @@ def _group_that_counts(self: Any) -> Any:
     return None if self.workflow.dryrun else _group.fget(self)
 
 
-def _shell_command_to_run(self: Any) -> str | None:
-    """Snakemake puts a job's shell command together three times for whoever might show it, which ``tvmake make -n`` does not."""
-    return None if self.dag.workflow.dryrun else _shell_command.fget(self)
+def _announce(self: Any, indent: bool = False, printshellcmd: bool = True) -> None:
+    """In a dry run, say of a job what ``tvmake make`` shows. The rest, its needs and its command, takes as long as planning it."""
+    if not self.dag.workflow.dryrun:
+        _say_all(self, indent, printshellcmd)
+        return
+    logger.info(
+        f"Rule: {self.rule.name}",
+        extra={
+            "event": LogEvent.JOB_INFO,
+            "jobid": self.dag.jobid(self),
+            "rule_name": self.rule.name,
+            "rule_msg": _message(self),
+            "reason": str(self.dag.reason(self)),
+            "input": list(self.input),
+            "output": list(self.output),
+            "log": list(self.log),
+            "wildcards": self.wildcards_dict,
+            "is_checkpoint": self.rule.is_checkpoint,
+        },
+    )
+
+
+def _message(job: Any) -> str | None:
+    if not job.rule.message:
+        return None
+    try:
+        return str(job.rule.message.format(wildcards=job.wildcards))
+    except (KeyError, AttributeError):  # it names more than wildcards
+        return str(job.message)
 
 
 def _known_parameters(function: Callable[..., Any]) -> Mapping[str, Any]:

@@ -9,13 +9,10 @@ import contextlib
 import io
 import logging
 import re
-import signal
-import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from rich.console import Console
@@ -31,6 +28,7 @@ from tvmake.cli.failure import failures, written_since
 from tvmake.cli.last_look import LastLook
 from tvmake.cli.planned_jobs import planned_jobs
 from tvmake.cli.rounds import make_in_rounds
+from tvmake.cli.signals import ctrl_c_noted, termination
 from tvmake.cli.snakemake_errors import translated, usage_error
 from tvmake.cli.tuning_progress import TuningProgress
 from tvmake.errors import DeviceError, TvmakeError
@@ -143,7 +141,11 @@ def run(
     # Jobs of other executors may run elsewhere, and their memory is accounted to them.
     local = args.executor in (None, "local")
     look = LastLook(lambda part: planned_jobs(part, parser), lambda part: args_to_api(part, parser))
-    with _ctrl_c_noted(), _termination() as terminated, warm_servers() if warm and local else contextlib.nullcontext():
+    with (
+        ctrl_c_noted(_interrupted),
+        termination() as terminated,
+        warm_servers() if warm and local else contextlib.nullcontext(),
+    ):
         try:
             succeeded = (
                 make_in_rounds(
@@ -173,38 +175,8 @@ def run(
     return Run.codes.pop() if len(Run.codes) == 1 and Run.codes <= {1, 2, DeviceError.exit_code} else 1
 
 
-@contextlib.contextmanager
-def _ctrl_c_noted() -> Iterator[None]:
-    def note(number: int, frame: FrameType | None) -> None:
-        Run.interrupted = True
-        signal.default_int_handler(number, frame)
-
-    previous = signal.signal(signal.SIGINT, note)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, previous)
-
-
-@contextlib.contextmanager
-def _termination() -> Iterator[Callable[[], bool]]:
-    """Tells whether SIGTERM came meanwhile: Snakemake handles it by itself, and lets running jobs finish."""
-    noted: set[int] = set()
-    reader, writer = socket.socketpair()
-    with reader, writer:
-        reader.setblocking(False)
-        writer.setblocking(False)
-        previous = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
-
-        def is_told() -> bool:
-            with contextlib.suppress(BlockingIOError):
-                noted.update(reader.recv(4096))
-            return signal.SIGTERM in noted
-
-        try:
-            yield is_told
-        finally:
-            signal.set_wakeup_fd(previous)
+def _interrupted() -> None:
+    Run.interrupted = True
 
 
 class LogHandler(LogHandlerBase):

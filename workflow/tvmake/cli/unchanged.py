@@ -88,6 +88,13 @@ def question(plan: "Plan", config_files: Iterable[Path], environment: Mapping[st
     """
     if PROFILE_VARIABLE in environment:
         return None
+    try:
+        return _question(plan, config_files, environment)
+    except (OSError, ValueError):
+        return None
+
+
+def _question(plan: "Plan", config_files: Iterable[Path], environment: Mapping[str, str]) -> Question | None:
     own = _own_profiles()
     if any(word in text for text in own.values() for word in CHANGING):
         return None
@@ -97,7 +104,8 @@ def question(plan: "Plan", config_files: Iterable[Path], environment: Mapping[st
         "cpu": cpu_identity() if any(target.is_native for target in plan.config.targets.values()) else None,
         "sources": {model: _sources(plan, model) for model in plan.config.models},
         "code": {str(path): digest_bytes(path.read_bytes()) for path in code},
-        "profiles": {str(path): digest_bytes(text.encode()) for path, text in own.items()},
+        "profiles": [[str(path), digest_bytes(text.encode())] for path, text in own.items()],
+        "places of profiles": [str(path) for path in _profile_places() if path.exists()],
         "python": [sys.version, sys.prefix],
         "libraries": _libraries(),
         "versions": {name: version(name) for names in DISTRIBUTIONS.values() for name in names},
@@ -122,7 +130,11 @@ def nothing_has_changed(asked: Question) -> bool:
 
 def begin() -> Look:
     """Call this before Snakemake plans."""
-    return Look(time.time_ns(), _Stamps().add_trees(map(str, SNAKEMAKES_NOTES)).hexdigest())
+    began_ns = time.time_ns()
+    try:
+        return Look(began_ns, _Stamps().add_trees(map(str, SNAKEMAKES_NOTES)).hexdigest())
+    except OSError:
+        return Look(began_ns, "")  # which no digest is
 
 
 def note(asked: Question, look: Look, jobs: JobFiles) -> bool:
@@ -191,11 +203,12 @@ class _Stamps:
         """Add directories with all that is in them.
 
         Raises:
-            OSError: one is not there.
+            OSError: one cannot be read, or neither it nor the directory it was in is there.
         """
         for directory in directories:
             self.add([directory])
-            self.add(_inside(directory))
+            if os.path.isdir(directory):  # noqa: PTH112  # of thousands
+                self.add(_inside(directory))
         return self
 
     def hexdigest(self) -> str:
@@ -236,11 +249,14 @@ def _code() -> list[Path]:
 
 def _own_profiles() -> dict[Path, str]:
     """The profiles that Snakemake would load unasked, besides tvmake's own; by their file."""
-    places = (Path(), platformdirs.user_config_path("snakemake", "snakemake"))
-    places += (platformdirs.site_config_path("snakemake", "snakemake"),)
-    candidates = [place / name for place in places for name in PROFILES]
-    files = [file for one in candidates for file in ([one] if one.is_file() else sorted(one.glob("*.yaml")))]
+    files = [file for one in _profile_places() for file in ([one] if one.is_file() else sorted(one.glob("*.yaml")))]
     return {file: file.read_text(errors="replace") for file in files}
+
+
+def _profile_places() -> list[Path]:
+    of_user = platformdirs.user_config_path("snakemake", "snakemake")
+    of_system = platformdirs.site_config_path("snakemake", "snakemake")
+    return [place / name for place in (Path(), of_user, of_system) for name in PROFILES]
 
 
 def _libraries() -> list[str]:
