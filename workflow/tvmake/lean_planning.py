@@ -17,7 +17,7 @@ from snakemake.rules import Rule
 from snakemake_interface_logger_plugins.common import LogEvent
 
 NOTES = 20_000
-"""Snakemake's notes on results that are kept in memory between two jobs, 3 kB each. Snakemake keeps 128, and looks at all of
+"""Snakemake's notes on results that are kept in memory between two jobs, 4 kB each. Snakemake keeps 128, and looks at all of
 them twice where there are checkpoints."""
 
 _group, _say_all = Rule.group, Job.log_info
@@ -34,12 +34,12 @@ def plan_leanly() -> None:
 
 
 def _group_that_counts(self: Any) -> Any:
-    """Groups are for jobs that are sent elsewhere together. A dry run sends none, and would spend a sixth of its time on them."""
+    """Groups are for jobs that are sent elsewhere together. A dry run sends none, and would spend a twelfth of its time on them."""
     return None if self.workflow.dryrun else _group.fget(self)
 
 
 def _announce(self: Any, indent: bool = False, printshellcmd: bool = True) -> None:
-    """In a dry run, say of a job what ``tvmake make`` shows. The rest, its needs and its command, takes as long as planning it."""
+    """In a dry run, say of a job what ``tvmake make`` shows. The rest, its needs and its command, takes a fifth of the run."""
     if not self.dag.workflow.dryrun:
         _say_all(self, indent, printshellcmd)
         return
