@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from tvmake.config.load import check, merge
-from tvmake.plan.needs import MEMORY_MB, MINUTES, Needs
+from tvmake.plan.needs import MEMORY_MB, MINUTES, Needs, needs_of
 from tvmake.plan.plan import STAGES, Plan
 
 TEXT = """
@@ -28,7 +28,7 @@ def plan(overlay: str = "") -> Plan:
 
 
 def needs(overlay: str = "", on_cluster: bool = False, cores: int | None = 8) -> Needs:
-    return Needs(plan(overlay), cores, on_cluster)
+    return Needs(plan(overlay), cores, lambda: on_cluster)
 
 
 def job(model: str = "small", target: str = "cpu") -> SimpleNamespace:
@@ -102,6 +102,14 @@ def test_on_a_cluster_what_times_a_nodes_cores_takes_them_all(stage: str):
     assert needs(on_cluster=True).threads(stage)(job()) == 8
     assert needs("devices: {local: {threads: 32}}", on_cluster=True).threads(stage)(job()) == 32
     assert needs(on_cluster=True).threads(stage)(job(target="board")) == 1
+
+
+def test_whether_jobs_are_sent_away_may_be_decided_after_the_rules_are_read():
+    workflow = SimpleNamespace(resource_settings=SimpleNamespace(cores=8), remote_exec=False, local_exec=True)
+    threads = needs_of(plan(), workflow).threads("tune")
+    assert threads(job()) == 1
+    workflow.local_exec = False
+    assert threads(job()) == 8
 
 
 def test_what_times_a_nodes_cores_has_the_node_to_itself_and_what_times_a_board_has_not():

@@ -88,10 +88,10 @@ class Needs:
 
     Args:
         cores: of this machine, as far as Snakemake may use them.
-        on_cluster: whether jobs are sent to other machines.
+        on_cluster: whether jobs are sent to other machines; asked when a job's needs are.
     """
 
-    def __init__(self, plan: Plan, cores: int | None, on_cluster: bool):
+    def __init__(self, plan: Plan, cores: int | None, on_cluster: Callable[[], bool]):
         self._plan = plan
         self._cores = max(1, cores or 1)
         self._on_cluster = on_cluster
@@ -143,7 +143,7 @@ class Needs:
             device = self._device(wildcards.target)
             if device.via != "local":
                 return 1
-            if self._on_cluster:
+            if self._on_cluster():
                 return device.threads or self._cores
             return self._cores if stage == "benchmark" else 1
 
@@ -180,4 +180,5 @@ class Needs:
 def needs_of(plan: Plan, workflow: Any) -> Needs:
     """The needs of a plan's jobs in a Snakemake workflow."""
     cores = workflow.resource_settings.cores or os.cpu_count()
-    return Needs(plan, cores, on_cluster=workflow.remote_exec or not workflow.local_exec)
+    # How jobs are run, Snakemake decides only after it has read the rules.
+    return Needs(plan, cores, on_cluster=lambda: workflow.remote_exec or not workflow.local_exec)
