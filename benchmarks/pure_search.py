@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -83,7 +83,7 @@ class Pure:
     def __init__(self, begun: Path):
         self.begun = begun
 
-    def measure(self, candidates: Sequence) -> Iterator:
+    def measure(self, candidates: Sequence) -> Generator:
         """See :class:`tvmake.tune.measuring.interface.Measurer`."""
         from tvmake.quick_tvm import tvm
         from tvmake.tune.measuring.interface import Measured

@@ -1,7 +1,8 @@
 """The search for one kernel. Latencies are made up from the schedule here, so that a run can be repeated exactly."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Generator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -51,7 +52,7 @@ class MadeUp:
         code = tvm.ir.save_json(candidate.module).encode()
         return Measured(candidate.number, "ok", (1e-3 + int(hashlib.sha256(code).hexdigest()[:6], 16) * 1e-9,))
 
-    def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measured]:
+    def measure(self, candidates: Sequence[Candidate]) -> Generator[Measured, None, None]:
         for candidate in candidates:
             if self.measured == self.dies_after:
                 raise Interrupted
@@ -236,6 +237,20 @@ def test_a_search_without_progress_stops_early(tmp_path: Path):
 def test_a_deadline_stops_it(tmp_path: Path):
     run = search(tmp_path, MadeUp(), 1000, deadline_s=1e-9)
     assert run.run() == "deadline"
+
+
+def test_a_deadline_stops_it_in_the_middle_of_a_batch_and_what_was_measured_counts(tmp_path: Path):
+    def slowly(candidate: Candidate) -> Measured:
+        time.sleep(0.3)
+        return MadeUp.latency(candidate)
+
+    run = search(tmp_path, MadeUp(slowly), 1000, batch=64, population=64, deadline_s=1.0)
+    assert run.run() == "deadline"
+    assert len(traces(tmp_path, run.place, run.workload.key)) == run.measured
+    assert 0 < run.measured < 64
+    undisturbed = search(tmp_path / "other", MadeUp(), run.measured, batch=64, population=64)
+    undisturbed.run()
+    assert traces(tmp_path, run.place, run.workload.key) == traces(tmp_path / "other", run.place, run.workload.key)
 
 
 def test_if_nothing_works_it_gives_up_and_says_why(tmp_path: Path):

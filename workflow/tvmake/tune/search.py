@@ -4,10 +4,11 @@ MetaSchedule proposes candidates and learns; the loop around it is ours, so that
 once, earlier records count and teach, and a search that cannot succeed stops and says why.
 """
 
+import math
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -106,6 +107,8 @@ class Search:
     _proposed: set[str] = field(default_factory=set)
     """What this run has met, measured or known."""
     _errors: list[str] = field(default_factory=list)
+    _until: float = math.inf
+    """When the deadline is, by the monotonic clock."""
 
     def run(self) -> str:
         """Search until the budget is spent; every candidate is in the store as soon as it is measured.
@@ -126,11 +129,11 @@ class Search:
             return self._search(measurer)
 
     def _search(self, measurer: Measurer) -> str:
-        began = time.monotonic()
+        self._until = time.monotonic() + (self.options.deadline_s or math.inf)
         source = self._source()
         stale = 0
         while self._spent < self.trials:
-            if self.options.deadline_s is not None and time.monotonic() - began > self.options.deadline_s:
+            if time.monotonic() > self._until:
                 return "deadline"
             if self._is_stuck():
                 return "early stopping"
@@ -229,8 +232,12 @@ class Search:
             if not self._is_measured(key) and key not in keys.values():
                 fresh[number], keys[number] = one, key
         asked = [Candidate(number, one.sch.mod, list(one.args_info)) for number, one in fresh.items()]
-        for measured in measurer.measure(asked):
-            self._keep(keys[measured.number], fresh[measured.number], measured, batch_number)
+        with closing(measurer.measure(asked)) as results:
+            for measured in results:
+                self._keep(keys[measured.number], fresh[measured.number], measured, batch_number)
+                if time.monotonic() > self._until:
+                    # As if it were interrupted here: a search with more time would go on with this batch.
+                    break
 
     def _is_measured(self, key: str) -> bool:
         known = self._known.get(key)

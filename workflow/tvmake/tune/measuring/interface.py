@@ -1,6 +1,6 @@
 """What a search asks of a measurer: candidates in, what became of each out."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -51,7 +51,7 @@ class Measured:
 class Measurer(Protocol):
     """Builds and times candidates; whatever they do, the caller's process goes on."""
 
-    def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measured]:
+    def measure(self, candidates: Sequence[Candidate]) -> Generator[Measured, None, None]:
         """Yield every candidate's result as soon as there is one, in any order.
 
         Closing the iterator early stops what is under way.

@@ -1,7 +1,7 @@
 """Timing candidates on this machine."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from tvmake.config.device import Conditioning
@@ -72,7 +72,7 @@ class LocalMeasurer:
         self._runners = WorkerSource("run", run, self._scratch.path, environment, self._beside)
         self._builders = Builders(target, driver, builders, options.build_timeout_s, self._scratch.path, self._beside)
 
-    def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measured]:
+    def measure(self, candidates: Sequence[Candidate]) -> Generator[Measured, None, None]:
         """See :class:`tvmake.tune.measuring.interface.Measurer`."""
         self._is_rested = False
         with self._builders.building(candidates) as building:

@@ -3,7 +3,7 @@
 import queue
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 
 from tvmake.config.tuning import TrialMeasurement
 from tvmake.device.tracker import Address, Tracker
@@ -73,7 +73,7 @@ class RPCMeasurer:
         self._sessions = WorkerSource("session", session, self._scratch.path, {"TVM_USE_RUNTIME_LIB": "1"})
         self._builders = Builders(target, driver, builders, options.build_timeout_s, self._scratch.path)
 
-    def measure(self, candidates: Sequence[Candidate]) -> Iterator[Measured]:
+    def measure(self, candidates: Sequence[Candidate]) -> Generator[Measured, None, None]:
         """See :class:`tvmake.tune.measuring.interface.Measurer`."""
         if not candidates:
             return
