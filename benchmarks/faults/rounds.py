@@ -93,10 +93,15 @@ def play(number: int, setting: Setting) -> Round:
             if played.problems:
                 kept = setting.evidence / f"seed-{setting.seed}-round-{number}"
                 shutil.rmtree(kept, ignore_errors=True)
-                shutil.copytree(place, kept, symlinks=True)
+                shutil.copytree(place, kept, symlinks=True, ignore=_sockets)
                 (kept / "problems.txt").write_text("\n\n".join([*played.notes, *played.problems]) + "\n")
     played.seconds = round(time.monotonic() - began, 1)
     return played
+
+
+def _sockets(directory: str, names: list[str]) -> list[str]:
+    """Those of servers that are still there, which cannot be copied."""
+    return [name for name in names if Path(directory, name).is_socket()]
 
 
 @contextmanager
