@@ -28,7 +28,7 @@ from tvmake.cli.failure import failures, written_since
 from tvmake.cli.last_look import LastLook
 from tvmake.cli.planned_jobs import planned_jobs
 from tvmake.cli.rounds import make_in_rounds
-from tvmake.cli.signals import ctrl_c_noted, termination
+from tvmake.cli.signals import ctrl_c_noted, sigterm_without_locks, termination
 from tvmake.cli.snakemake_errors import translated, usage_error
 from tvmake.cli.tuning_progress import TuningProgress
 from tvmake.errors import DeviceError, TvmakeError
@@ -123,6 +123,7 @@ def run(
     from tvmake.lean_planning import plan_leanly
 
     plan_leanly()
+    sigterm_without_locks()
     Run.quiet, Run.interrupted, Run.codes, Run.missing_inputs = quiet, False, set(), staticmethod(missing_inputs)
     LoggerPluginRegistry().register_plugin(PLUGIN, sys.modules[__name__])
     # Snakemake announces the profile it found before any log handler is in place.

@@ -3,8 +3,10 @@
 import contextlib
 import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
+from typing import Any
 
 
 @contextlib.contextmanager
@@ -41,3 +43,20 @@ def termination() -> Iterator[Callable[[], bool]]:
             yield is_told
         finally:
             signal.set_wakeup_fd(previous)
+
+
+def sigterm_without_locks() -> None:
+    """Keep Snakemake's handler of SIGTERM from waiting for a lock that the thread it interrupts holds.
+
+    ``JobScheduler.exit_gracefully`` takes the scheduler's lock, which is not reentrant: a SIGTERM that comes while jobs are
+    chosen or finished blocks the run for good (Snakemake 9.27). What it sets needs no lock.
+    """
+    from snakemake.scheduling.job_scheduler import JobScheduler
+
+    JobScheduler.exit_gracefully = _exit_gracefully
+
+
+def _exit_gracefully(scheduler: Any, *_: object) -> None:
+    scheduler._user_kill = "graceful"
+    # A semaphore has a lock as well, which a thread of its own may wait for.
+    threading.Thread(target=scheduler._open_jobs.release, daemon=True).start()
