@@ -4,6 +4,8 @@ import json
 import shutil
 from pathlib import Path
 
+import pytest
+
 from tests.workflow.faults import Faults, started
 from tests.workflow.project import TRIALS, Project, tuned_project
 from tvmake.artifact import stage_json
@@ -125,6 +127,7 @@ def chosen_record(project: Project, workload: str) -> str:
     return stage_json.load(BestSet, project.directory / TUNED / "best.json").by_workload()[workload].record.digest
 
 
+@pytest.mark.slow
 def test_the_choice_follows_from_the_records_that_the_receipts_tell_of(tuned: Project):
     best = tuned.directory / TUNED / "best.json"
     before = best.read_bytes()
@@ -140,6 +143,7 @@ def test_the_choice_follows_from_the_records_that_the_receipts_tell_of(tuned: Pr
     assert {receipt["measured_now"] for receipt in receipts(tuned)} == {0}
 
 
+@pytest.mark.slow
 def test_the_choice_is_the_same_again_where_a_check_found_a_record_wrong(tuned: Project):
     best = tuned.directory / TUNED / "best.json"
     workload, added = add_fastest_record(tuned, trace=[[["NoSuchStep", [], [], []]], []])
