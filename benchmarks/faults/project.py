@@ -6,12 +6,10 @@ import sys
 import uuid
 from pathlib import Path
 
-import numpy as np
-import onnx
 from comparing import ROOT
 from killing import MARK
 from tests.workflow import preloaded
-from tests.workflow.project import TRIALS, Project, tuned_project
+from tests.workflow.project import TRIALS, Project, changed_weights, tuned_project
 
 from tvmake.artifact import stage_json
 from tvmake.tune.receipt import Receipt
@@ -87,16 +85,6 @@ class FaultyProject(Project):
         """What its tuning jobs left."""
         files = sorted((self.directory / PASS).glob("?" * 64 + ".json"))
         return [stage_json.load(Receipt, file) for file in files]
-
-
-def changed_weights(source: Path, destination: Path) -> None:
-    """The same network with one weight changed: the same kernels, another result."""
-    model = onnx.load(source)
-    tensor = model.graph.initializer[0]
-    values = onnx.numpy_helper.to_array(tensor).astype(np.float32).copy()
-    values.flat[0] += 0.5
-    tensor.CopyFrom(onnx.numpy_helper.from_array(values, tensor.name))
-    onnx.save(model, destination)
 
 
 class References:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import yaml
 
 from tests.workflow import preloaded
@@ -154,3 +156,13 @@ def tuned_project(directory: Path) -> Project:
         {**project.config, "precisions": ["float32"], "targets": {"cpu": native, "tuned": {**native, "tuning": tuning}}}
     )
     return project
+
+
+def changed_weights(source: Path, destination: Path) -> None:
+    """The same network with one weight changed: the same kernels, another result."""
+    model = onnx.load(source)
+    tensor = model.graph.initializer[0]
+    values = onnx.numpy_helper.to_array(tensor).astype(np.float32).copy()
+    values.flat[0] += 0.5
+    tensor.CopyFrom(onnx.numpy_helper.from_array(values, tensor.name))
+    onnx.save(model, destination)

@@ -7,13 +7,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-import onnx
 import pytest
 
 from tests.requirements import require
 from tests.workflow.faults import Faults, started, wait_until
-from tests.workflow.project import TRIALS, Project, new_project
+from tests.workflow.project import TRIALS, Project, changed_weights, new_project
 from tvmake.records.store import RecordStore
 
 TUNED = "results/digits/float32/tuned"
@@ -33,12 +31,7 @@ def change_weights(project: Project) -> None:
     """Another network of the same kernels; its file keeps its times, as with ``cp -p``."""
     file = project.directory / "digits.onnx"
     known = file.stat()
-    model = onnx.load(file)
-    tensor = model.graph.initializer[0]
-    values = onnx.numpy_helper.to_array(tensor).astype(np.float32).copy()
-    values.flat[0] += 0.5
-    tensor.CopyFrom(onnx.numpy_helper.from_array(values, tensor.name))
-    onnx.save(model, file)
+    changed_weights(file, file)
     os.utime(file, ns=(known.st_atime_ns, known.st_mtime_ns))
 
 
