@@ -2,6 +2,7 @@
 
     tvmake make -c gpu.yaml
     python benchmarks/gpu_latency.py zoo:resnet18 results/resnet18/float32/*
+    python benchmarks/gpu_latency.py resources/digits.pt2 results/digits/float32/*
 
 Every directory holds mod.so, mod.json and mod.params, and is named in the table by its last part. Each subject runs in a
 process of its own and all take turns: a turn is a warm-up and ``--samples`` samples of ``--runs`` inferences of one seeded
@@ -13,6 +14,7 @@ TVM's kernels compute in float32.
 """
 
 import argparse
+import functools
 import json
 import os
 import statistics
@@ -26,23 +28,28 @@ import numpy as np
 from comparing import environment, machine
 
 WARMUP = 20
-SHAPE = (1, 3, 224, 224)
 
 Subject = tuple[Callable[[], object], Callable[[], None], Callable[[], np.ndarray]]
 """Run once, wait for what was run, and the output."""
 
 
-def image() -> np.ndarray:
-    """The input of every subject."""
-    return np.random.default_rng(0).uniform(-2, 2, SHAPE).astype("float32")
+@functools.cache
+def program(source: str):
+    """The network as torch exports it. Loading a ``.pt2`` runs what it holds."""
+    import torch
 
-
-def network(source: str):
-    """The network as torch exports it."""
     from tvmake.config.model import ImportOptions
     from tvmake.frontend import zoo
 
-    return zoo.export(source, ImportOptions(source=source)).module()
+    if source.startswith("zoo:"):
+        return zoo.export(source, ImportOptions(source=source))
+    return torch.export.load(source)
+
+
+def image(source: str) -> np.ndarray:
+    """The input of every subject."""
+    (example,), _ = program(source).example_inputs
+    return np.random.default_rng(0).uniform(-2, 2, tuple(example.shape)).astype("float32")
 
 
 def expected(source: str) -> np.ndarray:
@@ -50,7 +57,7 @@ def expected(source: str) -> np.ndarray:
     import torch
 
     with torch.no_grad():
-        return network(source)(torch.from_numpy(image())).numpy()
+        return program(source).module()(torch.from_numpy(image(source))).numpy()
 
 
 def open_eager(source: str, tf32: bool) -> Subject:
@@ -59,7 +66,7 @@ def open_eager(source: str, tf32: bool) -> Subject:
 
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = tf32
     torch.backends.cudnn.benchmark = True
-    moved, x = network(source).to("cuda"), torch.from_numpy(image()).cuda()
+    moved, x = program(source).module().to("cuda"), torch.from_numpy(image(source)).cuda()
     last = []
 
     def run() -> object:
@@ -86,31 +93,29 @@ def open_graph(source: str, tf32: bool) -> Subject:
     return graph.replay, wait, output
 
 
-def open_package(directory: str) -> Subject:
+def open_package(directory: str, source: str) -> Subject:
     """A package that tvmake built."""
     from tvmake.artifact.package import verify_directory
     from tvmake.device.worker import LoadedPackage
 
     package = LoadedPackage(Path(directory), verify_directory(Path(directory), directory))
-    package.set_inputs([image()])
+    package.set_inputs([image(source)])
     return package.run, package.device.sync, lambda: package.outputs()[0]
 
 
-def opened(kind: str, what: str) -> Subject:
-    """A subject by the words on its process's command line."""
+def opened(kind: str, source: str) -> Subject:
+    """A subject by the words on its process's command line: one of torch's ways, or a package's directory."""
     match kind:
-        case "package":
-            return open_package(what)
         case "eager-tf32" | "eager-float32":
-            return open_eager(what, kind.endswith("tf32"))
+            return open_eager(source, kind.endswith("tf32"))
         case "graph-tf32" | "graph-float32":
-            return open_graph(what, kind.endswith("tf32"))
-    raise ValueError(kind)
+            return open_graph(source, kind.endswith("tf32"))
+    return open_package(kind, source)
 
 
-def serve(kind: str, what: str) -> None:
+def serve(kind: str, source: str) -> None:
     """The process of one subject: a line in is a turn (samples, runs), a line out its times in ms a run."""
-    run, wait, output = opened(kind, what)
+    run, wait, output = opened(kind, source)
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # libraries print
     for line in sys.stdin:
@@ -128,9 +133,9 @@ def serve(kind: str, what: str) -> None:
         print(json.dumps({"ms": times, "output": output().ravel().tolist()}), file=answers, flush=True)
 
 
-def start(kind: str, what: str) -> subprocess.Popen[str]:
+def start(kind: str, source: str) -> subprocess.Popen[str]:
     """A subject's process."""
-    command = [sys.executable, __file__, "--serve", kind, what]
+    command = [sys.executable, __file__, "--serve", kind, source]
     return subprocess.Popen(
         command, env=environment(), cwd=Path.cwd(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -151,7 +156,7 @@ def turn(name: str, process: subprocess.Popen[str], samples: int, runs: int) -> 
 def main() -> None:
     """See the module's text."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("source", help="zoo:<network>")
+    parser.add_argument("source", help="zoo:<network>, or a .pt2 file with one input")
     parser.add_argument("packages", nargs="*", type=Path, help="directories of packages")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--samples", type=int, default=20)
@@ -161,7 +166,7 @@ def main() -> None:
     rms = float(np.sqrt(np.mean(want**2)))
     kinds = [f"{how}-{what}" for how in ("eager", "graph") for what in ("float32", "tf32")]
     subjects = {f"torch {kind}": start(kind, arguments.source) for kind in kinds}
-    subjects |= {place.name: start("package", str(place)) for place in arguments.packages}
+    subjects |= {place.name: start(str(place), arguments.source) for place in arguments.packages}
     samples: dict[str, list[float]] = {name: [] for name in subjects}
     errors: dict[str, float] = {}
     try:

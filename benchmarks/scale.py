@@ -1,16 +1,20 @@
 """From 100 to 50,000 jobs: what planning, a run with nothing to do, and scheduling cost.
 
     python benchmarks/scale.py [--jobs 100 1000 10000 50000] [--rounds 1] [--at DIRECTORY] [--plot FILE]
-    python benchmarks/scale.py run [--jobs 300] [--speedup 0] [--at DIRECTORY]
+    python benchmarks/scale.py run [--jobs 300 1000 3000 10000] [--speedup 0] [--at DIRECTORY]
 
 The first form makes a project of each size whose results all exist, and measures whole commands on the real Snakefile:
 a plan before anything is made, a plan after an option of every build was changed, and a run with nothing to do: with
-``tvmake make`` and its note that there was nothing to do, without that note, and with plain ``snakemake``. Sizes that stand in DIRECTORY/points.jsonl already are not measured again, and
-projects that are there are used again, so a measurement can be cut off and go on. Making a project takes about 5 ms a
-job, measuring it about 10 ms a job: a minute for 1,000 and 10,000 jobs together, ten more for 50,000.
+``tvmake make`` and its note that there was nothing to do, without that note, and with plain ``snakemake``. Making a
+project takes about 5 ms a job, measuring it about 10 ms a job: a minute for 1,000 and 10,000 jobs together, ten more for
+50,000.
 
 The second form makes a project from nothing with a stand-in for ``tvmake step``, which makes a stage's files after the
-stage's usual seconds divided by SPEEDUP (0: at once), and says what a job costs besides.
+stage's usual seconds divided by SPEEDUP (0: at once), and says what a job costs besides: some 50 ms, or 10 minutes for 10,000
+jobs.
+
+Sizes that stand in DIRECTORY/points.jsonl or runs.jsonl already are not measured again without ``--again``, and projects of
+the first form are used again, so a measurement can be cut off and go on. The plot shows what both forms measured.
 """
 
 import argparse
@@ -298,7 +302,7 @@ def point(at: Path, jobs: int, rounds: int) -> dict[str, Any]:
     return {"jobs": size.jobs, "variants": size.variants, "asked": jobs, "figures": figures, "where": machine()}
 
 
-def run(at: Path, jobs: int, speedup: float, cores: int) -> None:
+def run(at: Path, jobs: int, speedup: float, cores: int) -> dict[str, Any]:
     """Make a project from nothing with the stand-in, and say what a job costs."""
     size = size_of(jobs)
     place = at / f"run-{jobs}"
@@ -318,12 +322,17 @@ def run(at: Path, jobs: int, speedup: float, cores: int) -> None:
     if status or made < size.jobs - 1:
         sys.exit(f"{made} of {size.jobs - 1} jobs made:\n{said[-4000:]}")
     processor = usage.ru_utime + usage.ru_stime
-    result = {
-        "made": made, "cores": cores, "speedup": speedup, "seconds": round(seconds, 2),
+    return {
+        "jobs": made, "asked": jobs, "cores": cores, "speedup": speedup, "seconds": round(seconds, 2),
         "ms_a_job": round(1000 * seconds / made, 1), "processor_ms_a_job": round(1000 * processor / made, 1),
-        "where": machine(),
+        "peak_mb": round(usage.ru_maxrss / 1024), "where": machine(),
     }  # fmt: skip
-    print(json.dumps(result))
+
+
+def kept_figures(file: Path) -> dict[int, dict[str, Any]]:
+    """What was measured before, by the size that was asked for; the last measurement of a size counts."""
+    lines = file.read_text().splitlines() if file.exists() else []
+    return {one["asked"]: one for one in map(json.loads, lines)}
 
 
 def main() -> None:
@@ -340,22 +349,27 @@ def main() -> None:
     arguments = parser.parse_args()
     arguments.at.mkdir(parents=True, exist_ok=True)
     at = arguments.at.resolve()
+    points, runs = kept_figures(at / "points.jsonl"), kept_figures(at / "runs.jsonl")
     if arguments.what == "run":
-        run(at, (arguments.jobs or [300])[0], arguments.speedup, arguments.cores)
-        return
-    kept = at / "points.jsonl"
-    lines = kept.read_text().splitlines() if kept.exists() else []
-    points = {one["asked"]: one for one in map(json.loads, lines)}
-    for jobs in arguments.jobs or [100, 1000, 10_000, 50_000]:
-        if jobs not in points or arguments.again:
-            points[jobs] = point(at, jobs, arguments.rounds)
-            with kept.open("a") as file:
-                print(json.dumps(points[jobs]), file=file)
-    ordered = [points[jobs] for jobs in sorted(points)]
-    show(ordered)
-    print(*map(json.dumps, ordered), sep="\n")
+        measured_before, file, sizes = runs, at / "runs.jsonl", arguments.jobs or [300]
+    else:
+        measured_before, file, sizes = points, at / "points.jsonl", arguments.jobs or [100, 1000, 10_000, 50_000]
+    for jobs in sizes:
+        if jobs in measured_before and not arguments.again:
+            continue
+        if arguments.what == "run":
+            found = run(at, jobs, arguments.speedup, arguments.cores)
+        else:
+            found = point(at, jobs, arguments.rounds)
+        measured_before[jobs] = found
+        with file.open("a") as kept:
+            print(json.dumps(found), file=kept)
+    ordered, scheduled = ([found[jobs] for jobs in sorted(found)] for found in (points, runs))
+    if ordered:
+        show(ordered)
+    print(*map(json.dumps, [*ordered, *scheduled]), sep="\n")
     if arguments.plot:
-        plot(ordered, arguments.plot)
+        plot(ordered, scheduled, arguments.plot)
 
 
 if __name__ == "__main__":

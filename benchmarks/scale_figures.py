@@ -35,28 +35,40 @@ def show(points: Sequence[dict[str, Any]]) -> None:
             print(f"  all: seconds as jobs^{growth(points, name, 'processor_s'):.2f}")
 
 
-def plot(points: Sequence[dict[str, Any]], destination: Path) -> None:
-    """Seconds and memory over jobs, both axes logarithmic."""
+def plot(points: Sequence[dict[str, Any]], runs: Sequence[dict[str, Any]], destination: Path) -> None:
+    """Seconds and memory of commands over jobs, and what scheduling a job costs; all axes logarithmic."""
     import altair
 
-    rows = [
-        {"jobs": one["jobs"], "command": name, "what": what, "value": one["figures"][name][unit]}
+    commands = [
+        {"jobs": one["jobs"], "line": name, "what": what, "value": one["figures"][name][unit]}
         for one in points
         for name in points[0]["figures"]
         for what, unit in (("processor seconds", "processor_s"), ("peak MB", "peak_mb"))
     ]
+    scheduling = [
+        {"jobs": one["jobs"], "line": name, "what": "scheduling, ms a job", "value": one[unit]}
+        for one in runs
+        for name, unit in (("by the clock", "ms_a_job"), ("processor", "processor_ms_a_job"))
+    ]
     charts = []
-    for what in ("processor seconds", "peak MB"):
-        data = altair.Data(values=[row for row in rows if row["what"] == what])
-        charts.append(
-            altair.Chart(data, width=320, height=260)
-            .mark_line(point=True)
-            .encode(
-                x=altair.X("jobs:Q", scale=altair.Scale(type="log"), title="jobs"),
-                y=altair.Y("value:Q", scale=altair.Scale(type="log"), title=what),
-                color=altair.Color("command:N", title=None, sort=list(points[0]["figures"])),
+    for rows in (commands, scheduling):
+        same_colors = []
+        for what in dict.fromkeys(row["what"] for row in rows):
+            data = altair.Data(values=[row for row in rows if row["what"] == what])
+            lines = list(dict.fromkeys(row["line"] for row in rows))
+            same_colors.append(
+                altair.Chart(data, width=300, height=260)
+                .mark_line(point=True)
+                .encode(
+                    x=altair.X("jobs:Q", scale=altair.Scale(type="log"), title="jobs"),
+                    y=altair.Y("value:Q", scale=altair.Scale(type="log"), title=what),
+                    color=altair.Color(
+                        "line:N", title=None, sort=lines, legend=altair.Legend(orient="bottom", columns=2)
+                    ),
+                )
             )
-        )
+        if same_colors:
+            charts.append(altair.hconcat(*same_colors))
     destination.parent.mkdir(parents=True, exist_ok=True)
-    altair.hconcat(*charts).save(str(destination))
+    altair.hconcat(*charts).resolve_scale(color="independent").save(str(destination))
     print(f"\nplot: {destination}")
