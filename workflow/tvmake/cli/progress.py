@@ -121,8 +121,10 @@ def run(
     from snakemake.cli import args_to_api, parse_args, print_exception
 
     from tvmake.lean_planning import plan_leanly
+    from tvmake.lean_scheduling import schedule_leanly
 
     plan_leanly()
+    schedule_leanly()
     sigterm_without_locks()
     Run.quiet, Run.interrupted, Run.codes, Run.missing_inputs = quiet, False, set(), staticmethod(missing_inputs)
     LoggerPluginRegistry().register_plugin(PLUGIN, sys.modules[__name__])
