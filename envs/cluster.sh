@@ -12,6 +12,6 @@ if cmp -s "$lock" "$directory/cluster.lock"; then
 fi
 rm -rf "$directory"
 echo "installing $lock into $directory …"
-"$python" -m pip install -qq --disable-pip-version-check --no-deps --require-hashes --target "$directory" -r "$lock"
+"$python" -m pip install -qq --disable-pip-version-check --no-deps --no-compile --require-hashes --target "$directory" -r "$lock"
 # Last, so that a directory with it is whole.
 cp "$lock" "$directory/cluster.lock"

@@ -14,9 +14,10 @@ echo "installing $lock into $venv …"
 cpu=$(mktemp)
 trap 'rm -f "$cpu"' EXIT
 sed -n -e '/^torch==/,/[^\\]$/p' "$lock" | sed 's/^\(torch==[^ ]*\)/\1+cpu/' > "$cpu"
-"$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-deps --require-hashes -r "$cpu" 2>/dev/null || true
+"$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-deps --no-compile --require-hashes -r "$cpu" 2>/dev/null || true
+# Most modules are never imported, and compiling all takes two fifths of the time; Python compiles what it imports.
 # The lock is complete, so nothing is resolved; --no-deps also keeps out the CUDA libraries that PyPI's torch names.
-"$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-deps --require-hashes -r "$lock"
+"$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-deps --no-compile --require-hashes -r "$lock"
 if ! "$venv/bin/python" -c 'import torch' 2>/dev/null; then
     echo "note: this torch is a CUDA build; fetching the libraries it needs (several GB)." >&2
     echo "  To avoid that, point pip at CPU builds (PIP_EXTRA_INDEX_URL, see docs/install.md) and run again." >&2

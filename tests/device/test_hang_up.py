@@ -36,12 +36,12 @@ def farm(tmp_path: Path) -> Iterator[Farm]:
 
 @pytest.fixture(scope="module")
 def slow_kernel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A library whose kernel takes half a second."""
+    """A library whose kernel takes two seconds: long enough to stop its client meanwhile, on a busy machine too."""
     from tests.tune.measuring.kernels import lasting, target
     from tvmake.quick_tvm import tvm
 
     library = tmp_path_factory.mktemp("kernel") / "slow.so"
-    tvm.tirx.build(lasting(0, 500).module, target=target()).export_library(str(library))
+    tvm.tirx.build(lasting(0, 2000).module, target=target()).export_library(str(library))
     return library
 
 
@@ -53,7 +53,7 @@ def kill_in_the_middle(farm: Farm, library: Path, politely: str) -> None:
     client = subprocess.Popen([sys.executable, "-c", SCRIPT, *arguments])
     eventually(lambda: "load_module" in log(farm))
     client.send_signal(signal.SIGSTOP)
-    time.sleep(1.5)  # for the reply to come
+    time.sleep(3)  # for the reply to come
     client.kill()
     client.wait()
 
