@@ -46,9 +46,13 @@ def plot(points: Sequence[dict[str, Any]], runs: Sequence[dict[str, Any]], desti
         for what, unit in (("processor seconds", "processor_s"), ("peak MB", "peak_mb"))
     ]
     scheduling = [
-        {"jobs": one["jobs"], "line": name, "what": "scheduling, ms a job", "value": one[unit]}
+        {
+            "jobs": one["jobs"],
+            "line": "a run",
+            "what": "processor ms a scheduled job",
+            "value": one["processor_ms_a_job"],
+        }
         for one in runs
-        for name, unit in (("by the clock", "ms_a_job"), ("processor", "processor_ms_a_job"))
     ]
     charts = []
     for rows in (commands, scheduling):

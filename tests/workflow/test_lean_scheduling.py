@@ -1,5 +1,6 @@
 """The jobs that start next: all that fit, those of higher priority first, whatever the order they come in."""
 
+import sys
 from dataclasses import dataclass, field
 from threading import Semaphore
 from types import SimpleNamespace
@@ -84,6 +85,29 @@ def test_never_more_than_there_is_and_nothing_idle(drawn: list, there: tuple[int
     for job in jobs:
         if job not in chosen:
             assert any(job.scheduler_resources.get(name, 0) > left[name] for name in NAMES)
+
+
+TOLD = """
+import sys
+from tvmake import lean_scheduling
+from tvmake.cli import main
+
+fit = lean_scheduling.that_fit
+
+def told(jobs, free):
+    chosen = fit(jobs, free)
+    print("chosen here:", *(job.name for job in chosen), file=sys.stderr)
+    return chosen
+
+lean_scheduling.that_fit = told
+main()
+"""
+
+
+def test_a_run_chooses_its_jobs_this_way(fresh: Project):
+    done = fresh.run(sys.executable, "-c", TOLD, "make", "--until", "import_model")
+    assert done.returncode == 0, done.stderr
+    assert "chosen here: import_model\n" in done.stderr
 
 
 def test_snakemakes_own_solver_is_to_be_had(fresh: Project):
