@@ -1,7 +1,7 @@
 """From 100 to 50,000 jobs: what planning, a run with nothing to do, and scheduling cost.
 
     python benchmarks/scale.py [--jobs 100 1000 10000 50000] [--rounds 1] [--at DIRECTORY] [--plot FILE]
-    python benchmarks/scale.py run [--jobs 300 1000 3000 10000] [--speedup 0] [--at DIRECTORY]
+    python benchmarks/scale.py run [--jobs 300 1000 3000 10000 50000] [--speedup 0] [--at DIRECTORY]
 
 The first form makes a project of each size whose results all exist, and measures whole commands on the real Snakefile:
 a plan before anything is made, a plan after an option of every build was changed, and a run with nothing to do: with
@@ -10,7 +10,7 @@ project takes about 5 ms a job, measuring it about 10 ms a job: a minute for 1,0
 50,000.
 
 The second form makes a project from nothing with a stand-in for ``tvmake step``, which makes a stage's files after the
-stage's usual seconds divided by SPEEDUP (0: at once), and says what a job costs besides: some 50 ms, or 10 minutes for 10,000
+stage's usual seconds divided by SPEEDUP (0: at once), and says what a job costs besides: some 20 ms, or 3 minutes for 10,000
 jobs.
 
 Sizes that stand in DIRECTORY/points.jsonl or runs.jsonl already are not measured again without ``--again``, and projects of

@@ -108,13 +108,3 @@ def test_a_clml_package_comes_with_the_report_of_what_clml_would_take(session, t
     place = Network(str(DIGITS), tmp_path, dims(session)).package("adreno-730-clml")
     assert (place / "sources/clml/offload.json").is_file()
     assert list((place / "sources/clml").glob("clml*.json"))
-
-
-@pytest.mark.slow
-def test_resnet18_computes_on_opencl_what_it_does_on_the_cpu(tmp_path):
-    network = Network("zoo:resnet18", tmp_path, {})
-    value = np.random.default_rng(0).standard_normal((1, 3, 224, 224), np.float32)
-    want = run(network.package("x86-64-v3"), value, tvm.cpu())
-    for tag in ("adreno-730-buffer", "adreno-730-texture"):
-        got = run(network.package(tag), value)
-        assert np.abs(got - want).max() <= 1e-3 * np.sqrt(np.mean(want**2)), tag
