@@ -13,9 +13,9 @@ SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "tuning_loss.py"
 @pytest.mark.parametrize(
     ("what", "options"),
     [
-        ("local", ["--rounds", "3"]),
+        ("local", ["--rounds", "5"]),
         ("rpc", ["--rounds", "4", "--kinds", "job", "runner", "server", "tracker"]),
-        ("pure", ["--rounds", "1"]),
+        ("pure", ["--rounds", "2"]),
     ],
     ids=["on this machine", "on RPC servers", "with latencies that can be repeated"],
 )
