@@ -14,6 +14,7 @@ from snakemake.jobs import Job
 from snakemake.logging import logger
 from snakemake.persistence.file import FilePersistence
 from snakemake.rules import Rule
+from snakemake.scheduling.job_scheduler import JobScheduler
 from snakemake_interface_logger_plugins.common import LogEvent
 
 NOTES = 20_000
@@ -21,6 +22,7 @@ NOTES = 20_000
 them twice where there are checkpoints."""
 
 _group, _say_all = Rule.group, Job.log_info
+_environment, _free_resources = Job.conda_env_spec, JobScheduler._free_resources
 _parameters_of = snakemake.common.get_function_params
 _read_note = FilePersistence._read_record_cached.__wrapped__
 
@@ -30,12 +32,27 @@ def plan_leanly() -> None:
     Rule.group = property(_group_that_counts, _group.fset)
     snakemake.common.get_function_params = snakemake.rules.get_function_params = _known_parameters
     Job.log_info = _announce
+    Job.conda_env_spec = property(_environment_by_rule)
+    JobScheduler._free_resources = _free_what_was_taken
     FilePersistence._read_record_cached = lru_cache(NOTES)(_read_note)
 
 
 def _group_that_counts(self: Any) -> Any:
     """Groups are for jobs that are sent elsewhere together. A dry run sends none, and would spend a twelfth of its time on them."""
     return None if self.workflow.dryrun else _group.fget(self)
+
+
+def _environment_by_rule(self: Any) -> Any:
+    """Only a function may ask for the job's parameters, which are a tenth of a plan to work out."""
+    if callable(self.rule.conda_env):
+        return _environment.fget(self)
+    return self.rule.expand_conda_env(self.wildcards_dict)
+
+
+def _free_what_was_taken(self: Any, job: Any) -> None:
+    """In a dry run nobody has taken any; what each job needs takes a tenth of the run to work out."""
+    if not self.dryrun:
+        _free_resources(self, job)
 
 
 def _announce(self: Any, indent: bool = False, printshellcmd: bool = True) -> None:
