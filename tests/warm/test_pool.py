@@ -10,7 +10,7 @@ import pytest
 from tests.workflow.faults import is_running, wait_until
 from tvmake.warm.client import DIRECTORY, hand_over, socket_path
 from tvmake.warm.entries import PRELOADED
-from tvmake.warm.pool import warm_servers
+from tvmake.warm.pool import no_warm_servers, warm_servers
 
 STEP = [sys.executable, "-c", "from tvmake.cli import main; main()", "step", "export", "--help"]
 
@@ -43,6 +43,27 @@ def test_a_server_starts_when_a_step_asks_and_ends_with_the_pool():
     assert not is_running(server)
     assert not directory.exists()
     assert DIRECTORY not in os.environ
+
+
+def test_a_run_inside_another_one_uses_the_servers_that_are_there():
+    with warm_servers():
+        directory = os.environ[DIRECTORY]
+        step()
+        before = servers()
+        with warm_servers():
+            assert os.environ[DIRECTORY] == directory
+            step()
+        assert servers() == before != {}
+        assert os.environ[DIRECTORY] == directory
+
+
+def test_a_run_that_wants_no_servers_uses_none_around_it_either():
+    with warm_servers():
+        directory = os.environ[DIRECTORY]
+        with no_warm_servers():
+            assert "Pack library" in step()
+            assert servers() == {}
+        assert os.environ[DIRECTORY] == directory
 
 
 def test_an_idle_server_ends_and_the_next_step_starts_another():

@@ -1,7 +1,8 @@
-"""``tvmake`` commands in forks of a process that has Snakemake loaded, which is two thirds of a dry run's time.
+"""``tvmake`` commands in forks of a process that has Snakemake loaded, with warm servers that stay between them.
 
-For commands whose outcome counts, not how the process that runs them starts. Run as a program it is that process: it
-reads a request a line, and answers each with the command's exit code.
+Starting Snakemake is two thirds of a dry run's time, and starting the servers a third of a run's. For commands whose
+outcome counts, not how the processes that run them start. Run as a program it is that process: it reads a request a line,
+and answers each with the command's exit code.
 """
 
 import atexit
@@ -15,15 +16,33 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-PRELOADED = ("tvmake.cli.make", "tvmake.cli.progress", "tvmake.plan.plan", "snakemake.cli", "snakemake.workflow")
+from tvmake.warm.client import DIRECTORY
+from tvmake.warm.pool import Pool
 
+OF_USERS = ("TVMAKE_HOME", "TVMAKE_CACHE")
+"""Variables that commands have by themselves."""
+
+PRELOADED = ("tvmake.cli.make", "tvmake.cli.progress", "tvmake.plan.plan", "snakemake.cli", "snakemake.workflow")
 
 LIMIT_S = 300.0
 
+IDLE_S = 300.0
+"""A warm server that nobody needs for so long ends."""
 
-def run(arguments: list[str], directory: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run ``tvmake ARGUMENTS`` in a directory, with this environment and no other."""
-    process = _process(os.environ.get("PYTHONPATH"))
+
+def run(
+    arguments: list[str], directory: Path, environment: dict[str, str], warm: bool = False
+) -> subprocess.CompletedProcess[str]:
+    """Run ``tvmake ARGUMENTS`` in a directory, with this environment and no other.
+
+    Args:
+        warm: whether its steps may be forked from servers that other commands use too: nothing in the environment is
+            there to change how they load.
+    """
+    python_path = os.environ.get("PYTHONPATH")
+    if warm:
+        environment = {**environment, DIRECTORY: _servers(python_path)}
+    process = _process(python_path)
     assert process.stdin and process.stdout
     with tempfile.TemporaryDirectory() as said:
         request = {"arguments": arguments, "directory": str(directory), "environment": environment, "said": said}
@@ -43,12 +62,29 @@ def run(arguments: list[str], directory: Path, environment: dict[str, str]) -> s
 @cache
 def _process(python_path: str | None) -> subprocess.Popen[str]:
     """One for each PYTHONPATH: what is loaded, and which plugins are found, was decided when it started."""
+    return _started()
+
+
+@cache
+def _servers(python_path: str | None) -> str:
+    """Starts a pool of warm servers; its directory."""
+    place = tempfile.TemporaryDirectory(prefix="tvmake-test-")
+    atexit.register(place.cleanup)
+    pool = _started(place.name)
+    assert pool.stdout
+    assert pool.stdout.readline() == "ready\n"
+    return place.name
+
+
+def _started(*arguments: str) -> subprocess.Popen[str]:
+    """This module as a program, until this process ends."""
     process = subprocess.Popen(
-        [sys.executable, "-P", __file__],
+        [sys.executable, "-P", __file__, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        env={name: value for name, value in os.environ.items() if name not in OF_USERS},
     )
     atexit.register(process.kill)
     return process
@@ -87,5 +123,12 @@ def _become(arguments: list[str], directory: str, environment: dict[str, str], s
         os._exit(code)
 
 
+def _keep_servers(directory: str) -> None:
+    pool = Pool(directory, IDLE_S)
+    print("ready", flush=True)
+    sys.stdin.read()
+    pool.close()
+
+
 if __name__ == "__main__":
-    _serve()
+    _keep_servers(*sys.argv[1:]) if sys.argv[1:] else _serve()

@@ -71,7 +71,7 @@ class Project:
 
     def environ(self) -> dict[str, str]:
         """The environment commands run in: this interpreter's scripts first."""
-        kept = {name: value for name, value in os.environ.items() if name not in ("TVMAKE_HOME", "TVMAKE_CACHE")}
+        kept = {name: value for name, value in os.environ.items() if name not in preloaded.OF_USERS}
         paths = [self.environment.get("PYTHONPATH"), os.environ.get("PYTHONPATH")]
         return {
             **kept,
@@ -98,7 +98,8 @@ class Project:
         """``tvmake make``."""
         if "PYTHONPATH" in self.environment:  # another tvmake, or other libraries
             return self.run("tvmake", "make", *arguments)
-        return preloaded.run(["make", *arguments], self.directory, self.environ())
+        changes_no_libraries = all(name.startswith(("TVMAKE_", "AWS_")) for name in self.environment)
+        return preloaded.run(["make", *arguments], self.directory, self.environ(), warm=changes_no_libraries)
 
     def planned_rules(self, *arguments: str) -> dict[str, int]:
         """What ``tvmake make --dry-run`` would run: jobs by rule."""

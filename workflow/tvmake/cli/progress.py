@@ -32,7 +32,7 @@ from tvmake.cli.signals import ctrl_c_noted, sigterm_without_locks, termination
 from tvmake.cli.snakemake_errors import translated, usage_error
 from tvmake.cli.tuning_progress import TuningProgress
 from tvmake.errors import DeviceError, TvmakeError
-from tvmake.warm.pool import warm_servers
+from tvmake.warm.pool import no_warm_servers, warm_servers
 
 PLUGIN = "tvmake"
 GENERIC_LOGS = Path(".snakemake") / "cluster"
@@ -147,7 +147,7 @@ def run(
     with (
         ctrl_c_noted(_interrupted),
         termination() as terminated,
-        warm_servers() if warm and local else contextlib.nullcontext(),
+        warm_servers() if warm and local else no_warm_servers(),
     ):
         try:
             succeeded = (

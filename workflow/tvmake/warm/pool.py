@@ -28,8 +28,12 @@ ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "GOTO", "OPEN
 def warm_servers(idle_s: float = IDLE_S) -> Iterator[None]:
     """Let the steps started inside this block be forked from servers that have TVM or torch loaded.
 
+    A run inside another one, or inside a program that has servers, uses those that are there.
     Linux only: elsewhere a fork after loading system frameworks is not safe, and steps run by themselves.
     """
+    if os.environ.get(DIRECTORY):
+        yield
+        return
     with tempfile.TemporaryDirectory(prefix="tvmake-warm-") as directory:
         longest = max(len(os.fsencode(socket_path(directory, kind))) for kind in PRELOADED)
         if sys.platform != "linux" or longest > LONGEST_PATH:
@@ -42,6 +46,17 @@ def warm_servers(idle_s: float = IDLE_S) -> Iterator[None]:
         finally:
             del os.environ[DIRECTORY]
             pool.close()
+
+
+@contextmanager
+def no_warm_servers() -> Iterator[None]:
+    """Let the steps started inside this block run by themselves, whatever servers there are around it."""
+    outer = os.environ.pop(DIRECTORY, None)
+    try:
+        yield
+    finally:
+        if outer is not None:
+            os.environ[DIRECTORY] = outer
 
 
 class Pool:
