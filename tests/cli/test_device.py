@@ -212,7 +212,7 @@ def test_a_server_on_a_phone_serves_clients_here_until_it_is_interrupted(
     place.devices(phone={"via": "adb", "programs": str(native.programs())})
     serving = place.start("serve", "phone", "--key", "board")
     eventually(tracker.servers)
-    place.devices(board={"via": "rpc", "key": "board", "wait_s": 20})
+    place.devices(board={"via": "rpc", "key": "board", "wait_s": 60})
     assert json.loads(place.run("info", "board", "--json").stdout)["fingerprint"]["soc"] == "board"
     serving.send_signal(signal.SIGINT)
     assert serving.wait(30) == 0

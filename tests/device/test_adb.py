@@ -279,7 +279,7 @@ def test_a_phone_whose_server_keeps_ending_is_set_aside_and_the_other_times_ever
     monkeypatch.setattr("tvmake.device.keeper.PAUSE_S", 0.01)
     server.add("ONE").says("env", "echo broken >&2; exit 3")
     server.add("TWO")
-    config = DeviceConfig(via="adb", serial=["ONE", "TWO"], programs=str(programs), threads=1, wait_s=20)
+    config = DeviceConfig(via="adb", serial=["ONE", "TWO"], programs=str(programs), threads=1, wait_s=60)
     request = TuneRequest(
         target_name="phone", target=TargetConfig(kind="llvm"), device_name="phone", device=config, measure=QUICK
     )
@@ -299,7 +299,7 @@ def test_two_names_of_one_phone_share_its_lease(one: Phone):
 
 def test_candidates_are_timed_on_the_phone_and_its_ports_are_given_back(server: AdbServer, one: Phone, programs: Path):
     shutil.rmtree(one.path("/data/local/tmp"))
-    config = DeviceConfig(via="adb", programs=str(programs), threads=1, wait_s=20)
+    config = DeviceConfig(via="adb", programs=str(programs), threads=1, wait_s=60)
     request = TuneRequest(
         target_name="phone", target=TargetConfig(kind="llvm"), device_name="phone", device=config, measure=QUICK
     )
@@ -312,7 +312,7 @@ def test_candidates_are_timed_on_the_phone_and_its_ports_are_given_back(server: 
 
 
 def test_a_tunnel_left_by_a_killed_process_is_taken_over(server: AdbServer, one: Phone, programs: Path):
-    config = DeviceConfig(via="adb", programs=str(programs), wait_s=20)
+    config = DeviceConfig(via="adb", programs=str(programs), wait_s=60)
     with closing(Serving("phone", config)):
         (tunnel,) = server.forwards
     from adbutils import AdbClient

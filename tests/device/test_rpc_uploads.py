@@ -51,7 +51,7 @@ class Kind:
         self.name, self.farm, self.proxy, self.cache = name, farm, proxy, cache
 
     def device(self) -> RPCDevice:
-        return RPCDevice("phone", DeviceConfig(**{**reaching(self.farm), "threads": 1, "wait_s": 10}))
+        return RPCDevice("phone", DeviceConfig(**{**reaching(self.farm), "threads": 1, "wait_s": 60}))
 
     @property
     def port(self) -> int:

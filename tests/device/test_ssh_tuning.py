@@ -54,7 +54,7 @@ def programs() -> Path:
 
 
 def config(sshd: Sshd, programs: Path, **more: object) -> DeviceConfig:
-    return DeviceConfig(**sshd.config(programs=str(programs), threads=1, wait_s=20, **more))
+    return DeviceConfig(**sshd.config(programs=str(programs), threads=1, wait_s=60, **more))
 
 
 def servers() -> list[int]:

@@ -68,7 +68,7 @@ def test_a_kernel_that_hangs_is_ended_and_frees_its_server(farm: Farm, tmp_path:
     with pytest.raises(KernelFailure, match="it did not end within 2 s"):
         runner(farm, session_timeout_s=2).run(library(tmp_path, kernels.hanging(0)), [ARGUMENT], [], fill=0)
     x = np.ones(64, "float32")
-    assert runner(farm, wait_s=20).run(library(tmp_path, kernels.add(0)), [x], OUTPUT, fill=0)[0][0] == 2
+    assert runner(farm, wait_s=60).run(library(tmp_path, kernels.add(0)), [x], OUTPUT, fill=0)[0][0] == 2
 
 
 def test_a_kernel_that_takes_two_devices_down_is_wrong(farm: Farm, tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -9,7 +9,7 @@ from tests.tune.measuring.kernels import target
 from tvmake.config.tuning import TrialMeasurement
 from tvmake.tune.measuring.local import LocalMeasurer
 
-QUICK = TrialMeasurement(number=1, repeat=2, min_repeat_ms=0, timeout_s=20, build_timeout_s=20)
+QUICK = TrialMeasurement(number=1, repeat=2, min_repeat_ms=0, timeout_s=60, build_timeout_s=60)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -23,7 +23,7 @@ def own_leases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def measurer(own_leases: Path) -> Iterator[LocalMeasurer]:
-    """Two builders, one thread, little patience."""
+    """Two builders, one thread."""
     made = LocalMeasurer(target(), QUICK, 2, threads=1, env={"ASKED": "yes"})
     yield made
     made.close()

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -80,29 +80,34 @@ def test_a_build_that_takes_too_long_is_ended_after_its_processor_time(own_lease
 
 
 def test_a_killed_builder_costs_its_candidate_only(measurer: LocalMeasurer):
-    with killing("build"):
-        results = measured(measurer, kernels.slow_to_build(0), kernels.add(1), kernels.add(2))
-    assert (results[0].status, results[0].error) == (
+    results = measurer.measure([kernels.slow_to_build(0), kernels.add(1), kernels.add(2)])
+    others = [next(results), next(results)]
+    (builder,) = eventually(lambda: workers("build"))  # nothing else is left to build
+    kill(builder)
+    (killed,) = results
+    assert (killed.number, killed.status, killed.error) == (
+        0,
         "build_error",
         "the builder was ended by SIGKILL (out of memory?)",
     )
-    assert results[1].status == results[2].status == "ok"
+    assert kernels.numbers(others) == [1, 2] and {result.status for result in others} == {"ok"}
 
 
-def test_a_killed_runner_costs_its_candidate_only(measurer: LocalMeasurer):
-    with killing("run"):
-        results = measured(measurer, kernels.hanging(0), kernels.add(1), kernels.add(2))
+def test_a_killed_runner_costs_its_candidate_only(measurer: LocalMeasurer, tmp_path: Path):
+    running = tmp_path / "running"
+
+    def kill_runner() -> None:
+        eventually(running.is_dir)
+        (runner,) = workers("run")  # one candidate is timed at a time
+        kill(runner)
+
+    killer = threading.Thread(target=kill_runner)
+    killer.start()
+    hanging = kernels.calling(0, ("mkdir", str(running), 511), ("pause",))
+    results = measured(measurer, hanging, kernels.add(1), kernels.add(2))
+    killer.join()
     assert (results[0].status, results[0].error) == ("run_error", "the kernel was ended by SIGKILL (out of memory?)")
     assert results[1].status == results[2].status == "ok"
-
-
-@contextmanager
-def killing(role: str) -> Iterator[None]:
-    """Kill a worker that takes long while the block runs."""
-    killer = threading.Thread(target=lambda: kill(stuck_worker(role)))
-    killer.start()
-    yield
-    killer.join()
 
 
 @pytest.mark.parametrize("role", ["build", "run"])

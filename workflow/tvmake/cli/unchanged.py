@@ -26,6 +26,7 @@ from tvmake.artifact.known_digests import SETTLED_NS
 from tvmake.errors import MachineError
 from tvmake.plan.fingerprint import DISTRIBUTIONS, version
 from tvmake.plan.machine import cpu_identity
+from tvmake.warm.client import DIRECTORY as WARM_SERVERS
 
 if TYPE_CHECKING:
     from tvmake.plan.plan import Plan
@@ -109,7 +110,12 @@ def _question(plan: "Plan", config_files: Iterable[Path], environment: Mapping[s
         "python": [sys.version, sys.prefix],
         "libraries": _libraries(),
         "versions": {name: version(name) for names in DISTRIBUTIONS.values() for name in names},
-        "environment": {name: value for name, value in environment.items() if name.startswith(VARIABLES)},
+        "environment": {
+            # Which process a step is forked from changes nothing of what it does.
+            name: value
+            for name, value in environment.items()
+            if name.startswith(VARIABLES) and name != WARM_SERVERS
+        },
         "directory": str(Path.cwd()),
     }
     read = [*code, *own, *config_files]
