@@ -9,6 +9,7 @@ import pytest
 
 from tests.tune.graphs import kernel, kernel_workload
 from tests.tune.replayed import record, traces
+from tests.warm import shared
 from tvmake.quick_tvm import tvm
 from tvmake.tune.check import Checker, check_record, compare
 from tvmake.tune.kernel_runner import KernelFailure, LocalKernelRunner
@@ -16,6 +17,7 @@ from tvmake.tune.run_kernel import Tensor
 from tvmake.tune.tolerance import random_inputs, tolerance
 from tvmake.tune.trace import trace_json
 from tvmake.tune.workload import Workload
+from tvmake.warm.client import DIRECTORY
 
 op = tvm.relax.op
 F32, F16 = "float32", "float16"
@@ -26,6 +28,12 @@ CONV = (lambda x, w: op.nn.relu(op.nn.conv2d(x, w, padding=1)), ((1, 64, 14, 14)
 @pytest.fixture(scope="module")
 def conv() -> Workload:
     return kernel_workload(*CONV, weights=True)
+
+
+@pytest.fixture(autouse=True)
+def warm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As under ``tvmake make``: kernels run in forks of a process that has TVM's runtime loaded."""
+    monkeypatch.setenv(DIRECTORY, shared.directory())
 
 
 @pytest.fixture(scope="module")

@@ -80,6 +80,10 @@ class Faults:
         """Let a paused process go on."""
         self._beside(file, ".reached").unlink()
 
+    def end(self) -> None:
+        """Let commands from now on run as everywhere else, without the listener."""
+        del self.project.environment["PYTHONPATH"]
+
     def _point(self, file: str) -> Path:
         return self.points / quote(file, safe="")
 

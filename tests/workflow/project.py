@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 import yaml
 
+from tests.warm.shared import OF_USERS
 from tests.workflow import preloaded
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -71,7 +72,7 @@ class Project:
 
     def environ(self) -> dict[str, str]:
         """The environment commands run in: this interpreter's scripts first."""
-        kept = {name: value for name, value in os.environ.items() if name not in preloaded.OF_USERS}
+        kept = {name: value for name, value in os.environ.items() if name not in OF_USERS}
         paths = [self.environment.get("PYTHONPATH"), os.environ.get("PYTHONPATH")]
         return {
             **kept,

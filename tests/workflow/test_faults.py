@@ -50,6 +50,7 @@ def unreported(demo: Project) -> Project:
 
 def assert_as_undisturbed(project: Project, finished: Project) -> None:
     """The results are those of a run that nothing happened to."""
+    project.environment.clear()
     assert project.hermetic(*FIXED) == finished.hermetic(*FIXED)
     assert {row["verdict"] for row in project.result("results/summary.json")["rows"]} == {"pass"}
     assert project.leftovers() == []
@@ -113,6 +114,7 @@ def test_after_a_kill_of_the_whole_run_the_same_command_completes_it(unreported:
         os.killpg(run.pid, signal.SIGKILL)
         run.wait()
     wait_until(lambda: not is_running(faults.process("results/summary.csv")))
+    faults.end()
     assert unreported.leftovers() != []
     done = unreported.make()
     assert done.returncode == 0, done.stderr
@@ -129,6 +131,7 @@ def test_the_jobs_of_a_killed_run_end_with_the_warm_processes_they_run_in(unrepo
         run.kill()
         run.wait()
         wait_until(lambda: not is_running(faults.process("results/summary.csv")))
+    faults.end()
     done = unreported.make()
     assert done.returncode == 0, done.stderr
     assert unreported.planned_rules() == {}
@@ -142,6 +145,7 @@ def test_a_killed_runs_job_that_goes_on_writing_harms_nothing(unreported: Projec
         run.kill()
         run.wait()
         assert is_running(faults.process("results/summary.csv"))
+        faults.end()
         done = unreported.make()
         assert done.returncode == 0, done.stderr
         before = unreported.result("results/summary.json")
@@ -162,6 +166,7 @@ def test_ctrl_c_ends_with_one_line_and_the_same_command_goes_on(unreported: Proj
     assert run.returncode == 130
     assert out == ""
     assert err == "interrupted; what is finished is kept, run the same command to go on\n"
+    faults.end()
     assert unreported.leftovers() == []
     done = unreported.make()
     assert done.returncode == 0, done.stderr
@@ -179,6 +184,7 @@ def test_sigterm_lets_running_jobs_finish_starts_no_more_and_the_same_command_go
         run.terminate()
         faults.release(f"{VARIANT}/package.tar")
         _, err = run.communicate(timeout=60)
+    faults.end()
     assert run.returncode != 0
     assert "Traceback" not in err
     assert (demo.directory / VARIANT / "package.tar").is_file()
@@ -194,6 +200,7 @@ def test_a_second_run_in_the_same_directory_is_refused_and_the_first_goes_on(unr
     faults.before("results/summary.csv", "pause")
     with started(unreported, "tvmake", "make") as first:
         faults.wait("results/summary.csv")
+        faults.end()
         before = unreported.files("**/*")
         second = unreported.make()
         assert second.returncode == 3
@@ -214,6 +221,7 @@ def test_plain_snakemake_at_work_is_left_alone(unreported: Project, tmp_path: Pa
     faults.before("results/summary.csv", "pause")
     with started(unreported, *snakemake()) as first:
         faults.wait("results/summary.csv")
+        faults.end()
         second = unreported.make()
         assert second.returncode == 3, second.stderr
         assert second.stderr.startswith("error: snakemake: another run is at work in this directory")
@@ -232,6 +240,7 @@ def test_the_lock_of_a_killed_plain_snakemake_goes_with_the_command_the_error_na
         faults.wait("results/summary.csv")
         os.killpg(run.pid, signal.SIGKILL)
         run.wait()
+    faults.end()
     refused = unreported.make()
     assert refused.returncode == 3
     assert "`tvmake make --unlock`" in refused.stderr

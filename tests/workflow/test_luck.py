@@ -83,6 +83,7 @@ def test_a_model_that_is_edited_while_it_is_imported_is_imported_again(demo: Pro
         change_weights(demo)
         faults.release("results/digits/model.json")
         _, err = run.communicate(timeout=120)
+    faults.end()
     assert run.returncode == 0, err
     assert demo.planned_rules(imported) == {"import": 1}
 

@@ -89,17 +89,18 @@ def test_another_precision_of_the_same_kernels_measures_nothing_new(tuned: Proje
 
 def test_a_killed_run_keeps_every_trial_it_measured(tmp_path: Path):
     project = tuned_project(tmp_path / "project")
-    faults = Faults(project, tmp_path / "faults")
     assert project.make("results/digits/float32/tuned/tasks.json").returncode == 0
     (workload, *_) = [
         task["workload"] for task in project.result(f"{TUNED}/tasks.json")["tasks"] if task["trivial"] is None
     ]
     receipt = f"results/tuning/tuned/pass1/{workload}.json"
+    faults = Faults(project, tmp_path / "faults")
     faults.before(receipt, "pause")
     with started(project, "tvmake", "make", receipt) as run:
         faults.wait(receipt)
         run.kill()
         run.wait()
+    faults.end()
     assert not (project.directory / receipt).exists()
     done = project.make(receipt)
     assert done.returncode == 0, done.stderr

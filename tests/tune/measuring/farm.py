@@ -28,8 +28,8 @@ class Farm:
 
     def __init__(self, directory: Path, servers: int):
         self.directory = directory
-        # What they load of TVM is all they need, and a third of it.
-        self.environment = {"TVM_USE_RUNTIME_LIB": "1"}
+        # What they load of TVM is all they need, and a third of it. Devices have no torch, which TVM would load too.
+        self.environment = {"TVM_USE_RUNTIME_LIB": "1", "PYTHONPATH": _without_torch(directory / "without-torch")}
         self.port = free_port()
         self._running: list[subprocess.Popen[bytes]] = []
         self._logs: dict[int, Path] = {}
@@ -107,6 +107,13 @@ class Farm:
         self._running.append(process)
         self._logs[process.pid] = path
         return process
+
+
+def _without_torch(place: Path) -> str:
+    """A PYTHONPATH on which torch cannot be imported."""
+    place.mkdir(exist_ok=True)
+    (place / "torch.py").write_text("raise ImportError('there is no torch here')\n")
+    return os.pathsep.join(filter(None, [str(place), os.environ.get("PYTHONPATH")]))
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

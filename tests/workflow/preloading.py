@@ -1,0 +1,45 @@
+"""The process behind ``preloaded``: it reads a request a line, and answers each with the command's exit code."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+PRELOADED = ("tvmake.cli.make", "tvmake.cli.progress", "tvmake.plan.plan", "snakemake.cli", "snakemake.workflow")
+
+
+def _serve() -> None:
+    for name in PRELOADED:
+        __import__(name)
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            _become(**json.loads(line))
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+def _become(arguments: list[str], directory: str, environment: dict[str, str], said: str) -> None:
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        os.dup2(os.open(Path(said) / name, os.O_WRONLY | os.O_CREAT), number)
+    os.chdir(directory)
+    os.environ.clear()
+    os.environ.update(environment)
+    from tvmake.cli import main
+
+    sys.argv = ["tvmake", *arguments]
+    code = 1
+    try:
+        main()
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    _serve()
