@@ -37,7 +37,8 @@ def pocl(place: Path) -> Iterator[DeviceConfig]:
 
 @contextmanager
 def intel(place: Path) -> Iterator[DeviceConfig]:
-    yield DeviceConfig(env={"OCL_ICD_VENDORS": str(intel_icd())})
+    # Without its vectoriser, the driver compiles a network in a little more than half the time.
+    yield DeviceConfig(env={"OCL_ICD_VENDORS": str(intel_icd()), "CL_CONFIG_CPU_VECTORIZER_MODE": "1"})
 
 
 @contextmanager

@@ -37,6 +37,9 @@ CONFIG: dict[str, Any] = {
 TRIALS = 4
 """Candidates that each kernel of a tuned project gets."""
 
+READ_LATE = ("TVMAKE_", "AWS_", "ANDROID_", "ADB_")
+"""Beginnings of the names of variables that change nothing of how libraries load."""
+
 MEASURED = ("receipt.json", "numerics.json", "latency.json", "summary.json", "summary.csv", "index.html")
 """Results that hold times of this run."""
 
@@ -99,8 +102,8 @@ class Project:
         """``tvmake make``."""
         if "PYTHONPATH" in self.environment:  # another tvmake, or other libraries
             return self.run("tvmake", "make", *arguments)
-        changes_no_libraries = all(name.startswith(("TVMAKE_", "AWS_")) for name in self.environment)
-        return preloaded.run(["make", *arguments], self.directory, self.environ(), warm=changes_no_libraries)
+        is_read_late = all(name.startswith(READ_LATE) for name in self.environment)
+        return preloaded.run(["make", *arguments], self.directory, self.environ(), warm=is_read_late)
 
     def planned_rules(self, *arguments: str) -> dict[str, int]:
         """What ``tvmake make --dry-run`` would run: jobs by rule."""
