@@ -10,14 +10,17 @@ if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 fi
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 echo "installing $lock into $venv …"
+# Most modules are never imported, and compiling all takes two fifths of the time; Python compiles what it imports, and keeps it
+# unless it is told not to. Then every process would compile TVM again: 3 s.
+compile=--no-compile
+[ -z "${PYTHONDONTWRITEBYTECODE:-}" ] || compile=--compile
 # PyPI's torch for Linux is a CUDA build. Where pip finds the CPU build (its hash is in the lock), it is taken first.
 cpu=$(mktemp)
 trap 'rm -f "$cpu"' EXIT
 sed -n -e '/^torch==/,/[^\\]$/p' "$lock" | sed 's/^\(torch==[^ ]*\)/\1+cpu/' > "$cpu"
-"$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-deps --no-compile --require-hashes -r "$cpu" 2>/dev/null || true
-# Most modules are never imported, and compiling all takes two fifths of the time; Python compiles what it imports.
+"$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-deps "$compile" --require-hashes -r "$cpu" 2>/dev/null || true
 # The lock is complete, so nothing is resolved; --no-deps also keeps out the CUDA libraries that PyPI's torch names.
-"$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-deps --no-compile --require-hashes -r "$lock"
+"$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-deps "$compile" --require-hashes -r "$lock"
 if ! "$venv/bin/python" -c 'import torch' 2>/dev/null; then
     echo "note: this torch is a CUDA build; fetching the libraries it needs (several GB)." >&2
     echo "  To avoid that, point pip at CPU builds (PIP_EXTRA_INDEX_URL, see docs/install.md) and run again." >&2
