@@ -234,6 +234,7 @@ SNAKEMAKE = ["--snakefile", str(ROOT / "Snakefile"), "--configfile", "tvmake.yam
 SUBJECTS: dict[str, tuple[str, list[str]]] = {
     "plan, nothing made": ("fresh", ["tvmake", "make", "--dry-run"]),
     "plan, builds changed": ("made", ["tvmake", "make", "--dry-run", "--set", "build.opt_level=2"]),
+    "plan, nothing made, snakemake": ("fresh", ["snakemake", *SNAKEMAKE, "--cores", "2", "--dry-run"]),
     "nothing to do, no note": ("made", ["tvmake", "make"]),
     "nothing to do": ("made", ["tvmake", "make"]),
     "nothing to do, snakemake": ("made", ["snakemake", *SNAKEMAKE, "--cores", "2"]),
@@ -241,6 +242,7 @@ SUBJECTS: dict[str, tuple[str, list[str]]] = {
 """Commands, and the project they run in."""
 
 EXPECTED = {
+    "plan, nothing made, snakemake": "This was a dry-run",
     "nothing to do, no note": "results:",
     "nothing to do": "results:",
     "nothing to do, snakemake": "Nothing to be done",

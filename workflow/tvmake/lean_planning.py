@@ -3,13 +3,15 @@
 As in ``by_content``, methods of Snakemake's are wrapped, since there are no options for this. It concerns ``tvmake make`` only.
 """
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, lru_cache
 from typing import Any
 
 import snakemake.api  # its modules import each other, which works from this one on
 import snakemake.common
 import snakemake.rules
+from snakemake.dag import DAG
 from snakemake.jobs import Job
 from snakemake.logging import logger
 from snakemake.persistence.file import FilePersistence
@@ -23,6 +25,8 @@ them twice where there are checkpoints."""
 
 _group, _say_all = Rule.group, Job.log_info
 _environment, _free_resources = Job.conda_env_spec, JobScheduler._free_resources
+_check_directories = DAG.check_directory_outputs
+_which_must_run, _jobs_from = DAG.update_needrun, DAG.bfs
 _parameters_of = snakemake.common.get_function_params
 _read_note = FilePersistence._read_record_cached.__wrapped__
 
@@ -33,6 +37,9 @@ def plan_leanly() -> None:
     snakemake.common.get_function_params = snakemake.rules.get_function_params = _known_parameters
     Job.log_info = _announce
     Job.conda_env_spec = property(_environment_by_rule)
+    Job.is_valid = _can_be_named
+    DAG.check_directory_outputs = _check_directories_that_hold_outputs
+    DAG.update_needrun, DAG.bfs = _which_must_run_once, _jobs_from_once
     JobScheduler._free_resources = _free_what_was_taken
     FilePersistence._read_record_cached = lru_cache(NOTES)(_read_note)
 
@@ -47,6 +54,45 @@ def _environment_by_rule(self: Any) -> Any:
     if callable(self.rule.conda_env):
         return _environment.fget(self)
     return self.rule.expand_conda_env(self.wildcards_dict)
+
+
+def _can_be_named(self: Any) -> None:
+    """The names of its log and benchmark can be told. The job keeps them: Snakemake asks for the log again when it announces it."""
+    _ = self.benchmark, self.log
+
+
+def _check_directories_that_hold_outputs(self: Any) -> None:
+    """An output may not lie in another one. Snakemake compares all outputs as paths, a fourteenth of a plan, where their
+    directories tell that there is nothing to compare."""
+    outputs = {os.path.abspath(file) for job in self.jobs for file in job.output}  # noqa: PTH100  # three times as fast
+    directories = set[str]()
+    for output in outputs:
+        directory = output.rpartition("/")[0]
+        while directory and directory not in directories:
+            directories.add(directory)
+            directory = directory.rpartition("/")[0]
+    if not directories.isdisjoint(outputs):
+        _check_directories(self)
+
+
+async def _which_must_run_once(self: Any, create_inventory: bool = False) -> None:
+    """Of each job that must run, Snakemake looks up all jobs that depend on it. Those that two of them share are looked up
+    once: a target's models share its budget's jobs, so that the time would grow with the square of the models."""
+    self.jobs_that_follow = set()
+    try:
+        await _which_must_run(self, create_inventory)
+    finally:
+        self.jobs_that_follow = None
+
+
+def _jobs_from_once(self: Any, direction: Any, *jobs: Any, stop: Callable[[Any], bool] | None = None) -> Iterator[Any]:
+    followed = getattr(self, "jobs_that_follow", None)
+    if followed is None or direction is not self.depending or stop:
+        yield from _jobs_from(self, direction, *jobs, stop=stop or (lambda _: False))
+        return
+    for job in _jobs_from(self, direction, *jobs, stop=followed.__contains__):
+        followed.add(job)
+        yield job
 
 
 def _free_what_was_taken(self: Any, job: Any) -> None:
