@@ -122,7 +122,9 @@ def run(
 
     from tvmake.lean_planning import plan_leanly
     from tvmake.lean_scheduling import schedule_leanly
+    from tvmake.lean_sources import read_sources_leanly
 
+    read_sources_leanly()
     plan_leanly()
     schedule_leanly()
     sigterm_without_locks()
