@@ -4,8 +4,9 @@
     python benchmarks/scale.py run [--jobs 300 1000 3000 10000 50000] [--speedup 0] [--at DIRECTORY]
 
 The first form makes a project of each size whose results all exist, and measures whole commands on the real Snakefile:
-a plan before anything is made, a plan after an option of every build was changed, and a run with nothing to do: with
-``tvmake make`` and its note that there was nothing to do, without that note, and with plain ``snakemake``. Making a
+a plan before anything is made, with ``tvmake make`` and with plain ``snakemake``, a plan after an option of every build
+was changed, and a run with nothing to do: with ``tvmake make`` and its note that there was nothing to do, without that
+note, and with plain ``snakemake``. Making a
 project takes about 5 ms a job, measuring it about 10 ms a job: a minute for 1,000 and 10,000 jobs together, ten more for
 50,000.
 
