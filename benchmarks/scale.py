@@ -6,9 +6,8 @@
 The first form makes a project of each size whose results all exist, and measures whole commands on the real Snakefile:
 a plan before anything is made, with ``tvmake make`` and with plain ``snakemake``, a plan after an option of every build
 was changed, and a run with nothing to do: with ``tvmake make`` and its note that there was nothing to do, without that
-note, and with plain ``snakemake``. Making a
-project takes about 5 ms a job, measuring it about 10 ms a job: a minute for 1,000 and 10,000 jobs together, ten more for
-50,000.
+note, and with plain ``snakemake``. Making a project takes about 5 ms a job, a round of measuring it about 10 ms a job: two
+to three minutes for 1,000 and 10,000 jobs together, ten to twenty more for 50,000.
 
 The second form makes a project from nothing with a stand-in for ``tvmake step``, which makes a stage's files after the
 stage's usual seconds divided by SPEEDUP (0: at once), and says what a job costs besides: some 20 ms, or 3 minutes for 10,000
