@@ -56,5 +56,6 @@ def test_a_plan_loads_no_client_of_web_services(fresh: Project):
     done = fresh.run(
         sys.executable, "-X", "importtime", "-c", "from tvmake.cli import main; main()", "make", "--dry-run"
     )
+    assert done.returncode == 0, done.stderr
     assert "snakemake.sourcecache" in done.stderr
     assert "smart_open" not in done.stderr
