@@ -27,6 +27,7 @@ _group, _say_all = Rule.group, Job.log_info
 _environment, _free_resources = Job.conda_env_spec, JobScheduler._free_resources
 _check_directories = DAG.check_directory_outputs
 _which_must_run, _jobs_from = DAG.update_needrun, DAG.bfs
+_set_up, _find_producer = DAG.init, DAG.update
 _parameters_of = snakemake.common.get_function_params
 _read_note = FilePersistence._read_record_cached.__wrapped__
 
@@ -40,6 +41,8 @@ def plan_leanly() -> None:
     Job.is_valid = _can_be_named
     DAG.check_directory_outputs = _check_directories_that_hold_outputs
     DAG.update_needrun, DAG.bfs = _which_must_run_once, _jobs_from_once
+    DAG.producers = None
+    DAG.init, DAG.update = _set_up_remembering, _find_producer_once
     JobScheduler._free_resources = _free_what_was_taken
     FilePersistence._read_record_cached = lru_cache(NOTES)(_read_note)
 
@@ -73,6 +76,26 @@ def _check_directories_that_hold_outputs(self: Any) -> None:
             directory = directory.rpartition("/")[0]
     if not directories.isdisjoint(outputs):
         _check_directories(self)
+
+
+async def _set_up_remembering(self: Any, progress: bool = False) -> None:
+    """Which job makes a file is asked for each job that reads it. The answer is the same for all, and for all targets."""
+    self.producers = {}
+    try:
+        await _set_up(self, progress)
+    finally:
+        self.producers = None
+
+
+async def _find_producer_once(
+    self: Any, jobs: Any, file: Any = None, visited: Any = None, known_producers: Any = None, **how: Any
+) -> Any:
+    if known_producers is None:
+        known_producers = {} if self.producers is None else self.producers
+    producer = await _find_producer(self, jobs, file, visited, known_producers, **how)
+    if file is not None:
+        known_producers[file] = [producer]  # Snakemake looks there, and notes only files that no job makes
+    return producer
 
 
 async def _which_must_run_once(self: Any, create_inventory: bool = False) -> None:

@@ -120,11 +120,13 @@ def run(
     """
     from snakemake.cli import args_to_api, parse_args, print_exception
 
+    from tvmake.lean_files import ask_about_files_leanly
     from tvmake.lean_planning import plan_leanly
     from tvmake.lean_scheduling import schedule_leanly
-    from tvmake.lean_sources import read_sources_leanly
+    from tvmake.lean_start import parsed_leanly, start_leanly
 
-    read_sources_leanly()
+    start_leanly()
+    ask_about_files_leanly()
     plan_leanly()
     schedule_leanly()
     sigterm_without_locks()
@@ -134,7 +136,7 @@ def run(
     announced = io.StringIO()
     try:
         with contextlib.redirect_stderr(announced):
-            parser, args = parse_args([*arguments, "--logger", PLUGIN])
+            parser, args = parsed_leanly(parse_args, [*arguments, "--logger", PLUGIN])
     except SystemExit as exit_:
         if exit_.code:
             raise usage_error(announced.getvalue()) from None

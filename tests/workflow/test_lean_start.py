@@ -12,10 +12,10 @@ ASKED = """
 import sys
 import snakemake.api
 from snakemake.sourcecache import LocalSourceFile, SourceCache
-from tvmake.lean_sources import read_sources_leanly
+from tvmake.lean_start import start_leanly
 
 if sys.argv[1] == "lean":
-    read_sources_leanly()
+    start_leanly()
 file = LocalSourceFile(sys.argv[2])
 print(file.get_cache_path())
 try:
@@ -59,3 +59,37 @@ def test_a_plan_loads_no_client_of_web_services(fresh: Project):
     assert done.returncode == 0, done.stderr
     assert "snakemake.sourcecache" in done.stderr
     assert "smart_open" not in done.stderr
+
+
+def loaded_by(project: Project, *arguments: str) -> tuple[int, str]:
+    """The exit code of ``tvmake make``, and the modules that it loads between what it says."""
+    command = [sys.executable, "-X", "importtime", "-c", "from tvmake.cli import main; main()", "make", *arguments]
+    done = project.run(*command)
+    return done.returncode, done.stderr
+
+
+def test_the_report_is_loaded_when_one_is_asked_for(demo: Project):
+    code, said = loaded_by(demo, "--dry-run")
+    assert code == 0, said
+    assert "snakemake.report" not in said
+    code, said = loaded_by(demo, "--report", "run.html")
+    assert code == 0, said
+    assert (demo.directory / "run.html").read_text().startswith("<!doctype html>")
+
+
+def test_a_profile_may_name_the_reports_options(demo: Project):
+    profile = demo.directory / "profile"
+    profile.mkdir()
+    (profile / "config.yaml").write_text("reporter: html\nreport-html-path: run.zip\n")
+    code, said = loaded_by(demo, "--profile", str(profile))
+    assert code == 0, said
+    assert (demo.directory / "run.zip").is_file()
+
+
+def test_an_option_that_no_report_knows_is_refused_once(fresh: Project):
+    done = fresh.make("--report-colour=red")
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        "error: tvmake make: unrecognized arguments: --report-colour=red",
+        "  see `tvmake make -h`, `snakemake -h`",
+    ]
