@@ -3,10 +3,20 @@
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import snakemake.api  # its modules import each other, which works from this one on
+from hypothesis import given
+from hypothesis import strategies as st
+from snakemake.io import _IOFile
+from snakemake.output_index import OutputIndex
 
 from tests.workflow.plain_snakemake import snakemake
 from tests.workflow.project import Project
+from tvmake import lean_planning
 
 
 def planned_by_snakemake(project: Project) -> dict[str, int]:
@@ -207,12 +217,16 @@ def test_an_output_inside_the_directory_that_another_rule_makes_is_refused(tmp_p
     assert str(tmp_path / "made" / "inside") in refusals.pop()
 
 
-def rules_with_reasons(said: str) -> list[tuple[str, ...]]:
-    """What a dry run of Snakemake's says of each job's files and reason, in any order."""
-    jobs = re.findall(r"^(?:local)?(?:rule|checkpoint) \w+:\n(?:    .+\n?)+", said, flags=re.MULTILINE)
-    compared = re.compile(r"\w|    (input|output|log|wildcards|reason): ")
-    lines = [[line for line in job.splitlines() if compared.match(line)] for job in jobs]
-    return sorted((job[0], *(" ".join(sorted(re.split("[ ,;]+", line))) for line in job[1:])) for job in lines)
+def rules_with_reasons(said: str) -> list[list[str]]:
+    """What Snakemake says of each job's files and reason, in any order."""
+    told = re.compile(r" *((?:local)?(?:rule|checkpoint) \w+:)\n((?: +\w+: .+\n)+)")
+    jobs = [
+        (header, re.findall(r" +(input|output|log|wildcards|reason): (.+)", rest))
+        for header, rest in told.findall(said)
+    ]
+    return sorted(
+        [header, *(f"{key}: {sorted(re.split('[ ,;]+', value))}" for key, value in rest)] for header, rest in jobs
+    )
 
 
 def files_under(directory: Path) -> dict[str, str]:
@@ -222,7 +236,7 @@ def files_under(directory: Path) -> dict[str, str]:
 
 
 def test_a_workflow_with_all_kinds_of_files_is_planned_and_made_alike(tmp_path: Path):
-    plans: dict[str, list[list[tuple[str, ...]]]] = {"plain": [], "lean": []}
+    plans: dict[str, list[list[list[str]]]] = {"plain": [], "lean": []}
     made = []
     for how, planned_so in plans.items():
         directory = tmp_path / how
@@ -245,12 +259,49 @@ def test_a_workflow_with_all_kinds_of_files_is_planned_and_made_alike(tmp_path: 
         assert lean == plain
     assert made[0] == made[1]
     assert made[0]["left.txt"] == "first second 1\n"
+    assert made[0].keys().isdisjoint({"first", "second"}), "temporary"
     at_first, at_work, afterwards, changed = plans["lean"]
-    alone = ("all", "both", "folder", "gather", "left", "right", "right", "touched")  # the pipe's two are a group
-    assert sorted(job[0] for job in at_first) == ["checkpoint parts:", *(f"rule {name}:" for name in alone)]
+    rules = ("all", "both", "folder", "gather", "left", "reader", "right", "right", "touched", "writer")
+    assert [job[0] for job in at_first] == ["checkpoint parts:", *(f"rule {name}:" for name in rules)]
     assert len(at_work) == len(at_first) + 2, "the checkpoint's parts are seen"
     assert not afterwards
     assert {job[0] for job in changed} >= {"rule left:", "rule touched:", "rule right:"}
+
+
+OUTPUTS = (
+    "results/{model}/mod.so", "results/{model}/mod.json", "results/{model}.json", "results/{model}/{target}", "{name}",
+    "results/all", "all", "logs/{name}/", "{a}/{b}.so", "results/mod.so", "results/{model}/a-mod.so", "x/{model}so",
+)  # fmt: skip
+FILES = (
+    "results/digits/mod.so", "results/digits/cpu/mod.so", "results/digits.json", "results/all", "all", "logs/a", "mod.so",
+    "results/mod.so", "results//mod.so", "/mod.so", "x/so", "x/mod.so", "results/a-mod.so", "results/b/a-mod.so", "", "/",
+)  # fmt: skip
+
+
+def found_by(make: Any, match: Any, rules: list[Any]) -> list[set[str]]:
+    """Names of the rules that may make each of FILES, as an index says."""
+    index = SimpleNamespace()
+    make(index, rules)
+    return [{rule.name for rule in match(index, file)} for file in FILES]
+
+
+@given(st.lists(st.lists(st.sampled_from(OUTPUTS), max_size=3), max_size=6))
+def test_the_same_rules_may_make_a_file(outputs: list[list[str]]):
+    @dataclass(frozen=True)
+    class Named:
+        name: str
+        products: Any
+
+    rules = [
+        Named(str(number), lambda names=names: [_IOFile(name, None) for name in names])
+        for number, names in enumerate(outputs)
+    ]
+    found = found_by(lean_planning._index_by_names, lean_planning._rules_that_may_make, rules)
+    assert found == found_by(OutputIndex.__init__, OutputIndex.match, rules)
+    for number, names in enumerate(outputs):
+        for name in names:
+            if "{" not in name and name in FILES:
+                assert str(number) in found[FILES.index(name)]
 
 
 CIRCLE = """

@@ -47,6 +47,7 @@ def ask_about_files_leanly() -> None:
         if name.startswith("snakemake.") and getattr(module, "is_flagged", None) is _is_flagged:
             module.is_flagged = _has_flag
     _IOFile.exists, _IOFile.check, _IOFile.apply_wildcards = _is_there, _warn_of_its_name, _named_by
+    _IOFile.is_storage = property(_is_stored)
     Namedlist.__init__ = _make_list
     Job.output_mintime = property(_when_the_oldest_was_made)
     Job.missing_output, Job.check_protected_output = _outputs_not_there, _refuse_protected_outputs
@@ -60,9 +61,16 @@ def _has_flag(value: Any, flag: str) -> bool:
     return type(text) is not str and _is_flagged(value, flag)
 
 
+def _is_stored(self: Any) -> bool:
+    return _has_flag(self._file, STORED)
+
+
 def _is_plain(file: Any) -> bool:
     """Whether it is a name in the file system, and known already."""
-    return not file._is_callable and not _has_flag(file, STORED)
+    text = file._file
+    if type(text) is AnnotatedString:
+        return text.callable is None and STORED not in text._flags
+    return not file._is_callable and not _is_stored(file)
 
 
 async def _is_there(self: Any) -> bool:
@@ -126,14 +134,18 @@ def _make_list(self: Any, toclone: Any = None, fromdict: Mapping[str, Any] | Non
         _named_list(self, toclone, fromdict, **how)
         return
     list.__init__(self, () if toclone is None else toclone)
-    self._names, self._allowed_overrides = {}, list(RESERVED_NAMES)
-    for name, guard in _guards.items():
-        setattr(self, name, guard)
+    names = dict[str, tuple[int, int | None]]()
+    itself = self.__dict__
+    itself.update(_guards, _names=names, _allowed_overrides=list(RESERVED_NAMES))
     if isinstance(toclone, Namedlist):
         self._take_names(toclone._get_names())
     for name, item in (fromdict or {}).items():
         self.append(item)
-        self._add_name(name)
+        if hasattr(type(self), name):
+            self._add_name(name)  # refused, but for those of RESERVED_NAMES
+        else:
+            names[name] = len(self) - 1, None
+            itself[name] = item
 
 
 async def _when_the_oldest_was_made(self: Any) -> float | None:

@@ -4,8 +4,10 @@ As in ``by_content``, methods of Snakemake's are wrapped, since there are no opt
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
+from itertools import chain
 from typing import Any
 
 import snakemake.api  # its modules import each other, which works from this one on
@@ -14,6 +16,7 @@ import snakemake.rules
 from snakemake.dag import DAG
 from snakemake.jobs import Job
 from snakemake.logging import logger
+from snakemake.output_index import OutputIndex
 from snakemake.persistence.file import FilePersistence
 from snakemake.rules import Rule
 from snakemake.scheduling.job_scheduler import JobScheduler
@@ -24,7 +27,7 @@ NOTES = 20_000
 them twice where there are checkpoints."""
 
 _group, _say_all = Rule.group, Job.log_info
-_environment, _free_resources = Job.conda_env_spec, JobScheduler._free_resources
+_environment, _hand_out = Job.conda_env_spec, JobScheduler.schedule
 _check_directories = DAG.check_directory_outputs
 _which_must_run, _jobs_from = DAG.update_needrun, DAG.bfs
 _set_up, _find_producer = DAG.init, DAG.update
@@ -41,9 +44,10 @@ def plan_leanly() -> None:
     Job.is_valid = _can_be_named
     DAG.check_directory_outputs = _check_directories_that_hold_outputs
     DAG.update_needrun, DAG.bfs = _which_must_run_once, _jobs_from_once
+    OutputIndex.__init__, OutputIndex.match = _index_by_names, _rules_that_may_make
     DAG.producers = None
     DAG.init, DAG.update = _set_up_remembering, _find_producer_once
-    JobScheduler._free_resources = _free_what_was_taken
+    JobScheduler.schedule = _announce_all
     FilePersistence._read_record_cached = lru_cache(NOTES)(_read_note)
 
 
@@ -76,6 +80,21 @@ def _check_directories_that_hold_outputs(self: Any) -> None:
             directory = directory.rpartition("/")[0]
     if not directories.isdisjoint(outputs):
         _check_directories(self)
+
+
+def _index_by_names(self: Any, rules: Iterable[Any]) -> None:
+    """A stage's outputs are in the same directory as those of most others, and differ in how their names end."""
+    self.by_name, self.other = defaultdict(list), []
+    for rule in rules:
+        for product in rule.products():
+            prefix, suffix = str(product.constant_prefix()), str(product.constant_suffix())
+            _, slash, name = suffix.rpartition("/")
+            (self.by_name[name] if slash else self.other).append((prefix, suffix, rule))
+
+
+def _rules_that_may_make(self: Any, targetfile: str) -> set[Any]:
+    outputs = chain(self.by_name.get(targetfile.rpartition("/")[2], ()), self.other)
+    return {rule for start, end, rule in outputs if targetfile.startswith(start) and targetfile.endswith(end)}
 
 
 async def _set_up_remembering(self: Any, progress: bool = False) -> None:
@@ -118,10 +137,15 @@ def _jobs_from_once(self: Any, direction: Any, *jobs: Any, stop: Callable[[Any],
         yield job
 
 
-def _free_what_was_taken(self: Any, job: Any) -> None:
-    """In a dry run nobody has taken any; what each job needs takes a tenth of the run to work out."""
-    if not self.dryrun:
-        _free_resources(self, job)
+def _announce_all(self: Any) -> bool:
+    """In a dry run no job waits for another to end: handing them out one by one takes an eighth of the run."""
+    dag = self.workflow.dag
+    if not self.dryrun or dag.queue_input_jobs:
+        return _hand_out(self)
+    for level in dag.toposorted(set(dag.needrun_jobs())):
+        for job in level:
+            job.log_info()
+    return True
 
 
 def _announce(self: Any, indent: bool = False, printshellcmd: bool = True) -> None:

@@ -198,6 +198,7 @@ class LogHandler(LogHandlerBase):
     def __post_init__(self) -> None:
         """Called by Snakemake's base class once settings are in place."""
         self.console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self.on_terminal = self.console.is_terminal  # rich asks the environment each time
         self.began = time.time()
         self.started: dict[int, float] = {}
         self.jobs: dict[int, str] = {}
@@ -257,7 +258,7 @@ class LogHandler(LogHandlerBase):
         total = int((data.get("stats") or {}).get("total", 0)) or sum(
             count for name, count in (data.get("per_rule_job_counts") or {}).items() if name != "total"
         )
-        if not self.dry and not Run.quiet and total and self.console.is_terminal:
+        if not self.dry and not Run.quiet and total and self.on_terminal:
             self.bar = Progress(
                 TextColumn("{task.description}"),
                 BarColumn(),
@@ -281,7 +282,7 @@ class LogHandler(LogHandlerBase):
             if data.get("rule_name") != ALL:
                 self.planned += 1
                 why = _why(str(data.get("reason") or ""))
-                if self.console.is_terminal:
+                if self.on_terminal:
                     self.console.print(f"would {label}  [dim]({why})[/dim]")
                 else:
                     print(f"would {label}  ({why})", file=sys.stderr)  # ten times as quick, for thousands of jobs
