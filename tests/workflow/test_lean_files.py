@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +16,6 @@ from hypothesis import strategies as st
 from snakemake.exceptions import ProtectedOutputException
 from snakemake.io import AnnotatedString, IOCache, _IOFile, flag
 from snakemake.iocontainers import InputFiles, Namedlist, Wildcards
-from snakemake.jobs import Job
 from snakemake.logging import logger
 from snakemake.pathvars import Pathvars
 
@@ -258,8 +259,20 @@ def test_a_protected_output_is_refused(directory: Path, monkeypatch: pytest.Monk
             asyncio.run(check(protected))
 
 
-def test_all_of_it_is_put_in_place():
-    """Names that Snakemake changes would leave its own in place, silently."""
-    for owner, names_of_it in ((_IOFile, ("exists", "check", "apply_wildcards")), (Namedlist, ("__init__",))):
-        assert all(name in vars(owner) for name in names_of_it)
-    assert all(name in vars(Job) for name in ("output_mintime", "missing_output", "check_protected_output"))
+PUT_IN_PLACE = """
+import sys
+import snakemake.cli
+from tvmake import lean_files
+
+took = [name for name, module in sys.modules.items() if getattr(module, "is_flagged", None) is lean_files._is_flagged]
+lean_files.ask_about_files_leanly()
+print(*(name for name in took if sys.modules[name].is_flagged is lean_files._is_flagged))
+print(*took)
+"""
+
+
+def test_every_module_that_asks_for_flags_asks_here():
+    done = subprocess.run([sys.executable, "-c", PUT_IN_PLACE], capture_output=True, text=True, check=True)
+    left, took = (line.split() for line in done.stdout.split("\n")[:2])
+    assert not left
+    assert {"snakemake.io", "snakemake.dag", "snakemake.jobs", "snakemake.rules", "snakemake.persistence"} <= set(took)
