@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import snakemake.api  # its modules import each other, which works from this one on
 from hypothesis import given
 from hypothesis import strategies as st
@@ -206,17 +207,6 @@ def test_jobs_that_many_changed_ones_lead_to_are_looked_at_once(tmp_path: Path):
     assert counts["plain"][1][1] > 900
 
 
-def test_an_output_inside_the_directory_that_another_rule_makes_is_refused(tmp_path: Path):
-    (tmp_path / "Snakefile").write_text(INSIDE)
-    refusals = set()
-    for how in ("plain", "lean"):
-        code, said, _ = planned(how, tmp_path, "--dry-run")
-        assert code == 1
-        refusals.add(said.partition("ChildIOException")[2])
-    assert len(refusals) == 1
-    assert str(tmp_path / "made" / "inside") in refusals.pop()
-
-
 def rules_with_reasons(said: str) -> list[list[str]]:
     """What Snakemake says of each job's files and reason, in any order."""
     told = re.compile(r" *((?:local)?(?:rule|checkpoint) \w+:)\n((?: +\w+: .+\n)+)")
@@ -320,12 +310,47 @@ rule second:
 """
 
 
-def test_a_circle_is_refused(tmp_path: Path):
-    (tmp_path / "Snakefile").write_text(CIRCLE)
+@pytest.mark.parametrize(("workflow", "error", "named"), [
+    (INSIDE, "ChildIOException", "made/inside"), (CIRCLE, "CyclicGraphException", "first"),
+])  # fmt: skip
+def test_what_cannot_be_planned_is_refused_alike(workflow: str, error: str, named: str, tmp_path: Path):
+    (tmp_path / "Snakefile").write_text(workflow)
     refusals = set()
     for how in ("plain", "lean"):
         code, said, _ = planned(how, tmp_path, "--dry-run")
         assert code == 1
-        refusals.add(said.partition("CyclicGraphException")[2])
+        refusals.add(said.partition(error)[2])
     assert len(refusals) == 1
-    assert "first" in refusals.pop()
+    assert named in refusals.pop()
+
+
+STOPPED = """
+import os, signal, sys
+from tvmake import lean_planning
+from tvmake.cli import main
+
+number, place = signal.Signals[sys.argv.pop(1)], sys.argv.pop(1)
+step = getattr(lean_planning, place)
+
+def stopped(*arguments):
+    try:
+        return step(*arguments)
+    finally:
+        os.kill(os.getpid(), number)
+
+setattr(lean_planning, place, stopped)
+main()
+"""
+"""``tvmake``, which gets a signal when Snakemake has set up a plan, or when it has announced a job."""
+
+
+@pytest.mark.parametrize(("number", "place", "code"), [
+    ("SIGINT", "_set_up", 130), ("SIGINT", "_announce", 130), ("SIGTERM", "_announce", 1),
+])  # fmt: skip
+def test_a_plan_that_is_stopped_is_not_told_as_a_whole_one(number: str, place: str, code: int, fresh: Project):
+    done = fresh.run(sys.executable, "-c", STOPPED, number, place, "make", "--dry-run")
+    assert done.returncode == code, done.stderr
+    told = [line for line in done.stderr.splitlines() if line.startswith("would ")]
+    assert len(told) == (place == "_announce")
+    assert "nothing to do" not in done.stderr
+    assert "jobs would run" not in done.stderr

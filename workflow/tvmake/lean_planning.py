@@ -138,12 +138,15 @@ def _jobs_from_once(self: Any, direction: Any, *jobs: Any, stop: Callable[[Any],
 
 
 def _announce_all(self: Any) -> bool:
-    """In a dry run no job waits for another to end: handing them out one by one takes an eighth of the run."""
+    """In a dry run no job waits for another to end: handing them out as others do takes 3 to 5 % of the run, and giving back
+    what they never took another tenth."""
     dag = self.workflow.dag
     if not self.dryrun or dag.queue_input_jobs:
         return _hand_out(self)
     for level in dag.toposorted(set(dag.needrun_jobs())):
         for job in level:
+            if self._user_kill:  # SIGTERM, which Snakemake only notes
+                return False
             job.log_info()
     return True
 

@@ -28,7 +28,7 @@ from tvmake.cli.failure import failures, written_since
 from tvmake.cli.last_look import LastLook
 from tvmake.cli.planned_jobs import planned_jobs
 from tvmake.cli.rounds import make_in_rounds
-from tvmake.cli.signals import ctrl_c_noted, sigterm_without_locks, termination
+from tvmake.cli.signals import ctrl_c_noted, signals_without_locks, termination
 from tvmake.cli.snakemake_errors import translated, usage_error
 from tvmake.cli.tuning_progress import TuningProgress
 from tvmake.errors import DeviceError, TvmakeError
@@ -129,7 +129,7 @@ def run(
     ask_about_files_leanly()
     plan_leanly()
     schedule_leanly()
-    sigterm_without_locks()
+    signals_without_locks()
     Run.quiet, Run.interrupted, Run.codes, Run.missing_inputs = quiet, False, set(), staticmethod(missing_inputs)
     LoggerPluginRegistry().register_plugin(PLUGIN, sys.modules[__name__])
     # Snakemake announces the profile it found before any log handler is in place.
@@ -242,8 +242,8 @@ class LogHandler(LogHandlerBase):
             self._complain(record)
 
     def close(self) -> None:
-        """End the progress bar; after a dry run, say how much there is to do."""
-        if self.dry and not self.complained:
+        """End the progress bar; after a dry run that came to its end, say how much there is to do."""
+        if self.dry and not self.complained and not Run.interrupted:
             self.console.print(
                 f"{self.planned} jobs would run" if self.planned else "nothing to do: everything is up to date"
             )

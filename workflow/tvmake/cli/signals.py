@@ -5,6 +5,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from queue import SimpleQueue
 from types import FrameType
 from typing import Any
 
@@ -45,15 +46,19 @@ def termination() -> Iterator[Callable[[], bool]]:
             signal.set_wakeup_fd(previous)
 
 
-def sigterm_without_locks() -> None:
-    """Keep Snakemake's handler of SIGTERM from waiting for a lock that the thread it interrupts holds.
+def signals_without_locks() -> None:
+    """Keep Snakemake from waiting for locks that a signal left taken.
 
     ``JobScheduler.exit_gracefully`` takes the scheduler's lock, which is not reentrant: a SIGTERM that comes while jobs are
-    chosen or finished blocks the run for good (Snakemake 9.27). What it sets needs no lock.
+    chosen or finished blocks the run for good (Snakemake 9.27). What it sets needs no lock. And a Ctrl-C that comes while
+    ``queue.Queue`` takes a record of the log leaves its lock taken, so that the next record waits for good; the ``put`` of a
+    ``SimpleQueue`` cannot be interrupted.
     """
+    import snakemake.logging
     from snakemake.scheduling.job_scheduler import JobScheduler
 
     JobScheduler.exit_gracefully = _exit_gracefully
+    snakemake.logging.Queue = lambda _maxsize: SimpleQueue()
 
 
 def _exit_gracefully(scheduler: Any, *_: object) -> None:
