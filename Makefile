@@ -1,30 +1,58 @@
 # make demo   install into .venv from the lock, run the demo, say where the results are
-# make test   install and run the tests
-# make test-slow   the tests marked slow
-# make lint   ruff, snakefmt and snakemake's own lint
+# make test   install, and run the tests that a change can break within eight minutes; PYTEST_ARGS=tests/tune runs that room
+# make test-all   all tests, about 30 minutes on two cores
+# make test-native   the C++ unit tests, under the address and undefined behaviour sanitizers; needs doctest-dev
+# make coverage   how much of the package's code the tests ran: make test-all PYTEST_ARGS='--cov --cov-report=' coverage
+# make test-soak   the longest forms of some tests, hours
+# make lint   ruff, the import linter, mypy, snakefmt and snakemake's own lint
+# make docs   build the docs into .site, offline; fails at a link that leads nowhere
 # make lock   resolve dependencies again
 
 PYTHON ?= python3
 VENV ?= .venv
 TEST_JOBS ?= 2
 BIN := $(VENV)/bin
+# Whole files go to one process each, the longest first.
+PYTEST = $(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-slow lint lock clean
+.PHONY: demo test test-all test-soak test-native coverage lint lint-python lint-workflow docs lock clean
 
 demo: $(VENV)/.demo
 	$(BIN)/tvmake make
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	$(PYTEST) --quick $(PYTEST_ARGS)
 
-test-slow: $(VENV)/.test
-	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+test-all: $(VENV)/.test
+	$(PYTEST) $(PYTEST_ARGS)
 
-lint: $(VENV)/.test
+test-soak: $(VENV)/.test
+	$(PYTEST) -m soak $(PYTEST_ARGS)
+
+test-native: $(VENV)/.test
+	cmake -S native -B build/native -DPython3_EXECUTABLE="$(CURDIR)/$(BIN)/python" -DCMAKE_BUILD_TYPE=Debug \
+	  -DSANITIZE=address,undefined -DCMAKE_COMPILE_WARNING_AS_ERROR=ON
+	cmake --build build/native --parallel $(TEST_JOBS)
+	ctest --test-dir build/native --output-on-failure
+
+coverage:
+	@echo "$$($(BIN)/coverage report --format=total) % of the package's lines ran in the tests' own processes; child processes are not counted"
+
+lint: lint-python lint-workflow
+
+lint-python: $(VENV)/.test
 	$(BIN)/ruff check .
+	$(BIN)/ruff check --preview --select DOC102,DOC202,DOC403 .  # docstrings name the arguments and results that are there
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/mypy
+
+lint-workflow: $(VENV)/.test
 	$(BIN)/snakefmt --check Snakefile rules
 	$(BIN)/snakemake --lint
+
+docs: $(VENV)/.test
+	$(BIN)/zensical build --strict --clean
 
 lock: $(VENV)/.test
 	$(BIN)/pip install --quiet uv
@@ -39,4 +67,4 @@ $(VENV)/.test: envs/test.lock pyproject.toml
 	@touch $@ $(VENV)/.demo
 
 clean:
-	rm -rf $(VENV) results logs .snakemake
+	rm -rf $(VENV) results logs .snakemake .site

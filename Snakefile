@@ -6,16 +6,8 @@ how one stage is asked for it. Run it through `tvmake make`, or through snakemak
 
 from snakemake.exceptions import WorkflowError
 
-from tvmake import by_content, house
-from tvmake.cache import settings as cache
+from tvmake.engine.snakefile import open_workflow, rule_files
 from tvmake.errors import TvmakeError
-from tvmake.plan.collector import collect_seldom
-from tvmake.plan.needs import needs_of
-from tvmake.plan.plan import Plan
-from tvmake.records import shared_by_nodes
-
-house.put_tvmake_on_path()
-collect_seldom()
 
 if not config:
 
@@ -23,23 +15,18 @@ if not config:
 
 
 try:
-    plan = Plan.from_values(config, workflow.configfiles)
-    if workflow.remote_exec:
-        shared_by_nodes.check()
+    opened = open_workflow(config, workflow, ancient)
 except TvmakeError as error:
     raise WorkflowError(str(error)) from None
 
-cache.announce(plan.config.cache)
-by_content.compare_by_content(workflow)
-
-needs = needs_of(plan, workflow)
+plan, sources, job_resources = opened.plan, opened.sources, opened.resources
 
 
 wildcard_constraints:
     # results/tuning holds what the models share; its files look like those of a model otherwise.
-    model="(?!tuning/)[^/]+",
-    precision="[^/]+",
-    target="[^/]+",
+    model=opened.scope.names("model", r"(?!tuning/)[^/]+"),
+    precision=opened.scope.names("precision", "[^/]+"),
+    target=opened.scope.names("target", "[^/]+"),
     layout="[^/]+",
     number=r"\d+",
     workload="[0-9a-f]{64}",
@@ -52,25 +39,13 @@ localrules:
 rule all:
     default_target: True
     input:
-        plan.goals(),
+        opened.scope.goals(),
 
 
-include: "rules/import.smk"
-include: "rules/reference.smk"
-include: "rules/transform.smk"
-include: "rules/choose_layout.smk"
-include: "rules/tuning.smk"
-include: "rules/extract.smk"
-include: "rules/budget.smk"
-include: "rules/tune.smk"
-include: "rules/pick_best.smk"
-include: "rules/build.smk"
-include: "rules/export.smk"
-include: "rules/attest.smk"
-include: "rules/deploy.smk"
-include: "rules/validate.smk"
-include: "rules/benchmark.smk"
-include: "rules/report.smk"
+# A stage has a rule file of its own; which files there are decides.
+for file in rule_files():
+
+    include: str(file)
 
 
 onstart:
@@ -78,8 +53,8 @@ onstart:
 
 
 onsuccess:
-    by_content.keep_digests()
+    sources.keep()
 
 
 onerror:
-    by_content.keep_digests()
+    sources.keep()

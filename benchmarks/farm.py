@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tvmake.device.tracker import Tracker
+from tvmake.device.rpc.tracker import Tracker
 
 HOST = "127.0.0.1"
 KEY = "simulated"

@@ -19,17 +19,21 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+from tvmake.process.tvm_import import hide_torch_from_tvm
+
+hide_torch_from_tvm()
+
+import tvm
 from comparing import machine
 from farm import Farm, farm
 from measuring import prepared
 
 from tvmake.config.tuning import TrialMeasurement
 from tvmake.device.fingerprint import usable_cores
-from tvmake.quick_tvm import tvm
-from tvmake.tune.measuring.builders import Builders, Kernel
-from tvmake.tune.measuring.interface import Candidate
-from tvmake.tune.measuring.remote import RPCMeasurer
-from tvmake.tune.measuring.scratch import Scratch
+from tvmake.tune.measure.builders import Builders, Kernel
+from tvmake.tune.measure.interface import Candidate
+from tvmake.tune.measure.remote import RPCMeasurer
+from tvmake.tune.measure.scratch import Scratch
 
 REPEAT = 3
 

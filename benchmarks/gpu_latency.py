@@ -39,7 +39,7 @@ def program(source: str):
     import torch
 
     from tvmake.config.model import ImportOptions
-    from tvmake.frontend import zoo
+    from tvmake.frontend.zoo import models as zoo
 
     if source.startswith("zoo:"):
         return zoo.export(source, ImportOptions(source=source))
@@ -96,7 +96,7 @@ def open_graph(source: str, tf32: bool) -> Subject:
 def open_package(directory: str, source: str) -> Subject:
     """A package that tvmake built."""
     from tvmake.artifact.package import verify_directory
-    from tvmake.device.worker import LoadedPackage
+    from tvmake.device.local.worker import LoadedPackage
 
     package = LoadedPackage(Path(directory), verify_directory(Path(directory), directory))
     package.set_inputs([image(source)])

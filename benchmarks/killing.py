@@ -18,7 +18,7 @@ import numpy as np
 MARK = "TVMAKE_BENCHMARK_RUN"
 """The environment variable that says which run a process belongs to; whatever it starts inherits it."""
 
-TEMPLATE, WARM = "tvmake.tune.measuring.template", "tvmake.warm.server"
+TEMPLATE, WARM = "tvmake.tune.measure.forkserver:main", "tvmake.process.forkserver.server"
 """Modules in a process's command, and in that of its forks."""
 
 ROLES = {"build": "builder", "run": "runner", "session": "runner", "tuner": "builder", "runtime": "runner"}
@@ -32,7 +32,7 @@ GRACE_S = 10.0
 """For processes to end with the one they belong to."""
 
 TEMPORARY = ".tvmake-*"
-"""What a killed writer may leave (:mod:`tvmake.artifact.files`)."""
+"""What a killed writer may leave (:mod:`tvmake.storage.files`)."""
 
 
 @dataclass(frozen=True)
@@ -127,10 +127,17 @@ def orphans(mark: str) -> list[str]:
     return [" ".join(one.command)[:200] for one in left.values()]
 
 
+def files_below(directory: Path) -> list[Path]:
+    """All files below a directory that others write to meanwhile: ``rglob`` fails when a directory goes while it looks."""
+    return sorted(Path(parent, name) for parent, _, names in os.walk(directory) for name in names)
+
+
 def record_lines(store: Path) -> dict[str, set[bytes]]:
     """The complete lines of every file of records in a store."""
     found = {}
-    for path in sorted(store.rglob("records.jsonl")):
+    for path in files_below(store):
+        if path.name != "records.jsonl":
+            continue
         whole, _, _ = path.read_bytes().rpartition(b"\n")
         found[str(path.relative_to(store))] = set(whole.split(b"\n")) - {b""}
     return found
@@ -165,7 +172,7 @@ DAMAGE = (ValueError, EOFError, OSError, tarfile.TarError, zipfile.BadZipFile)
 def half_written(directory: Path) -> list[str]:
     """Files that cannot be read to their end; temporary ones are not looked at."""
     found = []
-    for path in sorted(directory.rglob("*")):
+    for path in files_below(directory):
         reader = READERS.get(path.suffix)
         if reader is None or any(part.startswith(".tvmake-") for part in path.parts):
             continue

@@ -4,7 +4,7 @@
     python benchmarks/measuring.py --processor [--candidates 32]
 
 Both measure the same candidates of a 56x56 64->64 3x3 convolution with the same number, repeat and min_repeat_ms.
-MetaSchedule's workers import only the intrinsics the target needs (as :mod:`tvmake.tune.light_intrinsics`); without
+MetaSchedule's workers import only the intrinsics the target needs (as :mod:`tvmake.codegen.light_intrinsics`); without
 that they take 20 s more each. What is counted is the time from a batch of candidates to its last result; starting up
 is reported by itself. With ``--processor``, processor seconds are counted instead, which other load on the machine
 changes less: what a second batch adds to a process with all its children.
@@ -18,14 +18,18 @@ import tempfile
 import time
 from collections.abc import Sequence
 
+from tvmake.process.tvm_import import hide_torch_from_tvm
+
+hide_torch_from_tvm()
+
+import tvm
 from comparing import report
 
+from tvmake.codegen.light_intrinsics import light_intrinsics
 from tvmake.config.tuning import TrialMeasurement
 from tvmake.device.fingerprint import usable_cores
-from tvmake.quick_tvm import tvm
-from tvmake.tune.light_intrinsics import light_intrinsics
-from tvmake.tune.measuring.interface import Candidate
-from tvmake.tune.measuring.local import LocalMeasurer
+from tvmake.tune.measure.interface import Candidate
+from tvmake.tune.measure.local import LocalMeasurer
 
 OPTIONS = TrialMeasurement(number=1, repeat=3, min_repeat_ms=20)
 
@@ -67,8 +71,9 @@ class Ours:
 
 def prepare_worker() -> None:
     """In MetaSchedule's workers."""
-    from tvmake.quick_tvm import tvm
-    from tvmake.tune.light_intrinsics import light_intrinsics
+    import tvm
+
+    from tvmake.codegen.light_intrinsics import light_intrinsics
 
     light_intrinsics(tvm.target.Target("llvm"))
 

@@ -23,10 +23,10 @@ REPEATS = 3
 BUILD = """
 import sys
 import numpy as np
-from tvmake.build.link import generate
+from tvmake.codegen.link import generate
 from tvmake.native.backend import opencl_library
-from tvmake.quick_tvm import tvm
-from tvmake.target.pipeline import lower
+import tvm
+from tvmake.codegen.lowering import lower
 library, layers = sys.argv[1], int(sys.argv[2])
 opencl_library()
 relax = tvm.relax
@@ -50,7 +50,7 @@ FIRST_RUN = """
 import sys, time
 import numpy as np
 from tvmake.native.backend import opencl_library
-from tvmake.quick_tvm import tvm
+import tvm
 from tvm.runtime.vm import VirtualMachine
 opencl_library()
 device = tvm.opencl(0)

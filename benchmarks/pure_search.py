@@ -23,6 +23,8 @@ from pathlib import Path
 from comparing import environment
 from killing import missing, record_lines
 
+from tvmake.process.tvm_import import hide_torch_from_tvm
+
 EXTENTS = {"grid": 4}
 EXTENT = 64
 """Of the matrices that are multiplied; a grid needs a small space."""
@@ -84,9 +86,10 @@ class Pure:
         self.begun = begun
 
     def measure(self, candidates: Sequence) -> Generator:
-        """See :class:`tvmake.tune.measuring.interface.Measurer`."""
-        from tvmake.quick_tvm import tvm
-        from tvmake.tune.measuring.interface import Measured
+        """See :class:`tvmake.tune.measure.interface.Measurer`."""
+        import tvm
+
+        from tvmake.tune.measure.interface import Measured
 
         digests = [hashlib.sha256(tvm.ir.save_json(one.module).encode()).hexdigest() for one in candidates]
         with self.begun.open("a") as file:
@@ -101,16 +104,16 @@ class Pure:
 
 def search(store: Path, begun: Path, strategy: str, trials: int) -> None:
     """One search; prints why it stopped and its best latency."""
+    import tvm
+    from tvm import te
+
     from tvmake.config.requests.tuning import SearchOptions
     from tvmake.device.fingerprint import local_fingerprint
-    from tvmake.quick_tvm import tvm
     from tvmake.records.store import RecordStore
-    from tvmake.tune.place import place
-    from tvmake.tune.search import Search
-    from tvmake.tune.spaces import for_rules
-    from tvmake.tune.workload import workload
-
-    from tvm import te  # isort: skip  # after quick_tvm, which decides how TVM is loaded
+    from tvmake.records.workload import workload
+    from tvmake.tune.context import tuning_context
+    from tvmake.tune.search.search import Search
+    from tvmake.tune.search.spaces import for_rules
 
     target, device, extent = tvm.target.Target({"kind": "llvm"}), local_fingerprint(2), EXTENTS.get(strategy, EXTENT)
     a, b = (te.placeholder((extent, extent), "float32", name) for name in "ab")
@@ -118,7 +121,7 @@ def search(store: Path, begun: Path, strategy: str, trials: int) -> None:
     c = te.compute((extent, extent), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), "c")
     run = Search(
         workload=workload(te.create_prim_func([a, b, c]), target),
-        place=place(target, device),
+        context=tuning_context(target, device),
         store=RecordStore(store),
         measuring=lambda: nullcontext(Pure(begun)),
         device=device,
@@ -212,6 +215,7 @@ def report(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 if __name__ == "__main__":
+    hide_torch_from_tvm()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("store", type=Path)
     parser.add_argument("--begun", type=Path, required=True)

@@ -12,6 +12,7 @@ succeeds:
 - a second ``tvmake make`` in the same directory, and one in another directory with the same records and the same cache;
 - times of sources, results and Snakemake's notes moved by minutes, to the past and to the future;
 - files that other processes see late (tests/workflow/late_names.c);
+- results damaged or altered, with new times or their old ones; Snakemake's and tvmake's notes on them damaged;
 - a result removed, before or meanwhile; a result of an unfinished job cut short;
 - a node of a Slurm cluster drained, and resumed later (where Slurm and Snakemake's plugin for it are installed).
 

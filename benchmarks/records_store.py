@@ -19,12 +19,12 @@ from pathlib import Path
 
 from comparing import machine
 
-from tvmake.device.interface import Fingerprint
+from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.records.exchange import everything, export_records, import_records
-from tvmake.records.record import Place, Record
+from tvmake.records.record import Record, TuningContext
 from tvmake.records.store import RecordStore
 
-PLACE = Place(generation="tvm-0.0", target='{"kind":"llvm"}', device_class="benchmark")
+PLACE = TuningContext(generation="tvm-0.0", target='{"kind":"llvm"}', device_class="benchmark")
 DEVICE = Fingerprint(kind="cpu", soc="benchmark", cores=2, memory_bytes=1 << 34, os="Linux", runtime="tvm 0.0")
 INSTRUCTIONS = 60
 BATCH = 16

@@ -22,19 +22,22 @@ from pathlib import Path
 
 os.environ["TVM_NUM_THREADS"] = "1"
 
+from tvmake.process.tvm_import import hide_torch_from_tvm
+
+hide_torch_from_tvm()
+
 import numpy as np
+import tvm  # noqa: F401
 from comparing import report
 
 from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.package import verify_directory
-from tvmake.device.rpc_files import files_of
-from tvmake.device.rpc_package import RemotePackage
-from tvmake.device.rpc_tensors import DirectTensors
-from tvmake.device.worker import LoadedPackage
+from tvmake.device.local.worker import LoadedPackage
+from tvmake.device.rpc.files import files_of
+from tvmake.device.rpc.package import RemotePackage
+from tvmake.device.rpc.tensors import DirectTensors
 from tvmake.native.bundle import bundle
-from tvmake.quick_tvm import tvm  # noqa: F401
 
-# After quick_tvm, which decides how TVM is loaded.
 from tvm import rpc  # isort: skip
 
 HOST, KEY = "127.0.0.1", "overhead"

@@ -4,9 +4,9 @@
     python benchmarks/scale.py run [--jobs 300 1000 3000 10000 50000] [--speedup 0] [--at DIRECTORY]
 
 The first form makes a project of each size whose results all exist, and measures whole commands on the real Snakefile:
-a plan before anything is made, with ``tvmake make`` and with plain ``snakemake``, a plan after an option of every build
-was changed, and a run with nothing to do: with ``tvmake make`` and its note that there was nothing to do, without that
-note, and with plain ``snakemake``. Making a project takes about 5 ms a job, a round of measuring it about 10 ms a job: two
+a plan before anything is made, with ``tvmake make`` and with plain ``snakemake``, a plan after one model was changed, or an
+option of every build, and a run with nothing to do: with ``tvmake make`` and its notes that there was nothing to do, without
+those notes, both also without the records by which contents are checked, and with plain ``snakemake``. Making a project takes about 25 ms a job, a round of measuring it about 10 ms a job: two
 to three minutes for 1,000 and 10,000 jobs together, ten to twenty more for 50,000.
 
 The second form makes a project from nothing with a stand-in for ``tvmake step``, which makes a stage's files after the
@@ -21,6 +21,7 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -31,12 +32,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import stand_in
 import yaml
-from comparing import ROOT, SCRIPTS, environment, machine
+from comparing import ROOT, environment, machine
 from scale_figures import plot, show
 
 if TYPE_CHECKING:
-    from tvmake.plan.plan import Plan
+    from tvmake.plan.plan import Job
+
+SETTLED_S = 2.5
+"""What changed more recently is not noted."""
 
 PRECISIONS = ["float32", "float16", "float16_acc32"]
 MOST_TARGETS = 10
@@ -61,23 +66,6 @@ SECONDS = {
     "report": 10,
 }
 """What a stage of a network like ResNet-18 takes; tuning with 128 trials a kernel."""
-
-STAND_IN = r"""#!/bin/sh
-# Makes the files that a step declares, after a while.
-eval "sleep \${STAND_IN_$2:-0}"
-test -p /dev/stdin && cat >/dev/null
-while test $# -gt 0; do
-  case $1 in
-    --workloads | --sources) mkdir -p "$2"; shift ;;
-    --kernels) mkdir -p "$2"; cp "$STAND_IN/$2"/* "$2"; shift ;;
-    --budget | --summary) cp "$STAND_IN/$2" "$2"; shift ;;
-    --module | --params | --signature | --source | --bound | --reference | --tasks | --receipt | --events | --best | \
-    --lib | --manifest | --weights | --package | --provenance | --components | --numerics | --latency | --table | --page)
-      : >"$2"; shift ;;
-  esac
-  shift
-done
-"""
 
 
 @dataclass(frozen=True)
@@ -133,7 +121,7 @@ def config(size: Size) -> dict[str, Any]:
         "precisions": PRECISIONS,
         "targets": targets,
         "devices": {name: {"via": "rpc", "tracker": "127.0.0.1:9190", "key": name} for name in targets},
-        "tuning": {"trials": 128 * KERNELS, "passes": 1},
+        "tuning": {"trials": 128 * KERNELS, "rounds": 1},
     }
 
 
@@ -141,15 +129,14 @@ def new_project(directory: Path, size: Size) -> None:
     """Config, sources, and what the stand-in for tvmake gives out."""
     from tvmake.artifact import stage_json
     from tvmake.artifact.tasks import Budget, KernelBudget
-    from tvmake.report.rows import summarise
 
     directory.mkdir(parents=True)
     for number in range(size.models):
         (directory / f"model{number}.onnx").touch()
     (directory / "tvmake.yaml").write_text(yaml.safe_dump(config(size), sort_keys=False))
-    stand_in = directory / "stand-in"
+    given = stand_in.prepare(directory)
     for target in config(size)["targets"]:
-        tuning = stand_in / "results" / "tuning" / target / "pass1"
+        tuning = given / "results" / "tuning" / target / "round1"
         (tuning / "workloads").mkdir(parents=True)
         kernels = {}
         for precision in PRECISIONS:
@@ -158,98 +145,37 @@ def new_project(directory: Path, size: Size) -> None:
                 kernels[workload] = KernelBudget(name="fused_conv2d", trials=128, users=users)
         budget = Budget(target_name=target, number=1, kernels=kernels, trials_shared=0)
         stage_json.save(budget, tuning / "budget.json")
-    stage_json.save(summarise([]), stand_in / "results" / "summary.json")
-    program = stand_in / "bin" / "tvmake"
-    program.parent.mkdir()
-    program.write_text(STAND_IN)
-    program.chmod(0o755)
 
-
-def finish(directory: Path) -> None:
-    """Make all results at once, as empty files, and have Snakemake note each as made.
-
-    ``snakemake --touch`` would do, but waits a tenth of a second for every job.
-    """
-    from tvmake.config.load import load
-    from tvmake.plan import layout
-    from tvmake.plan.plan import Plan
-
-    with chdir(directory):
-        plan = Plan(load([Path("tvmake.yaml")]))
-        # In the order of the pipeline, so that nothing is older than what it was made of.
-        for artifact, pattern in layout.LAYOUT.items():
-            if "{number}" in pattern:
-                for target in plan.config.targets:
-                    make_of_pass(artifact, plan, target)
-            elif not artifact.startswith(("candidate", "chosen", "layout")):
-                for path in dict.fromkeys(plan.file(artifact, variant) for variant in plan.variants):
-                    make_file(Path(path), is_directory=artifact in ("sources", "workloads"))
-        shutil.copy("stand-in/results/summary.json", plan.file("summary"))
-    command = [sys.executable, "-c", NOTE, *SNAKEMAKE, "--cores", "1", "--dry-run", "--quiet", "all"]
-    subprocess.run(command, cwd=directory, env=environment(), check=True, stdout=subprocess.DEVNULL)
-
-
-def make_of_pass(artifact: str, plan: "Plan", target: str) -> None:
-    """One of the artifacts that a target's only pass of tuning has."""
-    budget = plan.file("budget", target=target, number=1)
-    if artifact == "budget":
-        Path(budget).parent.mkdir(parents=True)
-        shutil.copyfile(f"stand-in/{budget}", budget)
-    elif artifact == "kernels":
-        kernels = plan.file("kernels", target=target, number=1)
-        shutil.copytree(f"stand-in/{kernels}", kernels, copy_function=shutil.copyfile)
-        os.utime(kernels)
-    elif artifact == "tuned":
-        for workload in plan.budgets.workloads(budget):
-            Path(plan.file("tuned", target=target, number=1, workload=workload)).touch()
-
-
-def make_file(path: Path, is_directory: bool) -> None:
-    """An empty file or directory."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.mkdir() if is_directory else path.touch()
-
-
-NOTE = """
-import sys
-from snakemake.cli import main
-from snakemake.workflow import Workflow
-
-build = Workflow._build_dag
-
-def build_and_note(self):
-    async def note():
-        for job in self.dag.jobs:
-            await self.persistence.finished(job)
-    build(self)
-    assert not list(self.dag.needrun_jobs()), list(self.dag.needrun_jobs())[:9]
-    self.async_run(note())
-
-Workflow._build_dag = build_and_note
-main(sys.argv[1:])
-"""
-"""Snakemake, noting all jobs as done."""
 
 SNAKEMAKE = ["--snakefile", str(ROOT / "Snakefile"), "--configfile", "tvmake.yaml"]
 SUBJECTS: dict[str, tuple[str, list[str]]] = {
     "plan, nothing made": ("fresh", ["tvmake", "make", "--dry-run"]),
-    "plan, builds changed": ("made", ["tvmake", "make", "--dry-run", "--set", "build.opt_level=2"]),
     "plan, nothing made, snakemake": ("fresh", ["snakemake", *SNAKEMAKE, "--cores", "2", "--dry-run"]),
-    "nothing to do, no note": ("made", ["tvmake", "make"]),
+    "nothing to do, no notes": ("made", ["tvmake", "make"]),
     "nothing to do": ("made", ["tvmake", "make"]),
+    "nothing to do, no notes, no job records": ("made", ["tvmake", "make"]),
+    "nothing to do, no job records": ("made", ["tvmake", "make"]),
+    "plan, one model changed": ("made", ["tvmake", "make", "--dry-run"]),
+    "plan, builds changed": ("made", ["tvmake", "make", "--dry-run", "--set", "build.opt_level=2"]),
     "nothing to do, snakemake": ("made", ["snakemake", *SNAKEMAKE, "--cores", "2"]),
 }
-"""Commands, and the project they run in."""
+"""Commands, and the project they run in. Without records of jobs no content is checked: the difference is what that costs."""
+
+CHANGED_MODEL = "model0.onnx"
 
 EXPECTED = {
     "plan, nothing made, snakemake": "This was a dry-run",
-    "nothing to do, no note": "results:",
+    "nothing to do, no notes": "results:",
     "nothing to do": "results:",
+    "nothing to do, no notes, no job records": "results:",
+    "nothing to do, no job records": "results:",
     "nothing to do, snakemake": "Nothing to be done",
 }
 """What they say; the others say what would run."""
 
-NOTE_OF_NOTHING = ".snakemake/tvmake-nothing-to-do.json"
+NOTES = ".snakemake/tvmake-up-to-date.json"
+
+PLANNED = re.compile(r"(\d+) jobs would run")
 
 
 def measured(command: Sequence[str], directory: Path, log: Path) -> dict[str, float]:
@@ -275,8 +201,53 @@ def prepared(place: Path, size: Size) -> None:
     shutil.rmtree(place, ignore_errors=True)
     for name in ("fresh", "made"):
         new_project(place / name, size)
-    finish(place / "made")
+    stand_in.make(place / "made", os.cpu_count() or 1, {})
+    stand_in.add_job_records(place / "made")
     (place / "complete").touch()
+
+
+def subject(name: str, place: Path) -> dict[str, float]:
+    """Measure one command, and see that it did what it is named after."""
+    project, command = SUBJECTS[name]
+    directory, log = place / project, place / "log.txt"
+    notes, changed = directory / NOTES, directory / CHANGED_MODEL
+    if "no notes" in name:
+        notes.unlink(missing_ok=True)
+        time.sleep(SETTLED_S)
+    elif name.startswith("nothing to do") and not name.endswith("snakemake") and not notes.is_file():
+        sys.exit("there are no notes that nothing was to do: had everything settled?")
+    before = changed.read_bytes()
+    if name == "plan, one model changed":
+        changed.write_bytes(before + b"changed")
+    records = directory / stand_in.JOB_RECORDS
+    if name.endswith("no job records"):
+        records.rename(place / "aside")
+    try:
+        found = measured(command, directory, log)
+    finally:
+        if not records.exists() and project == "made":
+            (place / "aside").rename(records)
+        if changed.read_bytes() != before:
+            changed.write_bytes(before)
+    output = log.read_text()
+    if EXPECTED.get(name, "would run") not in output or (name.startswith("nothing to do") and "✓ " in output):
+        sys.exit(f"'{name}' did something else than that:\n{output[-4000:]}")
+    if planned := PLANNED.search(output):
+        found["planned"] = int(planned[1])
+        if name == "plan, one model changed" and found["planned"] > len(jobs_of_changed_model(directory)):
+            sys.exit(f"more was planned than the changed model's jobs and the report: {found['planned']}")
+    return found
+
+
+def jobs_of_changed_model(project: Path) -> "list[Job]":
+    """What depends on the model that is changed."""
+    from tvmake.config.load import load
+    from tvmake.engine.up_to_date.altered import jobs_of
+    from tvmake.plan.plan import Plan
+
+    with chdir(project):
+        plan = Plan(load([Path("tvmake.yaml")]))
+        return jobs_of(plan, [one for one in plan.variants if one.model == Path(CHANGED_MODEL).stem])
 
 
 def point(at: Path, jobs: int, rounds: int) -> dict[str, Any]:
@@ -288,17 +259,8 @@ def point(at: Path, jobs: int, rounds: int) -> dict[str, Any]:
     print(f"{size.jobs} jobs, {size.variants} variants: made in {time.perf_counter() - began:.0f} s", file=sys.stderr)
     figures: dict[str, dict[str, float]] = {}
     for _ in range(rounds):
-        for name, (project, command) in SUBJECTS.items():
-            log = place / "log.txt"
-            note = place / project / NOTE_OF_NOTHING
-            if name == "nothing to do, no note":
-                note.unlink(missing_ok=True)
-            elif name == "nothing to do" and not note.is_file():
-                sys.exit("there is no note that there was nothing to do: had everything settled?")
-            found = measured(command, place / project, log)
-            expected = EXPECTED.get(name, "would run")
-            if expected not in log.read_text():
-                sys.exit(f"'{name}' did something else than that:\n{log.read_text()[-4000:]}")
+        for name in SUBJECTS:
+            found = subject(name, place)
             print(f"  {name}: {found}", file=sys.stderr)
             if name not in figures or found["processor_s"] < figures[name]["processor_s"]:
                 figures[name] = found
@@ -311,19 +273,10 @@ def run(at: Path, jobs: int, speedup: float, cores: int) -> dict[str, Any]:
     place = at / f"run-{jobs}"
     shutil.rmtree(place, ignore_errors=True)
     new_project(place, size)
-    env = environment(STAND_IN=str(place / "stand-in"))
-    env["PATH"] = os.pathsep.join([str(place / "stand-in" / "bin"), env["PATH"]])
-    if speedup:
-        env.update({f"STAND_IN_{stage}": f"{seconds / speedup:.4f}" for stage, seconds in SECONDS.items()})
-    began = time.perf_counter()
-    command = [str(SCRIPTS / "tvmake"), "make", "--cores", str(cores), "--no-warm"]
-    process = subprocess.Popen(command, cwd=place, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    said = process.stdout.read() if process.stdout else ""
-    _, status, usage = os.wait4(process.pid, 0)
-    seconds = time.perf_counter() - began
-    made = said.count("✓ ")
-    if status or made < size.jobs - 1:
-        sys.exit(f"{made} of {size.jobs - 1} jobs made:\n{said[-4000:]}")
+    times = {stage: seconds / speedup for stage, seconds in SECONDS.items()} if speedup else {}
+    made, seconds, usage = stand_in.make(place, cores, times)
+    if made < size.jobs - 1:
+        sys.exit(f"{made} of {size.jobs - 1} jobs made")
     processor = usage.ru_utime + usage.ru_stime
     return {
         "jobs": made, "asked": jobs, "cores": cores, "speedup": speedup, "seconds": round(seconds, 2),

@@ -25,14 +25,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tvmake.process.tvm_import import hide_torch_from_tvm
+
+hide_torch_from_tvm()
+
+import tvm
 from comparing import machine
 from farm import HOST, Farm
 
-from tvmake.device.tracker import Offer, Tracker
+from tvmake.device.rpc.tracker import Offer, Tracker
 from tvmake.native.bundle import bundle
-from tvmake.quick_tvm import tvm
 
-# After quick_tvm, which decides how TVM is loaded.
 from tvm import rpc  # isort: skip
 
 KEY = "soak"

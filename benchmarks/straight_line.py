@@ -71,7 +71,7 @@ def read(source: str) -> tuple[Any, dict, Callable, list[np.ndarray]]:
     if source.endswith(".pt2"):
         return from_program(torch.export.load(ROOT / "resources" / source), digits())
     from tvmake.config.model import ImportOptions
-    from tvmake.frontend import zoo
+    from tvmake.frontend.zoo import models as zoo
 
     random = np.random.default_rng(0)
     images = [random.uniform(-2, 2, (1, 3, 224, 224)).astype("float32") for _ in range(16)]

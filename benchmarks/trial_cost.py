@@ -42,6 +42,8 @@ from typing import Any
 import yaml
 from comparing import environment, machine
 
+from tvmake.process.tvm_import import hide_torch_from_tvm
+
 STAGE = "resnet18-stage1"
 """The default network."""
 
@@ -71,7 +73,7 @@ def save_stage(path: Path) -> None:
     """Export ResNet-18 up to the end of its first stage, with a classifier behind it."""
     import torch
 
-    from tvmake.frontend.zoo_networks import resnet
+    from tvmake.frontend.zoo.networks import resnet
 
     torch.manual_seed(0)
     network = resnet((2, 0, 0, 0), False, 1000).eval()
@@ -126,10 +128,11 @@ class Ours:
 
     def best(self) -> dict[str, Any]:
         """The scheduled modules of the winners, by workload."""
+        import tvm
+
         from tvmake.artifact import stage_json
-        from tvmake.quick_tvm import tvm
-        from tvmake.tune.best import BestSet
-        from tvmake.tune.replay import replay
+        from tvmake.codegen.replay import replay
+        from tvmake.records.best import BestSet
 
         found = stage_json.load(BestSet, self.project / BEST).by_workload()
         return {
@@ -207,10 +210,11 @@ def tasks(project: Path) -> list[dict[str, Any]]:
 
 def workloads(project: Path) -> Iterator[tuple[str, Any]]:
     """The kernels themselves, by their identity."""
+    import tvm
+
     from tvmake.artifact.module_files import load_module
-    from tvmake.quick_tvm import tvm
-    from tvmake.tune.light_intrinsics import light_intrinsics
-    from tvmake.tune.workload import workload
+    from tvmake.codegen.light_intrinsics import light_intrinsics
+    from tvmake.records.workload import workload
 
     target = tvm.target.Target(json.loads(json.loads((project / TASKS).read_text())["target"]))
     light_intrinsics(target)
@@ -224,8 +228,8 @@ def timed_again(project: Path, winners: Mapping[str, Mapping[str, Any]]) -> dict
     from tvm.s_tir.meta_schedule.arg_info import ArgInfo
 
     from tvmake.config.tuning import TrialMeasurement
-    from tvmake.tune.measuring.interface import Candidate
-    from tvmake.tune.measuring.local import LocalMeasurer
+    from tvmake.tune.measure.interface import Candidate
+    from tvmake.tune.measure.local import LocalMeasurer
 
     target = next(iter(workloads(project)))[1].target
     measurer = LocalMeasurer(target, TrialMeasurement(**AGAIN), 1, "benchmark")
@@ -266,6 +270,7 @@ def quality(project: Path, winners: Mapping[str, Mapping[str, Any]]) -> dict[str
 
 def main() -> None:
     """See the module's text."""
+    hide_torch_from_tvm()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", nargs="?", default=STAGE, help=f"zoo:<network>, a model file, or {STAGE}")
     parser.add_argument("--trials", type=int, default=384, help="in total, for each side [384]")

@@ -34,7 +34,7 @@ def image() -> np.ndarray:
 def exported(source: str):
     """The network as torch exports it."""
     from tvmake.config.model import ImportOptions
-    from tvmake.frontend import zoo
+    from tvmake.frontend.zoo import models as zoo
 
     return zoo.export(source, ImportOptions(source=source))
 
@@ -76,7 +76,7 @@ def open_onnxruntime(path: str) -> Callable[[], object]:
 def open_package(directory: str) -> Callable[[], object]:
     """A package that tvmake built."""
     from tvmake.artifact.package import verify_directory
-    from tvmake.device.worker import LoadedPackage
+    from tvmake.device.local.worker import LoadedPackage
 
     package = LoadedPackage(Path(directory), verify_directory(Path(directory), directory))
     package.set_inputs([image()])

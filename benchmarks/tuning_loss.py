@@ -58,7 +58,7 @@ LOCAL: tuple[Kind, ...] = get_args(LocalKind)
 RPC: tuple[Kind, ...] = (*LOCAL, *get_args(FarmKind))
 SERVERS = 2
 
-WAIT_S = 120.0
+WAIT_S = 1800.0
 """For a process of the wanted kind to be there."""
 
 POLL_S = 0.03
@@ -137,6 +137,10 @@ class Project:
             self.seen.setdefault(path, set()).update(lines)
         return lost
 
+    def stored(self) -> int:
+        """How many records there are."""
+        return sum(map(len, record_lines(self.store).values()))
+
     def unmeasured(self) -> int:
         """Candidates that were built and not yet measured, at most of one job."""
         jobs = self.temporary.glob("tvmake-measuring-*")
@@ -176,7 +180,7 @@ def problems(project: Project) -> list[str]:
     if unknown := told - stored:
         found.append(f"{unknown.total()} finished trials have no record")
     trials = Counter(one["workload"] for one in records if one["status"] != "device_lost")
-    last = max(project.directory.glob("results/tuning/cpu/pass*/budget.json"))
+    last = max(project.directory.glob("results/tuning/cpu/round*/budget.json"))
     for workload, budget in json.loads(last.read_text())["kernels"].items():
         if trials[workload] != budget["trials"]:
             found.append(f"kernel {workload[:12]} has {trials[workload]} records of {budget['trials']}")
@@ -222,16 +226,20 @@ def disturb(
     run: subprocess.Popen[bytes],
     rng: random.Random,
     kind: Kind,
-    longest_s: float,
+    most: int,
     devices: Farm | None,
 ) -> Kill | None:
-    """Kill one process of the kind at a random moment while kernels are tuned; None when the run ends before."""
+    """Kill one process of the kind while kernels are tuned, once up to ``most`` more records are there.
+
+    None when the run ends before. The moment is drawn in records, not in seconds, so that it is within the search
+    whatever the machine's speed.
+    """
     until = time.monotonic() + WAIT_S
-    after: float | None = None
+    awaited: int | None = None
     while run.poll() is None and time.monotonic() < until:
-        if after is None and victims("template", project.mark, run.pid):
-            after = time.monotonic() + rng.uniform(0, longest_s)
-        if after is not None and time.monotonic() >= after and (there := find(kind, project, run, devices)):
+        if awaited is None and victims("template", project.mark, run.pid):
+            awaited = project.stored() + rng.randint(0, most)
+        if awaited is not None and project.stored() >= awaited and (there := find(kind, project, run, devices)):
             lost = project.look()
             done = Kill(
                 kind, time.monotonic() - project.began, sum(map(len, project.seen.values())), project.unmeasured()
@@ -244,14 +252,12 @@ def disturb(
     return None
 
 
-def make(
-    project: Project, rng: random.Random, plan: list[Kind], longest_s: float, devices: Farm | None = None
-) -> list[Kill]:
+def make(project: Project, rng: random.Random, plan: list[Kind], most: int, devices: Farm | None = None) -> list[Kill]:
     """Make a project to its end, with kills as planned while it lasts; those that happened leave ``plan``."""
     kills: list[Kill] = []
     while True:
         run, before = project.start(), len(kills)
-        while plan and (done := disturb(project, run, rng, plan[0], longest_s, devices)) is not None:
+        while plan and (done := disturb(project, run, rng, plan[0], most, devices)) is not None:
             kills.append(done)
             plan.pop(0)
             told = (
@@ -312,7 +318,7 @@ def kill_makes(title: str, arguments: argparse.Namespace, directory: Path, devic
     number = 0
     while plan:
         disturbed, number = project(f"disturbed{number}"), number + 1
-        now = make(disturbed, rng, plan, arguments.longest, devices)
+        now = make(disturbed, rng, plan, arguments.most, devices)
         kills, fruitless = kills + now, 0 if now else fruitless + 1
         if fruitless == FRUITLESS:
             sys.exit(f"{FRUITLESS} runs ended without a moment to kill a {plan[0]}")
@@ -337,7 +343,7 @@ def main() -> int:
     parser.add_argument("--trials", type=int, default=60)
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--cost-model", default="xgb")
-    parser.add_argument("--longest", type=float, default=10.0, help="seconds between two kills at most")
+    parser.add_argument("--most", type=int, default=10, help="records between two kills at most")
     parser.add_argument("--kinds", nargs="+", choices=RPC, help="what to kill; everything by default")
     parser.add_argument("--undisturbed", action="store_true", help="make an undisturbed project first, to compare with")
     arguments = parser.parse_args()

@@ -23,7 +23,7 @@ sed -n -e '/^torch==/,/[^\\]$/p' "$lock" | sed 's/^\(torch==[^ ]*\)/\1+cpu/' > "
 "$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-deps "$compile" --require-hashes -r "$lock"
 if ! "$venv/bin/python" -c 'import torch' 2>/dev/null; then
     echo "note: this torch is a CUDA build; fetching the libraries it needs (several GB)." >&2
-    echo "  To avoid that, point pip at CPU builds (PIP_EXTRA_INDEX_URL, see docs/install.md) and run again." >&2
+    echo "  To avoid that, point pip at CPU builds (PIP_EXTRA_INDEX_URL, see docs/getting-started/install.md) and run again." >&2
     "$venv/bin/python" -m pip install -qq --disable-pip-version-check torch==2.13.0
 fi
 "$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation --editable .

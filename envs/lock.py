@@ -1,9 +1,9 @@
 """Write the lock files: ``make lock``.
 
-``requirements.lock`` is what the demo installs, ``test.lock`` adds what the tests and linters need, at the same
-versions. ``cluster.lock`` is what the tests of clusters need beside that. All hold every file's sha256 for all platforms. PyPI's torch for Linux is the CUDA build; where pip is
-configured to find the CPU build of the same version (``torch-2.13.0+cpu``), that file's hash is added, so that either
-installs.
+``requirements.lock`` is what the demo installs, ``test.lock`` adds what the tests, the linters and the docs need, at
+the same versions. ``cluster.lock`` is what the tests of clusters need beside that. All hold every file's sha256 for
+all platforms. PyPI's torch for Linux is the CUDA build; where pip is configured to find the CPU build of the same
+version (``torch-2.13.0+cpu``), that file's hash is added, so that either installs.
 """
 
 import re
@@ -78,7 +78,8 @@ def add_hash(lock: Path, digest: str) -> None:
 
 def main() -> None:
     """Resolve both locks; the demo's is constrained to the tests' versions."""
-    compile_lock("envs/test.lock", "--group", "pyproject.toml:test", "--group", "pyproject.toml:lint")
+    groups = [f"--group=pyproject.toml:{name}" for name in ("test", "lint", "docs")]
+    compile_lock("envs/test.lock", *groups)
     compile_lock("envs/requirements.lock", "--constraint", "envs/test.lock")
     compile_beside("envs/cluster.lock", "cluster", "envs/test.lock")
     if digest := cpu_torch_hash():

@@ -7,11 +7,11 @@ OUTPUTS  results/{model}/{precision}/{target}/package.provenance.json, package.c
 
 rule attest:
     input:
-        package=plan.path("package"),
-        source=plan.path("source"),
+        package=plan.path("package.tar"),
+        source=plan.path("source.json"),
     output:
-        provenance=plan.path("provenance"),
-        components=plan.path("components"),
+        provenance=plan.path("package.provenance.json"),
+        components=plan.path("package.cdx.json"),
     log:
         "logs/{model}/{precision}/{target}/attest.log",
     group:
@@ -19,8 +19,8 @@ rule attest:
     conda:
         "../envs/tvmake.yaml"
     resources:
-        mem_mb=needs.memory_mb("attest"),
-        runtime=needs.minutes("attest"),
+        mem_mb=job_resources.memory_mb("attest"),
+        runtime=job_resources.minutes("attest"),
     params:
         code=plan.fingerprint("attest"),
     message:

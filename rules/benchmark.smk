@@ -7,21 +7,21 @@ OUTPUTS  results/{model}/{precision}/{target}/latency.json
 
 rule benchmark:
     input:
-        package=plan.path("package"),
-        receipt=plan.path("receipt"),
-        reference=plan.path("reference"),
+        package=plan.path("package.tar"),
+        receipt=plan.path("receipt.json"),
+        reference=plan.path("reference.npz"),
     output:
-        latency=plan.path("latency"),
+        latency=plan.path("latency.json"),
     log:
         "logs/{model}/{precision}/{target}/benchmark.log",
     conda:
         "../envs/tvmake.yaml"
-    threads: needs.threads("benchmark")
+    threads: job_resources.threads("benchmark")
     resources:
-        mem_mb=needs.memory_mb("benchmark"),
-        runtime=needs.minutes("benchmark"),
-        gres=needs.gres,
-        slurm_extra=needs.slurm_extra,
+        mem_mb=job_resources.memory_mb("benchmark"),
+        runtime=job_resources.minutes("benchmark"),
+        gres=job_resources.gres,
+        slurm_extra=job_resources.slurm_extra,
     params:
         options=lambda w: plan.options("benchmark", w),
         code=plan.fingerprint("benchmark"),

@@ -8,15 +8,15 @@ OUTPUTS  results/{model}/{precision}/{target}/mod.so, mod.json, mod.params, sour
 
 rule build:
     input:
-        module=lambda w: plan.transformed("module", w),
-        params=lambda w: plan.transformed("params", w),
-        signature=lambda w: plan.transformed("signature", w),
-        passes=lambda w: plan.pass_files("build", w.model),
+        module=lambda w: plan.transformed("module.json", w),
+        params=lambda w: plan.transformed("module.params", w),
+        signature=lambda w: plan.transformed("signature.json", w),
+        passes=lambda w: sources.files(plan.pass_files("build", w.model)),
         best=lambda w: plan.best_files(w),
     output:
-        lib=plan.path("lib"),
-        manifest=plan.path("manifest"),
-        weights=plan.path("weights"),
+        lib=plan.path("mod.so"),
+        manifest=plan.path("mod.json"),
+        weights=plan.path("mod.params"),
         sources=directory(plan.path("sources")),
     log:
         "logs/{model}/{precision}/{target}/build.log",
@@ -25,10 +25,11 @@ rule build:
     conda:
         "../envs/tvmake.yaml"
     resources:
-        mem_mb=needs.memory_mb("build"),
-        runtime=needs.minutes("build"),
+        mem_mb=job_resources.memory_mb("build"),
+        runtime=job_resources.minutes("build"),
     params:
         options=lambda w: plan.options("build", w),
+        sources=lambda w: sources.digest(plan.pass_files("build", w.model)),
         records=lambda w, input: [f"--best={file}" for file in input.best],
         code=plan.fingerprint("build"),
     message:

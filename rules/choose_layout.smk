@@ -8,29 +8,32 @@ OUTPUTS  results/{model}/{precision}/{target}/module.json, module.params, signat
 
 rule choose_layout:
     input:
-        modules=lambda w: plan.candidates("candidate_module", w),
-        params=lambda w: plan.candidates("candidate_params", w),
-        signatures=lambda w: plan.candidates("candidate_signature", w),
-        passes=lambda w: plan.pass_files("choose_layout", w.model),
-        frozen=lambda w: plan.frozen(w),
+        modules=lambda w: plan.candidates("layouts/module.json", w),
+        params=lambda w: plan.candidates("layouts/module.params", w),
+        signatures=lambda w: plan.candidates("layouts/signature.json", w),
+        passes=lambda w: sources.files(plan.pass_files("choose_layout", w.model)),
+        frozen=lambda w: sources.files(plan.frozen(w)),
     output:
-        module=plan.path("chosen_module"),
-        params=plan.path("chosen_params"),
-        signature=plan.path("chosen_signature"),
-        layout=plan.path("layout"),
+        module=plan.path("chosen/module.json"),
+        params=plan.path("chosen/module.params"),
+        signature=plan.path("chosen/signature.json"),
+        layout=plan.path("layout.json"),
     log:
         text="logs/{model}/{precision}/{target}/choose_layout.log",
         events="logs/{model}/{precision}/{target}/choose_layout.events.jsonl",
     conda:
         "../envs/tvmake.yaml"
-    threads: needs.threads("choose_layout")
+    threads: job_resources.threads("choose_layout")
     resources:
-        mem_mb=needs.memory_mb("choose_layout"),
-        runtime=needs.minutes("choose_layout"),
-        gres=needs.gres,
-        slurm_extra=needs.slurm_extra,
+        mem_mb=job_resources.memory_mb("choose_layout"),
+        runtime=job_resources.minutes("choose_layout"),
+        gres=job_resources.gres,
+        slurm_extra=job_resources.slurm_extra,
     params:
         options=lambda w: plan.options("choose_layout", w),
+        sources=lambda w: sources.digest(
+            [*plan.pass_files("choose_layout", w.model), *plan.frozen(w)]
+        ),
         frozen=lambda w, input: frozen(w, input),
         code=plan.fingerprint("choose_layout"),
     message:

@@ -7,9 +7,9 @@ OUTPUTS  results/{model}/{precision}/{target}/receipt.json
 
 rule deploy:
     input:
-        package=plan.path("package"),
+        package=plan.path("package.tar"),
     output:
-        receipt=plan.path("receipt"),
+        receipt=plan.path("receipt.json"),
     log:
         "logs/{model}/{precision}/{target}/deploy.log",
     group:
@@ -17,9 +17,9 @@ rule deploy:
     conda:
         "../envs/tvmake.yaml"
     resources:
-        mem_mb=needs.memory_mb("deploy"),
-        runtime=needs.minutes("deploy"),
-        gres=needs.gres,
+        mem_mb=job_resources.memory_mb("deploy"),
+        runtime=job_resources.minutes("deploy"),
+        gres=job_resources.gres,
     params:
         options=lambda w: plan.options("deploy", w),
         code=plan.fingerprint("deploy"),

@@ -7,11 +7,11 @@ OUTPUTS  results/{model}/{precision}/{target}/package.tar
 
 rule export:
     input:
-        lib=plan.path("lib"),
-        manifest=plan.path("manifest"),
-        weights=plan.path("weights"),
+        lib=plan.path("mod.so"),
+        manifest=plan.path("mod.json"),
+        weights=plan.path("mod.params"),
     output:
-        package=plan.path("package"),
+        package=plan.path("package.tar"),
     log:
         "logs/{model}/{precision}/{target}/export.log",
     group:
@@ -19,8 +19,8 @@ rule export:
     conda:
         "../envs/tvmake.yaml"
     resources:
-        mem_mb=needs.memory_mb("export"),
-        runtime=needs.minutes("export"),
+        mem_mb=job_resources.memory_mb("export"),
+        runtime=job_resources.minutes("export"),
     params:
         code=plan.fingerprint("export"),
     message:

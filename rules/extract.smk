@@ -7,21 +7,22 @@ OUTPUTS  results/{model}/{precision}/{target}/tasks.json, workloads/
 
 rule extract:
     input:
-        module=lambda w: plan.transformed("module", w),
-        signature=lambda w: plan.transformed("signature", w),
-        passes=lambda w: plan.pass_files("build", w.model),
+        module=lambda w: plan.transformed("module.json", w),
+        signature=lambda w: plan.transformed("signature.json", w),
+        passes=lambda w: sources.files(plan.pass_files("build", w.model)),
     output:
-        tasks=plan.path("tasks"),
+        tasks=plan.path("tasks.json"),
         workloads=directory(plan.path("workloads")),
     log:
         "logs/{model}/{precision}/{target}/extract.log",
     conda:
         "../envs/tvmake.yaml"
     resources:
-        mem_mb=needs.memory_mb("extract"),
-        runtime=needs.minutes("extract"),
+        mem_mb=job_resources.memory_mb("extract"),
+        runtime=job_resources.minutes("extract"),
     params:
         options=lambda w: plan.options("extract", w),
+        sources=lambda w: sources.digest(plan.pass_files("build", w.model)),
         code=plan.fingerprint("extract"),
     message:
         "extract {wildcards.model} {wildcards.precision} {wildcards.target}"

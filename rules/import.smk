@@ -7,21 +7,22 @@ OUTPUTS  results/{model}/model.json, model.params, signature.json, source.json
 
 rule import_model:
     input:
-        files=lambda w: plan.model_files(w.model),
+        files=lambda w: sources.files(plan.model_files(w.model)),
     output:
-        module=plan.path("imported_module"),
-        params=plan.path("imported_params"),
-        signature=plan.path("signature"),
-        source=plan.path("source"),
+        module=plan.path("model.json"),
+        params=plan.path("model.params"),
+        signature=plan.path("signature.json"),
+        source=plan.path("source.json"),
     log:
         "logs/{model}/import.log",
     conda:
         "../envs/tvmake.yaml"
     resources:
-        mem_mb=needs.memory_mb("import"),
-        runtime=needs.minutes("import"),
+        mem_mb=job_resources.memory_mb("import"),
+        runtime=job_resources.minutes("import"),
     params:
         options=lambda w: plan.options("import", w),
+        sources=lambda w: sources.digest(plan.model_files(w.model)),
         code=lambda w: plan.fingerprint("import", w.model),
     message:
         "import {wildcards.model}"

@@ -1,30 +1,31 @@
 """Pick best: the fastest record of each of a variant's kernels whose output is right.
 
-INPUTS   results/{model}/{precision}/{target}/tasks.json, results/tuning/{target}/pass{last}/{workload}.json, the records store
+INPUTS   results/{model}/{precision}/{target}/tasks.json, results/tuning/{target}/round{last}/{workload}.json, the records store
 OUTPUTS  results/{model}/{precision}/{target}/best.json
 """
 
 
 rule pick_best:
     input:
-        tasks=plan.path("tasks"),
-        workloads=plan.path("workloads"),
+        tasks=plan.path("tasks.json"),
+        workloads=ancient(plan.path("workloads")),  # it goes with tasks.json
         receipts=lambda w: receipts(
-            w.target, plan.passes(w.target), f"{w.model}/{w.precision}"
+            w.target, plan.rounds(w.target), f"{w.model}/{w.precision}"
         ),
-        frozen=lambda w: plan.frozen(w),
+        frozen=lambda w: sources.files(plan.frozen(w)),
     output:
-        best=plan.path("best"),
+        best=plan.path("best.json"),
     log:
         "logs/{model}/{precision}/{target}/pick_best.log",
     conda:
         "../envs/tvmake.yaml"
     resources:
-        mem_mb=needs.memory_mb("pick_best"),
-        runtime=needs.minutes("pick_best"),
-        gres=needs.gres,
+        mem_mb=job_resources.memory_mb("pick_best"),
+        runtime=job_resources.minutes("pick_best"),
+        gres=job_resources.gres,
     params:
         options=lambda w: plan.options("pick_best", w),
+        sources=lambda w: sources.digest(plan.frozen(w)),
         receipts=lambda w, input: [f"--receipts={file}" for file in input.receipts],
         frozen=lambda w, input: frozen(w, input),
         code=plan.fingerprint("pick_best"),

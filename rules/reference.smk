@@ -7,19 +7,20 @@ OUTPUTS  results/{model}/reference.npz (inputs, labels, outputs)
 
 rule reference:
     input:
-        files=lambda w: plan.reference_files(w.model),
-        signature=plan.path("signature"),
+        files=lambda w: sources.files(plan.reference_files(w.model)),
+        signature=plan.path("signature.json"),
     output:
-        reference=plan.path("reference"),
+        reference=plan.path("reference.npz"),
     log:
         "logs/{model}/reference.log",
     conda:
         "../envs/tvmake.yaml"
     resources:
-        mem_mb=needs.memory_mb("reference"),
-        runtime=needs.minutes("reference"),
+        mem_mb=job_resources.memory_mb("reference"),
+        runtime=job_resources.minutes("reference"),
     params:
         options=lambda w: plan.options("reference", w),
+        sources=lambda w: sources.digest(plan.reference_files(w.model)),
         code=lambda w: plan.fingerprint("reference", w.model),
     message:
         "reference {wildcards.model}"

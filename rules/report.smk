@@ -8,16 +8,16 @@ OUTPUTS  results/summary.json, summary.csv, index.html
 
 rule report:
     input:
-        packages=plan.results_of("package"),
-        manifests=plan.results_of("manifest"),
-        records=plan.results_of("best"),
-        layouts=plan.results_of("layout"),
-        numerics=plan.results_of("numerics"),
-        latencies=plan.results_of("latency"),
+        packages=plan.results_of("package.tar"),
+        manifests=plan.results_of("mod.json"),
+        records=plan.results_of("best.json"),
+        layouts=plan.results_of("layout.json"),
+        numerics=plan.results_of("numerics.json"),
+        latencies=plan.results_of("latency.json"),
     output:
-        summary=plan.path("summary"),
-        table=plan.path("summary_csv"),
-        page=plan.path("page"),
+        summary=plan.path("summary.json"),
+        table=plan.path("summary.csv"),
+        page=plan.path("index.html"),
     log:
         "logs/report.log",
     # Too little work for a job on a cluster.
@@ -25,8 +25,8 @@ rule report:
     conda:
         "../envs/tvmake.yaml"
     resources:
-        mem_mb=needs.memory_mb("report"),
-        runtime=needs.minutes("report"),
+        mem_mb=job_resources.memory_mb("report"),
+        runtime=job_resources.minutes("report"),
     params:
         options=plan.options("report"),
         code=plan.fingerprint("report"),

@@ -8,23 +8,24 @@ OUTPUTS  results/{model}/{precision}/module.json, module.params, signature.json,
 
 rule transform:
     input:
-        module=plan.path("imported_module"),
-        params=plan.path("imported_params"),
-        signature=plan.path("signature"),
-        passes=lambda w: plan.pass_files("transform", w.model),
+        module=plan.path("model.json"),
+        params=plan.path("model.params"),
+        signature=plan.path("signature.json"),
+        passes=lambda w: sources.files(plan.pass_files("transform", w.model)),
     output:
-        module=plan.path("module"),
-        params=plan.path("params"),
-        signature=plan.path("bound_signature"),
+        module=plan.path("module.json"),
+        params=plan.path("module.params"),
+        signature=plan.path("transformed/signature.json"),
     log:
         "logs/{model}/{precision}/transform.log",
     conda:
         "../envs/tvmake.yaml"
     resources:
-        mem_mb=needs.memory_mb("transform"),
-        runtime=needs.minutes("transform"),
+        mem_mb=job_resources.memory_mb("transform"),
+        runtime=job_resources.minutes("transform"),
     params:
         options=lambda w: plan.options("transform", w),
+        sources=lambda w: sources.digest(plan.pass_files("transform", w.model)),
         code=plan.fingerprint("transform"),
     message:
         "transform {wildcards.model} {wildcards.precision}"
@@ -36,9 +37,9 @@ rule transform:
 
 use rule transform as transform_candidate with:
     output:
-        module=plan.path("candidate_module"),
-        params=plan.path("candidate_params"),
-        signature=plan.path("candidate_signature"),
+        module=plan.path("layouts/module.json"),
+        params=plan.path("layouts/module.params"),
+        signature=plan.path("layouts/signature.json"),
     log:
         "logs/{model}/{precision}/layouts/{layout}/transform.log",
     message:

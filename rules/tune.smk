@@ -1,26 +1,26 @@
 """Tune: search for one kernel of a target until it has its budget; what is measured goes to the records store.
 
-INPUTS   results/tuning/{target}/pass{number}/workloads/{workload}.json
-OUTPUTS  results/tuning/{target}/pass{number}/{workload}.json (a receipt; the records are in the store)
+INPUTS   results/tuning/{target}/round{number}/workloads/{workload}.json
+OUTPUTS  results/tuning/{target}/round{number}/{workload}.json (a receipt; the records are in the store)
 """
 
 
 rule tune:
     input:
-        kernel=kernel_file,
+        kernel=lambda w: kernel_file(w),
     output:
-        receipt=plan.path("tuned"),
+        receipt=plan.path("{workload}.json"),
     log:
-        text="logs/tuning/{target}/pass{number}/{workload}.log",
-        events="logs/tuning/{target}/pass{number}/{workload}.events.jsonl",
+        text="logs/tuning/{target}/round{number}/{workload}.log",
+        events="logs/tuning/{target}/round{number}/{workload}.events.jsonl",
     conda:
         "../envs/tvmake.yaml"
-    threads: needs.threads("tune")
+    threads: job_resources.threads("tune")
     resources:
-        mem_mb=needs.memory_mb("tune"),
-        runtime=needs.minutes("tune", trials=lambda w: kernel(w).trials),
-        gres=needs.gres,
-        slurm_extra=needs.slurm_extra,
+        mem_mb=job_resources.memory_mb("tune"),
+        runtime=job_resources.minutes("tune", trials=lambda w: kernel(w).trials),
+        gres=job_resources.gres,
+        slurm_extra=job_resources.slurm_extra,
     params:
         name=lambda w: kernel(w).name,
         trials=lambda w: kernel(w).trials,

@@ -7,11 +7,11 @@ OUTPUTS  results/{model}/{precision}/{target}/numerics.json (also when goals are
 
 rule validate:
     input:
-        package=plan.path("package"),
-        receipt=plan.path("receipt"),
-        reference=plan.path("reference"),
+        package=plan.path("package.tar"),
+        receipt=plan.path("receipt.json"),
+        reference=plan.path("reference.npz"),
     output:
-        numerics=plan.path("numerics"),
+        numerics=plan.path("numerics.json"),
     log:
         "logs/{model}/{precision}/{target}/validate.log",
     group:
@@ -19,9 +19,9 @@ rule validate:
     conda:
         "../envs/tvmake.yaml"
     resources:
-        mem_mb=needs.memory_mb("validate"),
-        runtime=needs.minutes("validate"),
-        gres=needs.gres,
+        mem_mb=job_resources.memory_mb("validate"),
+        runtime=job_resources.minutes("validate"),
+        gres=job_resources.gres,
     params:
         options=lambda w: plan.options("validate", w),
         code=plan.fingerprint("validate"),

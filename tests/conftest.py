@@ -1,16 +1,33 @@
-"""For all tests: which come first when several processes share them."""
+"""For all tests: what runs, what is missing, no environment left by the one before, and no limits that a busy machine reaches."""
+
+import os
+import signal
+from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
-LONGEST_FIRST = ("networks", "workflow", "tune", "device", "native")
-"""Rooms whose files take longest. What comes last is short, so that no process goes on long after the others."""
+from tvmake.process.python import NO_TELEMETRY, SAFE_PATH
+
+pytest_plugins = ("tests.selection", "tests.requirements")
+
+settings.register_profile(
+    "any machine",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("any machine")
+
+# A program in the background of a shell ignores Ctrl-C, and so does all that it starts: tests that interrupt would wait.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if hasattr(config, "workerinput"):  # pytest-xdist; use --no-loadscope-reorder, or it puts files with few tests last
-        items.sort(key=lambda item: _rank(item.nodeid))
-
-
-def _rank(nodeid: str) -> int:
-    room = "".join(nodeid.split("/")[1:2])
-    return LONGEST_FIRST.index(room) if room in LONGEST_FIRST else len(LONGEST_FIRST)
+@pytest.fixture(autouse=True)
+def _unprotected_children() -> Iterator[None]:
+    """A command that ran in a test's own process prepares its environment for children; the next test's has none of it."""
+    before = dict(os.environ)
+    yield
+    for name in (SAFE_PATH, *NO_TELEMETRY):
+        os.environ.pop(name, None)
+        os.environ.update({name: before[name]} if name in before else {})

@@ -1,18 +1,100 @@
-"""What a test needs of the machine: missing on a user's machine it is a skip, in CI a failure."""
+"""What tests need of the machine: missing on a user's machine it is a skip, in CI a failure.
 
+At the end of a run each missing component is named once, with the command that installs it. As a program it prints the
+Debian packages that this machine lacks: ``apt-get install $(python3 tests/requirements.py)``.
+"""
+
+import importlib.util
 import os
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
-import pytest
+if TYPE_CHECKING:
+    import pytest
 
 
-def require(condition: object, hint: str) -> None:
+class Component(NamedTuple):
+    """A program or library of the system."""
+
+    is_there: Callable[[], object]
+    packages: str
+    """The Debian packages that it comes in."""
+
+
+def _program(*names: str) -> Callable[[], bool]:
+    path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
+    return lambda: all(shutil.which(name, path=path) for name in names)
+
+
+COMPONENTS = {
+    "make": Component(_program("make"), "make"),
+    "git": Component(_program("git"), "git"),
+    "cc": Component(_program("cc"), "gcc libc6-dev"),
+    "g++": Component(_program("g++"), "g++"),
+    "cmake": Component(_program("cmake"), "cmake"),
+    "doctest": Component(Path("/usr/include/doctest/doctest.h").exists, "doctest-dev"),
+    "aarch64-linux-gnu-g++": Component(_program("aarch64-linux-gnu-g++"), "g++-aarch64-linux-gnu"),
+    "qemu-aarch64-static": Component(_program("qemu-aarch64-static"), "qemu-user-static"),
+    "PoCL": Component(Path("/etc/OpenCL/vendors/pocl.icd").exists, "pocl-opencl-icd ocl-icd-libopencl1"),
+    "sshd": Component(_program("sshd"), "openssh-server"),
+    "ssh-keygen": Component(_program("ssh-keygen"), "openssh-client"),
+    "adb": Component(_program("adb"), "adb"),
+    "Slurm": Component(_program("slurmctld", "slurmd", "sbatch", "squeue"), "slurmctld slurmd slurm-client"),
+    "munge": Component(_program("munged"), "munge"),
+    "setpriv and unshare": Component(_program("setpriv", "unshare"), "util-linux"),
+    "ps": Component(_program("ps"), "procps"),
+    "chattr": Component(_program("chattr"), "e2fsprogs"),
+}
+
+
+def need(*components: str) -> None:
+    """Skip the test unless these of :data:`COMPONENTS` are there; with CI=true fail it."""
+    for name in components:
+        require(COMPONENTS[name].is_there(), hint(name))
+
+
+def hint(component: str) -> str:
+    """What :func:`require` says of one of :data:`COMPONENTS`."""
+    return f"{component}: apt-get install {COMPONENTS[component].packages}"
+
+
+def need_module(name: str, install: str) -> None:
+    """The same for a Python module.
+
+    Args:
+        install: the command that installs it.
+    """
+    require(importlib.util.find_spec(name.partition(".")[0]), f"{name}: {install}")
+
+
+def require(condition: object, needed: str) -> None:
     """Skip the test unless ``condition`` holds; with CI=true fail it, so that nothing goes untested unseen.
 
     Args:
-        hint: what is needed, for the one who reads the message.
+        needed: what it is, and after a colon the command that installs it. The same component has the same hint.
     """
+    import pytest
+
     if condition:
         return
     if os.environ.get("CI", "").lower() in ("1", "true", "yes"):
-        pytest.fail(f"needs {hint}", pytrace=False)
-    pytest.skip(f"needs {hint}")
+        pytest.fail(f"needs {needed}", pytrace=False)
+    pytest.skip(f"needs {needed}")
+
+
+def pytest_terminal_summary(terminalreporter: "pytest.TerminalReporter") -> None:
+    """Say once for each reason how many tests it had skipped."""
+    reasons = Counter(
+        report.longrepr[2].removeprefix("Skipped: ")
+        for report in terminalreporter.stats.get("skipped", ())
+        if isinstance(report.longrepr, tuple)
+    )
+    for reason, count in sorted(reasons.items()):
+        terminalreporter.write_line(f"skipped {count} {'tests' if count > 1 else 'test'}: {reason}")
+
+
+if __name__ == "__main__":
+    print(*(component.packages for component in COMPONENTS.values() if not component.is_there()))

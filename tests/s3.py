@@ -5,17 +5,16 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.requirements import require
+from tests.requirements import need_module
 
 
 @contextmanager
 def s3_server(bucket: str) -> Iterator[str]:
     """The URL of an empty bucket; the environment leads clients to the server until the block ends."""
-    try:
-        import s3fs  # noqa: F401
-        from moto.server import ThreadedMotoServer
-    except ImportError:
-        require(False, "s3fs and moto[server]")
+    need_module("s3fs", "pip install --group test")
+    need_module("moto", "pip install --group test")
+    from moto.server import ThreadedMotoServer
+
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()

@@ -8,7 +8,7 @@ from killing import half_written, leftovers, missing, record_lines
 
 from faults.project import FaultyProject
 from tvmake.records.store import RecordStore
-from tvmake.tune.receipt import Receipt
+from tvmake.tune.receipts import Receipt
 
 NEEDED = ("package.tar", "mod.json", "best.json")
 """Results that must be there; others may be missing where nobody needed them again."""
@@ -31,7 +31,7 @@ def differences(found: dict[str, bytes], wanted: dict[str, bytes]) -> list[str]:
 
 def made_anew(project: FaultyProject, files: list[str], weights: Path, more_trials: int) -> dict[str, bytes]:
     """Files and what they are made from, as an empty directory without the cache makes them of the same records: those
-    that the project's receipts tell of (docs/tuning.md)."""
+    that the project's receipts tell of (docs/guides/tuning.md)."""
     fresh = FaultyProject(project.place / f"fresh-{project.directory.name}")
     fresh.create(weights, more_trials)
     shutil.copytree(project.home, fresh.home)

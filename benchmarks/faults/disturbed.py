@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from killing import files_below
+
 from faults.project import FaultyProject
 
 
@@ -20,6 +22,8 @@ class Disturbed:
         self.after: list[Callable[[], None]] = []
         """Done before the command is given again."""
         self.others: list[tuple[FaultyProject, subprocess.Popen[str]]] = []
+        self.altered: dict[Path, bytes] = {}
+        """Results that were given another content, and that content."""
         self.notes: list[str] = []
         self.problems: list[str] = []
 
@@ -32,9 +36,4 @@ class Disturbed:
 
     def files(self, *roots: Path) -> list[Path]:
         """Files below, in an order that the seed fixes."""
-        return sorted(
-            path
-            for root in roots
-            for path in root.rglob("*")
-            if path.is_file() and not path.name.startswith(".tvmake-")
-        )
+        return sorted(path for root in roots for path in files_below(root) if not path.name.startswith(".tvmake-"))

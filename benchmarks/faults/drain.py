@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.cluster.slurm import ATTENTIVE, OPTIONS, PLUGINS, SCRIPT, Slurm, has_plugins, missing_programs
+from tests.cluster.slurm import ATTENTIVE, OPTIONS, PLUGINS, Slurm, has_plugins, started
+from tests.requirements import COMPONENTS
 
 from faults.disturbed import Disturbed
 
@@ -24,23 +25,17 @@ LONGEST_S = 20.0
 
 def is_possible() -> bool:
     """Whether this machine can run a Slurm of its own, and Snakemake can send jobs to it."""
-    return not missing_programs() and has_plugins() and os.geteuid() == 0
+    return COMPONENTS["Slurm"].is_there() and has_plugins() and os.geteuid() == 0
 
 
 @contextmanager
 def cluster() -> Iterator[None]:
-    """A Slurm for as long as the block lasts; where it does not start, the script ends with the reason."""
-    with tempfile.TemporaryDirectory(prefix="tvmake-slurm-", ignore_cleanup_errors=True) as directory:
-        # Its daemons outlive the command, and would keep the ends of pipes open.
-        with (Path(directory) / "start.log").open("w+") as said:
-            started = subprocess.run([SCRIPT, "start", directory], stdout=said, stderr=said, check=False)
-            said.seek(0)
-            if started.returncode:
-                sys.exit(said.read().strip())
-        try:
-            yield
-        finally:
-            subprocess.run([SCRIPT, "stop", directory], check=True)
+    """A Slurm for as long as the block lasts."""
+    with (
+        tempfile.TemporaryDirectory(prefix="tvmake-slurm-", ignore_cleanup_errors=True) as directory,
+        started(Path(directory)),
+    ):
+        yield
 
 
 def through_slurm(at: Disturbed) -> None:

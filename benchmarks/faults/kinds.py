@@ -11,6 +11,7 @@ from pathlib import Path
 
 from killing import processes
 
+from faults.alter import alter_notes, alter_results
 from faults.disturbed import Disturbed
 from faults.drain import DRAIN, drain, through_slurm
 from faults.project import FaultyProject
@@ -141,6 +142,8 @@ def _marked(project: FaultyProject, mark: Path) -> Path | None:
 
 
 BEFORE: dict[str, Callable[[Disturbed], None]] = {
+    "altered-results": alter_results,
+    "damaged-notes": alter_notes,
     "full-disk": full_disk,
     "clock-skew": clock_skew,
     "late-files": late_files,

@@ -12,10 +12,10 @@ from tests.workflow import preloaded
 from tests.workflow.project import TRIALS, Project, changed_weights, tuned_project
 
 from tvmake.artifact import stage_json
-from tvmake.tune.receipt import Receipt
+from tvmake.tune.receipts import Receipt
 
 TUNED = "results/digits/float32/tuned"
-PASS = "results/tuning/tuned/pass1"
+ROUND = "results/tuning/tuned/round1"
 
 LIMIT_S = 400.0
 """For one command, before it counts as hanging: through Slurm one takes a minute or two."""
@@ -83,7 +83,7 @@ class FaultyProject(Project):
 
     def receipts(self) -> list[Receipt]:
         """What its tuning jobs left."""
-        files = sorted((self.directory / PASS).glob("?" * 64 + ".json"))
+        files = sorted((self.directory / ROUND).glob("?" * 64 + ".json"))
         return [stage_json.load(Receipt, file) for file in files]
 
 

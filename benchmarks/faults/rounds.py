@@ -133,6 +133,11 @@ def _play(played: Round, project: FaultyProject, rng: random.Random, setting: Se
         for other in others:
             wrong = differences(other.fixed(), _wanted(played, other, setting.references))
             played.problems += [f"in the other directory: {one}" for one in wrong]
+        played.problems += [
+            f"{path.relative_to(project.results)} is still as it was altered"
+            for path, data in at.altered.items()
+            if path.is_file() and path.read_bytes() == data
+        ]
         played.problems += look(project, seen, _wanted(played, project, setting.references))
 
 

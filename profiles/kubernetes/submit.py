@@ -60,7 +60,10 @@ def main(script: str) -> int:
     """Create the Job."""
     missing = [name for name in ("IMAGE", "CLAIM", "MOUNT") if not os.environ.get(f"TVMAKE_K8S_{name}")]
     if missing:
-        print(f"error: kubernetes: TVMAKE_K8S_{missing[0]} is not set\n  docs/cluster.md says to what", file=sys.stderr)
+        print(
+            f"error: kubernetes: TVMAKE_K8S_{missing[0]} is not set\n  docs/guides/cluster.md says to what",
+            file=sys.stderr,
+        )
         return 3
     line = next(line for line in Path(script).read_text().splitlines() if line.startswith("# properties = "))
     wanted = manifest(json.loads(line.partition(" = ")[2]), script, str(Path.cwd()), dict(os.environ))

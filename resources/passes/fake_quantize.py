@@ -2,7 +2,7 @@
 
 Every constant weight of a convolution or matrix product is rounded to the values that a signed integer of a few bits
 can hold, one scale per output channel, and stays a float: the kernels are the same, the numbers are those of a
-quantised network. Activations are left alone. docs/passes.md walks through it.
+quantised network. Activations are left alone. docs/guides/passes.md walks through it.
 """
 
 from collections.abc import Callable

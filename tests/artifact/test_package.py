@@ -7,20 +7,22 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tvmake.artifact.files import digest_bytes, digest_file
 from tvmake.artifact.manifest import Coverage, FileEntry, Manifest
 from tvmake.artifact.package import LIBRARY, MANIFEST, WEIGHTS, pack, unpack
 from tvmake.artifact.signature import Signature
 from tvmake.device import store
 from tvmake.errors import InputError
+from tvmake.provenance.statement import statement
+from tvmake.storage.files import digest_bytes, digest_file
 
 CONTENT = {LIBRARY: b"\x7fELF" + bytes(range(256)) * 40, WEIGHTS: b"weights" * 100}
 
 
 def manifest_of(content: dict[str, bytes]) -> Manifest:
+    files = {name: FileEntry(sha256=digest_bytes(data), size=len(data)) for name, data in content.items()}
     return Manifest(
         model="m",
         precision="float32",
@@ -34,8 +36,9 @@ def manifest_of(content: dict[str, bytes]) -> Manifest:
         coverage=Coverage(tuned=0, tunable=0, misses={}),
         kernels=[],
         graph=[],
-        files={name: FileEntry(sha256=digest_bytes(data), size=len(data)) for name, data in content.items()},
+        files=files,
         components=[],
+        provenance=statement({}, files, {}, [], "0").model_dump(mode="json", exclude_none=True),
     )
 
 
@@ -166,7 +169,7 @@ def test_an_edited_manifest_is_refused(package: Path, tmp_path: Path):
         extracted(package, tmp_path)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150)
 @given(cut=st.floats(0, 1, exclude_max=True))
 def test_a_truncated_package_is_refused_wherever_it_ends(package: Path, tmp_path: Path, cut: float):
     data = package.read_bytes()
@@ -178,7 +181,7 @@ def test_a_truncated_package_is_refused_wherever_it_ends(package: Path, tmp_path
         extracted(shorter, tmp_path)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150)
 @given(position=st.integers(0), flip=st.integers(1, 255))
 def test_a_flipped_byte_is_refused_or_changes_nothing(package: Path, tmp_path: Path, position: int, flip: int):
     data = bytearray(package.read_bytes())

@@ -1,6 +1,6 @@
 import pytest
 
-from tvmake.benchmark.ops import KernelCall, kernel_table, render_table
+from tvmake.benchmark.ops import KernelCall, kernel_table
 
 
 def calls(*pairs):
@@ -28,12 +28,3 @@ def test_no_calls_and_no_time_make_no_division_by_zero():
 def test_a_profile_without_runs_is_refused():
     with pytest.raises(ValueError, match="at least one run"):
         kernel_table([], runs=0)
-
-
-def test_the_text_sums_up_what_it_does_not_show():
-    rows = kernel_table(calls(("conv", 6), ("dense", 3), ("relu", 1)))
-    lines = render_table(rows, top=1).splitlines()
-    assert len(lines) == 3
-    assert lines[1].split() == ["conv", "1", "6.0000", "6.0000", "60.0%"]
-    assert lines[2].split() == ["(2", "more)", "2", "4.0000", "2.0000", "40.0%"]
-    assert len(render_table(rows).splitlines()) == 4

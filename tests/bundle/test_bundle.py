@@ -12,13 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.lock.made import BEST, WORKLOADS, fill, lock
-from tests.provenance.made import make_package
-from tests.records.made import PLACE, digests, files, record
-from tvmake.artifact.files import digest_bytes
+from tests.provenance.examples import make_package
+from tests.records.examples import PLACE, digests, files, record
 from tvmake.bundle import contents as bundles
 from tvmake.bundle import read as reading
 from tvmake.bundle.read import read_bundle
@@ -29,6 +28,7 @@ from tvmake.errors import InputError
 from tvmake.lock.origins import portable_config
 from tvmake.plan.plan import Plan
 from tvmake.records.store import RecordStore
+from tvmake.storage.files import digest_bytes
 
 LOCK = Path("run.lock")
 PACKAGE = "packages/digits/float32/cpu/package.tar"
@@ -114,7 +114,7 @@ def test_importing_again_changes_nothing_and_records_are_merged(bundle: Path, si
     assert len(there.load(PLACE, WORKLOADS[0])) == 3
     before = files(site)
     done = read_bundle(bundle, site, there)
-    assert (done.placed, len(done.there)) == ([], 9)
+    assert (done.placed, len(done.unchanged)) == ([], 9)
     assert files(site) == before
 
 
@@ -273,14 +273,14 @@ def test_an_import_that_is_killed_at_a_write_is_finished_by_the_next_one(bundle:
     command = [sys.executable, "-c", KILLED_AT_WRITE, str(writes), str(bundle), str(site)]
     assert subprocess.run(command, check=False, capture_output=True).returncode == -signal.SIGKILL
     done = read_bundle(bundle, site, RecordStore(site / "records"))
-    assert len(done.there) + len(done.placed) == 9
+    assert len(done.unchanged) + len(done.placed) == 9
     assert done.replaced == []
     assert [path for path in site.rglob("*") if path.name.startswith(".tvmake-")] == []
     whole = members(bundle)
     assert (site / "tvmake.yaml").read_bytes() == whole["tvmake.yaml"]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(st.data())
 def test_a_damaged_bundle_is_refused_or_arrives_whole(bundle: Path, tmp_path: Path, data: st.DataObject):
     content = bytearray(bundle.read_bytes())

@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from tests.cache.made import Run, point_at
+from tests.cache.examples import Run, point_at
 from tests.s3 import s3_server
 from tvmake.cache import settings
 from tvmake.config.cache import CacheConfig

@@ -5,9 +5,9 @@ import os
 
 import pytest
 
-from tests.cache.made import Run, entry_of, point_at
+from tests.cache.examples import Run, entry_of, point_at
+from tvmake.cache.prepare import prepare_cache
 from tvmake.cli import run as tvmake
-from tvmake.cli.cache import prepare_cache
 from tvmake.config.cache import CacheConfig
 from tvmake.errors import InputError, MachineError
 

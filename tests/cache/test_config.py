@@ -7,7 +7,8 @@ from tvmake.cache import settings
 from tvmake.config.cache import CacheConfig, as_text, from_text, size_bytes
 from tvmake.config.load import check
 from tvmake.errors import InputError
-from tvmake.plan.plan import STAGES, Plan
+from tvmake.plan.plan import Plan
+from tvmake.stages.registry import stages
 
 MODEL = {"models": {"digits": {"source": "digits.onnx"}}}
 
@@ -87,6 +88,6 @@ def test_the_config_speaks_to_the_environment_unless_somebody_has():
 
 def test_another_cache_changes_no_stages_options():
     plans = [Plan(check({**MODEL, "cache": cache}, {})) for cache in (None, True, {"where": "/c", "read_only": True})]
-    for stage in set(STAGES) - {"budget"}:
+    for stage in set(stages()) - {"budget"}:
         variants = [plan.options(stage, plan.variants[0]) for plan in plans if stage not in ("export", "attest")]
         assert len(set(variants)) <= 1, stage

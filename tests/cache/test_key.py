@@ -7,12 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
 from tests.requirements import require
 from tvmake.cache import compiler, identity, loaded
 from tvmake.cache import key as keys
 from tvmake.cache.compiler import compiler_identity
-from tvmake.cache.key import RECIPES, Work, key, material
+from tvmake.cache.key import Work, key, material
 from tvmake.cache.trouble import NotCacheableError
 from tvmake.config.build import BuildOptions
 from tvmake.config.model import ImportOptions
@@ -21,12 +22,14 @@ from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.requests.tuning import ExtractRequest
 from tvmake.config.target import TargetConfig
 from tvmake.config.transform import TransformOptions, UserPass
-from tvmake.plan.fingerprint import changed_at, foreign
-from tvmake.plan.formats import FRONTENDS
-from tvmake.plan.plan import STAGE_MODULES, STAGES
+from tvmake.frontend.formats import FRONTENDS
+from tvmake.frontend.trust import RUNS_CODE
+from tvmake.stages.registry import stages
+from tvmake.storage.code_fingerprint import changed_at, foreign
 
 NATIVE = TargetConfig(kind="llvm", mcpu="native")
 REQUEST = BuildRequest(model="digits", precision="float32", target_name="cpu", target=NATIVE, cpu="a cpu")
+CACHED = [name for name, stage in stages().items() if stage.is_cached]
 PASS = UserPass(use="mine:factory")
 
 
@@ -41,7 +44,12 @@ def files(tmp_path) -> Path:
 def build(files: Path, request: BuildRequest = REQUEST, **changes: Path) -> Work:
     inputs = {name: files / name for name in ("module", "params", "signature")}
     outputs = {name: files / "out" / name for name in ("lib", "manifest", "weights", "sources")}
-    return Work("build", request, {**inputs, **changes}, outputs)
+    return work_of("build", request, {**inputs, **changes}, outputs)
+
+
+def work_of(stage: str, request: BaseModel | None, inputs: dict[str, Path], outputs: dict[str, Path]) -> Work:
+    described = stages()[stage]
+    return Work(stage, described.recipe, described.roots(request), request, inputs, outputs)
 
 
 def of(work: Work) -> str:
@@ -68,13 +76,13 @@ def test_the_list_of_what_a_key_is_made_of(files):
     assert made["options"] == REQUEST.model_dump(mode="json", exclude_defaults=True)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in FRONTENDS if kind != "factory"])
+@pytest.mark.parametrize("kind", [kind for kind in FRONTENDS if kind not in RUNS_CODE])
 def test_an_import_is_made_of_its_formats_libraries_and_its_files_with_their_names(files, kind):
     source = {"onnx": "m.onnx", "pt2": "m.pt2", "tflite": "m.tflite", "zoo": "zoo:mobilenet_v2"}[kind]
     if kind != "zoo":
         (files / source).write_text(kind)
         source = str(files / source)
-    made = material(Work("import", ImportOptions(source=source), {}, {"module": files / "out"}))
+    made = material(work_of("import", ImportOptions(source=source), {}, {"module": files / "out"}))
     library = {"onnx": "onnx", "pt2": "torch", "tflite": "tflite", "zoo": "torch"}[kind]
     assert library in made["libraries"]
     assert [role for role, _ in made["inputs"]] == ([] if kind == "zoo" else [f"model file {source}"])
@@ -85,7 +93,7 @@ def test_external_data_of_an_onnx_model_counts(files):
     (files / "m.onnx.data").write_text("weights")
     (files / "more.bin").write_text("more")
     options = ImportOptions(source=str(files / "m.onnx"), files=[str(files / "more.bin")])
-    work = Work("import", options, {}, {"module": files / "out"})
+    work = work_of("import", options, {}, {"module": files / "out"})
     seen = {of(work)}
     for name in ("m.onnx", "m.onnx.data", "more.bin"):
         (files / name).write_text("changed")
@@ -94,24 +102,22 @@ def test_external_data_of_an_onnx_model_counts(files):
 
 
 def test_export_moves_bytes_only_so_that_the_machine_does_not_count(files):
-    made = material(Work("export", None, {"lib": files / "module"}, {"package": files / "out"}))
+    made = material(work_of("export", None, {"lib": files / "module"}, {"package": files / "out"}))
     assert not {"machine", "environment", "compiler"} & made.keys()
 
 
 def test_recipes_are_for_stages_there_are_and_the_rest_is_not_cached(files):
-    assert {stage: recipe.module for stage, recipe in RECIPES.items()} == {
-        stage: STAGE_MODULES[stage] for stage in ("import", "transform", "extract", "build", "export")
-    }
-    for stage in set(STAGES) - set(RECIPES):
+    assert CACHED == ["import", "transform", "extract", "build", "export"]
+    for stage in set(stages()) - set(CACHED):
         with pytest.raises(NotCacheableError):
-            material(Work(stage, None, {}, {}))
+            material(work_of(stage, None, {}, {}))
 
 
-@pytest.mark.parametrize("stage", RECIPES)
+@pytest.mark.parametrize("stage", CACHED)
 def test_no_key_lacks_a_library_that_its_stage_can_import(stage):
-    kinds = [FRONTENDS[kind] for kind in FRONTENDS if kind != "factory"] if stage == "import" else [()]
+    kinds = [FRONTENDS[kind] for kind in FRONTENDS if kind not in RUNS_CODE] if stage == "import" else [()]
     for modules in kinds:
-        assert set(foreign(RECIPES[stage].module, *modules)) <= identity.DISTRIBUTIONS.keys() | identity.SILENT
+        assert set(foreign(stages()[stage].module, *modules)) <= identity.DISTRIBUTIONS.keys() | identity.SILENT
 
 
 # --- what changes it --------------------------------------------------------------------------------------------------
@@ -151,8 +157,8 @@ def test_each_option_changes_the_key(files, change):
 
 
 def test_which_outputs_are_wanted_changes_the_key(files):
-    work = Work("export", None, {"lib": files / "module"}, {"package": files / "out"})
-    assert of(work) != of(Work("export", None, work.inputs, {**work.outputs, "more": files / "list"}))
+    work = work_of("export", None, {"lib": files / "module"}, {"package": files / "out"})
+    assert of(work) != of(work_of("export", None, work.inputs, {**work.outputs, "more": files / "list"}))
 
 
 @pytest.mark.parametrize(
@@ -246,7 +252,7 @@ def test_places_times_and_the_rest_of_the_environment_do_not_change_the_key(file
 )
 def test_what_may_read_more_than_its_inputs_has_no_key(files, stage, request_, why):
     with pytest.raises(NotCacheableError, match=why):
-        material(Work(stage, request_, {}, {"out": files / "out"}))
+        material(work_of(stage, request_, {}, {"out": files / "out"}))
 
 
 def test_code_that_was_edited_while_it_ran_makes_no_key(files, monkeypatch):
@@ -363,7 +369,7 @@ def test_a_driver_that_does_not_work_has_no_identity(driver, body):
 
 
 def test_zig_is_what_its_version_says(tmp_path, monkeypatch):
-    from tvmake.target.toolchain import zig_command, zig_driver
+    from tvmake.targets.toolchain import zig_command, zig_driver
 
     require(zig_command(), "zig: pip install ziglang")
     monkeypatch.setenv("TVMAKE_HOME", str(tmp_path))

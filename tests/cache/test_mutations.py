@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cache.made import Run, entry_of, point_at
-from tvmake.artifact.files import canonical_json
+from tests.cache.examples import Run, entry_of, point_at
 from tvmake.cache.line import read_lines
 from tvmake.config.cache import CacheConfig
+from tvmake.storage.files import canonical_json
 
 MUTATIONS = 1_000
 

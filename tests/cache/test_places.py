@@ -13,15 +13,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.cache.made import Run, entry_of, point_at
+from tests.cache.examples import Run, entry_of, point_at
+from tests.patience import HANG_S
+from tests.requirements import need_module
 from tvmake.cache.directory import DirectoryStore
-from tvmake.cache.inspect import look
+from tvmake.cache.inspect import inspect
 from tvmake.cache.line import read_lines
+from tvmake.cache.open import open_store
 from tvmake.cache.step import cached
-from tvmake.cache.store import Stored, least_recently_used, open_store
+from tvmake.cache.store import Stored, least_recently_used
 from tvmake.cache.trouble import CacheTroubleError
 from tvmake.config.cache import CacheConfig
 from tvmake.errors import InputError, MachineError
+from tvmake.storage.files import TEMPORARY_PREFIX
+from tvmake.storage.temporary import held_directory
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -74,7 +79,7 @@ def test_what_is_stored_is_found_by_others_and_may_be_replaced_and_removed(url):
         (key_of(1), 5),
         (key_of(2), 3),
     ]
-    assert all(abs(one.used_at - time.time()) < 600 for one in store.entries())
+    assert all(abs(one.used_at - time.time()) < HANG_S for one in store.entries())
     assert store.problem() is None
     store.remove([key_of(1)])
     assert keys(store) == [key_of(2)]
@@ -161,7 +166,9 @@ def test_no_more_goes_than_has_to(seed):
 
 
 def test_a_store_that_cannot_be_reached_costs_one_warning_and_the_stage_runs(run, monkeypatch, capsys):
-    s3fs = pytest.importorskip("s3fs")
+    need_module("s3fs", "pip install --group test")
+    import s3fs
+
     s3fs.S3FileSystem.clear_instance_cache()  # each step is a process of its own
     with socket.socket() as taken:  # a port where nobody answers
         taken.bind(("127.0.0.1", 0))
@@ -249,14 +256,14 @@ def test_several_processes_store_take_and_make_room_at_once(tmp_path, capfd):
     for process in processes:
         process.start()
     for process in processes:
-        process.join(120)
-    said = [answers.get(timeout=5) for _ in processes]
+        process.join(HANG_S)
+    said = [answers.get(timeout=HANG_S) for _ in processes]
     assert [kind for kind, _ in said] == ["hits"] * 3, said
     assert sum(hits for _, hits in said) > 10
     assert capfd.readouterr().err == ""
     store = DirectoryStore(cache, limit)
     assert 0 < sum(path.stat().st_size for path in (cache / "entries").iterdir()) <= limit
-    assert all(looked.problem is None for looked in look(store, None, thoroughly=True))
+    assert all(looked.problem is None for looked in inspect(store, None, thoroughly=True))
     assert store.quarantined() == []
     assert not list(cache.rglob(".tvmake-*"))
 
@@ -268,8 +275,10 @@ def test_another_process_that_holds_the_lock_for_long_costs_a_warning(cache, run
 
     monkeypatch.setattr(directory, "PATIENCE_S", 0.2)
     cache.mkdir(mode=0o700)
-    script = "import sys, time\nfrom filelock import FileLock\nlock = FileLock(sys.argv[1])\nlock.acquire()\nprint(flush=True)\ntime.sleep(60)"
-    holder = subprocess.Popen([sys.executable, "-c", script, str(cache / "lock")], stdout=subprocess.PIPE)
+    script = "import sys\nfrom filelock import FileLock\nlock = FileLock(sys.argv[1])\nlock.acquire()\nprint(flush=True)\nsys.stdin.read()"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", script, str(cache / "lock")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     try:
         assert holder.stdout and holder.stdout.readline()
         assert not run.step()
@@ -277,7 +286,7 @@ def test_another_process_that_holds_the_lock_for_long_costs_a_warning(cache, run
     finally:
         holder.kill()
         holder.wait()
-    with FileLock(cache / "lock", timeout=10):  # it ends with its holder
+    with FileLock(cache / "lock", timeout=HANG_S):  # it ends with its holder
         pass
     assert list((cache / "entries").iterdir()) == []
 
@@ -340,12 +349,14 @@ def test_a_kill_at_any_write_harms_neither_the_cache_nor_the_next_run(quick, mon
             break
         kills += 1
         if what != "refusal":
-            assert all(looked.problem is None for looked in look(store, None, thoroughly=True))
+            assert all(looked.problem is None for looked in inspect(store, None, thoroughly=True))
         # In another checkout, as in this one.
         run.step()
         assert Run(quick / f"{kills}-again").step()
-        assert all(looked.problem is None for looked in look(store, None, thoroughly=True))
-        assert not list(cache.rglob(".tvmake-*"))
+        assert all(looked.problem is None for looked in inspect(store, None, thoroughly=True))
+        with held_directory(cache / "entries", TEMPORARY_PREFIX):  # as the next one who writes there
+            pass
+        assert not list(cache.rglob(f"{TEMPORARY_PREFIX}*"))
     assert kills >= {"miss": 5, "hit": 5, "refusal": 6, "eviction": 5}[what]
 
 
@@ -370,7 +381,7 @@ def test_writers_that_are_killed_at_any_moment_leave_nothing_that_is_taken_for_w
         kept += 1 + len(os.read(hears, 1000))
         os.close(hears)
         store = DirectoryStore(cache, None)
-        assert all(looked.problem is None for looked in look(store, None, thoroughly=True))
+        assert all(looked.problem is None for looked in inspect(store, None, thoroughly=True))
     Run(tmp_path / "last", seed=5_000).step()
     assert not list(cache.rglob(".tvmake-*"))
     assert len(store.entries()) > kept

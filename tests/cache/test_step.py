@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cache.made import Run, entry_of, point_at
+from tests.cache.examples import Run, entry_of, point_at
 from tests.workflow.test_faults import small_disk
 from tvmake.cache import step as steps
 from tvmake.cache.line import read_lines

@@ -63,7 +63,7 @@ def test_make_tells_hits_from_work(second: Project):
     assert re.search(r"import digits .*, from the cache$", done.stderr, flags=re.MULTILINE), done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_another_cache_reruns_nothing(second: Project):
     assert second.make("results/digits/float32/module.json").returncode == 0
     for cache in (None, True, {"where": "elsewhere", "read_only": True, "size_limit": "1 GB"}):
@@ -71,7 +71,7 @@ def test_another_cache_reruns_nothing(second: Project):
         assert second.planned_rules("results/digits/float32/module.json") == {}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_without_the_cache_everything_is_made_here(second: Project, first: Project):
     done = second.make("--no-cache", "results/digits/model.json")
     assert done.returncode == 0, done.stderr
@@ -79,7 +79,7 @@ def test_without_the_cache_everything_is_made_here(second: Project, first: Proje
     assert second.files("results/digits/model.*") == first.files("results/digits/model.*")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_cache_that_cannot_be_written_is_one_warning_and_the_run_goes_on(second: Project):
     (second.directory / "file").write_text("")
     second.edit("cache", "file/cache")
@@ -92,7 +92,7 @@ def test_a_cache_that_cannot_be_written_is_one_warning_and_the_run_goes_on(secon
     assert done.stderr == "error: cache: file: is no directory\n  name another one\n"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_second_checkout_of_a_tuned_project_builds_nothing_hermetic_and_says_so_in_its_summary(tmp_path: Path):
     one = tuned_project(tmp_path / "one" / "project")
     one.edit("cache", str(tmp_path / "cache"))

@@ -12,6 +12,8 @@ from tvmake.cli.clean import clean
 from tvmake.config.load import load
 from tvmake.errors import InputError, MachineError
 from tvmake.plan.plan import Plan
+from tvmake.storage.job_records import recorded
+from tvmake.storage.own_directories import make_own
 
 CONFIG = {
     "models": {"digits": {"source": "digits.onnx"}, "old": {"source": "old.onnx"}},
@@ -25,6 +27,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Packages and logs of two models for two targets."""
     monkeypatch.chdir(tmp_path)
     write(CONFIG)
+    for directory in ("results", "logs"):
+        make_own(directory)
     plan = Plan(load([Path("tvmake.yaml")]))
     for variant in plan.variants:
         for name in PACKAGES:
@@ -34,8 +38,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for model in CONFIG["models"]:
         put(f"results/{model}/model.json", "m")
         put(f"{model}.onnx", "network")
-    for goal in plan.goals():
-        put(goal, "")
+    for file in (*plan.report_job().outputs, *plan.results_of("package.provenance.json")):
+        put(file, "")
     return tmp_path
 
 
@@ -145,7 +149,55 @@ def test_results_among_the_projects_own_files_are_refused(project: Path):
 def test_nothing_is_deleted_while_a_run_is_at_work(project: Path):
     without("models", "old")
     before = files()
-    Path(".snakemake").mkdir()
+    Path(".snakemake").mkdir(exist_ok=True)
     with FileLock(".snakemake/tvmake.lock"):
         assert isinstance(run("--stale", "--yes").exception, MachineError)
     assert files() == before
+
+
+# --- directories that tvmake has not made -----------------------------------------------------------------------------
+
+SHAPED = ("digits/model.json", "digits/float32/cpu/mod.so", "old/model.json", "summary.json")
+"""Files of somebody else's, where tvmake has its own."""
+
+
+@pytest.fixture(params=["in the project", "whole path", "link"])
+def foreign(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A directory with files that have the shapes of tvmake's, which a config names for its results."""
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    place = Path("mine") if request.param == "in the project" else tmp_path / "elsewhere"
+    for name in SHAPED:
+        put(str(place / name), "precious")
+    if request.param == "link":
+        Path("mine").symlink_to(place)
+        place = Path("mine")
+    write({**CONFIG, "results": str(place)})
+    return str(place)
+
+
+def test_files_that_no_job_has_made_stay_whatever_they_are_called(foreign: str):
+    make_own(foreign)
+    for arguments in (["--yes"], ["--stale", "--yes"]):
+        done = run(*arguments)
+        assert done.exit_code == 0 and "4 that tvmake does not make are left alone" in done.stdout
+    assert all((Path(foreign) / name).read_text() == "precious" for name in SHAPED)
+
+
+def test_among_foreign_files_those_that_a_job_has_made_are_deleted_unless_they_were_changed(foreign: str):
+    made, changed = Path(foreign, "digits/signature.json"), Path(foreign, "old/signature.json")
+    with recorded([], [made]):
+        put(str(made), "{}")
+    with recorded([], [changed]):
+        put(str(changed), "{}")
+    changed.write_text("mine")
+    assert run("--yes").exit_code == 0
+    assert not made.exists() and changed.read_text() == "mine"
+    assert Path(foreign).is_dir() and all((Path(foreign) / name).is_file() for name in SHAPED)
+
+
+def test_a_directory_that_took_the_place_of_tvmakes_own_is_foreign(project: Path):
+    Path("results").rename("results-of-before")
+    put("results/digits/model.json", "mine")
+    run("--yes")
+    assert Path("results/digits/model.json").read_text() == "mine"

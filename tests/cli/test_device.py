@@ -12,15 +12,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.build.conftest import static_net  # noqa: F401  # fixtures
-from tests.device.adb_stand_in import AdbServer
-from tests.device.ssh_server import Sshd
-from tests.device.test_local import package  # noqa: F401  # fixtures
+from tests.codegen.conftest import static_net  # noqa: F401  # fixtures
+from tests.device.local.test_local import package  # noqa: F401  # fixtures
+from tests.device.transport.adb_stand_in import AdbServer
+from tests.device.transport.ssh_server import Sshd
 from tests.native import devices as native
-from tests.tune.measuring.farm import HOST, free_port
-from tests.tune.measuring.processes import eventually
-from tvmake.cli.device_server import is_loopback
-from tvmake.device.tracker import Tracker
+from tests.patience import HANG_S
+from tests.tune.measure.farm import HOST, free_port
+from tests.tune.measure.processes import eventually
+from tvmake.cli.device.server import is_loopback
+from tvmake.device.rpc.tracker import Tracker
 
 COMMAND = """
 import signal, sys
@@ -49,7 +50,12 @@ class Place:
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [*TVMAKE, *arguments], cwd=self.directory, env=self.environ(), capture_output=True, text=True, timeout=120
+            [*TVMAKE, *arguments],
+            cwd=self.directory,
+            env=self.environ(),
+            capture_output=True,
+            text=True,
+            timeout=HANG_S,
         )
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
@@ -80,7 +86,7 @@ def tracker(place: Place) -> Iterator[Tracker]:
     place.environment |= {"TVM_TRACKER_HOST": HOST, "TVM_TRACKER_PORT": str(port)}
     yield Tracker(HOST, port, "board")
     process.send_signal(signal.SIGINT)
-    process.wait(30)
+    process.wait(HANG_S)
 
 
 @pytest.fixture
@@ -91,6 +97,7 @@ def adb(tmp_path: Path, place: Place) -> Iterator[AdbServer]:
     made.close()
 
 
+@pytest.mark.long
 def test_a_tracker_a_server_and_their_table(place: Place, tracker: Tracker, monkeypatch: pytest.MonkeyPatch):
     native.programs()
     place.environment["TVMAKE_HOME"] = str(Path.home() / ".cache/tvmake")  # where they are
@@ -113,7 +120,7 @@ def test_a_tracker_a_server_and_their_table(place: Place, tracker: Tracker, monk
         assert "session" in place.run("doctor", "board").stdout
     finally:
         server.send_signal(signal.SIGINT)
-        server.wait(30)
+        server.wait(HANG_S)
     eventually(lambda: not tracker.servers())
 
 
@@ -123,7 +130,7 @@ def test_a_tracker_that_others_reach_is_refused_with_the_reason(place: Place):
     assert done.stderr.splitlines() == [
         "error: --host 0.0.0.0: RPC has no passwords and no encryption: whoever reaches this address can run code on this "
         "machine",
-        "  listen on 127.0.0.1 and come in by ssh or adb tunnels (docs/devices-rpc.md); in a network of your own, add "
+        "  listen on 127.0.0.1 and come in by ssh or adb tunnels (docs/guides/devices-rpc.md); in a network of your own, add "
         "--allow-remote",
     ]
     assert place.run("serve", "--host", "0.0.0.0").returncode == 2
@@ -205,6 +212,7 @@ def test_a_package_is_pushed_to_all_equal_devices_and_sent_once(place: Place, ad
     assert (done.returncode, done.stdout) == (3, "") and done.stderr.count("is offline") == 2
 
 
+@pytest.mark.long
 def test_a_server_on_a_phone_serves_clients_here_until_it_is_interrupted(
     place: Place, adb: AdbServer, tracker: Tracker
 ):
@@ -212,10 +220,10 @@ def test_a_server_on_a_phone_serves_clients_here_until_it_is_interrupted(
     place.devices(phone={"via": "adb", "programs": str(native.programs())})
     serving = place.start("serve", "phone", "--key", "board")
     eventually(tracker.servers)
-    place.devices(board={"via": "rpc", "key": "board", "wait_s": 60})
+    place.devices(board={"via": "rpc", "key": "board", "wait_s": HANG_S})
     assert json.loads(place.run("info", "board", "--json").stdout)["fingerprint"]["soc"] == "board"
     serving.send_signal(signal.SIGINT)
-    assert serving.wait(30) == 0
+    assert serving.wait(HANG_S) == 0
     assert adb.forwards == {} and adb.reverses == {}
 
 

@@ -108,8 +108,8 @@ def test_an_existing_file_is_kept_unless_forced():
     [
         ("none.onnx", "no such file", "name the model"),
         ("net.pth", "cannot tell its format", "torch.export.save"),
-        ("net.h5", "cannot tell its format", "ONNX"),
-        ("net", "cannot tell its format", "expected a .onnx"),
+        ("net.pb", "cannot tell its format", "ONNX"),
+        ("net", "cannot tell its format", "expected .onnx"),
         ("zoo:resnet81", "no network 'resnet81'", "did you mean 'zoo:resnet18'?"),
         ("nowhere.to.be:found", "no Python module", "working directory"),
     ],

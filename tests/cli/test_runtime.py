@@ -24,10 +24,10 @@ def test_the_list_says_what_is_not_built_and_how_to_build_it():
 
 
 def test_the_list_names_the_file_of_a_build(tmp_path: Path):
-    file = tmp_path / "native" / "opencl-made" / parts.OPENCL.output
+    file = tmp_path / "native" / "opencl-made" / parts.parts()["opencl"].output
     file.parent.mkdir(parents=True)
     file.touch()
-    parts.pointer(parts.OPENCL, parts.HOST).write_text(json.dumps({"directory": "opencl-made"}))
+    parts.pointer(parts.parts()["opencl"], parts.HOST).write_text(json.dumps({"directory": "opencl-made"}))
     rows = {row["part"]: row for row in json.loads(CliRunner().invoke(app, ["runtime", "list", "--json"]).output)}
     assert rows["opencl"]["file"] == str(file)
     assert rows["opencl"]["purpose"]

@@ -2,15 +2,14 @@
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.slurm import PLUGINS, SCRIPT, Slurm, has_plugins, missing_programs
-from tests.requirements import require
+from tests.cluster.slurm import PLUGINS, Slurm, has_plugins, started
+from tests.requirements import need, require
 from tests.workflow.project import TRIALS, Project, new_project
 
 PACKAGES = [f"results/digits/{precision}/cpu/package.tar" for precision in ("float32", "float16", "float16_acc32")]
@@ -23,32 +22,26 @@ def plugins() -> Iterator[None]:
     kept = os.environ.get("PYTHONPATH")
     if PLUGINS.is_dir():
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [kept, str(PLUGINS)]))
-    require(has_plugins(), f"Snakemake's plugins for clusters (`envs/cluster.sh {sys.executable} {PLUGINS}`)")
+    require(has_plugins(), f"Snakemake's plugins for clusters: envs/cluster.sh {sys.executable} {PLUGINS}")
     yield
     os.environ.pop("PYTHONPATH", None)
     os.environ.update({"PYTHONPATH": kept} if kept is not None else {})
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def slurm(plugins: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
-    """A Slurm of its own, for as long as the tests run."""
-    missing = missing_programs()
-    require(not missing, f"{', '.join(missing)} (Debian: slurmctld slurmd slurm-client munge util-linux)")
-    require(os.geteuid() == 0, "root, to start Slurm's daemons")
-    directory = tmp_path_factory.mktemp("slurm")
-    started = subprocess.run([SCRIPT, "start", directory], capture_output=True, text=True, timeout=60, check=False)
-    assert started.returncode == 0, started.stderr
-    try:
-        yield Slurm(directory)
-    finally:
-        subprocess.run([SCRIPT, "stop", directory], check=True, timeout=60)
+    """A Slurm of its own, for as long as the tests of a file run."""
+    need("Slurm", "munge", "setpriv and unshare")
+    require(os.geteuid() == 0, "root, to start Slurm's daemons: run the tests as root")
+    with started(tmp_path_factory.mktemp("slurm")) as slurm:
+        yield slurm
 
 
 def three_precisions_and_a_tuned_one(directory: Path) -> Project:
     """Digits as the demo has them, small: one variant is tuned, on a device that only one node has."""
     project = new_project(directory)
     native = {"kind": "llvm", "mcpu": "native"}
-    tuning = {"trials_per_kernel": TRIALS, "passes": 1, "batch": 2, "population": 16, "cost_model": "random"}
+    tuning = {"trials_per_kernel": TRIALS, "rounds": 1, "batch": 2, "population": 16, "cost_model": "random"}
     tuning["measure"] = {"repeat": 1, "min_repeat_ms": 0}
     project.write_config(
         {

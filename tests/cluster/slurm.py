@@ -1,19 +1,22 @@
 """A real Slurm on this machine, as tests see it."""
 
 import datetime
-import shutil
+import fcntl
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+
+from tests.patience import HANG_S
 
 SCRIPT = Path(__file__).with_name("slurm.sh")
 
 ATTENTIVE = Path(__file__).with_name("attentive.py")
 """``tvmake``, for the commands that send jobs."""
-
-PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "unshare")
 
 PLUGINS = Path(sys.prefix) / "cluster"
 """Snakemake's plugins for clusters, where they are not installed like everything else."""
@@ -22,11 +25,6 @@ OPTIONS = (
     "--profile", "slurm", "--retries", "0", "--latency-wait", "10", "--slurm-init-seconds-before-status-checks", "2",
 )  # fmt: skip
 """Jobs are short here, and there is nothing to gain from another attempt."""
-
-
-def missing_programs() -> list[str]:
-    """What a Slurm of one's own takes and this machine lacks."""
-    return [program for program in PROGRAMS if shutil.which(program) is None]
 
 
 def has_plugins() -> bool:
@@ -45,6 +43,29 @@ class Job:
     gres: str
     start: datetime.datetime | None
     end: datetime.datetime | None
+
+
+@contextmanager
+def started(directory: Path) -> Iterator["Slurm"]:
+    """A Slurm for as long as the block lasts.
+
+    A machine has one at a time, because its commands know only one: whoever wants another waits for it.
+
+    Raises:
+        RuntimeError: it does not start; with the reason.
+    """
+    with (Path(tempfile.gettempdir()) / "tvmake-slurm.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        # Its daemons outlive the command, and would keep the ends of pipes open.
+        with (directory / "start.log").open("w+") as said:
+            done = subprocess.run([SCRIPT, "start", directory], stdout=said, stderr=said, timeout=HANG_S, check=False)
+            said.seek(0)
+            if done.returncode:
+                raise RuntimeError(said.read().strip())
+        try:
+            yield Slurm(directory)
+        finally:
+            subprocess.run([SCRIPT, "stop", directory], check=True, timeout=HANG_S)
 
 
 class Slurm:
@@ -86,7 +107,7 @@ class Slurm:
 
 
 def _slurm(*command: str) -> str:
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=HANG_S).stdout
 
 
 def _moment(text: str) -> datetime.datetime | None:

@@ -3,7 +3,7 @@
 #
 # Needs root and Debian's slurmctld, slurmd, slurm-client and munge. Everything it writes is in DIRECTORY, but for
 # /etc/slurm/slurm.conf, where Slurm's commands look for it inside jobs too. A machine with a slurm.conf of its own is
-# left alone.
+# left alone. One that is still there though the process that started it is not is stopped.
 #
 #   n1    one `phone`; taken last      partition main
 #   n2                                 partition main
@@ -34,6 +34,8 @@ write_conf() { # write_conf DIRECTORY CONTROLLER-PORT NODE-PORT NODE-PORT NODE-P
     mkdir -p /etc/slurm
     cat > "$CONF.new" <<CONF
 $MARK
+# DIRECTORY $1
+# STARTED_BY $PPID
 ClusterName=tvmake
 SlurmctldHost=$host(127.0.0.1)
 SlurmctldPort=$2
@@ -85,7 +87,12 @@ start() {
     [ "$(id -u)" = 0 ] || fail "needs root"
     if [ -e "$CONF" ]; then
         [ "$(head -n 1 "$CONF")" = "$MARK" ] || fail "$CONF is this machine's own"
-        if scontrol ping 2> /dev/null | grep -q "is UP"; then fail "it runs already"; fi
+        owner=$(sed -n 's/^# STARTED_BY //p' "$CONF")
+        if scontrol ping 2> /dev/null | grep -q "is UP"; then
+            [ -n "$owner" ] && ! kill -0 "$owner" 2> /dev/null || fail "it runs already, for process ${owner:-unknown}"
+        fi
+        (stop "$(sed -n 's/^# DIRECTORY //p' "$CONF")")
+        for name in slurmd slurmctld; do pkill -x $name || true; done  # where their directory is gone
     fi
     mkdir -p "$directory/state" "$directory/elsewhere"
     directory=$(cd "$directory" && pwd)

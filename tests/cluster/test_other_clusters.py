@@ -42,7 +42,7 @@ def manifest(resources: dict, **properties: object) -> dict:
     return submit["manifest"](told, "/shared/job.sh", "/shared/project", {**IMAGE, "HOME": "/root"})
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_any_command_that_submits_jobs_will_do(slurm: Slurm, project: Project):
     done = project.make("--profile", "generic", *OPTIONS, MODEL)
     assert done.returncode == 0, done.stderr
@@ -55,7 +55,7 @@ def test_any_command_that_submits_jobs_will_do(slurm: Slurm, project: Project):
     assert len(slurm.jobs(project.directory)) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_pod_makes_results_on_the_shared_volume_and_a_failed_one_says_why(kubernetes: Project):
     done = kubernetes.make("--profile", "kubernetes", *OPTIONS, MODEL)
     assert done.returncode == 0, done.stderr
@@ -67,7 +67,7 @@ def test_a_pod_makes_results_on_the_shared_volume_and_a_failed_one_says_why(kube
     assert "Traceback" not in failed.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_missing_image_is_named(kubernetes: Project):
     del kubernetes.environment["TVMAKE_K8S_IMAGE"]
     done = kubernetes.make("--profile", "kubernetes", *OPTIONS, MODEL)

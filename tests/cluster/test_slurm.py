@@ -13,14 +13,14 @@ import pytest
 
 from tests.cluster.conftest import PACKAGES, three_precisions_and_a_tuned_one
 from tests.cluster.slurm import OPTIONS, Job, Slurm
-from tests.workflow.faults import Faults, is_running, started, wait_until
+from tests.patience import HANG_S, wait_until
+from tests.workflow.faults import Faults, is_running, started
 from tests.workflow.project import TRIALS, Project
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 PAUSED = "results/digits/float16/cpu/mod.so"
 MAKE = (sys.executable, str(Path(__file__).with_name("attentive.py")), "make", *OPTIONS)
-LONG_S = 300
 
 
 @dataclass
@@ -44,26 +44,26 @@ def story(slurm: Slurm, tmp_path_factory: pytest.TempPathFactory) -> Story:
     faults.before(PAUSED, "pause")
 
     with started(project, *MAKE) as first:
-        faults.wait(PAUSED, LONG_S)
+        faults.wait(PAUSED)
         os.killpg(first.pid, signal.SIGKILL)
 
     with started(project, *MAKE) as second:
-        wait_until((here / PAUSED).exists, LONG_S)
+        wait_until((here / PAUSED).exists)
         orphan = faults.process(PAUSED)
         assert is_running(orphan)
         before = (here / PAUSED).stat().st_ino
         faults.release(PAUSED)
-        wait_until(lambda: not is_running(orphan), LONG_S)
+        wait_until(lambda: not is_running(orphan))
         told.orphan_rewrote = (here / PAUSED).stat().st_ino != before
-        wait_until(lambda: bool(slurm.running(here, "rule_tune")), LONG_S)
+        wait_until(lambda: bool(slurm.running(here, "rule_tune")))
         os.killpg(second.pid, signal.SIGKILL)
 
     with started(project, *MAKE) as third:
-        wait_until(lambda: any(job.node == "n2" for job in slurm.running(here, "device")), LONG_S)
+        wait_until(lambda: any(job.node == "n2" for job in slurm.running(here, "device")))
         slurm.drain("n2")
         told.drained_at = datetime.datetime.now()
         try:
-            out, err = third.communicate(timeout=LONG_S)
+            out, err = third.communicate(timeout=HANG_S)
         finally:
             slurm.resume("n2")
         told.said = out + err
@@ -119,7 +119,7 @@ def test_a_job_of_a_killed_run_that_still_writes_leaves_results_right(story: Sto
 def test_records_of_a_kernel_that_two_runs_tuned_are_whole(story: Story):
     done = story.project.run("tvmake", "records", "verify")
     assert done.returncode == 0, done.stdout + done.stderr
-    receipts = list(story.project.directory.glob("results/tuning/tuned/pass1/*.json"))
+    receipts = list(story.project.directory.glob("results/tuning/tuned/round1/*.json"))
     kernels = [story.project.result(str(file)) for file in receipts if file.name != "budget.json"]
     assert len(kernels) >= 3
     assert {kernel["trials"] for kernel in kernels} == {TRIALS}
@@ -138,10 +138,10 @@ def test_jobs_killed_for_memory_and_time_say_so_and_how_to_ask_for_more(
     faults.before(reference, "pause")
     command = (*MAKE, reference, PACKAGES[2], "--set-resources", "export:mem_mb=50", "build:mem_mb=50")
     with started(packaged, *command) as run:
-        faults.wait(reference, LONG_S)
+        faults.wait(reference)
         for job in slurm.running(packaged.directory, "reference"):
             slurm.end_time_now(job)
-        _, said = run.communicate(timeout=LONG_S)
+        _, said = run.communicate(timeout=HANG_S)
     assert run.returncode == 3, said
     assert "killed by the cluster: it used more memory than its 50 MB" in said
     assert "ask for more: --set-resources" in said

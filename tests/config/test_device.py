@@ -2,9 +2,12 @@
 
 import pytest
 
+from tests.device.configs import device_config
 from tvmake.config.device import DeviceConfig, split_address
+from tvmake.config.device_variables import VARIABLE, announce, plain
 from tvmake.config.load import check
-from tvmake.errors import InputError
+from tvmake.config.requests.running import DeployRequest
+from tvmake.errors import InputError, MachineError
 
 
 def device(**values: object) -> DeviceConfig:
@@ -86,15 +89,26 @@ def test_what_does_not_fit_is_named(values: dict[str, object], problem: str, rem
     assert (caught.value.problem, caught.value.remedy) == (problem, remedy)
 
 
-def test_a_key_of_the_other_transport_that_says_its_default_says_nothing():
-    """The resolved config holds every key, and loads again."""
+FORMERLY_RESOLVED = {
+    "tracker": None, "key": None, "priority": 1, "session_timeout_s": 60.0, "servers": None, "wait_s": 30.0, "soc": None,
+    "host": None, "user": None, "identity": None, "known_hosts": None, "serial": None, "directory": None,
+    "programs": None, "env": {},
+}  # fmt: skip
+"""The keys that only some devices have, as configs of earlier versions were resolved for any device."""
+
+
+def test_a_resolved_device_loads_again_also_one_of_an_earlier_version():
     for config in (
-        DeviceConfig(threads=1),
-        DeviceConfig(via="rpc", key="android"),
-        DeviceConfig(via="ssh", host=["pi5.local", "10.0.0.7:2222"], user="pi"),
-        DeviceConfig(via="adb", conditioning={"below_c": 40, "clocks": {"/sys/class/kgsl/kgsl-3d0/force_clk_on": "1"}}),
+        device_config(threads=1),
+        device_config(via="rpc", key="android"),
+        device_config(via="ssh", host=["pi5.local", "10.0.0.7:2222"], user="pi"),
+        device_config(
+            via="adb", conditioning={"below_c": 40, "clocks": {"/sys/class/kgsl/kgsl-3d0/force_clk_on": "1"}}
+        ),
     ):
-        assert device(**config.model_dump(mode="json", exclude_none=True)) == config
+        resolved = config.model_dump(mode="json")
+        assert device(**resolved) == config
+        assert device(**{**FORMERLY_RESOLVED, **resolved}) == config
 
 
 @pytest.mark.parametrize("host", ["-oProxyCommand=x", "a b", "pi@board", "host:port", "a/b", ""])
@@ -109,3 +123,38 @@ def test_several_hosts_and_serials_are_lists():
         "A",
         "B",
     ]
+
+
+@pytest.mark.parametrize("value", [12345678, ["hunter2"], {"a": "hunter2"}])
+def test_a_value_of_a_variable_that_cannot_be_one_is_not_shown(value: object):
+    with pytest.raises(InputError) as caught:
+        device(env={"TOKEN": value})
+    assert "hunter2" not in str(caught.value) and "12345678" not in str(caught.value)
+    assert "expected a text" in caught.value.problem
+
+
+def test_values_of_variables_are_in_no_dump_and_no_text_of_a_device():
+    config = device_config(env={"TOKEN": "hunter2"})
+    assert config.model_dump(mode="json")["env"] == {"TOKEN": None}
+    assert "hunter2" not in f"{config!r} {config} {config.model_dump()}"
+    assert plain(config.env, "here") == {"TOKEN": "hunter2"}
+
+
+def test_a_request_gets_the_values_that_its_workflow_has(monkeypatch: pytest.MonkeyPatch):
+    sent = DeployRequest(device_name="board", device=device_config(env={"TOKEN": "hunter2"}))
+    text = sent.model_dump_json()
+    assert "hunter2" not in text
+    environment: dict[str, str] = {}
+    announce({"board": sent.device}, environment)
+    monkeypatch.setenv(VARIABLE, environment[VARIABLE])
+    received = DeployRequest.model_validate_json(text)
+    assert plain(received.device.env, "here") == {"TOKEN": "hunter2"}
+
+
+def test_a_name_without_a_value_takes_that_of_the_environment_or_is_an_error(monkeypatch: pytest.MonkeyPatch):
+    config = device_config(env={"TOKEN": None})
+    monkeypatch.setenv("TOKEN", "mine")
+    assert plain(config.env, "here") == {"TOKEN": "mine"}
+    monkeypatch.delenv("TOKEN")
+    with pytest.raises(MachineError, match="has no value"):
+        plain(config.env, "here")

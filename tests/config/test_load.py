@@ -1,5 +1,6 @@
 """Reading config files: overlays, every mistake at once with its file, line and key."""
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,48 @@ def test_null_stays_where_it_is_a_value_of_its_own(write):
 def test_null_is_passed_on_to_a_factory(write):
     config = load([write("models: {a: {source: 'm:f', trusted: true, arguments: {weights: null}}}")])
     assert config.models["a"].arguments == {"weights": None}
+
+
+# --- former keys -------------------------------------------------------------------------------------------------
+
+
+def test_a_former_key_is_read_with_a_note_that_says_where_and_what_it_is_called_now(write):
+    path = write(MINIMAL + "tuning:\n  passes: 3\ntargets: {cpu: {tuning: {passes: 4}}}\n")
+    notes: list[str] = []
+    config = load_layers([path], {}, notes.append)
+    assert (config.tuning.rounds, config.targets["cpu"].tuning.rounds) == (3, 4)
+    assert notes == [
+        f"{path}:3: tuning.passes is now called tuning.rounds",
+        f"{path}:4: targets.cpu.tuning.passes is now called targets.cpu.tuning.rounds",
+    ]
+
+
+def test_a_former_key_and_its_present_name_together_are_refused_beside_other_mistakes(write):
+    path = write(MINIMAL + "tuning: {passes: 3, rounds: 3}\nbuild: {opt_level: 9}\n")
+    twice, other = mistakes(path)
+    assert str(twice) == (
+        f"{path}:2: tuning.passes is the former name of tuning.rounds, and both are given\n  keep tuning.rounds"
+    )
+    assert "build.opt_level" in str(other)
+
+
+def test_null_under_a_former_key_removes_it_from_an_earlier_file(write):
+    base = write(MINIMAL + "tuning: {passes: 3}\n", "base.yaml")
+    assert load([base, write("tuning: {passes: null}\n")]).tuning.rounds == 2
+    assert load([base, write("tuning: {passes: null, rounds: 5}\n")]).tuning.rounds == 5
+
+
+def test_mistakes_under_a_former_key_are_found_on_its_line(write):
+    (mistake,) = mistakes(write(MINIMAL + "tuning:\n  trials: 1\n  passes: 99\n"))
+    assert mistake.where.endswith(":4") and "tuning.rounds" in mistake.problem
+
+
+@pytest.mark.parametrize(
+    "text", ["tuning: 3", "targets: {cpu: null}", "targets: [llvm]", "targets: {cpu: {tuning: 1}}"]
+)
+def test_former_keys_are_looked_for_in_whatever_there_is(write, text: str):
+    with contextlib.suppress(TvmakeError):
+        load([write(MINIMAL + text)])
 
 
 def test_lists_replace_as_a_whole(write):
@@ -295,7 +338,7 @@ def test_a_key_with_a_letter_missing_gets_the_right_one_suggested(key, data):
 
 def test_a_key_far_from_any_gets_the_known_ones_listed(write):
     (mistake,) = mistakes(write(MINIMAL + "build: {zzz: 1}"))
-    assert mistake.remedy == "known keys here: opt_level, exec_mode, cuda_graph, dump"
+    assert mistake.remedy == "known keys here: opt_level, exec_mode, cuda_graph, schedule_rules, dump"
 
 
 def test_a_target_tag_close_to_a_known_one_gets_it_suggested(write):

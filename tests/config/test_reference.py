@@ -9,19 +9,19 @@ import yaml
 from tvmake.config.load import check
 from tvmake.config.reference import reference
 from tvmake.config.root import Config
-from tvmake.plan.layout import LAYOUT
+from tvmake.stages.registry import patterns
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def config_examples() -> list[str]:
-    blocks = re.findall(r"```yaml\n(.*?)```", (DOCS / "config.md").read_text(encoding="utf-8"), flags=re.DOTALL)
+    blocks = re.findall(r"```yaml\n(.*?)```", (DOCS / "guides/config.md").read_text(encoding="utf-8"), flags=re.DOTALL)
     return [block for block in blocks if isinstance(yaml.safe_load(block), dict)]
 
 
 def test_the_reference_page_is_what_the_models_say():
-    page = (DOCS / "config-reference.md").read_text(encoding="utf-8")
-    assert page == reference(), "run: python -m tvmake.config.reference > docs/config-reference.md"
+    page = (DOCS / "reference/config-reference.md").read_text(encoding="utf-8")
+    assert page == reference(), "run: python -m tvmake.config.reference > docs/reference/config-reference.md"
 
 
 def test_every_top_level_key_has_a_row():
@@ -31,7 +31,8 @@ def test_every_top_level_key_has_a_row():
 def test_every_link_of_the_reference_leads_to_a_heading():
     page = reference()
     headings = {
-        re.sub(r"[^\w-]", "", heading.lower()) for heading in re.findall(r"^## (.*)$", page, flags=re.MULTILINE)
+        re.sub(r"[^\w-]", "", heading.lower().replace(" ", "-"))
+        for heading in re.findall(r"^## (.*)$", page, flags=re.MULTILINE)
     }
     assert set(re.findall(r"\]\(#([^)]*)\)", page)) <= headings
 
@@ -46,5 +47,5 @@ def test_every_example_in_the_page_loads(example):
 
 
 def test_the_page_shows_every_file_of_a_run():
-    page = (DOCS / "config.md").read_text(encoding="utf-8")
-    assert [file for file in (Path(pattern).name for pattern in LAYOUT.values()) if file not in page] == []
+    page = (DOCS / "guides/config.md").read_text(encoding="utf-8")
+    assert [file for file in (Path(pattern).name for pattern in patterns().values()) if file not in page] == []

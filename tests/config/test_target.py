@@ -3,9 +3,10 @@
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from tvmake.config.catalogue import catalogue
+from tvmake.config.catalogue.entries import catalogue
+from tvmake.config.catalogue.tags import known_tags
 from tvmake.config.load import check
-from tvmake.config.target import TargetConfig, known_tags
+from tvmake.config.target import TargetConfig
 from tvmake.errors import ErrorList, InputError
 
 NET = {"net": {"source": "net.onnx"}}
@@ -61,7 +62,7 @@ def test_no_name_is_a_tag_of_tvms_too():
         ("adreno-730-texture", {"tag": "adreno-730-texture"}),
         ("llvm", {"kind": "llvm"}),
         ("qcom/adreno-opencl", {"tag": "qcom/adreno-opencl"}),
-        ("opencl -device=adreno", {"tag": "adreno-buffer"}),
+        ("opencl -device=adreno", {"tag": "adreno-texture"}),
         ("opencl --device=mali", {"tag": "mali-bifrost"}),
         ("opencl -max_num_threads=128", {"kind": "opencl", "attributes": {"max_num_threads": 128}}),
         ("cuda -arch=sm_80", {"kind": "cuda", "arch": "sm_80"}),
@@ -75,7 +76,7 @@ def test_no_name_is_a_tag_of_tvms_too():
         (
             "opencl -device=adreno, llvm -mtriple=aarch64-linux-android -mattr=+neon,+dotprod",
             {
-                "tag": "adreno-buffer",
+                "tag": "adreno-texture",
                 "host": {"kind": "llvm", "mtriple": "aarch64-linux-android", "mattr": ["+neon", "+dotprod"]},
             },
         ),
@@ -88,7 +89,7 @@ def test_older_spellings_are_understood(written, same):
 @pytest.mark.parametrize("key", ["kind", "tag"])
 def test_an_older_spelling_under_a_key_is_understood_and_refined(key):
     got = target({key: "opencl -device=adreno -max_num_threads=128", "device": "phone", "attributes": {"model": "s"}})
-    assert got.tag == "adreno-buffer" and got.device == "phone"
+    assert got.tag == "adreno-texture" and got.device == "phone"
     assert got.attributes == {"max_num_threads": 128, "model": "s"}
 
 
@@ -169,3 +170,12 @@ def test_a_cpu_of_the_catalogue_runs_here_only_where_it_is_this_machines_kind():
     assert target("x86-64-v3").runs_on == "local"
     assert target("cortex-a76-linux").runs_on is None
     assert target("adreno-730-texture").runs_on is None
+
+
+def test_an_nvidia_gpu_named_by_its_kind_has_the_limits_of_its_architecture():
+    named = TargetConfig(kind="cuda", arch="sm_90").tvm_attributes()
+    assert named == TargetConfig(tag="cuda-sm90").tvm_attributes()
+    assert TargetConfig(kind="cuda").tvm_attributes()["max_threads_per_block"] == 1024
+    assert "arch" not in TargetConfig(kind="cuda").tvm_attributes()
+    fewer = TargetConfig(kind="cuda", arch="sm_90", attributes={"max_num_threads": 256}).tvm_attributes()
+    assert fewer["max_num_threads"] == fewer["max_threads_per_block"] == 256

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.build.conftest import Transformed, static_net  # noqa: F401  # fixtures
-from tests.device.test_local import package, packed  # noqa: F401  # fixtures
+from tests.codegen.conftest import Transformed, static_net  # noqa: F401  # fixtures
+from tests.device.local.test_local import package, packed  # noqa: F401  # fixtures
 from tvmake.artifact.package import MANIFEST, read_manifest, unpack
-from tvmake.device.failure import explained
+from tvmake.device.failure import explain_failure
 
 LAUNCH = (
     "RuntimeError: OpenCL: cannot launch kernel '{kernel}_kernel_1' with 64×1×1 work items in groups of 64×1×1 (64) on "
@@ -36,7 +36,7 @@ def rewritten(directory: Path, **changes: object) -> str:
 
 def test_a_tuned_kernel_that_a_driver_refuses_can_be_had_without_its_record(unpacked: Path):
     name = rewritten(unpacked, is_tuned=True)
-    failure = explained(f"Traceback (most recent call last):\n  File x\n{LAUNCH.format(kernel=name)}\n", unpacked)
+    failure = explain_failure(f"Traceback (most recent call last):\n  File x\n{LAUNCH.format(kernel=name)}\n", unpacked)
     assert failure.problem.startswith(f"cannot launch kernel '{name}_kernel_1' with 64×1×1 work items")
     assert failure.problem.endswith("CL_OUT_OF_RESOURCES (-5)")
     assert failure.remedy == (
@@ -47,14 +47,14 @@ def test_a_tuned_kernel_that_a_driver_refuses_can_be_had_without_its_record(unpa
 def test_an_untuned_kernel_that_a_driver_refuses_gets_fewer_threads_or_is_tuned(unpacked: Path):
     name = rewritten(unpacked, target={"kind": "opencl", "max_num_threads": 256})
     remedy = "have schedules use fewer threads: set targets.t.attributes.max_num_threads to 32 or less"
-    assert explained(LAUNCH.format(kernel=name), unpacked).remedy == remedy
+    assert explain_failure(LAUNCH.format(kernel=name), unpacked).remedy == remedy
     rewritten(unpacked, target={"kind": "opencl", "max_num_threads": 32})
     remedy = "tune it on this device (targets.t.tuning.trials), which leaves out what the driver refuses"
-    assert explained(LAUNCH.format(kernel=name), unpacked).remedy == remedy
+    assert explain_failure(LAUNCH.format(kernel=name), unpacked).remedy == remedy
 
 
 @pytest.mark.parametrize(
-    ("said", "problem", "remedy"),
+    ("output", "problem", "remedy"),
     [
         ("OpenCL: kernel 'k' computes in float16, and 'Chip' does not", "computes in float16", "variants.exclude"),
         ("OpenCL: a texture of width 9, height 1 and 1 layers does not fit", "of width 9", "texture_spatial_limit"),
@@ -72,7 +72,7 @@ def test_an_untuned_kernel_that_a_driver_refuses_gets_fewer_threads_or_is_tuned(
         ("", "no message", "the log"),
     ],
 )
-def test_every_failure_has_one_line_and_a_remedy(said: str, problem: str, remedy: str):
-    failure = explained(said)
+def test_every_failure_has_one_line_and_a_remedy(output: str, problem: str, remedy: str):
+    failure = explain_failure(output)
     assert problem in failure.problem and "\n" not in failure.problem
     assert remedy in failure.remedy and "\n" not in failure.remedy

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.device.architecture import REMEDY
 from tvmake.device.fingerprint import local_fingerprint
-from tvmake.device.interface import Fingerprint
 from tvmake.device.limits import check_limits, read_report
 from tvmake.errors import DeviceError
 
@@ -77,7 +77,7 @@ def test_this_machine_tells_its_processor():
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the target is for another processor")
 def test_nothing_is_searched_for_on_a_device_that_cannot_run_it(tmp_path: Path):
-    from tests.tune.test_search import matmul
+    from tests.tune.search.test_search import matmul
     from tvmake.artifact.module_files import save_module
     from tvmake.config.requests.tuning import TuneRequest
     from tvmake.config.target import TargetConfig

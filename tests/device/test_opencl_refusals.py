@@ -4,18 +4,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.build.conftest import Transformed, static_net  # noqa: F401  # fixtures
-from tests.build.test_build import built, request
-from tests.device.test_local import image, inputs_file, local, own_store  # noqa: F401  # fixtures
+from tests.codegen.conftest import Transformed, static_net  # noqa: F401  # fixtures
+from tests.codegen.test_build import built, request
+from tests.device.configs import device_config
+from tests.device.local.test_local import image, inputs_file, local, own_store  # noqa: F401  # fixtures
 from tests.native.opencl_device import POCL, library
 from tvmake.artifact.package import LIBRARY, MANIFEST, WEIGHTS, pack, read_manifest
-from tvmake.config.device import DeviceConfig
 from tvmake.config.requests.running import DeployRequest
 from tvmake.config.target import TargetConfig
 from tvmake.device.interface import RunRequest
-from tvmake.device.local import LocalDevice
+from tvmake.device.local.device import LocalDevice
 from tvmake.errors import DeviceError
 from tvmake.stages.deploy import deploy
+
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +46,7 @@ def pocl(env: dict[str, str], **more: str) -> LocalDevice:
 
 
 def test_a_package_is_not_deployed_to_a_machine_without_opencl(opencl: dict[str, str], files: Path, tmp_path: Path):
-    config = DeviceConfig(env={**opencl, "OCL_ICD_VENDORS": str(tmp_path)})
+    config = device_config(env={**opencl, "OCL_ICD_VENDORS": str(tmp_path)})
     receipt = tmp_path / "receipt.json"
     with pytest.raises(DeviceError) as caught:
         deploy(packed(files, tmp_path), DeployRequest(device_name="local", device=config), receipt)
@@ -65,7 +67,7 @@ def test_a_float16_package_is_not_deployed_to_a_device_that_says_it_has_none(
     for name in (LIBRARY, WEIGHTS):
         (there / name).symlink_to(files / name)
     (there / MANIFEST).write_text(manifest.model_copy(update={"parameters": half}).sealed().model_dump_json())
-    asked = DeployRequest(device_name="local", device=DeviceConfig(env=opencl))
+    asked = DeployRequest(device_name="local", device=device_config(env=opencl))
     with pytest.raises(DeviceError, match=r"targets\.t: the device '.*' does not compute in float16"):
         deploy(packed(there, tmp_path), asked, tmp_path / "receipt.json")
     deploy(packed(files, tmp_path), asked, tmp_path / "receipt.json")

@@ -4,21 +4,20 @@ import json
 import socket
 import sys
 import threading
-import time
 from importlib import metadata
 from pathlib import Path
 
 import pytest
+import tvm  # noqa: F401
 import typer
 from packaging.requirements import Requirement
 
-from tvmake.cli.doctor import doctor
+from tests.patience import HANG_S, wait_until
+from tvmake.cli.machine.doctor import doctor
 from tvmake.doctor import compilers, devices, examine, libraries
 from tvmake.doctor.check import Check, output_of
 from tvmake.doctor.machine import writable
-from tvmake.quick_tvm import tvm  # noqa: F401
 
-# After quick_tvm, which decides how TVM is loaded.
 from tvm.rpc.server import Server  # isort: skip
 from tvm.rpc.tracker import Tracker  # isort: skip
 
@@ -42,6 +41,15 @@ def path(tmp_path, monkeypatch):
     directory.mkdir()
     monkeypatch.setenv("PATH", str(directory))
     return directory
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """Nothing takes too long, however busy the machine is."""
+    for module in (compilers, devices, libraries):
+        for name in vars(module).copy():
+            if name.endswith("_TIMEOUT_S"):
+                monkeypatch.setattr(module, name, HANG_S)
 
 
 # --- as a whole ----------------------------------------------------------------------------------------------------
@@ -216,11 +224,8 @@ def test_a_tracker_is_asked_for_its_servers():
     )
     try:
         where = {"TVM_TRACKER_HOST": "127.0.0.1", "TVM_TRACKER_PORT": str(tracker.port)}
-        for _ in range(50):  # the server registers after it has started
-            check = devices.tracker(where)
-            if "phone" in check.detail:
-                break
-            time.sleep(0.1)
+        wait_until(lambda: "phone" in devices.tracker(where).detail)  # the server registers after it has started
+        check = devices.tracker(where)
     finally:
         server.terminate()
         tracker.terminate()

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 import numpy as np
+import tvm
 
 from tvmake.frontend.imported import ImportedModel
-from tvmake.quick_tvm import tvm
 
 from tvm import relax  # isort: skip
 

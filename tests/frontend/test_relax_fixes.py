@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
+import tvm
 
 from tvmake.frontend.relax_fixes import drop_unused_params, lift_constants, wrap_takes
-from tvmake.quick_tvm import tvm
 
 from tvm import relax  # isort: skip
 

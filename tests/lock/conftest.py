@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.lock.made import BEST, fill, lock, make_run
-from tests.provenance.made import make_library
-from tests.records.made import record
+from tests.provenance.examples import make_library
+from tests.records.examples import record
 from tvmake.plan.plan import Plan
 from tvmake.records.store import RecordStore
 

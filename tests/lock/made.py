@@ -4,18 +4,18 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from tests.provenance.made import make_package
-from tests.records.made import PLACE, record
+from tests.provenance.examples import make_package
+from tests.records.examples import PLACE, record
 from tvmake.artifact import stage_json
-from tvmake.artifact.files import write_json, write_text
 from tvmake.artifact.tasks import Task, TaskList
 from tvmake.config.load import check
 from tvmake.lock.document import write_lock
 from tvmake.lock.make import lock_run
 from tvmake.plan.plan import Plan
+from tvmake.records.best import BestKernel, BestSet
 from tvmake.records.record import Record
 from tvmake.records.store import RecordStore
-from tvmake.tune.best import BestKernel, BestSet
+from tvmake.storage.files import write_json, write_text
 
 ROOT = Path(__file__).resolve().parents[2]
 

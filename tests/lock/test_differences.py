@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from tests.lock.made import BEST, CONFIG, WORKLOADS, fill, lock, plan_of
-from tests.records.made import PLACE, record, verdict
+from tests.records.examples import PLACE, record, verdict
 from tvmake.lock.artifacts import Mismatch, mismatches
 from tvmake.lock.differences import Difference, causes, differences
 from tvmake.lock.document import Lock, read_lock
-from tvmake.lock.rebuild import Outcome, compare, explain, moments
+from tvmake.lock.rebuild import Outcome, compare, explain, modification_times
 from tvmake.plan.plan import Plan
 from tvmake.records.store import RecordStore
 
@@ -149,7 +149,7 @@ def test_a_record_that_was_found_wrong_since_or_is_not_here_is_named(run: Plan, 
 
 def test_equal_files_are_counted_and_told_from_fresh_ones(run: Plan):
     locked = read_lock(LOCK)
-    before = moments(run)
+    before = modification_times(run)
     Path("results/digits/model.json").touch()
     assert compare(run, locked, before) == Outcome(equal=len(locked.artifacts), fresh=1, wrong=[])
 
@@ -165,7 +165,7 @@ def test_the_first_file_in_the_order_of_the_pipeline_is_named_with_its_key(run: 
 
 
 def test_a_package_that_differs_is_named_with_its_member(run: Plan, library: bytes):
-    from tests.provenance.made import make_package
+    from tests.provenance.examples import make_package
 
     package = Path("results/digits/float32/cpu/package.tar")
     kept = {file: file.read_bytes() for file in package.parent.glob("mod.*")}

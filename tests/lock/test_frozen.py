@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.device.configs import device_config
 from tests.lock.made import BEST, CONFIG, WORKLOADS, best_set, fill, plan_of, tasks
-from tests.records.made import PLACE, record, verdict
+from tests.records.examples import PLACE, record, verdict
 from tvmake.artifact import stage_json
-from tvmake.config.device import DeviceConfig
 from tvmake.config.requests.tuning import PickBestRequest
 from tvmake.errors import InputError
-from tvmake.lock.records import read_frozen
 from tvmake.plan.plan import Plan, Variant
+from tvmake.records.frozen import read_frozen
+from tvmake.records.pick_locked import pick_locked
 from tvmake.records.store import RecordStore
-from tvmake.stages.pick_locked import pick_locked
 
 LOCK = Path("run.lock")
 TUNED = "digits/float32/tuned"
@@ -21,7 +21,7 @@ TUNED = "digits/float32/tuned"
 
 def picked(variant: str = TUNED) -> bytes:
     """best.json as it is picked now."""
-    unreachable = DeviceConfig(via="rpc", tracker="127.0.0.1:1", key="nobody")
+    unreachable = device_config(via="rpc", tracker="127.0.0.1:1", key="nobody")
     request = PickBestRequest(target_name="tuned", device_name="phone", device=unreachable)
     pick_locked(Path(f"results/{TUNED}/tasks.json"), request, LOCK, variant, Path("again.json"))
     return Path("again.json").read_bytes()
@@ -69,7 +69,7 @@ def test_a_frozen_plan_asks_for_the_lock_and_for_no_trials():
     plan = plan_of({**CONFIG, "tuning": {"frozen": "run.lock"}})
     variant = Variant("digits", "float32", "tuned")
     assert plan.frozen(variant) == ["run.lock"]
-    assert plan.passes("tuned") == 0
+    assert plan.rounds("tuned") == 0
     assert plan.is_tuned(variant)
     assert plan_of().frozen(variant) == []
     # The lock is an input of the rule: where it lies is none of the stage's options.

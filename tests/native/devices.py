@@ -6,31 +6,28 @@ import platform
 import subprocess
 import tempfile
 from pathlib import Path
-from shutil import which
 
 import pytest
 
-from tests.build.conftest import Transformed, _transformed
-from tests.build.test_build import built
-from tests.requirements import require
+from tests.codegen.conftest import Transformed, _transformed
+from tests.codegen.test_build import built
+from tests.patience import HANG_S
+from tests.requirements import need
 from tvmake.config.requests.building import BuildRequest
 from tvmake.config.target import TargetConfig
 from tvmake.native.bundle import bundle
 from tvmake.native.compile import build
-from tvmake.native.parts import ABI, find_built, root
+from tvmake.native.parts import find_built, root
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "resources" / "digits.onnx"
 
 CORTEX = TargetConfig(kind="llvm", mtriple="aarch64-linux-gnu", mcpu="cortex-a53", cc="aarch64-linux-gnu-g++")
 
-LIMIT_S = 300.0
-"""For one run; an emulated one on a busy machine takes seconds."""
-
 
 def programs(machine: str = platform.machine(), with_opencl: bool = False) -> Path:
     """A directory with the programs, in the user's cache whatever a test says of its own."""
-    require(which("cmake") and which("g++"), "cmake and g++ (apt-get install cmake g++)")
+    need("cmake", "g++")
     with pytest.MonkeyPatch.context() as environment:
         environment.delenv("TVMAKE_HOME", raising=False)
         return bundle(machine, with_opencl=with_opencl)
@@ -50,7 +47,7 @@ def abi_library() -> Path:
     """The library for other programs, kept like them."""
     with pytest.MonkeyPatch.context() as environment:
         environment.delenv("TVMAKE_HOME", raising=False)
-        return find_built(ABI) or build(ABI)
+        return find_built("abi") or build("abi")
 
 
 def digits(directory: Path) -> Transformed:
@@ -67,10 +64,10 @@ def package_for(net: Transformed, directory: Path, target: TargetConfig | None =
 def run(program: list[str], *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [*program, *map(str, arguments)]
     env = {"PATH": os.environ["PATH"], "TVM_NUM_THREADS": "1", **environment}
-    return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, env=env, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, env=env, check=False)
 
 
-def asked(directory: Path, request: object) -> Path:
+def request_file(directory: Path, request: object) -> Path:
     """A request in a file of its own."""
     handle, name = tempfile.mkstemp(dir=directory, suffix=".json")
     os.close(handle)

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 from tests.native.devices import programs
-from tests.requirements import require
+from tests.requirements import need
 
 EMULATOR = ["qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu"]
 """What comes before a program; the emulator does not know Debian's cross libraries by itself."""
@@ -14,8 +14,7 @@ SAYS_AARCH64 = 'test "$1" = -m && echo aarch64 || exec /bin/uname "$@"'
 
 
 def require_emulator() -> None:
-    require(shutil.which("aarch64-linux-gnu-g++"), "the cross compiler (apt-get install g++-aarch64-linux-gnu)")
-    require(shutil.which(EMULATOR[0]), "the emulator (apt-get install qemu-user-static)")
+    need("aarch64-linux-gnu-g++", "qemu-aarch64-static")
 
 
 def arm_programs() -> Path:
@@ -26,12 +25,12 @@ def arm_programs() -> Path:
 
 def emulated_programs(directory: Path) -> Path:
     """A directory with the programs, each a script that emulates it."""
-    made = Path(shutil.copytree(arm_programs(), directory))
+    copied = Path(shutil.copytree(arm_programs(), directory))
     for name in ("tvmake-run", "tvmake-serve"):
-        (made / name).rename(made / f"{name}.bin")
-        (made / name).write_text(
+        (copied / name).rename(copied / f"{name}.bin")
+        (copied / name).write_text(
             '#!/bin/sh\nhere=$(dirname "$0")\n'
             f'exec {" ".join(EMULATOR)} -E LD_LIBRARY_PATH="$here" "$here/{name}.bin" "$@"\n'
         )
-        (made / name).chmod(0o755)
-    return made
+        (copied / name).chmod(0o755)
+    return copied

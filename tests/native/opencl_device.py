@@ -1,7 +1,6 @@
 """PoCL, an OpenCL device made of this machine's CPU, with the runtime library loaded into this process."""
 
 import os
-import shutil
 import struct
 import subprocess
 import sys
@@ -11,7 +10,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from tests.requirements import require
+from tests.patience import HANG_S
+from tests.requirements import need, require
 
 ROOT = Path(__file__).resolve().parents[2]
 POCL = "Portable Computing Language"
@@ -31,13 +31,12 @@ TYPES = {
 
 def require_opencl() -> None:
     """Need PoCL, and what compiles the runtime library."""
-    require(Path("/etc/OpenCL/vendors/pocl.icd").is_file(), "PoCL: apt-get install pocl-opencl-icd")
-    require(shutil.which("cmake") and shutil.which("g++"), "cmake and g++: apt-get install cmake g++")
+    need("PoCL", "cmake", "g++")
 
 
 def require_entry_point() -> None:
     """Need an installation of tvmake that tells TVM of its runtime library."""
-    values = [one.value for one in entry_points(group="tvm.backends")]
+    values = [entry.value for entry in entry_points(group="tvm.backends")]
     require("tvmake.native.backend:autoload" in values, "tvmake installed as it is now: pip install --editable .")
 
 
@@ -54,7 +53,7 @@ def library() -> Path:
 def loaded() -> Any:
     """TVM with the runtime library."""
     library()
-    from tvmake.quick_tvm import tvm
+    import tvm
 
     return tvm
 
@@ -66,7 +65,7 @@ def kernels(source: str, **signatures: tuple[Sequence[str], Sequence[str]]) -> A
 
 
 def module_bytes(source: str, signatures: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> bytes:
-    """What TVM writes for such a module: see facts on its format in docs/opencl-runtime.md."""
+    """What TVM writes for such a module: see facts on its format in docs/concepts/opencl-runtime.md."""
     data = _text("cl") + struct.pack("<Q", len(signatures))
     for name, (types, tags) in signatures.items():
         data += _text(name) + _text(name) + struct.pack("<Q", len(types))
@@ -81,12 +80,12 @@ def _text(text: str) -> bytes:
     return struct.pack("<Q", len(encoded)) + encoded
 
 
-def run_python(code: str, *arguments: object, timeout_s: float = 300, **environment: str) -> str:
+def run_python(code: str, *arguments: object, timeout_s: float = HANG_S, **environment: str) -> str:
     """What a new process prints; it gets the repository, PoCL, and these variables on top of this environment."""
     # Other tests change where things are kept; the library is where it was built.
     home = str(library().parents[2])
     done = subprocess.run(
-        [sys.executable, "-c", code, *(str(one) for one in arguments)],
+        [sys.executable, "-c", code, *(str(argument) for argument in arguments)],
         cwd=ROOT,
         env={**os.environ, "TVMAKE_HOME": home, "TVMAKE_OPENCL_PLATFORM": POCL, **environment},
         capture_output=True,

@@ -60,7 +60,7 @@ def network(place: Path) -> Network:
 
 RUN = """
 import sys, numpy as np
-from tvmake.quick_tvm import tvm
+import tvm
 from tvmake.native.backend import autoload
 from tvm.runtime.vm import VirtualMachine
 autoload()

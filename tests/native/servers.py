@@ -6,9 +6,11 @@ import signal
 import subprocess
 from pathlib import Path
 
-from tests.tune.measuring.farm import HOST, Farm
-from tests.tune.measuring.processes import children, eventually, state
-from tvmake.device.tracker import Address, Offer
+from tests.patience import HANG_S
+from tests.tune.measure.farm import HOST, Farm
+from tests.tune.measure.processes import children, eventually, state
+from tvmake.device.address import Address
+from tvmake.device.rpc.tracker import Offer
 
 MISBEHAVING = """
 #include <stdlib.h>
@@ -54,7 +56,7 @@ class Server:
             )
         with selectors.DefaultSelector() as ready:
             ready.register(self.process.stdout, selectors.EVENT_READ)
-            assert ready.select(60), self.log()
+            assert ready.select(HANG_S), self.log()
         line = self.process.stdout.readline()
         assert line.startswith("listening at "), self.log()
         self.port = int(line.rpartition(":")[2])
@@ -77,7 +79,7 @@ class Server:
     def stop(self) -> int:
         """SIGTERM; returns the exit code."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(20)
+        return self.process.wait(HANG_S)
 
     def close(self) -> None:
         if self.process.poll() is None:
@@ -97,26 +99,28 @@ class NativeFarm:
 
     key = Farm.key
 
-    def __init__(self, command: list[str], directory: Path, *options: str, told: str = HOST):
-        """``told``: where the tracker sends clients, under the same port."""
+    def __init__(self, command: list[str], directory: Path, *options: str, announced: str = HOST):
+        """``announced``: where the tracker sends clients, under the same port."""
         directory.mkdir(parents=True, exist_ok=True)
         self.farm = Farm(directory, servers=0)
         self.port = self.farm.port
         try:
-            tracker = ["--tracker", f"{HOST}:{self.farm.port}", "--key", self.key, "--custom-addr", told]
+            tracker = ["--tracker", f"{HOST}:{self.farm.port}", "--key", self.key, "--custom-addr", announced]
             self.server = Server(command, directory, *tracker, *options)
-            eventually(lambda: self.farm.tracker.servers() == [Address(told, self.server.port)])
+            eventually(lambda: self.farm.tracker.servers() == [Address(announced, self.server.port)])
         except BaseException:
             self.farm.close()
             raise
 
     def offer(self) -> Offer:
-        """Be sent to the server, when it is free."""
-        offer = self.farm.tracker.request(30)
+        """Be sent to the server, when it is free. The offer holds for seconds: nothing slow may come after it."""
+        from tvm import rpc  # noqa: F401
+
+        offer = self.farm.tracker.request(HANG_S)
         assert offer is not None, self.server.log()
         return offer
 
-    def connect(self, timeout_s: float = 30):
+    def connect(self, timeout_s: float = HANG_S):
         """A session, as TVM's client opens it."""
         offer = self.offer()
         return connect(offer.address.port, offer.match_key, timeout_s)
@@ -126,9 +130,9 @@ class NativeFarm:
         self.farm.close()
 
 
-def connect(port: int, key: str, timeout_s: float = 30):
+def connect(port: int, key: str, timeout_s: float = HANG_S):
     """A session with a server, as TVM's client opens it."""
-    from tvmake.quick_tvm import tvm  # noqa: F401
+    import tvm  # noqa: F401
 
     from tvm import rpc  # isort: skip
 

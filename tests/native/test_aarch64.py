@@ -7,17 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.device.configs import device_config
 from tests.native import devices
-from tests.native.devices import ROOT, asked, run
+from tests.native.devices import ROOT, request_file, run
 from tests.native.emulated import EMULATOR, require_emulator
 from tests.native.servers import NativeFarm
 from tests.native.test_runner import inputs_file, outputs_of
 from tvmake.artifact.package import MANIFEST, REQUIRED, WEIGHTS, pack, read_manifest
 from tvmake.config.benchmark import Measurement
-from tvmake.config.device import DeviceConfig
 from tvmake.device.connect import connect
 from tvmake.device.interface import RunRequest, RunResult
-from tvmake.device.rpc_files import PlainFiles
+from tvmake.device.rpc.files import PlainFiles
 from tvmake.native import aarch64
 
 TOLERANCE = {"rtol": 1e-3, "atol": 1e-4}
@@ -76,11 +76,11 @@ def digits(emulated: list[str], tmp_path_factory: pytest.TempPathFactory) -> Pat
     return directory
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_runner_gives_the_outputs_of_this_machine(
     emulated: list[str], arm: Path, programs: Path, digits: Path, tmp_path: Path
 ):
-    request = asked(
+    request = request_file(
         tmp_path, {"samples": 3, "repeat_first": True, "measurement": {"warmup": 1, "repeat": 3, "profile_ops": True}}
     )
     for name, program in (("here", [str(programs / "tvmake-run")]), ("arm", [*emulated, str(arm / "tvmake-run")])):
@@ -95,7 +95,7 @@ def test_the_runner_gives_the_outputs_of_this_machine(
     assert "aarch64" in result.fingerprint.os and len(result.timing.samples_ms) == 3 and result.timing.op_runs
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_code_for_this_machine_is_named_there(emulated: list[str], arm: Path, digits: Path):
     done = run([*emulated, str(arm / "tvmake-run")], "--package", digits / "here")
     assert done.returncode == 3 and done.stderr.startswith(f"error: {digits}/here: mod.so does not load"), done
@@ -103,27 +103,27 @@ def test_code_for_this_machine_is_named_there(emulated: list[str], arm: Path, di
 
 @pytest.fixture(scope="module")
 def board(emulated: list[str], arm: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NativeFarm]:
-    made = NativeFarm([*emulated, str(arm / "tvmake-serve")], tmp_path_factory.mktemp("board"))
-    yield made
-    made.close()
+    farm = NativeFarm([*emulated, str(arm / "tvmake-serve")], tmp_path_factory.mktemp("board"))
+    yield farm
+    farm.close()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_server_serves_packages(board: NativeFarm, programs: Path, digits: Path, tmp_path: Path, monkeypatch):
     monkeypatch.setenv("TVMAKE_HOME", str(tmp_path / "home"))
     pack({name: digits / "arm" / name for name in REQUIRED}, tmp_path / "package.tar")
-    given = digits / "in.npz"
-    here = ["--package", digits / "here", "--inputs", given, "--outputs", tmp_path / "here.npz", "--runs", 1]
+    inputs = digits / "in.npz"
+    here = ["--package", digits / "here", "--inputs", inputs, "--outputs", tmp_path / "here.npz", "--runs", 1]
     assert run([str(programs / "tvmake-run")], *here).returncode == 0
-    device = connect("board", DeviceConfig(via="rpc", tracker=f"127.0.0.1:{board.port}", key=board.key, threads=1))
+    device = connect("board", device_config(via="rpc", tracker=f"127.0.0.1:{board.port}", key=board.key, threads=1))
     measured = RunRequest(samples=1, measurement=Measurement(warmup=1, repeat=3))
-    result = device.execute(device.push(tmp_path / "package.tar"), measured, given, tmp_path / "there.npz")
+    result = device.execute(device.push(tmp_path / "package.tar"), measured, inputs, tmp_path / "there.npz")
     assert len(result.timing.samples_ms) == 3
     (ours,), (theirs,) = (outputs_of(tmp_path / f"{name}.npz", 1, "logits") for name in ("here", "there"))
     np.testing.assert_allclose(theirs, ours, **TOLERANCE)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_parameters_hash_there_as_here(board: NativeFarm, digits: Path):
     session = board.connect()
     manifest = read_manifest((digits / "arm" / MANIFEST).read_bytes(), "test")
@@ -133,7 +133,7 @@ def test_parameters_hash_there_as_here(board: NativeFarm, digits: Path):
     assert weights.numpy().size
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_server_outlives_its_sessions(board: NativeFarm):
     for _ in range(3):
         board.connect().get_function("runtime.NumThreads")

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from tests.native.devices import abi_library, run
-from tvmake.native.parts import SOURCES
+from tvmake.storage.resources import native_sources
 
-HEADERS, EXAMPLE = SOURCES / "abi" / "include", SOURCES / "abi" / "example" / "run_once.cc"
+HEADERS, EXAMPLE = native_sources() / "include", native_sources() / "example" / "run_once.cc"
 
 EXPECTED = """
 import json, sys
 import numpy as np
-from tvmake.quick_tvm import tvm
+import tvm
 from tvm.runtime.vm import VirtualMachine
 place = sys.argv[1]
 vm = VirtualMachine(tvm.runtime.load_module(place + "/mod.so"), tvm.cpu())
@@ -90,17 +90,17 @@ from tests.native.test_abi import Tensor
 bound = ctypes.CDLL(sys.argv[1])
 bound.tvmake_last_error.restype = ctypes.c_char_p
 bound.tvmake_package_inputs.restype = bound.tvmake_package_outputs.restype = ctypes.c_size_t
-said, package, tensor = [], ctypes.c_void_p(), Tensor()
+results, package, tensor = [], ctypes.c_void_p(), Tensor()
 
 def tell(code):
-    said.append([code, bound.tvmake_last_error().decode()])
+    results.append([code, bound.tvmake_last_error().decode()])
 
 tell(bound.tvmake_package_load(b"/nothing", b"cpu", ctypes.byref(package)))
 tell(bound.tvmake_package_load(sys.argv[2].encode(), b"cpu", ctypes.byref(package)))
 tell(bound.tvmake_package_run(package))
-said.append([bound.tvmake_package_inputs(package), bound.tvmake_package_outputs(package)])
+results.append([bound.tvmake_package_inputs(package), bound.tvmake_package_outputs(package)])
 tell(bound.tvmake_package_input(package, 0, ctypes.byref(tensor)))
-said.append(tensor.facts())
+results.append(tensor.facts())
 tell(bound.tvmake_package_input(package, 1, ctypes.byref(tensor)))
 value = np.ones((1, 3, 8, 8), "float32")
 shape = (ctypes.c_int64 * 4)(1, 3, 8, 8)
@@ -109,10 +109,10 @@ tell(bound.tvmake_package_set_input(package, 0, value.ctypes.data_as(ctypes.c_vo
 tell(bound.tvmake_package_run(package))
 data, size = ctypes.c_void_p(), ctypes.c_size_t()
 tell(bound.tvmake_package_value(package, 0, ctypes.byref(tensor), ctypes.byref(data), ctypes.byref(size)))
-said.append(tensor.facts())
-said.append(np.frombuffer(ctypes.string_at(data, size.value), "float32").tolist())
+results.append(tensor.facts())
+results.append(np.frombuffer(ctypes.string_at(data, size.value), "float32").tolist())
 bound.tvmake_package_free(package)
-print(json.dumps(said))
+print(json.dumps(results))
 """
 
 
@@ -122,13 +122,13 @@ def test_other_languages_bind_the_c_functions(library: Path, package: Path, expe
         [sys.executable, "-c", BINDING, str(library), str(package), str(root)], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    nothing, loaded, too_early, counts, ok, spec, no_such, misfit, fits, ran, fetched, told, value = json.loads(
-        done.stdout
+    nothing, loaded, too_early, counts, ok, input_spec, no_such, misfit, fits, ran, fetched, output_spec, value = (
+        json.loads(done.stdout)
     )
     assert nothing == [1, "/nothing: no such package\n  `tvmake make` makes it"]
     assert [loaded, ok, fits, ran, fetched] == [[0, ""]] * 5
     assert too_early == [1, f"{package}: input 'x' is not set"] and counts == [1, 1]
-    assert spec == ["x", "float32", [1, 3, 8, 8]] and told == ["y", "float32", [1, 6]]
+    assert input_spec == ["x", "float32", [1, 3, 8, 8]] and output_spec == ["y", "float32", [1, 6]]
     assert no_such[0] == 1 and "there is no tensor number 1" in no_such[1]
     assert misfit == [1, "inputs: input 'x' is float32[1, 3, 8], the package takes float32[1, 3, 8, 8]"]
     assert np.allclose(value, expected, atol=1e-6)

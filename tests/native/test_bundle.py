@@ -10,9 +10,9 @@ import pytest
 
 from tests.native import devices
 from tests.native.devices import run
-from tvmake.artifact.files import digest_file
 from tvmake.errors import MachineError
 from tvmake.native.bundle import CONTENTS, bundle, pack
+from tvmake.storage.files import digest_file
 
 
 def test_a_bundle_runs_wherever_it_is_copied_to(programs: Path, package: Path, tmp_path: Path):
@@ -24,9 +24,9 @@ def test_a_bundle_runs_wherever_it_is_copied_to(programs: Path, package: Path, t
 
 
 def test_a_bundle_tells_its_contents(programs: Path):
-    said = json.loads((programs / CONTENTS).read_text())
-    assert (said["machine"], said["system"]) == (platform.machine(), "linux")
-    assert {name: entry["sha256"] for name, entry in said["files"].items()} == {
+    contents = json.loads((programs / CONTENTS).read_text())
+    assert (contents["machine"], contents["system"]) == (platform.machine(), "linux")
+    assert {name: entry["sha256"] for name, entry in contents["files"].items()} == {
         file.name: digest_file(file) for file in programs.iterdir() if file.name != CONTENTS
     }
     assert devices.programs() == programs

@@ -4,7 +4,7 @@ import pytest
 
 from tests.native.opencl_device import loaded, require_entry_point, run_python
 
-IMPORT = "from tvmake.quick_tvm import tvm; print(tvm.runtime.enabled('opencl'), tvm.opencl().exist)"
+IMPORT = "import tvm; print(tvm.runtime.enabled('opencl'), tvm.opencl().exist)"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -20,8 +20,8 @@ def test_importing_tvm_loads_the_library_that_is_built(only_runtime):
 
 def test_importing_tvm_says_nothing_where_no_library_is_built(tmp_path):
     require_entry_point()
-    said = run_python(f"import warnings; warnings.simplefilter('error'); {IMPORT}", TVMAKE_HOME=str(tmp_path))
-    assert said == "False False\n"
+    output = run_python(f"import warnings; warnings.simplefilter('error'); {IMPORT}", TVMAKE_HOME=str(tmp_path))
+    assert output == "False False\n"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -33,17 +33,17 @@ def test_importing_tvm_compiles_nothing_and_asks_no_compiler():
 
 def test_importing_tvm_does_not_open_a_driver():
     require_entry_point()
-    said = run_python(
-        "from tvmake.quick_tvm import tvm; print('libOpenCL' in open('/proc/self/maps').read(), tvm.runtime.enabled('opencl'))"
+    output = run_python(
+        "import tvm; print('libOpenCL' in open('/proc/self/maps').read(), tvm.runtime.enabled('opencl'))"
     )
-    assert said == "False True\n"
+    assert output == "False True\n"
 
 
 def test_the_library_loads_where_no_opencl_is_installed():
-    said = run_python(
+    output = run_python(
         """
 import numpy as np
-from tvmake.quick_tvm import tvm
+import tvm
 from tvmake.native.backend import opencl_library
 opencl_library()
 print(tvm.opencl().exist)
@@ -54,8 +54,8 @@ except RuntimeError as error:
 """,
         TVMAKE_OPENCL_LIBRARY="/nowhere/libOpenCL.so",
     )
-    assert said.startswith("False\n")
-    assert "no OpenCL library on this machine (looked for /nowhere/libOpenCL.so)" in said
+    assert output.startswith("False\n")
+    assert "no OpenCL library on this machine (looked for /nowhere/libOpenCL.so)" in output
 
 
 def test_asking_for_the_library_twice_loads_it_once():
@@ -89,8 +89,8 @@ def test_a_process_can_fork_before_its_first_use():
 
 
 def test_a_fork_after_the_first_use_is_told_so_and_does_not_hang():
-    told, parents = run_python(FORK, "used", TVM_USE_RUNTIME_LIB="1").splitlines()
-    assert "this process was forked from one that had used OpenCL" in told
+    message, parents = run_python(FORK, "used", TVM_USE_RUNTIME_LIB="1").splitlines()
+    assert "this process was forked from one that had used OpenCL" in message
     assert parents == "6.0"
 
 

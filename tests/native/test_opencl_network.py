@@ -12,6 +12,7 @@ import pytest
 
 from tests.native.opencl_device import ROOT, loaded, require_entry_point, run_python
 from tests.native.opencl_network import RUN, Network, network
+from tests.patience import HANG_S
 
 CLOSE = 1e-5
 TWO_DEVICES = {"POCL_DEVICES": "basic basic"}
@@ -65,7 +66,7 @@ def test_the_package_runs_on_each_of_two_devices(net, data):
 
 
 def test_two_devices_work_at_once_and_tensors_go_between_them():
-    said = run_python(
+    output = run_python(
         """
 import numpy as np
 from tests.native.opencl_device import kernels, loaded
@@ -90,7 +91,7 @@ except ValueError as error:
 """,
         **TWO_DEVICES,
     )
-    assert "kernel 'both' got memory of two devices" in said
+    assert "kernel 'both' got memory of two devices" in output
 
 
 def test_a_server_of_tvm_runs_and_times_the_package_for_a_client(tvm, net, tmp_path):
@@ -103,7 +104,7 @@ def test_a_server_of_tvm_runs_and_times_the_package_for_a_client(tvm, net, tmp_p
             while not ready.is_file():
                 assert server.poll() is None, "the server ended"
                 time.sleep(0.1)
-            remote = rpc.connect("127.0.0.1", int(ready.read_text()), session_timeout=60)
+            remote = rpc.connect("127.0.0.1", int(ready.read_text()), session_timeout=HANG_S)
             remote.upload(str(net.library))
             device = remote.cl()
             assert device.exist
@@ -131,7 +132,7 @@ signal.pause()
 def test_a_module_has_the_same_bytes_whether_the_runtime_is_loaded_or_not():
     code = """
 import hashlib
-from tvmake.quick_tvm import tvm
+import tvm
 {load}
 from tvm.script import ir as I
 from tvm import te

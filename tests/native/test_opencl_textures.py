@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.native.opencl_device import loaded, run_python
-from tests.target.adreno.nets import conv, executable, lowered, op, tensor
+from tests.targets.adreno.nets import conv, executable, lowered, op, tensor
 from tests.tune.graphs import graph
 
 INPUTS = [tensor(1, 8, 20, 20), tensor(16, 8, 3, 3), tensor(8, 16, 3, 3)]
@@ -21,7 +21,7 @@ def net(x, first, second):
 def package(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The package, and its input, weights and output."""
     tvm = loaded()
-    from tvmake.build.weights import packed_weights
+    from tvmake.codegen.weights import packed_weights
 
     random = np.random.default_rng(0)
     values = [random.standard_normal(shape).astype(dtype) for shape, dtype in INPUTS]
@@ -42,7 +42,7 @@ RUN = """
 import resource, sys
 from pathlib import Path
 import numpy as np
-from tvmake.quick_tvm import tvm
+import tvm
 from tvmake.native.backend import opencl_library
 from tvm.runtime.vm import VirtualMachine
 opencl_library()
@@ -62,6 +62,6 @@ for run in range(2000):
 
 @pytest.mark.parametrize(("memory", "device"), [("pooled", 0), ("naive", 1)])
 def test_a_texture_package_runs_in_a_new_process_again_and_again(package, memory, device):
-    said = run_python(RUN, *package, memory, device, TVM_USE_RUNTIME_LIB="1", POCL_DEVICES="basic basic")
-    resident = list(map(int, said.split()))
+    output = run_python(RUN, *package, memory, device, TVM_USE_RUNTIME_LIB="1", POCL_DEVICES="basic basic")
+    resident = list(map(int, output.split()))
     assert resident[-1] - resident[1] < 32  # MB; the textures of a thousand runs would be 77

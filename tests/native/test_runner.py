@@ -12,17 +12,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.native.devices import asked, package_for, programs, run
+from tests.native.devices import package_for, programs, request_file, run
 from tests.native.opencl_device import require_opencl
-from tvmake.artifact.files import digest_file
 from tvmake.artifact.manifest import FileEntry
-from tvmake.artifact.package import LIBRARY, MANIFEST, WEIGHTS, read_manifest, verify_directory
+from tvmake.artifact.package import LIBRARY, MANIFEST, WEIGHTS, pack, read_manifest, verify_directory
 from tvmake.artifact.tensor_file import member, read_array, write_array
 from tvmake.config.target import TargetConfig
 from tvmake.device.interface import RunResult
+from tvmake.device.store import put
 from tvmake.errors import InputError
+from tvmake.storage.files import digest_file
 
-WORKER = "import sys; from tvmake.device.worker import main; sys.exit(main(sys.argv[1:]))"
+WORKER = "import sys; from tvmake.device.local.worker import main; sys.exit(main(sys.argv[1:]))"
 
 
 @pytest.fixture
@@ -48,12 +49,14 @@ def outputs_of(path: Path, count: int, name: str = "y") -> list[np.ndarray]:
 
 
 def test_outputs_are_the_python_workers_byte_for_byte(runner: list[str], package: Path, tmp_path: Path):
-    request = asked(tmp_path, {"samples": 2, "repeat_first": True})
-    given = inputs_file(tmp_path / "in.npz", image(0), image(1))
-    arguments = [str(package), str(request), str(given), str(tmp_path / "worker.json"), str(tmp_path / "worker.npz")]
+    request = request_file(tmp_path, {"samples": 2, "repeat_first": True})
+    inputs = inputs_file(tmp_path / "in.npz", image(0), image(1))
+    pack({name: package / name for name in (LIBRARY, MANIFEST, WEIGHTS)}, tmp_path / "package.tar")
+    stored = put(tmp_path / "package.tar", tmp_path / "store")
+    arguments = [str(stored), str(request), str(inputs), str(tmp_path / "worker.json"), str(tmp_path / "worker.npz")]
     subprocess.run([sys.executable, "-c", WORKER, *arguments], check=True)
     done = run(
-        runner, "--package", package, "--request", request, "--inputs", given,
+        runner, "--package", package, "--request", request, "--inputs", inputs,
         "--outputs", tmp_path / "native.npz", "--result", tmp_path / "native.json",
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
@@ -77,17 +80,17 @@ def test_a_package_is_timed_as_asked(runner: list[str], package: Path, tmp_path:
 
 
 def test_samples_go_on_until_they_last_long_enough(runner: list[str], package: Path, tmp_path: Path):
-    how = {"warmup": 0, "repeat": 2, "min_repeat_ms": 5, "min_duration_s": 0.1, "percentile": "p90", "noise_cv": 0.1}
+    how = {"warmup": 0, "repeat": 2, "min_repeat_ms": 200, "min_duration_s": 0.1, "percentile": "p90", "noise_cv": 0.1}
     timing = measured(runner, package, tmp_path, how).timing
     assert timing.number > 1 and timing.warmup_ms == []
     assert sum(timing.samples_ms) * timing.number >= 100
 
 
 def measured(runner: list[str], package: Path, directory: Path, how: dict) -> RunResult:
-    request = asked(directory, {"samples": 1, "want_outputs": False, "repeat_first": False, "measurement": how})
-    given = inputs_file(directory / "in.npz", image())
+    request = request_file(directory, {"samples": 1, "want_outputs": False, "repeat_first": False, "measurement": how})
+    inputs = inputs_file(directory / "in.npz", image())
     done = run(
-        runner, "--package", package, "--request", request, "--inputs", given, "--result", directory / "result.json"
+        runner, "--package", package, "--request", request, "--inputs", inputs, "--result", directory / "result.json"
     )
     assert (done.returncode, done.stderr) == (0, "")
     return RunResult.model_validate_json((directory / "result.json").read_bytes())
@@ -103,19 +106,19 @@ def test_without_a_request_inputs_are_made_and_a_summary_printed(runner: list[st
     done = run(runner, "--package", package, "--runs", 5, "--warmup", 1, "--number", 2, "--threads", 1,
                "--outputs", tmp_path / "out.npz")  # fmt: skip
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    assert (said["model"], said["samples"], said["number"], said["threads"]) == ("net", 5, 2, "1")
-    order = [said[key] for key in ("min_ms", "p50_ms", "p90_ms", "p99_ms", "max_ms")]
-    assert order == sorted(order) and said["min_ms"] <= said["mean_ms"] <= said["max_ms"]
-    assert said["load_ms"] > 0 and said["first_run_ms"] > 0 and said["peak_memory_bytes"] > 0
+    summary = json.loads(done.stdout)
+    assert (summary["model"], summary["samples"], summary["number"], summary["threads"]) == ("net", 5, 2, "1")
+    order = [summary[key] for key in ("min_ms", "p50_ms", "p90_ms", "p99_ms", "max_ms")]
+    assert order == sorted(order) and summary["min_ms"] <= summary["mean_ms"] <= summary["max_ms"]
+    assert summary["load_ms"] > 0 and summary["first_run_ms"] > 0 and summary["peak_memory_bytes"] > 0
     (output,) = outputs_of(tmp_path / "out.npz", 1)
     assert output.sum() == pytest.approx(1, abs=1e-5)
 
 
 def test_a_dynamic_package_runs_on_any_extent(runner: list[str], dynamic_net, tmp_path: Path):
     package = package_for(dynamic_net, tmp_path / "package")
-    given = inputs_file(tmp_path / "in.npz", np.ones((2, 3, 4), "float32"))
-    for extents in (["--inputs", given], ["--dim", "n=2", "--dim", "m=3"]):
+    inputs = inputs_file(tmp_path / "in.npz", np.ones((2, 3, 4), "float32"))
+    for extents in (["--inputs", inputs], ["--dim", "n=2", "--dim", "m=3"]):
         done = run(runner, "--package", package, "--runs", 1, "--outputs", tmp_path / "out.npz", *extents)
         assert done.returncode == 0, done.stderr
         assert outputs_of(tmp_path / "out.npz", 1)[0].shape == (36, 5)
@@ -125,21 +128,23 @@ def test_a_dynamic_package_runs_on_any_extent(runner: list[str], dynamic_net, tm
     )  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_opencl_package_runs_on_an_opencl_device(static_net, package: Path, tmp_path: Path):
     require_opencl()
     runner = [str(programs(platform.machine(), with_opencl=True) / "tvmake-run")]
     there = package_for(static_net, tmp_path / "opencl", TargetConfig(kind="opencl"))
-    given = inputs_file(tmp_path / "in.npz", image())
+    inputs = inputs_file(tmp_path / "in.npz", image())
     kept = {"HOME": str(tmp_path), "POCL_CACHE_DIR": str(tmp_path)}
     for place in (there, package):
         outputs = ["--outputs", tmp_path / f"{place.name}.npz", "--result", tmp_path / f"{place.name}.json"]
-        done = run(runner, "--package", place, "--inputs", given, "--runs", 2, "--profile", *outputs, **kept)
+        done = run(runner, "--package", place, "--inputs", inputs, "--runs", 2, "--profile", *outputs, **kept)
         assert done.returncode == 0, done.stderr
     (ours,), (theirs,) = (outputs_of(tmp_path / f"{place.name}.npz", 1) for place in (there, package))
     assert np.allclose(ours, theirs, rtol=1e-3, atol=1e-5)
-    told = RunResult.model_validate_json((tmp_path / "opencl.json").read_bytes())
-    assert told.fingerprint.kind == "opencl" and told.fingerprint.details["opencl"] != "yes" and told.timing.op_runs
+    result = RunResult.model_validate_json((tmp_path / "opencl.json").read_bytes())
+    assert (
+        result.fingerprint.kind == "opencl" and result.fingerprint.details["opencl"] != "yes" and result.timing.op_runs
+    )
 
 
 # --- mistakes ------------------------------------------------------------------------------------------------------
@@ -170,9 +175,9 @@ def test_a_manifest_with_another_spelling_of_the_same_content_is_intact(
     runner: list[str], package: Path, tmp_path: Path
 ):
     place = Path(shutil.copytree(package, tmp_path / "respelled"))
-    said = read_manifest((place / MANIFEST).read_bytes(), "test")
+    manifest = read_manifest((place / MANIFEST).read_bytes(), "test")
     (place / MANIFEST).unlink()
-    (place / MANIFEST).write_text(said.model_dump_json(indent=3))
+    (place / MANIFEST).write_text(manifest.model_dump_json(indent=3))
     assert run(runner, "--package", place, "--runs", 1).returncode == 0
 
 
@@ -181,10 +186,10 @@ def test_code_for_another_processor_is_named(runner: list[str], package: Path, t
     data = (place / LIBRARY).read_bytes()
     (place / LIBRARY).unlink()
     (place / LIBRARY).write_bytes(data[:18] + b"\xf3\x00" + data[20:])
-    said = read_manifest((place / MANIFEST).read_bytes(), "test")
-    files = {**said.files, LIBRARY: FileEntry(sha256=digest_file(place / LIBRARY), size=len(data))}
+    manifest = read_manifest((place / MANIFEST).read_bytes(), "test")
+    files = {**manifest.files, LIBRARY: FileEntry(sha256=digest_file(place / LIBRARY), size=len(data))}
     (place / MANIFEST).unlink()
-    (place / MANIFEST).write_text(said.model_copy(update={"files": files}).sealed().model_dump_json())
+    (place / MANIFEST).write_text(manifest.model_copy(update={"files": files}).sealed().model_dump_json())
     done = run(runner, "--package", place)
     assert (done.returncode, done.stderr) == (
         3,
@@ -220,15 +225,15 @@ def wrong_inputs(directory: Path) -> dict[str, tuple[Path, str]]:
 
 
 def test_inputs_that_do_not_fit_are_named(runner: list[str], package: Path, tmp_path: Path):
-    for what, (given, said) in wrong_inputs(tmp_path).items():
-        done = run(runner, "--package", package, "--inputs", given, "--outputs", tmp_path / "out.npz")
-        assert done.returncode == 1 and said in done.stderr and done.stdout == "", (what, done)
+    for what, (inputs, problem) in wrong_inputs(tmp_path).items():
+        done = run(runner, "--package", package, "--inputs", inputs, "--outputs", tmp_path / "out.npz")
+        assert done.returncode == 1 and problem in done.stderr and done.stdout == "", (what, done)
         assert done.stderr.startswith("error: ") and done.stderr.count("\n") <= 2, what
     assert not list(tmp_path.glob("out.npz*"))
 
 
 @pytest.mark.parametrize(
-    ("request_text", "said"),
+    ("request_text", "problem"),
     [
         ('{"samples": 0}', "is no request (samples has to be 1 or more)"),
         ('{"samples": 1, "hurry": true}', "hurry is not known to this program"),
@@ -239,16 +244,16 @@ def test_inputs_that_do_not_fit_are_named(runner: list[str], package: Path, tmp_
     ],
 )
 def test_a_request_that_makes_no_sense_is_refused(
-    runner: list[str], package: Path, tmp_path: Path, request_text: str, said: str
+    runner: list[str], package: Path, tmp_path: Path, request_text: str, problem: str
 ):
-    request = asked(tmp_path, request_text)
+    request = request_file(tmp_path, request_text)
     done = run(runner, "--package", package, "--request", request, "--result", tmp_path / "result.json")
-    assert done.returncode == 1 and done.stderr.startswith(f"error: {request}: {said}"), done
+    assert done.returncode == 1 and done.stderr.startswith(f"error: {request}: {problem}"), done
     assert not (tmp_path / "result.json").exists()
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "problem"),
     [
         ([], "--package is missing"),
         (["--package"], "--package: a value is missing"),
@@ -260,9 +265,9 @@ def test_a_request_that_makes_no_sense_is_refused(
         (["--package", "x", "--request", "r", "--result", "s", "--runs", "3"], "--runs: the request says that already"),
     ],
 )
-def test_a_command_line_that_makes_no_sense_is_refused(runner: list[str], arguments: list[str], said: str):
+def test_a_command_line_that_makes_no_sense_is_refused(runner: list[str], arguments: list[str], problem: str):
     done = run(runner, *arguments)
-    assert done.returncode == 2 and done.stderr.startswith(f"error: {said}"), done
+    assert done.returncode == 2 and done.stderr.startswith(f"error: {problem}"), done
 
 
 def test_a_device_that_is_not_there_is_named(runner: list[str], package: Path):
@@ -285,7 +290,7 @@ def test_a_package_that_is_no_directory_is_named(runner: list[str], tmp_path: Pa
     assert "no such package" in run(runner, "--package", tmp_path / "nothing").stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_damaged_inputs_never_crash_the_runner(runner: list[str], package: Path, tmp_path: Path):
     chance = random.Random(0)
     whole = inputs_file(tmp_path / "in.npz", image()).read_bytes()

@@ -16,24 +16,28 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.device.test_local import image, inputs_file, packed
-from tests.device.test_rpc import outputs_of
+from tests.device.configs import device_config
+from tests.device.local.test_local import image, inputs_file, packed
+from tests.device.rpc.test_rpc import outputs_of
 from tests.native.devices import programs, run
 from tests.native.opencl_device import require_opencl
 from tests.native.servers import NativeFarm, Server, connect, is_gone, misbehaving_library
-from tests.tune.measuring import kernels
-from tests.tune.measuring.farm import HOST
-from tests.tune.measuring.processes import children, eventually
-from tests.tune.measuring.test_remote import Remote
+from tests.patience import HANG_S
+from tests.tune.measure import kernels
+from tests.tune.measure.farm import HOST
+from tests.tune.measure.processes import children, eventually
+from tests.tune.measure.test_remote import Remote
 from tvmake.config.benchmark import Measurement
-from tvmake.config.device import DeviceConfig
 from tvmake.device.connect import connect as device_for
-from tvmake.device.hang_up import connection
 from tvmake.device.interface import RunRequest
-from tvmake.device.rpc_tensors import DirectTensors
-from tvmake.device.session import SESSION_TIMEOUT
+from tvmake.device.rpc.orderly_close import client_connection
+from tvmake.device.rpc.session import SESSION_TIMEOUT
+from tvmake.device.rpc.tensors import DirectTensors
 
 MAGIC = struct.pack("<i", 0xFF271)
+
+SHORT_S = 5
+"""The time of a session that hangs in its last call; it must last through the calls before."""
 
 
 @pytest.fixture(scope="session")
@@ -43,9 +47,9 @@ def command(programs: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def shared(command: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[NativeFarm]:
-    made = NativeFarm(command, tmp_path_factory.mktemp("farm"))
-    yield made
-    made.close()
+    farm = NativeFarm(command, tmp_path_factory.mktemp("farm"))
+    yield farm
+    farm.close()
 
 
 @pytest.fixture
@@ -85,19 +89,20 @@ def test_a_package_gives_the_same_outputs_there_as_here_and_is_timed(
 ):
     monkeypatch.setenv("TVMAKE_HOME", str(tmp_path / "home"))
     package = packed(static_net, tmp_path)
-    given = inputs_file(tmp_path / "in.npz", image(0), image(1))
-    there = DeviceConfig(via="rpc", tracker=f"{HOST}:{farm.port}", key=farm.key, wait_s=5, threads=1)
+    inputs = inputs_file(tmp_path / "in.npz", image(0), image(1))
+    there = device_config(via="rpc", tracker=f"{HOST}:{farm.port}", key=farm.key, wait_s=HANG_S, threads=1)
     request = RunRequest(samples=2, repeat_first=True, measurement=Measurement(warmup=2, repeat=4, number=3))
     results = {}
-    for name, config in (("phone", there), ("local", DeviceConfig(threads=1))):
+    for name, config in (("phone", there), ("local", device_config(threads=1))):
         device = device_for(name, config)
-        results[name] = device.execute(device.push(package), request, given, tmp_path / f"{name}.npz")
+        results[name] = device.execute(device.push(package), request, inputs, tmp_path / f"{name}.npz")
     for ours, theirs in zip(outputs_of(tmp_path / "phone.npz", 3), outputs_of(tmp_path / "local.npz", 3), strict=True):
         assert np.array_equal(ours, theirs)
-    timing, told = results["phone"].timing, results["phone"].fingerprint
+    timing, fingerprint = results["phone"].timing, results["phone"].fingerprint
     assert len(timing.samples_ms) == 4 and len(timing.warmup_ms) == 2 and min(timing.samples_ms) > 0
-    assert (told.soc, told.cores, told.details["threads"]) == ("phone", 1, "1") and told.memory_bytes > 0
-    assert told.os != "not told"
+    assert (fingerprint.soc, fingerprint.cores, fingerprint.details["threads"]) == ("phone", 1, "1")
+    assert fingerprint.memory_bytes > 0
+    assert fingerprint.os != "not told"
 
 
 def test_candidates_are_timed_there(farm: NativeFarm):
@@ -109,7 +114,7 @@ def test_candidates_are_timed_there(farm: NativeFarm):
 
 def test_tensors_are_filled_for_measuring(farm: NativeFarm):
     session = farm.connect()
-    from tvmake.quick_tvm import tvm
+    import tvm
 
     tensor = tvm.runtime.empty((64,), "float32", session.cpu(0))
     session.get_function("tvm.contrib.random.random_fill_for_measure")(tensor)
@@ -134,7 +139,7 @@ def test_uploads_stay_in_the_sessions_directory_and_go_with_it(farm: NativeFarm,
     eventually(lambda: not work.exists())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_opencl_device_is_there_with_its_library_beside_the_program(tmp_path: Path):
     require_opencl()
     program = programs(platform.machine(), with_opencl=True) / "tvmake-serve"
@@ -156,7 +161,7 @@ def test_without_a_tracker_clients_come_one_after_the_other(command: list[str], 
         with pytest.raises(subprocess.TimeoutExpired):
             second.wait(2)
         del first
-        assert second.wait(60) == 0
+        assert second.wait(HANG_S) == 0
         assert server.stop() == 0
 
 
@@ -165,13 +170,13 @@ def test_without_a_tracker_clients_come_one_after_the_other(command: list[str], 
 
 @pytest.mark.parametrize("name", ["hang", "spin"])
 def test_code_that_hangs_is_killed_when_its_time_is_over(farm: NativeFarm, library: Path, name: str):
-    assert SESSION_TIMEOUT in error_of(call, farm.connect(timeout_s=1), library, name)
+    assert SESSION_TIMEOUT in error_of(call, farm.connect(timeout_s=SHORT_S), library, name)
     eventually(farm.server.is_clean)
 
 
 def test_the_server_has_a_limit_of_its_own(command: list[str], library: Path, tmp_path: Path):
-    with Server([*command, "--key", "board", "--session-timeout", "1"], tmp_path) as server:
-        for timeout_s in (0, 60):
+    with Server([*command, "--key", "board", "--session-timeout", str(SHORT_S)], tmp_path) as server:
+        for timeout_s in (0, HANG_S):
             assert SESSION_TIMEOUT in error_of(call, connect(server.port, "board", timeout_s), library, "hang")
 
 
@@ -191,8 +196,9 @@ def test_what_a_session_started_ends_with_it(farm: NativeFarm, library: Path):
 
 CLIENT = """
 import sys
-from tests.native.servers import connect
-session = connect(int(sys.argv[1]), sys.argv[2], 60)
+import tvm
+from tvm import rpc
+session = rpc.connect_tracker("127.0.0.1", int(sys.argv[1])).request(sys.argv[2], session_timeout=3600)
 session.upload(sys.argv[3], "code.so")
 session.load_module("code.so")[sys.argv[4]]()
 """
@@ -200,10 +206,9 @@ session.load_module("code.so")[sys.argv[4]]()
 
 @pytest.mark.parametrize("name", ["slow", "hang"])
 def test_a_client_killed_in_the_middle_frees_the_server(farm: NativeFarm, library: Path, name: str):
-    offer = farm.offer()
-    arguments = [str(offer.address.port), offer.match_key, str(library), name]
-    client = subprocess.Popen([sys.executable, "-c", CLIENT, *arguments])
-    eventually(lambda: any(farm.server.work.glob("*/code.so")))
+    client = subprocess.Popen([sys.executable, "-c", CLIENT, str(farm.port), farm.key, str(library), name])
+    eventually(lambda: any(farm.server.work.glob("*/code.so")) or client.poll() is not None)
+    assert client.poll() is None, "the client ended"
     client.send_signal(signal.SIGSTOP)
     time.sleep(1)  # for a reply that nobody will have read
     client.kill()
@@ -213,7 +218,7 @@ def test_a_client_killed_in_the_middle_frees_the_server(farm: NativeFarm, librar
 
 def test_clients_that_say_nothing_or_nonsense_hold_nobody_up(farm: NativeFarm):
     offer = farm.offer()
-    sayings = [
+    greetings = [
         b"",
         b"GET / HTTP/1.1\r\n\r\n",
         MAGIC,
@@ -221,16 +226,16 @@ def test_clients_that_say_nothing_or_nonsense_hold_nobody_up(farm: NativeFarm):
         MAGIC + struct.pack("<i", 9) + b"clie",
     ]
     sockets = [socket.create_connection((HOST, farm.server.port)) for _ in range(60)]
-    for number, one in enumerate(sockets):
-        one.sendall(sayings[number % len(sayings)])
+    for number, client in enumerate(sockets):
+        client.sendall(greetings[number % len(greetings)])
     connect(farm.server.port, offer.match_key).get_function("runtime.NumThreads")
-    for one in sockets:
-        one.close()
+    for client in sockets:
+        client.close()
 
 
 def test_a_wrong_key_is_refused_at_once_and_a_busy_server_answers(farm: NativeFarm):
     session = farm.connect()
-    with socket.create_connection((HOST, farm.server.port), 10) as late:
+    with socket.create_connection((HOST, farm.server.port), HANG_S) as late:
         late.sendall(MAGIC + struct.pack("<i", 14) + b"client:phone:1")
         assert late.recv(4) == struct.pack("<i", 0xFF271 + 2)
     assert farm.server.address.is_reachable()
@@ -282,7 +287,7 @@ def test_a_tracker_that_was_away_is_found_again(command: list[str], tmp_path: Pa
         farm.close()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_client_that_was_sent_and_does_not_come_is_not_waited_for(command: list[str], tmp_path: Path):
     farm = NativeFarm(command, tmp_path)
     try:
@@ -295,7 +300,7 @@ def test_a_client_that_was_sent_and_does_not_come_is_not_waited_for(command: lis
 
 
 @pytest.mark.parametrize(
-    ("options", "code", "said"),
+    ("options", "code", "problem"),
     [
         (["--host", "0.0.0.0"], 1, "--host 0.0.0.0: other machines reach it, and whoever does can run code here"),
         (["--host", "::"], 1, "--host ::: other machines reach it"),
@@ -311,9 +316,9 @@ def test_a_client_that_was_sent_and_does_not_come_is_not_waited_for(command: lis
         (["--loud"], 2, "--loud: no such option"),
     ],
 )
-def test_what_makes_no_sense_is_refused(command: list[str], options: list[str], code: int, said: str):
+def test_what_makes_no_sense_is_refused(command: list[str], options: list[str], code: int, problem: str):
     done = run(command, *options)
-    assert done.returncode == code and done.stderr.startswith(f"error: {said}"), done
+    assert done.returncode == code and done.stderr.startswith(f"error: {problem}"), done
 
 
 def test_a_port_that_is_taken_is_named_and_the_next_can_be_tried(command: list[str], tmp_path: Path):
@@ -335,13 +340,13 @@ def test_other_machines_are_let_in_only_on_request(command: list[str], tmp_path:
         connect(server.port, "board").get_function("runtime.NumThreads")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_server_holds_through_sessions_of_every_kind():
     script = Path(__file__).resolve().parents[2] / "benchmarks" / "server_soak.py"
     done = subprocess.run([sys.executable, str(script), "--sessions", "60"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    assert sum(said["sessions"].values()) == 60 and said["orphans"] == 0
+    counts = json.loads(done.stdout)
+    assert sum(counts["sessions"].values()) == 60 and counts["orphans"] == 0
 
 
 # --- tensors -------------------------------------------------------------------------------------------------------
@@ -359,7 +364,7 @@ def direct(farm: NativeFarm):
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "uint8", "int64", "float64", "bool"])
 def test_tensors_arrive_and_come_back_as_they_were(farm: NativeFarm, dtype: str):
     session, tensors = direct(farm)
-    from tvmake.quick_tvm import tvm
+    import tvm
 
     for shape in ((), (0,), (5,), (3, 224, 224), (1 << 20,)):
         value = np.random.default_rng(0).integers(0, 2 if dtype == "bool" else 100, shape).astype(dtype)
@@ -374,23 +379,23 @@ def test_tensors_arrive_and_come_back_as_they_were(farm: NativeFarm, dtype: str)
 
 def test_a_session_that_leads_on_to_another_is_left_to_tvm(farm: NativeFarm):
     offer = farm.offer()
-    from tvmake.quick_tvm import tvm
+    import tvm
 
     from tvm import rpc  # isort: skip
 
-    session = rpc.connect(HOST, offer.address.port, offer.match_key, 30, ["rpc.LocalSession"])
+    session = rpc.connect(HOST, offer.address.port, offer.match_key, HANG_S, ["rpc.LocalSession"])
     value = np.arange(1 << 16, dtype="float32")
     assert np.array_equal(tvm.runtime.tensor(value, session.cpu(0)).numpy(), value)
 
 
 def test_the_device_says_when_it_cannot_copy(farm: NativeFarm, monkeypatch: pytest.MonkeyPatch):
     session, tensors = direct(farm)
-    from tvmake.quick_tvm import tvm
+    import tvm
 
     place = tvm.runtime.empty((1 << 16,), "float32", session.cpu(0))
     elsewhere = tvm.runtime.device("hexagon", 0).dlpack_device_type()
-    said = tensors._said(place, 1 << 18)
-    monkeypatch.setattr(tensors, "_said", lambda *_: said[:8] + struct.pack("<i", elsewhere) + said[12:])
+    head = tensors._description(place, 1 << 18)
+    monkeypatch.setattr(tensors, "_description", lambda *_: head[:8] + struct.pack("<i", elsewhere) + head[12:])
     for work in (lambda: tensors.write(place, np.zeros(1 << 16, "float32")), lambda: tensors.read(place)):
         with pytest.raises(tvm.error.RPCError, match="Error caught from RPC call"):
             work()
@@ -413,7 +418,7 @@ def test_the_device_says_when_it_cannot_copy(farm: NativeFarm, monkeypatch: pyte
 def test_packets_that_make_no_sense_end_the_session_only(farm: NativeFarm, packet: bytes):
     offer = farm.offer()
     connect_ = connect(offer.address.port, offer.match_key)
-    connected = connection(HOST, offer.address.port)
+    connected = client_connection(HOST, offer.address.port)
     connected.sendall(packet)
     connected.shutdown(socket.SHUT_WR)
     eventually(farm.server.is_clean)

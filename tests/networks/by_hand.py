@@ -5,8 +5,9 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-from tests.device.adb_stand_in import AdbServer
+from tests.device.transport.adb_stand_in import AdbServer
 from tests.native.devices import run
+from tests.patience import HANG_S
 from tvmake.artifact.tensor_file import member, read_array
 from tvmake.config.validation import Goals
 from tvmake.device.interface import RunRequest
@@ -44,7 +45,7 @@ def with_adb(
 
 def _adb(server: AdbServer, *arguments: str) -> None:
     command = ["adb", "-P", str(server.port), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
     assert done.returncode == 0, done
 
 

@@ -12,19 +12,19 @@ from pathlib import Path
 from filelock import FileLock
 from platformdirs import user_cache_path
 
-from tvmake.artifact.files import atomic_directory, canonical_json, digest_bytes
 from tvmake.config.model import ImportOptions
 from tvmake.config.precision import PrecisionConfig
 from tvmake.config.requests.building import BuildRequest
 from tvmake.config.requests.referencing import ReferenceRequest
 from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.target import TargetConfig
-from tvmake.plan.fingerprint import fingerprint
 from tvmake.stages.build import build
 from tvmake.stages.export import export
 from tvmake.stages.import_model import import_model
 from tvmake.stages.reference import reference
 from tvmake.stages.transform import transform_model
+from tvmake.storage.code_fingerprint import fingerprint
+from tvmake.storage.files import atomic_directory, canonical_json, digest_bytes
 
 SAMPLES = 2
 """The least that tells whether the outputs react to the inputs."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.device.test_local import own_store  # noqa: F401  # fixtures
+from tests.device.local.test_local import own_store  # noqa: F401  # fixtures
 from tests.native import devices as native
 from tests.native.emulated import EMULATOR, arm_programs
 from tests.networks import transports
@@ -20,7 +20,7 @@ from tvmake.stages.deploy import deploy
 from tvmake.stages.validate import validate
 from tvmake.validate.numerics import NumericsReport
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 NETWORKS = {network.name: network for network in (Network("resnet18", 64), Network("mobilenet_v2", 64))}
 

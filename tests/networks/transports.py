@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.device.adb_stand_in import AdbServer
-from tests.device.ssh_server import Sshd
+from tests.device.configs import device_config
+from tests.device.transport.adb_stand_in import AdbServer
+from tests.device.transport.ssh_server import Sshd
 from tests.native import devices as native
 from tests.native.emulated import EMULATOR, SAYS_AARCH64, arm_programs, emulated_programs
 from tests.native.opencl_device import POCL, require_opencl
 from tests.native.servers import NativeFarm
 from tests.requirements import require
-from tests.tune.measuring.farm import HOST
+from tests.tune.measure.farm import HOST
 from tvmake.config.device import DeviceConfig
 
 Transport = Callable[[Path], AbstractContextManager[DeviceConfig]]
@@ -32,13 +33,13 @@ def intel_icd() -> Path:
 @contextmanager
 def pocl(place: Path) -> Iterator[DeviceConfig]:
     require_opencl()
-    yield DeviceConfig(env={"TVMAKE_OPENCL_PLATFORM": POCL})
+    yield device_config(env={"TVMAKE_OPENCL_PLATFORM": POCL})
 
 
 @contextmanager
 def intel(place: Path) -> Iterator[DeviceConfig]:
     # Without its vectoriser, the driver compiles a network in a little more than half the time.
-    yield DeviceConfig(env={"OCL_ICD_VENDORS": str(intel_icd()), "CL_CONFIG_CPU_VECTORIZER_MODE": "1"})
+    yield device_config(env={"OCL_ICD_VENDORS": str(intel_icd()), "CL_CONFIG_CPU_VECTORIZER_MODE": "1"})
 
 
 @contextmanager
@@ -56,20 +57,20 @@ def rpc_arm(place: Path) -> Iterator[DeviceConfig]:
 @contextmanager
 def _farm(command: list[str], place: Path) -> Iterator[DeviceConfig]:
     with closing(NativeFarm(command, place)) as farm:
-        yield DeviceConfig(via="rpc", tracker=f"{HOST}:{farm.port}", key=farm.key)
+        yield device_config(via="rpc", tracker=f"{HOST}:{farm.port}", key=farm.key)
 
 
 @contextmanager
 def ssh(place: Path) -> Iterator[DeviceConfig]:
     with _sshd(place) as sshd:
-        yield DeviceConfig(**sshd.config(programs=str(native.programs())))
+        yield device_config(**sshd.config(programs=str(native.programs())))
 
 
 @contextmanager
 def ssh_arm(place: Path) -> Iterator[DeviceConfig]:
     with _sshd(place) as sshd:
         sshd.says("uname", SAYS_AARCH64)
-        yield DeviceConfig(**sshd.config(programs=str(emulated_programs(place / "programs"))))
+        yield device_config(**sshd.config(programs=str(emulated_programs(place / "programs"))))
 
 
 @contextmanager
@@ -85,14 +86,14 @@ def _sshd(place: Path) -> Iterator[Sshd]:
 def adb(place: Path) -> Iterator[DeviceConfig]:
     with phones(place) as server:
         server.add("PHONE")
-        yield DeviceConfig(via="adb", serial="PHONE", programs=str(native.programs()))
+        yield device_config(via="adb", serial="PHONE", programs=str(native.programs()))
 
 
 @contextmanager
 def adb_arm(place: Path) -> Iterator[DeviceConfig]:
     with phones(place) as server:
         server.add("PHONE").says("uname", SAYS_AARCH64)
-        yield DeviceConfig(via="adb", serial="PHONE", programs=str(emulated_programs(place / "programs")))
+        yield device_config(via="adb", serial="PHONE", programs=str(emulated_programs(place / "programs")))
 
 
 @contextmanager

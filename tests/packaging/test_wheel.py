@@ -1,6 +1,7 @@
 """The wheel: it carries the workflow, and works outside the checkout."""
 
 import ast
+import json
 import subprocess
 import sys
 import zipfile
@@ -8,20 +9,28 @@ from pathlib import Path
 
 import pytest
 
-from tests.requirements import require
+from tests.requirements import need, require
 from tests.workflow.project import ROOT, Project, new_project
+from tvmake.native.parts import parts, sources_digest
 
 HEAVY = {"tvm", "tvm_ffi", "torch", "snakemake", "onnx", "onnxruntime", "pydantic", "numpy", "altair", "yaml"}
 """Libraries that cost time to import and that help needs nothing of."""
 
-WORKFLOW_FILES = ["Snakefile", *sorted(str(file.relative_to(ROOT)) for file in (ROOT / "rules").glob("*.smk"))]
+CHECKOUT_FILES = [
+    "Snakefile",
+    "profiles/default/config.yaml",
+    "envs/tvmake.yaml",
+    *sorted(str(file.relative_to(ROOT)) for file in (ROOT / "rules").glob("*.smk")),
+    *sorted(str(file.relative_to(ROOT)) for file in (ROOT / "native").rglob("*") if file.is_file()),
+]
+"""Files outside the package that the wheel carries as its resources."""
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel as `pip wheel` builds it from this checkout."""
     found = subprocess.run([sys.executable, "-c", "import hatchling, pip"], capture_output=True, check=False)
-    require(found.returncode == 0, "pip and hatchling (the dependency group 'build')")
+    require(found.returncode == 0, "pip and hatchling: pip install --group build")
     place = tmp_path_factory.mktemp("wheel")
     subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", place, ROOT],
@@ -52,10 +61,10 @@ def project(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Proj
     return project
 
 
-def test_the_wheel_carries_the_workflow_as_it_is_in_the_checkout(wheel: Path):
+def test_the_wheel_carries_the_workflow_and_the_cpp_sources_as_they_are_in_the_checkout(wheel: Path):
     with zipfile.ZipFile(wheel) as archive:
-        for name in [*WORKFLOW_FILES, "profiles/default/config.yaml", "envs/tvmake.yaml"]:
-            assert archive.read(f"tvmake/house/{name}") == (ROOT / name).read_bytes()
+        for name in CHECKOUT_FILES:
+            assert archive.read(f"tvmake/resources/{name}") == (ROOT / name).read_bytes()
 
 
 def test_the_wheel_carries_the_packages_own_data(wheel: Path):
@@ -65,12 +74,12 @@ def test_the_wheel_carries_the_packages_own_data(wheel: Path):
     for path in ours:
         if "__pycache__" not in path.parts:
             assert f"tvmake/{path}" in names
-    assert {"tvmake/py.typed", "tvmake/config/tags.txt"} <= set(names)
+    assert {"tvmake/py.typed", "tvmake/config/catalogue/tags.txt"} <= set(names)
 
 
 def test_the_wheel_carries_nothing_else(wheel: Path):
     for name in zipfile.ZipFile(wheel).namelist():
-        assert name.startswith("tvmake/") or ".dist-info/" in name
+        assert name.startswith(("tvmake/", "snakemake_scheduler_plugin_tvmake/")) or ".dist-info/" in name
         assert "__pycache__" not in name and ".snakemake" not in name
 
 
@@ -83,8 +92,8 @@ def test_the_wheel_is_made_of_the_same_bytes_each_time(wheel: Path, tmp_path: Pa
 
 
 def test_a_project_is_checked_and_made_from_the_wheel_alone(project: Project, site: Path):
-    where = "import tvmake.house as house; print(house.__file__); print(house.snakefile())"
-    done = project.run(sys.executable, "-c", where)
+    code = "import tvmake.storage.resources as resources; print(resources.__file__); print(resources.snakefile())"
+    done = project.run(sys.executable, "-c", code)
     for line in done.stdout.splitlines():
         assert Path(line).is_relative_to(site), done.stdout
     checked = project.run("tvmake", "check")
@@ -93,6 +102,22 @@ def test_a_project_is_checked_and_made_from_the_wheel_alone(project: Project, si
     assert made.returncode == 0, made.stderr
     assert project.result("results/summary.json")["rows"][0]["verdict"] == "pass"
     assert project.planned_rules() == {}
+
+
+def test_native_parts_compile_from_the_wheel_and_are_those_of_the_checkout(project: Project, site: Path):
+    need("cmake", "g++")
+    code = (
+        "import json\nfrom tvmake.native.parts import parts, sources_digest\n"
+        "from tvmake.storage.resources import native_sources\n"
+        "print(native_sources())\n"
+        "print(json.dumps({name: sources_digest(part) for name, part in parts().items()}))\n"
+    )
+    place, digests = project.run(sys.executable, "-c", code).stdout.splitlines()
+    assert Path(place).is_relative_to(site)
+    assert json.loads(digests) == {name: sources_digest(part) for name, part in parts().items()}
+    done = project.run("tvmake", "runtime", "build", "server")
+    assert done.returncode == 0, done.stderr
+    assert Path(done.stdout.removeprefix("server: ").strip()).is_relative_to(project.directory.parent / "home")
 
 
 def test_help_imports_nothing_heavy(project: Project):

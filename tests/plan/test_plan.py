@@ -24,9 +24,9 @@ from tvmake.config.requests.tuning import (
 from tvmake.config.transform import CANDIDATES
 from tvmake.config.validation import DEFAULT_GOALS
 from tvmake.errors import TvmakeError
-from tvmake.plan.layout import LAYOUT
-from tvmake.plan.machine import cpu_identity
-from tvmake.plan.plan import STAGES, Plan, Variant
+from tvmake.plan.plan import Plan, Variant
+from tvmake.stages.registry import patterns, stages
+from tvmake.targets.cpu import cpu_identity
 
 TEXT = """
 models:
@@ -119,8 +119,8 @@ def test_only_targets_with_a_device_run():
 
 def test_results_of_a_device_are_asked_for_only_where_there_is_one():
     made = plan()
-    assert len(made.results_of("package")) == 6
-    assert len(made.results_of("numerics")) == len(made.results_of("latency")) == 3
+    assert len(made.results_of("package.tar")) == 6
+    assert len(made.results_of("numerics.json")) == len(made.results_of("latency.json")) == 3
 
 
 # --- paths ---------------------------------------------------------------------------------------------------------
@@ -128,20 +128,20 @@ def test_results_of_a_device_are_asked_for_only_where_there_is_one():
 
 def test_files_lie_under_model_precision_and_target():
     made = plan("results: out")
-    assert made.file("imported_module", DIGITS) == "out/digits/model.json"
-    assert made.file("module", DIGITS) == "out/digits/float32/module.json"
-    assert made.file("package", DIGITS) == "out/digits/float32/cpu/package.tar"
-    assert made.file("summary") == "out/summary.json"
+    assert made.file("model.json", DIGITS) == "out/digits/model.json"
+    assert made.file("module.json", DIGITS) == "out/digits/float32/module.json"
+    assert made.file("package.tar", DIGITS) == "out/digits/float32/cpu/package.tar"
+    assert made.file("summary.json") == "out/summary.json"
 
 
 def test_paths_for_rules_keep_their_wildcards():
-    assert plan().path("package") == "results/{model}/{precision}/{target}/package.tar"
+    assert plan().path("package.tar") == "results/{model}/{precision}/{target}/package.tar"
 
 
 def test_no_two_artifacts_share_a_file():
     made = plan()
     owners: dict[str, set[str]] = {}
-    for artifact in LAYOUT:
+    for artifact in patterns():
         for variant in made.variants:
             owners.setdefault(made.file(artifact, variant, **KERNEL), set()).add(artifact)
     assert [sorted(artifacts) for artifacts in owners.values() if len(artifacts) > 1] == []
@@ -174,30 +174,30 @@ AUTO = "transform: {layout: auto}\ntargets: {cpu: {tuning: {trials: 64}}}"
 def test_a_tuned_variant_whose_layout_is_auto_is_made_of_what_it_has_chosen():
     made = plan(AUTO)
     assert made.chooses_layout(DIGITS)
-    assert made.transformed("module", DIGITS) == "results/digits/float32/cpu/module.json"
-    assert made.transformed("signature", DIGITS) == "results/digits/float32/cpu/signature.json"
-    assert made.candidates("candidate_module", DIGITS) == [
+    assert made.transformed("module.json", DIGITS) == "results/digits/float32/cpu/module.json"
+    assert made.transformed("signature.json", DIGITS) == "results/digits/float32/cpu/signature.json"
+    assert made.candidates("layouts/module.json", DIGITS) == [
         f"results/digits/float32/layouts/{layout}/module.json" for layout in CANDIDATES
     ]
     assert [str(variant) for variant in made.variants if made.layout_of(variant) == "auto"] == [
         "digits/float32/cpu", "digits/float16/cpu", "other/float16/cpu",
     ]  # fmt: skip
-    assert len(made.results_of("layout")) == 3
+    assert len(made.results_of("layout.json")) == 3
 
 
 def test_without_tuning_auto_keeps_the_layout():
     made = plan(AUTO)
     phone = Variant("digits", "float32", "phone")
-    assert made.transformed("module", phone) == "results/digits/float32/module.json"
-    assert made.transformed("signature", phone) == "results/digits/float32/signature.json"
+    assert made.transformed("module.json", phone) == "results/digits/float32/module.json"
+    assert made.transformed("signature.json", phone) == "results/digits/float32/signature.json"
     assert made.layout_of(phone) == "keep"
     assert made.options("transform", phone) == plan().options("transform", phone)
-    assert plan("transform: {layout: auto}").results_of("layout") == []
+    assert plan("transform: {layout: auto}").results_of("layout.json") == []
 
 
 def test_a_model_may_choose_its_layout_while_others_keep_theirs():
     made = plan("targets: {cpu: {tuning: {trials: 64}}}\nmodels: {digits: {transform: {layout: auto}}}")
-    assert made.results_of("layout") == [
+    assert made.results_of("layout.json") == [
         "results/digits/float32/cpu/layout.json",
         "results/digits/float16/cpu/layout.json",
     ]
@@ -244,7 +244,7 @@ def changed_stages(overlay: str, variant: Variant = DIGITS, base: str = TEXT) ->
         ("models: {digits: {build: {dump: [ll]}}}", {"build"}),
         ("targets: {cpu: {attributes: {num-cores: 2}}}", {"build", "choose_layout", "extract", "tune", "pick_best"}),
         ("tuning: {trials: 8}", {"budget", "report"}),
-        ("tuning: {passes: 3}", {"budget"}),
+        ("tuning: {rounds: 3}", {"budget"}),
         ("tuning: {seed: 8}", {"choose_layout", "tune"}),
         ("tuning: {layout_trials: 8}", {"choose_layout"}),
         ("tuning: {measure: {repeat: 8}}", {"choose_layout", "tune"}),
@@ -327,7 +327,8 @@ def test_a_models_own_options_override_key_by_key():
 
 
 def test_every_stage_with_options_is_a_stage_of_the_workflow():
-    assert set(REQUESTS) == set(STAGES) - {"export", "attest"}
+    assert {stage.name: stage.request_model for stage in stages().values() if stage.request_model} == REQUESTS
+    assert set(stages()) - set(REQUESTS) == {"export", "attest"}
 
 
 # --- the resolved config --------------------------------------------------------------------------------------------

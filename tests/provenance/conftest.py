@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.provenance.made import make_library, make_package
-from tests.requirements import require
+from tests.provenance.examples import make_library, make_package
+from tests.requirements import need
 
 
 @pytest.fixture(scope="session")
@@ -24,6 +24,7 @@ def package(tmp_path: Path, library: bytes) -> Path:
 @pytest.fixture(scope="session")
 def ssh_keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with keys as ``ssh-keygen`` makes them: ``own``, ``other``, ``locked`` (passphrase), ``rsa``, ``ecdsa``."""
+    need("ssh-keygen")
     directory = tmp_path_factory.mktemp("keys")
     for name, kind, passphrase in (
         ("own", "ed25519", ""),
@@ -33,8 +34,5 @@ def ssh_keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("ecdsa", "ecdsa", ""),
     ):
         command = ["ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-C", f"{name}@test", "-f", str(directory / name)]
-        try:
-            subprocess.run(command, check=True, capture_output=True)
-        except FileNotFoundError:
-            require(False, "ssh-keygen (openssh-client)")
+        subprocess.run(command, check=True, capture_output=True)
     return directory

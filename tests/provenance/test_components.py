@@ -10,11 +10,11 @@ import cyclonedx.schema
 import jsonschema
 from referencing import Registry, Resource
 
-from tests.provenance.made import make_package
-from tvmake.artifact.files import digest_file
+from tests.provenance.examples import make_package
 from tvmake.artifact.source import SourceRecord
 from tvmake.provenance.check import components_file
 from tvmake.provenance.origin import origin_file
+from tvmake.storage.files import digest_file
 
 
 def listed(package: Path) -> dict:

@@ -12,10 +12,10 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     PublicFormat,
 )
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.provenance.made import sign
+from tests.provenance.examples import sign
 from tvmake.errors import InputError
 from tvmake.provenance.check import check_package, to_sign
 from tvmake.provenance.keys import read_private_key, read_public_keys
@@ -182,7 +182,7 @@ def test_a_directory_in_the_signatures_place_is_named(package: Path, ssh_keys: P
         check_package(package)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100)
 @given(st.data())
 def test_damaged_keys_are_refused_without_a_traceback(ssh_keys: Path, tmp_path: Path, data: st.DataObject):
     name = data.draw(st.sampled_from(["own", "own.pub", "locked", "rsa"]))
@@ -198,7 +198,7 @@ def test_damaged_keys_are_refused_without_a_traceback(ssh_keys: Path, tmp_path: 
             continue
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150)
 @given(st.data())
 def test_a_damaged_signature_is_refused_or_says_the_same(package: Path, ssh_keys: Path, data: st.DataObject):
     signed = sign(package, ssh_keys / "own")

@@ -7,10 +7,10 @@ from importlib import metadata
 
 import pytest
 
-from tests.records.made import CONV, DENSE, OLD_PLACE, OTHER_PLACE, PLACE, digests, files, record, verdict
+from tests.records.examples import CONV, DENSE, OLD_PLACE, OTHER_PLACE, PLACE, digests, files, record, verdict
 from tvmake.cli import run
-from tvmake.records.remote import open_directory
 from tvmake.records.store import RecordStore
+from tvmake.storage.shared_directory import open_directory
 
 FIXED = "a" * 7 + "1" + "0" * 56
 TWIN = "a" * 7 + "1" + "1" * 56

@@ -7,7 +7,7 @@ from hashlib import sha256
 
 import pytest
 
-from tests.records.made import CONV, DENSE, OLD_PLACE, OTHER_PLACE, PLACE, digests, files, record, verdict
+from tests.records.examples import CONV, DENSE, OLD_PLACE, OTHER_PLACE, PLACE, digests, files, record, verdict
 from tvmake.errors import InputError
 from tvmake.records.exchange import everything, export_records, import_records, merge
 from tvmake.records.line import LINE_BYTES, encode
@@ -58,17 +58,17 @@ def place_line(place=PLACE) -> bytes:
 
 
 def test_an_exported_file_brings_everything_to_another_store(filled, another_store, exported):
-    absorbed = import_records(another_store, exported)
+    ingested = import_records(another_store, exported)
     assert everything_in(another_store) == everything_in(filled)
-    assert (sum(absorbed.fresh.values()), absorbed.known, dict(absorbed.refused)) == (5, 0, {})
+    assert (sum(ingested.fresh.values()), ingested.known, dict(ingested.refused)) == (5, 0, {})
 
 
 def test_importing_again_changes_nothing(another_store, exported):
     import_records(another_store, exported)
     before = files(another_store.root)
-    absorbed = import_records(another_store, exported)
+    ingested = import_records(another_store, exported)
     assert files(another_store.root) == before
-    assert (sum(absorbed.fresh.values()), absorbed.known) == (0, 5)
+    assert (sum(ingested.fresh.values()), ingested.known) == (0, 5)
 
 
 def test_the_same_records_make_the_same_file(filled, exported, another_store, tmp_path):
@@ -114,10 +114,10 @@ POISON = {
 def test_a_poisoned_line_is_set_aside_with_its_reason_and_the_others_arrive(poison, store, tmp_path):
     good = [encode(PLACE.digest, CONV, record(number)) for number in (1, 2)]
     file = file_of(tmp_path, place_line(), good[0], POISON[poison], good[1])
-    absorbed = import_records(store, file)
+    ingested = import_records(store, file)
     assert digests(store.load(PLACE, CONV)) == digests([record(1), record(2)])
-    assert sum(absorbed.refused.values()) == 1
-    (aside,) = [json.loads(line) for line in absorbed.quarantine.read_text().splitlines()]
+    assert sum(ingested.refused.values()) == 1
+    (aside,) = [json.loads(line) for line in ingested.quarantine.read_text().splitlines()]
     assert (aside["source"], aside["number"]) == (file.name, 4)
     assert aside["reason"]
     before = files(store.root)
@@ -127,8 +127,8 @@ def test_a_poisoned_line_is_set_aside_with_its_reason_and_the_others_arrive(pois
 
 def test_reasons_are_counted_together(store, tmp_path):
     bad = [poisoned(number, samples_s=[-float(number)]) for number in range(1, 6)]
-    absorbed = import_records(store, file_of(tmp_path, place_line(), encode(PLACE.digest, CONV, record(1)), *bad))
-    assert dict(absorbed.refused) == {"a sample out of bounds": 5}
+    ingested = import_records(store, file_of(tmp_path, place_line(), encode(PLACE.digest, CONV, record(1)), *bad))
+    assert dict(ingested.refused) == {"a sample out of bounds": 5}
 
 
 def test_a_file_of_poison_only_is_refused_and_leaves_no_records(store, tmp_path):
@@ -176,21 +176,21 @@ def test_of_a_file_that_was_cut_everything_before_the_cut_arrives(store, tmp_pat
     lines = [encode(PLACE.digest, CONV, record(number)) for number in range(2000)]
     file = file_of(tmp_path, place_line(), *lines)
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
-    absorbed = import_records(store, file)
+    ingested = import_records(store, file)
     arrived = digests(store.load(PLACE, CONV))
     assert arrived == digests([record(number) for number in range(len(arrived))])
     assert len(arrived) > 500
-    assert dict(absorbed.refused) == {"the file is damaged or cut short from here on": 1}
+    assert dict(ingested.refused) == {"the file is damaged or cut short from here on": 1}
 
 
 def test_another_store_is_merged_and_only_read(filled, another_store):
     another_store.append(PLACE, CONV, [record(2, ms=None), record(9)])
     before = files(filled.root)
-    absorbed = merge(another_store, filled)
+    ingested = merge(another_store, filled)
     assert files(filled.root) == before
     assert digests(another_store.load(PLACE, CONV)) == digests([record(2, ms=None), record(9), record(1)])
     assert another_store.description(PLACE, CONV) == filled.description(PLACE, CONV)
-    assert absorbed.known == 1
+    assert ingested.known == 1
     after = files(another_store.root)
     merge(another_store, filled)
     assert files(another_store.root) == after

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.records.made import CONV, PLACE, digests, files, record
+from tests.patience import wait_until
+from tests.records.examples import CONV, PLACE, digests, files, record
 from tests.requirements import require
 from tests.workflow.test_faults import small_disk
 from tvmake.errors import MachineError
@@ -30,10 +31,7 @@ def noted(notes: Path) -> list[str]:
 
 
 def wait_for(count: int, *notes: Path) -> None:
-    deadline = time.monotonic() + 60
-    while any(len(noted(one)) < count for one in notes):
-        assert time.monotonic() < deadline, "the writers do nothing"
-        time.sleep(0.002)
+    wait_until(lambda: all(len(noted(one)) >= count for one in notes))
 
 
 def test_every_record_that_was_flushed_survives_a_kill_of_its_writer(store, tmp_path):
@@ -167,7 +165,7 @@ def test_a_read_only_store_can_be_read_and_says_that_it_cannot_be_written(store,
     place = tmp_path / "read-only"
     place.mkdir()
     mounted = subprocess.run(["mount", "--bind", store.root, place], capture_output=True, check=False)
-    require(mounted.returncode == 0, "the right to mount (root)")
+    require(mounted.returncode == 0, "root, to mount file systems: run the tests as root")
     try:
         subprocess.run(["mount", "-o", "remount,bind,ro", place], check=True)
         frozen = RecordStore(place)

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.records.made import CONV, DEVICE, PLACE, record, verdict
+from tests.records.examples import CONV, DEVICE, PLACE, record, verdict
 from tvmake.records.line import BadLine, Description, decode, encode
 from tvmake.records.plausible import TRACE_BYTES
-from tvmake.records.record import Place, Verdict
+from tvmake.records.record import TuningContext, Verdict
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -147,4 +147,4 @@ def test_a_place_under_another_places_digest_is_refused():
 @pytest.mark.parametrize("generation", ["../../etc", "", ".", "..", "_quarantine", ".hidden", "a/b", "a\n", "x" * 81])
 def test_a_generation_that_is_no_plain_directory_name_is_refused(generation):
     with pytest.raises(ValueError, match="generation"):
-        Place(generation=generation, target="{}", device_class="x")
+        TuningContext(generation=generation, target="{}", device_class="x")

@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.records.made import CONV, PLACE, digests, record, verdict
+from tests.records.examples import CONV, PLACE, digests, record, verdict
 from tvmake.errors import InputError
 from tvmake.records.exchange import everything, export_records, import_records, merge
 from tvmake.records.store import RecordStore
@@ -29,7 +29,6 @@ def in_order(numbers) -> list[str]:
 
 
 @given(batches)
-@settings(deadline=None)
 def test_any_appends_come_back_each_record_once_in_order_of_first_appearance(appends):
     with tempfile.TemporaryDirectory() as temporary:
         store = fresh_store(temporary)
@@ -39,7 +38,6 @@ def test_any_appends_come_back_each_record_once_in_order_of_first_appearance(app
 
 
 @given(st.data())
-@settings(deadline=None)
 def test_a_file_cut_anywhere_and_any_number_of_times_keeps_every_record_before_the_cut(data):
     with tempfile.TemporaryDirectory() as temporary:
         store = fresh_store(temporary)
@@ -76,7 +74,6 @@ def record_in(line: dict) -> str:
 
 
 @given(st.data())
-@settings(deadline=None)
 def test_of_a_corrupted_file_every_untouched_line_is_loaded_nothing_else_and_no_byte_is_lost(data):
     with tempfile.TemporaryDirectory() as temporary:
         store = fresh_store(temporary)
@@ -121,7 +118,7 @@ def quarantine(store: RecordStore) -> list[bytes]:
 
 
 @given(batches, batches)
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_merging_is_the_union_and_merging_again_changes_nothing(ours, theirs):
     with tempfile.TemporaryDirectory() as temporary:
         first, second = fresh_store(temporary, "first"), fresh_store(temporary, "second")
@@ -144,7 +141,7 @@ def by_digest(store: RecordStore) -> dict:
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_of_a_damaged_export_only_what_was_exported_is_imported(data):
     with tempfile.TemporaryDirectory() as temporary:
         store, other = fresh_store(temporary), fresh_store(temporary, "other")

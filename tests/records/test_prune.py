@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.records.made import CONV, DENSE, OLD_PLACE, PLACE, digests, files, record, verdict
+from tests.records.examples import CONV, DENSE, OLD_PLACE, PLACE, digests, files, record, verdict
 from tvmake.records.prune import Pruned, Rules, prune
 
 OLD, NEW = "2025-12-31T23:59:59+00:00", "2026-01-01T00:00:00+00:00"

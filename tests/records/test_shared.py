@@ -11,14 +11,15 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from tests.records.made import CONV, DENSE, OTHER_PLACE, PLACE, digests, files, record, verdict
+from tests.records.examples import CONV, DENSE, OTHER_PLACE, PLACE, digests, files, record, verdict
 from tests.workflow.test_faults import small_disk
 from tvmake.errors import InputError, MachineError
-from tvmake.records import remote, shared
+from tvmake.records import shared
 from tvmake.records.line import encode
-from tvmake.records.remote import RemoteDirectory, open_directory
 from tvmake.records.shared import pull, push
 from tvmake.records.store import RecordStore
+from tvmake.storage import shared_directory as remote
+from tvmake.storage.shared_directory import RemoteDirectory, open_directory
 
 
 def objects(url: str) -> list[str]:
@@ -230,10 +231,9 @@ def test_two_writers_at_once_lose_nothing(kind, request, store, tmp_path):
 
 
 def test_a_file_system_behind_fsspec_gets_each_segment_by_a_rename(store, another_store, tmp_path):
-    url = f"dir::file://{tmp_path}"  # fsspec's own view of a directory: a backend that is no object store
-    directory = RemoteDirectory.__new__(RemoteDirectory)
-    directory.url, directory._root, directory._is_object_store = url, f"{tmp_path}/there", False
-    directory._system = fsspec.filesystem("file", auto_mkdir=False)
+    # fsspec's own view of a directory: a backend that is no object store
+    directory = RemoteDirectory(f"local://{tmp_path}/there")
+    directory.place.system = fsspec.filesystem("file", auto_mkdir=False)
     directory.write("a/b/name", b"content")
     assert directory.files("a") == {"a/b/name": 7}
     assert directory.files("missing") == {}
@@ -252,7 +252,7 @@ PULL = """
 import sys
 {before}
 from pathlib import Path
-from tests.records.made import PLACE
+from tests.records.examples import PLACE
 from tvmake.errors import MachineError
 from tvmake.records.shared import pull
 from tvmake.records.store import RecordStore

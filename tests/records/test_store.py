@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.records.made import CONV, DAY, DENSE, OLD_PLACE, OTHER_PLACE, PLACE, digests, files, record, verdict
+from tests.records.examples import CONV, DAY, DENSE, OLD_PLACE, OTHER_PLACE, PLACE, digests, files, record, verdict
 from tvmake.errors import InputError
 from tvmake.records.record import Record
 from tvmake.records.store import RecordStore, records_root
@@ -180,7 +180,7 @@ def test_records_lie_in_tvmake_home_or_with_the_users_data_and_in_no_cache(tmp_p
 
 
 @pytest.mark.parametrize(
-    "module", ["tvmake.cli.records", "tvmake.records.store", "tvmake.records.shared", "tvmake.records.exchange"]
+    "module", ["tvmake.cli.records.app", "tvmake.records.store", "tvmake.records.shared", "tvmake.records.exchange"]
 )
 def test_no_compiler_or_network_library_is_imported_with(module):
     heavy = "{'tvm', 'tvm_ffi', 'torch', 'onnx', 'fsspec', 's3fs', 'botocore'}"

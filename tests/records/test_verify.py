@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from tests.records.made import CONV, DENSE, OTHER_PLACE, PLACE, files, record, verdict
+from tests.records.examples import CONV, DENSE, OTHER_PLACE, PLACE, files, record, verdict
 from tvmake.records.verify import verify
 
 

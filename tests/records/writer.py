@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from tests.records.made import CONV, PLACE, record
+from tests.records.examples import CONV, PLACE, record
 from tvmake.records.store import RecordStore
 
 

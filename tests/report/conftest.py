@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tvmake.artifact import stage_json
-from tvmake.artifact.files import digest_file
+from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.artifact.manifest import Component, Coverage, FileEntry, Manifest
 from tvmake.artifact.package import LIBRARY, MANIFEST, WEIGHTS, pack
 from tvmake.artifact.signature import Signature, TensorSpec
@@ -15,14 +15,21 @@ from tvmake.benchmark.result import Latency, latency_report
 from tvmake.config.benchmark import Measurement
 from tvmake.config.requests.reporting import ReportRequest, VariantRow
 from tvmake.config.validation import Goals
-from tvmake.device.interface import Fingerprint
-from tvmake.plan import layout
-from tvmake.report.rows import Summary
-from tvmake.stages.report import report
+from tvmake.report.cache_use import cache_use
+from tvmake.report.results import read_results
+from tvmake.report.rows import Summary, summarise
+from tvmake.stages import registry
+from tvmake.stages.report import path_in, report
+from tvmake.storage.files import digest_file
 from tvmake.validate.numerics import Comparison
 from tvmake.validate.result import Numerics
 
 STEADY = [1.0, 1.01, 0.99, 1.0, 1.02, 0.98, 1.0, 1.01, 0.99, 1.0]
+
+
+def gather(request: ReportRequest) -> Summary:
+    """What a report of these variants says."""
+    return summarise(read_results(request, path_in(request.results)), cache_use(request.variants))
 
 
 class Run:
@@ -56,7 +63,7 @@ class Run:
         self.variants.append(variant)
         self._write_package(variant, output, tuned, tunable, weights)
         if device:
-            digest = digest_file(self.path(variant, "package"))
+            digest = digest_file(self.path(variant, "package.tar"))
             fingerprint = Fingerprint(
                 kind="cpu", soc=soc, cores=2, memory_bytes=8 << 30, os="Linux 6", runtime="tvm 0.27"
             )
@@ -67,7 +74,7 @@ class Run:
                 package_sha256=digest,
                 fingerprint=fingerprint,
             )
-            stage_json.save(written, self.path(variant, "numerics"))
+            stage_json.save(written, self.path(variant, "numerics.json"))
             timed = latency_report(
                 Measurement(percentile=percentile),
                 samples_ms,
@@ -80,25 +87,25 @@ class Run:
             latency = Latency(
                 report=timed, package_sha256=digest, baseline_memory_bytes=20_000_000, fingerprint=fingerprint
             )
-            stage_json.save(latency, self.path(variant, "latency"))
+            stage_json.save(latency, self.path(variant, "latency.json"))
         return variant
 
-    def path(self, variant: VariantRow, artifact: layout.Artifact) -> Path:
+    def path(self, variant: VariantRow, artifact: str) -> Path:
         wildcards = variant.model_dump(include={"model", "precision", "target"})
-        return Path(layout.path(artifact, str(self.results), **wildcards))
+        return Path(registry.path(artifact, str(self.results), **wildcards))
 
-    def file(self, artifact: layout.Artifact) -> Path:
-        return Path(layout.path(artifact, str(self.results)))
+    def file(self, artifact: str) -> Path:
+        return Path(registry.path(artifact, str(self.results)))
 
     @property
     def request(self) -> ReportRequest:
         return ReportRequest(results=str(self.results), variants=self.variants)
 
     def report(self) -> Summary:
-        return report(self.request, self.file("summary"), self.file("summary_csv"), self.file("page"))
+        return report(self.request, self.file("summary.json"), self.file("summary.csv"), self.file("index.html"))
 
     def _write_package(self, variant: VariantRow, output: str, tuned: int, tunable: int, weights: bytes):
-        files = {LIBRARY: self.path(variant, "lib"), WEIGHTS: self.path(variant, "weights")}
+        files = {LIBRARY: self.path(variant, "mod.so"), WEIGHTS: self.path(variant, "mod.params")}
         files[LIBRARY].parent.mkdir(parents=True)
         files[LIBRARY].write_bytes(f"library of {variant}".encode())
         files[WEIGHTS].write_bytes(weights)
@@ -128,8 +135,8 @@ class Run:
             files={name: FileEntry(sha256=digest_file(file), size=file.stat().st_size) for name, file in files.items()},
             components=[Component(name="apache-tvm", version="0.27.0.post1")],
         ).sealed()
-        stage_json.save(manifest, self.path(variant, "manifest"))
-        pack({**files, MANIFEST: self.path(variant, "manifest")}, self.path(variant, "package"))
+        stage_json.save(manifest, self.path(variant, "mod.json"))
+        pack({**files, MANIFEST: self.path(variant, "mod.json")}, self.path(variant, "package.tar"))
 
 
 def _numerics(error: float, goals: Goals, output: str, labelled: bool):

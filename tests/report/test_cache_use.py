@@ -57,12 +57,12 @@ def test_the_table_the_file_and_the_page_say_it_in_one_line(run, tmp_path, monke
     logs_of(run, tmp_path)
     monkeypatch.chdir(tmp_path)
     run.report()
-    summary = stage_json.load(Summary, run.file("summary"))
+    summary = stage_json.load(Summary, run.file("summary.json"))
     assert summary.cache is not None and summary.cache.hits == 2
     print_summary(summary)
     assert "cache: 2 of 5 results taken from it (40 %)" in capsys.readouterr().out.splitlines()[-1]
-    assert "Cache: 2 of 5 results taken from it (40 %)" in run.file("page").read_text()
+    assert "Cache: 2 of 5 results taken from it (40 %)" in run.file("index.html").read_text()
     # One of before there was a cache.
-    old = json.loads(run.file("summary").read_text())
+    old = json.loads(run.file("summary.json").read_text())
     del old["cache"]
     assert Summary.model_validate_json(json.dumps(old)).cache is None

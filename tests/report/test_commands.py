@@ -5,8 +5,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from tvmake.cli.diff import diff
-from tvmake.cli.show import show
+from tvmake.cli.results.diff import diff
+from tvmake.cli.results.show import show
 from tvmake.errors import InputError
 
 
@@ -21,7 +21,7 @@ def tvmake():
 def test_show_prints_a_finished_run_by_directory_or_file(run, tvmake):
     run.add()
     run.report()
-    by_directory, by_file = tvmake("show", run.results), tvmake("show", run.file("summary"))
+    by_directory, by_file = tvmake("show", run.results), tvmake("show", run.file("summary.json"))
     assert by_directory.exit_code == 0
     assert "digits" in by_directory.stdout
     assert by_directory.stdout == by_file.stdout
@@ -43,14 +43,14 @@ def test_diff_exits_with_4_only_when_a_regression_was_to_fail_it(run, another_ru
     another_run.add(samples_ms=[2.0] * 10)
     run.report()
     another_run.report()
-    old, new = run.file("summary"), another_run.file("summary")
+    old, new = run.file("summary.json"), another_run.file("summary.json")
     assert tvmake("diff", old, new).exit_code == 0
     assert tvmake("diff", old, new, "--fail-on-regression", 5).exit_code == 4
     assert tvmake("diff", new, old, "--fail-on-regression", 5).exit_code == 0
 
 
 @pytest.mark.parametrize(
-    "module", ["tvmake.stages.report", "tvmake.cli.show", "tvmake.cli.diff", "tvmake.report.terminal"]
+    "module", ["tvmake.stages.report", "tvmake.cli.results.show", "tvmake.cli.results.diff", "tvmake.report.terminal"]
 )
 def test_no_compiler_framework_or_plotting_library_is_imported_with(module):
     heavy = "{'tvm', 'torch', 'onnx', 'onnxruntime', 'altair', 'vl_convert', 'pandas'}"
@@ -66,7 +66,7 @@ def test_a_report_is_made_without_tvm_torch_and_onnx(run):
         "from tvmake.config.requests.reporting import ReportRequest\n"
         "from tvmake.stages.report import report\n"
         f"report(ReportRequest.model_validate_json({run.request.model_dump_json()!r}),"
-        f" *map(Path, {[str(run.file(name)) for name in ('summary', 'summary_csv', 'page')]!r}))\n"
+        f" *map(Path, {[str(run.file(name)) for name in ('summary.json', 'summary.csv', 'index.html')]!r}))\n"
         "print(sorted({'tvm', 'torch', 'onnx'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

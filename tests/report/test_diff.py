@@ -3,9 +3,9 @@ import io
 import pytest
 from rich.console import Console
 
+from tests.report.conftest import gather
 from tvmake.report.diff import NOISE_FLOOR, compare
 from tvmake.report.diff_text import print_diff
-from tvmake.report.rows import gather
 
 
 def steady(median_ms):

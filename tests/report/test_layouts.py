@@ -2,15 +2,15 @@
 
 import pytest
 
+from tests.report.conftest import gather
 from tvmake.artifact import stage_json
 from tvmake.errors import InputError
 from tvmake.report.diff import compare
-from tvmake.report.rows import gather
-from tvmake.tune.layouts import KernelLookedAt, LayoutChoice, LayoutEstimate
+from tvmake.tune.layouts import LayoutChoice, LayoutEstimate, MeasuredKernel
 
 
 def measured(layout: str, latency_ms: float) -> LayoutEstimate:
-    kernel = KernelLookedAt(workload="0" * 64, name="conv2d", calls=2, flops=1e6, trials=8, latency_ms=latency_ms)
+    kernel = MeasuredKernel(workload="0" * 64, name="conv2d", calls=2, flops=1e6, trials=8, latency_ms=latency_ms)
     return LayoutEstimate(layout=layout, estimate_ms=latency_ms * 4, share=0.5, kernels=[kernel])
 
 
@@ -24,7 +24,7 @@ def add(run, layout: str, *estimates: LayoutEstimate) -> None:
     run.variants[-1] = variant.model_copy(update={"layout": "auto" if estimates else layout})
     if estimates:
         choice = LayoutChoice(layout=layout, trials=8, estimates=list(estimates))
-        stage_json.save(choice, run.path(variant, "layout"))
+        stage_json.save(choice, run.path(variant, "layout.json"))
 
 
 def test_the_row_has_the_layout_that_was_chosen(run):
@@ -40,7 +40,7 @@ def test_the_row_has_the_layout_that_was_asked_for(run):
 def test_the_page_shows_the_figures_behind_a_choice(run):
     add(run, "NHWC", measured("NHWC", 0.1), failed("NCHW"))
     run.report()
-    page = run.file("page").read_text()
+    page = run.file("index.html").read_text()
     assert "about 0.4000 ms, from 50.00 % of the work: conv2d 0.1000 ms" in page
     assert "none of 8 candidates worked" in page
 

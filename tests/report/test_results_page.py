@@ -4,12 +4,12 @@ import pytest
 
 from tvmake.artifact.manifest import Coverage, Manifest
 from tvmake.benchmark.result import Latency, LatencyReport
-from tvmake.plan.layout import LAYOUT
 from tvmake.report.rows import Summary, SummaryRow
+from tvmake.stages.registry import patterns
 from tvmake.validate.numerics import NumericsReport
 from tvmake.validate.result import Numerics
 
-PAGE = (Path(__file__).parents[2] / "docs/results.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs/reference/results.md").read_text()
 
 
 def section(title):
@@ -31,8 +31,8 @@ def test_every_field_of_a_results_file_is_documented(title, models):
 
 
 def test_every_file_of_a_run_is_documented():
-    names = {pattern.rpartition("/")[2] for pattern in LAYOUT.values()}
-    documented = section("What lies where")
+    names = {pattern.rpartition("/")[2] for pattern in patterns().values()}
+    documented = section("Files")
     assert {name for name in names if name not in documented} == set()
 
 

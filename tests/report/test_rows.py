@@ -3,9 +3,10 @@ import json
 
 import pytest
 
+from tests.report.conftest import gather
 from tvmake.config.validation import Goals
 from tvmake.errors import InputError
-from tvmake.report.rows import SummaryRow, gather, tuned_text
+from tvmake.report.rows import SummaryRow, tuned_text
 
 
 def test_a_variant_that_meets_its_goals_passes_with_its_figures(run):
@@ -77,7 +78,7 @@ def test_latencies_of_one_device_name_on_two_kinds_of_hardware_are_warned_of(run
     assert "2 different devices" in warning
 
 
-@pytest.mark.parametrize("artifact", ["package", "manifest", "numerics", "latency"])
+@pytest.mark.parametrize("artifact", ["package.tar", "mod.json", "numerics.json", "latency.json"])
 def test_a_missing_file_is_named(run, artifact):
     path = run.path(run.add(), artifact)
     path.unlink()
@@ -88,13 +89,13 @@ def test_a_missing_file_is_named(run, artifact):
 
 def test_figures_of_another_package_are_refused(run):
     variant = run.add()
-    run.path(variant, "package").write_bytes(b"a package made since")
+    run.path(variant, "package.tar").write_bytes(b"a package made since")
     with pytest.raises(InputError, match="not of"):
         gather(run.request)
 
 
 def test_a_figure_that_is_not_a_number_is_refused_with_the_variant_named(run):
-    path = run.path(run.add(), "latency")
+    path = run.path(run.add(), "latency.json")
     content = json.loads(path.read_text())
     content["report"]["statistics"]["p50_ms"] = float("nan")
     path.write_text(json.dumps(content))
@@ -113,7 +114,7 @@ def test_the_summary_holds_no_nan_even_for_outputs_that_do(run):
     def refuse(constant):
         raise AssertionError(f"{constant} in summary.json")
 
-    rows = json.loads(run.file("summary").read_text(), parse_constant=refuse)["rows"]
+    rows = json.loads(run.file("summary.json").read_text(), parse_constant=refuse)["rows"]
     assert [row["verdict"] for row in rows] == ["fail", "fail", "not run"]
 
 
@@ -122,7 +123,7 @@ def test_csv_columns_are_the_rows_fields_in_order_whatever_the_rows_hold(run, an
     another_run.add(target="phone", device=None)
     for each in (run, another_run):
         each.report()
-        header = each.file("summary_csv").read_text().splitlines()[0]
+        header = each.file("summary.csv").read_text().splitlines()[0]
         assert header.split(",") == list(SummaryRow.model_fields)
     assert header.startswith("model,precision,target,device,soc,verdict,missed,warnings,tuned,")
 
@@ -131,7 +132,7 @@ def test_csv_reads_back_with_lists_in_one_field_and_nothing_for_none(run):
     run.add(error=0.5, goals=Goals(sqnr_db=40.0, cosine=0.9999))
     run.add(target="phone", device=None)
     run.report()
-    with run.file("summary_csv").open(newline="") as file:
+    with run.file("summary.csv").open(newline="") as file:
         failed, unrun = csv.DictReader(file)
     assert failed["missed"].count("; ") == 1
     assert failed["noisy"] == "false"

@@ -3,8 +3,8 @@ import io
 import pytest
 from rich.console import Console
 
+from tests.report.conftest import gather
 from tvmake.config.validation import Goals
-from tvmake.report.rows import gather
 from tvmake.report.terminal import exit_code, print_summary
 
 

@@ -9,6 +9,8 @@ import onnxruntime
 import pytest
 from sklearn.datasets import load_digits
 
+from tests.requirements import need_module
+
 RESOURCES = Path(__file__).parents[2] / "resources"
 
 
@@ -51,7 +53,9 @@ def test_the_network_reads_at_least_97_percent_of_the_held_out_digits(held_out, 
 
 
 def test_onnx_and_pt2_are_the_same_network(held_out, onnx_logits):
-    torch = pytest.importorskip("torch", reason="the .pt2 form needs the torch extra")
+    need_module("torch", "pip install 'tvmake[torch]'")
+    import torch
+
     program = torch.export.load(RESOURCES / "digits.pt2").module()
     inputs = torch.from_numpy(held_out[0].astype(np.float32).reshape(-1, 1, 1, 8, 8) / 16)
     with torch.no_grad():
@@ -64,7 +68,7 @@ def test_the_onnx_file_keeps_its_batch_norms_for_the_compiler_to_fold():
     assert operators.count("BatchNormalization") == 3
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_training_again_gives_the_shipped_test_set_and_as_good_a_network(tmp_path):
     """Weights depend on the CPU's vector width, so only the data's bytes are compared."""
     script = RESOURCES / "train_digits.py"

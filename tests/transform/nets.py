@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import onnx
+import tvm
 from onnx import helper
 
-from tests.frontend import onnx_models
+from tests.frontend.onnx import models as onnx_models
 from tvmake.config.precision import PrecisionConfig
 from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.transform import TransformOptions
 from tvmake.frontend.imported import ImportedModel
-from tvmake.quick_tvm import tvm
 from tvmake.transform.graph import transform
 
 from tvm import relax  # isort: skip

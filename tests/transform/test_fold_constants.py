@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+import tvm
 
-from tvmake.quick_tvm import tvm
 from tvmake.transform.fold_constants import OPERATORS, evaluate_constants, fold_constants
 
 from tvm import relax  # isort: skip

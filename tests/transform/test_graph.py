@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tvm
 from onnx import helper
 
-from tests.frontend import onnx_models
+from tests.frontend.onnx import models as onnx_models
 from tests.transform.nets import (
     IMAGE,
     Transformed,
@@ -27,8 +28,7 @@ from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.transform import TransformOptions
 from tvmake.errors import InputError
 from tvmake.frontend.imported import ImportedModel
-from tvmake.quick_tvm import tvm
-from tvmake.transform.graph import bound_signature
+from tvmake.transform.graph import CHOSEN_LAYOUT, bound_signature
 
 from tvm import relax  # isort: skip
 
@@ -119,7 +119,10 @@ def test_an_output_that_a_convolution_gives_keeps_its_layout():
 
 
 def test_the_layout_a_network_has_changes_nothing():
-    assert tvm.ir.save_json(transformed(layout="NCHW")[0]) == tvm.ir.save_json(transformed()[0])
+    kept, chosen = transformed()[0], transformed(layout="NCHW")[0]
+    assert tvm.ir.save_json(chosen["main"]) == tvm.ir.save_json(kept["main"])
+    assert chosen.attrs[CHOSEN_LAYOUT] == "NCHW"
+    assert CHOSEN_LAYOUT not in (kept.attrs or {})
 
 
 AROUND_A_CONVOLUTION = {

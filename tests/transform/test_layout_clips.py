@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
+import tvm
+from tvm import relax
 
-from tvmake.quick_tvm import tvm
 from tvmake.transform.graph import LAYOUTS
 from tvmake.transform.layout_clips import split_clips
-
-from tvm import relax  # isort: skip  # after quick_tvm, which decides how TVM is loaded
 
 TARGET = tvm.target.Target("llvm")
 EDGES = np.array([[-np.inf, -1.0, -0.0, 0.0, 0.5, 6.0, 7.0, np.inf, np.nan]], "float32")

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+import tvm
 
-from tests.frontend import onnx_models
+from tests.frontend.onnx import models as onnx_models
 from tests.transform.nets import IMAGE, Transformed, calls, classifier_onnx, input_dtypes, run, transformed
 from tests.transform.test_layout_clips import conv_then_clip
 from tvmake.config.precision import PrecisionConfig
 from tvmake.errors import InputError
-from tvmake.quick_tvm import tvm
 from tvmake.transform.precision import POLICY, to_precision
 
 

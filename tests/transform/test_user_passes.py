@@ -1,6 +1,6 @@
 """User passes: called where the config says, in order, with their arguments; a mistake in one is told in one line."""
 
-import importlib
+import importlib.util
 import itertools
 import subprocess
 import sys
@@ -9,16 +9,16 @@ from textwrap import dedent
 
 import numpy as np
 import pytest
+import tvm
 
-from tests.build.conftest import static_net  # noqa: F401
+from tests.codegen.conftest import static_net  # noqa: F401
 from tests.transform.nets import IMAGE, calls, input_dtypes, operators, run, transformed
+from tvmake.codegen.lowering import lower
+from tvmake.config.model_files import python_file
 from tvmake.config.precision import PrecisionConfig
 from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.transform import BUILD_POINTS, TRANSFORM_POINTS, UserPass
 from tvmake.errors import InputError
-from tvmake.plan.model_files import python_file
-from tvmake.quick_tvm import tvm
-from tvmake.target.pipeline import lower
 from tvmake.transform.user_passes import apply_user_passes, load_pass
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -139,15 +139,19 @@ def test_a_factory_of_an_installed_package_may_be_named_too():
     np.testing.assert_array_equal(run(found, IMAGE), run(transformed(), IMAGE))
 
 
-def test_the_working_directory_comes_before_installed_packages(written, tmp_path: Path):
-    (tmp_path / "sympy.py").write_text("def own():\n    return lambda module: module.with_attr('own', 1)\n")
-    kept = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] == "sympy"}
-    try:
-        assert load_pass(UserPass(use="sympy:own"))(tvm.IRModule()).attrs["own"] == 1
-        assert python_file("sympy:own") == "sympy.py"
-    finally:
-        sys.modules.pop("sympy", None)
-        sys.modules.update(kept)
+def test_a_file_with_the_name_of_an_installed_module_is_neither_run_nor_taken_for_it(written, tmp_path: Path):
+    (tmp_path / "colorsys.py").write_text("raise SystemExit('was run')\n")
+    with pytest.raises(InputError, match=r"colorsys\.py has the name of another Python module") as caught:
+        load_pass(UserPass(use="colorsys:own"))
+    assert caught.value.remedy == "give the file another name"
+    assert python_file("colorsys:own") == importlib.util.find_spec("colorsys").origin
+
+
+def test_modules_of_the_working_directory_come_after_those_installed(written, tmp_path: Path):
+    (tmp_path / "colorsys.py").write_text("raise SystemExit('was run')\n")
+    mine = written("import colorsys\n\ndef own():\n    return colorsys.__file__ and (lambda module: module)\n")
+    assert load_pass(UserPass(use=f"{mine.name}:own"))
+    assert sys.path[-1] == str(tmp_path)
 
 
 # --- mistakes ---------------------------------------------------------------------------------------------------------
@@ -303,7 +307,7 @@ def test_the_command_line_prints_two_lines_and_no_traceback(static_net, tmp_path
     assert not list(tmp_path.glob("m.*"))
 
 
-# --- the example pass of docs/passes.md -------------------------------------------------------------------------------
+# --- the example pass of docs/guides/passes.md -----------------------------------------------------------------------
 
 
 @pytest.fixture

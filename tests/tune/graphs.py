@@ -3,9 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tvmake.quick_tvm import tvm
-from tvmake.target.pipeline import fused_module
-from tvmake.tune.workload import Workload, workload
+import tvm
+
+from tvmake.codegen.lowering import fused_module
+from tvmake.records.workload import Workload, workload
+from tvmake.transform.graph import CHOSEN_LAYOUT
 
 Shape = tuple[tuple[Any, ...], str]
 
@@ -25,6 +27,11 @@ def graph(expression: Callable[..., Any], *inputs: Shape, names: Sequence[str] =
     return builder.get()
 
 
+def kept(module: "tvm.IRModule") -> "tvm.IRModule":
+    """A network whose layout no target changes."""
+    return module.with_attr(CHOSEN_LAYOUT, "NCHW")
+
+
 def kernel(
     expression: Callable[..., Any], *inputs: Shape, target: "tvm.target.Target" = CPU, weights: bool = False
 ) -> "tvm.tirx.PrimFunc":
@@ -33,7 +40,7 @@ def kernel(
     Args:
         weights: whether all inputs but the first are weights whose layout is free.
     """
-    fused = fused_module(graph(expression, *inputs), target, [], 3, 1, layout_free=weights)
+    fused = fused_module(kept(graph(expression, *inputs)), target, [], 3, 1, layout_free=weights)
     (function,) = [one for _, one in fused.functions_items() if isinstance(one, tvm.tirx.PrimFunc)]
     return function
 

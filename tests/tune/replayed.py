@@ -3,18 +3,19 @@
 from collections.abc import Collection
 from typing import Any
 
+import tvm
+
+from tvmake.codegen.kernel_analysis import why_trivial, work
+from tvmake.codegen.light_intrinsics import light_intrinsics
+from tvmake.codegen.replay import replay
 from tvmake.device.fingerprint import local_fingerprint
-from tvmake.quick_tvm import tvm
+from tvmake.records.best import BestKernel, BestSet
 from tvmake.records.record import Record
-from tvmake.target.codegen import tir_pipeline
-from tvmake.target.prepack import SplitKernel, split
-from tvmake.tune.best import BestKernel, BestSet
-from tvmake.tune.light_intrinsics import light_intrinsics
-from tvmake.tune.replay import replay
+from tvmake.records.workload import GENERATION, Workload, target_identity, workload
+from tvmake.targets.kernel_pipeline import tir_pipeline
+from tvmake.targets.prepack import SplitKernel, split
+from tvmake.tune.search.whole_pixels import with_whole_pixels
 from tvmake.tune.trace import trace_json
-from tvmake.tune.trivial import why_trivial, work
-from tvmake.tune.whole_pixels import with_whole_pixels
-from tvmake.tune.workload import GENERATION, Workload, target_identity, workload
 
 
 def traces(kernel: Workload, count: int = 1, seed: int = 1) -> list[Any]:

@@ -7,7 +7,7 @@ import pytest
 from tests.tune.replayed import record
 from tvmake.artifact import stage_json
 from tvmake.errors import InputError
-from tvmake.tune.best import BestKernel, BestSet
+from tvmake.records.best import BestKernel, BestSet
 
 
 def test_a_set_is_read_as_it_was_written_and_finds_kernels_by_workload(tmp_path: Path):

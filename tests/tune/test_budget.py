@@ -1,15 +1,15 @@
-"""Spreading trials: every kernel gets some, heavy ones more, shared ones once, and later passes go where it pays."""
+"""Spreading trials: every kernel gets some, heavy ones more, shared ones once, and later rounds go where it pays."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tvmake.artifact.tasks import Task, TaskList
 from tvmake.config.requests.tuning import ModelBudget
-from tvmake.records.record import Place
+from tvmake.records.record import TuningContext
 from tvmake.tune.budget import spread
-from tvmake.tune.receipt import Receipt
+from tvmake.tune.receipts import Receipt
 
-PLACE = Place(generation="tvm-0", target="{}", device_class="cpu")
+PLACE = TuningContext(generation="tvm-0", target="{}", device_class="cpu")
 
 
 def key(number: int) -> str:
@@ -70,7 +70,7 @@ def test_a_kernel_of_two_variants_is_measured_once_and_the_saving_is_told():
     assert saved == 32
 
 
-def test_a_later_pass_adds_where_time_is_still_lost():
+def test_a_later_round_adds_where_time_is_still_lost():
     fast = receipt(1, 1e9, 32, [(1, 10.0), (4, 0.1)])
     slow = receipt(2, 1e9, 32, [(1, 10.0), (30, 5.0)])
     listed = {"a/f": tasks((1, 1, 1e9), (2, 1, 1e9))}
@@ -92,16 +92,16 @@ def test_a_fixed_number_per_kernel_is_just_that():
     kernels=st.lists(st.tuples(st.integers(1, 9), st.floats(0, 1e12)), min_size=1, max_size=12),
     budget=st.integers(1, 5000),
     floor=st.integers(1, 64),
-    passes=st.integers(1, 4),
+    rounds=st.integers(1, 4),
 )
-def test_the_passes_together_spend_the_budget_and_never_take_back(
-    kernels: list[tuple[int, float]], budget: int, floor: int, passes: int
+def test_the_rounds_together_spend_the_budget_and_never_take_back(
+    kernels: list[tuple[int, float]], budget: int, floor: int, rounds: int
 ):
     listed = {"a/f": tasks(*((number, *kernel) for number, kernel in enumerate(kernels, start=1)))}
     receipts: dict[str, Receipt] = {}
     before: dict[str, int] = {}
-    for number in range(1, passes + 1):
-        spent, _ = spread(listed, {"a/f": ModelBudget(trials=budget, floor=floor)}, number / passes, receipts)
+    for number in range(1, rounds + 1):
+        spent, _ = spread(listed, {"a/f": ModelBudget(trials=budget, floor=floor)}, number / rounds, receipts)
         assert all(spent[workload].trials >= had for workload, had in before.items())
         before = {workload: kernel.trials for workload, kernel in spent.items()}
         flops = {task.workload: task.flops for task in listed["a/f"].tasks}

@@ -8,18 +8,17 @@ from pathlib import Path
 import pytest
 from onnx import helper
 
-from tests.frontend import onnx_models
+from tests.frontend.onnx import models as onnx_models
 from tests.transform.nets import imported, transformed
-from tests.tune.test_search import MadeUp
+from tests.tune.search.test_search import MadeUp
 from tvmake.artifact import stage_json
 from tvmake.artifact.module_files import save_module, save_params
 from tvmake.config.requests.tuning import ChooseLayoutRequest, ExtractRequest, SearchOptions, TuneRequest
 from tvmake.config.target import TargetConfig
 from tvmake.errors import DeviceError
-from tvmake.stages import tune as tune_stage
 from tvmake.stages.choose_layout import choose_layout
 from tvmake.tune.layouts import LayoutChoice
-from tvmake.tune.measuring.interface import Candidate, Measured
+from tvmake.tune.measure.interface import Candidate, Measured
 
 LAYOUTS = ("NCHW", "NHWC")
 CPU = TargetConfig(kind="llvm", mcpu="x86-64-v3")
@@ -96,7 +95,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Stag
     def measurer(*_: object) -> Iterator[MadeUp]:
         yield made[0].measurer
 
-    monkeypatch.setattr(tune_stage, "measurer", measurer)
+    monkeypatch.setattr("tvmake.tune.measure.connect.measurer", measurer)
     monkeypatch.setenv("TVMAKE_HOME", str(tmp_path / "home"))
 
     def make(network: onnx_models.onnx.ModelProto | None = None) -> Stage:

@@ -3,15 +3,23 @@
 import pytest
 
 from tvmake.artifact.tasks import Task
-from tvmake.tune.layouts import MOST, KernelLookedAt, LayoutChoice, LayoutEstimate, estimate, fastest, to_look_at
+from tvmake.tune.layouts import (
+    MAX_KERNELS,
+    LayoutChoice,
+    LayoutEstimate,
+    MeasuredKernel,
+    estimate,
+    fastest,
+    representative_kernels,
+)
 
 
 def task(name: str, flops: float, calls: int = 1, trivial: str | None = None) -> Task:
     return Task(workload=name, names=[name], calls=calls, flops=flops, trivial=trivial)
 
 
-def timed(one: Task, latency_ms: float) -> KernelLookedAt:
-    return KernelLookedAt(
+def timed(one: Task, latency_ms: float) -> MeasuredKernel:
+    return MeasuredKernel(
         workload=one.workload, name=one.workload, calls=one.calls, flops=one.flops, trials=8, latency_ms=latency_ms
     )
 
@@ -20,23 +28,23 @@ def names(tasks: list[Task]) -> list[str]:
     return [one.workload for one in tasks]
 
 
-def test_the_heaviest_kernels_are_looked_at_until_they_do_two_thirds_of_the_work():
+def test_the_heaviest_kernels_are_measured_until_they_do_two_thirds_of_the_work():
     tasks = [task("a", 10, calls=4), task("b", 30), task("c", 20), task("d", 10)]
-    assert names(to_look_at({"NCHW": tasks})["NCHW"]) == ["a", "b"]
+    assert names(representative_kernels({"NCHW": tasks})["NCHW"]) == ["a", "b"]
 
 
-def test_of_many_small_kernels_only_a_handful_is_looked_at():
+def test_of_many_small_kernels_only_a_handful_is_measured():
     tasks = [task(str(number), 1) for number in range(40)]
-    assert len(to_look_at({"NCHW": tasks})["NCHW"]) == MOST
+    assert len(representative_kernels({"NCHW": tasks})["NCHW"]) == MAX_KERNELS
 
 
-def test_kernels_that_are_not_tuned_are_not_looked_at():
-    assert to_look_at({"NCHW": [task("a", 10, trivial="its shapes are dynamic")]}) == {"NCHW": []}
+def test_kernels_that_are_not_tuned_are_not_measured():
+    assert representative_kernels({"NCHW": [task("a", 10, trivial="its shapes are dynamic")]}) == {"NCHW": []}
 
 
-def test_transposes_that_only_one_layout_needs_are_looked_at_too():
+def test_transposes_that_only_one_layout_needs_are_measured_too():
     both = [task("conv", 10), task("concat", 0)]
-    chosen = to_look_at(
+    chosen = representative_kernels(
         {"NCHW": both, "NHWC": [*both, task("transpose", 0), task("tiny", 0, trivial="too little work")]}
     )
     assert {layout: names(tasks) for layout, tasks in chosen.items()} == {
@@ -45,7 +53,7 @@ def test_transposes_that_only_one_layout_needs_are_looked_at_too():
     }
 
 
-def test_the_time_of_the_rest_is_as_that_of_the_work_looked_at():
+def test_the_time_of_the_rest_is_as_that_of_the_work_measured():
     heavy, light = task("a", 30, calls=2), task("b", 20)
     made = estimate("NCHW", [heavy, light, task("c", 1000, trivial="left alone")], [timed(heavy, 3.0)])
     assert (made.estimate_ms, made.share) == (pytest.approx(3.0 * 2 * 80 / 60), 0.75)
@@ -91,4 +99,4 @@ def test_the_smallest_estimate_wins_and_the_first_of_equals(times: dict[str, flo
     ],
 )
 def test_the_choice_in_one_line(chosen: str, times: dict[str, float | None], said: str):
-    assert LayoutChoice(layout=chosen, trials=8, estimates=estimates(**times)).said == said
+    assert LayoutChoice(layout=chosen, trials=8, estimates=estimates(**times)).summary == said

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import HANG_S
+
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "tuning_loss.py"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("what", "options"),
     [
@@ -21,5 +23,5 @@ SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "tuning_loss.py"
 )
 def test_whatever_is_killed_no_trial_is_lost(what: str, options: list[str], tmp_path: Path):
     command = [sys.executable, str(SCRIPT), what, *options, "--trials", "24", "--cost-model", "random", "--seed", "1"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=900, check=False)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=HANG_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -4,17 +4,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tvm
 
 from tvmake.config.dataset import DatasetConfig
 from tvmake.config.model import ImportOptions
 from tvmake.config.validation import PrecisionGoals, goals_for
-from tvmake.frontend import onnx as onnx_frontend
-from tvmake.quick_tvm import tvm
+from tvmake.frontend.onnx import importer as onnx_frontend
 from tvmake.validate.dataset import load_dataset
 from tvmake.validate.numerics import Comparison, NumericsReport
 from tvmake.validate.reference import run_reference
 
-# After quick_tvm, which decides how TVM is loaded.
 from tvm import relax  # isort: skip
 
 RESOURCES = Path(__file__).parents[2] / "resources"

@@ -9,6 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as OrtNotImplemented
 
+from tests.requirements import need_module
 from tvmake.artifact.signature import Signature, TensorSpec
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
@@ -59,7 +60,7 @@ def test_onnx_runtime_gives_the_digits_logits_the_same_bits_every_time():
 
 
 def test_torch_gives_what_onnx_runtime_gives():
-    pytest.importorskip("torch", reason="PyTorch models need the torch extra")
+    need_module("torch", "pip install 'tvmake[torch]'")
     reference = outputs_of(RESOURCES / "digits.onnx", digits(), digit_images())
     program = outputs_of(RESOURCES / "digits.pt2", digits("output"), digit_images())
     for one, other in zip(reference, program, strict=True):
@@ -137,8 +138,9 @@ def test_the_runtimes_name_and_version_are_recorded():
 
 def tflite_relu(path: Path) -> Path:
     """One ReLU on float32 [N, 3], written with LiteRT's own schema."""
-    flatbuffers = pytest.importorskip("flatbuffers", reason="TFLite models need the tflite extra")
-    schema = pytest.importorskip("ai_edge_litert.schema_py_generated", reason="TFLite models need the tflite extra")
+    need_module("ai_edge_litert", "pip install 'tvmake[tflite]'")
+    import flatbuffers
+    from ai_edge_litert import schema_py_generated as schema
 
     def table(kind, **fields):
         made = getattr(schema, f"{kind}T")()

@@ -7,13 +7,13 @@ is and a kill is a kill.
 import os
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
 
+from tests.patience import wait_until
 from tests.workflow.project import Project
 
 SITE = """
@@ -23,7 +23,7 @@ from urllib.parse import quote
 POINTS = {points!r}
 
 def listen(event, arguments):
-    if event != "os.rename":
+    if event != "os.rename" or getattr(sys, "argv", [])[1:2] == ["make"]:  # faults are those of steps
         return
     point = os.path.join(POINTS, quote(os.fspath(arguments[1]), safe=""))
     try:
@@ -38,7 +38,7 @@ def listen(event, arguments):
         os.kill(os.getpid(), signal.SIGKILL)
     elif action == "kill parent":
         os.kill(os.getppid(), signal.SIGKILL)
-        time.sleep(60)  # dies with its parent long before
+        time.sleep(3600)  # dies with its parent long before
     elif action == "pause":
         while os.path.exists(point + ".reached"):
             time.sleep(0.05)
@@ -68,9 +68,9 @@ class Faults:
         """Faults that have not happened yet, as quoted paths."""
         return {path.name for path in self.points.iterdir() if path.suffix not in (".reached", ".pid")}
 
-    def wait(self, file: str, timeout: float = 120) -> None:
+    def wait(self, file: str) -> None:
         """Wait until a process has reached the fault at ``file``."""
-        wait_until(self._beside(file, ".pid").exists, timeout)
+        wait_until(self._beside(file, ".pid").exists)
 
     def process(self, file: str) -> int:
         """The process the fault at ``file`` happened in."""
@@ -90,14 +90,6 @@ class Faults:
     def _beside(self, file: str, suffix: str) -> Path:
         point = self._point(file)
         return point.with_name(point.name + suffix)
-
-
-def wait_until(true: Callable[[], bool], timeout: float = 60) -> None:
-    """Poll until a condition holds; an AssertionError when it does not in time."""
-    end = time.monotonic() + timeout
-    while not true():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.05)
 
 
 def is_running(pid: int) -> bool:

@@ -13,12 +13,11 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from tests.warm import shared
-from tvmake.warm.client import DIRECTORY
+from tests.patience import HANG_S
+from tests.process import shared
+from tvmake.process.forkserver.client import DIRECTORY
 
 PROGRAM = Path(__file__).with_name("preloading.py")
-
-LIMIT_S = 300.0
 
 
 def run(
@@ -40,10 +39,10 @@ def run(
         process.stdin.flush()
         with selectors.DefaultSelector() as answer:
             answer.register(process.stdout, selectors.EVENT_READ)
-            if not answer.select(LIMIT_S):
+            if not answer.select(HANG_S):
                 os.killpg(process.pid, signal.SIGKILL)
                 _process.cache_clear()
-                raise subprocess.TimeoutExpired(["tvmake", *arguments], LIMIT_S)
+                raise subprocess.TimeoutExpired(["tvmake", *arguments], HANG_S)
         code = int(process.stdout.readline())
         output, complaint = ((Path(said) / name).read_text() for name in ("stdout", "stderr"))
     return subprocess.CompletedProcess(["tvmake", *arguments], code, output, complaint)

@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-PRELOADED = ("tvmake.cli.make", "tvmake.cli.progress", "tvmake.plan.plan", "snakemake.cli", "snakemake.workflow")
+PRELOADED = ("tvmake.cli.make", "tvmake.engine.progress", "tvmake.plan.plan", "snakemake.cli", "snakemake.workflow")
 
 
 def _serve() -> None:

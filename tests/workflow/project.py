@@ -14,7 +14,8 @@ import numpy as np
 import onnx
 import yaml
 
-from tests.warm.shared import OF_USERS
+from tests.patience import HANG_S
+from tests.process.shared import OF_USERS
 from tests.workflow import preloaded
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -86,7 +87,7 @@ class Project:
             "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         }
 
-    def run(self, *command: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
         """Run a command here."""
         return subprocess.run(
             command,
@@ -94,7 +95,7 @@ class Project:
             env=self.environ(),
             capture_output=True,
             text=True,
-            timeout=timeout,
+            timeout=HANG_S,
             check=False,
         )
 
@@ -154,7 +155,7 @@ def new_project(directory: Path) -> Project:
 def tuned_project(directory: Path) -> Project:
     """Digits for this machine, as it is and tuned a little."""
     project = new_project(directory)
-    tuning = {"trials_per_kernel": TRIALS, "passes": 1, "batch": 2, "population": 16, "cost_model": "random"}
+    tuning = {"trials_per_kernel": TRIALS, "rounds": 1, "batch": 2, "population": 16, "cost_model": "random"}
     tuning["measure"] = {"repeat": 1, "min_repeat_ms": 0}
     native = {"kind": "llvm", "mcpu": "native"}
     project.write_config(

@@ -2,7 +2,10 @@
 
 import json
 
+import pytest
+
 from tests.workflow.project import Project
+from tvmake.storage.job_records import recorded
 
 
 def test_all_that_a_finished_run_has_made_is_known_and_asked_for(tuned: Project):
@@ -24,11 +27,15 @@ def test_a_target_that_was_removed_leaves_nothing_behind(tuned: Project):
     assert set(tuned.planned_rules()) == {"report"}
 
 
-def test_kernels_of_a_changed_network_are_stale_once_their_pass_is_planned_again(tuned: Project):
-    tuning = tuned.directory / "results" / "tuning" / "tuned" / "pass1"
+def test_kernels_of_a_changed_network_are_stale_once_their_round_is_planned_again(
+    tuned: Project, monkeypatch: pytest.MonkeyPatch
+):
+    tuning = tuned.directory / "results" / "tuning" / "tuned" / "round1"
     old = tuning / f"{'0' * 64}.json"
-    old.write_text("{}")
-    (tuned.directory / "logs" / "tuning" / "tuned" / "pass1" / f"{'0' * 64}.log").write_text("")
+    monkeypatch.chdir(tuned.directory)
+    with recorded([], [old.relative_to(tuned.directory)]):
+        old.write_text("{}")
+    (tuned.directory / "logs" / "tuning" / "tuned" / "round1" / f"{'0' * 64}.log").write_text("")
     done = tuned.run("tvmake", "clean", "--stale")
     assert str(old.relative_to(tuned.directory)) in done.stdout and "2 stale" in done.stdout
     for workload in json.loads((tuning / "budget.json").read_text())["kernels"]:

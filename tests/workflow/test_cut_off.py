@@ -6,11 +6,14 @@ import sys
 from pathlib import Path
 
 import onnx
+import pytest
 
 from tests.workflow.plain_snakemake import snakemake
 from tests.workflow.project import ROOT, Project
-from tvmake.artifact.files import digest_file
 from tvmake.provenance.check import check_package
+from tvmake.storage.files import digest_file
+
+pytestmark = pytest.mark.long
 
 
 def made(project: Project) -> set[str]:
@@ -62,7 +65,7 @@ def test_a_comment_in_the_model_is_imported_and_nothing_is_built_or_measured_aga
 def test_a_comment_in_the_model_takes_plain_snakemake_the_two_commands_of_the_guide(demo: Project):
     before = without_sources(demo)
     comment(demo.directory / "digits.onnx")
-    guide = (ROOT / "docs/reruns.md").read_text()
+    guide = (ROOT / "docs/concepts/reruns.md").read_text()
     first, second = re.search(r"```\n(snakemake .*/reference.npz)\n(snakemake)\n```", guide).groups()
     run = []
     for command in (first, second):

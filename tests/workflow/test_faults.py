@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.requirements import require
-from tests.workflow.faults import Faults, is_running, started, wait_until
+from tests.patience import HANG_S, wait_until
+from tests.requirements import need, require
+from tests.workflow.faults import Faults, is_running, started
 from tests.workflow.plain_snakemake import snakemake
 from tests.workflow.project import Project
+
+pytestmark = pytest.mark.long
 
 MODEL, TRANSFORMED, VARIANT = "results/digits", "results/digits/float32", "results/digits/float32/cpu"
 
@@ -82,7 +85,7 @@ def test_a_pipeline_with_a_kill_in_every_stage_ends_as_an_undisturbed_one(
     assert_as_undisturbed(small, finished)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("who", ["worker", "parent"])
 @pytest.mark.parametrize("stage", OUTPUTS)
 def test_a_stage_killed_before_any_of_its_outputs_ends_as_an_undisturbed_one(
@@ -162,7 +165,7 @@ def test_ctrl_c_ends_with_one_line_and_the_same_command_goes_on(unreported: Proj
     with started(unreported, "tvmake", "make") as run:
         faults.wait("results/summary.csv")
         os.killpg(run.pid, signal.SIGINT)
-        out, err = run.communicate(timeout=60)
+        out, err = run.communicate(timeout=HANG_S)
     assert run.returncode == 130
     assert out == ""
     assert err == "interrupted; what is finished is kept, run the same command to go on\n"
@@ -183,7 +186,7 @@ def test_sigterm_lets_running_jobs_finish_starts_no_more_and_the_same_command_go
         faults.wait(f"{VARIANT}/package.tar")
         run.terminate()
         faults.release(f"{VARIANT}/package.tar")
-        _, err = run.communicate(timeout=60)
+        _, err = run.communicate(timeout=HANG_S)
     faults.end()
     assert run.returncode != 0
     assert "Traceback" not in err
@@ -211,7 +214,7 @@ def test_a_second_run_in_the_same_directory_is_refused_and_the_first_goes_on(unr
         assert unreported.files("**/*") == before
         assert unreported.planned_rules() == {"report": 1}
         faults.release("results/summary.csv")
-        _, err = first.communicate(timeout=60)
+        _, err = first.communicate(timeout=HANG_S)
     assert first.returncode == 0, err
     assert unreported.planned_rules() == {}
 
@@ -227,7 +230,7 @@ def test_plain_snakemake_at_work_is_left_alone(unreported: Project, tmp_path: Pa
         assert second.stderr.startswith("error: snakemake: another run is at work in this directory")
         assert second.stderr.count("\n") == 2
         faults.release("results/summary.csv")
-        _, err = first.communicate(timeout=60)
+        _, err = first.communicate(timeout=HANG_S)
     assert first.returncode == 0, err
 
 
@@ -256,7 +259,7 @@ def small_disk(directory: Path, kilobytes: int) -> Iterator[None]:
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tvmake-test", directory], capture_output=True, check=False
     )
-    require(mounted.returncode == 0, "the right to mount a tmpfs (root)")
+    require(mounted.returncode == 0, "root, to mount file systems: run the tests as root")
     try:
         yield
     finally:
@@ -311,7 +314,7 @@ def test_a_read_only_project_is_refused_in_one_line(unreported: Project, tmp_pat
     place = tmp_path / "read-only"
     place.mkdir()
     mounted = subprocess.run(["mount", "--bind", unreported.directory, place], capture_output=True, check=False)
-    require(mounted.returncode == 0, "the right to mount (root)")
+    require(mounted.returncode == 0, "root, to mount file systems: run the tests as root")
     try:
         subprocess.run(["mount", "-o", "remount,bind,ro", place], check=True)
         done = Project(place).make()
@@ -324,9 +327,13 @@ def test_a_read_only_project_is_refused_in_one_line(unreported: Project, tmp_pat
 
 
 def test_a_directory_of_results_that_cannot_be_written_is_one_line(unreported: Project):
+    need("chattr")
     results = unreported.directory / "results"
     changed = subprocess.run(["chattr", "+i", results], capture_output=True, check=False)
-    require(changed.returncode == 0, "chattr and a file system that takes it (root)")
+    require(
+        changed.returncode == 0,
+        "root, and a file system that knows chattr +i: run the tests as root on ext4, xfs or btrfs",
+    )
     try:
         done = unreported.make()
     finally:

@@ -10,6 +10,8 @@ import pytest
 from tests.workflow.project import Project
 from tests.workflow.test_tuning import TRIALS, TUNED, tuned_project
 
+pytestmark = pytest.mark.long
+
 LAYOUTS = ("NCHW", "NHWC")
 FILES = ("module.json", "module.params", "signature.json")
 
@@ -65,7 +67,7 @@ def test_the_trials_of_the_chosen_layout_count_as_tuning(made: Project):
     choice = made.result(f"{TUNED}/layout.json")
     (own,) = [one for one in choice["estimates"] if one["layout"] == choice["layout"]]
     for kernel in own["kernels"]:
-        receipt = made.result(f"results/tuning/tuned/pass1/{kernel['workload']}.json")
+        receipt = made.result(f"results/tuning/tuned/round1/{kernel['workload']}.json")
         assert (receipt["trials"], receipt["measured_now"]) == (TRIALS, TRIALS - 2)
 
 

@@ -3,10 +3,14 @@
 import shutil
 from pathlib import Path
 
+import pytest
+
 from tests.workflow.project import Project
 from tvmake.lock.document import read_lock
 from tvmake.provenance.check import check_package
 from tvmake.records.store import RecordStore
+
+pytestmark = pytest.mark.long
 
 HERMETIC = (
     "results/**/*.json",

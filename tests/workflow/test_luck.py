@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.requirements import require
-from tests.workflow.faults import Faults, started, wait_until
+from tests.patience import HANG_S, wait_until
+from tests.requirements import need
+from tests.workflow.faults import Faults, started
 from tests.workflow.project import TRIALS, Project, changed_weights, new_project
 from tvmake.records.store import RecordStore
+
+pytestmark = pytest.mark.long
 
 TUNED = "results/digits/float32/tuned"
 LATE = Path(__file__).with_name("late_names.c")
@@ -65,7 +68,6 @@ def test_a_change_is_seen_though_the_source_is_old_and_the_results_are_from_the_
     assert demo.hermetic(*patterns) == anew.hermetic(*patterns)
 
 
-@pytest.mark.slow
 def test_a_source_from_the_future_is_made_once(demo: Project):
     change_weights(demo)
     move_times(demo, 60, "digits.onnx")
@@ -82,14 +84,15 @@ def test_a_model_that_is_edited_while_it_is_imported_is_imported_again(demo: Pro
         faults.wait("results/digits/model.json")
         change_weights(demo)
         faults.release("results/digits/model.json")
-        _, err = run.communicate(timeout=120)
+        _, err = run.communicate(timeout=HANG_S)
     faults.end()
     assert run.returncode == 0, err
     assert demo.planned_rules(imported) == {"import": 1}
 
 
 def test_results_that_nobody_noted_anything_of_go_by_their_times(demo: Project):
-    shutil.rmtree(demo.directory / ".snakemake" / "metadata")
+    for notes in ("metadata", "tvmake-jobs"):
+        shutil.rmtree(demo.directory / ".snakemake" / notes)
     assert demo.planned_rules() == {}
     move_times(demo, 1, "digits.onnx")
     assert "import" in demo.planned_rules()
@@ -125,28 +128,26 @@ def test_a_budget_that_shrinks_and_grows_again_measures_nothing_twice_and_ends_w
     assert tuned.hermetic("results/digits/float32/tuned/**/*") == before
 
 
-@pytest.mark.slow
 def test_kernels_that_a_pass_no_longer_has_are_not_looked_at(tuned: Project):
     # A second model of the same kernels comes and goes; a receipt that no pass names stays behind, and is wrong.
     config = tuned.config
     config["models"]["again"] = config["models"]["digits"]
     tuned.write_config(config)
-    succeeded(tuned.make("results/tuning/tuned/pass1/budget.json"))
-    receipts = tuned.directory / "results/tuning/tuned/pass1"
+    succeeded(tuned.make("results/tuning/tuned/round1/budget.json"))
+    receipts = tuned.directory / "results/tuning/tuned/round1"
     (receipts / f"{'0' * 64}.json").write_text('{"left by": "a kernel that is gone"}')
     tuned.edit("models.again", None)
     succeeded(tuned.make())
     assert tuned.planned_rules() == {}
     found = fastest(tuned)
     assert {workload: latency for workload, latency in used(tuned).items() if latency} == found
-    budget = tuned.result("results/tuning/tuned/pass1/budget.json")
+    budget = tuned.result("results/tuning/tuned/round1/budget.json")
     assert all(kernel["users"] == ["digits/float32"] for kernel in budget["kernels"].values())
 
 
 # --- runs beside each other -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_two_runs_in_two_directories_with_the_same_records_and_cache_end_as_one_does(tuned: Project):
     tuned.edit("cache", "../cache")
     tuned.edit("targets.tuned.tuning.trials_per_kernel", TRIALS + 2)
@@ -156,7 +157,7 @@ def test_two_runs_in_two_directories_with_the_same_records_and_cache_end_as_one_
         shutil.copy(tuned.directory / name, other.directory)
     with started(tuned, "tvmake", "make", "--no-warm") as first, started(other, "tvmake", "make") as second:
         for run in (first, second):
-            _, err = run.communicate(timeout=300)
+            _, err = run.communicate(timeout=HANG_S)
             assert run.returncode == 0, err
     store = RecordStore(tuned.directory.parent / "home" / "records")
     (place,) = store.places()
@@ -169,10 +170,8 @@ def test_two_runs_in_two_directories_with_the_same_records_and_cache_end_as_one_
     for command in (("records", "verify"), ("cache", "verify")):
         succeeded(tuned.run("tvmake", *command))
     for project in (tuned, other):
-        # Whoever was first may have ended before the other's last record.
-        (project.directory / TUNED / "best.json").unlink()
-        succeeded(project.make(f"{TUNED}/best.json"))
-        succeeded(project.make())
+        # Whoever was first may have ended before the other's last record, and a receipt says how many there were.
+        succeeded(project.make("--forcerun", "tune"))
         assert {workload: latency for workload, latency in used(project).items() if latency} == fastest(tuned)
         assert project.leftovers() == []
     patterns = ("results/digits/*", "results/digits/float32/**/*")
@@ -185,10 +184,9 @@ def test_two_runs_in_two_directories_with_the_same_records_and_cache_end_as_one_
 @pytest.fixture
 def late_names(tmp_path: Path) -> Iterator[Path]:
     """The library that has processes see each other's files late."""
-    compiler = shutil.which("cc")
-    require(compiler is not None, "a C compiler (cc)")
+    need("cc")
     library = tmp_path / "late_names.so"
-    subprocess.run([str(compiler), "-shared", "-fPIC", "-O1", "-o", library, LATE, "-ldl"], check=True)
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, LATE, "-ldl"], check=True)
     (tmp_path / "late").mkdir()
     yield library
 
@@ -203,7 +201,6 @@ def see_late(project: Project, library: Path, seconds: float) -> None:
     }
 
 
-@pytest.mark.slow
 def test_names_that_are_seen_late_change_no_result(tuned: Project, late_names: Path):
     before = tuned.hermetic("results/digits/**/*")
     shutil.rmtree(tuned.directory / "results")
@@ -228,6 +225,6 @@ def test_records_that_are_seen_late_are_waited_for(tuned: Project, tmp_path: Pat
         time.sleep(3)
         assert run.poll() is None
         aside.rename(journal)
-        _, err = run.communicate(timeout=120)
+        _, err = run.communicate(timeout=HANG_S)
     assert run.returncode == 0, err
     assert used(tuned) == before

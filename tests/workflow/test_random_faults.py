@@ -7,15 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import HANG_S
 from tests.requirements import require
 from tests.workflow.project import Project
+
+pytestmark = pytest.mark.long
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
-@pytest.mark.slow
 def test_random_faults_leave_no_wrong_artifact_and_lose_no_record(tmp_path: Path):
-    require(os.geteuid() == 0, "the right to mount a tmpfs (root)")
+    require(os.geteuid() == 0, "root, to mount file systems: run the tests as root")
     faults = ["full-disk", "clock-skew", "late-files", "second-elsewhere", "kill-job", "kill-everything", "cut-short"]
     command = [
         sys.executable,
@@ -27,7 +29,7 @@ def test_random_faults_leave_no_wrong_artifact_and_lose_no_record(tmp_path: Path
         "--faults",
         *faults,
     ]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=900, check=False)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=HANG_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "3 rounds from seed 3, 0 with something wrong" in done.stdout
 

@@ -120,17 +120,18 @@ def test_the_same_package_elsewhere_reruns_nothing(demo: Project, tmp_path: Path
     assert demo.planned_rules() == {}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("module", "expected"),
     [
-        ("frontend/onnx.py", EVERYTHING),
-        ("frontend/torch_export.py", {}),
+        ("frontend/onnx/importer.py", EVERYTHING),
+        ("frontend/torch/importer.py", {}),
         ("transform/precision.py", {"transform": 2, **AFTER_TRANSFORM}),
-        ("build/link.py", AFTER_TRANSFORM),
+        ("codegen/link.py", AFTER_TRANSFORM),
         ("artifact/package.py", {**AFTER_TRANSFORM}),
         ("validate/numerics.py", {"validate": 2, "report": 1}),
         ("benchmark/statistics.py", {"benchmark": 2, "report": 1}),
-        ("device/worker.py", {"deploy": 2, "validate": 2, "benchmark": 2, "report": 1}),
+        ("device/local/worker.py", {"deploy": 2, "validate": 2, "benchmark": 2, "report": 1}),
         ("provenance/components.py", {"attest": 2}),
         ("report/page.py", {"report": 1}),
         ("cli/make.py", {}),
@@ -145,6 +146,7 @@ def test_a_change_in_the_package_reruns_the_stages_that_use_it(
     assert demo.planned_rules() == expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("distribution", "expected"),
     [

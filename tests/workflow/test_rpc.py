@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.tune.measuring.farm import HOST, Farm
-from tests.tune.measuring.processes import eventually
+from tests.patience import HANG_S
+from tests.tune.measure.farm import HOST, Farm
+from tests.tune.measure.processes import eventually
 from tests.workflow.faults import started
 from tests.workflow.project import Project, new_project
 
-# Two minutes; the transport by itself is in tests/device/test_rpc.py and tests/tune/measuring/test_remote.py.
-pytestmark = pytest.mark.slow
+# Two minutes; the transport by itself is in tests/device/rpc/test_rpc.py and tests/tune/measure/test_remote.py.
+pytestmark = pytest.mark.long
 
 TRIALS = 4
 
@@ -36,11 +37,17 @@ def farm(shared_farm: Farm) -> Farm:
 def remote_project(directory: Path, farm: Farm) -> Project:
     """Digits for this machine's CPU: here, and on the farm as it is and tuned a little."""
     project = new_project(directory)
-    tuning = {"trials_per_kernel": TRIALS, "passes": 1, "batch": 4, "population": 16, "cost_model": "random"}
+    tuning = {"trials_per_kernel": TRIALS, "rounds": 1, "batch": 4, "population": 16, "cost_model": "random"}
     tuning["measure"] = {"repeat": 1, "min_repeat_ms": 0}
     native = {"kind": "llvm", "mcpu": "native"}
     there = {**native, "device": "phone"}
-    phone = {"via": "rpc", "tracker": f"{HOST}:{farm.port}", "key": farm.key, "wait_s": 5, "session_timeout_s": 60}
+    phone = {
+        "via": "rpc",
+        "tracker": f"{HOST}:{farm.port}",
+        "key": farm.key,
+        "wait_s": HANG_S,
+        "session_timeout_s": HANG_S,
+    }
     project.write_config(
         {
             **project.config,
@@ -77,7 +84,7 @@ def test_the_same_package_gives_the_same_numerics_there_as_here(made: Project):
 
 
 def test_every_kernel_is_measured_and_checked_on_the_device(made: Project):
-    receipts = [json.loads(data) for data in made.files("results/tuning/tuned/pass1/" + "?" * 64 + ".json").values()]
+    receipts = [json.loads(data) for data in made.files("results/tuning/tuned/round1/" + "?" * 64 + ".json").values()]
     assert receipts and {receipt["trials"] for receipt in receipts} == {TRIALS}
     assert {receipt["place"]["device_class"] for receipt in receipts} == {"phone, 1 threads"}
     coverage = made.result("results/digits/float32/tuned/mod.json")["coverage"]
@@ -101,7 +108,7 @@ def receipt_of_one(project: Project, trials: int) -> str:
     """Ask for more trials, each of a good second, of one kernel; returns its receipt."""
     project.edit("targets.tuned.tuning.trials_per_kernel", trials)
     project.edit("targets.tuned.tuning.measure", {"repeat": 3, "min_repeat_ms": 300})
-    (receipt, *_) = project.files("results/tuning/tuned/pass1/" + "?" * 64 + ".json")
+    (receipt, *_) = project.files("results/tuning/tuned/round1/" + "?" * 64 + ".json")
     return receipt
 
 
@@ -115,7 +122,7 @@ def test_a_server_killed_in_the_middle_of_a_search_costs_no_trial_and_the_others
         eventually(lambda: len(statuses(project, receipt)) > TRIALS)
         lost = eventually(lambda: next((one for one in farm.servers if is_serving(farm.log(one))), None))
         farm.lose(lost)
-        _, said = run.communicate(timeout=300)
+        _, said = run.communicate(timeout=HANG_S)
     assert run.returncode == 0, said
     again = project.result(receipt)
     assert (again["trials"], again["measured_now"]) == (16, 12)
@@ -124,10 +131,11 @@ def test_a_server_killed_in_the_middle_of_a_search_costs_no_trial_and_the_others
 
 def test_a_tracker_killed_in_the_middle_is_one_clear_error_and_the_rerun_continues(farm: Farm, project: Project):
     receipt = receipt_of_one(project, trials=16)
+    project.edit("devices.phone.wait_s", 20)  # what the run waits for the tracker to come back
     with started(project, "tvmake", "make", receipt) as run:
         eventually(lambda: len(statuses(project, receipt)) > TRIALS)
         farm.lose_tracker()
-        _, said = run.communicate(timeout=300)
+        _, said = run.communicate(timeout=HANG_S)
     try:
         assert run.returncode != 0
         assert f"device 'phone': no tracker at {HOST}:{farm.port} (connection refused)" in said

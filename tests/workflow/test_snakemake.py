@@ -1,17 +1,20 @@
 """The workflow under snakemake itself, and as a module of another workflow."""
 
 import json
+import os
+import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.workflow.plain_snakemake import snakemake
-from tests.workflow.project import ROOT, SCRIPTS, Project
+from tests.workflow.project import ROOT, SCRIPTS, Project, changed_weights
 
 VARIANT = "results/digits/float32/cpu"
-GUIDE = ROOT / "docs" / "use-as-module.md"
+GUIDE = ROOT / "docs/guides/use-as-module.md"
 
 
 def test_a_file_target_makes_that_file_and_what_it_needs(fresh: Project):
@@ -109,3 +112,76 @@ def test_another_workflow_uses_the_rules_as_the_guide_says(tmp_path: Path, resul
     assert "Nothing to be done" in again.stdout + again.stderr
     everything = app.run("snakemake", "--cores", "2", "--dry-run", "tvmake_all")
     assert "tvmake_report" in everything.stdout
+
+
+def host(directory: Path, *rules: str) -> Project:
+    """A workflow that takes tvmake's rules as a module, as the guide says, with rules of its own besides."""
+    app = Project(directory)
+    app.directory.mkdir()
+    for name in ("digits.onnx", "digits-test.npz"):
+        shutil.copy(ROOT / "resources" / name, app.directory / name)
+    config, workflow, *_ = snippets()
+    (app.directory / "config.yaml").write_text(config)
+    (app.directory / "Snakefile").write_text("\n".join([workflow, *rules]))
+    return app
+
+
+PACKAGE = f"{VARIANT}/package.tar"
+
+COPY = """
+rule copy:
+    input: "in.txt"
+    output: "out.txt"
+    shell: "cp {input} {output}"
+"""
+
+
+def ran(app: Project, *arguments: str) -> set[str]:
+    """The rules of which a run of snakemake had jobs, as its table of jobs lists them."""
+    done = app.run("snakemake", "--cores", "2", *arguments)
+    assert done.returncode == 0, done.stderr
+    jobs = re.findall(r"^(\w+) +\d+$", done.stderr + done.stdout, flags=re.MULTILINE)
+    return set(jobs) - {"total"}
+
+
+def with_its_time(file: Path, change: Callable[[], object]) -> None:
+    """Change a file, which keeps its time, as with ``cp -p``."""
+    before = file.stat()
+    change()
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def test_in_another_workflow_content_decides_for_tvmakes_rules_and_time_for_its_own(tmp_path: Path):
+    app = host(tmp_path / "app", COPY)
+    (app.directory / "in.txt").write_text("one")
+    assert "tvmake_export" in ran(app, PACKAGE, "out.txt")
+    model, text = app.directory / "digits.onnx", app.directory / "in.txt"
+    assert ran(app, "--dry-run", PACKAGE, "out.txt") == set()
+    with_its_time(model, lambda: changed_weights(model, model))
+    with_its_time(text, lambda: text.write_text("two"))
+    assert ran(app, "--dry-run", PACKAGE, "out.txt") == {
+        "tvmake_import_model", "tvmake_transform", "tvmake_build", "tvmake_export",
+    }  # fmt: skip
+    os.utime(text)
+    assert "copy" in ran(app, "--dry-run", PACKAGE, "out.txt")
+
+
+MAKE_MODEL = """
+rule train:
+    input: "weights.onnx"
+    output: "digits.onnx"
+    shell: "cp {input} {output}"
+"""
+
+
+def test_a_model_that_a_rule_of_another_workflow_makes_is_imported_in_the_same_run(tmp_path: Path):
+    app = host(tmp_path / "app", MAKE_MODEL)
+    weights = app.directory / "weights.onnx"
+    (app.directory / "digits.onnx").rename(weights)
+    assert {"train", "tvmake_import_model", "tvmake_export"} <= ran(app, PACKAGE)
+    assert ran(app, "--dry-run", PACKAGE) == set()
+    before = (app.directory / PACKAGE).read_bytes()
+    changed_weights(weights, weights)
+    assert {"train", "tvmake_import_model", "tvmake_export"} <= ran(app, PACKAGE)
+    assert (app.directory / PACKAGE).read_bytes() != before
+    assert ran(app, "--dry-run", PACKAGE) == set()

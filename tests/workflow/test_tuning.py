@@ -9,15 +9,17 @@ import pytest
 from tests.workflow.faults import Faults, started
 from tests.workflow.project import TRIALS, Project, tuned_project
 from tvmake.artifact import stage_json
+from tvmake.records.best import BestSet
 from tvmake.records.store import RecordStore
-from tvmake.tune.best import BestSet
+from tvmake.storage import own_directories
+from tvmake.storage.state_file import write_state
 
 TUNED = "results/digits/float32/tuned"
 
 
-def receipts(project: Project, passes: int = 1) -> list[dict]:
-    """What the tuning jobs of the last pass left."""
-    files = (project.directory / f"results/tuning/tuned/pass{passes}").glob("?" * 64 + ".json")
+def receipts(project: Project, rounds: int = 1) -> list[dict]:
+    """What the tuning jobs of the last round left."""
+    files = (project.directory / f"results/tuning/tuned/round{rounds}").glob("?" * 64 + ".json")
     return [json.loads(file.read_text()) for file in sorted(files)]
 
 
@@ -76,12 +78,37 @@ def test_without_results_the_records_are_still_there(tuned: Project):
     }
 
 
+def test_a_tuned_run_of_an_earlier_version_stands_and_goes_on_from_its_records(tuned: Project):
+    # Rounds were called passes, in the config and in the files' names.
+    for place in ("results", "logs"):
+        (tuned.directory / place / "tuning/tuned/round1").rename(tuned.directory / place / "tuning/tuned/pass1")
+    tuning = dict(tuned.config["targets"]["tuned"]["tuning"])
+    tuning["passes"] = tuning.pop("rounds")
+    tuned.edit("targets.tuned.tuning", tuning)
+    done = tuned.make()
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("targets.tuned.tuning.passes is now called targets.tuned.tuning.rounds") == 1
+    assert tuned.planned_rules() == {}
+    tuned.edit("targets.tuned.tuning.trials_per_kernel", TRIALS + 2)
+    assert tuned.make().returncode == 0
+    assert {(receipt["trials"], receipt["measured_now"]) for receipt in receipts(tuned)} == {(TRIALS + 2, 2)}
+    # The directories of this copy of the project are noted as tvmake's, as those of the first one are.
+    known = {name: (tuned.directory / name).stat() for name in ("results", "logs")}
+    identities = {name: [state.st_dev, state.st_ino] for name, state in known.items()}
+    write_state(tuned.directory / own_directories.NOTE, own_directories.FORM, identities)
+    stale = tuned.run("tvmake", "clean", "--stale", "--yes")
+    assert "results/tuning/tuned/pass1/budget.json" in stale.stdout
+    assert not (tuned.directory / "results/tuning/tuned/pass1").exists()
+    assert not (tuned.directory / "logs/tuning/tuned/pass1").exists()
+    assert tuned.planned_rules() == {}
+
+
 def test_another_precision_of_the_same_kernels_measures_nothing_new(tuned: Project):
     # The same network under another name consists of the same kernels.
     tuned.edit("models.again", tuned.config["models"]["digits"])
     done = tuned.make("results/again/float32/tuned/best.json")
     assert done.returncode == 0, done.stderr
-    budget = tuned.result("results/tuning/tuned/pass1/budget.json")
+    budget = tuned.result("results/tuning/tuned/round1/budget.json")
     assert all(kernel["users"] == ["again/float32", "digits/float32"] for kernel in budget["kernels"].values())
     assert budget["trials_shared"] == TRIALS * len(budget["kernels"])
     assert {receipt["measured_now"] for receipt in receipts(tuned)} == {TRIALS}  # from the run before: nothing reran
@@ -93,7 +120,7 @@ def test_a_killed_run_keeps_every_trial_it_measured(tmp_path: Path):
     (workload, *_) = [
         task["workload"] for task in project.result(f"{TUNED}/tasks.json")["tasks"] if task["trivial"] is None
     ]
-    receipt = f"results/tuning/tuned/pass1/{workload}.json"
+    receipt = f"results/tuning/tuned/round1/{workload}.json"
     faults = Faults(project, tmp_path / "faults")
     faults.before(receipt, "pause")
     with started(project, "tvmake", "make", receipt) as run:
@@ -128,7 +155,7 @@ def chosen_record(project: Project, workload: str) -> str:
     return stage_json.load(BestSet, project.directory / TUNED / "best.json").by_workload()[workload].record.digest
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_choice_follows_from_the_records_that_the_receipts_tell_of(tuned: Project):
     best = tuned.directory / TUNED / "best.json"
     before = best.read_bytes()
@@ -144,7 +171,7 @@ def test_the_choice_follows_from_the_records_that_the_receipts_tell_of(tuned: Pr
     assert {receipt["measured_now"] for receipt in receipts(tuned)} == {0}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_choice_is_the_same_again_where_a_check_found_a_record_wrong(tuned: Project):
     best = tuned.directory / TUNED / "best.json"
     workload, added = add_fastest_record(tuned, trace=[[["NoSuchStep", [], [], []]], []])

@@ -11,8 +11,10 @@ from onnx import TensorProto, helper
 from tests.workflow.project import TRIALS, Project
 from tests.workflow.test_bad_input import refused
 from tests.workflow.test_faults import small_disk
-from tvmake.records.record import Place, Record
+from tvmake.records.record import Record, TuningContext
 from tvmake.records.store import RecordStore
+
+pytestmark = pytest.mark.long
 
 TUNED = "results/digits/float32/tuned"
 
@@ -22,12 +24,12 @@ def records(project: Project) -> RecordStore:
     return RecordStore(project.directory.parent / "home" / "records")
 
 
-def kernel(project: Project) -> tuple[Place, str, str]:
+def kernel(project: Project) -> tuple[TuningContext, str, str]:
     """A kernel that has been tuned: its place, key and receipt."""
     store = records(project)
     (place,) = store.places()
     key = store.workloads(place)[0]
-    return place, key, f"results/tuning/tuned/pass1/{key}.json"
+    return place, key, f"results/tuning/tuned/round1/{key}.json"
 
 
 def searched_again(project: Project, trials: int = TRIALS + 2) -> subprocess.CompletedProcess[str]:
@@ -153,7 +155,7 @@ def test_fewer_trials_than_a_batch_and_than_kernels_are_spread_one_each(tuned: P
     tuned.edit("targets.tuned.tuning", tuning)
     tuned.environment = {"TVMAKE_HOME": str(tuned.directory / "empty")}
     assert tuned.make(f"{TUNED}/best.json").returncode == 0
-    budget = tuned.result("results/tuning/tuned/pass1/budget.json")["kernels"]
+    budget = tuned.result("results/tuning/tuned/round1/budget.json")["kernels"]
     assert {one["trials"] for one in budget.values()} == {1}
     assert {one["trials"] for one in tuned.result(f"{TUNED}/best.json")["kernels"] if one["record"]} == {1}
 

@@ -4,6 +4,7 @@ Every stage raises one of these for a mistake that is not tvmake's own. The comm
 ``error: where: problem`` and the remedy on the next line, and exits with ``exit_code``.
 """
 
+import sys
 from collections.abc import Sequence
 
 
@@ -75,3 +76,20 @@ class ErrorList(TvmakeError):
 
     def __str__(self) -> str:
         return "\n".join(str(error) for error in self.errors)
+
+
+LONGEST_LINE = 2000
+"""Of an error, in letters; a list of all operators that are missing fits."""
+
+
+def print_error(error: TvmakeError) -> None:
+    """Print ``error: …`` and the remedy to standard error, for each mistake of an :class:`ErrorList`.
+
+    Lines that are too long to be read, as names in files can make them, lose their middle.
+    """
+    for single in error.errors if isinstance(error, ErrorList) else (error,):
+        print("error:", "\n".join(map(_shortened, str(single).split("\n"))), file=sys.stderr)
+
+
+def _shortened(line: str) -> str:
+    return line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 200]} … {line[-200:]}"

@@ -1,16 +1,16 @@
 """mod.json: what a package is, what it was made from, and how to call it."""
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tvmake.artifact.files import canonical_json, digest_bytes
 from tvmake.artifact.signature import Signature
+from tvmake.storage.files import canonical_json, digest_bytes
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION: Final = 2
 
-STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
-PREDICATE_TYPE = "https://slsa.dev/provenance/v1"
+STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
+PREDICATE_TYPE: Final = "https://slsa.dev/provenance/v1"
 
 
 class _Part(BaseModel):
@@ -39,6 +39,8 @@ class Kernel(_Part):
     sha256: str
     calls: int
     is_tuned: bool = False
+    scheduled: Literal["record", "rule", "default"] = "default"
+    """What its schedule comes from: a tuning record, a rule for the target, or nothing, which means plain loops."""
     record_sha256: str | None = None
     """Digest of the tuning record that scheduled it."""
 
@@ -85,7 +87,7 @@ class Manifest(_Part):
     network: dict[str, str]
     """sha256 of the files of the network that it was built from: module.json, module.params, signature.json.
 
-    Which model file that came from is said beside the package (``tvmake.provenance.origin``): two files that hold the same
+    The model file that it came from is named in a file beside the package (``tvmake.provenance.origin``): two files that hold the same
     network, with other comments say, give the same package.
     """
     signature: Signature

@@ -6,15 +6,16 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from tvmake.artifact.files import digest_file
 from tvmake.artifact.manifest import SCHEMA_VERSION, FileEntry, Manifest
-from tvmake.artifact.plain_tar import extract, read_tar, write_tar
 from tvmake.errors import InputError
+from tvmake.storage.files import digest_file
+from tvmake.storage.plain_files import read_plain
+from tvmake.storage.tar import Member, extract, read_tar, write_tar
 
 LIBRARY, MANIFEST, WEIGHTS = "mod.so", "mod.json", "mod.params"
 REQUIRED = (LIBRARY, MANIFEST, WEIGHTS)
 
-MOST_MANIFEST_BYTES = 256 << 20
+MOST_MANIFEST_BYTES = 32 << 20
 """mod.json is read as a whole; that of a large network has a few MB."""
 
 _REFUSED = "make the package again with `tvmake make`, or copy it again from where it came"
@@ -54,6 +55,18 @@ def read_manifest(data: bytes, where: str) -> Manifest:
     return manifest
 
 
+def load_manifest(file: Path, where: str) -> Manifest:
+    """Read a mod.json that lies by itself.
+
+    Raises:
+        InputError: missing, no plain file, damaged, or of another schema version.
+    """
+    try:
+        return read_manifest(read_plain(file, MOST_MANIFEST_BYTES, "manifest", _REFUSED), where)
+    except FileNotFoundError:
+        raise InputError(where, f"{MANIFEST} is missing", _REFUSED) from None
+
+
 def check_file(file: Path, name: str, manifest: Manifest, where: str) -> None:
     """Compare a file with its digest in the manifest, before anything loads it.
 
@@ -75,9 +88,7 @@ def verify_directory(directory: Path, where: str) -> Manifest:
     Raises:
         InputError: a file is missing, truncated, altered or unknown.
     """
-    if not (directory / MANIFEST).is_file():
-        raise InputError(where, f"{MANIFEST} is missing", _REFUSED)
-    manifest = read_manifest((directory / MANIFEST).read_bytes(), where)
+    manifest = load_manifest(directory / MANIFEST, where)
     for name in manifest.files:
         check_file(directory / name, name, manifest, where)
     return manifest
@@ -91,8 +102,12 @@ def unpack(package: Path, directory: Path) -> Manifest:
     Raises:
         InputError: not a package, truncated, altered, or with unsafe members.
     """
+    expected = _declared(package)
     names: set[str] = set()
     for member in read_tar(package, "package", _REFUSED):
+        entry = expected.files.get(member.name)
+        if entry is not None and entry.size != member.size:
+            raise InputError(str(package), f"{member.name} has {member.size} bytes, expected {entry.size}", _REFUSED)
         extract(member, directory / member.name, package, _REFUSED)
         names.add(member.name)
     _check_names(names, package)
@@ -107,31 +122,46 @@ def inspect(package: Path) -> Manifest:
     Raises:
         InputError: not a package, truncated, altered, or with unsafe members.
     """
+    manifest = _declared(package)
     found: dict[str, FileEntry] = {}
-    described = b""
     for member in read_tar(package, "package", _REFUSED):
-        if member.name == MANIFEST:
-            if member.size > MOST_MANIFEST_BYTES:
-                raise InputError(str(package), f"{MANIFEST} has {member.size} bytes", _REFUSED)
-            described = member.read(member.size)
-        digest = sha256(described if member.name == MANIFEST else b"")
+        digest = sha256()
         while block := member.read(1 << 20):
             digest.update(block)
         if member.missing:
-            raise InputError(
-                str(package),
-                f"truncated: {member.name} ends after {member.size - member.missing} of {member.size} bytes",
-                _REFUSED,
-            )
+            raise _cut(package, member)
         found[member.name] = FileEntry(sha256=digest.hexdigest(), size=member.size)
-    _check_names(set(found), package)
-    manifest = read_manifest(described, str(package))
     for name in manifest.files:
         if name not in found:
             raise InputError(str(package), f"{name} is missing", _REFUSED)
         _check_entry(found[name], name, manifest, str(package))
     _check_known(set(found), manifest, package)
     return manifest
+
+
+def _declared(package: Path) -> Manifest:
+    """The manifest, before anything else of a package is read or written.
+
+    Raises:
+        InputError: no package, or its manifest is missing or damaged.
+    """
+    names: set[str] = set()
+    described = b""
+    for member in read_tar(package, "package", _REFUSED):
+        names.add(member.name)
+        if member.name == MANIFEST:
+            if member.size > MOST_MANIFEST_BYTES:
+                raise InputError(str(package), f"{MANIFEST} has {member.size} bytes", _REFUSED)
+            described = member.read(member.size)
+            if member.missing:
+                raise _cut(package, member)
+    _check_names(names, package)
+    return read_manifest(described, str(package))
+
+
+def _cut(package: Path, member: Member) -> InputError:
+    read = member.size - member.missing
+    return InputError(str(package), f"truncated: {member.name} ends after {read} of {member.size} bytes", _REFUSED)
 
 
 def _check_entry(found: FileEntry, name: str, manifest: Manifest, where: str) -> None:

@@ -17,7 +17,7 @@ class SourceRecord(BaseModel):
     """sha256 by path as configured."""
     notes: dict[str, str | int | list[str]]
 
-    def said(self) -> str:
+    def summary(self) -> str:
         """Format and files with their sha256 in full, in one line; of a network that tvmake draws itself its name."""
         files = ", ".join(f"{name} sha256 {digest}" for name, digest in self.files.items())
         return f"{self.format}, {files or self.source}"

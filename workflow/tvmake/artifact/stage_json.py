@@ -5,8 +5,8 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from tvmake.artifact.files import write_text
 from tvmake.errors import InputError
+from tvmake.storage.files import write_text
 
 Model = TypeVar("Model", bound=BaseModel)
 

@@ -37,7 +37,7 @@ class KernelBudget(_File):
 
     name: str
     trials: int = Field(ge=0)
-    """Candidates to have measured by the end of this pass, those of earlier runs included."""
+    """Candidates to have measured by the end of this round, those of earlier runs included."""
     users: list[str]
     """The variants that contain it, as ``model/precision``."""
 

@@ -5,13 +5,21 @@ time stamps: equal content is equal bytes, whatever zlib is installed. ``numpy.l
 """
 
 import io
+import tokenize
 import zipfile
+import zlib
 from urllib.parse import quote
 
 import numpy as np
 
 Kind = str
 """``input``, ``output`` or ``labels``."""
+
+DAMAGE = (
+    ValueError, TypeError, LookupError, OverflowError, OSError, EOFError, MemoryError, RuntimeError, SyntaxError,
+    tokenize.TokenError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+"""What numpy and zipfile raise over arrays that are damaged: numpy reads an array's header as a Python literal."""
 
 
 def member(kind: Kind, name: str | None, number: int) -> str:
@@ -43,7 +51,7 @@ def read_array(archive: zipfile.ZipFile, name: str, dtype: str | None = None) ->
 
     Raises:
         KeyError: there is no such member.
-        ValueError, EOFError, zipfile.BadZipFile: it is damaged.
+        One of DAMAGE: it is damaged.
     """
     array = np.lib.format.read_array(io.BytesIO(archive.read(name)), allow_pickle=False)
     if array.dtype.kind == "V" and dtype is not None:

@@ -1,6 +1,6 @@
 """Per-kernel times, gathered into a table."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from pydantic import BaseModel, ConfigDict
 
@@ -59,27 +59,3 @@ def kernel_table(calls: Iterable[KernelCall], runs: int = 1) -> list[KernelRow]:
         for kernel, total in totals.items()
     ]
     return sorted(rows, key=lambda row: (-row.total_ms, row.kernel))
-
-
-def render_table(rows: Sequence[KernelRow], top: int | None = None) -> str:
-    """The table as text, one kernel a line; beyond ``top`` rows the rest is summed up in one."""
-    shown = list(rows if top is None else rows[:top])
-    rest = rows[len(shown) :]
-    if rest:
-        calls, total = sum(row.calls for row in rest), sum(row.total_ms for row in rest)
-        shown.append(
-            KernelRow(
-                kernel=f"({len(rest)} more)",
-                calls=calls,
-                total_ms=total,
-                mean_ms=total / calls,
-                share=sum(row.share for row in rest),
-            )
-        )
-    width = max([len("kernel"), *(len(row.kernel) for row in shown)])
-    lines = [f"{'kernel':<{width}}  {'calls':>7}  {'total ms':>10}  {'mean ms':>10}  {'share':>6}"]
-    lines += [
-        f"{row.kernel:<{width}}  {row.calls:>7g}  {row.total_ms:>10.4f}  {row.mean_ms:>10.4f}  {row.share:>6.1%}"
-        for row in shown
-    ]
-    return "\n".join(lines)

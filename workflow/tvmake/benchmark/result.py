@@ -5,10 +5,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.benchmark.ops import KernelRow
 from tvmake.benchmark.statistics import LatencyStatistics, latency_statistics
 from tvmake.config.benchmark import Measurement
-from tvmake.device.interface import Fingerprint
 
 Condition = str | int | float | bool | None
 

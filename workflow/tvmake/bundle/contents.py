@@ -1,15 +1,17 @@
 """What a bundle holds: bundle.json names every file with size and digest."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
+import yaml
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
-from tvmake.artifact.files import canonical_json
 from tvmake.artifact.manifest import FileEntry
 from tvmake.errors import InputError
+from tvmake.lock.document import Lock
+from tvmake.storage.files import canonical_json
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Final = 1
 
 CONTENTS = "bundle.json"
 LOCK = "run.lock"
@@ -40,6 +42,11 @@ class _Version(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     schema_version: JsonValue = None
+
+
+def config_text(locked: Lock) -> str:
+    """The config of a locked run, as a file."""
+    return yaml.safe_dump(locked.origins.config, sort_keys=False, allow_unicode=True)
 
 
 def parse_contents(data: bytes, bundle: Path) -> Contents:

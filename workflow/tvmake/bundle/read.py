@@ -6,9 +6,7 @@ import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tvmake.artifact.files import atomic_path, digest_file, scratch_directory, writing
 from tvmake.artifact.manifest import FileEntry
-from tvmake.artifact.plain_tar import extract, read_tar
 from tvmake.bundle.contents import (
     AGAIN,
     CONFIG,
@@ -19,20 +17,21 @@ from tvmake.bundle.contents import (
     PACKAGES,
     RECORDS,
     Contents,
+    config_text,
     parse_contents,
 )
 from tvmake.errors import InputError
 from tvmake.lock.document import Lock, read_lock
-from tvmake.provenance.check import check_package
-from tvmake.records.absorb import Absorbed
+from tvmake.provenance.check import beside, check_package
 from tvmake.records.exchange import import_records
+from tvmake.records.ingest import Ingested
+from tvmake.records.portable import FREE_BYTES, MOST_RATIO
 from tvmake.records.store import RecordStore
+from tvmake.storage.files import atomic_path, digest_file, scratch_directory, writing
+from tvmake.storage.tar import extract, read_tar
 
-MOST_RATIO = 200
-"""Records compress to about a tenth. What claims to shrink this much is made to fill a disk."""
-
-FREE_BYTES = 64 << 20
-"""Records that unpack to less are not asked how well they shrank."""
+NO_INPUTS = {LOCK, CONFIG, RECORDS, CONTENTS, PACKAGES.rstrip("/"), "profiles", "rules", "snakefile", "workflow"}
+"""What no input is called: it would be a part of the bundle, or of a workflow, which runs."""
 
 
 @dataclass
@@ -41,10 +40,10 @@ class Imported:
 
     contents: Contents
     placed: list[Path] = field(default_factory=list)
-    there: list[Path] = field(default_factory=list)
+    unchanged: list[Path] = field(default_factory=list)
     """Files that were there already, byte for byte."""
     replaced: list[Path] = field(default_factory=list)
-    records: Absorbed | None = None
+    records: Ingested | None = None
 
 
 def read_bundle(bundle: Path, into: Path, store: RecordStore, *, replace: bool = False) -> Imported:
@@ -65,9 +64,9 @@ def read_bundle(bundle: Path, into: Path, store: RecordStore, *, replace: bool =
     with writing(into), scratch_directory(nearest) as unpacked:
         contents = _unpack(bundle, unpacked)
         _check(bundle, unpacked, contents)
-        done = Imported(contents)
+        imported = Imported(contents)
         places = {member: into / _place(member) for member in contents.files if member != RECORDS}
-        differing = _sort(unpacked, places, done)
+        differing = _sort(unpacked, places, imported)
         if differing and not replace:
             more = f" and {len(differing) - 1} more" if len(differing) > 1 else ""
             raise InputError(
@@ -76,20 +75,20 @@ def read_bundle(bundle: Path, into: Path, store: RecordStore, *, replace: bool =
                 "import into another directory with --into, or put the bundle's over it with --replace",
             )
         if RECORDS in contents.files:
-            done.records = import_records(store, unpacked / RECORDS)
+            imported.records = import_records(store, unpacked / RECORDS)
         for member, place in places.items():
-            if place in done.there:
+            if place in imported.unchanged:
                 continue
-            (done.replaced if member in differing else done.placed).append(place)
+            (imported.replaced if member in differing else imported.placed).append(place)
             with atomic_path(place) as temporary:
                 shutil.copyfile(unpacked / member, temporary)
-    return done
+    return imported
 
 
 def _unpack(bundle: Path, directory: Path) -> Contents:
     """Extract into an empty directory, member by member, each checked as soon as it is there."""
     contents: Contents | None = None
-    seen: dict[str, FileEntry] = {}
+    extracted: dict[str, FileEntry] = {}
     for member in read_tar(bundle, "bundle", AGAIN, nested=True):
         if member.name == CONTENTS:
             if member.size > MOST_CONTENTS_BYTES:
@@ -111,12 +110,12 @@ def _unpack(bundle: Path, directory: Path) -> Contents:
         path.parent.mkdir(parents=True, exist_ok=True)
         extract(member, path, bundle, AGAIN)
         path.chmod(0o644)
-        seen[member.name] = FileEntry(sha256=digest_file(path), size=member.size)
-        if seen[member.name] != entry:
+        extracted[member.name] = FileEntry(sha256=digest_file(path), size=member.size)
+        if extracted[member.name] != entry:
             raise InputError(str(bundle), f"{member.name} is altered: its sha256 differs from {CONTENTS}'s", AGAIN)
     if contents is None:
         raise InputError(str(bundle), f"no bundle, or truncated: {CONTENTS} is missing", AGAIN)
-    missing = sorted(set(contents.files) - set(seen))
+    missing = sorted(set(contents.files) - set(extracted))
     if missing:
         raise InputError(str(bundle), f"truncated: {missing[0]} is missing", AGAIN)
     return contents
@@ -128,12 +127,14 @@ def _place(member: str, bundle: Path | None = None) -> str:
     Raises:
         InputError: a bundle has no such member.
     """
-    if member in (LOCK, CONFIG, RECORDS) or member.startswith(PACKAGES):
+    if member in (LOCK, CONFIG, RECORDS):
+        return member
+    # A hidden file may be one that other programs obey.
+    is_hidden = any(part.startswith(".") for part in member.split("/"))
+    if member.startswith(PACKAGES) and not is_hidden:
         return member
     name = member.removeprefix(INPUTS)
-    # A hidden file may be one that other programs obey.
-    is_hidden = any(part.startswith(".") for part in name.split("/"))
-    if name == member or is_hidden or name in (LOCK, CONFIG, RECORDS) or name.startswith(PACKAGES):
+    if name == member or is_hidden or name.split("/")[0].casefold() in NO_INPUTS:
         raise InputError(str(bundle or member), f"holds {member!r}, which is no part of a bundle", AGAIN)
     return name
 
@@ -151,11 +152,13 @@ def _check(bundle: Path, directory: Path, contents: Contents) -> None:
         locked = read_lock(directory / LOCK)
     except InputError as error:
         raise InputError(f"{bundle}: {LOCK}", error.problem, error.remedy) from None
-    for name, entry in contents.files.items():
-        _check_member(bundle, directory, name, entry, locked)
+    if (directory / CONFIG).read_bytes() != config_text(locked).encode():
+        raise InputError(str(bundle), f"{CONFIG} is not the config that its lock names", AGAIN)
     named = {PACKAGES + entry.path for entry in locked.artifacts if entry.path.endswith("/package.tar")}
     if missing := sorted(named - set(contents.files)):
         raise InputError(str(bundle), f"holds no {missing[0]}, which its lock names", AGAIN)
+    for name, entry in contents.files.items():
+        _check_member(bundle, directory, name, entry, locked)
     if RECORDS in contents.files:
         _refuse_bomb(bundle, directory / RECORDS)
 
@@ -163,9 +166,15 @@ def _check(bundle: Path, directory: Path, contents: Contents) -> None:
 def _check_member(bundle: Path, directory: Path, name: str, entry: FileEntry, locked: Lock) -> None:
     if name.startswith(INPUTS) and locked.origins.inputs.get(name.removeprefix(INPUTS)) != entry.sha256:
         raise InputError(str(bundle), f"{name} is not the file that its lock names", AGAIN)
-    if not name.endswith("/package.tar"):
+    if not name.startswith(PACKAGES):
         return
     path = name.removeprefix(PACKAGES)
+    folder, _, file = path.rpartition("/")
+    package = directory / PACKAGES / folder / "package.tar"
+    if file != package.name:
+        if not package.is_file() or directory / name not in beside(package):
+            raise InputError(str(bundle), f"holds {name!r}, which belongs to no package", AGAIN)
+        return
     if entry.sha256 not in {one.sha256 for one in locked.artifacts if one.path == path}:
         raise InputError(str(bundle), f"{name} is not the package that its lock names", AGAIN)
     try:
@@ -191,7 +200,7 @@ def _refuse_bomb(bundle: Path, records: Path) -> None:
         raise InputError(str(bundle), f"{RECORDS} is no file of records, or damaged", AGAIN) from None
 
 
-def _sort(directory: Path, places: dict[str, Path], done: Imported) -> list[str]:
+def _sort(directory: Path, places: dict[str, Path], imported: Imported) -> list[str]:
     """Notes what is there already; gives the members whose place another file has.
 
     Raises:
@@ -204,7 +213,7 @@ def _sort(directory: Path, places: dict[str, Path], done: Imported) -> list[str]
             raise InputError(str(place), "is there, and is no plain file", "move it away, or import --into elsewhere")
         if place.is_file():
             if digest_file(place) == digest_file(directory / member):
-                done.there.append(place)
+                imported.unchanged.append(place)
             else:
                 differing.append(member)
     return differing

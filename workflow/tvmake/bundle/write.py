@@ -1,24 +1,22 @@
 """From a locked run to a bundle."""
 
 from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory
-
-import yaml
 
 from tvmake import __version__
 from tvmake.artifact import stage_json
-from tvmake.artifact.files import digest_file, write_text
 from tvmake.artifact.manifest import FileEntry
-from tvmake.artifact.plain_tar import write_tar
-from tvmake.bundle.contents import CONFIG, CONTENTS, INPUTS, LOCK, PACKAGES, RECORDS, Contents
+from tvmake.bundle.contents import CONFIG, CONTENTS, INPUTS, LOCK, PACKAGES, RECORDS, Contents, config_text
 from tvmake.errors import InputError
 from tvmake.lock.document import Lock, read_lock
 from tvmake.lock.origins import inputs, is_dataset
 from tvmake.plan.plan import Plan
 from tvmake.provenance.check import beside, check_package
 from tvmake.records.exchange import export_records
-from tvmake.records.record import Place
+from tvmake.records.record import TuningContext
 from tvmake.records.store import open_store
+from tvmake.storage.files import digest_file, write_text
+from tvmake.storage.tar import write_tar
+from tvmake.storage.temporary import temporary_directory
 
 
 def write_bundle(plan: Plan, lock: Path, destination: Path, *, with_inputs: bool) -> Contents:
@@ -41,10 +39,9 @@ def write_bundle(plan: Plan, lock: Path, destination: Path, *, with_inputs: bool
             files[f"{PurePosixPath(name).parent}/{file.name}"] = file
     if with_inputs:
         files |= _inputs(plan, locked)
-    with TemporaryDirectory(prefix="tvmake-bundle-") as name:
-        directory = Path(name)
+    with temporary_directory("tvmake-bundle-") as directory:
         files[CONFIG] = directory / CONFIG
-        write_text(files[CONFIG], yaml.safe_dump(locked.origins.config, sort_keys=False, allow_unicode=True))
+        write_text(files[CONFIG], config_text(locked))
         if chosen := _workloads(locked):
             files[RECORDS] = directory / RECORDS
             export_records(open_store(_store(plan)), chosen, files[RECORDS])
@@ -89,7 +86,7 @@ def _inputs(plan: Plan, locked: Lock) -> dict[str, Path]:
     return found
 
 
-def _workloads(locked: Lock) -> list[tuple[Place, str]]:
+def _workloads(locked: Lock) -> list[tuple[TuningContext, str]]:
     """The kernels that the lock names, each with all that was measured of it."""
     found = {
         (records.place, kernel.workload)

@@ -4,13 +4,13 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from functools import cache
 from pathlib import Path
 
-from tvmake.artifact.files import digest_bytes, digest_file
 from tvmake.cache.trouble import NotCacheableError
-from tvmake.target.toolchain import PROBE, TIMEOUT_S, zig_command
+from tvmake.storage.files import digest_bytes, digest_file
+from tvmake.storage.temporary import temporary_directory
+from tvmake.targets.toolchain import PROBE, TIMEOUT_S, zig_command
 
 TRACE = "-Wl,--trace"
 """Has GNU ld, gold, lld and mold name every file they read."""
@@ -30,20 +30,21 @@ def compiler_identity(driver: str) -> dict[str, str]:
     found = shutil.which(driver)
     if found is None:
         raise NotCacheableError(f"{driver} is not installed")
-    linker = _said(driver, "-print-prog-name=ld")
-    identity = {"version": _said(driver, "--version"), "driver": digest_file(Path(os.path.realpath(found)))}
+    linker = _output_of(driver, "-print-prog-name=ld")
+    identity = {"version": _output_of(driver, "--version"), "driver": digest_file(Path(os.path.realpath(found)))}
     if program := shutil.which(linker):
         identity["linker"] = digest_file(Path(program))
     # Objects from compiling get names of their own each time; with one made before, the linker's are all that is new.
-    with tempfile.TemporaryDirectory(prefix="tvmake-cc-") as directory:
+    with temporary_directory("tvmake-cc-") as place:
+        directory = str(place)
         (Path(directory) / "probe.c").write_text(PROBE)
         _run([driver, "-c", "-fPIC", "-o", "probe.o", "probe.c"], directory)
         traced = _run([driver, "-shared", "-fPIC", TRACE, "-o", "probe.so", "probe.o"], directory)
         read = sorted({path for line in traced.splitlines() if (path := _path(line, directory))})
-        made = Path(directory) / "probe.so"
-        if not made.is_file():
+        library = Path(directory) / "probe.so"
+        if not library.is_file():
             raise NotCacheableError(f"{driver} links nothing")
-        identity["probe"] = digest_file(made)
+        identity["probe"] = digest_file(library)
     if not read:
         raise NotCacheableError(f"{driver} does not say which files it links with")
     files = sorted(f"{Path(path).name} {digest_file(Path(path))}" for path in read)
@@ -71,13 +72,13 @@ def _path(line: str, directory: str) -> str | None:
     return os.path.realpath(named)
 
 
-def _said(driver: str, option: str) -> str:
+def _output_of(driver: str, option: str) -> str:
     return _run([driver, option], ".").strip()
 
 
 def _run(command: list[str], directory: str) -> str:
     try:
-        done = subprocess.run(
+        finished = subprocess.run(
             command,
             cwd=directory,
             env={**os.environ, "LC_ALL": "C"},
@@ -89,6 +90,6 @@ def _run(command: list[str], directory: str) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NotCacheableError(f"{command[0]} does not run: {error}") from None
-    if done.returncode:
-        raise NotCacheableError(f"{command[0]} {command[1]} ends with code {done.returncode}")
-    return done.stdout
+    if finished.returncode:
+        raise NotCacheableError(f"{command[0]} {command[1]} ends with code {finished.returncode}")
+    return finished.stdout

@@ -22,10 +22,10 @@ from typing import BinaryIO
 
 from filelock import FileLock, Timeout
 
-from tvmake.artifact.files import atomic_path
 from tvmake.cache.store import ENTRIES, QUARANTINE, QUARANTINED, Stored, least_recently_used
 from tvmake.cache.trouble import CacheTroubleError
 from tvmake.errors import InputError, MachineError
+from tvmake.storage.files import atomic_path
 
 PATIENCE_S = 30.0
 """How long to wait for another process that removes entries."""
@@ -113,12 +113,12 @@ class DirectoryStore:
             return  # somebody else did
         except OSError as error:
             raise self._trouble("cannot be written", error) from error
-        kept = sorted(self.quarantined(), key=lambda one: -one.used_at)
-        self.forget_quarantined([one.key for one in kept[QUARANTINED:]])
+        kept = sorted(self.quarantined(), key=lambda stored: -stored.used_at)
+        self.forget_quarantined([stored.key for stored in kept[QUARANTINED:]])
 
     def entries(self) -> list[Stored]:
         """See :class:`tvmake.cache.store.Store`."""
-        return [one for one in self._files(self._entries) if _KEY.fullmatch(one.key)]
+        return [stored for stored in self._files(self._entries) if _KEY.fullmatch(stored.key)]
 
     def remove(self, keys: list[str]) -> None:
         """See :class:`tvmake.cache.store.Store`."""
@@ -180,10 +180,10 @@ class DirectoryStore:
         try:
             with lock:
                 # The entry that is replaced goes by itself.
-                files = [one for one in self._files(self._entries) if one.key != keep]
-                excess = sum(one.size for one in files) - limit_bytes
-                gone = least_recently_used([one for one in files if _KEY.fullmatch(one.key)], excess)
-                self.remove([one.key for one in gone])
+                files = [stored for stored in self._files(self._entries) if stored.key != keep]
+                excess = sum(stored.size for stored in files) - limit_bytes
+                gone = least_recently_used([stored for stored in files if _KEY.fullmatch(stored.key)], excess)
+                self.remove([stored.key for stored in gone])
                 return gone
         except Timeout:
             raise CacheTroubleError("another process holds its lock") from None
@@ -195,7 +195,8 @@ class DirectoryStore:
                 for item in listed:
                     with suppress(FileNotFoundError):
                         known = item.stat(follow_symlinks=False)
-                        found.append(Stored(item.name, known.st_size, known.st_mtime))
+                        size = _inside(Path(item)) if stat.S_ISDIR(known.st_mode) else known.st_size
+                        found.append(Stored(item.name, size, known.st_mtime))
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -215,3 +216,13 @@ class DirectoryStore:
 
     def _trouble(self, what: str, error: OSError) -> CacheTroubleError:
         return CacheTroubleError(f"{what} ({os.strerror(error.errno or 0)})")
+
+
+def _inside(directory: Path) -> int:
+    """How many bytes a directory holds: what is being written lies in one."""
+    sizes = 0
+    for path in directory.rglob("*"):
+        with suppress(FileNotFoundError):
+            known = path.lstat()
+            sizes += known.st_size if stat.S_ISREG(known.st_mode) else 0
+    return sizes

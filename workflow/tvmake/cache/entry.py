@@ -19,9 +19,10 @@ from typing import Annotated, Any, BinaryIO
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from tvmake.artifact.files import atomic_directory, atomic_path, canonical_json, digest_file
 from tvmake.cache.key import Material, key
 from tvmake.cache.trouble import BadEntryError, CacheTroubleError, NotCacheableError
+from tvmake.storage.files import atomic_directory, atomic_path, canonical_json, digest_file
+from tvmake.storage.remote import first_line
 
 MAGIC = "tvmake-cache 1"
 
@@ -93,16 +94,16 @@ class Header(_Record):
         return sum(file.size for _, _, file in self.files)
 
 
-def describe(made: Material, outputs: Mapping[str, Path], run_s: float, made_at: str) -> Header:
+def describe(key_material: Material, outputs: Mapping[str, Path], run_s: float, made_at: str) -> Header:
     """The header for a stage's outputs.
 
     Raises:
         NotCacheableError: an output is missing, or a directory holds something besides files.
     """
     return Header(
-        key=key(made),
-        stage=made["stage"],
-        material=made,
+        key=key(key_material),
+        stage=key_material["stage"],
+        material=key_material,
         outputs={role: _described(path) for role, path in outputs.items()},
         run_s=run_s,
         made_at=made_at,
@@ -130,7 +131,7 @@ def write(header: Header, outputs: Mapping[str, Path], file: BinaryIO, secret: b
                 raise NotCacheableError(f"{path} changed while it was stored")
 
 
-def read_header(file: BinaryIO, size: int, wanted: str, secret: bytes | None) -> Header:
+def read_header(file: BinaryIO, size: int, requested_key: str, secret: bytes | None) -> Header:
     """The header of the entry for a key; the content begins where ``file`` is then.
 
     Raises:
@@ -138,23 +139,23 @@ def read_header(file: BinaryIO, size: int, wanted: str, secret: bytes | None) ->
         CacheTroubleError: it cannot be read.
     """
     seal, line = _line(file, LONGEST_SEAL), _line(file, LONGEST_HEADER)
-    found = _SEAL.fullmatch(seal)
-    if found is None:
+    seal_match = _SEAL.fullmatch(seal)
+    if seal_match is None:
         raise BadEntryError("it is no entry of this version")
-    if found[1].decode() != hashlib.sha256(line).hexdigest():
+    if seal_match[1].decode() != hashlib.sha256(line).hexdigest():
         raise BadEntryError("its header is altered")
-    if secret is not None and not hmac.compare_digest(found[2].decode(), _hmac(line, secret)):
-        is_sealed = found[2].decode() != UNSEALED
+    if secret is not None and not hmac.compare_digest(seal_match[2].decode(), _hmac(line, secret)):
+        is_sealed = seal_match[2].decode() != UNSEALED
         raise BadEntryError("it is sealed with another secret" if is_sealed else "it is not sealed with the secret")
     try:
         header = Header.model_validate_json(line)
         is_canonical = _text(header) == line
-        own = key(header.material)
+        derived_key = key(header.material)
     except (ValidationError, ValueError, RecursionError):
         raise BadEntryError("its header is not understood") from None
-    if not is_canonical or header.key != own:
+    if not is_canonical or header.key != derived_key:
         raise BadEntryError("its header contradicts itself")
-    if header.key != wanted or header.stage != header.material.get("stage"):
+    if header.key != requested_key or header.stage != header.material.get("stage"):
         raise BadEntryError("it is the entry of another key")
     for role, name, _ in header.files:
         if name is not None and not _is_safe(name):
@@ -249,7 +250,7 @@ def _line(file: BinaryIO, longest: int) -> bytes:
         try:
             part = file.readline(longest + 1 - len(line))
         except Exception as error:  # each of fsspec's backends has exceptions of its own
-            raise CacheTroubleError(f"cannot be read ({said(error)})") from error
+            raise CacheTroubleError(f"cannot be read ({first_line(error)})") from error
         if not part:
             break
         line += part
@@ -269,7 +270,7 @@ class _Content:
             try:
                 block = self._file.read(min(BLOCK, size))
             except Exception as error:  # each of fsspec's backends has exceptions of its own
-                raise CacheTroubleError(f"cannot be read ({said(error)})") from error
+                raise CacheTroubleError(f"cannot be read ({first_line(error)})") from error
             if not block:
                 return
             size -= len(block)
@@ -284,9 +285,3 @@ def _copied(content: _Content, size: int, destination: BinaryIO | None) -> str:
         if destination is not None:
             destination.write(block)
     return sha256.hexdigest()
-
-
-def said(error: BaseException) -> str:
-    """An exception in one line, without the queries in addresses."""
-    text = re.sub(r"\?[^\s\"']*", "", (str(error).splitlines() or [""])[0])[:200]
-    return f"{type(error).__name__}{': ' if text else ''}{text}"

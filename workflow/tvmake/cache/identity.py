@@ -13,10 +13,10 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-from tvmake.artifact.files import digest_bytes
 from tvmake.cache import loaded
 from tvmake.cache.trouble import NotCacheableError
-from tvmake.plan.machine import cpu_identity
+from tvmake.storage.files import digest_bytes
+from tvmake.targets.cpu import cpu_identity
 
 PREFIXES = (
     "TVM_", "TORCH", "PYTORCH_", "ATEN_", "ONNX_", "NPY_", "OMP_", "GOMP_", "KMP_", "GOTO_", "OPENBLAS_", "MKL_", "DNNL_",
@@ -53,8 +53,8 @@ DISTRIBUTIONS = {
 }
 """What has to be installed for an import, what it stands on included as far as it writes bytes."""
 
-SILENT = frozenset({"filelock", "platformdirs"})
-"""They find directories and take turns; no byte comes from them."""
+SILENT = frozenset({"filelock", "platformdirs", "keras"})
+"""They find directories and take turns; no byte comes from them. Keras reads models that are never cached, as they run code."""
 
 HARMLESS = frozenset({"TVM_TRACKER_HOST", "TVM_TRACKER_PORT", "TVM_TRACKER_KEY", "PYTORCH_NVML_BASED_CUDA_CHECK"})
 """Where devices are, and how torch looks for one: nothing hermetic goes by it."""
@@ -71,16 +71,18 @@ def machine() -> dict[str, str]:
 
 
 def environment() -> dict[str, str]:
-    """The variables that can change what libraries and linkers make; those that were others when libraries were loaded
-    twice."""
-    now, then = _telling(os.environ), _telling(loaded.ENVIRONMENT)
-    others = {
-        f"{name} when loaded": then.get(name, "") for name in now.keys() | then if then.get(name) != now.get(name)
+    """The variables that can change what libraries and linkers make; twice where they had another value when libraries
+    were loaded."""
+    present, at_load = _relevant(os.environ), _relevant(loaded.ENVIRONMENT)
+    changed = {
+        f"{name} when loaded": at_load.get(name, "")
+        for name in present.keys() | at_load
+        if at_load.get(name) != present.get(name)
     }
-    return dict(sorted((now | others).items()))
+    return dict(sorted((present | changed).items()))
 
 
-def _telling(variables: Mapping[str, str]) -> dict[str, str]:
+def _relevant(variables: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in variables.items()
@@ -138,7 +140,7 @@ def library(name: str) -> str:
     if any(_changed_since(installed.locate_file(file)) for file in installed.files or () if file.name == "RECORD"):
         raise NotCacheableError(f"{name} was installed while this ran")
     for path, _, size in known:
-        file = installed.locate_file(path)
+        file = str(installed.locate_file(path))
         try:
             same = os.stat(file).st_size == size  # noqa: PTH116  # thousands of files, and pathlib doubles the time
         except OSError:

@@ -1,15 +1,18 @@
-"""Look through a whole cache: what there is, and whether it is as it was stored."""
+"""The contents of a whole cache, and whether they are as they were stored."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from tvmake.cache.entry import Header, check, read_header
 from tvmake.cache.store import Store, Stored
 from tvmake.cache.trouble import BadEntryError
+from tvmake.config.cache import CacheConfig
+from tvmake.errors import InputError
 
 
 @dataclass(frozen=True)
-class Looked:
+class Inspected:
     """An entry and what became of reading it."""
 
     stored: Stored
@@ -19,13 +22,13 @@ class Looked:
     """Why it would not be used."""
 
 
-def look(store: Store, secret: bytes | None, thoroughly: bool) -> Iterator[Looked]:
+def inspect(store: Store, secret: bytes | None, thoroughly: bool) -> Iterator[Inspected]:
     """Read every entry's header, or every byte.
 
     Raises:
         CacheTroubleError: the cache cannot be read.
     """
-    for stored in sorted(store.entries(), key=lambda one: one.key):
+    for stored in sorted(store.entries(), key=lambda stored: stored.key):
         with store.open(stored.key) as opened:
             if opened is None:
                 continue  # removed meanwhile
@@ -35,6 +38,58 @@ def look(store: Store, secret: bytes | None, thoroughly: bool) -> Iterator[Looke
                 if thoroughly:
                     check(header, file)
             except BadEntryError as error:
-                yield Looked(stored, None, str(error))
+                yield Inspected(stored, None, str(error))
                 continue
-        yield Looked(stored, header)
+        yield Inspected(stored, header)
+
+
+def summarise(config: CacheConfig, store: Store, secret: bytes | None) -> dict[str, Any]:
+    """Entries, bytes and the work in them, by stage; and what of the cache cannot be used.
+
+    Raises:
+        CacheTroubleError: the cache cannot be read.
+    """
+    stages: dict[str, dict[str, Any]] = {}
+    unusable = 0
+    for entry in inspect(store, secret, thoroughly=False):
+        if entry.header is None:
+            unusable += 1
+            continue
+        stage = stages.setdefault(entry.header.stage, {"entries": 0, "bytes": 0, "run_s": 0.0})
+        stage["entries"] += 1
+        stage["bytes"] += entry.stored.size
+        stage["run_s"] = round(stage["run_s"] + entry.header.run_s, 2)
+    return {
+        "cache": store.place,
+        "read_only": config.read_only,
+        "sealed": secret is not None,
+        "size_limit_bytes": config.limit_bytes,
+        "entries": sum(stage["entries"] for stage in stages.values()),
+        "bytes": sum(stage["bytes"] for stage in stages.values()),
+        "unusable": unusable,
+        "quarantined": len(store.quarantined()),
+        "stages": stages,
+    }
+
+
+def entry_details(store: Store, key: str, secret: bytes | None) -> dict[str, Any]:
+    """The header of the entry whose key begins so.
+
+    Raises:
+        InputError: no key, or several, begin so; or the entry is bad.
+        CacheTroubleError: the cache cannot be read.
+    """
+    found = [stored.key for stored in store.entries() if stored.key.startswith(key)] if len(key) >= 8 else []
+    if len(found) != 1:
+        raise InputError(
+            f"cache: {store.place}",
+            f"{'several keys begin' if found else 'no key begins'} with '{key}'",
+            "a step's log names the key it was taken from; give 8 or more of its digits",
+        )
+    with store.open(found[0]) as opened:
+        if opened is None:
+            raise InputError(f"cache: {store.place}", f"{found[0]} was removed meanwhile")
+        try:
+            return read_header(*opened, found[0], secret).model_dump(mode="json")
+        except BadEntryError as error:
+            raise InputError(f"cache: {store.place}", f"{found[0]}: {error}", "`tvmake cache verify`") from None

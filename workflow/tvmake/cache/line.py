@@ -1,4 +1,4 @@
-"""What a step says of the cache in its log, as one line of JSON; the report counts these."""
+"""One lookup in the cache as a line of JSON in the step's log; the report counts these."""
 
 import json
 from typing import Literal

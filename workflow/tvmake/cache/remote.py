@@ -11,19 +11,17 @@ longest remove the same.
 import io
 import os
 import re
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
-from tvmake.artifact.files import TEMPORARY_PREFIX
-from tvmake.cache.entry import BLOCK, said
+from tvmake.cache.entry import BLOCK
 from tvmake.cache.store import ENTRIES, QUARANTINE, QUARANTINED, Stored, least_recently_used
 from tvmake.cache.trouble import CacheTroubleError
-from tvmake.errors import InputError, MachineError
-from tvmake.records.remote import OBJECT_STORES, PACKAGES
+from tvmake.storage.remote import RemotePlace, first_line
+from tvmake.storage.temporary import temporary_directory
 
 USED = "used"
 
@@ -32,36 +30,21 @@ IMPATIENT = {"config_kwargs": {"connect_timeout": 5, "read_timeout": 60, "retrie
 
 _KEY = re.compile(r"[0-9a-f]{64}")
 
-Answer = TypeVar("Answer")
-
 
 class RemoteStore:
     """Entries behind a URL."""
 
     def __init__(self, url: str, limit_bytes: int | None):
-        from fsspec.core import url_to_fs
-
         self.place = url
         self.limit_bytes = limit_bytes
-        protocol = url.partition("://")[0]
-        try:
-            self._system, root = url_to_fs(url, **(IMPATIENT if protocol in ("s3", "s3a") else {}))
-        except ImportError as error:
-            package = PACKAGES.get(protocol, "'fsspec[full]'")
-            raise MachineError(
-                f"cache: {url}", f"a package for {protocol}:// is missing", f"pip install {package}"
-            ) from error
-        except ValueError as error:
-            raise InputError(f"cache: {url}", "is no address that fsspec knows", "use a directory, s3://…") from error
-        except Exception as error:  # each of fsspec's backends has exceptions of its own
-            raise self._unreachable(error) from error
-        self._root = root.rstrip("/")
-        self._is_object_store = protocol in OBJECT_STORES
+        options = IMPATIENT if url.startswith(("s3://", "s3a://")) else {}
+        self._remote = RemotePlace(url, f"cache: {url}", _unreachable, options)
+        self._system = self._remote.system
 
     @contextmanager
     def open(self, key: str) -> Iterator[tuple[BinaryIO, int] | None]:
         """See :class:`tvmake.cache.store.Store`."""
-        path = self._path(ENTRIES, key)
+        path = self._remote.path(ENTRIES, key)
         try:
             self._system.invalidate_cache()
             size = int(self._system.info(path)["size"])
@@ -71,7 +54,7 @@ class RemoteStore:
             yield None
             return
         except Exception as error:
-            raise self._unreachable(error) from error
+            raise _unreachable(error) from error
         try:
             yield file, size
         finally:
@@ -84,9 +67,9 @@ class RemoteStore:
             if size > self.limit_bytes:
                 raise CacheTroubleError(f"an entry of {size} bytes is larger than the size limit")
             self.shrink(self.limit_bytes - size, keep=key)
-        path = self._path(ENTRIES, key)
+        path = self._remote.path(ENTRIES, key)
         # A file that is uploaded as it is written would become an object even if writing fails half-way.
-        with tempfile.TemporaryDirectory(prefix="tvmake-cache-") as directory:
+        with temporary_directory("tvmake-cache-") as directory:
             entry = Path(directory) / key
             try:
                 with entry.open("wb") as file:
@@ -95,38 +78,38 @@ class RemoteStore:
                 raise CacheTroubleError(
                     f"cannot be prepared in {directory} ({os.strerror(error.errno or 0)})"
                 ) from error
-            self._asked(self._put if self._is_object_store else self._put_and_rename, str(entry), path)
+            self._remote.write(path, lambda name: self._system.put_file(str(entry), name))
         self.note_use(key)
 
     def note_use(self, key: str) -> None:
         """See :class:`tvmake.cache.store.Store`."""
         with suppress(Exception):  # those who may only read leave no notes
-            if not self._is_object_store:
-                self._system.makedirs(self._path(USED), exist_ok=True)
-            self._system.pipe_file(self._path(USED, key), b"")
+            if not self._remote.is_object_store:
+                self._system.makedirs(self._remote.path(USED), exist_ok=True)
+            self._system.pipe_file(self._remote.path(USED, key), b"")
 
     def quarantine(self, key: str) -> None:
         """See :class:`tvmake.cache.store.Store`."""
-        aside = self._path(QUARANTINE, f"{key}-{os.urandom(4).hex()}")
-        if not self._is_object_store:
-            self._asked(lambda: self._system.makedirs(self._path(QUARANTINE), exist_ok=True))
-        self._asked(self._system.mv, self._path(ENTRIES, key), aside, absent_ok=True)
-        kept = sorted(self.quarantined(), key=lambda one: -one.used_at)
-        self.forget_quarantined([one.key for one in kept[QUARANTINED:]])
+        aside = self._remote.path(QUARANTINE, f"{key}-{os.urandom(4).hex()}")
+        if not self._remote.is_object_store:
+            self._remote.call(lambda: self._system.makedirs(self._remote.path(QUARANTINE), exist_ok=True))
+        self._unless_absent(self._system.mv, self._remote.path(ENTRIES, key), aside)
+        kept = sorted(self.quarantined(), key=lambda stored: -stored.used_at)
+        self.forget_quarantined([stored.key for stored in kept[QUARANTINED:]])
 
     def entries(self) -> list[Stored]:
         """See :class:`tvmake.cache.store.Store`."""
-        used = {one.key: one.used_at for one in self._listed(USED)}
+        used = {stored.key: stored.used_at for stored in self._listed(USED)}
         return [
-            Stored(one.key, one.size, max(one.used_at, used.get(one.key, 0.0)))
-            for one in self._listed(ENTRIES)
-            if _KEY.fullmatch(one.key)
+            Stored(stored.key, stored.size, max(stored.used_at, used.get(stored.key, 0.0)))
+            for stored in self._listed(ENTRIES)
+            if _KEY.fullmatch(stored.key)
         ]
 
     def remove(self, keys: list[str]) -> None:
         """See :class:`tvmake.cache.store.Store`."""
         for directory in (ENTRIES, USED):
-            self._remove([self._path(directory, key) for key in keys])
+            self._remove([self._remote.path(directory, key) for key in keys])
 
     def quarantined(self) -> list[Stored]:
         """See :class:`tvmake.cache.store.Store`."""
@@ -134,63 +117,50 @@ class RemoteStore:
 
     def forget_quarantined(self, names: list[str]) -> None:
         """See :class:`tvmake.cache.store.Store`."""
-        self._remove([self._path(QUARANTINE, name) for name in names])
+        self._remove([self._remote.path(QUARANTINE, name) for name in names])
 
     def shrink(self, limit_bytes: int, keep: str | None = None) -> list[Stored]:
         """See :class:`tvmake.cache.store.Store`."""
-        entries = [one for one in self.entries() if one.key != keep]
-        gone = least_recently_used(entries, sum(one.size for one in entries) - limit_bytes)
-        self.remove([one.key for one in gone])
+        entries = [stored for stored in self.entries() if stored.key != keep]
+        gone = least_recently_used(entries, sum(stored.size for stored in entries) - limit_bytes)
+        self.remove([stored.key for stored in gone])
         return gone
 
     def problem(self) -> str | None:
         """See :class:`tvmake.cache.store.Store`."""
         try:
-            probe = self._path(f"{TEMPORARY_PREFIX}{os.getpid()}-{os.urandom(4).hex()}")
-            self._asked(self._system.pipe_file, probe, b"")
-            self._asked(self._system.rm_file, probe)
+            probe = self._remote.temporary(self._remote.path("probe"))
+            self._remote.call(self._system.pipe_file, probe, b"")
+            self._remote.call(self._system.rm_file, probe)
         except CacheTroubleError as error:
             return str(error)
         return None
 
-    def _path(self, *parts: str) -> str:
-        return "/".join([self._root, *parts])
-
-    def _put(self, file: str, path: str) -> None:
-        self._system.put_file(file, path)
-
-    def _put_and_rename(self, file: str, path: str) -> None:
-        parent, _, last = path.rpartition("/")
-        temporary = f"{parent}/{TEMPORARY_PREFIX}{os.getpid()}-{os.urandom(4).hex()}-{last}"
-        self._system.makedirs(parent, exist_ok=True)
-        self._system.put_file(file, temporary)
-        self._system.mv(temporary, path)
-
     def _listed(self, directory: str) -> list[Stored]:
         def find() -> dict[str, Any]:
             self._system.invalidate_cache()
-            try:
-                return self._system.find(self._path(directory), detail=True)
-            except FileNotFoundError:
-                return {}
+            found: dict[str, Any] = {}
+            with suppress(FileNotFoundError):
+                found = self._system.find(self._remote.path(directory), detail=True)
+            return found
 
-        found = self._asked(find) or {}
+        found = self._remote.call(find)
         return [Stored(name.rpartition("/")[2], int(info["size"] or 0), _changed(info)) for name, info in found.items()]
 
     def _remove(self, paths: list[str]) -> None:
         for path in paths:
-            self._asked(self._system.rm_file, path, absent_ok=True)
+            self._unless_absent(self._system.rm_file, path)
 
-    def _asked(self, work: Callable[..., Answer], *arguments: Any, absent_ok: bool = False) -> Answer | None:
-        try:
-            return work(*arguments)
-        except Exception as error:  # each of fsspec's backends has exceptions of its own
-            if absent_ok and isinstance(error, FileNotFoundError):
-                return None
-            raise self._unreachable(error) from error
+    def _unless_absent(self, work: Callable[..., object], *arguments: Any) -> None:
+        def attempt() -> None:
+            with suppress(FileNotFoundError):
+                work(*arguments)
 
-    def _unreachable(self, error: BaseException) -> CacheTroubleError:
-        return CacheTroubleError(f"cannot be reached ({said(error)})")
+        self._remote.call(attempt)
+
+
+def _unreachable(error: BaseException) -> CacheTroubleError:
+    return CacheTroubleError(f"cannot be reached ({first_line(error)})")
 
 
 def _changed(info: dict[str, Any]) -> float:

@@ -1,4 +1,4 @@
-"""Which cache a step uses: the environment says, so that no stage's options and no rule's parameters hold it.
+"""Which cache a step uses: an environment variable holds it, so that no stage's options and no rule's parameters do.
 
 The Snakefile and ``tvmake make`` put the config's ``cache:`` there; a variable that is set already, by a person or for
 a whole machine, stays.
@@ -8,25 +8,25 @@ import os
 from collections.abc import MutableMapping
 from pathlib import Path
 
-import platformdirs
 from pydantic import ValidationError
 
 from tvmake.config.cache import CacheConfig, as_text, from_text
 from tvmake.errors import InputError, MachineError
+from tvmake.storage.directories import cache_directory
 
 VARIABLE = "TVMAKE_CACHE"
 
 OFF = "off"
 
 SECRET_VARIABLE = "TVMAKE_CACHE_SECRET_FILE"
-"""Names the file with the secret, for machines that keep it elsewhere than the config says."""
+"""Names the file with the secret, for machines that keep it elsewhere than in the config's place."""
 
 SHORTEST_SECRET = 16
 """Bytes: fewer can be guessed."""
 
 
 def announce(config: CacheConfig | None, environment: MutableMapping[str, str] = os.environ) -> None:
-    """Tell the steps started from here which cache the config wants; what the environment says already stays."""
+    """Put the config's cache into the environment of the steps started from here; a variable that is set already stays."""
     if config is not None:
         environment.setdefault(VARIABLE, as_text(config))
 
@@ -35,7 +35,7 @@ def configured(environment: MutableMapping[str, str] = os.environ) -> CacheConfi
     """The cache to use; None for none.
 
     Raises:
-        InputError: the environment variable says nothing sensible.
+        InputError: the environment variable cannot be read as a cache.
     """
     written = environment.get(VARIABLE, OFF)
     try:
@@ -53,8 +53,7 @@ def directory(config: CacheConfig) -> Path:
     """The directory of a cache that is no URL."""
     if config.where is not None:
         return Path(config.where.removeprefix("file://")).expanduser()
-    home = os.environ.get("TVMAKE_HOME")
-    return (Path(home) if home else platformdirs.user_cache_path("tvmake")) / "cache"
+    return cache_directory("cache")
 
 
 def place(config: CacheConfig) -> str:

@@ -10,7 +10,8 @@ from tvmake.cache import settings
 from tvmake.cache.entry import describe, read_header, size_of, take, write
 from tvmake.cache.key import Material, Work, key, material
 from tvmake.cache.line import CacheLine, Outcome, write_line
-from tvmake.cache.store import Store, open_store
+from tvmake.cache.open import open_store
+from tvmake.cache.store import Store
 from tvmake.cache.trouble import BadEntryError, CacheTroubleError, NotCacheableError
 from tvmake.config.cache import CacheConfig
 from tvmake.errors import TvmakeError
@@ -32,8 +33,8 @@ def cached(work: Work, run: Callable[[], object]) -> None:
         return
     try:
         before = _stamps(work)
-        made = material(work)
-        own = key(made)
+        key_material = material(work)
+        entry_key = key(key_material)
     except NotCacheableError as error:
         print(f"not cached: {error}")
         run()
@@ -44,19 +45,19 @@ def cached(work: Work, run: Callable[[], object]) -> None:
         _note("not cacheable", work)
         return
     opened = _opened(config)
-    outcome = _looked_up(work, own, opened, config) if opened else "unavailable"
+    outcome = _lookup(work, entry_key, opened, config) if opened else "unavailable"
     if outcome == "hit":
         return
     if opened is None or outcome == "unavailable":
         run()
-        _note("unavailable", work, own)
+        _note("unavailable", work, entry_key)
         return
     store, secret = opened
     began = time.monotonic()
     run()
     seconds = time.monotonic() - began
-    stored = not config.read_only and _stored(work, made, before, seconds, store, secret)
-    _note(outcome, work, own, stored=stored)
+    stored = not config.read_only and _store_result(work, key_material, before, seconds, store, secret)
+    _note(outcome, work, entry_key, stored=stored)
 
 
 def _opened(config: CacheConfig) -> tuple[Store, bytes | None] | None:
@@ -69,9 +70,9 @@ def _opened(config: CacheConfig) -> tuple[Store, bytes | None] | None:
     return None
 
 
-def _looked_up(work: Work, own: str, opened: tuple[Store, bytes | None], config: CacheConfig) -> Outcome:
+def _lookup(work: Work, entry_key: str, opened: tuple[Store, bytes | None], config: CacheConfig) -> Outcome:
     try:
-        return "hit" if _taken(work, own, opened[0], config, opened[1]) else "miss"
+        return "hit" if _take_entry(work, entry_key, opened[0], config, opened[1]) else "miss"
     except BadEntryError:
         return "refused"
     except CacheTroubleError as error:
@@ -83,43 +84,45 @@ def _warn_without(config: CacheConfig, error: CacheTroubleError) -> None:
     print(f"warning: cache {settings.place(config)}: {error}; this step does without it", file=sys.stderr)
 
 
-def _taken(work: Work, own: str, store: Store, config: CacheConfig, secret: bytes | None) -> bool:
+def _take_entry(work: Work, entry_key: str, store: Store, config: CacheConfig, secret: bytes | None) -> bool:
     began = time.monotonic()
-    with store.open(own) as opened:
+    with store.open(entry_key) as opened:
         if opened is None:
             return False
         file, size = opened
         try:
-            header = read_header(file, size, own, secret)
+            header = read_header(file, size, entry_key, secret)
             take(header, file, work.outputs)
         except BadEntryError as error:
-            _refuse(own, error, store, config)
+            _refuse(entry_key, error, store, config)
             raise
     if not config.read_only:
-        store.note_use(own)
-    print(f"taken from the cache {own}")
+        store.note_use(entry_key)
+    print(f"taken from the cache {entry_key}")
     saved = max(0.0, header.run_s - (time.monotonic() - began))
-    _note("hit", work, own, size=header.content_bytes, saved_s=saved)
+    _note("hit", work, entry_key, size=header.content_bytes, saved_s=saved)
     return True
 
 
-def _refuse(own: str, error: BadEntryError, store: Store, config: CacheConfig) -> None:
-    what = "left in place: the cache is read-only"
+def _refuse(entry_key: str, error: BadEntryError, store: Store, config: CacheConfig) -> None:
+    action = "left in place: the cache is read-only"
     if not config.read_only:
         try:
-            store.quarantine(own)
-            what = "put into quarantine"
+            store.quarantine(entry_key)
+            action = "put into quarantine"
         except CacheTroubleError as trouble:
-            what = f"left in place: it {trouble}"
-    print(f"warning: cache {store.place}: entry {own[:16]}… is not used: {error} ({what})", file=sys.stderr)
+            action = f"left in place: it {trouble}"
+    print(f"warning: cache {store.place}: entry {entry_key[:16]}… is not used: {error} ({action})", file=sys.stderr)
 
 
-def _stored(work: Work, made: Material, before: Stamps, seconds: float, store: Store, secret: bytes | None) -> bool:
+def _store_result(
+    work: Work, key_material: Material, before: Stamps, seconds: float, store: Store, secret: bytes | None
+) -> bool:
     try:
         if _stamps(work) != before:
             raise NotCacheableError("an input changed while the stage ran")
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        header = describe(made, work.outputs, round(seconds, 3), now)
+        header = describe(key_material, work.outputs, round(seconds, 3), now)
         store.put(header.key, size_of(header), lambda file: write(header, work.outputs, file, secret))
     except (NotCacheableError, OSError, ValueError) as error:
         print(f"not cached: {error}")
@@ -136,12 +139,19 @@ def _stamps(work: Work) -> Stamps:
 
 
 def _stamp(path: Path) -> tuple[int, ...]:
-    known = path.stat()
-    return known.st_ino, known.st_size, known.st_mtime_ns, known.st_ctime_ns
+    status = path.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _note(
-    outcome: Outcome, work: Work, own: str | None = None, size: int = 0, saved_s: float = 0.0, stored: bool = False
+    outcome: Outcome,
+    work: Work,
+    entry_key: str | None = None,
+    size: int = 0,
+    saved_s: float = 0.0,
+    stored: bool = False,
 ) -> None:
-    line = CacheLine(cache=outcome, stage=work.stage, key=own, bytes=size, saved_s=round(saved_s, 2), stored=stored)
+    line = CacheLine(
+        cache=outcome, stage=work.stage, key=entry_key, bytes=size, saved_s=round(saved_s, 2), stored=stored
+    )
     print(write_line(line))

@@ -1,13 +1,9 @@
-"""What a place for entries has to do, and how one is opened."""
+"""What a place for cache entries has to do."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import BinaryIO, Protocol
-
-from tvmake.cache import settings
-from tvmake.config.cache import CacheConfig
 
 ENTRIES, QUARANTINE = "entries", "quarantine"
 
@@ -71,27 +67,10 @@ class Store(Protocol):
         ...
 
 
-def open_store(config: CacheConfig) -> Store:
-    """The place that a config names; a directory is made when something is stored.
-
-    Raises:
-        InputError: it can be none: a file, a directory that everyone may write, an unknown kind of URL.
-        MachineError: a package for the URL is missing.
-        CacheTroubleError: it cannot be reached.
-    """
-    if config.is_remote:
-        from tvmake.cache.remote import RemoteStore  # fsspec takes half a second to import
-
-        return RemoteStore(settings.place(config), config.limit_bytes)
-    from tvmake.cache.directory import DirectoryStore
-
-    return DirectoryStore(Path(settings.directory(config)), config.limit_bytes)
-
-
 def least_recently_used(entries: list[Stored], to_free: int) -> list[Stored]:
     """The entries to remove so that ``to_free`` bytes become free, those unused for longest first."""
     gone: list[Stored] = []
-    for entry in sorted(entries, key=lambda one: (one.used_at, one.key)):
+    for entry in sorted(entries, key=lambda entry: (entry.used_at, entry.key)):
         if to_free <= 0:
             break
         gone.append(entry)

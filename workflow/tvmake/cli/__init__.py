@@ -18,25 +18,23 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Run ``tvmake`` with these arguments and return its exit code; a TvmakeError becomes one clear line."""
     from tvmake.cli.app import app
-    from tvmake.errors import TvmakeError
+    from tvmake.errors import TvmakeError, print_error
+    from tvmake.process.output import escaped_output
+    from tvmake.process.python import protect_children
+    from tvmake.process.tvm_import import hide_torch_from_tvm
 
-    try:
-        app(arguments, prog_name="tvmake")
-    except SystemExit as exit_:
-        return exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
-    except TvmakeError as error:
-        print_error(error)
-        return error.exit_code
-    except BrokenPipeError:
-        # The reader of our output went away (`tvmake targets | head`).
-        sys.stderr.close()
-        return 141
+    hide_torch_from_tvm()
+    protect_children()
+    with escaped_output():
+        try:
+            app(arguments, prog_name="tvmake")
+        except SystemExit as exit_:
+            return exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
+        except TvmakeError as error:
+            print_error(error)
+            return error.exit_code
+        except BrokenPipeError:
+            # The reader of our output went away (`tvmake targets | head`).
+            sys.stderr.close()
+            return 141
     return 0
-
-
-def print_error(error: Exception) -> None:
-    """Print ``error: …`` for each mistake, remedies below them."""
-    from tvmake.errors import ErrorList
-
-    for single in error.errors if isinstance(error, ErrorList) else (error,):
-        print(f"error: {single}", file=sys.stderr)

@@ -4,25 +4,12 @@ from typing import Annotated
 
 import typer
 
-from tvmake.cli import (
-    bundle,
-    cache,
-    check,
-    clean,
-    device,
-    diff,
-    doctor,
-    init,
-    lock,
-    make,
-    records,
-    runtime,
-    show,
-    sign,
-    step,
-    targets,
-    verify,
-)
+from tvmake.cli import cache, check, clean, init, make, step
+from tvmake.cli.device import app as device
+from tvmake.cli.machine import doctor, runtime, targets
+from tvmake.cli.packages import bundle, sign, verify
+from tvmake.cli.records import app as records
+from tvmake.cli.results import diff, lock, show
 
 app = typer.Typer(
     name="tvmake",

@@ -1,8 +1,6 @@
 """``tvmake cache …``: what is in the cache, whether it is intact, and tidying up."""
 
 import json
-import os
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,33 +40,35 @@ def info_command(
     as_json: AsJson = False,
 ) -> None:
     """Show what the cache holds, by stage; or what one entry was made of."""
-    with _opened(where, config, settings) as (wanted, store, secret):
+    from tvmake.cache.inspect import entry_details, summarise
+
+    with _opened(where, config, settings) as (chosen, store, secret):
         if key is not None:
-            typer.echo(json.dumps(_details(store, key, secret), indent=2, ensure_ascii=False))
+            typer.echo(json.dumps(entry_details(store, key, secret), indent=2, ensure_ascii=False))
             return
-        known = _summary(wanted, store, secret)
+        summary = summarise(chosen, store, secret)
     if as_json:
-        typer.echo(json.dumps(known, indent=2))
+        typer.echo(json.dumps(summary, indent=2))
     else:
-        _print_summary(known)
+        _print_summary(summary)
 
 
 @app.command("verify")
 def verify_command(where: Where = None, config: ConfigFiles = None, settings: Settings = None) -> None:
     """Check every byte; put what is bad into quarantine, and exit with 1 if there was any."""
-    from tvmake.cache.inspect import look
+    from tvmake.cache.inspect import inspect
 
     intact = bad = 0
-    with _opened(where, config, settings) as (wanted, store, secret):
-        for looked in look(store, secret, thoroughly=True):
-            if looked.problem is None:
+    with _opened(where, config, settings) as (chosen, store, secret):
+        for entry in inspect(store, secret, thoroughly=True):
+            if entry.problem is None:
                 intact += 1
                 continue
             bad += 1
-            typer.echo(f"{looked.stored.key}: {looked.problem}", err=True)
-            if not wanted.read_only:
-                store.quarantine(looked.stored.key)
-    what = "left in place" if wanted.read_only else "put into quarantine"
+            typer.echo(f"{entry.stored.key}: {entry.problem}", err=True)
+            if not chosen.read_only:
+                store.quarantine(entry.stored.key)
+    what = "left in place" if chosen.read_only else "put into quarantine"
     typer.echo(f"{store.place}: {intact} entries are intact" + (f", {bad} are bad ({what})" if bad else ""))
     raise typer.Exit(1 if bad else 0)
 
@@ -93,21 +93,21 @@ def prune_command(
         limit = None if size_limit is None else size_bytes(size_limit)
     except ValueError as error:
         raise UsageError("--size-limit", str(error)) from None
-    with _opened(where, config, settings, changes=True) as (wanted, store, _):
+    with _opened(where, config, settings, changes=True) as (chosen, store, _):
         gone = []
         if unused_days is not None:
             oldest = time.time() - unused_days * DAY_S
-            gone = [one for one in store.entries() if one.used_at < oldest]
-            store.remove([one.key for one in gone])
+            gone = [stored for stored in store.entries() if stored.used_at < oldest]
+            store.remove([stored.key for stored in gone])
         if size_limit is None and unused_days is None:
-            limit = wanted.limit_bytes
+            limit = chosen.limit_bytes
         if limit is not None:
             gone += store.shrink(limit)
-        store.forget_quarantined([one.key for one in store.quarantined()])
+        store.forget_quarantined([stored.key for stored in store.quarantined()])
         left = store.entries()
     typer.echo(
-        f"{store.place}: {len(gone)} entries removed ({_size(sum(one.size for one in gone))}), "
-        f"{len(left)} left ({_size(sum(one.size for one in left))})"
+        f"{store.place}: {len(gone)} entries removed ({_size(sum(stored.size for stored in gone))}), "
+        f"{len(left)} left ({_size(sum(stored.size for stored in left))})"
     )
 
 
@@ -116,46 +116,9 @@ def clear_command(where: Where = None, config: ConfigFiles = None, settings: Set
     """Remove every entry. What they hold is made again when it is wanted."""
     with _opened(where, config, settings, changes=True) as (_, store, _secret):
         gone = store.entries()
-        store.remove([one.key for one in gone])
-        store.forget_quarantined([one.key for one in store.quarantined()])
-    typer.echo(f"{store.place}: {len(gone)} entries removed ({_size(sum(one.size for one in gone))})")
-
-
-def prepare_cache(config: "CacheConfig | None", is_wanted: bool) -> None:
-    """Tell a run's steps which cache to use, and say once, before they do, what is wrong with it.
-
-    Args:
-        config: what the config wants.
-        is_wanted: whether one may be used at all, whatever config and environment say.
-
-    Raises:
-        TvmakeError: it can be none, or its secret cannot be read.
-    """
-    from tvmake.cache import settings as known
-    from tvmake.cache.store import open_store
-    from tvmake.cache.trouble import CacheTroubleError
-    from tvmake.config.cache import as_text
-
-    if not is_wanted:
-        os.environ[known.VARIABLE] = known.OFF
-    known.announce(config)
-    wanted = known.configured()
-    if wanted is None:
-        return
-    known.secret(wanted)
-    try:
-        store = open_store(wanted)
-        problem = None if wanted.read_only else store.problem()
-    except CacheTroubleError as error:
-        problem = str(error)
-    if problem:
-        print(
-            f"warning: cache {known.place(wanted)}: {problem}; what is made is not stored\n"
-            "  make it writable, set cache.read_only, or give --no-cache",
-            file=sys.stderr,
-        )
-        # Steps may still find what they need there, and need not all say the same.
-        os.environ[known.VARIABLE] = as_text(wanted.model_copy(update={"read_only": True}))
+        store.remove([stored.key for stored in gone])
+        store.forget_quarantined([stored.key for stored in store.quarantined()])
+    typer.echo(f"{store.place}: {len(gone)} entries removed ({_size(sum(stored.size for stored in gone))})")
 
 
 @contextmanager
@@ -163,106 +126,64 @@ def _opened(
     where: str | None, files: list[Path] | None, settings: list[str] | None, changes: bool = False
 ) -> "Iterator[tuple[CacheConfig, Store, bytes | None]]":
     """The cache that a command means; its failures become one clear line."""
-    from tvmake.cache import settings as known
-    from tvmake.cache.store import open_store
+    from tvmake.cache import settings as cache_settings
+    from tvmake.cache.open import open_store
     from tvmake.cache.trouble import CacheTroubleError
     from tvmake.errors import MachineError, UsageError
 
-    wanted = _wanted(where, files, settings)
-    if changes and wanted.read_only:
+    chosen = _chosen(where, files, settings)
+    if changes and chosen.read_only:
         raise UsageError(
-            f"cache: {known.place(wanted)}", "it is read-only here", "name it with --cache to change it all the same"
+            f"cache: {cache_settings.place(chosen)}",
+            "it is read-only here",
+            "name it with --cache to change it all the same",
         )
     try:
-        yield wanted, open_store(wanted), known.secret(wanted)
+        yield chosen, open_store(chosen), cache_settings.secret(chosen)
     except CacheTroubleError as error:
         raise MachineError(
-            f"cache: {known.place(wanted)}", str(error), "check address, network, rights and credentials"
+            f"cache: {cache_settings.place(chosen)}", str(error), "check address, network, rights and credentials"
         ) from None
 
 
-def _wanted(where: str | None, files: list[Path] | None, settings: list[str] | None) -> "CacheConfig":
-    from tvmake.cache import settings as known
+def _chosen(where: str | None, files: list[Path] | None, settings: list[str] | None) -> "CacheConfig":
+    from tvmake.cache import settings as cache_settings
     from tvmake.cli.configs import DEFAULTS, config_files, overlay
     from tvmake.config.cache import CacheConfig
     from tvmake.config.load import load_layers
 
     if where is not None:
         return CacheConfig(where=where)
-    if (from_environment := known.configured()) is not None:
+    if (from_environment := cache_settings.configured()) is not None:
         return from_environment
     if files or settings or any(path.is_file() for path in DEFAULTS):
         return load_layers(config_files(files), overlay(settings)).cache or CacheConfig()
     return CacheConfig()
 
 
-def _summary(wanted: "CacheConfig", store: "Store", secret: bytes | None) -> dict[str, Any]:
-    from tvmake.cache.inspect import look
-
-    stages: dict[str, dict[str, Any]] = {}
-    unusable = 0
-    for looked in look(store, secret, thoroughly=False):
-        if looked.header is None:
-            unusable += 1
-            continue
-        stage = stages.setdefault(looked.header.stage, {"entries": 0, "bytes": 0, "run_s": 0.0})
-        stage["entries"] += 1
-        stage["bytes"] += looked.stored.size
-        stage["run_s"] = round(stage["run_s"] + looked.header.run_s, 2)
-    return {
-        "cache": store.place,
-        "read_only": wanted.read_only,
-        "sealed": secret is not None,
-        "size_limit_bytes": wanted.limit_bytes,
-        "entries": sum(stage["entries"] for stage in stages.values()),
-        "bytes": sum(stage["bytes"] for stage in stages.values()),
-        "unusable": unusable,
-        "quarantined": len(store.quarantined()),
-        "stages": stages,
-    }
-
-
-def _print_summary(known: dict[str, Any]) -> None:
+def _print_summary(summary: dict[str, Any]) -> None:
     from tvmake.report.terminal import plain_table
 
-    limit = known["size_limit_bytes"]
+    limit = summary["size_limit_bytes"]
     notes = [f"of at most {_size(limit)}"] if limit is not None else []
-    notes += ["read-only"] if known["read_only"] else []
-    notes += ["sealed with a secret"] if known["sealed"] else []
-    typer.echo(f"{known['cache']}: {known['entries']} entries, {', '.join([_size(known['bytes']), *notes])}")
+    notes += ["read-only"] if summary["read_only"] else []
+    notes += ["sealed with a secret"] if summary["sealed"] else []
+    typer.echo(f"{summary['cache']}: {summary['entries']} entries, {', '.join([_size(summary['bytes']), *notes])}")
     rows = [
         (name, str(stage["entries"]), _size(stage["bytes"]), f"{stage['run_s']:.1f} s")
-        for name, stage in known["stages"].items()
+        for name, stage in summary["stages"].items()
     ]
     if rows:
         for line in plain_table(
             ("stage", "entries", "size", "work in them"), rows, ("entries", "size", "work in them")
         ):
             typer.echo(line)
-    for count, what in ((known["unusable"], "entries would not be used"), (known["quarantined"], "are in quarantine")):
+    for count, what in (
+        (summary["unusable"], "entries would not be used"),
+        (summary["quarantined"], "are in quarantine"),
+    ):
         if count:
             typer.echo(f"{count} {what}; see `tvmake cache verify` and `tvmake cache prune`")
-
-
-def _details(store: "Store", key: str, secret: bytes | None) -> dict[str, Any]:
-    from tvmake.cache.entry import read_header
-    from tvmake.cache.trouble import BadEntryError
-    from tvmake.errors import InputError
-
-    found = [one.key for one in store.entries() if one.key.startswith(key)] if len(key) >= 8 else []
-    if len(found) != 1:
-        raise InputError(
-            f"cache: {store.place}",
-            f"{'several keys begin' if found else 'no key begins'} with '{key}'",
-            "a step's log names the key it was taken from; give 8 or more of its digits",
-        )
-    with store.open(found[0]) as opened:
-        if opened is None:
-            raise InputError(f"cache: {store.place}", f"{found[0]} was removed meanwhile")
-        try:
-            return read_header(*opened, found[0], secret).model_dump(mode="json")
-        except BadEntryError as error:
-            raise InputError(f"cache: {store.place}", f"{found[0]}: {error}", "`tvmake cache verify`") from None
 
 
 def _size(count: float) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tvmake.errors import InputError, TvmakeError, UsageError
+from tvmake.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from tvmake.plan.plan import Plan
@@ -54,13 +55,15 @@ def overlay(settings: list[str] | None) -> dict[str, Any]:
     """
     import yaml
 
+    from tvmake.config.yaml_text import DEEPEST, parse
+
     layer: dict[str, Any] = {}
     for setting in settings or ():
         key, equals, text = setting.partition("=")
-        if not equals or not key or "" in key.split("."):
+        if not equals or not key or "" in key.split(".") or key.count(".") >= DEEPEST:
             raise UsageError(f"--set {setting}", "expected KEY=VALUE", "for example: --set benchmark.repeat=100")
         try:
-            value = yaml.safe_load(text)
+            value = parse(text).values()
         except yaml.YAMLError:
             raise UsageError(f"--set {setting}", "the value is not YAML") from None
         place = layer
@@ -71,28 +74,22 @@ def overlay(settings: list[str] | None) -> dict[str, Any]:
     return layer
 
 
-def missing_inputs(plan: Plan) -> TvmakeError | None:
-    """The error for models, datasets and pass files that the config names and that do not exist, if there are any."""
-    from tvmake.config.load import one_or_many
-
-    missing = [
-        InputError(f"models.{model}", f"no such file: {file}")
-        for model in plan.config.models
-        for file in dict.fromkeys(
-            plan.reference_files(model) + plan.pass_files("transform", model) + plan.pass_files("build", model)
-        )
-        if not Path(file).exists()
-    ]
-    return one_or_many(missing) if missing else None
+def print_note(text: str) -> None:
+    """Print what a user may want to change, and need not."""
+    typer.echo(f"note: {text}", err=True)
 
 
-def check_stores(plan: Plan) -> None:
-    """Refuse a records store that can be none, before each kernel's job does.
+def load_plan(files: list[Path], settings: list[str] | None, note: Callable[[str], None] | None = None) -> Plan:
+    """The plan of config files with ``--set`` options over them.
+
+    Args:
+        note: is called with each remark on the config; None drops them.
 
     Raises:
-        InputError: it is no directory.
+        TvmakeError: the config is wrong; all its mistakes are listed.
     """
-    from tvmake.records.store import open_store
+    from tvmake.config.load import load_layers
+    from tvmake.plan.plan import Plan
 
-    for target in dict.fromkeys(variant.target for variant in plan.variants if plan.is_tuned(variant)):
-        open_store(plan.tuning(target).store)
+    layer = overlay(settings)
+    return Plan(load_layers(files, layer, note) if note else load_layers(files, layer))

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvmake.errors import InputError, UsageError
+from tvmake.storage.directories import SNAKEMAKE_STATE
 
 if TYPE_CHECKING:
     from tvmake.plan.plan import Plan
 
-STATE = Path(".snakemake")
+STATE = SNAKEMAKE_STATE
 
 
 class Rebuild:
@@ -66,13 +67,13 @@ class Rebuild:
         Raises:
             InputError: a file came out differently.
         """
-        from tvmake.cli.progress import Run
+        from tvmake.engine.progress.handler import Run
         from tvmake.lock.differences import differences
-        from tvmake.lock.rebuild import compare, explain, moments
+        from tvmake.lock.rebuild import compare, explain, modification_times
 
         found = differences(plan, self.lock)
         self._announce([one.text for one in found])
-        before = moments(plan)
+        before = modification_times(plan)
         code = run()
         if code or dry_run or not Run.made:
             return code
@@ -85,7 +86,7 @@ class Rebuild:
         return 0
 
     def _announce(self, texts: list[str]) -> None:
-        from tvmake.cli.record_tables import printable
+        from tvmake.process.output import printable
 
         if not texts:
             print(f"everything that {self.path} names is the same here", file=sys.stderr)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tvmake.cli.configs import ConfigFiles, Settings
+from tvmake.storage.directories import SNAKEMAKE_STATE
 
 if TYPE_CHECKING:
-    from tvmake.cli.unchanged import Question
+    from tvmake.engine.up_to_date.question import Question
     from tvmake.plan.plan import Plan
-
-    Ask = Callable[[], Question | None]
+    from tvmake.report.rows import Summary
 
 CONTEXT = {"allow_extra_args": True, "ignore_unknown_options": True}
 
@@ -47,8 +49,8 @@ def make(
     Options that are not listed here go to snakemake (see `snakemake --help`), for example --forcerun build or
     --profile slurm, which sends jobs to a cluster.
     """
-    from tvmake.cli.configs import config_files, overlay
-    from tvmake.cli.profiles import with_profiles_found
+    from tvmake.cli.configs import config_files, overlay, print_note
+    from tvmake.engine.profiles import with_profiles_found
 
     started_with = dict(os.environ)
     if not directory.is_dir():
@@ -66,7 +68,7 @@ def make(
         rebuild = Rebuild(Path(os.path.relpath(here / locked)), [*(targets or []), *context.args])
         paths, layer = rebuild.config(paths), rebuild.layer(layer)
     given = [Path(os.path.relpath(path)) for path in config_files(paths)]
-    plan = _plan(given, layer)
+    plan = _plan(given, layer, print_note)
     files = [*given, _overlay_file(layer)] if layer else given
     # Snakemake's own options arrive among the targets; kept in order, so that `--forcerun build` stays together, and
     # put first, because Snakemake's `--configfile` takes every word after it.
@@ -78,94 +80,106 @@ def make(
     arguments += ["--dry-run"] if dry_run else []
     arguments += ["--no-keep-going"] if stop_early else []
     partly = bool(wanted) and not wanted[0].startswith("-")
-    if rebuild:
-        # What another run left in a cache would prove nothing.
-        raise typer.Exit(rebuild.make(plan, lambda: _run(plan, arguments, dry_run, True, quiet, warm, False), dry_run))
-    # Only a run that asks for everything, in no special way, may be answered from the note on the last one.
-    is_whole = not wanted and not dry_run and (cores in (None, "all") or (cores.isdecimal() and int(cores) > 0))
 
-    def ask() -> Question | None:
-        from tvmake.cli.unchanged import question
+    def read_question() -> Question | None:
+        from tvmake.engine.up_to_date.question import question
 
         return question(_plan(given, layer), given, started_with)
 
-    raise typer.Exit(_run(plan, arguments, dry_run, partly, quiet, warm, cache, ask if is_whole else lambda: None))
+    # Only a run that asks for everything, in no special way, may go by what is remembered of earlier ones.
+    is_whole = not wanted and (cores in (None, "all") or (cores.isdecimal() and int(cores) > 0))
+    options = _Options(arguments, dry_run, partly, quiet, warm, cache)
+    if rebuild:
+        # What another run left in a cache would prove nothing.
+        options = replace(options, partly=True, cache=False)
+        raise typer.Exit(rebuild.make(plan, lambda: _run(plan, options, lambda: None), dry_run))
+    raise typer.Exit(_run(plan, options, read_question if is_whole else lambda: None))
 
 
-def _run(
-    plan: Plan,
-    arguments: list[str],
-    dry_run: bool,
-    partly: bool,
-    quiet: bool,
-    warm: bool,
-    cache: bool,
-    ask: Ask = lambda: None,
-) -> int:
+@dataclass(frozen=True)
+class _Options:
+    """How a run is done."""
+
+    arguments: list[str]
+    """Snakemake's."""
+    dry_run: bool
+    partly: bool
+    """Whether only some files are asked for."""
+    quiet: bool
+    warm: bool
+    cache: bool
+
+
+def _run(plan: Plan, options: _Options, read_question: Callable[[], Question | None]) -> int:
+    import logging
     from contextlib import nullcontext
 
-    from tvmake.artifact.made_directories import remove_incomplete
-    from tvmake.cli.cache import prepare_cache
-    from tvmake.cli.configs import check_stores, missing_inputs
-    from tvmake.cli.run_lock import only_run
-    from tvmake.cli.unchanged import nothing_has_changed
+    from tvmake.cache.prepare import prepare_cache
+    from tvmake.engine.run_mutex import only_run
+    from tvmake.engine.up_to_date.noop import up_to_date
+    from tvmake.engine.up_to_date.scope import UpToDate
+    from tvmake.plan.preconditions import check_stores, missing_inputs
 
+    # That Snakemake's log cannot be written is said once, by what cannot be written next.
+    logging.raiseExceptions = False
     # Snakemake does not mind a missing source whose results exist; a config that names one is wrong all the same.
-    if not partly and (missing := missing_inputs(plan)):
+    if not options.partly and (missing := missing_inputs(plan)):
         raise missing
     check_stores(plan)
-    prepare_cache(plan.config.cache if cache else None, is_wanted=cache and not dry_run)
-    with nullcontext() if dry_run else only_run():
-        for name in [] if dry_run else remove_incomplete():
-            print(f"note: {name} lacks files, and is made again", file=sys.stderr)
-        asked = ask()
-        if asked and nothing_has_changed(asked):
-            return _conclude(plan)
-        from tvmake.cli import progress  # with Snakemake, which is slow to import
-        from tvmake.cli.cluster_check import check_cluster
+    prepare_cache(plan.config.cache if options.cache else None, is_wanted=options.cache and not options.dry_run)
+    with nullcontext() if options.dry_run else only_run():
+        question = read_question()
+        left_out = up_to_date(question) if question else UpToDate()
+        if left_out.is_everything(plan):
+            return _nothing_to_do(plan, options.dry_run)
+        from tvmake.engine.release import check_release
 
-        code = progress.run(
-            arguments,
-            quiet,
-            warm,
-            lambda: missing_inputs(plan),
-            lambda args: check_cluster(args, plan),
-            has_results=Path(plan.file("summary")).parent.is_dir(),
-            is_whole=asked is not None,
+        check_release()
+        from tvmake.engine.cluster_check import check_cluster
+        from tvmake.engine.progress.handler import Run
+        from tvmake.engine.run import Request, run  # with Snakemake, which is slow to import
+
+        began = time.time()
+        code = run(
+            Request(
+                plan=question.plan if question else plan,
+                arguments=options.arguments,
+                quiet=options.quiet,
+                warm=options.warm,
+                has_results=Path(plan.file("summary.json")).parent.is_dir(),
+                question=question,
+                left_out=left_out,
+                read_question=read_question,
+                missing_inputs=lambda: missing_inputs(plan),
+                obstacle=lambda args: check_cluster(args, plan),
+            )
         )
-        if not dry_run:
-            from tvmake.by_content import keep_digests
-
-            keep_digests()
-        if asked and not code:
-            _note_unchanged(asked, ask)
-    # Files may be asked for behind Snakemake's own options, whose values look the same.
-    concluded = progress.Run.made and not partly and Path(plan.file("summary")).is_file()
-    return _conclude(plan) if concluded and not code else code
-
-
-def _note_unchanged(asked: Question, ask: Ask) -> None:
-    """Let the next run know if the last look found nothing to do."""
-    from tvmake.by_content import files_of_jobs
-    from tvmake.cli.progress import Run
-    from tvmake.cli.unchanged import JobFiles, note
-
-    if Run.last_look is None or Run.last_look.found_nothing is None:
-        return
-    files, again = files_of_jobs(), ask()
-    if files is not None and again is not None and again.digest == asked.digest:
-        note(again, Run.last_look.found_nothing, JobFiles(*map(frozenset, files)))
+        # Files may be asked for behind Snakemake's own options, whose values look the same.
+        if not Run.made or options.partly:
+            return code
+        if code and not Run.ended:
+            _report_failures(plan, began)
+    if code or not Path(plan.file("summary.json")).is_file():
+        return code
+    return _conclude(plan)
 
 
-def _plan(files: list[Path], layer: dict[str, Any]) -> Plan:
+def _nothing_to_do(plan: Plan, dry_run: bool) -> int:
+    if not dry_run:
+        return _conclude(plan)
+    print("nothing to do: everything is up to date", file=sys.stderr)
+    return 0
+
+
+def _plan(files: list[Path], layer: dict[str, Any], note: Callable[[str], None] = lambda _: None) -> Plan:
     from tvmake.config.load import load_layers
     from tvmake.plan.plan import Plan
 
-    return Plan(load_layers(files, layer))
+    return Plan(load_layers(files, layer, note))
 
 
 def _snakefile() -> Path:
-    from tvmake.house import snakefile
+    from tvmake.storage.resources import snakefile
 
     return snakefile()
 
@@ -174,20 +188,43 @@ def _overlay_file(layer: dict[str, Any]) -> Path:
     """The ``--set`` layer as a file, which is how it reaches Snakemake's jobs on other machines too."""
     import yaml
 
-    from tvmake.artifact.files import digest_bytes, write_text
+    from tvmake.storage.files import digest_bytes, write_text
 
     text = yaml.safe_dump(layer)
-    path = Path(".snakemake") / f"set-{digest_bytes(text.encode())[:16]}.yaml"
+    path = SNAKEMAKE_STATE / f"set-{digest_bytes(text.encode())[:16]}.yaml"
     write_text(path, text)
+    path.chmod(0o600)  # values may be secrets
     return path
+
+
+def _report_failures(plan: Plan, began: float) -> None:
+    """Write and print the report of a run that failed, if anything was there before or has been made."""
+    from tvmake.engine.failure_report import report_failures
+    from tvmake.errors import TvmakeError, print_error
+
+    if not Path(plan.file("summary.json")).parent.is_dir():
+        return
+    try:
+        _print(plan, report_failures(plan, began))
+    except TvmakeError as error:
+        print_error(error)
 
 
 def _conclude(plan: Plan) -> int:
     from tvmake.artifact import stage_json
     from tvmake.report.rows import Summary
-    from tvmake.report.terminal import exit_code, print_summary
+    from tvmake.report.terminal import exit_code
 
-    summary = stage_json.load(Summary, Path(plan.file("summary")))
-    print_summary(summary)
-    print(f"\nresults: {plan.file('summary')}, {plan.file('summary_csv')}, {plan.file('page')}", file=sys.stdout)
+    summary = stage_json.load(Summary, Path(plan.file("summary.json")))
+    _print(plan, summary)
     return exit_code(summary)
+
+
+def _print(plan: Plan, summary: Summary) -> None:
+    from tvmake.report.terminal import print_summary
+
+    print_summary(summary)
+    print(
+        f"\nresults: {plan.file('summary.json')}, {plan.file('summary.csv')}, {plan.file('index.html')}",
+        file=sys.stdout,
+    )

@@ -1,19 +1,20 @@
-"""What every ``tvmake step`` command does with its options and its work."""
+"""What every ``tvmake step`` command does with what it is given."""
 
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
-from tvmake.cli.guard import guarded
+from tvmake.cli.stage_process import run_guarded
 from tvmake.errors import UsageError
+from tvmake.stages.descriptor import Stage
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from tvmake.config.base import Strict
+    from tvmake.cache.key import Work
 
 Request = TypeVar("Request", bound="BaseModel")
 
@@ -36,30 +37,73 @@ def request_of(kind: type[Request], text: str) -> Request:
         raise UsageError("--options", f"{key}: {first['msg']}" if key else first["msg"]) from None
 
 
-def exit_after(stage: str, work: Callable[[], object]) -> None:
-    """Do the work in a child process, so that a crash becomes a clear line, and end with its exit code."""
-    raise typer.Exit(guarded(stage, work))
+def run_stage(stage: Stage, given: dict[str, Any]) -> None:
+    """Run a stage in a child process, so that a crash becomes a clear line, and end with its exit code.
+
+    Args:
+        stage: the stage.
+        given: the command's arguments and options by name.
+
+    Raises:
+        typer.Exit: always, with the exit code.
+        UsageError: the options are not what the stage takes.
+    """
+    arguments = dict(given)
+    if stage.request_model:
+        arguments["request"] = request_of(stage.request_model, arguments.pop("options"))
+    for entry in stage.inputs:
+        if entry.parameter and entry.is_many:
+            arguments[entry.parameter] = arguments[entry.parameter] or []
+
+    def run() -> None:
+        for line in stage.report(stage.function(**arguments)):
+            typer.echo(line)
+
+    raise typer.Exit(run_guarded(title(stage, arguments), lambda: _recorded(stage, arguments, run)))
 
 
-def exit_hermetic(
-    name: str,
-    work: Callable[[], object],
-    stage: str,
-    request: "Strict | None",
-    inputs: Mapping[str, Path],
-    outputs: Mapping[str, Path],
-) -> None:
-    """As :func:`exit_after`, for a stage whose result the cache may have."""
+def title(stage: Stage, arguments: Mapping[str, Any]) -> str:
+    """What a run of a stage is called in messages: the stage and what it works on."""
+    subject = stage.subject or (lambda given: given[next(entry.parameter for entry in stage.inputs if entry.parameter)])
+    return f"{stage.name} {subject(arguments)}".strip()
 
-    def step() -> None:
+
+def work_of(stage: Stage, arguments: Mapping[str, Any]) -> "Work":
+    """A run of a stage as the cache sees it."""
+    from tvmake.cache.key import Work
+
+    request = arguments.get("request")
+    files: dict[str, Path] = {
+        entry.parameter: arguments[entry.parameter]
+        for entry in stage.inputs
+        if entry.parameter and arguments.get(entry.parameter) is not None
+    }
+    outputs = {output.parameter: arguments[output.parameter] for output in stage.outputs}
+    return Work(stage.name, stage.recipe, stage.roots(request), request, files, outputs)
+
+
+def _recorded(stage: Stage, arguments: Mapping[str, Any], run: Callable[[], None]) -> None:
+    """Record what is read and made, so that a later run can tell what has changed since."""
+    from tvmake.storage.job_records import recorded
+
+    inputs = [path for entry in stage.inputs if entry.parameter for path in _paths(arguments.get(entry.parameter))]
+    inputs += stage.reads(arguments)
+    outputs = [arguments[name] for name in dict.fromkeys(output.parameter for output in stage.outputs)]
+    with recorded(inputs, outputs):
+        _cached(stage, arguments, run)
+
+
+def _paths(value: Path | list[Path] | None) -> list[Path]:
+    return value if isinstance(value, list) else [value] if value else []
+
+
+def _cached(stage: Stage, arguments: Mapping[str, Any], run: Callable[[], None]) -> None:
+    if stage.is_cached:
         from tvmake.cache.settings import configured
 
-        if configured() is None:
-            work()
+        if configured() is not None:
+            from tvmake.cache.step import cached
+
+            cached(work_of(stage, arguments), run)
             return
-        from tvmake.cache.key import Work
-        from tvmake.cache.step import cached
-
-        cached(Work(stage, request, inputs, outputs), work)
-
-    exit_after(name, step)
+    run()

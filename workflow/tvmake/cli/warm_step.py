@@ -1,40 +1,52 @@
-"""Which warm process a step is forked from."""
+"""Which fork server a step is forked from. Imports little: every step starts with it."""
 
 import json
 import os
 from typing import Any
 
-from tvmake.warm.client import DIRECTORY, hand_over
+from tvmake.process.forkserver.client import DIRECTORY, hand_over
+from tvmake.stages import SERVERS_FILE
 
-WITHOUT_TORCH = ("onnx", "tflite")
+ENTRY = "tvmake.cli:run"
+
+USUAL = "compiler"
 
 
 def run_warm(arguments: list[str]) -> int | None:
-    """Have a warm process run ``tvmake step …``.
+    """Have a fork server run ``tvmake step …``.
 
     Returns:
         The exit code; None when there is none and the step has to run here.
     """
-    if DIRECTORY not in os.environ:
-        return None
-    return hand_over(_kind(arguments), "step", arguments)
+    directory = os.environ.get(DIRECTORY)
+    return hand_over(server_of(arguments, directory), ENTRY, arguments) if directory else None
 
 
-def _kind(arguments: list[str]) -> str:
+def server_of(arguments: list[str], directory: str) -> str:
+    """The kind of server for a step.
+
+    Args:
+        arguments: ``step``, the stage and its arguments.
+        directory: of the servers.
+    """
     # With records from a lock nothing is searched or measured.
-    is_frozen = any(word.startswith("--frozen") for word in arguments)
-    if arguments[1:2] in (["tune"], ["pick_best"], ["choose_layout"]) and not is_frozen:
-        return "tuner"
-    return "torch" if _wants_torch(arguments) else "compiler"
+    if any(word.startswith("--frozen") for word in arguments):
+        return USUAL
+    try:
+        with open(f"{directory}/{SERVERS_FILE}") as file:  # noqa: PTH123  # pathlib costs 10 ms here
+            server = json.load(file).get(arguments[1], USUAL)
+    except (OSError, ValueError, IndexError):
+        return USUAL
+    return str(server) if isinstance(server, str) else _of_format(arguments, server)
 
 
-def _wants_torch(arguments: list[str]) -> bool:
-    if arguments[1:2] not in (["import"], ["reference"]) or "--options" not in arguments[:-1]:
-        return False
+def _of_format(arguments: list[str], servers: dict[str, str]) -> str:
+    """The server for a model's format, as far as the options of the step say it; else the step itself says what is wrong."""
     try:
         options: dict[str, Any] = json.loads(arguments[arguments.index("--options") + 1])
         model = options.get("model", options)
+        # The suffix is no format's name for factories and networks of a zoo.
         form = model.get("format") or model["source"].rpartition(".")[2]
-    except (AttributeError, KeyError, TypeError, ValueError):
-        return False  # the step itself says what is wrong
-    return form.lower() not in WITHOUT_TORCH
+        return servers.get(form.lower(), "torch")
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        return USUAL

@@ -1,11 +1,52 @@
 """The base of every config model: strict about keys, immutable once read."""
 
-from typing import Annotated
+from pathlib import PurePosixPath
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=80)]
 """A name that becomes a directory: letters, digits, dot, dash and underscore."""
+
+
+def pattern_of(text: Any) -> str:
+    """The pattern of a text type such as :data:`Name`."""
+    (constraints,) = text.__metadata__
+    return str(constraints.pattern)
+
+
+LONGEST_NAME = 255
+"""Bytes of a file's name on all usual file systems."""
+
+
+def _local_path(text: str) -> str:
+    if not text.strip():
+        raise ValueError("expected a path; this one is empty")
+    if text.startswith("-"):
+        raise ValueError(f"a path that begins with '-' looks like an option to programs; write ./{text}")
+    if unprintable := next((character for character in text if not character.isprintable()), None):
+        raise ValueError(f"a path holds no control characters such as {unprintable!a}; take it out")
+    if any(len(part.encode()) > LONGEST_NAME for part in text.split("/")):
+        raise ValueError(f"a name in a path has at most {LONGEST_NAME} bytes; shorten it")
+    return text
+
+
+def _results_path(text: str) -> str:
+    path = PurePosixPath(_local_path(text))
+    if text != text.strip() or any(character in text for character in "{}"):
+        raise ValueError("the directory of results has no braces, and no space around its name; choose another one")
+    if path.parts[:1] in (("logs",), (".snakemake",)):
+        raise ValueError(f"{path.parts[0]} is used by the workflow; choose another directory")
+    if ".." in path.parts or not text.strip("/"):
+        raise ValueError("the directory of results lies in the project, or is given as a whole path; write one of both")
+    return str(path)
+
+
+LocalPath = Annotated[str, AfterValidator(_local_path)]
+"""A path, or a URL or name in its place, that every program takes for one."""
+
+ResultsPath = Annotated[str, AfterValidator(_results_path)]
+"""A directory that is filled, and cleaned."""
 
 Positive = Annotated[int, Field(ge=1)]
 

@@ -19,5 +19,8 @@ class BuildOptions(Strict):
     cuda_graph: bool = False
     """For CUDA targets: record the kernels of the first run as a CUDA graph, and launch that in the following ones. A
     program that loads the package must give it the same parameters each time."""
+    schedule_rules: bool = True
+    """For CPUs: schedule the kernels that have no tuning record by rules for the target's vectors and caches. Without them, such
+    kernels are plain loops on one core. GPUs always have rules."""
     dump: list[Dump] = Field(default_factory=list)
     """Generated sources to keep in ``sources/``: ``relax`` and ``tir`` (text), ``ll`` (LLVM IR), ``asm``, ``kernels`` (device source, one file a kernel)."""

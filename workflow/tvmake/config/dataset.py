@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tvmake.config.base import Positive, Strict
+from tvmake.config.base import LocalPath, Positive, Strict
 
 Size = Positive | tuple[Positive, Positive]
 """One extent for a square (crop) or the shorter side (resize), or (height, width)."""
@@ -29,7 +29,7 @@ class Preprocessing(Strict):
     std: NonZero | list[NonZero] = 1.0
     """Divide by this after subtracting the mean; one number, or one per channel."""
     layout: Literal["NCHW", "NHWC"] | None = None
-    """Axis order of the model's input. By default told from its shape: the axis of extent 1 or 3 is the channel."""
+    """Axis order of the model's input. By default the one that its shape implies: the axis of extent 1 or 3 is the channel."""
 
 
 class DatasetConfig(Strict):
@@ -39,7 +39,7 @@ class DatasetConfig(Strict):
     that does not fill a batch is left out.
     """
 
-    path: str
+    path: LocalPath
     """An ``.npz`` file of named arrays, a directory of images (one sub-directory a class), or a ``.csv``/``.tsv``
     list of ``file,label`` lines with files relative to the list."""
     images: str = "images"
@@ -55,7 +55,7 @@ class DatasetConfig(Strict):
     """Use at most this many samples, drawn with ``seed``; null uses all."""
     seed: int = Field(default=0, ge=0)
     """Seed of the draw."""
-    label_names: str | list[str] | None = None
+    label_names: LocalPath | list[str] | None = None
     """Names of the classes in order: a list, or a text file with one a line."""
     preprocess: Preprocessing = Preprocessing()
     """How a sample becomes the model's input."""

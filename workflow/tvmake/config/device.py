@@ -1,11 +1,20 @@
 """``devices:`` — how to reach the machines that packages run on."""
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    StringConstraints,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from tvmake.config.base import Positive, Strict
+from tvmake.config.device_variables import Variables, announced, variables_of
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 SomeSeconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -31,12 +40,11 @@ def _matching(pattern: str, expected: str) -> AfterValidator:
 
 
 def _listed(value: Any) -> Any:
-    """One may be written without a list; serial numbers may look like numbers."""
+    """A list, also of a single value; serial numbers may look like numbers."""
     if value is None:
         return None
-    return [
-        str(one) if isinstance(one, int) else one for one in (value if isinstance(value, list | tuple) else [value])
-    ]
+    values = value if isinstance(value, list | tuple) else [value]
+    return [str(entry) if isinstance(entry, int) else entry for entry in values]
 
 
 Key = Annotated[str, _matching(r"[^\s:]{1,80}", "a name without spaces and colons")]
@@ -94,82 +102,97 @@ class Conditioning(Strict):
         return bool(self.below_c is not None or self.governor or self.clocks)
 
 
-class DeviceConfig(Strict):
-    """One device, or several equal ones. ``local`` is this machine and needs no entry."""
+def via_of(kind: type["_Device"]) -> str:
+    """The value of ``via`` that a kind of device has."""
+    (via,) = get_args(kind.model_fields["via"].annotation)
+    return str(via)
 
-    via: Literal["local", "rpc", "ssh", "adb"] = "local"
-    """The transport: ``local`` runs packages on this machine, each in a process of its own; ``rpc`` on TVM RPC servers;
-    ``ssh`` and ``adb`` with programs that they bring to the device."""
+
+class _Device(Strict):
+    """What devices have in common, however they are reached."""
+
+    missing: ClassVar[dict[str, str]] = {}
+    """The problem and its remedy, by the key that has to be given."""
+
+    via: str
     threads: Positive | None = None
     """Worker threads for CPU kernels (TVM_NUM_THREADS); all cores when left out. An ``rpc`` server may allow fewer."""
     timeout_s: float = Field(default=600, gt=0)
     """How long one run on the device may take, in seconds."""
-    env: dict[str, str] = Field(default_factory=dict)
-    """``local``, ``ssh``, ``adb``: environment variables for the process that runs packages."""
-    tracker: Annotated[str, AfterValidator(_address)] | None = None
-    """``rpc``: the tracker's host:port; when left out, TVM_TRACKER_HOST and TVM_TRACKER_PORT of the machine that runs
-    the stage."""
-    key: Key | None = None
-    """``rpc``: what the servers of this device call themselves (``--key``); equal devices share one."""
-    priority: Annotated[int, Field(ge=0)] = 1
-    """``rpc``: among those who wait for a device of the key, higher ones come first."""
-    session_timeout_s: Seconds = 60
-    """``rpc``, ``ssh``, ``adb``: how long a server may be held for tuning before it ends the session by itself, and with
-    it a kernel that hangs, in seconds. Runs of packages may take ``timeout_s``."""
-    servers: Positive | None = None
-    """``rpc``: how many of the key's servers one tuning job uses at once; all when left out."""
-    wait_s: SomeSeconds = 30
-    """``rpc``, ``ssh``, ``adb``: how long to wait for a server to be there, and for a lost one to come back, in seconds."""
-    soc: Annotated[str, StringConstraints(min_length=1, max_length=80)] | None = None
-    """``rpc``, ``ssh``, ``adb``: what the device is (``Snapdragon 8 Gen 2``): records are kept by it; when left out, the
-    key, or what the device says of itself."""
-    host: Annotated[Annotated[list[Host], Field(min_length=1)] | None, OneOrMore] = None
-    """``ssh``: the device's name, address or alias in ~/.ssh/config, with ``:port`` if need be; a list for several equal
-    devices."""
-    user: Text | None = None
-    """``ssh``: the user there; that of ~/.ssh/config, or one's own, when left out."""
-    identity: Text | None = None
-    """``ssh``: file of the private key; the agent's and the usual ones when left out."""
-    known_hosts: Text | None = None
-    """``ssh``: file of the hosts' public keys; ~/.ssh/known_hosts and /etc/ssh/ssh_known_hosts when left out."""
-    serial: Annotated[Annotated[list[Serial], Field(min_length=1)] | None, OneOrMore] = None
-    """``adb``: the device's serial number, as in ``adb devices``; a list for several equal ones. When left out,
-    ANDROID_SERIAL, or the only device there is."""
-    directory: Directory | None = None
-    """``ssh``, ``adb``: where packages and programs go on the device; ``.cache/tvmake`` in the home directory over ssh,
-    ``/data/local/tmp/tvmake`` over adb, when left out."""
-    programs: Text | None = None
-    """``ssh``, ``adb``: directory here with ``tvmake-run``, ``tvmake-serve`` and their libraries for the device, for
-    processors and systems that tvmake has none for."""
     gres: Gres | None = None
     """On a Slurm cluster: the generic resource that stands for this device, such as ``phone:1``. Jobs that use the device
     ask for it, so that Slurm sends them to a node that has one, and no more of them at once than there are."""
     conditioning: Conditioning | None = None
     """What is done to the device before each measurement: cooling down, governor, clocks."""
 
-    @model_validator(mode="after")
-    def _keys_fit(self) -> "DeviceConfig":
-        # The resolved config holds every key, so one that says the default says nothing.
-        given = [
-            name for name, homes in HOMES.items() if self.via not in homes and getattr(self, name) != default_of(name)
-        ]
+    @model_validator(mode="before")
+    @classmethod
+    def _keys_fit(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        via = via_of(cls)
+        foreign = {name: ways for name, ways in WAYS_OF_KEYS.items() if name in values and via not in ways}
+        # Configs as earlier versions resolved them hold the keys of all ways, with their defaults.
+        given = [name for name in foreign if values[name] not in (None, default_of(name))]
         if given:
-            homes = HOMES[given[0]]
-            given = [name for name in given if HOMES[name] == homes]
+            ways = foreign[given[0]]
+            given = [name for name in given if foreign[name] == ways]
             verb, them = ("belongs", "it") if len(given) == 1 else ("belong", "them")
             raise ValueError(
-                f"{', '.join(given)} {verb} to {_alternatives(homes)}, and this device is 'via: {self.via}'; "
-                f"write {_alternatives(homes)}, or leave {them} out"
+                f"{', '.join(given)} {verb} to {_alternatives(ways)}, and this device is 'via: {via}'; "
+                f"write {_alternatives(ways)}, or leave {them} out"
             )
-        if self.via == "rpc" and self.key is None:
-            raise ValueError(
-                "'via: rpc' needs a key; it is what the servers are started with (rpc_server --key), such as key: android"
-            )
-        if self.via == "ssh" and self.host is None:
-            raise ValueError(
-                "'via: ssh' needs a host; a name, address or alias of ~/.ssh/config, such as host: pi5.local"
-            )
-        if self.via == "rpc" and self.conditioning and self.conditioning.touches_files:
+        for key, problem in cls.missing.items():
+            if values.get(key) is None:
+                raise ValueError(problem)
+        return {name: value for name, value in values.items() if name not in foreign}
+
+
+class LocalDeviceConfig(_Device):
+    """This machine; packages run in a process of their own. ``local`` needs no entry."""
+
+    via: Literal["local"] = "local"
+    """Packages run on this machine."""
+    env: Variables = Field(default_factory=dict)
+    """Environment variables for the process that runs packages; null takes the value that tvmake's own environment has. Values
+    stay out of every file that is written, so that a changed one reruns nothing."""
+
+
+class _RemoteDevice(_Device):
+    """What devices have in common that are reached through servers."""
+
+    session_timeout_s: Seconds = 60
+    """How long a server may be held for tuning before it ends the session by itself, and with it a kernel that hangs, in
+    seconds. Runs of packages may take ``timeout_s``."""
+    wait_s: SomeSeconds = 30
+    """How long to wait for a server to be there, and for a lost one to come back, in seconds."""
+    soc: Annotated[str, StringConstraints(min_length=1, max_length=80)] | None = None
+    """What the device is (``Snapdragon 8 Gen 2``): records are kept by it; when left out, the key, or what the device
+    reports."""
+
+
+class RpcDeviceConfig(_RemoteDevice):
+    """TVM RPC servers that a tracker knows."""
+
+    missing: ClassVar[dict[str, str]] = {
+        "key": "'via: rpc' needs a key; it is what the servers are started with (rpc_server --key), such as key: android"
+    }
+
+    via: Literal["rpc"]
+    """Packages run on TVM RPC servers."""
+    tracker: Annotated[str, AfterValidator(_address)] | None = None
+    """The tracker's host:port; when left out, TVM_TRACKER_HOST and TVM_TRACKER_PORT of the machine that runs the
+    stage."""
+    key: Key
+    """The key that the servers of this device are started with (``--key``); equal devices share one."""
+    priority: Annotated[int, Field(ge=0)] = 1
+    """Among those who wait for a device of the key, higher ones come first."""
+    servers: Positive | None = None
+    """How many of the key's servers one tuning job uses at once; all when left out."""
+
+    @model_validator(mode="after")
+    def _writes_no_files(self) -> "RpcDeviceConfig":
+        if self.conditioning and self.conditioning.touches_files:
             raise ValueError(
                 "conditioning.below_c, governor and clocks do not work over 'via: rpc', whose servers write no files; "
                 "reach the device by ssh or adb, or leave them out"
@@ -177,24 +200,76 @@ class DeviceConfig(Strict):
         return self
 
 
-HOMES: dict[str, tuple[str, ...]] = {
-    "tracker": ("rpc",),
-    "key": ("rpc",),
-    "priority": ("rpc",),
-    "session_timeout_s": ("rpc", "ssh", "adb"),
-    "servers": ("rpc",),
-    "wait_s": ("rpc", "ssh", "adb"),
-    "soc": ("rpc", "ssh", "adb"),
-    "env": ("local", "ssh", "adb"),
-    "host": ("ssh",),
-    "user": ("ssh",),
-    "identity": ("ssh",),
-    "known_hosts": ("ssh",),
-    "serial": ("adb",),
-    "directory": ("ssh", "adb"),
-    "programs": ("ssh", "adb"),
+class _ShellDevice(_RemoteDevice):
+    """What devices have in common that are reached through a shell."""
+
+    env: Variables = Field(default_factory=dict)
+    """Environment variables for the process that runs packages; null takes the value that tvmake's own environment has. Values
+    stay out of every file that is written, so that a changed one reruns nothing."""
+    directory: Directory | None = None
+    """Where packages and programs go on the device; ``.cache/tvmake`` in the home directory over ssh,
+    ``/data/local/tmp/tvmake`` over adb, when left out."""
+    programs: Text | None = None
+    """Directory here with ``tvmake-run``, ``tvmake-serve`` and their libraries for the device, for processors and systems
+    that tvmake has none for."""
+
+
+class SshDeviceConfig(_ShellDevice):
+    """Devices over ssh, with programs that are brought there."""
+
+    missing: ClassVar[dict[str, str]] = {
+        "host": "'via: ssh' needs a host; a name, address or alias of ~/.ssh/config, such as host: pi5.local"
+    }
+
+    via: Literal["ssh"]
+    """Packages run on devices over ssh."""
+    host: Annotated[Annotated[list[Host], Field(min_length=1)], OneOrMore]
+    """The device's name, address or alias in ~/.ssh/config, with ``:port`` if need be; a list for several equal
+    devices."""
+    user: Text | None = None
+    """The user there; that of ~/.ssh/config, or one's own, when left out."""
+    identity: Text | None = None
+    """File of the private key; the agent's and the usual ones when left out."""
+    known_hosts: Text | None = None
+    """File of the hosts' public keys; ~/.ssh/known_hosts and /etc/ssh/ssh_known_hosts when left out."""
+
+
+class AdbDeviceConfig(_ShellDevice):
+    """Android devices over adb, with programs that are brought there."""
+
+    via: Literal["adb"]
+    """Packages run on Android devices over adb."""
+    serial: Annotated[Annotated[list[Serial], Field(min_length=1)] | None, OneOrMore] = None
+    """The device's serial number, as in ``adb devices``; a list for several equal ones. When left out, ANDROID_SERIAL, or
+    the only device there is."""
+
+
+ShellDeviceConfig = SshDeviceConfig | AdbDeviceConfig
+
+
+def _local_by_default(values: Any) -> Any:
+    """A device without ``via`` is this machine."""
+    return {"via": "local", **values} if isinstance(values, dict) else values
+
+
+DeviceConfig = Annotated[
+    LocalDeviceConfig | RpcDeviceConfig | SshDeviceConfig | AdbDeviceConfig,
+    Field(discriminator="via"),
+    BeforeValidator(_local_by_default),
+]
+"""One device, or several equal ones, by how they are reached."""
+
+
+DEVICES: dict[str, type[_Device]] = {
+    via_of(kind): kind for kind in (LocalDeviceConfig, RpcDeviceConfig, SshDeviceConfig, AdbDeviceConfig)
 }
-"""What only some transports understand."""
+
+WAYS_OF_KEYS = {
+    name: tuple(via for via, kind in DEVICES.items() if name in kind.model_fields)
+    for kind in DEVICES.values()
+    for name in kind.model_fields
+}
+"""The ways to reach a device that have a key."""
 
 
 def _alternatives(names: tuple[str, ...]) -> str:
@@ -202,6 +277,22 @@ def _alternatives(names: tuple[str, ...]) -> str:
     return " or ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)
 
 
-def default_of(name: str) -> Any:
-    """What a key is when it is left out."""
-    return DeviceConfig.model_fields[name].get_default(call_default_factory=True)
+def default_of(key: str) -> Any:
+    """The value of a key that is left out, for one that only some devices have."""
+    field = DEVICES[WAYS_OF_KEYS[key][0]].model_fields[key]
+    return None if field.is_required() else field.get_default(call_default_factory=True)
+
+
+class OnDevice(Strict):
+    """A device, in a request to a stage."""
+
+    device_name: str = "local"
+    device: DeviceConfig = LocalDeviceConfig()
+
+    @field_validator("device")
+    @classmethod
+    def _with_values(cls, device: _Device, info: ValidationInfo) -> _Device:
+        variables = variables_of(device)
+        values = announced(info.data.get("device_name", "local")) if variables else {}
+        known = {name: values.get(name) if value is None else value for name, value in variables.items()}
+        return device.model_copy(update={"env": known}) if values else device

@@ -1,23 +1,28 @@
 """Read config files: YAML with line numbers, overlays, and every error at once."""
 
 import difflib
+import re
 import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from tvmake.config.base import Name
+from tvmake.config.base import Name, pattern_of
+from tvmake.config.former_keys import KeyPath, former_keys, renamed, value_at
 from tvmake.config.precision import OpName
 from tvmake.config.root import Config
 from tvmake.config.transform import PythonName
+from tvmake.config.yaml_text import LARGEST_BYTES, parse
 from tvmake.errors import ErrorList, InputError, TvmakeError
 
-KeyPath = tuple[str, ...]
 Position = tuple[str, int]
 """A file and a line, 1-based."""
+
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+"""Control characters besides tabs and ends of lines, and halves of characters."""
 
 EXPECTED = {
     "dict_type": "a mapping of names",
@@ -33,17 +38,17 @@ EXPECTED = {
     "float_type": "a number",
     "too_short": "at least one entry",
 }
-"""What pydantic's error types ask for, in a config file's words."""
+"""The value that is expected, by pydantic's type of error, in a config file's words."""
 
 PATTERNS = {
-    kind.__metadata__[0].pattern: looks
-    for kind, looks in (
+    pattern_of(kind): description
+    for kind, description in (
         (Name, "a name of letters, digits, dot, dash and underscore that starts with a letter or digit"),
         (PythonName, "package.module:function"),
         (OpName, "an operator's name as in Relax, such as nn.conv2d"),
     )
 }
-"""What a value that has to match a pattern looks like."""
+"""Descriptions of the values that match a pattern."""
 
 
 def load(paths: Sequence[Path]) -> Config:
@@ -59,25 +64,66 @@ def load(paths: Sequence[Path]) -> Config:
     return load_layers(paths, {})
 
 
-def load_layers(paths: Sequence[Path], last: Mapping[str, Any]) -> Config:
-    """As :func:`load`, with one more layer that is in no file (``--set`` options)."""
+def load_layers(paths: Sequence[Path], last: Mapping[str, Any], note: Callable[[str], None] = lambda _: None) -> Config:
+    """As :func:`load`, with one more layer that is in no file (``--set`` options).
+
+    Args:
+        note: called with a line for each key that is read under a former name.
+    """
     merged: dict[str, Any] = {}
     positions: dict[KeyPath, Position] = {}
     for path in paths:
         merged = merge(merged, read_yaml(path, positions))
-    return check(merge(merged, last), positions, default_file=str(paths[-1]) if paths else "config")
+    return check(merge(merged, last), positions, str(paths[-1]) if paths else "config", note)
 
 
-def check(values: Mapping[str, Any], positions: Mapping[KeyPath, Position], default_file: str = "config") -> Config:
+def check(
+    values: Mapping[str, Any],
+    positions: Mapping[KeyPath, Position],
+    default_file: str = "config",
+    note: Callable[[str], None] = lambda _: None,
+) -> Config:
     """Turn merged values into a Config.
 
     Raises:
         InputError, ErrorList: as in :func:`load`.
     """
+    if unprintable := next(_unprintable(values, ()), None):
+        path, character = unprintable
+        raise InputError(_where(path, positions, default_file), f"{dotted(path)}: holds the character {character!a}")
+    given_twice: list[TvmakeError] = []
+    for former, present in former_keys(values).items():
+        where = _where(former, positions, default_file)
+        if None not in (value_at(values, former), value_at(values, present)):
+            problem = f"{dotted(former)} is the former name of {dotted(present)}, and both are given"
+            given_twice.append(InputError(where, problem, f"keep {dotted(present)}"))
+        else:
+            note(f"{where}: {dotted(former)} is now called {dotted(present)}")
+            positions = {**positions, present: positions[former]} if former in positions else positions
+        values = renamed(values, former, present[-1])
     try:
-        return Config.model_validate(without_nulls(values))
+        config = Config.model_validate(without_nulls(values))
     except ValidationError as error:
-        raise one_or_many(list(_translate(error, values, positions, default_file))) from None
+        raise one_or_many([*given_twice, *_translate(error, values, positions, default_file)]) from None
+    if given_twice:
+        raise one_or_many(given_twice)
+    return config
+
+
+def _unprintable(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+    """Control characters in keys and texts, which would reach terminals, file names and command lines."""
+    if isinstance(value, str):
+        if found := CONTROL.search(value):
+            yield path, found[0]
+    elif isinstance(value, Mapping):
+        for key, entry in value.items():
+            name = str(key)
+            if found := CONTROL.search(name):
+                yield (*path, CONTROL.sub("?", name)), found[0]
+            yield from _unprintable(entry, (*path, name))
+    elif isinstance(value, list | tuple):
+        for index, entry in enumerate(value):
+            yield from _unprintable(entry, (*path, str(index)))
 
 
 def one_or_many(errors: Sequence[TvmakeError]) -> TvmakeError:
@@ -92,16 +138,21 @@ def read_yaml(path: Path, positions: dict[KeyPath, Position]) -> dict[str, Any]:
         InputError: missing, unreadable, not YAML, not a mapping, or a key given twice.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            content = file.read(LARGEST_BYTES + 1)
+        text = "" if len(content) > LARGEST_BYTES else content.decode()
     except FileNotFoundError:
         raise InputError(str(path), "no such config file", "`tvmake init MODEL` writes one from a model file") from None
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise InputError(str(path), f"cannot be read: {reason}") from None
+    if len(content) > LARGEST_BYTES:
+        problem = f"is larger than {LARGEST_BYTES // 2**20} MiB, which no config is"
+        raise InputError(str(path), problem, "name what it lists by files of their own, or split the run")
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-        _note_positions(root, (), str(path), positions)
-        values = yaml.safe_load(text)
+        document = parse(text)
+        _note_positions(document.root, (), str(path), positions)
+        values = document.values()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f":{mark.line + 1}" if mark else ""
@@ -178,6 +229,8 @@ def _translate(
     seen: set[KeyPath] = set()
     for detail in error.errors(include_url=False):
         path = _written_path(detail, values)
+        if detail["type"] == "union_tag_invalid":
+            path = (*path, detail["ctx"]["discriminator"].strip("'"))
         if not path and detail["type"] == "value_error":
             # Cross-checks of the whole config name their own key, one a line.
             for line in detail["msg"].removeprefix("Value error, ").splitlines():
@@ -244,11 +297,14 @@ def _message(detail: Mapping[str, Any], path: KeyPath) -> tuple[str, str | None]
     if kind == "value_error":
         problem, _, hint = message.partition("; ")
         return problem, hint or None
-    if kind == "literal_error":
-        choices = str(detail["ctx"]["expected"]).replace("' or '", "', '").strip("'").split("', '")
+    if kind in ("literal_error", "union_tag_invalid"):
+        context = detail["ctx"]
+        given = context.get("tag", given)
+        choices = re.findall("'([^']*)'", context.get("expected") or context["expected_tags"])
         close = difflib.get_close_matches(str(given), choices, n=1)
-        remedy = f"did you mean '{close[0]}'?" if close else None
-        return f"expected one of {', '.join(choices)} (got {_shown(given)})", remedy
+        return f"expected one of {', '.join(choices)} (got {_shown(given)})", (
+            f"did you mean '{close[0]}'?" if close else None
+        )
     return f"{message[0].lower()}{message[1:]} (got {_shown(given)})", None
 
 
@@ -262,7 +318,7 @@ def _fields_at(path: KeyPath) -> list[str]:
     kinds: Sequence[Any] = (Config,)
     for part in path:
         kinds = _kinds_below(kinds, part)
-    return [name for kind in kinds if _is_model(kind) for name in kind.model_fields]
+    return list(dict.fromkeys(name for kind in kinds if _is_model(kind) for name in kind.model_fields))
 
 
 def _kinds_below(kinds: Sequence[Any], part: str) -> list[Any]:

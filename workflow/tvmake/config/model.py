@@ -1,18 +1,38 @@
-"""``models:`` — the networks to compile, where they come from, and what is known of their inputs."""
+"""``models:`` — the networks to compile, where they come from, and their inputs."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
-from tvmake.config.base import Positive, Strict
+from tvmake.config.base import LocalPath, Positive, Strict
 
-SourceFormat = Literal["onnx", "pt2", "tflite", "factory", "zoo"]
+SourceFormat = Literal["onnx", "pt2", "tflite", "keras", "factory", "zoo"]
 
 Dim = Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
+FORMATS: Mapping[str, SourceFormat] = {
+    ".onnx": "onnx", ".pt2": "pt2", ".tflite": "tflite", ".keras": "keras", ".h5": "keras",
+}  # fmt: skip
+"""Of model files, by the end of their names."""
+
+_EXPORT = "export it in PyTorch: torch.export.save(torch.export.export(module.eval(), inputs), 'model.pt2')"
+
+OTHER_FORMATS: Mapping[str, str] = {
+    ".pt": f"TorchScript and checkpoints are not read; {_EXPORT}",
+    ".pth": f"a checkpoint holds weights only; {_EXPORT}",
+    ".safetensors": "it holds weights only: name a function that builds the module, package.module:function",
+    ".pb": "convert it to ONNX with tf2onnx, or to TFLite",
+    ".mlmodel": "export the model from its framework to ONNX",
+    ".mlpackage": "export the model from its framework to ONNX",
+    ".engine": "it is built for one GPU; give the model that it was built from",
+}
+"""What to do with formats that tvmake does not read, by the end of the file's name."""
+
+
 class InputSpec(Strict):
-    """What you say of one input; anything left out is read from the model."""
+    """One input; anything left out is read from the model."""
 
     shape: list[Dim] | None = None
     """Extents; an int for a fixed one, a name for a dynamic one. Must fit the model."""
@@ -32,12 +52,12 @@ class InputSpec(Strict):
 class ImportOptions(Strict):
     """All that the import stage reads of a model's config."""
 
-    source: str
-    """A path (.onnx, .pt2, .tflite), ``package.module:function`` returning an nn.Module, or ``zoo:<name>``."""
+    source: LocalPath
+    """A path (.onnx, .pt2, .tflite, .keras, .h5), ``package.module:function`` returning an nn.Module, or ``zoo:<name>``."""
     format: SourceFormat | None = None
-    """The source's format; by default told from the source."""
+    """The source's format; by default the one that the source's name implies."""
     trusted: bool = False
-    """Allow loading this source to execute its code (factories; .pt2 files that hold more than tensors)."""
+    """Allow loading this source to execute its code (factories; Keras files; .pt2 files that hold more than tensors)."""
     inputs: dict[str, InputSpec] = Field(default_factory=dict)
     """Per input, by the name in the source."""
     arguments: dict[str, Any] = Field(default_factory=dict)
@@ -46,7 +66,7 @@ class ImportOptions(Strict):
     """Seed for weights that a factory or zoo network draws."""
     opset: Positive | None = None
     """Convert an ONNX model to this opset before import."""
-    files: list[str] = Field(default_factory=list)
+    files: list[LocalPath] = Field(default_factory=list)
     """Further files the source reads (ONNX external data that does not lie beside it as <source>.data)."""
 
     def source_format(self) -> SourceFormat | None:
@@ -55,9 +75,9 @@ class ImportOptions(Strict):
             return self.format
         if self.source.startswith("zoo:"):
             return "zoo"
-        for suffix in ("onnx", "pt2", "tflite"):
-            if self.source.lower().endswith("." + suffix):
-                return suffix  # type: ignore[return-value]
+        for suffix, of_suffix in FORMATS.items():
+            if self.source.lower().endswith(suffix):
+                return of_suffix
         module, _, function = self.source.partition(":")
         if function.isidentifier() and all(part.isidentifier() for part in module.split(".")):
             return "factory"

@@ -1,4 +1,4 @@
-"""The reference of every config key as Markdown: ``python -m tvmake.config.reference > docs/config-reference.md``."""
+"""The reference of every config key as Markdown: ``python -m tvmake.config.reference > docs/reference/config-reference.md``."""
 
 import json
 import sys
@@ -11,8 +11,8 @@ from tvmake.config.schema import config_schema
 HEAD = """\
 # Config reference
 
-Every key, with its type and default. [config.md](config.md) explains how they work together. This page is generated from
-the config models: `python -m tvmake.config.reference > docs/config-reference.md`.
+Every key, with its type and default. [config.md](../guides/config.md) explains how they work together. This page is generated from
+the config models: `python -m tvmake.config.reference > docs/reference/config-reference.md`.
 """
 
 BAR = "\\|"
@@ -45,8 +45,10 @@ def _paths(schema: Schema) -> dict[str, str]:
     def visit(name: str, path: str) -> None:
         if name in paths:
             return
-        paths[name] = path
-        for key, entry in schema["$defs"][name]["properties"].items():
+        model = schema["$defs"][name]
+        via = model["properties"].get("via", {}).get("enum")
+        paths[name] = f"{path} (via: {via[0]})" if via else path
+        for key, entry in model["properties"].items():
             for below in _models_in(entry):
                 if below not in general:  # `models.<name>.build` is described at `build`
                     visit(below, f"{path}.{_heading(key, entry)}")
@@ -76,7 +78,8 @@ def _default(entry: Schema) -> str:
 def _type(entry: Schema, paths: dict[str, str]) -> str:
     """A type in words: ``int``, ``a, b or c``, ``list of text``, ``mapping``."""
     if "$ref" in entry:
-        return f"[mapping](#{_anchor(paths[entry['$ref'].rpartition('/')[2]])})"
+        path = paths[entry["$ref"].rpartition("/")[2]]
+        return f"[{'mapping' if '(' not in path else path.partition(' ')[2]}](#{_anchor(path)})"
     if "anyOf" in entry:
         kinds = [_type(branch, paths) for branch in entry["anyOf"] if branch != {"type": "null"}]
         return " or ".join(dict.fromkeys(kinds))
@@ -103,10 +106,10 @@ def _type(entry: Schema, paths: dict[str, str]) -> str:
 def _models_in(entry: Any) -> list[str]:
     """The models a key's value may be or hold."""
     if isinstance(entry, dict):
-        own = [entry["$ref"].rpartition("/")[2]] if "$ref" in entry else []
+        models = [entry["$ref"].rpartition("/")[2]] if "$ref" in entry else []
         return list(
             dict.fromkeys(
-                own + [name for key, value in entry.items() if key != "default" for name in _models_in(value)]
+                models + [name for key, value in entry.items() if key != "default" for name in _models_in(value)]
             )
         )
     return [name for part in entry for name in _models_in(part)] if isinstance(entry, list) else []
@@ -122,7 +125,7 @@ def _heading(key: str, entry: Schema) -> str:
 
 def _anchor(path: str) -> str:
     """The heading's anchor, as GitHub and MkDocs make it."""
-    return "".join(letter for letter in path.lower() if letter.isalnum() or letter in "_-")
+    return "".join(letter for letter in path.lower().replace(" ", "-") if letter.isalnum() or letter in "_-")
 
 
 def _prose(text: str) -> str:

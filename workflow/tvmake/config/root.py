@@ -1,19 +1,20 @@
 """The whole config: the axes, the stages' options, and what ties them together."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any, TypeVar
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from tvmake.config.base import Name, Positive, Strict
+from tvmake.config.base import Name, Positive, ResultsPath, Strict
 from tvmake.config.benchmark import BenchmarkOptions
 from tvmake.config.build import BuildOptions
 from tvmake.config.cache import Cache
 from tvmake.config.dataset import DatasetConfig
-from tvmake.config.device import DeviceConfig
-from tvmake.config.model import ImportOptions
+from tvmake.config.device import DeviceConfig, LocalDeviceConfig
+from tvmake.config.model import FORMATS, OTHER_FORMATS, ImportOptions
 from tvmake.config.precision import BasePrecision, PrecisionConfig
-from tvmake.config.target import TargetConfig, why_not
+from tvmake.config.target import TargetConfig, obstacle
 from tvmake.config.transform import TransformOptions
 from tvmake.config.tuning import ModelTuning, TuningOptions
 from tvmake.config.validation import PrecisionGoals, ValidationOptions
@@ -31,7 +32,7 @@ def _named_precisions(value: Any) -> Any:
         return {name: {"base": name} for name in _names(value)}
     if isinstance(value, dict):
         # `float16: {}` means the precision of that name.
-        bases = BasePrecision.__args__
+        bases = get_args(BasePrecision)
         return {
             name: {"base": name, **(entry or {})} if name in bases and isinstance(entry, dict | None) else entry
             for name, entry in value.items()
@@ -110,9 +111,9 @@ class Config(Strict):
     benchmark: BenchmarkOptions = BenchmarkOptions()
     """How latency is measured."""
     cache: Cache = None
-    """Where what was made once is kept for other checkouts and people; nowhere when left out. Changing it reruns nothing."""
-    results: str = "results"
-    """Directory for everything that is made."""
+    """Where finished results are kept for other checkouts and people; nowhere when left out. Changing it reruns nothing."""
+    results: ResultsPath = "results"
+    """Directory of all results: in the project, or a whole path that begins with a slash."""
 
     @model_validator(mode="before")
     @classmethod
@@ -136,10 +137,9 @@ class Config(Strict):
             if name in RESERVED_MODEL_NAMES:
                 problems.append(f"models.{name}: the name is used by results/{name}; choose another one")
             if model.source_format() is None:
-                problems.append(
-                    f"models.{name}.source: cannot tell the format of '{model.source}': expected a .onnx, .pt2 or "
-                    ".tflite file, package.module:function, or zoo:<name> (or set format)"
-                )
+                expected = f"expected {', '.join(FORMATS)}, package.module:function, or zoo:<name> (or set format)"
+                remedy = OTHER_FORMATS.get(Path(model.source).suffix.lower(), expected)
+                problems.append(f"models.{name}.source: cannot tell the format of '{model.source}': {remedy}")
             for axis in ("precisions", "targets"):
                 for chosen in getattr(model, axis) or ():
                     problems += _unknown(f"models.{name}.{axis}", chosen, getattr(self, axis))
@@ -167,7 +167,7 @@ class Config(Strict):
         """What no compiler can make: float16 on a processor that does not have it."""
         found: dict[str, None] = {}
         for _, precision, target in self.combinations():
-            if reason := why_not(self.targets[target], self.precisions[precision].base):
+            if reason := obstacle(self.targets[target], self.precisions[precision].base):
                 found[f"targets.{target}: precision '{precision}': {reason}; leave it out with variants.exclude"] = None
         return list(found)
 
@@ -186,14 +186,14 @@ class Config(Strict):
 
     def device(self, name: str) -> DeviceConfig:
         """A device by name; ``local`` exists without an entry."""
-        return self.devices.get(name, DeviceConfig())
+        return self.devices.get(name, LocalDeviceConfig())
 
 
-def overridden(general: Options, own: Options | None) -> Options:
-    """``general`` with the keys that ``own`` sets explicitly."""
-    if own is None:
+def overridden(general: Options, specific: Options | None) -> Options:
+    """``general`` with the keys that ``specific`` sets explicitly."""
+    if specific is None:
         return general
-    return general.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
+    return general.model_copy(update={name: getattr(specific, name) for name in specific.model_fields_set})
 
 
 def _unknown(where: str, name: str, known: dict[str, Any]) -> list[str]:

@@ -6,15 +6,17 @@ shows in the merged config (references between keys, a missing source) is left t
 
 import json
 import sys
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
-from tvmake.config.catalogue import catalogue
+from tvmake.config.base import pattern_of
+from tvmake.config.catalogue.entries import catalogue
+from tvmake.config.catalogue.tags import known_tags
 from tvmake.config.precision import BasePrecision
 from tvmake.config.root import Config
-from tvmake.config.target import TargetKind, known_tags
+from tvmake.config.target import TargetKind
 from tvmake.config.transform import PythonName
 from tvmake.config.validation import DEFAULT_GOALS
 
@@ -74,6 +76,9 @@ def _named(entry: Any) -> Any:
     if not isinstance(entry, dict):
         return entry
     entry = {key: value if key == "default" else _named(value) for key, value in entry.items()}
+    if entry.pop("discriminator", None):
+        # The key that decides between the branches may stand in another file.
+        entry["anyOf"] = entry.pop("oneOf")
     patterns = entry.pop("patternProperties", None)
     if patterns:
         ((pattern, values),) = patterns.items()
@@ -91,7 +96,7 @@ def _nullable(entry: Schema) -> Schema:
     if "anyOf" in entry:
         branches = entry["anyOf"]
         return entry if {"type": "null"} in branches else {**entry, "anyOf": [*branches, {"type": "null"}]}
-    kept = {key: entry[key] for key in ("description", "default", "deprecated") if key in entry}
+    kept: Schema = {key: entry[key] for key in ("description", "default", "deprecated") if key in entry}
     return {**kept, "anyOf": [{key: value for key, value in entry.items() if key not in kept}, {"type": "null"}]}
 
 
@@ -99,16 +104,16 @@ def _accept_shorthands(schema: Schema) -> None:
     """What validators accept beyond the models' own shape, and the values they know."""
     properties, definitions = schema["properties"], schema["$defs"]
     _prepend(
-        properties["precisions"], {"type": "array", "items": {"enum": list(BasePrecision.__args__)}, "minItems": 1}
+        properties["precisions"], {"type": "array", "items": {"enum": list(get_args(BasePrecision))}, "minItems": 1}
     )
-    named = [*TargetKind.__args__, *catalogue()]
+    named = [*get_args(TargetKind), *catalogue()]
     _prepend(properties["targets"], {"type": "array", "items": {"enum": named}, "minItems": 1})
     _prepend(properties["targets"]["anyOf"][1]["additionalProperties"], {"type": "string"})
     for kind in ("boolean", "string"):
         _prepend(properties["cache"], {"type": kind})
     _prepend(definitions["TargetConfig"]["properties"]["host"], {"type": "string"})
     passes = definitions["TransformOptions"]["properties"]["passes"]["anyOf"][0]
-    pattern = PythonName.__metadata__[0].pattern
+    pattern = pattern_of(PythonName)
     passes["items"] = {"anyOf": [{"type": "string", "pattern": pattern}, passes["items"]]}
     definitions["TargetConfig"]["properties"]["tag"]["anyOf"][0]["enum"] = [*known_tags(), *catalogue()]
     per_precision = definitions["PrecisionGoals"]["properties"]["per_precision"]["anyOf"][0]

@@ -84,6 +84,10 @@ def _model(source: str, inputs: Sequence[StarterInput], kind: str, arguments: di
             "    # arguments: {width: 32}  # its keyword arguments",
             "    # seed: 0  # seeds PyTorch before the call",
         ]
+    if kind == "keras":
+        lines.append(
+            "    trusted: true  # loading a Keras model can run code that it brings along; without this line it fails"
+        )
     if kind == "pt2":
         lines.append("    # trusted: false  # true lets a file with custom objects run the code it brings along")
     if kind == "zoo":
@@ -99,6 +103,12 @@ def _model(source: str, inputs: Sequence[StarterInput], kind: str, arguments: di
 
 
 def _inputs(inputs: Sequence[StarterInput], kind: str) -> list[str]:
+    if not inputs and kind == "keras":
+        return [
+            "    # What the model leaves open beside the batch, which is 1 by default.",
+            "    # inputs:",
+            "    #   image: {shape: [1, 224, 224, 3]}",
+        ]
     if not inputs:
         return [
             "    # What forward() takes, by the names of its arguments. Needed unless the factory returns example inputs",
@@ -155,7 +165,7 @@ _DATASET = """
     #     mean: [0.485, 0.456, 0.406]
     #     std: [0.229, 0.224, 0.225]
     # What every package of this model must achieve; one that does not is reported as failed. There are defaults for
-    # each precision (docs/config.md#goals).
+    # each precision (docs/guides/config.md#goals).
     # goals:
     #   top1_drop: 0.005  # at most half a percentage point of accuracy lost; needs labels
     #   max_abs: 0.01  # largest absolute error of any element

@@ -1,29 +1,25 @@
 """``targets:`` — what kernels are compiled for, in TVM's sense."""
 
 import re
-from functools import cache
-from importlib import resources
 from typing import Any, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
 from tvmake.config.base import Name, Positive, Strict
-from tvmake.config.catalogue import Entry, catalogue, entry_of
-from tvmake.config.catalogue_types import OPENCL, SAFE_WARP
+from tvmake.config.catalogue.entries import Entry, catalogue, entry_of
+from tvmake.config.catalogue.processors import OPENCL, SAFE_WARP
+from tvmake.config.catalogue.tags import known_tags
 from tvmake.config.target_text import parse_host, parse_target, suggestion
 from tvmake.config.tuning import TuningOptions
+
+ANY_CUDA = "cuda-sm75"
+"""The catalogue's entry whose limits every NVIDIA GPU since has."""
 
 TargetKind = Literal["llvm", "c", "cuda", "opencl", "metal", "rocm", "vulkan", "hexagon", "webgpu"]
 
 ToolchainName = Literal["system", "gcc", "zig", "ndk"]
 
 GLIBC = re.compile(r"2\.\d{1,2}")
-
-
-@cache
-def known_tags() -> tuple[str, ...]:
-    """Every target tag of the pinned TVM (``tests/target/test_tags.py`` keeps the list true)."""
-    return tuple(resources.files("tvmake.config").joinpath("tags.txt").read_text().split())
 
 
 class TargetConfig(Strict):
@@ -116,7 +112,7 @@ class TargetConfig(Strict):
 
     @property
     def entry(self) -> Entry | None:
-        """What the catalogue says of the processor, where its name is given."""
+        """The catalogue's entry of the processor, where its name is given."""
         return entry_of(self.tag)
 
     @property
@@ -163,6 +159,14 @@ class TargetConfig(Strict):
         is_known = self.tag is None or self.entry is not None
         return "local" if self.is_cpu and is_known and self.triple is None else None
 
+    def _limits(self) -> dict[str, Any]:
+        """What schedules and tuning go by for an NVIDIA GPU that is named by its kind: the limits of its architecture."""
+        if self.kind != "cuda":
+            return {}
+        named = catalogue()
+        entry = named.get(f"cuda-{(self.arch or '').replace('_', '')}", named[ANY_CUDA])
+        return {key: value for key, value in entry.attributes.items() if key != "arch"}
+
     def tvm_attributes(self) -> dict[str, Any]:
         """The target as TVM's attribute mapping, without its host."""
         attributes: dict[str, Any]
@@ -172,7 +176,7 @@ class TargetConfig(Strict):
             }
             attributes = {"kind": self.entry.kind, **named}
         else:
-            attributes = {"tag": self.tag} if self.tag else {"kind": self.kind or "llvm"}
+            attributes = {"tag": self.tag} if self.tag else {"kind": self.kind or "llvm", **self._limits()}
         for key in ("mcpu", "mtriple", "arch"):
             if value := getattr(self, key):
                 attributes[key] = value
@@ -184,8 +188,8 @@ class TargetConfig(Strict):
         return {**attributes, **self.attributes}
 
 
-def why_not(target: TargetConfig, base_precision: str) -> str | None:
-    """Why a network of a precision cannot be compiled for a target; None where nothing speaks against it."""
+def obstacle(target: TargetConfig, base_precision: str) -> str | None:
+    """The reason why a network of a precision cannot be compiled for a target; None where it can."""
     if base_precision != "float32" and not target.has_float16:
         return f"'{target.tag}' does not compute in float16"
     return None

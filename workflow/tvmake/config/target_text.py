@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from tvmake.config.catalogue import catalogue
+from tvmake.config.catalogue.entries import catalogue
 
 Values = dict[str, Any]
 
@@ -26,7 +26,7 @@ OTHER_OPTIONS = (
 """Attributes of TVM 0.27's kinds that an option may set."""
 
 DEVICES = {
-    ("opencl", "adreno"): "adreno-buffer",
+    ("opencl", "adreno"): "adreno-texture",
     ("opencl", "mali"): "mali-bifrost",
     ("opencl", "bifrost"): "mali-bifrost",
     ("opencl", "intel_graphics"): "opencl-intel",

@@ -27,7 +27,7 @@ class UserPass(Strict):
     """A pass of your own: ``package.module:factory`` returns a ``tvm.transform.Pass`` or ``IRModule -> IRModule``."""
 
     use: PythonName
-    """The factory, as ``package.module:function``; modules are looked for in the working directory first."""
+    """The factory, as ``package.module:function``; modules are looked for among those installed, then in the working directory."""
     at: PassPoint = "before_precision"
     """Where it runs: in transform at ``start`` (right after import), ``before_precision`` or ``after_precision``; in
     build, for each target, at ``before_legalize`` (Relax operators) or ``after_fusion`` (fused tensor functions)."""
@@ -47,6 +47,6 @@ class TransformOptions(Strict):
     layout: Layout | Literal["auto"] = "keep"
     """Data layout for convolutions and pooling; inputs and outputs keep theirs. ``auto`` measures a few candidates of
     the heaviest kernels in each layout, for each tuned target, and takes the fastest; where nothing is tuned it means
-    ``keep``."""
+    ``keep``. With ``keep`` a target may compute in a layout of its own: CPUs with channels innermost, textures in blocks of four."""
     passes: list[Annotated[UserPass, BeforeValidator(_pass_from_text)]] = Field(default_factory=list)
     """User passes, in order."""

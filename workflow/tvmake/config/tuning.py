@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tvmake.config.base import Positive, Strict
+from tvmake.config.base import LocalPath, Positive, Strict
 
 Count = Annotated[int, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -57,14 +57,14 @@ class TuningOptions(Strict):
     layout_trials: Positive = 32
     """Candidates to measure for each kernel that ``transform.layout: auto`` compares layouts by. They count as trials of
     the layout that is chosen."""
-    passes: Annotated[int, Field(ge=1, le=8)] = 2
-    """In how many portions the budget is spent; each later one goes where the earlier ones showed that it pays most."""
+    rounds: Annotated[int, Field(ge=1, le=8)] = 2
+    """Portions in which the budget is spent; each later one goes where the earlier ones showed that it pays most."""
     strategy: Strategy = "evolutionary"
     """How candidates are chosen. ``grid`` tries every candidate of small spaces."""
     cost_model: CostModel = "xgb"
     """What predicts which candidates are worth measuring."""
     batch: Positive = 16
-    """Candidates measured between two rounds of search."""
+    """Candidates measured together; the search goes on from what they show."""
     population: Positive = 64
     """Candidates kept in mind by the evolutionary strategy; more cost search time."""
     early_stopping: Positive | None = None
@@ -81,11 +81,11 @@ class TuningOptions(Strict):
     """How candidates are built and timed."""
     untuned: list[Text] = Field(default_factory=list)
     """Kernels to build without a record, by name (``fused_conv2d_add``): for one that a device's driver refuses."""
-    store: str | None = None
+    store: LocalPath | None = None
     """Directory of the records; by default the user's data directory (``$TVMAKE_HOME/records``)."""
-    shared: str | None = None
+    shared: LocalPath | None = None
     """A further store to read from and to add to: a directory, or a URL that fsspec understands (``s3://bucket/path``)."""
-    frozen: str | None = None
+    frozen: LocalPath | None = None
     """A lock (``run.lock``): build with exactly the records it names, and measure nothing. No device is needed."""
 
     @property

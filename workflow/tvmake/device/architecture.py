@@ -1,35 +1,45 @@
-"""Which processor a device has, and whether a library is for it."""
+"""Which processor a device has, and whether a library or program is for it."""
 
 from pathlib import Path
 
-from tvmake.device.elf import machine_of
+from tvmake.artifact.elf import machine_of
 from tvmake.errors import DeviceError
+
+ALIASES = {"amd64": "x86_64", "arm64": "aarch64", "armv7l": "arm", "armv8l": "arm", "i686": "i386"}
+"""``uname -m``, and how triples begin, where :mod:`tvmake.artifact.elf` has another word."""
 
 NAMES = {
     "x86_64": "x86-64",
-    "amd64": "x86-64",
     "aarch64": "aarch64",
-    "arm64": "aarch64",
-    "armv7l": "arm (32 bits)",
-    "armv8l": "arm (32 bits)",
+    "arm": "arm (32 bits)",
     "riscv64": "RISC-V",
-    "i686": "x86 (32 bits)",
+    "i386": "x86 (32 bits)",
+    "mips": "MIPS",
+    "ppc64": "PowerPC 64",
 }
-"""``uname -m``, and how triples begin, as :mod:`tvmake.device.elf` calls it."""
+"""For people, by the word of :mod:`tvmake.artifact.elf`."""
+
+UNKNOWN = "an unknown processor"
 
 REMEDY = "compile for this device: the target's mtriple and mcpu, and cc that links for it"
+
+
+def name_of(library: Path) -> str:
+    """The processor that a library or program is for, for people; UNKNOWN for what is no ELF file."""
+    machine = machine_of(library)
+    return UNKNOWN if machine is None else NAMES.get(machine, machine)
 
 
 def check_library(library: Path, machine: str, where: str, remedy: str = REMEDY) -> None:
     """Refuse a library or program that the device cannot load, before it is sent there.
 
     Args:
-        machine: what ``uname -m`` says.
+        machine: the device's ``uname -m``.
 
     Raises:
         DeviceError: it is for another processor.
     """
-    is_for, has = machine_of(library), NAMES.get(machine, machine)
+    is_for, has = name_of(library), _name(machine) or machine
     if is_for != has:
         raise DeviceError(
             where,
@@ -43,12 +53,15 @@ def check_triple(triple: str, machine: str, where: str) -> None:
 
     Args:
         triple: LLVM's, of the code that loads kernels.
-        machine: what ``uname -m`` says.
+        machine: the device's ``uname -m``.
 
     Raises:
         DeviceError: it is for another processor.
     """
-    word = triple.partition("-")[0]
-    is_for, has = NAMES.get(word), NAMES.get(machine)
+    is_for, has = _name(triple.partition("-")[0]), _name(machine)
     if is_for and has and is_for != has:
         raise DeviceError(where, f"it is for {is_for}, and its device is {has} (uname -m: {machine})", REMEDY)
+
+
+def _name(word: str) -> str | None:
+    return NAMES.get(ALIASES.get(word, word))

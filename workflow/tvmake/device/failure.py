@@ -1,4 +1,4 @@
-"""What a failed run means: the telling line of TVM's or a driver's words, and what a user does about it."""
+"""What a failed run means: the telling line of output, and what a user does about it."""
 
 import re
 from collections.abc import Sequence
@@ -9,6 +9,7 @@ from tvmake.artifact.manifest import Kernel, Manifest
 from tvmake.artifact.package import MANIFEST, read_manifest
 from tvmake.device.architecture import REMEDY
 from tvmake.errors import InputError
+from tvmake.process.supervised import last_line
 
 LONGEST = 500
 """Characters of a line to keep."""
@@ -16,7 +17,7 @@ LONGEST = 500
 OPENCL = re.compile(r"OpenCL: (.+)")
 KERNEL = re.compile(r"kernel '(\w+)'")
 TAKES = re.compile(r"takes groups of up to (\d+)(?: for this kernel)?")
-"""As tvmake's OpenCL runtime says them (native/opencl)."""
+"""As tvmake's OpenCL runtime writes them (native/opencl)."""
 
 NO_MEMORY = ("cannot allocate", "bad_alloc", "out of memory", "cudaErrorMemoryAllocation", "MemoryError")
 SMALLER = "use a smaller batch (models.NAME.inputs) or another precision, or end what else uses the device's memory"
@@ -35,17 +36,17 @@ class Failure:
     remedy: str
 
 
-def explained(said: str, directory: Path | None = None) -> Failure:
-    """Explain what a run said as it ended.
+def explain_failure(text: str, directory: Path | None = None) -> Failure:
+    """Explain what a run wrote as it ended.
 
     Args:
-        said: an exception's text, or all that a process wrote.
+        text: an exception's text, or all that a process wrote.
         directory: the unpacked package, whose manifest knows its kernels; None where it is not here.
     """
     manifest = _manifest(directory)
     target = manifest.target_name if manifest else "NAME"
-    found = OPENCL.findall(said)
-    line = found[-1] if found else _last_line(said)
+    found = OPENCL.findall(text)
+    line = found[-1] if found else _last_line(text)
     if line.endswith("bad_alloc"):
         line = "not enough memory to run it (bad_alloc)"
     return Failure(_short(line), _remedy(line, target, manifest))
@@ -61,20 +62,20 @@ def _remedy(line: str, target: str, manifest: Manifest | None) -> str:
         )
     if any(sign in line for sign in NO_MEMORY):
         return SMALLER
-    if kernel := KERNEL.search(line):
-        return _other_kernel(kernel[1], line, target, manifest)
+    if found := KERNEL.search(line):
+        return _other_kernel(found[1], line, target, manifest)
     if NO_LIBRARY in line:
         newer = NEWER_GLIBC.search(line)
         return f"link for an older C library: targets.{target}.glibc, or `toolchain: zig`" if newer else REMEDY
-    return "the log has all that it said; `tvmake device doctor` tries the device by itself"
+    return "the log has all that it wrote; `tvmake device doctor` tries the device by itself"
 
 
 def _other_kernel(name: str, line: str, target: str, manifest: Manifest | None) -> str:
     """How to get another schedule of a kernel that a driver refuses."""
-    own = kernel_of(name, manifest.kernels) if manifest else None
-    if own is not None and own.is_tuned:
+    kernel = kernel_of(name, manifest.kernels) if manifest else None
+    if kernel is not None and kernel.is_tuned:
         return (
-            f"build it without its record: add {own.name} to targets.{target}.tuning.untuned, and run the same command"
+            f"build it without its record: add {kernel.name} to targets.{target}.tuning.untuned, and run the same command"
             " again"
         )
     if "of local memory, and" in line:
@@ -82,7 +83,7 @@ def _other_kernel(name: str, line: str, target: str, manifest: Manifest | None) 
     if most := TAKES.search(line):
         if int((manifest.target if manifest else {}).get("max_num_threads", 0)) > int(most[1]):
             return f"have schedules use fewer threads: set targets.{target}.attributes.max_num_threads to {most[1]} or less"
-        if own is None or own.name not in manifest.coverage.not_tunable:
+        if kernel is None or manifest is None or kernel.name not in manifest.coverage.not_tunable:
             return f"tune it on this device (targets.{target}.tuning.trials), which leaves out what the driver refuses"
     return (
         f"look at its source (build.dump: [kernels]); another processor of `tvmake targets` for '{target}', or the driver's"
@@ -107,8 +108,7 @@ def _manifest(directory: Path | None) -> Manifest | None:
 
 
 def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return re.sub(r"^[\w.]+(Error|Exception): ", "", lines[-1]) if lines else "no message"
+    return re.sub(r"^[\w.]+(Error|Exception): ", "", last_line(text)) or "no message"
 
 
 def _short(line: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
-from tvmake.device.interface import Fingerprint
+from tvmake.artifact.fingerprint import Fingerprint
 
 GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 

@@ -7,16 +7,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from tvmake.config.device import DeviceConfig
-from tvmake.device.health import failed, file_name, health, recovered
-from tvmake.device.interface import Deployment, Fingerprint, RunRequest, RunResult
+from tvmake.artifact.fingerprint import Fingerprint
+from tvmake.config.device import ShellDeviceConfig
+from tvmake.device.health import clear_failures, file_name, health, record_failure
+from tvmake.device.interface import Deployment, RunRequest, RunResult
 from tvmake.device.lease import lease_file, take
-from tvmake.device.shell import Unreachable
-from tvmake.device.shell_device import ShellDevice
+from tvmake.device.transport.shell import Unreachable
+from tvmake.device.transport.shell_device import ShellDevice
 from tvmake.errors import DeviceError, TvmakeError
 
 SOON_S = 3.0
-"""So long one waits for a device without a word: a candidate of another job is timed in less."""
+"""How long to wait for a device without a message: a candidate of another job is timed in less."""
 
 Result = TypeVar("Result")
 
@@ -28,7 +29,7 @@ class Group:
     skipped, and set aside after some failures in a row; results say so.
     """
 
-    def __init__(self, name: str, config: DeviceConfig, members: Sequence[ShellDevice]):
+    def __init__(self, name: str, config: ShellDeviceConfig, members: Sequence[ShellDevice]):
         self.name = name
         self.config = config
         self.members = list(members)
@@ -36,14 +37,14 @@ class Group:
 
     def push(self, package: Path) -> Deployment:
         """See :class:`tvmake.device.interface.Device`: one device has it then, the others get it when they need it."""
-        return self.on_one(lambda member: member.push(package))
+        return self.on_free_member(lambda member: member.push(package))
 
     def push_everywhere(self, package: Path) -> dict[str, tuple[Deployment, int] | DeviceError]:
         """Push to every device; what became of each, by name, with the bytes sent."""
         pushed: dict[str, tuple[Deployment, int] | DeviceError] = {}
         for member in self.members:
             try:
-                with one_of([member], member.where):
+                with first_free([member], member.where):
                     pushed[member.member] = member.push_counted(package)
             except DeviceError as error:
                 pushed[member.member] = error
@@ -53,27 +54,27 @@ class Group:
         """See :class:`tvmake.device.interface.Device`."""
         tried: list[ShellDevice] = []
         while True:  # which need not wait for a device to come free
-            member = self._left(tried)[0]
+            member = self._untried(tried)[0]
             try:
-                told = member.fingerprint(kind)
+                fingerprint = member.fingerprint(kind)
             except Unreachable as error:
                 self._note(member, error)
                 tried.append(member)
-                if not self._left(tried):
+                if not self._untried(tried):
                     raise
             else:
-                recovered(place(member))
-                return told
+                clear_failures(device_id(member))
+                return fingerprint
 
     def execute(self, deployment: Deployment, request: RunRequest, inputs: Path, outputs: Path | None) -> RunResult:
         """See :class:`tvmake.device.interface.Device`."""
-        return self.run_on_one(lambda member: member.execute(deployment, request, inputs, outputs))
+        return self.run_on_free_member(lambda member: member.execute(deployment, request, inputs, outputs))
 
-    def run_on_one(self, work: Callable[[ShellDevice], RunResult]) -> RunResult:
-        """As :meth:`on_one`, for a run; its conditions name the devices that are set aside."""
-        return self._told(self.on_one(work))
+    def run_on_free_member(self, work: Callable[[ShellDevice], RunResult]) -> RunResult:
+        """As :meth:`on_free_member`, for a run; its conditions name the devices that are set aside."""
+        return self._with_set_aside(self.on_free_member(work))
 
-    def on_one(self, work: Callable[[ShellDevice], Result]) -> Result:
+    def on_free_member(self, work: Callable[[ShellDevice], Result]) -> Result:
         """Do something on a device that is free and can be reached.
 
         Raises:
@@ -81,70 +82,70 @@ class Group:
         """
         tried: list[ShellDevice] = []
         while True:
-            with self._one(tried) as member:
+            with self._free_member(tried) as member:
                 try:
                     result = work(member)
                 except Unreachable as error:
                     self._note(member, error)
                     tried.append(member)
-                    if not self._left(tried):
+                    if not self._untried(tried):
                         raise
                     continue
-                recovered(place(member))
+                clear_failures(device_id(member))
             return result
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
         """See :class:`tvmake.device.interface.Device`."""
-        with self._one([]) as member:
+        with self._free_member([]) as member:
             self._held = member
             try:
                 yield
             finally:
                 self._held = None
 
-    def _told(self, result: RunResult) -> RunResult:
-        aside = [f"{member.member}: {health(place(member)).why}" for member in self.members if is_set_aside(member)]
+    def _with_set_aside(self, result: RunResult) -> RunResult:
+        aside = [f"{member.member}: {health(device_id(member)).why}" for member in self.members if is_set_aside(member)]
         if not aside:
             return result
         conditions = {**result.timing.conditions, "set_aside": "; ".join(aside)}
         return result.model_copy(update={"timing": result.timing.model_copy(update={"conditions": conditions})})
 
-    def _left(self, tried: Sequence[ShellDevice]) -> list[ShellDevice]:
+    def _untried(self, tried: Sequence[ShellDevice]) -> list[ShellDevice]:
         """Those that were not tried; those that were set aside only when there is no other."""
         left = [member for member in self.members if member not in tried]
         return [member for member in left if not is_set_aside(member)] or left
 
     @contextmanager
-    def _one(self, tried: Sequence[ShellDevice]) -> Iterator[ShellDevice]:
+    def _free_member(self, tried: Sequence[ShellDevice]) -> Iterator[ShellDevice]:
         """A device that is free; the one that is held already, while it can be reached."""
         if self._held is not None and self._held not in tried:
             yield self._held
             return
-        with one_of(self._left(tried), f"device '{self.name}'") as member:
+        with first_free(self._untried(tried), f"device '{self.name}'") as member:
             yield member
 
     def _note(self, member: ShellDevice, error: DeviceError) -> None:
         note_failure(member, error, len(self.members) - 1)
 
 
-def place(member: ShellDevice) -> str:
+def device_id(member: ShellDevice) -> str:
     """What a device's lease and health go by: two names in configs may mean the same device."""
     return f"{member.config.via}-{member.address}"
 
 
 def is_set_aside(member: ShellDevice) -> bool:
     """Whether it failed too often lately."""
-    return health(place(member)).is_set_aside
+    return health(device_id(member)).is_set_aside
 
 
 def note_failure(member: ShellDevice, error: TvmakeError, others: int) -> bool:
-    """Remember that a device could not be reached, and say so where others go on.
+    """Remember that a device could not be reached, and print it where others go on.
 
     Returns:
         Whether it is set aside now.
     """
-    now = failed(place(member), error.problem)
+    now = record_failure(device_id(member), error.problem)
     if others:
         aside = "; set aside" if now.is_set_aside else "; another one is taken"
         print(f"warning: {member.where}: {error.problem}{aside}", file=sys.stderr)
@@ -152,13 +153,13 @@ def note_failure(member: ShellDevice, error: TvmakeError, others: int) -> bool:
 
 
 @contextmanager
-def one_of(members: Sequence[ShellDevice], where: str) -> Iterator[ShellDevice]:
+def first_free(members: Sequence[ShellDevice], where: str) -> Iterator[ShellDevice]:
     """Wait until one of these is free, and keep others from it until the block ends.
 
     Raises:
         MachineError: a lock file cannot be written.
     """
-    taken = take([lease_of(member) for member in members], wait=Busy(where).tell)
+    taken = take([lease_of(member) for member in members], wait=BusyNotice(where).report)
     assert taken is not None  # nothing ends the wait but a device
     number, lock = taken
     try:
@@ -169,11 +170,11 @@ def one_of(members: Sequence[ShellDevice], where: str) -> Iterator[ShellDevice]:
 
 def lease_of(member: ShellDevice) -> Path:
     """What is locked by whoever uses a device alone."""
-    return lease_file(file_name(place(member)))
+    return lease_file(file_name(device_id(member)))
 
 
-class Busy:
-    """Says once that one waits for a device that others use, unless it comes free soon.
+class BusyNotice:
+    """Prints once that there is a wait for a device that others use, unless it comes free soon.
 
     Args:
         where: which device it is.
@@ -182,10 +183,10 @@ class Busy:
     def __init__(self, where: str):
         self._where = where
         self._since = time.monotonic()
-        self._was_told = False
+        self._is_reported = False
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """It is still busy."""
-        if not self._was_told and time.monotonic() - self._since > SOON_S:
+        if not self._is_reported and time.monotonic() - self._since > SOON_S:
             print(f"{self._where}: busy; waiting", file=sys.stderr)
-            self._was_told = True
+            self._is_reported = True

@@ -34,34 +34,34 @@ class Health(BaseModel):
         return self.failures >= FAILURES and time.time() - self.at < REST_S
 
 
-def health(place: str) -> Health:
-    """What is remembered; a file that cannot be read says nothing.
+def health(device_id: str) -> Health:
+    """What is remembered; a file that cannot be read counts as none.
 
     Args:
-        place: the transport and the device's address.
+        device_id: the transport and the device's address.
     """
     try:
-        return stage_json.load(Health, _file(place))
+        return stage_json.load(Health, _file(device_id))
     except InputError:
         return Health()
 
 
-def failed(place: str, why: str) -> Health:
+def record_failure(device_id: str, why: str) -> Health:
     """Remember one more failure."""
-    now = Health(failures=health(place).failures + 1, why=why, at=time.time())
-    stage_json.save(now, _file(place))
+    now = Health(failures=health(device_id).failures + 1, why=why, at=time.time())
+    stage_json.save(now, _file(device_id))
     return now
 
 
-def recovered(place: str) -> None:
+def clear_failures(device_id: str) -> None:
     """Forget failures."""
-    _file(place).unlink(missing_ok=True)
+    _file(device_id).unlink(missing_ok=True)
 
 
-def file_name(place: str) -> str:
-    """A place as a file's name."""
-    return re.sub(r"[^A-Za-z0-9_.-]", "_", place)
+def file_name(device_id: str) -> str:
+    """A device as a file's name."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", device_id)
 
 
-def _file(place: str) -> Path:
-    return store_root().parent / "health" / f"{file_name(place)}.json"
+def _file(device_id: str) -> Path:
+    return store_root().parent / "health" / f"{file_name(device_id)}.json"

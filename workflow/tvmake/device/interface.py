@@ -1,4 +1,4 @@
-"""What tvmake asks of any device, however it is reached.
+"""The interface of a device, however it is reached.
 
 A device holds packages by digest and executes requests on them. Each request is complete in itself (which package,
 which inputs, what to measure) and is run by a fresh process on the device, so that a crash, a hang or a leak ends
@@ -11,29 +11,12 @@ from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.config.benchmark import Measurement
 
 
 class _Message(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Fingerprint(_Message):
-    """Who a device is: everything that can change a measured result."""
-
-    kind: str
-    """``cpu``, ``opencl`` …"""
-    soc: str
-    """CPU or SoC model."""
-    cores: int
-    """Logical cores the process may use."""
-    memory_bytes: int
-    os: str
-    """Operating system build."""
-    runtime: str
-    """TVM runtime version."""
-    details: dict[str, str] = Field(default_factory=dict)
-    """GPU, driver, governor … where there are such."""
 
 
 class Deployment(_Message):
@@ -47,7 +30,7 @@ class Deployment(_Message):
 
 
 class RunRequest(_Message):
-    """One execution: run samples, then measure, as far as asked."""
+    """One execution: run samples, then measure, as far as the request says."""
 
     samples: int = Field(ge=1)
     """How many samples of the inputs file to run; see :mod:`tvmake.artifact.tensor_file` for its members."""
@@ -124,7 +107,7 @@ class Device(Protocol):
         """
         ...
 
-    def alone(self) -> AbstractContextManager[None]:
+    def exclusive(self) -> AbstractContextManager[None]:
         """Wait until nobody measures on the device, and keep others from it until the block ends.
 
         Raises:

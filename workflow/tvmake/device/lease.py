@@ -8,14 +8,14 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from tvmake.artifact.files import writing
 from tvmake.device.store import store_root
+from tvmake.storage.files import writing
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 """Linux's identity of a machine since it was started."""
 
 POLL_S = 0.02
-"""How often to look whether a device has come free."""
+"""How often to check whether a device has come free."""
 
 
 @contextmanager

@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.artifact.manifest import Manifest
 from tvmake.device.architecture import check_triple
-from tvmake.device.interface import Fingerprint
 from tvmake.errors import DeviceError
 
 FLOAT16 = "float16"
 IMAGES = "images"
-"""What tvmake's OpenCL runtime tells (``tvmake.opencl.limits``): ``yes`` or ``no``; ``width x height x layers`` or
-``none``. Devices that are asked otherwise do not tell, and refuse kernels by themselves."""
+"""What tvmake's OpenCL runtime reports (``tvmake.opencl.limits``): ``yes`` or ``no``; ``width x height x layers`` or
+``none``. Devices reached otherwise report none, and refuse kernels by themselves."""
 
 REPORT = "tvmake.opencl.limits"
 
@@ -21,7 +21,7 @@ def read_report(text: str) -> dict[str, str]:
     return dict(line.split("=", 1) for line in text.splitlines())
 
 
-def check_package(told: Fingerprint, manifest: Manifest) -> None:
+def check_package(fingerprint: Fingerprint, manifest: Manifest) -> None:
     """Refuse a package that the device cannot run.
 
     Raises:
@@ -35,30 +35,30 @@ def check_package(told: Fingerprint, manifest: Manifest) -> None:
             *(one.dtype for one in (*manifest.signature.inputs, *manifest.signature.outputs)),
         )
     )
-    check_limits(told, manifest.target, uses_float16, manifest.target_name)
+    check_limits(fingerprint, manifest.target, uses_float16, manifest.target_name)
 
 
-def check_limits(told: Fingerprint, target: Mapping[str, Any], uses_float16: bool, target_name: str) -> None:
+def check_limits(fingerprint: Fingerprint, target: Mapping[str, Any], uses_float16: bool, target_name: str) -> None:
     """Refuse kernels that the device cannot run.
 
     Args:
-        told: what the device says of itself.
+        fingerprint: what the device reports.
         target: TVM's attributes that they were compiled with.
 
     Raises:
         DeviceError: it has another processor, does not compute in float16, or has no images, or smaller ones than the
             target says.
     """
-    where, name = f"targets.{target_name}", told.details.get("gpu", told.soc)
+    where, name = f"targets.{target_name}", fingerprint.details.get("gpu", fingerprint.soc)
     host = target.get("host") or target
-    check_triple(str(host.get("mtriple", "")), told.details.get("machine", ""), where)
-    if uses_float16 and told.details.get(FLOAT16) == "no":
+    check_triple(str(host.get("mtriple", "")), fingerprint.details.get("machine", ""), where)
+    if uses_float16 and fingerprint.details.get(FLOAT16) == "no":
         raise DeviceError(
             where,
             f"the device '{name}' does not compute in float16 (no cl_khr_fp16)",
             "leave float16 out for this target: variants.exclude, or models.NAME.precisions",
         )
-    images = told.details.get(IMAGES)
+    images = fingerprint.details.get(IMAGES)
     if "texture" not in target.get("keys", ()) or images is None:
         return
     if images == "none":

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tvmake.config.device import DeviceConfig
+from tvmake.config.device import DeviceConfig, RpcDeviceConfig
 from tvmake.device.connect import connect
 from tvmake.device.group import Group
 from tvmake.errors import DeviceError
@@ -21,7 +21,7 @@ def push_everywhere(
     if not isinstance(device, Group):
         deployment = device.push(package)
         row = {"device": name, "location": deployment.location, "size_bytes": deployment.size_bytes}
-        return [row | {"sent_bytes": 0 if config.via == "rpc" else deployment.size_bytes}], []
+        return [row | {"sent_bytes": 0 if isinstance(config, RpcDeviceConfig) else deployment.size_bytes}], []
     rows: list[dict[str, object]] = []
     errors: list[DeviceError] = []
     for member, done in device.push_everywhere(package).items():

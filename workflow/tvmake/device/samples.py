@@ -10,7 +10,7 @@ import numpy as np
 
 from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.signature import TensorSpec
-from tvmake.artifact.tensor_file import member, read_array, write_array
+from tvmake.artifact.tensor_file import DAMAGE, member, read_array, write_array
 from tvmake.device.interface import RunRequest
 from tvmake.errors import InputError
 
@@ -33,11 +33,11 @@ class Package(Protocol):
         ...
 
 
-def run_samples(package: Package, manifest: Manifest, request: RunRequest, given: Path, outputs: Path | None) -> float:
+def run_samples(package: Package, manifest: Manifest, request: RunRequest, inputs: Path, outputs: Path | None) -> float:
     """Run the samples that a request asks for; afterwards the first one's inputs are set again.
 
     Args:
-        given: an ``.npz`` file of inputs.
+        inputs: an ``.npz`` file of inputs.
         outputs: where outputs go, if they are wanted.
 
     Returns:
@@ -47,7 +47,7 @@ def run_samples(package: Package, manifest: Manifest, request: RunRequest, given
         InputError: the inputs do not fit.
     """
     with ExitStack() as stack:
-        samples = stack.enter_context(zipfile.ZipFile(given))
+        samples = stack.enter_context(zipfile.ZipFile(inputs))
         results = stack.enter_context(zipfile.ZipFile(outputs, "w", zipfile.ZIP_STORED)) if outputs else None
         first = _inputs(samples, 0, manifest.signature.inputs)
         package.set_inputs(first)
@@ -70,7 +70,7 @@ def run_samples(package: Package, manifest: Manifest, request: RunRequest, given
 
 
 def since(started: float) -> float:
-    """Milliseconds since ``time.perf_counter`` said ``started``."""
+    """Milliseconds since ``time.perf_counter`` returned ``started``."""
     return (time.perf_counter() - started) * 1000
 
 
@@ -86,6 +86,10 @@ def _inputs(samples: zipfile.ZipFile, number: int, specs: tuple[TensorSpec, ...]
             value = read_array(samples, member("input", spec.name, number), spec.dtype)
         except KeyError:
             raise InputError("inputs", f"sample {number} lacks input '{spec.name}'", REMEDY) from None
+        except DAMAGE as error:
+            raise InputError(
+                "inputs", f"input '{spec.name}' of sample {number} cannot be read ({error})", REMEDY
+            ) from None
         fits = len(value.shape) == len(spec.shape) and all(
             isinstance(want, str) or got == want for got, want in zip(value.shape, spec.shape, strict=True)
         )

@@ -1,16 +1,22 @@
 """Packages on this machine, by digest: unpacked once, verified, shared by every run."""
 
 import os
+import stat
 from importlib import metadata
 from pathlib import Path
 
-from platformdirs import user_cache_path
-
-from tvmake.artifact.files import atomic_directory, digest_file
 from tvmake.artifact.manifest import Manifest
-from tvmake.artifact.package import MANIFEST, read_manifest, unpack, verify_directory
+from tvmake.artifact.package import MANIFEST, load_manifest, unpack, verify_directory
 from tvmake.device.interface import Deployment
-from tvmake.errors import InputError
+from tvmake.errors import InputError, MachineError
+from tvmake.provenance.statement import check_statement
+from tvmake.storage.directories import HOME_VARIABLE, cache_directory
+from tvmake.storage.files import atomic_directory, digest_file, writing
+from tvmake.storage.tar import digest_as_tar
+
+AGAIN = "make the package again with `tvmake make`, or copy it again from where it came"
+
+WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 TVM = "apache-tvm"
 """The distribution whose version code and runtime have to share."""
@@ -18,33 +24,83 @@ TVM = "apache-tvm"
 
 def store_root() -> Path:
     """``$TVMAKE_HOME/packages``, or the user's cache directory."""
-    home = os.environ.get("TVMAKE_HOME")
-    return (Path(home) if home else user_cache_path("tvmake")) / "packages"
+    return cache_directory("packages")
 
 
 def put(package: Path, root: Path) -> Path:
     """Unpack a package under its digest and return the directory; one that is there and intact is left alone.
 
     Raises:
-        InputError: the package is damaged, or made with another TVM than this one, whose runtime devices are given.
-        MachineError: the store cannot be written.
+        InputError: the package is damaged, its statement is of something else, or it is made with another TVM than this
+            one, whose runtime devices get.
+        MachineError: the store cannot be written, or is another user's.
     """
     if not package.is_file():
         raise InputError(str(package), "no such package", "`tvmake make` makes it")
-    place = root / digest_file(package)
-    manifest = _intact(place)
-    if manifest is None:
-        with atomic_directory(place) as fresh:
-            manifest = unpack(package, fresh)
+    _make_private(root)
+    digest = digest_file(package)
+    place = root / digest
+    try:
+        manifest = stored(place)
+    except InputError:
+        # Nothing is there, or someone touched it; the package itself is the truth and replaces it.
+        manifest = _unpacked(package, place)
+    check_statement(manifest, str(package))
     _check_version(manifest, package)
     return place
 
 
-def _intact(place: Path) -> Manifest | None:
+def _unpacked(package: Path, place: Path) -> Manifest:
+    if place.is_symlink():
+        place.unlink()
+    with atomic_directory(place) as fresh:
+        manifest = unpack(package, fresh)
+        for file in fresh.iterdir():
+            file.chmod(file.stat().st_mode & ~WRITABLE_BY_OTHERS)
+        if _digest(fresh) != place.name:
+            raise InputError(str(package), "is not packed as tvmake packs, or changed while it was read", AGAIN)
+    place.chmod(place.stat().st_mode & ~WRITABLE_BY_OTHERS)
+    return manifest
+
+
+def stored(place: Path) -> Manifest:
+    """The manifest of a package in the store, once it is known to be the very package whose digest the directory has for name.
+
+    Its files' digests alone would not do: whoever could write here could have written a manifest to fit.
+
+    Raises:
+        InputError: there is none, it is another one, or others than its owner may write to it.
+    """
+    if not place.is_dir():
+        raise InputError(str(place), "no package is there", "run again: it is put there")
     try:
-        return verify_directory(place, str(place)) if place.is_dir() else None
-    except InputError:
-        return None  # someone touched the store; the package itself is the truth and replaces it
+        about = [place.lstat(), *(file.lstat() for file in place.iterdir())]
+        is_plain = stat.S_ISDIR(about[0].st_mode) and all(stat.S_ISREG(one.st_mode) for one in about[1:])
+        is_private = all(one.st_uid in (os.geteuid(), 0) and not one.st_mode & WRITABLE_BY_OTHERS for one in about)
+        is_intact = is_plain and is_private and _digest(place) == place.name
+    except (OSError, ValueError):
+        is_intact = False
+    if not is_intact:
+        # What is damaged can be named; else it was changed together with its manifest.
+        verify_directory(place, str(place))
+        raise InputError(str(place), "is not the package that was put there", "run again: it is put there anew")
+    return load_manifest(place / MANIFEST, str(place))
+
+
+def _digest(directory: Path) -> str:
+    return digest_as_tar({file.name: file for file in directory.iterdir()})
+
+
+def _make_private(root: Path) -> None:
+    with writing(root):
+        root.mkdir(parents=True, exist_ok=True)
+        about = root.stat()
+        if about.st_mode & WRITABLE_BY_OTHERS and about.st_uid == os.geteuid():
+            root.chmod(about.st_mode & ~WRITABLE_BY_OTHERS)
+            about = root.stat()
+    if about.st_uid not in (os.geteuid(), 0) or about.st_mode & WRITABLE_BY_OTHERS:
+        remedy = f"name a directory of your own with {HOME_VARIABLE}"
+        raise MachineError(str(root), "packages are run from there, and other users may write to it", remedy)
 
 
 def _check_version(manifest: Manifest, package: Path) -> None:
@@ -58,7 +114,7 @@ def _check_version(manifest: Manifest, package: Path) -> None:
 
 
 def made_with(manifest: Manifest) -> str | None:
-    """The version of TVM that a package was made with; None where it does not say."""
+    """The version of TVM that a package was made with; None where it is not recorded."""
     return next((one.version for one in manifest.components if one.name == TVM), None)
 
 
@@ -69,7 +125,7 @@ def manifest_of(deployment: Deployment) -> Manifest | None:
         InputError: its manifest here is damaged.
     """
     file = store_root() / deployment.package_sha256 / MANIFEST
-    return read_manifest(file.read_bytes(), str(file)) if file.is_file() else None
+    return load_manifest(file, str(file)) if file.is_file() else None
 
 
 def device_kind(deployment: Deployment) -> str:

@@ -1,4 +1,4 @@
-"""What a check says."""
+"""One check of the machine, and its outcome."""
 
 import signal
 import subprocess
@@ -13,7 +13,7 @@ Status = Literal["ok", "missing", "problem"]
 class Check:
     """One thing a machine has, lacks, or has in a bad state.
 
-    ``hint`` says how to get or mend it; empty when the status is ok. ``required`` marks what tvmake cannot work without.
+    ``hint`` is how to get or mend it; empty when the status is ok. ``required`` marks what tvmake cannot work without.
     """
 
     group: str
@@ -52,7 +52,7 @@ def output_of(command: Sequence[str], timeout_s: float) -> tuple[int, str]:
 
 
 def last_line(text: str, limit: int = 160) -> str:
-    """The last line that says something."""
+    """The last line that is not empty."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:limit] if lines else ""
 

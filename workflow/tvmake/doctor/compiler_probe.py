@@ -1,22 +1,20 @@
 """A process that loads TVM and compiles one small kernel per target kind; prints one JSON object a line.
 
-Runs apart (``python -m tvmake.doctor.compiler_probe``) because a TVM whose libraries do not fit together, or a code
+Runs apart (``python -m tvmake.process.tvm_import tvmake.doctor.compiler_probe``) because a TVM whose libraries do not fit together, or a code
 generator without its toolchain, can end the process.
 """
 
 import json
-import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
+import tvm
 
 from tvmake.config.target import TargetKind
-from tvmake.quick_tvm import tvm
+from tvmake.storage.temporary import temporary_directory
 
-# After quick_tvm, which decides how TVM is loaded.
 from tvm import te  # isort: skip
 from tvm.s_tir import dlight  # isort: skip
 
@@ -26,15 +24,15 @@ TARGETS: dict[str, dict[str, Any]] = {"hexagon": {"tag": "qcom/hexagon-v68"}, "c
 """Kinds that need more than their name."""
 
 
-def say(**values: object) -> None:
-    """One line for the doctor."""
+def report(**values: object) -> None:
+    """Print one line for the doctor."""
     print(json.dumps(values), flush=True)
 
 
 def main() -> None:
-    """Say what TVM is and what it can compile."""
+    """Report TVM's version and what it can compile."""
     codegen = tvm.target.codegen
-    say(
+    report(
         version=str(tvm.__version__),
         library={str(name): str(value) for name, value in tvm.support.libinfo().items()},
         cpu=str(codegen.llvm_get_system_cpu()),
@@ -43,31 +41,33 @@ def main() -> None:
         devices={kind: count for kind in ("cuda", "opencl", "vulkan", "metal", "rocm") if (count := _devices(kind))},
     )
     for kind in get_args(TargetKind):
-        say(trying=kind)
+        report(trying=kind)
         started = time.perf_counter()
         try:
             built = compile_kernel(TARGETS.get(kind, {"kind": kind}))
         except Exception as error:  # noqa: BLE001  # each code generator raises its own; the doctor shows it
-            say(kind=kind, error=_reason(error))
+            report(kind=kind, error=_reason(error))
             continue
-        say(
+        report(
             kind=kind,
             seconds=round(time.perf_counter() - started, 3),
             modules=[str(part.kind) for part in (built.mod, *built.mod.imports)],
         )
-    say(trying="link")
+    report(trying="link")
     try:
         link_and_run()
     except Exception as error:  # noqa: BLE001
-        say(kind="link", error=_reason(error))
+        report(kind="link", error=_reason(error))
     else:
-        say(kind="link")
+        report(kind="link")
 
 
 def compile_kernel(attributes: dict[str, Any]) -> Any:
     """Add one to every element, for a target with this machine's CPU as its host."""
-    own = tvm.target.Target(attributes)
-    target = own if str(own.kind.name) in ("llvm", "c") else tvm.target.Target({**attributes, "host": {"kind": "llvm"}})
+    named = tvm.target.Target(attributes)
+    target = (
+        named if str(named.kind.name) in ("llvm", "c") else tvm.target.Target({**attributes, "host": {"kind": "llvm"}})
+    )
     before = te.placeholder((LENGTH,), "float32", name="before")
     after = te.compute((LENGTH,), lambda i: before[i] + te.const(1, "float32"), name="after")
     module = tvm.IRModule({"main": te.create_prim_func([before, after])})
@@ -83,7 +83,7 @@ def link_and_run() -> None:
     Raises:
         RuntimeError: a step fails, or the numbers are wrong.
     """
-    with tempfile.TemporaryDirectory() as directory:
+    with temporary_directory("tvmake-probe-") as directory:
         path = str(Path(directory) / "kernel.so")
         compile_kernel({"kind": "llvm"}).export_library(path, cc="g++")
         function = tvm.runtime.load_module(path)["main"]
@@ -107,4 +107,4 @@ def _reason(error: Exception) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

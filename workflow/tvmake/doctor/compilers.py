@@ -3,14 +3,14 @@
 import json
 import os
 import shutil
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
 from tvmake.config.target import TargetKind
 from tvmake.doctor.check import Check, ending, output_of
-from tvmake.target.toolchain import NDK_VARIABLES, zig_command
+from tvmake.process.python import python_command
+from tvmake.targets.toolchain import NDK_VARIABLES, zig_command
 
 GROUP = "compilers"
 PROBE_TIMEOUT_S = 120.0
@@ -34,9 +34,11 @@ DRIVERS = {
 
 def tvm() -> list[Check]:
     """TVM's libraries, its code generators, and a kernel compiled, linked and run."""
-    code, output = output_of([sys.executable, "-m", "tvmake.doctor.compiler_probe"], PROBE_TIMEOUT_S)
-    said = [json.loads(line) for line in output.splitlines() if line.startswith("{") and line.endswith("}")]
-    facts = next((line for line in said if "library" in line), None)
+    code, output = output_of(
+        python_command("-m", "tvmake.process.tvm_import", "tvmake.doctor.compiler_probe"), PROBE_TIMEOUT_S
+    )
+    reports = [json.loads(line) for line in output.splitlines() if line.startswith("{") and line.endswith("}")]
+    facts = next((line for line in reports if "library" in line), None)
     if facts is None:
         reason = f"takes over {PROBE_TIMEOUT_S:.0f} s to load" if code == 124 else ending(code, output)
         hint = "reinstall the pinned pair: pip install --force-reinstall 'apache-tvm==0.27.0.post1' 'apache-tvm-ffi==0.1.14.post0'"
@@ -50,8 +52,8 @@ def tvm() -> list[Check]:
             GROUP, "LLVM", "ok", f"this CPU is {facts['cpu']} ({facts['triple']}); {len(facts['backends'])} backends"
         ),
     ]
-    results = {line["kind"]: line for line in said if "kind" in line}
-    pending = {line["trying"] for line in said if "trying" in line} - results.keys()
+    results = {line["kind"]: line for line in reports if "kind" in line}
+    pending = {line["trying"] for line in reports if "trying" in line} - results.keys()
     for kind in get_args(TargetKind):
         checks.append(_generator(kind, results.get(kind), kind in pending, code, output, facts["devices"]))
     link = results.get("link")

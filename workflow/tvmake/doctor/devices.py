@@ -6,11 +6,11 @@ import os
 import shutil
 import socket
 import struct
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 from tvmake.doctor.check import Check, ending, output_of
+from tvmake.process.python import python_command
 
 GROUP = "devices"
 OPENCL_TIMEOUT_S = 30.0
@@ -21,7 +21,7 @@ TRACKER_MAGIC = 0x2F271
 TRACKER_SUMMARY = 6
 TRACKER_SUCCESS = 0
 """TVM's tracker protocol (python/tvm/rpc/base.py): the magic number both ways, then length-prefixed JSON."""
-LARGEST_ANSWER = 1 << 24
+LARGEST_MESSAGE = 1 << 24
 
 
 def opencl(library: str | None = None) -> list[Check]:
@@ -30,7 +30,7 @@ def opencl(library: str | None = None) -> list[Check]:
     if path is None:
         hint = "apt-get install ocl-icd-libopencl1, and the driver of your device (pocl-opencl-icd for a CPU)"
         return [Check(GROUP, "OpenCL", "missing", "no loader (libOpenCL.so)", hint)]
-    code, output = output_of([sys.executable, "-m", "tvmake.doctor.opencl_probe", path], OPENCL_TIMEOUT_S)
+    code, output = output_of(python_command("-m", "tvmake.doctor.opencl_probe", path), OPENCL_TIMEOUT_S)
     if code:
         return [
             Check(
@@ -66,7 +66,7 @@ def adb() -> list[Check]:
 
 
 def adb_devices(listing: str) -> list[Check]:
-    """What ``adb devices -l`` says, a check a device."""
+    """One check for each device in the output of ``adb devices -l``."""
     checks = []
     for line in listing.splitlines():
         serial, _, rest = line.partition(" ")
@@ -119,15 +119,15 @@ def _tracker_servers(host: str, port: int) -> dict[str, int]:
         question = json.dumps([TRACKER_SUMMARY]).encode()
         connection.sendall(struct.pack("<i", len(question)) + question)
         size = struct.unpack("<i", _receive(connection, 4))[0]
-        if not 0 < size <= LARGEST_ANSWER:
+        if not 0 < size <= LARGEST_MESSAGE:
             raise ValueError("what answers is not a TVM RPC tracker")
-        answer = json.loads(_receive(connection, size))
-    if not isinstance(answer, list) or len(answer) != 2 or not isinstance(answer[1], dict):
+        message = json.loads(_receive(connection, size))
+    if not isinstance(message, list) or len(message) != 2 or not isinstance(message[1], dict):
         raise ValueError("what answers is not a TVM RPC tracker")
-    if answer[0] != TRACKER_SUCCESS:
+    if message[0] != TRACKER_SUCCESS:
         raise ValueError("the tracker refuses to give a summary")
     servers: dict[str, int] = {}
-    for server in answer[1].get("server_info", []):
+    for server in message[1].get("server_info", []):
         key = str(server.get("key", "")).partition(":")[2]
         servers[key] = servers.get(key, 0) + 1
     return servers

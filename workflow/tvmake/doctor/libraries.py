@@ -8,6 +8,7 @@ from packaging.requirements import Requirement
 
 from tvmake import __version__
 from tvmake.doctor.check import Check, last_line, output_of
+from tvmake.process.python import python_command
 
 GROUP = "libraries"
 IMPORT_TIMEOUT_S = 60.0
@@ -75,7 +76,7 @@ def _library(requirement: Requirement, extra: str) -> Check:
     if not requirement.specifier.contains(found.partition("+")[0], prereleases=True):
         return Check(GROUP, name, "problem", f"{found}, but tvmake needs {requirement.specifier}", hint, not extra)
     if name in IMPORT_NAMES:
-        code, output = output_of([sys.executable, "-c", f"import {IMPORT_NAMES[name]}"], IMPORT_TIMEOUT_S)
+        code, output = output_of(python_command("-c", f"import {IMPORT_NAMES[name]}"), IMPORT_TIMEOUT_S)
         if code == 124:
             return Check(
                 GROUP,

@@ -1,6 +1,6 @@
 """A process that lists the OpenCL devices behind this machine's loader, as JSON.
 
-Runs apart (``python -m tvmake.doctor.opencl_probe LIBRARY``) because a vendor's driver can crash the process that asks
+Runs apart (``python -m tvmake.doctor.opencl_probe LIBRARY``) because a vendor's driver can crash the process that uses
 it. Constants are those of CL/cl.h (OpenCL 3.0).
 """
 
@@ -40,15 +40,15 @@ def platforms(library: Any) -> list[dict[str, Any]]:
 
 
 def _device(library: Any, device: ctypes.c_void_p) -> dict[str, Any]:
-    ask = library.clGetDeviceInfo
-    kind = int.from_bytes(_info(ask, device, DEVICE_TYPE), sys.byteorder)
+    query = library.clGetDeviceInfo
+    kind = int.from_bytes(_info(query, device, DEVICE_TYPE), sys.byteorder)
     return {
-        "name": _text(ask, device, DEVICE_NAME),
+        "name": _text(query, device, DEVICE_NAME),
         "type": next((name for bit, name in TYPES.items() if kind & bit), "other"),
-        "version": _text(ask, device, DEVICE_VERSION),
-        "driver": _text(ask, device, DRIVER_VERSION),
-        "float16": "cl_khr_fp16" in _text(ask, device, DEVICE_EXTENSIONS).split(),
-        "images": bool(int.from_bytes(_info(ask, device, DEVICE_IMAGE_SUPPORT), sys.byteorder)),
+        "version": _text(query, device, DEVICE_VERSION),
+        "driver": _text(query, device, DRIVER_VERSION),
+        "float16": "cl_khr_fp16" in _text(query, device, DEVICE_EXTENSIONS).split(),
+        "images": bool(int.from_bytes(_info(query, device, DEVICE_IMAGE_SUPPORT), sys.byteorder)),
     }
 
 

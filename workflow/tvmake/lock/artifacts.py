@@ -6,37 +6,26 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from tvmake.artifact.files import canonical_json, digest_bytes, digest_file
-from tvmake.artifact.plain_tar import read_tar
 from tvmake.errors import InputError
 from tvmake.lock.document import LockedArtifact
-from tvmake.plan import layout
 from tvmake.plan.plan import Plan
-
-TAKEN_APART = (
-    "signature",
-    "source",
-    "bound_signature",
-    "tasks",
-    "best",
-    "manifest",
-    "package",
-    "provenance",
-    "components",
-)
-"""Artifacts whose parts have names that say something; a network's JSON is one long list of nodes."""
+from tvmake.stages.descriptor import Output
+from tvmake.stages.registry import goal_stages, stages
+from tvmake.storage.files import canonical_json, digest_bytes, digest_file
+from tvmake.storage.tar import read_tar
 
 SEALS = ("own_sha256", "serialNumber")
 """Keys that differ because another one does."""
 
 
 @dataclass(frozen=True)
-class Made:
-    """A file that a hermetic stage makes."""
+class HermeticFile:
+    """A file that a hermetic stage writes."""
 
     stage: str
     path: Path
-    is_taken_apart: bool = False
+    has_parts: bool = False
+    """Whether a lock records digests of its parts too."""
 
 
 @dataclass(frozen=True)
@@ -50,55 +39,51 @@ class Mismatch:
     """``differs in …``, ``is missing``, ``is not in the lock``."""
 
 
-def made_files(plan: Plan) -> Iterator[Made]:
-    """What a plan's hermetic stages have made, in the order of the pipeline; directories file by file.
+def hermetic_files(plan: Plan) -> Iterator[HermeticFile]:
+    """What a plan's hermetic stages write, in the order of the pipeline; directories file by file.
 
     A file that is not there is named all the same.
     """
-    seen: set[Path] = set()
-    for stage, artifact, name in named_files(plan):
+    for stage, output, name in hermetic_outputs(plan):
         path = Path(name)
-        if path in seen:
-            continue
-        seen.add(path)
         if path.is_dir():
             files = sorted(file for file in path.rglob("*") if file.is_file() and not file.name.startswith("."))
-            yield from (Made(stage, file) for file in files)
+            yield from (HermeticFile(stage, file) for file in files)
         else:
-            yield Made(stage, path, artifact in TAKEN_APART)
+            yield HermeticFile(stage, path, output.has_parts)
 
 
-def locked(made: Made, results: Path) -> LockedArtifact:
+def locked(file: HermeticFile, results: Path) -> LockedArtifact:
     """A file's entry in a lock.
 
     Raises:
         InputError: it is not there.
     """
-    if not made.path.is_file():
-        raise InputError(str(made.path), "is not made yet", "run `tvmake make` first")
+    if not file.path.is_file():
+        raise InputError(str(file.path), "is not made yet", "run `tvmake make` first")
     return LockedArtifact(
-        stage=made.stage,
-        path=str(made.path.relative_to(results)),
-        sha256=digest_file(made.path),
-        parts=parts(made.path) if made.is_taken_apart else None,
+        stage=file.stage,
+        path=str(file.path.relative_to(results)),
+        sha256=digest_file(file.path),
+        parts=parts(file.path) if file.has_parts else None,
     )
 
 
-def mismatches(plan: Plan, wanted: list[LockedArtifact]) -> list[Mismatch]:
+def mismatches(plan: Plan, entries: list[LockedArtifact]) -> list[Mismatch]:
     """Where the plan's files are not what a lock says, in the order of the pipeline."""
     results = Path(plan.config.results)
     found = []
-    for entry in wanted:
+    for entry in entries:
         path = results / entry.path
         if not path.is_file():
             found.append(Mismatch(entry.stage, entry.path, "is missing"))
         elif digest_file(path) != entry.sha256:
             found.append(Mismatch(entry.stage, entry.path, _difference(path, entry)))
-    known = {entry.path for entry in wanted}
-    for made in made_files(plan):
-        path = str(made.path.relative_to(results))
-        if path not in known and made.path.is_file():
-            found.append(Mismatch(made.stage, path, "is not in the lock"))
+    locked_paths = {entry.path for entry in entries}
+    for file in hermetic_files(plan):
+        name = str(file.path.relative_to(results))
+        if name not in locked_paths and file.path.is_file():
+            found.append(Mismatch(file.stage, name, "is not in the lock"))
     return found
 
 
@@ -117,16 +102,16 @@ def parts(path: Path) -> dict[str, str]:
 
 def _difference(path: Path, entry: LockedArtifact) -> str:
     try:
-        now, then = parts(path) if entry.parts else {}, entry.parts or {}
+        present, recorded = parts(path) if entry.parts else {}, entry.parts or {}
     except InputError as error:
         return f"is damaged: {error.problem}"
-    other = [name for name in {**now, **then} if now.get(name) != then.get(name)]
-    telling = [name for name in other if name not in SEALS] or other
-    if not telling:
+    other = [name for name in {**present, **recorded} if present.get(name) != recorded.get(name)]
+    named = [name for name in other if name not in SEALS] or other
+    if not named:
         return "differs"
     what = "member" if path.suffix == ".tar" else "key"
-    more = f", and {len(telling) - 1} more" if len(telling) > 1 else ""
-    return f"differs in {what} {telling[0]}{more}"
+    more = f", and {len(named) - 1} more" if len(named) > 1 else ""
+    return f"differs in {what} {named[0]}{more}"
 
 
 def _members(path: Path) -> dict[str, str]:
@@ -139,32 +124,10 @@ def _members(path: Path) -> dict[str, str]:
     return found
 
 
-def named_files(plan: Plan) -> Iterator[tuple[str, layout.Artifact, str]]:
-    """Stage, artifact and path; stage after stage, so that the first difference is the earliest."""
-    variants = plan.variants
-    for model in dict.fromkeys(variant.model for variant in variants):
-        for artifact in ("imported_module", "imported_params", "signature", "source"):
-            yield "import", artifact, plan.file(artifact, model=model)
-    for variant in variants:
-        if plan.chooses_layout(variant):
-            for artifact in ("candidate_module", "candidate_params", "candidate_signature"):
-                yield from (("transform", artifact, file) for file in plan.candidates(artifact, variant))
-        else:
-            for artifact in ("module", "params", "bound_signature"):
-                yield "transform", artifact, plan.file(artifact, variant)
-    for variant in variants:
-        if plan.chooses_layout(variant):
-            for artifact in ("chosen_module", "chosen_params", "chosen_signature"):
-                yield "choose_layout", artifact, plan.file(artifact, variant)
-    tuned = [variant for variant in variants if plan.is_tuned(variant)]
-    for variant in tuned:
-        yield from (("extract", artifact, plan.file(artifact, variant)) for artifact in ("tasks", "workloads"))
-    for variant in tuned:
-        yield "pick_best", "best", plan.file("best", variant)
-    for variant in variants:
-        for artifact in ("lib", "manifest", "weights", "sources"):
-            yield "build", artifact, plan.file(artifact, variant)
-    for variant in variants:
-        yield "export", "package", plan.file("package", variant)
-    for variant in variants:
-        yield from (("attest", artifact, plan.file(artifact, variant)) for artifact in ("provenance", "components"))
+def hermetic_outputs(plan: Plan) -> Iterator[tuple[str, Output, str]]:
+    """Stage, output and path; stage after stage, so that the first difference is the earliest."""
+    for stage in stages().values():
+        if stage.is_hermetic and stage.name in goal_stages():
+            for path, output in plan.outputs_of_stage(stage).items():
+                if output.is_locked:
+                    yield stage.name, output, path

@@ -11,35 +11,36 @@ from collections.abc import Mapping
 
 from tvmake.config.target import TargetConfig
 from tvmake.errors import TvmakeError
-from tvmake.target.toolchain import compiler_driver, driver_identity
+from tvmake.process.python import python_command
+from tvmake.targets.toolchain import compiler_driver, driver_identity
 
 TIMEOUT_S = 300
 
 
 def compilers(targets: Mapping[str, TargetConfig]) -> dict[str, str]:
     """Each target's compiler as it names itself, or why there is none."""
-    asked_here = {name: wanted for name, wanted in targets.items() if not _needs_tvm(wanted)}
-    found = {name: _identity(name, wanted) for name, wanted in asked_here.items()}
-    others = {name: wanted.model_dump(mode="json") for name, wanted in targets.items() if name not in asked_here}
+    without_tvm = {name: target for name, target in targets.items() if not _needs_tvm(target)}
+    found = {name: _identity(name, target) for name, target in without_tvm.items()}
+    others = {name: target.model_dump(mode="json") for name, target in targets.items() if name not in without_tvm}
     if others:
-        found |= _asked_with_tvm(others)
+        found |= _identities_with_tvm(others)
     return {name: found[name] for name in targets}
 
 
-def _needs_tvm(wanted: TargetConfig) -> bool:
-    return wanted.tag is not None and wanted.entry is None and wanted.host is None
+def _needs_tvm(target: TargetConfig) -> bool:
+    return target.tag is not None and target.entry is None and target.host is None
 
 
-def _identity(name: str, wanted: TargetConfig) -> str:
+def _identity(name: str, target: TargetConfig) -> str:
     try:
-        return driver_identity(compiler_driver(wanted, f"targets.{name}"))
+        return driver_identity(compiler_driver(target, f"targets.{name}"))
     except TvmakeError as error:
         return f"none ({error.problem})"
 
 
-def _asked_with_tvm(targets: dict[str, object]) -> dict[str, str]:
+def _identities_with_tvm(targets: Mapping[str, object]) -> dict[str, str]:
     done = subprocess.run(
-        [sys.executable, "-m", __name__],
+        python_command("-m", "tvmake.process.tvm_import", __name__),
         input=json.dumps(targets),
         capture_output=True,
         text=True,
@@ -52,7 +53,7 @@ def _asked_with_tvm(targets: dict[str, object]) -> dict[str, str]:
 
 
 def _main() -> None:
-    from tvmake.target.resolve import linker
+    from tvmake.targets.resolve import linker
 
     def identity(name: str, values: object) -> str:
         try:

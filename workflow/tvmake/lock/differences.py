@@ -1,18 +1,18 @@
 """What is other here than where a run was locked, and which of it explains that a file came out differently."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tvmake.lock.artifacts import Mismatch
 from tvmake.lock.document import Lock, Origins, Revision
-from tvmake.lock.origins import HERMETIC, is_dataset, libraries, origins, users
-from tvmake.lock.records import LockedRecords
+from tvmake.lock.origins import hermetic, is_dataset, libraries, origins, users
 from tvmake.plan.plan import Plan
+from tvmake.records.frozen import LockedRecords
 from tvmake.records.store import RecordStore, StoredRecord, open_store
 
-EVERY = frozenset(HERMETIC)
+EVERY = frozenset(hermetic())
 
 MEASURING = ("benchmark", "validation", "devices", "tuning")
 """Top-level keys of the config that change no package once records are given."""
@@ -61,13 +61,17 @@ def differences(plan: Plan, lock: Lock) -> list[Difference]:
         *_records(plan, lock),
         *_code(here, then),
     ]
-    return sorted(found, key=lambda one: not one.stages)
+    return sorted(found, key=lambda difference: not difference.stages)
 
 
 def causes(mismatch: Mismatch, found: list[Difference]) -> list[Difference]:
     """The differences that may explain a mismatch."""
     parts = set(mismatch.path.split("/"))
-    return [one for one in found if mismatch.stage in one.stages and (not one.only or one.only & parts)]
+    return [
+        difference
+        for difference in found
+        if mismatch.stage in difference.stages and (not difference.only or difference.only & parts)
+    ]
 
 
 def _variants(plan: Plan, lock: Lock) -> Iterator[Difference]:
@@ -102,7 +106,7 @@ def _inputs(here: Origins, then: Origins, models: Mapping[str, frozenset[str]]) 
 
 
 def _versions(plan: Plan, here: Origins, then: Origins, models: list[str]) -> Iterator[Difference]:
-    read_by = {stage: libraries(plan, stage, models) for stage in HERMETIC}
+    read_by = {stage: libraries(plan, stage, models) for stage in hermetic()}
     for name in sorted({*here.versions, *then.versions}):
         now, before = here.versions.get(name, "unused"), then.versions.get(name, "unused")
         if now != before:
@@ -169,30 +173,33 @@ def _records_of(frozen: LockedRecords, store: RecordStore, seen: set[tuple[str, 
             continue
         seen.add((kernel.workload, kernel.record))
         name = f"records of {kernel.name} ({kernel.workload[:SHORT]}…)"
-        stored = {one.digest: one for one in store.load(place, kernel.workload)}
-        own = stored.get(kernel.record)
-        if own is None:
+        stored = {record.digest: record for record in store.load(place, kernel.workload)}
+        used = stored.get(kernel.record)
+        if used is None:
             yield Difference(
                 f"{name}: the one used, {kernel.record[:SHORT]}…, is not in {store.root}",
                 frozenset({"pick_best", "build"}),
             )
-        elif own.outcome != "ok":
+        elif used.outcome != "ok":
             yield Difference(f"{name}: the one used was found wrong since; it is used again", frozenset())
-        elif better := _better(stored.values(), own):
+        elif better := _better(stored.values(), used):
             yield Difference(
-                f"{name}: a faster one came since ({better.latency_ms:.4g} ms, the lock's {own.latency_ms:.4g} ms is used)",
+                f"{name}: a faster one came since ({better.latency_ms:.4g} ms, the lock's {used.latency_ms:.4g} ms is used)",
                 frozenset(),
             )
 
 
-def _better(stored: Any, own: StoredRecord) -> StoredRecord | None:
-    working = [one for one in stored if one.latency_ms is not None]
-    best = min(working, key=lambda one: (one.latency_ms, one.digest), default=None)
-    return best if best is not None and own.latency_ms is not None and best.latency_ms < own.latency_ms else None
+def _better(stored: Iterable[StoredRecord], used: StoredRecord) -> StoredRecord | None:
+    """The fastest record, if it is faster than the one used."""
+    working = [(record.latency_ms, record.digest, record) for record in stored if record.latency_ms is not None]
+    if not working or used.latency_ms is None:
+        return None
+    latency_ms, _, best = min(working, key=lambda entry: entry[:2])
+    return best if latency_ms < used.latency_ms else None
 
 
 def _code(here: Origins, then: Origins) -> Iterator[Difference]:
-    changed = [stage for stage in HERMETIC if here.tvmake.code.get(stage) != then.tvmake.code.get(stage)]
+    changed = [stage for stage in hermetic() if here.tvmake.code.get(stage) != then.tvmake.code.get(stage)]
     if changed:
         was = _revision(then.tvmake.revision, here.tvmake.revision)
         yield Difference(f"tvmake's own code: that of {', '.join(changed)}{was}", frozenset(changed))

@@ -5,10 +5,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from tvmake.artifact.files import write_text
 from tvmake.config.transform import Layout
-from tvmake.lock.records import SCHEMA_VERSION, LockedRecords, parse, read_bytes
+from tvmake.records.frozen import SCHEMA_VERSION, LockedRecords, parse, read_bytes
 from tvmake.records.record import Digest
+from tvmake.storage.files import write_text
 
 LOCK = Path("run.lock")
 """Its usual name."""

@@ -7,6 +7,9 @@ from tvmake.lock.document import Revision
 
 TIMEOUT_S = 30
 
+READ_ONLY = ("--no-optional-locks", "-c", "core.fsmonitor=false")
+"""Nothing is written, and no program of the checkout's own configuration is asked what has changed."""
+
 
 def revision(directory: Path) -> Revision | None:
     """The checkout's commit; None where there is no git, no checkout, or no commit."""
@@ -20,7 +23,11 @@ def revision(directory: Path) -> Revision | None:
 def _git(directory: Path, *arguments: str) -> str | None:
     try:
         done = subprocess.run(
-            ["git", "-C", str(directory), *arguments], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+            ["git", *READ_ONLY, "-C", str(directory), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

@@ -8,12 +8,12 @@ from tvmake.artifact import stage_json
 from tvmake.artifact.package import read_manifest
 from tvmake.config.transform import Layout
 from tvmake.errors import InputError
-from tvmake.lock.artifacts import locked, made_files
+from tvmake.lock.artifacts import hermetic_files, locked
 from tvmake.lock.document import Lock
 from tvmake.lock.origins import origins
-from tvmake.lock.records import LockedKernel, LockedRecords
 from tvmake.plan.plan import Plan, Variant
-from tvmake.tune.best import BestSet
+from tvmake.records.best import BestSet
+from tvmake.records.frozen import LockedKernel, LockedRecords
 from tvmake.tune.layouts import LayoutChoice
 
 
@@ -23,19 +23,18 @@ def lock_run(plan: Plan) -> Lock:
     Raises:
         InputError: something is not made yet, missing or damaged.
     """
-    made = list(made_files(plan))
     results = Path(plan.config.results)
-    artifacts = [locked(one, results) for one in made]
-    here = origins(plan)
-    missing = [name for name, digest in here.inputs.items() if digest is None]
+    artifacts = [locked(file, results) for file in hermetic_files(plan)]
+    present = origins(plan)
+    missing = [name for name, digest in present.inputs.items() if digest is None]
     if missing:
         raise InputError(missing[0], "is missing, so that the run cannot be made again", "put it back, or leave it out")
     tuned = [variant for variant in plan.variants if plan.is_tuned(variant)]
     return Lock(
         # What linked them, not what would link them today: a newer compiler makes nothing out of date.
-        origins=here.model_copy(update={"compilers": here.compilers | _linked_by(plan)}),
+        origins=present.model_copy(update={"compilers": present.compilers | _linked_by(plan)}),
         written_by=f"tvmake {__version__}",
-        records={str(variant): _records(Path(plan.file("best", variant))) for variant in tuned},
+        records={str(variant): _records(Path(plan.file("best.json", variant))) for variant in tuned},
         layouts={str(variant): _layout(plan, variant) for variant in plan.variants if plan.chooses_layout(variant)},
         artifacts=artifacts,
     )
@@ -44,7 +43,7 @@ def lock_run(plan: Plan) -> Lock:
 def _linked_by(plan: Plan) -> dict[str, str]:
     found = {}
     for variant in plan.variants:
-        file = Path(plan.file("manifest", variant))
+        file = Path(plan.file("mod.json", variant))
         components = read_manifest(file.read_bytes(), str(file)).components
         found[variant.target] = next(part.version for part in components if part.name == "linker")
     return found
@@ -72,4 +71,4 @@ def _records(best: Path) -> LockedRecords:
 
 
 def _layout(plan: Plan, variant: Variant) -> Layout:
-    return stage_json.load(LayoutChoice, Path(plan.file("layout", variant))).layout
+    return stage_json.load(LayoutChoice, Path(plan.file("layout.json", variant))).layout

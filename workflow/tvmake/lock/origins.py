@@ -7,23 +7,25 @@ from pathlib import Path
 from typing import Any
 
 from tvmake import __version__
-from tvmake.artifact.files import digest_bytes, digest_file
-from tvmake.house import PACKAGE, snakefile
 from tvmake.lock.compilers import compilers
 from tvmake.lock.document import Origins, Tool
 from tvmake.lock.git import revision
-from tvmake.plan.fingerprint import DISTRIBUTIONS, PACKAGE_ROOT, reachable, version
-from tvmake.plan.formats import FRONTENDS
-from tvmake.plan.machine import cpu_identity
-from tvmake.plan.plan import STAGE_MODULES, Plan
+from tvmake.plan.plan import Plan
 from tvmake.plan.sources import dataset_files
-
-HERMETIC = ("import", "transform", "choose_layout", "extract", "pick_best", "build", "export", "attest")
-"""The stages whose outputs are the same bytes for the same inputs, in the order data flows; of choose_layout and pick_best
-that holds once the lock says what was measured."""
+from tvmake.stages.registry import stages
+from tvmake.storage.code_fingerprint import DISTRIBUTIONS, PACKAGE_ROOT, reachable, version
+from tvmake.storage.files import digest_bytes, digest_file
+from tvmake.storage.resources import PACKAGE, snakefile
+from tvmake.targets.cpu import cpu_identity
 
 PLACES = (("results",), ("cache",), ("tuning", "store"), ("tuning", "shared"), ("tuning", "frozen"))
 """Keys that say where things lie on one machine, and change nothing in them."""
+
+
+def hermetic() -> tuple[str, ...]:
+    """The stages whose outputs are the same bytes for the same inputs, in the order data flows; of those that measure
+    that holds once the lock gives what was measured."""
+    return tuple(stage.name for stage in stages().values() if stage.is_hermetic)
 
 
 def origins(plan: Plan) -> Origins:
@@ -35,13 +37,13 @@ def origins(plan: Plan) -> Origins:
     models = dict.fromkeys(variant.model for variant in plan.variants)
     targets = {variant.target: plan.config.targets[variant.target] for variant in plan.variants}
     return Origins(
-        tvmake=Tool(version=__version__, revision=_own_revision(), code=_code(plan, models)),
+        tvmake=Tool(version=__version__, revision=_checkout(), code=_code(plan, models)),
         project=revision(Path()),
         config=portable_config(plan),
         inputs={name: _digest(files) for name, files in sorted(inputs(plan).items())},
         versions=_versions(plan, models),
         compilers=compilers(dict(sorted(targets.items()))),
-        cpus={name: cpu_identity() for name, wanted in sorted(targets.items()) if wanted.is_native},
+        cpus={name: cpu_identity() for name, target in sorted(targets.items()) if target.is_native},
     )
 
 
@@ -77,11 +79,7 @@ def is_dataset(name: str) -> bool:
 
 def stage_roots(plan: Plan, stage: str, models: Iterable[str]) -> list[str]:
     """The modules that a stage's code begins with."""
-    roots = [STAGE_MODULES[stage]]
-    if stage == "import":
-        for model in models:
-            roots += FRONTENDS[str(plan.config.models[model].source_format())]
-    return roots
+    return list(dict.fromkeys(root for model in models for root in plan.roots(stage, model)))
 
 
 def libraries(plan: Plan, stage: str, models: Iterable[str]) -> set[str]:
@@ -99,7 +97,7 @@ def _inputs_of(plan: Plan, name: str) -> dict[str, list[Path]]:
 
 
 def _code(plan: Plan, models: Iterable[str]) -> dict[str, str]:
-    return {stage: _code_digest(stage_roots(plan, stage, models)) for stage in HERMETIC}
+    return {stage: _code_digest(stage_roots(plan, stage, models)) for stage in hermetic()}
 
 
 def _code_digest(roots: list[str]) -> str:
@@ -113,14 +111,14 @@ def _code_digest(roots: list[str]) -> str:
 
 
 def _versions(plan: Plan, models: Iterable[str]) -> dict[str, str]:
-    named = set().union(*(libraries(plan, stage, models) for stage in HERMETIC))
+    named = set().union(*(libraries(plan, stage, models) for stage in hermetic()))
     return {"python": platform.python_version()} | {name: version(name) for name in sorted(named)}
 
 
-def _own_revision() -> Any:
-    house = snakefile().parent
+def _checkout() -> Any:
+    tree = snakefile().parent
     # An installed package has its Snakefile inside; what is around it is not its checkout.
-    return None if house.is_relative_to(PACKAGE) else revision(house)
+    return None if tree.is_relative_to(PACKAGE) else revision(tree)
 
 
 def _named(file: str) -> str:

@@ -7,12 +7,12 @@ from typing import Any
 
 import yaml
 
-from tvmake.artifact.files import digest_bytes, write_text
 from tvmake.errors import InputError
-from tvmake.lock.artifacts import Mismatch, made_files, mismatches
+from tvmake.lock.artifacts import Mismatch, hermetic_files, mismatches
 from tvmake.lock.differences import Difference, causes
 from tvmake.lock.document import Lock
 from tvmake.plan.plan import Plan
+from tvmake.storage.files import digest_bytes, write_text
 
 MOST_CAUSES = 3
 
@@ -43,23 +43,23 @@ def config_of(lock: Lock, directory: Path) -> Path:
 
 def packages(plan: Plan) -> list[str]:
     """What is made when a run is made again: every variant's package, what lies beside it, and all that these take."""
-    return plan.results_of("provenance")
+    return plan.results_of("package.provenance.json")
 
 
-def moments(plan: Plan) -> dict[Path, int]:
+def modification_times(plan: Plan) -> dict[Path, int]:
     """When the files that are there were written, to tell later which were made anew."""
-    return {made.path: made.path.stat().st_mtime_ns for made in made_files(plan) if made.path.is_file()}
+    return {file.path: file.path.stat().st_mtime_ns for file in hermetic_files(plan) if file.path.is_file()}
 
 
 def compare(plan: Plan, lock: Lock, before: Mapping[Path, int]) -> Outcome:
     """Compare every file with the lock.
 
     Args:
-        before: :func:`moments` before the run.
+        before: :func:`modification_times` before the run.
     """
     wrong = mismatches(plan, lock.artifacts)
-    fresh = sum(moment != before.get(path) for path, moment in moments(plan).items())
-    unequal = {one.path for one in wrong}
+    fresh = sum(modified != before.get(path) for path, modified in modification_times(plan).items())
+    unequal = {mismatch.path for mismatch in wrong}
     return Outcome(sum(entry.path not in unequal for entry in lock.artifacts), fresh, wrong)
 
 
@@ -70,7 +70,7 @@ def explain(plan: Plan, outcome: Outcome, found: list[Difference], lock: Path) -
     problem = f"{first.how}; it is the first of {len(outcome.wrong)} of {total} files that are not as in {lock}"
     likely = causes(first, found)
     if likely:
-        reasons = "; ".join(one.text for one in likely[:MOST_CAUSES])
+        reasons = "; ".join(difference.text for difference in likely[:MOST_CAUSES])
         more = f"; and {len(likely) - MOST_CAUSES} more" if len(likely) > MOST_CAUSES else ""
         remedy = f"likely because of {reasons}{more}"
     elif not outcome.fresh:

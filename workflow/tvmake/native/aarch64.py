@@ -7,7 +7,6 @@ numbers, for tuning). The programs for it are linked with them on this machine, 
 import hashlib
 import os
 import subprocess
-import sys
 import tempfile
 import zipfile
 from dataclasses import dataclass
@@ -16,14 +15,15 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from tvmake.artifact.files import atomic_directory, digest_file
 from tvmake.errors import MachineError
 from tvmake.native.parts import Toolchain, root
+from tvmake.process.python import python_command
+from tvmake.storage.files import atomic_directory, digest_file
 
 WHERE = "aarch64 runtime"
 
 PLATFORM, PYTHON = "manylinux_2_28_aarch64", "3.11"
-"""What pip is asked for; the libraries in the wheels do not depend on Python."""
+"""The platform of the wheels; the libraries in them do not depend on Python."""
 
 DOWNLOAD_S = 900.0
 """For 98 MB behind a slow line; most of it is the compiler, which stays behind."""
@@ -38,7 +38,7 @@ class Wheel:
     Attributes:
         name, version: of the distribution.
         sha256: of the file for aarch64; it stands in envs/requirements.lock, too.
-        libraries: what a device needs of it.
+        libraries: the files in it that a device needs.
     """
 
     name: str
@@ -74,7 +74,7 @@ def libraries() -> Path:
             raise MachineError(
                 WHERE,
                 f"{wheel.name} {installed} is installed; tvmake knows the runtime of {wheel.version} only",
-                f"pip install {wheel.name}=={wheel.version}, or compile on the device itself (docs/native.md)",
+                f"pip install {wheel.name}=={wheel.version}, or compile on the device itself (docs/guides/native.md)",
             )
     key = hashlib.sha256("".join(wheel.sha256 for wheel in WHEELS).encode()).hexdigest()
     place = root() / f"tvm-aarch64-{key}"
@@ -83,12 +83,12 @@ def libraries() -> Path:
         if not place.is_dir():
             with atomic_directory(place) as fresh, tempfile.TemporaryDirectory(dir=fresh.parent) as downloads:
                 for wheel in WHEELS:
-                    _extract(_downloaded(wheel, Path(downloads)), wheel, fresh)
+                    _extract(_download(wheel, Path(downloads)), wheel, fresh)
     return place
 
 
 def toolchain() -> Toolchain:
-    """What compiles for aarch64 here.
+    """The cross compiler for aarch64, with the libraries to link.
 
     Raises:
         MachineError: as :func:`libraries`.
@@ -96,12 +96,12 @@ def toolchain() -> Toolchain:
     return Toolchain("aarch64", COMPILER, "Linux", "aarch64", (str(libraries()),))
 
 
-def _downloaded(wheel: Wheel, directory: Path) -> Path:
-    wanted = directory / f"{wheel.name}.txt"
-    wanted.write_text(f"{wheel.name}=={wheel.version} --hash=sha256:{wheel.sha256}\n")
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+def _download(wheel: Wheel, directory: Path) -> Path:
+    requirements = directory / f"{wheel.name}.txt"
+    requirements.write_text(f"{wheel.name}=={wheel.version} --hash=sha256:{wheel.sha256}\n")
+    command = python_command("-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps")
     command += ["--only-binary=:all:", "--platform", PLATFORM, "--python-version", PYTHON]
-    command += ["--require-hashes", "--requirement", str(wanted), "--dest", str(directory)]
+    command += ["--require-hashes", "--requirement", str(requirements), "--dest", str(directory)]
     try:
         done = subprocess.run(
             command, env={**os.environ, "PIP_NO_INPUT": "1"}, capture_output=True, text=True, timeout=DOWNLOAD_S

@@ -8,18 +8,18 @@ and does nothing where there is no build. Code that needs OpenCL calls :func:`op
 import ctypes
 from pathlib import Path
 
-from tvmake.native.parts import OPENCL, find_built
+from tvmake.native.parts import find_built
 
-REGISTERED = "device_api.opencl"
-"""The global function that tells whether TVM has an OpenCL runtime, ours or one of its own."""
+DEVICE_API = "device_api.opencl"
+"""The global function that exists where TVM has an OpenCL runtime, ours or one of its own."""
 
 
 def autoload() -> None:
     """Load the OpenCL runtime library if one is built for this TVM, and TVM has none yet."""
     if not has_opencl():
-        built = find_built(OPENCL)
-        if built is not None:
-            load(built)
+        library = find_built("opencl")
+        if library is not None:
+            load(library)
 
 
 def opencl_library() -> Path:
@@ -28,20 +28,21 @@ def opencl_library() -> Path:
     Raises:
         MachineError: it has to be compiled, and cannot be.
     """
-    from tvmake.native.compile import build
-    from tvmake.quick_tvm import tvm  # noqa: F401  TVM's libraries must be there before ours
+    import tvm  # noqa: F401  TVM's libraries must be there before ours
 
-    built = find_built(OPENCL) or build(OPENCL)
+    from tvmake.native.compile import build
+
+    library = find_built("opencl") or build("opencl")
     if not has_opencl():
-        load(built)
-    return built
+        load(library)
+    return library
 
 
 def has_opencl() -> bool:
-    """Whether TVM, which must be loaded, has an OpenCL runtime. Says nothing of drivers or devices."""
+    """Whether TVM, which must be loaded, has an OpenCL runtime; not whether there is a driver or device."""
     import tvm_ffi
 
-    return tvm_ffi.get_global_func(REGISTERED, allow_missing=True) is not None
+    return tvm_ffi.get_global_func(DEVICE_API, allow_missing=True) is not None
 
 
 def load(library: Path) -> None:

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from tvmake.artifact.files import atomic_directory, atomic_path, digest_file, write_json
 from tvmake.errors import MachineError, TvmakeError
 from tvmake.native import aarch64
 from tvmake.native.compile import build
-from tvmake.native.parts import HOST, OPENCL, RUNNER, SERVER, Part, Toolchain, digest, find_built, package, root
+from tvmake.native.parts import HOST, Toolchain, digest, find_built, package, parts, root
+from tvmake.storage.files import atomic_directory, atomic_path, digest_file, write_json
 
 CONTENTS = "bundle.json"
 
@@ -32,16 +32,16 @@ def bundle(machine: str, system: str = "linux", with_opencl: bool = False) -> Pa
     Its name holds a digest of its files' contents, which ``bundle.json`` lists.
 
     Args:
-        machine: the device's processor, as ``uname -m`` says it.
+        machine: the device's processor, as ``uname -m`` spells it.
         system: ``linux`` or ``android``.
-        with_opencl: have the OpenCL runtime library in it, too.
+        with_opencl: include the OpenCL runtime library.
 
     Raises:
-        MachineError: tvmake cannot make it here.
+        MachineError: it cannot be built here.
     """
-    toolchain, libraries = _means(machine, system)
-    parts = (RUNNER, SERVER, *((OPENCL,) if with_opencl else ()))
-    files = {part.output: find_built(part, toolchain) or build(part, toolchain) for part in parts}
+    toolchain, libraries = _toolchain_and_libraries(machine, system)
+    names = ("runner", "server", *(("opencl",) if with_opencl else ()))
+    files = {parts()[name].output: find_built(name, toolchain) or build(name, toolchain) for name in names}
     files |= {file.name: file for file in libraries}
     contents = {
         name: {"sha256": digest_file(file), "size": file.stat().st_size} for name, file in sorted(files.items())
@@ -61,13 +61,13 @@ def _copy(files: dict[str, Path], facts: dict[str, object], place: Path) -> None
         write_json(fresh / CONTENTS, facts)
 
 
-def program(part: Part) -> Path:
-    """A program for this machine, with its libraries beside it.
+def program(name: str) -> Path:
+    """A program (``runner``, ``server``) for this machine, with its libraries beside it.
 
     Raises:
         MachineError: it has to be compiled, and cannot be.
     """
-    return bundle(platform.machine()) / part.output
+    return bundle(platform.machine()) / parts()[name].output
 
 
 def pack(directory: Path, destination: Path) -> None:
@@ -85,28 +85,28 @@ def pack(directory: Path, destination: Path) -> None:
                 archive.addfile(member, content)
 
 
-def _means(machine: str, system: str) -> tuple[Toolchain, list[Path]]:
-    """What compiles for a device, and the libraries of TVM that go with it."""
+def _toolchain_and_libraries(machine: str, system: str) -> tuple[Toolchain, list[Path]]:
+    """The toolchain for a device, and the libraries of TVM that go with its programs."""
     where = f"programs for {system} on {machine}"
-    wanted = MACHINES.get(machine.lower())
+    processor = MACHINES.get(machine.lower())
     if system != "linux":
         raise MachineError(
             where,
             "TVM publishes no runtime for it",
             "build TVM's runtime and these programs with its toolchain, and name their directory in devices.NAME.programs "
-            "(docs/native.md)",
+            "(docs/guides/native.md)",
         )
-    if wanted is not None and wanted == MACHINES.get(platform.machine().lower()):
-        places = (package("tvm") / "lib", package("tvm_ffi") / "lib")
-        found = [next((place / name for place in places if (place / name).is_file()), None) for name in LIBRARIES]
-        return HOST, [file for file in found if file is not None]
-    if wanted == "aarch64":
+    if processor is not None and processor == MACHINES.get(platform.machine().lower()):
+        directories = (package("tvm") / "lib", package("tvm_ffi") / "lib")
+        candidates = [directory / name for name in LIBRARIES for directory in directories]
+        return HOST, [file for file in candidates if file.is_file()]
+    if processor == "aarch64":
         directory = aarch64.libraries()
         return aarch64.toolchain(), [directory / name for name in LIBRARIES]
     raise MachineError(
         where,
         "tvmake cannot make them here",
-        "compile them on the device (docs/native.md), and name their directory in devices.NAME.programs",
+        "compile them on the device (docs/guides/native.md), and name their directory in devices.NAME.programs",
     )
 
 

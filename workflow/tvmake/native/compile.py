@@ -1,6 +1,6 @@
 """Compile a C++ part against the installed TVM wheel.
 
-The result is kept by the digest of everything it was made of (:mod:`tvmake.native.parts`). Two processes that need
+The result is kept by the digest of everything it was built from (:mod:`tvmake.native.parts`). Two processes that need
 the same part build it once: the second waits for the first.
 """
 
@@ -13,62 +13,64 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from tvmake.artifact.files import atomic_directory, write_json
 from tvmake.errors import MachineError
 from tvmake.native.parts import (
     HOST,
-    SOURCES,
     Part,
     Toolchain,
     digest,
     identity,
     linked,
     package,
+    parts,
     pointer,
     root,
     sources_digest,
 )
+from tvmake.storage.files import atomic_directory, write_json
+from tvmake.storage.resources import native_sources
 
-TELLING = ("error", "undefined reference", "cannot find")
-"""What marks the line of a compiler's output that says why it failed."""
+ERROR_MARKS = ("error", "undefined reference", "cannot find")
+"""Words that mark the line of a compiler's output with the reason of a failure."""
 
 
-def build(part: Part, toolchain: Toolchain = HOST, tell: Callable[[str], None] | None = None) -> Path:
-    """The part's file, compiled now unless this very build exists.
+def build(name: str, toolchain: Toolchain = HOST, progress: Callable[[str], None] | None = None) -> Path:
+    """The file of a part, compiled now unless this very build exists.
 
     Args:
-        tell: is given one line when a compilation starts and one when it is done.
+        name: of the part, one of :func:`~tvmake.native.parts.parts`.
+        toolchain: the compiler, and the machine to compile for.
+        progress: gets one line when a compilation starts and one when it is done.
 
     Raises:
-        MachineError: cmake, the compiler or TVM's libraries are missing, or the sources do not compile.
+        MachineError: the sources, cmake, the compiler or TVM's libraries are missing, or the sources do not compile.
     """
+    part = parts()[name]
     where = f"{part.name} ({toolchain.name})"
-    if not part.is_here:
-        raise MachineError(where, "this installation carries no sources for it", "reinstall tvmake")
     cmake, compiler = _tool("cmake", where), _tool(toolchain.compiler, where)
     for file in linked(toolchain):
         if not file.is_file():
             raise MachineError(where, f"{file} is not there", "reinstall apache-tvm, or name its directory")
-    made_of, points = identity(part, toolchain), pointer(part, toolchain)
-    facts = {**made_of, "compiler": _version(compiler, where)}
+    inputs, pointer_file = identity(part, toolchain), pointer(part, toolchain)
+    facts = {**inputs, "compiler": _version(compiler, where)}
     place = root() / f"{part.name}-{digest(facts)}"
     place.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(place.with_suffix(".lock")):
         if not (place / part.output).is_file():
-            _compile(part, toolchain, cmake, place, facts, tell or (lambda line: None))
-        write_json(points, {"directory": place.name})
+            _compile(part, toolchain, cmake, place, facts, progress or (lambda line: None))
+        write_json(pointer_file, {"directory": place.name})
     return place / part.output
 
 
 def _compile(
-    part: Part, toolchain: Toolchain, cmake: str, place: Path, facts: dict, tell: Callable[[str], None]
+    part: Part, toolchain: Toolchain, cmake: str, place: Path, facts: dict[str, object], progress: Callable[[str], None]
 ) -> None:
     where = f"{part.name} ({toolchain.name})"
-    tell(f"compiling {where} with {facts['compiler']} …")
+    progress(f"compiling {where} with {facts['compiler']} …")
     began = time.monotonic()
     with atomic_directory(place) as fresh:
         tree = fresh / "build"
-        configure = [cmake, "-S", str(SOURCES), "-B", str(tree), *_definitions(part, toolchain, fresh)]
+        configure = [cmake, "-S", str(native_sources()), "-B", str(tree), *_definitions(toolchain, fresh)]
         if shutil.which("ninja"):
             configure += ["-G", "Ninja"]
         log = root() / f"{part.name}-{toolchain.name}.log"
@@ -76,30 +78,29 @@ def _compile(
         _run([cmake, "--build", str(tree), "--target", part.name, "--parallel"], log, where)
         if sources_digest(part) != facts["sources"]:
             raise MachineError(where, "its sources changed while they were compiled", "run the same command again")
-        (fresh / "out" / part.output).replace(fresh / part.output)
+        (tree / "parts" / part.output).replace(fresh / part.output)
         shutil.rmtree(tree)
-        shutil.rmtree(fresh / "out")
         write_json(fresh / "build.json", {**facts, "seconds": round(time.monotonic() - began, 1)})
-    tell(f"{where}: {place / part.output} in {time.monotonic() - began:.0f} s")
+    progress(f"{where}: {place / part.output} in {time.monotonic() - began:.0f} s")
 
 
-def _definitions(part: Part, toolchain: Toolchain, fresh: Path) -> list[str]:
+def _definitions(toolchain: Toolchain, fresh: Path) -> list[str]:
+    """Options for CMake; no path of this machine stays in the result."""
     runtime, ffi = linked(toolchain)
-    flags = " ".join((f"-ffile-prefix-map={SOURCES}=native", f"-ffile-prefix-map={fresh}=.", *toolchain.flags))
+    maps = (f"-ffile-prefix-map={native_sources()}=native", f"-ffile-prefix-map={fresh}=.")
     values = {
+        "BUILD_TESTING": "OFF",
         "CMAKE_BUILD_TYPE": "Release",
         "CMAKE_CXX_COMPILER": toolchain.compiler,
-        "CMAKE_CXX_FLAGS": flags,
-        "TVMAKE_OUTPUT": fresh / "out",
-        "TVMAKE_TVM": package("tvm"),
-        "TVMAKE_TVM_FFI": package("tvm_ffi"),
-        "TVMAKE_LIBTVM_RUNTIME": runtime,
-        "TVMAKE_LIBTVM_FFI": ffi,
-        f"TVMAKE_{part.name.upper()}": "ON",
+        "CMAKE_CXX_FLAGS": " ".join((*maps, *toolchain.flags)),
+        "TVM_ROOT": package("tvm"),
+        "TVM_FFI_ROOT": package("tvm_ffi"),
+        "TVM_RUNTIME_LIBRARY": runtime,
+        "TVM_FFI_LIBRARY": ffi,
     }
     if toolchain.system:
         values |= {"CMAKE_SYSTEM_NAME": toolchain.system, "CMAKE_SYSTEM_PROCESSOR": toolchain.processor}
-    return [*(f"-D{name}={value}" for name, value in values.items()), *(f"-D{one}" for one in toolchain.definitions)]
+    return [f"-D{name}={value}" for name, value in values.items()] + [f"-D{text}" for text in toolchain.definitions]
 
 
 def _run(command: list[str], log: Path, where: str) -> None:
@@ -108,15 +109,15 @@ def _run(command: list[str], log: Path, where: str) -> None:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env={**os.environ, "LC_ALL": "C"},  # messages in the words that are looked for below
+        env={**os.environ, "LC_ALL": "C"},  # messages in English, for the marks below
         text=True,
         check=False,
     )
     if done.returncode:
         log.write_text(" ".join(command) + "\n" + done.stdout)
         lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
-        telling = next((line for line in lines if any(word in line.lower() for word in TELLING)), "no message")
-        raise MachineError(where, f"does not compile: {telling}", f"the whole output is in {log}")
+        reason = next((line for line in lines if any(mark in line.lower() for mark in ERROR_MARKS)), "no message")
+        raise MachineError(where, f"does not compile: {reason}", f"the whole output is in {log}")
 
 
 def _tool(name: str, where: str) -> str:

@@ -1,26 +1,31 @@
 """The C++ parts, and where a compiled one is kept.
 
-``$TVMAKE_HOME/native`` (or the user's cache directory) holds a directory a build, named by a digest of everything
-that can change its bytes: sources, TVM's version and libraries, compiler, toolchain. Beside them a small pointer file
-says which build is the current one for these sources, this TVM and this toolchain, so that a process finds it without
-asking a compiler, within ten milliseconds: this module is imported by every ``import tvm``.
+``native/parts.json`` lists the parts; CMake reads the same file. ``$TVMAKE_HOME/native`` (or the user's cache directory)
+holds one directory per build, named by a digest of everything that can change its bytes: sources, TVM's version and
+libraries, compiler, toolchain. A small pointer file beside them names the current build for these sources, this TVM and
+this toolchain, so that it is found without running a compiler, within ten milliseconds: every ``import tvm`` imports
+this module.
 """
 
 import hashlib
 import importlib.util
 import json
-import os
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-SOURCES = Path(__file__).resolve().parent
+from tvmake.errors import MachineError
+from tvmake.storage.directories import cache_directory
+from tvmake.storage.resources import native_sources
 
 WHEELS = ("apache-tvm", "apache-tvm-ffi")
 """Distributions whose headers and libraries the parts are compiled against."""
 
-CODE = (".cc", ".h", ".txt", ".cmake", ".map")
+COMMON = ("CMakeLists.txt", "parts.json", "cmake/tvm.cmake")
+"""Files that every part depends on, relative to the directory of the sources."""
+
+CODE = (".cc", ".h")
 
 
 @dataclass(frozen=True)
@@ -29,8 +34,8 @@ class Part:
 
     Attributes:
         name: the CMake target, and the word on the command line.
-        output: name of the file that is made.
-        directories: directories under ``native/`` that hold its sources.
+        output: name of the resulting file.
+        directories: directories with its sources and headers, relative to that of all sources.
         purpose: what it is for, in a few words.
     """
 
@@ -39,15 +44,10 @@ class Part:
     directories: tuple[str, ...]
     purpose: str
 
-    @property
-    def is_here(self) -> bool:
-        """Whether this installation carries its sources."""
-        return (SOURCES / self.directories[0] / "CMakeLists.txt").is_file()
-
 
 @dataclass(frozen=True)
 class Toolchain:
-    """What compiles a part, and for which machine.
+    """A compiler, and the machine that it compiles for.
 
     Attributes:
         name: a word for messages and file names.
@@ -71,30 +71,33 @@ class Toolchain:
 
 HOST = Toolchain()
 
-OPENCL = Part("opencl", "libtvmake_opencl.so", ("opencl", "digest", "tvm_support"), "runs OpenCL packages")
-SERVER = Part("server", "tvmake-serve", ("server", "digest"), "RPC server for devices without Python")
-RUNNER = Part("runner", "tvmake-run", ("runner", "abi", "digest"), "runs a package without Python")
-ABI = Part("abi", "libtvmake_package.so", ("abi", "digest"), "packages in C++ and C programs")
-PARTS = {part.name: part for part in (OPENCL, SERVER, RUNNER, ABI)}
+
+def parts() -> dict[str, Part]:
+    """All parts by name.
+
+    Raises:
+        MachineError: this installation lacks the sources.
+    """
+    try:
+        rows = json.loads((native_sources() / "parts.json").read_text())
+    except FileNotFoundError:
+        raise MachineError("tvmake", "this installation lacks the C++ sources", "reinstall tvmake") from None
+    return {name: Part(name, row["output"], tuple(row["directories"]), row["purpose"]) for name, row in rows.items()}
 
 
 def root() -> Path:
     """``$TVMAKE_HOME/native``, or the user's cache directory."""
-    home = os.environ.get("TVMAKE_HOME")
-    if home:
-        return Path(home) / "native"
-    from platformdirs import user_cache_path
-
-    return user_cache_path("tvmake") / "native"
+    return cache_directory("native")
 
 
-def find_built(part: Part, toolchain: Toolchain = HOST) -> Path | None:
-    """The current build of these very sources for this TVM, or None. Asks no compiler and never fails."""
+def find_built(name: str, toolchain: Toolchain = HOST) -> Path | None:
+    """The current build of a part from these very sources for this TVM, or None. Runs no compiler and never fails."""
     try:
-        name = json.loads(pointer(part, toolchain).read_text())["directory"]
-    except (ImportError, OSError, ValueError, KeyError, TypeError):
+        part = parts()[name]
+        build = json.loads(pointer(part, toolchain).read_text())["directory"]
+    except (ImportError, MachineError, OSError, ValueError, KeyError, TypeError):
         return None
-    file = root() / str(name) / part.output
+    file = root() / str(build) / part.output
     return file if file.is_file() else None
 
 
@@ -115,11 +118,14 @@ def identity(part: Part, toolchain: Toolchain) -> dict[str, object]:
 
 
 def linked(toolchain: Toolchain) -> tuple[Path, Path]:
-    """TVM's runtime library and its FFI library, as ``toolchain`` links them; they need not be there."""
-    places = [Path(place) for place in toolchain.libraries] or [package("tvm") / "lib", package("tvm_ffi") / "lib"]
-    names = ("libtvm_runtime.so", "libtvm_ffi.so")
-    found = [next((place / name for place in places if (place / name).is_file()), places[0] / name) for name in names]
-    return found[0], found[1]
+    """TVM's runtime library and its FFI library that ``toolchain`` links with, whether they exist or not."""
+    directories = [Path(path) for path in toolchain.libraries] or [package("tvm") / "lib", package("tvm_ffi") / "lib"]
+
+    def find(name: str) -> Path:
+        candidates = [directory / name for directory in directories]
+        return next((file for file in candidates if file.is_file()), candidates[0])
+
+    return find("libtvm_runtime.so"), find("libtvm_ffi.so")
 
 
 @cache
@@ -132,15 +138,16 @@ def package(name: str) -> Path:
 
 
 def sources_digest(part: Part) -> str:
-    """sha256 over the names and contents of the part's sources."""
-    files = [SOURCES / "CMakeLists.txt"]
+    """sha256 over the names and contents of the part's sources, wherever they lie."""
+    sources = native_sources()
+    files = [sources / name for name in COMMON]
     for directory in part.directories:
-        files += sorted(file for file in (SOURCES / directory).rglob("*") if file.suffix in CODE)
-    listed = hashlib.sha256()
+        files += sorted(file for file in (sources / directory).rglob("*") if file.suffix in CODE)
+    lines = hashlib.sha256()
     for file in files:
         content = hashlib.sha256(file.read_bytes()).hexdigest()
-        listed.update(f"{file.relative_to(SOURCES).as_posix()} {content}\n".encode())
-    return listed.hexdigest()
+        lines.update(f"{file.relative_to(sources).as_posix()} {content}\n".encode())
+    return lines.hexdigest()
 
 
 def digest(value: object) -> str:

@@ -1,39 +1,56 @@
-"""What each pass of a target's tuning plans: budget files, read once however many jobs ask."""
+"""What each round of a target's tuning plans: budget files, read once however many jobs need them."""
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from tvmake.artifact.stage_json import load
 from tvmake.artifact.tasks import Budget, KernelBudget
+from tvmake.errors import InputError
+
+
+class Round:
+    """What a round of tuning plans for each kernel."""
+
+    def __init__(self, kernels: dict[str, KernelBudget], version: int):
+        self.kernels = kernels
+        """By workload, heaviest first."""
+        self.version = version
+        """When the budget was written, in ns."""
+        self._by_user: dict[str, list[str]] = {}
+        for workload, kernel in kernels.items():
+            for user in kernel.users:
+                self._by_user.setdefault(user, []).append(workload)
+
+    def workloads(self, user: str | None = None) -> Sequence[str]:
+        """The workloads of the round, or of one variant (``model/precision``) in it, heaviest first."""
+        return list(self.kernels) if user is None else self._by_user.get(user, [])
 
 
 class Budgets:
     """Budget files by path. A file that has changed is read again."""
 
     def __init__(self) -> None:
-        self._read: dict[str, tuple[int, _Pass]] = {}
+        self._rounds: dict[str, Round] = {}
 
     def kernels(self, budget: str) -> dict[str, KernelBudget]:
-        """What a pass plans for each kernel, by workload, heaviest first."""
-        return self._pass(budget).kernels
+        """What a round plans for each kernel, by workload, heaviest first."""
+        return self._round(budget).kernels
 
-    def workloads(self, budget: str, user: str | None = None) -> list[str]:
-        """The workloads of a pass, or of one variant (``model/precision``) in it, heaviest first."""
-        found = self._pass(budget)
-        return list(found.kernels) if user is None else found.by_user.get(user, [])
+    def workloads(self, budget: str, user: str | None = None) -> Sequence[str]:
+        """The workloads of a round, or of one variant (``model/precision``) in it, heaviest first."""
+        return self._round(budget).workloads(user)
 
-    def _pass(self, budget: str) -> "_Pass":
-        path = Path(budget)
+    def known(self, budget: str) -> Round | None:
+        """A round, if its budget is there and can be read."""
+        try:
+            return self._round(budget)
+        except (FileNotFoundError, InputError):
+            return None
+
+    def _round(self, budget: str) -> Round:
         # A checkpoint that runs again writes its file again in the same process.
-        version = path.stat().st_mtime_ns
-        if budget not in self._read or self._read[budget][0] != version:
-            self._read[budget] = (version, _Pass(load(Budget, path).kernels))
-        return self._read[budget][1]
-
-
-class _Pass:
-    def __init__(self, kernels: dict[str, KernelBudget]):
-        self.kernels = kernels
-        self.by_user: dict[str, list[str]] = {}
-        for workload, kernel in kernels.items():
-            for user in kernel.users:
-                self.by_user.setdefault(user, []).append(workload)
+        version = os.stat(budget).st_mtime_ns  # noqa: PTH116  # for every job
+        if budget not in self._rounds or self._rounds[budget].version != version:
+            self._rounds[budget] = Round(load(Budget, Path(budget)).kernels, version)
+        return self._rounds[budget]

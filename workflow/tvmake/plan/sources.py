@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from tvmake.config.dataset import DatasetConfig
+from tvmake.config.model_files import python_file
 from tvmake.config.transform import UserPass
-from tvmake.plan.model_files import python_file
 
 
 def dataset_files(dataset: DatasetConfig | None) -> list[str]:

@@ -1,10 +1,9 @@
-"""Whether a package is what it says, without loading any of its code."""
+"""Check a package against its digests, provenance, component list and signatures, without loading any of its code."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 from tvmake import __version__
-from tvmake.artifact.files import digest_file
 from tvmake.artifact.manifest import Component, Manifest
 from tvmake.artifact.package import inspect
 from tvmake.artifact.source import SourceRecord
@@ -15,6 +14,7 @@ from tvmake.provenance.library import library_of
 from tvmake.provenance.origin import check_origin, origin_file
 from tvmake.provenance.signature import Signed, check, signature_file
 from tvmake.provenance.statement import Statement, check_statement
+from tvmake.storage.files import digest_file
 
 MOST_LIST_BYTES = 64 << 20
 """A component list has some kB."""
@@ -77,11 +77,11 @@ def check_package(
     has_list = components_file(package).is_file()
     if has_list:
         _check_list(package, manifest, digest, source)
-    is_asked_for = require_signature or trusted is not None
+    is_required = require_signature or trusted is not None
     signed = source_signed = None
     if not ignore_signature:
-        signed = _signature(package, trusted, is_asked_for)
-        source_signed = _signature(origin_file(package), trusted, is_asked_for) if source else None
+        signed = _signature(package, trusted, is_required)
+        source_signed = _signature(origin_file(package), trusted, is_required) if source else None
     return Checked(
         manifest=manifest,
         statement=statement,
@@ -94,10 +94,10 @@ def check_package(
     )
 
 
-def _signature(file: Path, trusted: list[bytes] | None, is_asked_for: bool) -> Signed | None:
+def _signature(file: Path, trusted: list[bytes] | None, is_required: bool) -> Signed | None:
     signature = signature_file(file)
     if not signature.exists():
-        if is_asked_for:
+        if is_required:
             raise InputError(str(file), f"is not signed: there is no {signature.name}", "`tvmake sign` signs it")
         return None
     signed = check(file, signature)

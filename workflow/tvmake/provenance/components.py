@@ -17,7 +17,7 @@ from tvmake.provenance.statement import RECORDS, uri
 if TYPE_CHECKING:
     from cyclonedx.model.component import Component as Part
 
-    from tvmake.target.elf import Library
+    from tvmake.artifact.elf import Library
 
 SUFFIX = ".cdx.json"
 """What CycloneDX recommends for its JSON files."""
@@ -45,7 +45,7 @@ def component_list(
     """The list as JSON text (CycloneDX 1.6).
 
     Args:
-        package_sha256: of the package, which is how the list says what it is a list of.
+        package_sha256: of the package; it identifies the package in the list.
         library: mod.so's demands of the system that loads it.
         source: what the network was read from, where that is known.
     """
@@ -80,7 +80,7 @@ def component_list(
 
 
 def check_component_list(data: bytes, expected: str, where: str, wholly: bool, with_source: bool) -> None:
-    """See that a list says what the package itself does.
+    """Check that a list agrees with its package.
 
     Args:
         expected: the list as it is made of the package here.
@@ -88,21 +88,21 @@ def check_component_list(data: bytes, expected: str, where: str, wholly: bool, w
         with_source: whether the model's own files are known here, so that they have to be the same, too.
 
     Raises:
-        InputError: it is damaged, or of another package, or differs from what the package says.
+        InputError: it is damaged, of another package, or contradicts the package.
     """
     try:
-        found = json.loads(data)
+        listed = json.loads(data)
     except (ValueError, RecursionError):
         raise InputError(where, "is no component list: not JSON, or truncated") from None
-    wanted = json.loads(expected)
-    if not isinstance(found, dict) or found.get("bomFormat") != "CycloneDX":
+    derived = json.loads(expected)
+    if not isinstance(listed, dict) or listed.get("bomFormat") != "CycloneDX":
         raise InputError(where, "is no component list in CycloneDX's format")
-    if found.get("serialNumber") != wanted["serialNumber"]:
+    if listed.get("serialNumber") != derived["serialNumber"]:
         raise InputError(where, "is the component list of another package")
     if not with_source:
-        found, wanted = _without_source(found), _without_source(wanted)
-    if wholly and found != wanted:
-        key = next(key for key in sorted({*found, *wanted}) if found.get(key) != wanted.get(key))
+        listed, derived = _without_source(listed), _without_source(derived)
+    if wholly and listed != derived:
+        key = next(key for key in sorted({*listed, *derived}) if listed.get(key) != derived.get(key))
         raise InputError(where, f"differs from what the package says of itself ({key})")
 
 
@@ -143,7 +143,7 @@ def _without_source(listed: dict[str, Any]) -> dict[str, Any]:
     def less(entry: Any) -> Any:
         depends = entry.get("dependsOn") if isinstance(entry, dict) else None
         return (
-            {**entry, "dependsOn": [one for one in depends if not is_source(one)]}
+            {**entry, "dependsOn": [item for item in depends if not is_source(item)]}
             if isinstance(depends, list)
             else entry
         )
@@ -151,7 +151,7 @@ def _without_source(listed: dict[str, Any]) -> dict[str, Any]:
     kept = dict(listed)
     for key, name in (("components", "bom-ref"), ("dependencies", "ref")):
         if isinstance(entries := listed.get(key), list):
-            kept[key] = [less(one) for one in entries if not (isinstance(one, dict) and is_source(one.get(name)))]
+            kept[key] = [less(item) for item in entries if not (isinstance(item, dict) and is_source(item.get(name)))]
     return kept
 
 

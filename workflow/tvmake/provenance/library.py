@@ -1,12 +1,12 @@
-"""What a package's library asks of the system that loads it, read without loading it."""
+"""The requirements of a package's library on the system that loads it, read without loading it."""
 
-import tempfile
 from pathlib import Path
 
+from tvmake.artifact.elf import Library, read_library
 from tvmake.artifact.package import LIBRARY
-from tvmake.artifact.plain_tar import extract, read_tar
 from tvmake.errors import InputError
-from tvmake.target.elf import Library, read_library
+from tvmake.storage.tar import extract, read_tar
+from tvmake.storage.temporary import temporary_directory
 
 
 def library_of(package: Path) -> Library:
@@ -15,7 +15,7 @@ def library_of(package: Path) -> Library:
     Raises:
         InputError: it is no shared library.
     """
-    with tempfile.TemporaryDirectory(prefix="tvmake-library-") as directory:
+    with temporary_directory("tvmake-library-") as directory:
         library = Path(directory) / LIBRARY
         for member in read_tar(package, "package", ""):
             if member.name == LIBRARY:

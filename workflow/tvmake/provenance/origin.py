@@ -1,23 +1,22 @@
 """Where a package's network came from: an in-toto statement beside the package.
 
-The package itself names its network by content. Which file that was read from, in which format and by which importer is
-said here, so that another file with the same network gives the same package, and nothing is measured again for it.
+The package itself names its network by content. The file, its format and the importer stand here, so that another file with the same network gives the same package, and nothing is measured again for it.
 """
 
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from tvmake.artifact.files import digest_file
 from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.source import SourceRecord
 from tvmake.errors import InputError
 from tvmake.provenance.statement import Statement, check_statement, resource
+from tvmake.storage.files import digest_file
 
 SUFFIX = ".provenance.json"
 
 PACKAGE = "package.tar"
-"""What a package is called in its statement, whatever its file is called by now."""
+"""The name of a package in its statement, whatever its file is called by now."""
 
 MOST_BYTES = 64 << 20
 """It repeats the build options and names a few files: some kB."""
@@ -31,13 +30,13 @@ def origin_file(package: Path) -> Path:
 
 
 def origin(manifest: Manifest, package_sha256: str, source: SourceRecord, where: str) -> Statement:
-    """The statement of a package: what the package says of itself, and of which files its network was read.
+    """The statement of a package: its own provenance, and the files that its network was read from.
 
     Raises:
         InputError: the package's own statement does not fit it.
     """
-    own = check_statement(manifest, where)
-    definition = own.predicate.buildDefinition
+    build_statement = check_statement(manifest, where)
+    definition = build_statement.predicate.buildDefinition
     files = [resource(name, digest) for name, digest in sorted(source.files.items())]
     with_source = definition.model_copy(
         update={
@@ -45,8 +44,8 @@ def origin(manifest: Manifest, package_sha256: str, source: SourceRecord, where:
             "resolvedDependencies": [*definition.resolvedDependencies, *files],
         }
     )
-    predicate = own.predicate.model_copy(update={"buildDefinition": with_source})
-    return own.model_copy(update={"subject": [resource(PACKAGE, package_sha256)], "predicate": predicate})
+    predicate = build_statement.predicate.model_copy(update={"buildDefinition": with_source})
+    return build_statement.model_copy(update={"subject": [resource(PACKAGE, package_sha256)], "predicate": predicate})
 
 
 def written(statement: Statement) -> str:
@@ -63,8 +62,10 @@ def read_origin(file: Path) -> tuple[Statement, SourceRecord]:
     try:
         if file.stat().st_size > MOST_BYTES:
             raise InputError(str(file), f"is no provenance: larger than {MOST_BYTES >> 20} MiB")
-        found = Statement.model_validate_json(file.read_bytes())
-        return found, SourceRecord.model_validate(found.predicate.buildDefinition.internalParameters.get("source"))
+        statement = Statement.model_validate_json(file.read_bytes())
+        return statement, SourceRecord.model_validate(
+            statement.predicate.buildDefinition.internalParameters.get("source")
+        )
     except OSError as error:
         raise InputError(str(file), f"cannot be read: {error.strerror}") from None
     except ValidationError as error:
@@ -74,16 +75,16 @@ def read_origin(file: Path) -> tuple[Statement, SourceRecord]:
 
 
 def check_origin(file: Path, manifest: Manifest, package_sha256: str) -> SourceRecord:
-    """See that the provenance beside a package is that of the package, and says what the package says.
+    """Check that the provenance beside a package belongs to it and agrees with it.
 
     Raises:
-        InputError: it is damaged, of another package, or says something else.
+        InputError: it is damaged, of another package, or contradicts the package.
     """
-    found, source = read_origin(file)
-    wanted = origin(manifest, package_sha256, source, str(file))
-    if found.subject != wanted.subject:
+    recorded, source = read_origin(file)
+    derived = origin(manifest, package_sha256, source, str(file))
+    if recorded.subject != derived.subject:
         raise InputError(str(file), "is the provenance of another package", _AGAIN)
-    if found != wanted:
+    if recorded != derived:
         raise InputError(
             str(file), "says something else than the package, or than it says itself of its source", _AGAIN
         )

@@ -12,9 +12,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from tvmake.artifact.files import write_bytes
 from tvmake.errors import InputError
 from tvmake.provenance.keys import ED25519, name_of, read_private_key, ssh_form, ssh_string
+from tvmake.storage.files import write_bytes
 
 SUFFIX = ".sig"
 """As ``ssh-keygen -Y sign`` names it."""

@@ -5,15 +5,15 @@ no machine in it, so that the same inputs give the same bytes.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tvmake.artifact.manifest import PREDICATE_TYPE, STATEMENT_TYPE, Component, FileEntry, Manifest
 from tvmake.errors import InputError
 
-BUILD_TYPE = "urn:tvmake:build:v1"
-BUILDER = "urn:tvmake:builder"
+BUILD_TYPE: Final = "urn:tvmake:build:v1"
+BUILDER: Final = "urn:tvmake:builder"
 
 RECORDS = "best.json"
 """The input that holds the tuning records."""
@@ -36,7 +36,7 @@ class Resource(_Part):
 
 
 class BuildDefinition(_Part):
-    """What was asked, and of what it was made."""
+    """The build request, and what the package was made from."""
 
     buildType: Literal["urn:tvmake:build:v1"] = BUILD_TYPE
     externalParameters: dict[str, Any]
@@ -83,7 +83,7 @@ def statement(
     components: Iterable[Component],
     version: str,
 ) -> Statement:
-    """What a build says of itself.
+    """The provenance of a build.
 
     Args:
         options: the build request.
@@ -114,7 +114,7 @@ def uri(part: Component) -> str:
 
 
 def check_statement(manifest: Manifest, where: str) -> Statement:
-    """See that a package's statement is one, and says the same as the rest of its manifest.
+    """Check that a package's statement is well-formed and agrees with the rest of its manifest.
 
     Raises:
         InputError: it is missing, of another kind, or of other files, inputs or options.
@@ -122,29 +122,29 @@ def check_statement(manifest: Manifest, where: str) -> Statement:
     if not manifest.provenance:
         raise InputError(where, "has no provenance", "make the package again with `tvmake make`")
     try:
-        said = Statement.model_validate(manifest.provenance)
+        recorded = Statement.model_validate(manifest.provenance)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         key = ".".join(str(part) for part in first["loc"])
         raise InputError(where, f"its provenance is no statement of tvmake's ({key}: {first['msg'].lower()})") from None
-    if _digests(said.subject) != {name: entry.sha256 for name, entry in manifest.files.items()}:
+    if _digests(recorded.subject) != {name: entry.sha256 for name, entry in manifest.files.items()}:
         raise InputError(where, "its provenance is of other files")
-    definition = said.predicate.buildDefinition
+    definition = recorded.predicate.buildDefinition
     if definition.externalParameters != manifest.build:
         raise InputError(where, "its provenance names other build options than its manifest")
-    given = _digests(definition.resolvedDependencies)
-    if given.get(RECORDS) != manifest.records_sha256:
+    dependencies = _digests(definition.resolvedDependencies)
+    if dependencies.get(RECORDS) != manifest.records_sha256:
         raise InputError(where, "its provenance names other tuning records than its manifest")
-    if any(given.get(name) != digest for name, digest in manifest.network.items()):
+    if any(dependencies.get(name) != digest for name, digest in manifest.network.items()):
         raise InputError(where, "its provenance names another network than its manifest")
     versions = {
-        one.name: one.annotations["version"]
-        for one in definition.resolvedDependencies
-        if one.annotations and "version" in one.annotations
+        dependency.name: dependency.annotations["version"]
+        for dependency in definition.resolvedDependencies
+        if dependency.annotations and "version" in dependency.annotations
     }
     if versions != {part.name: part.version for part in manifest.components}:
         raise InputError(where, "its provenance names other programs and libraries than its manifest")
-    return said
+    return recorded
 
 
 def resource(name: str, sha256: str) -> Resource:
@@ -153,4 +153,8 @@ def resource(name: str, sha256: str) -> Resource:
 
 
 def _digests(resources: Iterable[Resource]) -> dict[str, str]:
-    return {one.name: one.digest.get("sha256", "") for one in resources if one.digest is not None}
+    return {
+        dependency.name: dependency.digest.get("sha256", "")
+        for dependency in resources
+        if dependency.digest is not None
+    }

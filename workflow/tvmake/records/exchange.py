@@ -3,21 +3,22 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tvmake.artifact.files import atomic_path, digest_bytes, digest_file
 from tvmake.errors import InputError
 from tvmake.records import portable
-from tvmake.records.absorb import Absorbed, absorb
-from tvmake.records.disk import reading
+from tvmake.records.ingest import Ingested, ingest
 from tvmake.records.line import BadLine, Line, decode, encode
 from tvmake.records.portable import Numbered
-from tvmake.records.record import Place
+from tvmake.records.record import TuningContext
 from tvmake.records.store import RecordStore
+from tvmake.storage.disk import reading
+from tvmake.storage.files import atomic_path, digest_bytes, digest_file
+from tvmake.storage.plain_files import open_plain
 
-Chosen = Iterable[tuple[Place, str]]
+Chosen = Iterable[tuple[TuningContext, str]]
 """Workloads in their places."""
 
 
-def everything(store: RecordStore) -> list[tuple[Place, str]]:
+def everything(store: RecordStore) -> list[tuple[TuningContext, str]]:
     """Every workload of every place, in a fixed order."""
     return [(place, workload) for place in store.places() for workload in store.workloads(place)]
 
@@ -48,7 +49,7 @@ def export_records(store: RecordStore, chosen: Chosen, destination: Path) -> int
     return held
 
 
-def import_records(store: RecordStore, source: Path) -> Absorbed:
+def import_records(store: RecordStore, source: Path) -> Ingested:
     """Add the records of an exported file, after checking each.
 
     Records of another TVM generation, target or device go to a place of their own.
@@ -60,20 +61,20 @@ def import_records(store: RecordStore, source: Path) -> Absorbed:
     if source.is_dir():
         raise InputError(str(source), "is a directory", "`tvmake records merge` adds another store")
     try:
-        with reading(source), source.open("rb") as file:
-            absorbed = absorb(store, portable.read(file, str(source)), source.name, digest_file(source))
+        with reading(source), open_plain(source) as file:
+            ingested = ingest(store, portable.read(file, str(source)), source.name, digest_file(source))
     except FileNotFoundError:
         raise InputError(str(source), "no such file") from None
-    if absorbed.refused and not absorbed.fresh:
+    if ingested.refused and not ingested.fresh:
         raise InputError(
             str(source),
-            f"nothing in it can be used ({absorbed.refused.most_common(1)[0][0]})",
-            f"the reasons, line by line, are in {absorbed.quarantine}",
+            f"nothing in it can be used ({ingested.refused.most_common(1)[0][0]})",
+            f"the reasons, line by line, are in {ingested.quarantine}",
         )
-    return absorbed
+    return ingested
 
 
-def merge(store: RecordStore, other: RecordStore) -> Absorbed:
+def merge(store: RecordStore, other: RecordStore) -> Ingested:
     """Add everything of another store; that one is left as it is.
 
     Raises:
@@ -85,10 +86,10 @@ def merge(store: RecordStore, other: RecordStore) -> Absorbed:
     if not other.places():
         raise InputError(str(other.root), "holds no records", "name a directory that has places in it")
     source = str(other.root.resolve())
-    return absorb(store, _numbered(_raw_lines(other)), source, digest_bytes(source.encode()))
+    return ingest(store, _numbered(_raw_lines(other)), source, digest_bytes(source.encode()))
 
 
-def workload_lines(store: RecordStore, place: Place, workload: str) -> Iterator[Line]:
+def workload_lines(store: RecordStore, place: TuningContext, workload: str) -> Iterator[Line]:
     """Every intact line of a workload, each once: its description, then records and verdicts."""
     description = store.description_line(place, workload)
     if description is not None:
@@ -100,7 +101,7 @@ def workload_lines(store: RecordStore, place: Place, workload: str) -> Iterator[
             yield piece.found
 
 
-def place_line(place: Place) -> bytes:
+def place_line(place: TuningContext) -> bytes:
     """The line that defines a place."""
     return encode(place.digest, None, place)
 

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from tvmake.artifact.files import atomic_path
 from tvmake.errors import MachineError
-from tvmake.records.disk import reading, saving, sync_directory
 from tvmake.records.line import START, BadLine, Line, decode
+from tvmake.storage.disk import reading, saving, sync_directory
+from tvmake.storage.files import atomic_path
 
 LOCK_TIMEOUT_S = 120.0
 """Nobody holds the lock for longer than it takes to rewrite one file."""
@@ -86,7 +86,7 @@ class Journal:
                 # A reader may meet a writer at work, so only what is still bad under the lock is bad.
                 self.rewrite(lambda _: True)
             except MachineError:
-                return lines  # read-only or full; reading goes on as the docstring says
+                return lines  # read-only or full; reading goes on, as documented above
             lines, _ = self._read()
         return lines
 

@@ -1,9 +1,9 @@
-"""One line of records: a JSON object that carries its own sha256 and says where it belongs.
+"""One line of records: a JSON object that carries its own sha256 and names the place and workload it belongs to.
 
     {"sha256":"<A>","place":"<B>","workload":"<C>","record":{…}}
 
 ``A`` is the sha256 of the line's bytes from ``"place"`` to the end, so that no bit of it can change unseen. ``B`` is the
-place's digest and ``C`` the workload's key, so that a line says by itself where it belongs, in the store, in a shared one
+place's digest and ``C`` the workload's key, so that a line can be placed by itself: in the store, in a shared one
 and in a file that is passed on. What follows is canonical JSON, and its sha256 is the record's name. Instead of a
 ``record`` there may be a ``verdict`` on one, the ``description`` of the workload, or (without a workload) the
 ``definition`` of the place.
@@ -12,13 +12,13 @@ and in a file that is passed on. What follows is canonical JSON, and its sha256 
 import re
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, JsonValue, RootModel, ValidationError
 
-from tvmake.artifact.files import canonical_json
 from tvmake.records.plausible import TRACE_BYTES, implausible, implausible_verdict
-from tvmake.records.record import Measured, Place, Record, Verdict
+from tvmake.records.record import Measured, Record, TuningContext, Verdict
+from tvmake.storage.files import canonical_json
 
 Kind = Literal["record", "verdict", "description", "definition"]
 
@@ -40,13 +40,26 @@ _TRACE = re.compile(rb'"strategy":"(?:[^"\\]|\\.)*"(,"trace":)')
 
 
 class BadLine(Exception):
-    """A line that must not be used; says why."""
+    """A line that must not be used, with the reason."""
 
 
 class Description(RootModel[dict[str, JsonValue]]):
     """What a workload is, for those who want to compute with it: any JSON object, with its ``name`` for people."""
 
     model_config = ConfigDict(frozen=True)
+
+
+Value = Measured | Verdict | Description | TuningContext
+
+MODELS: dict[Kind, type[BaseModel]] = {
+    "record": Record,
+    "verdict": Verdict,
+    "description": Description,
+    "definition": TuningContext,
+}
+"""What each kind of line holds."""
+
+Model = TypeVar("Model", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +70,13 @@ class Line:
     place: str
     workload: str | None
     digest: str
-    """sha256 of what the line says: a record's name."""
+    """sha256 of the line's value: a record's name."""
     raw: bytes
     """The line as it is, without its line break."""
-    value: Measured | Verdict | Description | Place
+    value: Value
 
 
-def encode(place: str, workload: str | None, value: Record | Verdict | Description | Place) -> bytes:
+def encode(place: str, workload: str | None, value: Record | Verdict | Description | TuningContext) -> bytes:
     """The line of a value, line break included.
 
     Args:
@@ -73,7 +86,7 @@ def encode(place: str, workload: str | None, value: Record | Verdict | Descripti
     Raises:
         BadLine: the value is no plain JSON or is implausible; nobody could read the line back.
     """
-    kind = {Record: "record", Verdict: "verdict", Description: "description", Place: "definition"}[type(value)]
+    (kind,) = (kind for kind, model in MODELS.items() if type(value) is model)
     try:
         payload = canonical_json(value.model_dump(mode="json")).encode()
     except (ValueError, TypeError, RecursionError) as error:
@@ -131,10 +144,10 @@ def _value(kind: Kind, payload: bytes, thoroughly: bool) -> Any:
         # Before it is parsed: a hostile one could ask for much memory.
         if len(payload) > TRACE_BYTES:
             raise BadLine(f"is a record of more than {TRACE_BYTES >> 20} MiB")
-        value = _parsed(Record, payload) if thoroughly else _measured(payload)
+        value: Any = _parsed(Record, payload) if thoroughly else _measured(payload)
         wrong = implausible(value)
     else:
-        value = _parsed({"verdict": Verdict, "description": Description, "definition": Place}[kind], payload)
+        value = _parsed(MODELS[kind], payload)
         wrong = implausible_verdict(value) if kind == "verdict" else None
     if wrong:
         raise BadLine(wrong)
@@ -149,11 +162,11 @@ def _measured(payload: bytes) -> Measured:
         try:
             return Measured.model_validate_json(payload[: trace.start(1)] + b"}")
         except ValidationError:
-            pass  # the whole record says better what is wrong, and may be right
+            pass  # validating the whole record gives the better message, and it may be right
     return _parsed(Record, payload)
 
 
-def _parsed(kind: type[BaseModel], payload: bytes) -> Any:
+def _parsed(kind: type[Model], payload: bytes) -> Model:
     try:
         return kind.model_validate_json(payload)
     except ValidationError as error:

@@ -6,6 +6,7 @@ records; each line carries its own sha256, so that of a damaged or cut file ever
 
 import gzip
 import json
+import os
 import zlib
 from collections.abc import Iterable, Iterator
 from typing import IO
@@ -17,6 +18,15 @@ FORMAT = "tvmake-records"
 VERSION = 1
 LEVEL = 6
 """gzip's own default: records shrink to about a tenth."""
+
+MOST_RATIO = 200
+"""Records compress to about a tenth. What claims to shrink this much is made to fill a disk, or to take our time."""
+
+FREE_BYTES = 64 << 20
+"""Records that unpack to less are not asked how well they shrank."""
+
+MOST_BAD_LINES = 100_000
+"""After so many the rest is not read."""
 
 Numbered = tuple[int, bytes, Line | BadLine]
 
@@ -38,15 +48,20 @@ def read(stream: IO[bytes], where: str) -> Iterator[Numbered]:
     Raises:
         InputError: not a file of records, or one of another version.
     """
+    allowed = max(FREE_BYTES, MOST_RATIO * stream.seek(0, os.SEEK_END))
+    stream.seek(0)
     with gzip.GzipFile(fileobj=stream, mode="rb") as packed:
         _check_header(packed, where)
-        number = 1
+        number, bad = 1, 0
         while True:
             number += 1
+            if packed.tell() > allowed or bad > MOST_BAD_LINES:
+                yield number + 1, b"", BadLine("from here on the file is made to fill disks, or of something else")
+                return
             try:
                 raw = packed.readline(LINE_BYTES + 1)
                 if len(raw) > LINE_BYTES and not raw.endswith(b"\n"):
-                    _skip_to_break(packed)
+                    _skip_to_break(packed, allowed)
             except (OSError, EOFError, zlib.error) as error:
                 if isinstance(error, OSError) and error.errno is not None:
                     raise  # the disk's fault, not the file's
@@ -58,6 +73,7 @@ def read(stream: IO[bytes], where: str) -> Iterator[Numbered]:
             try:
                 yield number, raw, decode(raw, thoroughly=True)
             except BadLine as error:
+                bad += 1
                 yield number, raw, error
 
 
@@ -75,6 +91,6 @@ def _check_header(packed: gzip.GzipFile, where: str) -> None:
         )
 
 
-def _skip_to_break(packed: gzip.GzipFile) -> None:
-    while (part := packed.readline(1 << 20)) and not part.endswith(b"\n"):
+def _skip_to_break(packed: gzip.GzipFile, allowed: int) -> None:
+    while packed.tell() <= allowed and (part := packed.readline(1 << 20)) and not part.endswith(b"\n"):
         pass

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from tvmake.records.disk import saving
 from tvmake.records.line import Line
 from tvmake.records.plausible import moment
-from tvmake.records.record import Place, Verdict
-from tvmake.records.standing import ranked
+from tvmake.records.record import TuningContext, Verdict
 from tvmake.records.store import RecordStore, StoredRecord
+from tvmake.records.summary import ranked
+from tvmake.storage.disk import saving
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Rules:
 class Pruned:
     """What was dropped of one workload, or would be."""
 
-    place: Place
+    place: TuningContext
     workload: str
     dropped: int
     kept: int
@@ -48,7 +48,7 @@ def prune(store: RecordStore, rules: Rules, apply: bool = False) -> list[Pruned]
         is_other = rules.keep_generation not in (None, place.generation)
         for workload in store.workloads(place):
             stored = store.load(place, workload)
-            drop = {one.digest for one in stored} if is_other else _dropped(stored, rules)
+            drop = {record.digest for record in stored} if is_other else _dropped(stored, rules)
             if drop and apply and not is_other:
                 store.journal(place, workload).rewrite(_keeping(drop))
             if drop:
@@ -61,12 +61,12 @@ def prune(store: RecordStore, rules: Rules, apply: bool = False) -> list[Pruned]
 def _dropped(stored: list[StoredRecord], rules: Rules) -> set[str]:
     drop = set()
     if rules.keep_best is not None:
-        drop |= {one.digest for one in ranked(stored)[rules.keep_best :]}
+        drop |= {record.digest for record in ranked(stored)[rules.keep_best :]}
     if rules.failures_before is not None:
-        for one in stored:
-            measured = moment(one.measured_at)
-            if one.latency_ms is None and measured is not None and measured < rules.failures_before:
-                drop.add(one.digest)
+        for record in stored:
+            measured = moment(record.measured_at)
+            if record.latency_ms is None and measured is not None and measured < rules.failures_before:
+                drop.add(record.digest)
     return drop
 
 
@@ -78,7 +78,7 @@ def _keeping(drop: set[str]) -> Callable[[Line], bool]:
     return keep
 
 
-def _remove(store: RecordStore, place: Place) -> None:
+def _remove(store: RecordStore, place: TuningContext) -> None:
     """The place's definition goes last: a killed removal is taken up by the next one."""
     directory = store.directory(place)
     with saving(directory):

@@ -14,8 +14,8 @@ from pydantic import (
     model_serializer,
 )
 
-from tvmake.artifact.files import canonical_json, digest_bytes
-from tvmake.device.interface import Fingerprint
+from tvmake.artifact.fingerprint import Fingerprint
+from tvmake.storage.files import canonical_json, digest_bytes
 
 Status = Literal["ok", "build_error", "run_error", "timeout", "wrong_output", "device_lost"]
 """What became of a candidate. ``wrong_output`` is found later, when a winner is checked."""
@@ -31,13 +31,13 @@ class _Line(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Place(_Line):
+class TuningContext(_Line):
     """Where records are valid: never mixed, because a schedule for one target is wrong or slow for another."""
 
     generation: Generation
     """TVM's release (``tvm-0.27.0.post1``): traces are replayed by primitive and attribute name."""
     target: str
-    """The target as canonical JSON (``tvmake.tune.workload.target_identity``)."""
+    """The target as canonical JSON (``tvmake.records.workload.target_identity``)."""
     device_class: str
     """What equal devices share: SoC or CPU model, and threads."""
 

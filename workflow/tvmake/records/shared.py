@@ -16,17 +16,17 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from tvmake.artifact.files import digest_bytes, write_text
 from tvmake.errors import InputError
 from tvmake.records import portable
-from tvmake.records.absorb import absorb
-from tvmake.records.disk import reading, saving
 from tvmake.records.exchange import place_line, workload_lines
+from tvmake.records.ingest import ingest
 from tvmake.records.line import Line
 from tvmake.records.portable import Numbered
-from tvmake.records.record import Place
-from tvmake.records.remote import Directory, open_directory
+from tvmake.records.record import TuningContext
 from tvmake.records.store import RecordStore
+from tvmake.storage.disk import reading, saving
+from tvmake.storage.files import digest_bytes, write_text
+from tvmake.storage.shared_directory import Directory, open_directory
 
 SEGMENT_BYTES = 32 << 20
 """Lines in one segment, before compression."""
@@ -52,28 +52,28 @@ class Exchanged:
         """Count another exchange in."""
         self.records += other.records
         self.segments += other.segments
-        self.refused += [one for one in other.refused if one not in self.refused]
+        self.refused += [refusal for refusal in other.refused if refusal not in self.refused]
 
 
 class _Segment(BaseModel):
-    """What is remembered of a segment that was read, because it will never change."""
+    """A segment that was read, so that it need not be read again: it never changes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     digests: list[str]
-    """What its intact lines say."""
+    """Digests of its intact lines."""
     imported: bool
     """They are in this store, or were when they were pulled."""
 
 
-class _Seen(BaseModel):
-    """What is known of one workload's segments at one URL; saves reading them again, and may be deleted."""
+class _ReadSegments(BaseModel):
+    """The segments of one workload at one URL that were read before; may be deleted."""
 
     model_config = ConfigDict(extra="forbid")
     url: str
     segments: dict[str, _Segment] = {}
 
 
-def pull(store: RecordStore, url: str, place: Place, workloads: Iterable[str] | None = None) -> Exchanged:
+def pull(store: RecordStore, url: str, place: TuningContext, workloads: Iterable[str] | None = None) -> Exchanged:
     """Bring the shared store's records of these workloads (of all there, by default) into this store.
 
     Damaged segments are left out and named; poisoned lines are set aside as an import does.
@@ -84,30 +84,32 @@ def pull(store: RecordStore, url: str, place: Place, workloads: Iterable[str] | 
     """
     remote = open_directory(url)
     listed = _listed(remote, place)
-    done = Exchanged()
+    outcome = Exchanged()
     for workload in sorted(listed) if workloads is None else workloads:
-        there = listed.get(workload, {})
-        seen = _load_seen(store, url, place, workload)
+        segments = listed.get(workload, {})
+        read_segments = _load_read_segments(store, url, place, workload)
         unread = {
-            name: size for name, size in there.items() if name not in seen.segments or not seen.segments[name].imported
+            name: size
+            for name, size in segments.items()
+            if name not in read_segments.segments or not read_segments.segments[name].imported
         }
-        for name, content in _intact(remote, unread, done):
+        for name, content in _intact(remote, unread, outcome):
             digests: list[str] = []
             lines = _noting(portable.read(io.BytesIO(content), name), digests)
             try:
-                absorbed = absorb(store, lines, f"{url}: {name}", _digest_in(name), only=(place, workload))
+                ingested = ingest(store, lines, f"{url}: {name}", _digest_in(name), only=(place, workload))
             except InputError as error:
-                done.refused.append((name, error.problem))
+                outcome.refused.append((name, error.problem))
                 continue
-            done.segments += 1
-            done.records += absorbed.fresh[place, workload]
-            done.refused += [(name, f"{count}x {reason}") for reason, count in absorbed.refused.items()]
-            seen.segments[name] = _Segment(digests=digests, imported=True)
-            _save_seen(store, place, workload, seen, there)
-    return done
+            outcome.segments += 1
+            outcome.records += ingested.fresh[place, workload]
+            outcome.refused += [(name, f"{count}x {reason}") for reason, count in ingested.refused.items()]
+            read_segments.segments[name] = _Segment(digests=digests, imported=True)
+            _save_read_segments(store, place, workload, read_segments, segments)
+    return outcome
 
 
-def push(store: RecordStore, url: str, place: Place, workloads: Iterable[str] | None = None) -> Exchanged:
+def push(store: RecordStore, url: str, place: TuningContext, workloads: Iterable[str] | None = None) -> Exchanged:
     """Add this store's records of these workloads (of all, by default) to the shared store, as far as it lacks them.
 
     Raises:
@@ -115,41 +117,43 @@ def push(store: RecordStore, url: str, place: Place, workloads: Iterable[str] | 
     """
     remote = open_directory(url)
     listed = _listed(remote, place)
-    done = Exchanged()
+    outcome = Exchanged()
     for workload in store.workloads(place) if workloads is None else workloads:
-        there = listed.get(workload, {})
-        seen = _load_seen(store, url, place, workload)
-        unread = {name: size for name, size in there.items() if name not in seen.segments}
-        for name, content in _intact(remote, unread, done):
+        segments = listed.get(workload, {})
+        read_segments = _load_read_segments(store, url, place, workload)
+        unread = {name: size for name, size in segments.items() if name not in read_segments.segments}
+        for name, content in _intact(remote, unread, outcome):
             digests: list[str] = []
             try:
                 for _ in _noting(portable.read(io.BytesIO(content), name), digests):
                     pass
             except InputError as error:
-                done.refused.append((name, error.problem))
+                outcome.refused.append((name, error.problem))
                 continue
-            seen.segments[name] = _Segment(digests=digests, imported=False)
-        shared = {digest for name, segment in seen.segments.items() if name in there for digest in segment.digests}
+            read_segments.segments[name] = _Segment(digests=digests, imported=False)
+        shared = {
+            digest for name, segment in read_segments.segments.items() if name in segments for digest in segment.digests
+        }
         missing = [line for line in workload_lines(store, place, workload) if line.digest not in shared]
         for lines in _portions(missing):
             content = _packed([place_line(place), *(line.raw + b"\n" for line in lines)])
             name = f"{_directory(place)}/{workload}/{digest_bytes(content)}.jsonl.gz"
             remote.write(name, content)
-            there[name] = len(content)
+            segments[name] = len(content)
             # What is pushed from here is here.
-            seen.segments[name] = _Segment(digests=[line.digest for line in lines], imported=True)
-            done.segments += 1
-            done.records += sum(line.kind in ("record", "verdict") for line in lines)
+            read_segments.segments[name] = _Segment(digests=[line.digest for line in lines], imported=True)
+            outcome.segments += 1
+            outcome.records += sum(line.kind in ("record", "verdict") for line in lines)
         if unread or missing:
-            _save_seen(store, place, workload, seen, there)
-    return done
+            _save_read_segments(store, place, workload, read_segments, segments)
+    return outcome
 
 
-def places(url: str, generation: str, done: Exchanged) -> list[Place]:
+def places(url: str, generation: str, outcome: Exchanged) -> list[TuningContext]:
     """The places that a shared store has records for, of one TVM generation.
 
     Args:
-        done: gets the segments that do not say what they should.
+        outcome: gets the segments that do not say what they should.
 
     Raises:
         InputError, MachineError: as for :func:`pull`.
@@ -159,27 +163,27 @@ def places(url: str, generation: str, done: Exchanged) -> list[Place]:
     for name, size in sorted(remote.files(generation).items()):
         if (parts := _NAME.fullmatch(name)) and parts[1] == generation:
             segments.setdefault(parts[2], {})[name] = size
-    found = (_place_in(remote, digest, names, done) for digest, names in segments.items())
+    found = (_place_in(remote, digest, names, outcome) for digest, names in segments.items())
     return sorted(
         (place for place in found if place is not None and place.generation == generation),
         key=lambda place: place.digest,
     )
 
 
-def _place_in(remote: Directory, digest: str, names: dict[str, int], done: Exchanged) -> Place | None:
+def _place_in(remote: Directory, digest: str, names: dict[str, int], outcome: Exchanged) -> TuningContext | None:
     """The place as the first of its segments defines it that is intact."""
     for name, size in names.items():
-        for _, content in _intact(remote, {name: size}, done):
+        for _, content in _intact(remote, {name: size}, outcome):
             try:
                 for _, _, line in portable.read(io.BytesIO(content), name):
-                    if isinstance(line, Line) and isinstance(line.value, Place) and line.value.digest == digest:
+                    if isinstance(line, Line) and isinstance(line.value, TuningContext) and line.value.digest == digest:
                         return line.value
             except InputError as error:
-                done.refused.append((name, error.problem))
+                outcome.refused.append((name, error.problem))
     return None
 
 
-def _directory(place: Place) -> str:
+def _directory(place: TuningContext) -> str:
     return f"{place.generation}/{place.digest}"
 
 
@@ -187,7 +191,7 @@ def _digest_in(name: str) -> str:
     return name[-len(".jsonl.gz") - 64 : -len(".jsonl.gz")]
 
 
-def _listed(remote: Directory, place: Place) -> dict[str, dict[str, int]]:
+def _listed(remote: Directory, place: TuningContext) -> dict[str, dict[str, int]]:
     """Segments of each workload, with their sizes; files with other names are not ours."""
     found: dict[str, dict[str, int]] = {}
     for name, size in sorted(remote.files(_directory(place)).items()):
@@ -197,24 +201,24 @@ def _listed(remote: Directory, place: Place) -> dict[str, dict[str, int]]:
     return found
 
 
-def _intact(remote: Directory, names: dict[str, int], done: Exchanged) -> Iterator[tuple[str, bytes]]:
+def _intact(remote: Directory, names: dict[str, int], outcome: Exchanged) -> Iterator[tuple[str, bytes]]:
     fitting = []
     for name, size in names.items():
         if size > LARGEST_SEGMENT:
-            done.refused.append((name, f"is larger than {LARGEST_SEGMENT >> 20} MiB"))
+            outcome.refused.append((name, f"is larger than {LARGEST_SEGMENT >> 20} MiB"))
         else:
             fitting.append(name)
     for name, content in remote.read(fitting):
         if content is None:
             continue  # removed since it was listed
         if digest_bytes(content) != _digest_in(name):
-            done.refused.append((name, "differs from the sha256 in its name"))
+            outcome.refused.append((name, "differs from the sha256 in its name"))
         else:
             yield name, content
 
 
 def _noting(lines: Iterable[Numbered], digests: list[str]) -> Iterator[Numbered]:
-    """Pass lines on and note what the intact ones say."""
+    """Pass lines on, and note the digests of the intact ones."""
     for number, raw, found in lines:
         if isinstance(found, Line):
             digests.append(found.digest)
@@ -240,24 +244,26 @@ def _portions(lines: Iterable[Line]) -> Iterator[list[Line]]:
         yield portion
 
 
-def _seen_path(store: RecordStore, url: str, place: Place, workload: str) -> Path:
+def _read_segments_path(store: RecordStore, url: str, place: TuningContext, workload: str) -> Path:
     return store.journal(place, workload).directory / "shared" / f"{digest_bytes(url.encode())[:16]}.json"
 
 
-def _load_seen(store: RecordStore, url: str, place: Place, workload: str) -> _Seen:
-    path = _seen_path(store, url, place, workload)
+def _load_read_segments(store: RecordStore, url: str, place: TuningContext, workload: str) -> _ReadSegments:
+    path = _read_segments_path(store, url, place, workload)
     if not store.journal(place, workload).path.exists():
-        return _Seen(url=url)  # the records were deleted, and can be had again
+        return _ReadSegments(url=url)  # the records were deleted, and can be had again
     try:
         with reading(path):
-            seen = _Seen.model_validate_json(path.read_bytes())
+            read_segments = _ReadSegments.model_validate_json(path.read_bytes())
     except (FileNotFoundError, ValidationError):
-        return _Seen(url=url)
-    return seen if seen.url == url else _Seen(url=url)
+        return _ReadSegments(url=url)
+    return read_segments if read_segments.url == url else _ReadSegments(url=url)
 
 
-def _save_seen(store: RecordStore, place: Place, workload: str, seen: _Seen, there: dict[str, int]) -> None:
-    kept = {name: segment for name, segment in seen.segments.items() if name in there}
-    path = _seen_path(store, seen.url, place, workload)
+def _save_read_segments(
+    store: RecordStore, place: TuningContext, workload: str, read_segments: _ReadSegments, segments: dict[str, int]
+) -> None:
+    kept = {name: segment for name, segment in read_segments.segments.items() if name in segments}
+    path = _read_segments_path(store, read_segments.url, place, workload)
     with saving(path):
-        write_text(path, json.dumps(_Seen(url=seen.url, segments=kept).model_dump()))
+        write_text(path, json.dumps(_ReadSegments(url=read_segments.url, segments=kept).model_dump()))

@@ -3,7 +3,7 @@
     <root>/<generation>/<place>/place.json
     <root>/<generation>/<place>/<workload>/{records.jsonl, workload.json, quarantine.jsonl, lock}
 
-``place`` is the place's digest, ``workload`` the workload's key. docs/records.md describes the files.
+``place`` is the place's digest, ``workload`` the workload's key. docs/concepts/records.md describes the files.
 """
 
 import os
@@ -13,23 +13,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from platformdirs import user_data_path
-
-from tvmake.artifact.files import write_bytes
 from tvmake.errors import InputError
-from tvmake.records.disk import reading, saving
 from tvmake.records.journal import Journal
 from tvmake.records.line import BadLine, Description, Line, decode, encode, read_record
 from tvmake.records.plausible import moment
-from tvmake.records.record import Place, Record, Status, Verdict
+from tvmake.records.record import Record, Status, TuningContext, Verdict
+from tvmake.storage.directories import data_directory
+from tvmake.storage.disk import reading, saving
+from tvmake.storage.files import write_bytes
 
 _KEY = re.compile(r"[0-9a-f]{64}")
 
 
 def records_root() -> Path:
     """``$TVMAKE_HOME/records``, or the user's data directory: records are no cache."""
-    home = os.environ.get("TVMAKE_HOME")
-    return (Path(home) if home else user_data_path("tvmake")) / "records"
+    return data_directory("records")
 
 
 class StoredRecord:
@@ -83,7 +81,7 @@ class RecordStore:
     def __init__(self, root: Path | None = None):
         self.root = Path(root).expanduser() if root is not None else records_root()
 
-    def append(self, place: Place, workload: str, records: Sequence[Record | Verdict]) -> None:
+    def append(self, place: TuningContext, workload: str, records: Sequence[Record | Verdict]) -> None:
         """Add records and verdicts, in one write; returns when they are on the disk.
 
         Raises:
@@ -97,7 +95,7 @@ class RecordStore:
             self.settle(place)
             journal.append(lines)
 
-    def load(self, place: Place, workload: str) -> list[StoredRecord]:
+    def load(self, place: TuningContext, workload: str) -> list[StoredRecord]:
         """The intact records of a workload in order of first appearance, each once.
 
         Of several verdicts on a record the latest counts, and of equally late ones the worst. Bad lines are set aside
@@ -116,7 +114,7 @@ class RecordStore:
                     verdicts[found.record] = found
         return [StoredRecord._of(line, verdicts.get(line.digest)) for line in lines if line.kind == "record"]
 
-    def define(self, place: Place, workload: str, description: Mapping[str, Any]) -> None:
+    def define(self, place: TuningContext, workload: str, description: Mapping[str, Any]) -> None:
         """Keep what a workload is: a JSON object, with its ``name`` for people. The first description stays.
 
         Raises:
@@ -130,32 +128,32 @@ class RecordStore:
             with saving(path):
                 write_bytes(path, line)
 
-    def description(self, place: Place, workload: str) -> dict[str, Any] | None:
+    def description(self, place: TuningContext, workload: str) -> dict[str, Any] | None:
         """What :meth:`define` kept; None if there is nothing, or it is damaged."""
         line = self.description_line(place, workload)
-        return line and line.value.root  # type: ignore[union-attr]
+        if line is None or not isinstance(line.value, Description):
+            return None
+        return line.value.root
 
-    def description_line(self, place: Place, workload: str) -> Line | None:
+    def description_line(self, place: TuningContext, workload: str) -> Line | None:
         """The line that holds the description."""
         line = read_single(self._description_path(place, workload))
-        fits = isinstance(line, Line) and (line.kind, line.place, line.workload) == (
-            "description",
-            place.digest,
-            workload,
-        )
+        if not isinstance(line, Line):
+            return None
+        fits = (line.kind, line.place, line.workload) == ("description", place.digest, workload)
         return line if fits else None
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[TuningContext]:
         """Every place with a readable ``place.json``, sorted by generation, target and device class."""
         found = [self.place_in(directory) for directory in self.place_directories()]
         places = [place for place in found if place is not None]
         return sorted(places, key=lambda place: (place.generation, place.target, place.device_class))
 
-    def workloads(self, place: Place) -> list[str]:
+    def workloads(self, place: TuningContext) -> list[str]:
         """Keys of the place's workloads, sorted."""
         return [path.name for path in _directories(self.directory(place)) if _KEY.fullmatch(path.name)]
 
-    def settle(self, place: Place) -> None:
+    def settle(self, place: TuningContext) -> None:
         """Write the place's ``place.json``, unless it is there.
 
         Raises:
@@ -175,11 +173,11 @@ class RecordStore:
             with saving(directory):
                 write_bytes(directory / "place.json", _encoded(place, None, place))
 
-    def journal(self, place: Place, workload: str) -> Journal:
+    def journal(self, place: TuningContext, workload: str) -> Journal:
         """The workload's file."""
         return Journal(self._workload_directory(place, workload), place.digest, workload)
 
-    def directory(self, place: Place) -> Path:
+    def directory(self, place: TuningContext) -> Path:
         """Where a place's workloads are."""
         return self.root / place.generation / place.digest
 
@@ -188,17 +186,17 @@ class RecordStore:
         for generation in _directories(self.root):
             yield from (path for path in _directories(generation) if _KEY.fullmatch(path.name))
 
-    def place_in(self, directory: Path) -> Place | None:
-        """The place that a directory holds; None if it does not say so, or says another one than its name."""
+    def place_in(self, directory: Path) -> TuningContext | None:
+        """The place that a directory holds; None if its place.json is missing, or names another place than the directory."""
         line = read_single(directory / "place.json")
-        if isinstance(line, Line) and isinstance(line.value, Place) and self.directory(line.value) == directory:
+        if isinstance(line, Line) and isinstance(line.value, TuningContext) and self.directory(line.value) == directory:
             return line.value
         return None
 
-    def _description_path(self, place: Place, workload: str) -> Path:
+    def _description_path(self, place: TuningContext, workload: str) -> Path:
         return self._workload_directory(place, workload) / "workload.json"
 
-    def _workload_directory(self, place: Place, workload: str) -> Path:
+    def _workload_directory(self, place: TuningContext, workload: str) -> Path:
         if not _KEY.fullmatch(workload):
             raise InputError(workload[:80], "is no workload's key", "a key is a sha256: 64 hexadecimal digits")
         return self.directory(place) / workload
@@ -211,9 +209,9 @@ def open_store(root: Path | str | None = None) -> RecordStore:
         InputError: it is something else than a directory, or below such a thing.
     """
     store = RecordStore(Path(root) if root is not None else None)
-    there = next(path for path in (store.root, *store.root.absolute().parents) if os.path.lexists(path))
-    if not there.is_dir():
-        problem = "is no directory" if there == store.root else f"cannot be a directory: {there} is none"
+    existing = next(path for path in (store.root, *store.root.absolute().parents) if os.path.lexists(path))
+    if not existing.is_dir():
+        problem = "is no directory" if existing == store.root else f"cannot be a directory: {existing} is none"
         raise InputError(str(store.root), problem, "name a directory for the records (`tuning.store`, `--store`)")
     return store
 
@@ -229,7 +227,9 @@ def read_single(path: Path) -> Line | BadLine | None:
         return error
 
 
-def _encoded(place: Place, workload: str | None, value: Record | Verdict | Description | Place) -> bytes:
+def _encoded(
+    place: TuningContext, workload: str | None, value: Record | Verdict | Description | TuningContext
+) -> bytes:
     try:
         return encode(place.digest, workload, value)
     except BadLine as error:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tvmake.records.journal import Journal
 from tvmake.records.line import BadLine, decode
-from tvmake.records.record import Place
+from tvmake.records.record import TuningContext
 from tvmake.records.store import RecordStore, read_single
 
 
@@ -46,7 +46,7 @@ def verify(store: RecordStore) -> Verified:
     return verified
 
 
-def _check_description(store: RecordStore, place: Place, workload: str, verified: Verified) -> None:
+def _check_description(store: RecordStore, place: TuningContext, workload: str, verified: Verified) -> None:
     path = store.journal(place, workload).directory / "workload.json"
     found = read_single(path)
     if isinstance(found, BadLine):

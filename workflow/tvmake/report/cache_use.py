@@ -1,4 +1,4 @@
-"""How many of a run's hermetic results the cache had, from what the steps' logs say."""
+"""How many of a run's hermetic results came from the cache, counted in the steps' logs."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -20,7 +20,7 @@ class CacheUse(BaseModel):
     hits: int
     """Results taken from the cache."""
     misses: int
-    """Results that were not in it, that it refused, or that it could not be asked for."""
+    """Results that were not in it, whose entries were bad, or that could not be looked up."""
     refused: int = 0
     """How many of the misses had an entry that was bad."""
     unavailable: int = 0
@@ -32,25 +32,25 @@ class CacheUse(BaseModel):
     saved_s: float = 0.0
     """What the stages took when they were run, less what taking their results took; in seconds."""
     hit_rate: float
-    """Share of the results asked for that were taken."""
+    """Hits as a share of all lookups."""
 
 
 def cache_use(variants: Iterable[VariantRow], logs: Path = LOGS) -> CacheUse | None:
-    """Count what the last run of each hermetic step says; None where no cache was asked."""
-    lines = [line for file in dict.fromkeys(_files(variants, logs)) for line in _said(file)]
-    asked = [line for line in lines if line.cache != "not cacheable"]
-    if not asked:
+    """Count the cache lookups of the last run of each hermetic step; None where no cache was in use."""
+    lines = [line for file in dict.fromkeys(_files(variants, logs)) for line in _lines_of(file)]
+    lookups = [line for line in lines if line.cache != "not cacheable"]
+    if not lookups:
         return None
-    hits = [line for line in asked if line.cache == "hit"]
+    hits = [line for line in lookups if line.cache == "hit"]
     return CacheUse(
         hits=len(hits),
-        misses=len(asked) - len(hits),
-        refused=sum(line.cache == "refused" for line in asked),
-        unavailable=sum(line.cache == "unavailable" for line in asked),
-        stored=sum(line.stored for line in asked),
+        misses=len(lookups) - len(hits),
+        refused=sum(line.cache == "refused" for line in lookups),
+        unavailable=sum(line.cache == "unavailable" for line in lookups),
+        stored=sum(line.stored for line in lookups),
         bytes=sum(line.bytes for line in hits),
         saved_s=round(sum(line.saved_s for line in hits), 2),
-        hit_rate=round(len(hits) / len(asked), 4),
+        hit_rate=round(len(hits) / len(lookups), 4),
     )
 
 
@@ -67,7 +67,7 @@ def _files(variants: Iterable[VariantRow], logs: Path) -> Iterator[Path]:
             yield precision / variant.target / f"{stage}.log"
 
 
-def _said(log: Path) -> list[CacheLine]:
+def _lines_of(log: Path) -> list[CacheLine]:
     try:
         return read_lines(log.read_text(encoding="utf-8", errors="replace"))
     except OSError:

@@ -1,15 +1,17 @@
-"""What the page says of one variant beyond its row: goals, numerics by output, kernels, sizes, versions."""
+"""Details of one variant on the page, beyond its row: goals, numerics by output, kernels, sizes, versions."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
+from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.artifact.manifest import Manifest
 from tvmake.benchmark.result import Latency
-from tvmake.device.interface import Fingerprint
+from tvmake.records.best import BestSet
 from tvmake.report import quantities
 from tvmake.report.results import VariantResults
 from tvmake.report.rows import SummaryRow
-from tvmake.tune.best import BestSet
 from tvmake.tune.layouts import LayoutChoice
 from tvmake.validate.result import Numerics
 
@@ -25,7 +27,7 @@ class Table:
 
     title: str
     columns: tuple[str, ...]
-    rows: list[tuple[str, ...]]
+    rows: Sequence[tuple[str, ...]]
     note: str = ""
 
 
@@ -40,6 +42,12 @@ def variant_facts(row: SummaryRow, result: VariantResults) -> list[Facts]:
     if result.layout:
         facts.append(("Layout", _layout_facts(result.layout)))
     return facts
+
+
+def failure_facts(row: SummaryRow) -> list[Facts]:
+    """Why a variant was not made, as name and value."""
+    facts = [("stage", row.stage), ("cause", row.cause), ("what to do", row.remedy), ("log", row.log)]
+    return [("Failure", [(name, value) for name, value in facts if value])]
 
 
 def variant_tables(result: VariantResults) -> list[Table]:
@@ -110,8 +118,8 @@ def _goals(numerics: Numerics) -> str:
 def _package_facts(row: SummaryRow, manifest: Manifest) -> list[tuple[str, str]]:
     coverage = manifest.coverage
     facts = [
-        ("file", row.package),
-        ("sha256", row.package_sha256),
+        ("file", row.package or quantities.ABSENT),
+        ("sha256", row.package_sha256 or quantities.ABSENT),
         (
             "size",
             f"{quantities.size(row.package_bytes)} (mod.so {quantities.size(row.library_bytes)}, "
@@ -119,27 +127,44 @@ def _package_facts(row: SummaryRow, manifest: Manifest) -> list[tuple[str, str]]
         ),
         ("kernels tuned", f"{coverage.tuned} of {coverage.tunable}"),
     ]
+    facts.append(("kernels scheduled", _origins(manifest)))
     if coverage.tunable:
         by = "measured latencies" if coverage.basis == "latency" else "operations"
         share = quantities.share(coverage.time_share, 1)
         facts.append(("share of time tuned", f"{share} of the tunable kernels' time, estimated by {by}"))
-    # With tuning off the misses are all kernels, which says nothing more.
+    # With tuning off the misses are all kernels, which the row states already.
     if manifest.records_sha256 and coverage.misses:
         facts.append(("kernels not tuned", "; ".join(f"{name}: {why}" for name, why in coverage.misses.items())))
     facts.append(("made with", ", ".join(f"{part.name} {part.version}" for part in manifest.components)))
     return facts
 
 
+def _origins(manifest: Manifest) -> str:
+    """How many kernels' schedules come from where."""
+    counts = Counter(kernel.scheduled for kernel in manifest.kernels)
+    names: dict[Literal["record", "rule", "default"], str] = {
+        "record": "by records",
+        "rule": "by rules",
+        "default": "plain loops",
+    }
+    return ", ".join(f"{counts[origin]} {name}" for origin, name in names.items() if counts[origin]) or "none"
+
+
 def _layout_facts(choice: LayoutChoice) -> list[tuple[str, str]]:
-    facts = [("chosen", choice.layout)]
-    for one in choice.estimates:
-        if one.estimate_ms is None:
-            facts.append((one.layout, one.problem or ""))
+    facts: list[tuple[str, str]] = [("chosen", choice.layout)]
+    for estimate in choice.estimates:
+        if estimate.estimate_ms is None:
+            facts.append((estimate.layout, estimate.problem or ""))
             continue
-        kernels = ", ".join(f"{kernel.name} {quantities.milliseconds(kernel.latency_ms)} ms" for kernel in one.kernels)
-        share = quantities.share(one.share)
+        kernels = ", ".join(
+            f"{kernel.name} {quantities.milliseconds(kernel.latency_ms)} ms" for kernel in estimate.kernels
+        )
+        share = quantities.share(estimate.share)
         facts.append(
-            (one.layout, f"about {quantities.milliseconds(one.estimate_ms)} ms, from {share} of the work: {kernels}")
+            (
+                estimate.layout,
+                f"about {quantities.milliseconds(estimate.estimate_ms)} ms, from {share} of the work: {kernels}",
+            )
         )
     return facts if choice.estimates else [*facts, ("why", "all layouts come to the same network")]
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 from tvmake.errors import GoalError
 from tvmake.report import quantities
-from tvmake.report.rows import Summary, SummaryRow, missed_line
+from tvmake.report.rows import Summary, SummaryRow, failed_line, missed_line
 
 NOISE_FLOOR = 0.03
 """Relative change below which latencies count as equal, however steady each run was."""
@@ -27,7 +27,8 @@ class VariantDiff:
     """One variant in both runs.
 
     ``ratio`` is new latency over old, None when either is missing; ``threshold`` the relative change that counts.
-    ``changes`` says in words what else changed. ``is_worse`` holds when goals that were met are missed now.
+    ``changes`` says in words what else changed. ``is_worse`` holds when goals that were met are missed now, or what was made
+    is not made any more.
     """
 
     variant: str
@@ -101,7 +102,7 @@ def _compare(old: SummaryRow, new: SummaryRow) -> VariantDiff:
         threshold=threshold,
         latency=latency,
         changes=_changes(old, new),
-        is_worse=old.verdict == "pass" and new.verdict == "fail",
+        is_worse=old.verdict in ("pass", "not run") and new.verdict in ("fail", "failed", "not made"),
     )
 
 
@@ -127,6 +128,8 @@ def _changes(old: SummaryRow, new: SummaryRow) -> list[str]:
             found.append(f"{name} {before} → {after}")
 
     changed("verdict", old.verdict, new.verdict)
+    if new.package is None:
+        return [*found, failed_line(new)]
     if new.verdict == "fail":
         known = {(goal.goal, goal.output) for goal in old.missed}
         found += [f"now misses {missed_line(goal)}" for goal in new.missed if (goal.goal, goal.output) not in known]

@@ -4,7 +4,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tvmake.process.output import printable
 from tvmake.report import quantities
+from tvmake.report.console import SafeConsole
 from tvmake.report.diff import SummaryDiff, VariantDiff
 from tvmake.report.terminal import plain_table
 
@@ -15,7 +17,7 @@ STYLES = {"faster": "green", "slower": "bold red"}
 
 def print_diff(diff: SummaryDiff, console: Console | None = None) -> None:
     """Print latencies as a table, then whatever else changed, one line each."""
-    console = console or Console()
+    console = console or SafeConsole()
     rows = [_cells(variant) for variant in diff.variants]
     if rows and console.is_terminal:
         table = Table(box=None, pad_edge=False, header_style="bold")
@@ -36,7 +38,7 @@ def print_diff(diff: SummaryDiff, console: Console | None = None) -> None:
 
 def _cells(variant: VariantDiff) -> list[str]:
     return [
-        variant.variant,
+        printable(variant.variant),
         variant.statistic or quantities.ABSENT,
         quantities.milliseconds(variant.old_ms),
         quantities.milliseconds(variant.new_ms),
@@ -54,4 +56,5 @@ def _remarks(diff: SummaryDiff) -> list[tuple[str, str]]:
     ]
     remarks += [("green", f"added: {name}") for name in diff.added]
     remarks += [("yellow", f"removed: {name}") for name in diff.removed]
-    return remarks + [("", note) for note in diff.notes]
+    remarks += [("", note) for note in diff.notes]
+    return [(style, printable(line)) for style, line in remarks]

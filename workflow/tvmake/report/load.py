@@ -5,9 +5,11 @@ from pathlib import Path
 from tvmake.artifact import stage_json
 from tvmake.artifact.source import SourceRecord
 from tvmake.errors import InputError
-from tvmake.plan import layout
-from tvmake.provenance.origin import read_origin
+from tvmake.provenance.origin import origin_file, read_origin
 from tvmake.report.rows import Summary
+
+SUMMARY = "summary.json"
+"""The summary's name in the results directory."""
 
 
 def load_summary(place: Path) -> Summary:
@@ -16,7 +18,7 @@ def load_summary(place: Path) -> Summary:
     Raises:
         InputError: there is none, or it is damaged or of another version.
     """
-    path = Path(layout.path("summary", str(place))) if place.is_dir() else place
+    path = place / SUMMARY if place.is_dir() else place
     if not path.is_file():
         raise InputError(
             str(path), "no such summary", "`tvmake make` writes one; name another results directory or file"
@@ -30,11 +32,12 @@ def load_sources(place: Path, summary: Summary) -> dict[str, SourceRecord]:
     Raises:
         InputError: it is damaged.
     """
-    results = str(place if place.is_dir() else place.parent)
+    results = place if place.is_dir() else place.parent
     found: dict[str, SourceRecord] = {}
     for row in summary.rows:
-        names = {"model": row.model, "precision": row.precision, "target": row.target}
-        file = Path(layout.path("provenance", results, **names))
-        if row.model not in found and file.is_file():
+        if row.package is None or row.model in found:
+            continue
+        file = origin_file(results / row.package)
+        if file.is_file():
             _, found[row.model] = read_origin(file)
     return found

@@ -14,12 +14,12 @@ from urllib.parse import quote
 import jinja2
 from markupsafe import Markup
 
-from tvmake.device.interface import Fingerprint
+from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.report import quantities
 from tvmake.report.chart import DRAWN, LatencyLine, latency_svg
-from tvmake.report.detail import Facts, Table, device_facts, variant_facts, variant_tables
+from tvmake.report.detail import Facts, Table, device_facts, failure_facts, variant_facts, variant_tables
 from tvmake.report.results import VariantResults
-from tvmake.report.rows import Summary, SummaryRow, cache_text, missed_line, tuned_text
+from tvmake.report.rows import Summary, SummaryRow, cache_text, failed_line, missed_line, tuned_text
 from tvmake.report.template import SCRIPT, STYLE, TEMPLATE
 from tvmake.report.tuning_chart import CURVES, TuningCurves, drawn, tuning_svg
 
@@ -67,15 +67,19 @@ def render_page(summary: Summary, results: Sequence[VariantResults]) -> str:
     """The page as HTML.
 
     Args:
-        results: what ``summary`` was made from, in the order of its rows.
+        results: what ``summary`` was made from; none of variants that were not made.
     """
+    made = {(one.variant.model, one.variant.precision, one.variant.target): one for one in results}
     entries = [
-        _entry(number, row, result) for number, (row, result) in enumerate(zip(summary.rows, results, strict=True), 1)
+        _entry(number, row, made.get((row.model, row.precision, row.target)))
+        for number, row in enumerate(summary.rows, 1)
     ]
     lines = [_line(result) for result in results if result.latency]
     searches = [
-        TuningCurves(str(row.variant), result.best.kernels)
-        for row, result in zip(summary.rows, results, strict=True)
+        TuningCurves(
+            "/".join((result.variant.model, result.variant.precision, result.variant.target)), result.best.kernels
+        )
+        for result in results
         if result.best and drawn(result.best.kernels)
     ]
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
@@ -97,15 +101,15 @@ def render_page(summary: Summary, results: Sequence[VariantResults]) -> str:
     )
 
 
-def _entry(number: int, row: SummaryRow, result: VariantResults) -> Entry:
+def _entry(number: int, row: SummaryRow, result: VariantResults | None) -> Entry:
     anchor = f"variant-{number}"
     return Entry(
         row=row,
         anchor=anchor,
         cells=_cells(row, anchor),
-        missed=[missed_line(goal) for goal in row.missed],
-        facts=variant_facts(row, result),
-        tables=variant_tables(result),
+        missed=[f"missed {missed_line(goal)}" for goal in row.missed] if result else [failed_line(row)],
+        facts=variant_facts(row, result) if result else failure_facts(row),
+        tables=variant_tables(result) if result else [],
     )
 
 
@@ -125,7 +129,12 @@ def _cells(row: SummaryRow, anchor: str) -> list[Cell]:
     def number(text: str, value: float | None) -> Cell:
         return Cell(text, numeric=True, value="" if value is None else value)
 
-    package = Cell(quantities.size(row.package_bytes), numeric=True, value=row.package_bytes, link=quote(row.package))
+    package = Cell(
+        quantities.size(row.package_bytes),
+        numeric=True,
+        value="" if row.package_bytes is None else row.package_bytes,
+        link=quote(row.package or ""),
+    )
     return [
         Cell(row.model),
         Cell(row.target),

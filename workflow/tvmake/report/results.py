@@ -1,21 +1,24 @@
 """Read what the stages left for each variant."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from tvmake.artifact import stage_json
-from tvmake.artifact.files import digest_file
+from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.package import read_manifest
 from tvmake.benchmark.result import Latency
 from tvmake.config.requests.reporting import ReportRequest, VariantRow
-from tvmake.device.interface import Fingerprint
 from tvmake.errors import InputError
-from tvmake.plan import layout
-from tvmake.tune.best import BestSet
+from tvmake.records.best import BestSet
+from tvmake.storage.files import digest_file
 from tvmake.tune.layouts import LayoutChoice
 from tvmake.validate.result import Numerics
+
+PathOf = Callable[[str, VariantRow], str]
+"""Where an artifact of a variant lies, by the artifact's name."""
 
 
 @dataclass(frozen=True)
@@ -48,28 +51,30 @@ class VariantResults:
         return found
 
 
-def read_results(request: ReportRequest) -> list[VariantResults]:
+def read_results(request: ReportRequest, path_of: PathOf) -> list[VariantResults]:
     """Read every variant's files, in the request's order.
+
+    Args:
+        request: the results directory and the variants.
+        path_of: where an artifact of a variant lies.
 
     Raises:
         InputError: a file is missing or damaged, or figures belong to another package than the one beside them.
     """
-    return [_read(request.results, variant) for variant in request.variants]
+    return [_read(request.results, variant, path_of) for variant in request.variants]
 
 
 Measured = TypeVar("Measured", Numerics, Latency)
 
 
-def _read(results: str, variant: VariantRow) -> VariantResults:
-    wildcards = variant.model_dump(include={"model", "precision", "target"})
-
-    def place(artifact: layout.Artifact) -> Path:
-        path = Path(layout.path(artifact, results, **wildcards))
+def _read(results: str, variant: VariantRow, path_of: PathOf) -> VariantResults:
+    def place(artifact: str) -> Path:
+        path = Path(path_of(artifact, variant))
         if not path.is_file():
             raise InputError(str(path), "no such file", "`tvmake make` makes what is missing")
         return path
 
-    def measured(artifact: layout.Artifact, kind: type[Measured]) -> Measured:
+    def measured(artifact: str, kind: type[Measured]) -> Measured:
         path = place(artifact)
         value = stage_json.load(kind, path)
         if value.package_sha256 != digest:
@@ -78,7 +83,7 @@ def _read(results: str, variant: VariantRow) -> VariantResults:
             )
         return value
 
-    package, manifest = place("package"), place("manifest")
+    package, manifest = place("package.tar"), place("mod.json")
     digest = digest_file(package)
     return VariantResults(
         variant=variant,
@@ -86,8 +91,8 @@ def _read(results: str, variant: VariantRow) -> VariantResults:
         package=package.relative_to(results).as_posix(),
         package_sha256=digest,
         package_bytes=package.stat().st_size,
-        numerics=measured("numerics", Numerics) if variant.device else None,
-        latency=measured("latency", Latency) if variant.device else None,
-        best=stage_json.load(BestSet, place("best")) if variant.is_tuned else None,
-        layout=stage_json.load(LayoutChoice, place("layout")) if variant.layout == "auto" else None,
+        numerics=measured("numerics.json", Numerics) if variant.device else None,
+        latency=measured("latency.json", Latency) if variant.device else None,
+        best=stage_json.load(BestSet, place("best.json")) if variant.is_tuned else None,
+        layout=stage_json.load(LayoutChoice, place("layout.json")) if variant.layout == "auto" else None,
     )

@@ -2,29 +2,29 @@
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib import metadata
-from typing import Any, Literal
+from typing import Any, Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tvmake import __version__
+from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.artifact.package import LIBRARY, WEIGHTS
-from tvmake.config.requests.reporting import ReportRequest
 from tvmake.config.transform import Layout
 from tvmake.device.fingerprint import local_fingerprint
-from tvmake.device.interface import Fingerprint
 from tvmake.errors import InputError
 from tvmake.report import quantities
-from tvmake.report.cache_use import CacheUse, cache_use
-from tvmake.report.results import VariantResults, read_results
+from tvmake.report.cache_use import CacheUse
+from tvmake.report.results import VariantResults
 from tvmake.validate.verdict import MissedGoal
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Final = 1
 
 Tuned = Literal["yes", "partly", "no"]
-Verdict = Literal["pass", "fail", "not run"]
+Verdict = Literal["pass", "fail", "not run", "failed", "not made"]
 
 
 class _Record(BaseModel):
@@ -46,15 +46,16 @@ class SummaryRow(_Record):
     soc: str | None = None
     """The device's CPU or SoC, as it reports itself."""
     verdict: Verdict
-    """``pass`` when every goal is met; ``not run`` for a target without a device."""
+    """``pass`` when every goal is met, ``fail`` when one is missed; ``not run`` for a target without a device; ``failed`` for a
+    variant that could not be made; ``not made`` where the run ended before."""
     missed: list[MissedGoal] = []
     """The goals that were not met."""
     warnings: list[str] = []
     """What makes the figures weaker evidence than they look."""
-    tuned: Tuned
-    """Whether every tunable kernel uses a tuning record, some do, or none does."""
-    tuned_kernels: int
-    tunable_kernels: int
+    tuned: Tuned | None = None
+    """Whether every tunable kernel uses a tuning record, some do, or none does; None without a package, as all that follows."""
+    tuned_kernels: int | None = None
+    tunable_kernels: int | None = None
     tuned_share: float | None = None
     """Share of the tunable kernels' estimated time that the tuned ones have; None where nothing is tunable."""
     layout: Layout = "keep"
@@ -99,14 +100,22 @@ class SummaryRow(_Record):
     sqnr_db: float | None = None
     """Signal-to-quantisation-noise ratio of the worst output, in dB, within ±200."""
     numerics_samples: int | None = None
-    package: str
+    package: str | None = None
     """Path inside the results directory."""
-    package_sha256: str
-    package_bytes: int
-    library_bytes: int
+    package_sha256: str | None = None
+    package_bytes: int | None = None
+    library_bytes: int | None = None
     """Size of mod.so."""
-    params_bytes: int
+    params_bytes: int | None = None
     """Size of mod.params."""
+    stage: str | None = None
+    """Where a variant failed."""
+    cause: str | None = None
+    """Why it failed, in one line."""
+    remedy: str | None = None
+    """What to do about it."""
+    log: str | None = None
+    """The log of the job that failed."""
 
     @property
     def variant(self) -> str:
@@ -125,24 +134,22 @@ class Summary(_Record):
     machine: Fingerprint
     """The machine that made the report."""
     rows: list[SummaryRow]
-    """One a variant, in config order."""
+    """One a variant, in config order; those that were not made come last."""
     warnings: list[str] = []
     """What concerns the run as a whole."""
     cache: CacheUse | None = None
-    """Which of these results came from the cache; None where none was asked."""
+    """Which of these results came from the cache; None where no cache was in use."""
 
 
-def gather(request: ReportRequest) -> Summary:
-    """Read every variant's results and summarise them.
-
-    Raises:
-        InputError: a file is missing or damaged.
-    """
-    return summarise(read_results(request), cache_use(request.variants))
-
-
-def summarise(results: Sequence[VariantResults], cache: CacheUse | None = None) -> Summary:
+def summarise(
+    results: Sequence[VariantResults], cache: CacheUse | None = None, unmade: Sequence[SummaryRow] = ()
+) -> Summary:
     """Summarise results that were read before.
+
+    Args:
+        results: of the variants that were made.
+        cache: what came from the cache.
+        unmade: the rows of the variants that were not.
 
     Raises:
         InputError: a figure is not a number.
@@ -152,7 +159,7 @@ def summarise(results: Sequence[VariantResults], cache: CacheUse | None = None) 
         tvmake_version=__version__,
         tvm_version=metadata.version("apache-tvm"),
         machine=local_fingerprint(None),
-        rows=[_row(result) for result in results],
+        rows=[*(_row(result) for result in results), *unmade],
         warnings=_run_warnings(results),
         cache=cache,
     )
@@ -183,6 +190,7 @@ def _cell(value: Any) -> Any:
 
 def _row(result: VariantResults) -> SummaryRow:
     coverage, files = result.manifest.coverage, result.manifest.files
+    configured = result.variant.layout
     try:
         return SummaryRow(
             **result.variant.model_dump(exclude={"is_tuned", "layout"}),
@@ -191,7 +199,7 @@ def _row(result: VariantResults) -> SummaryRow:
             tuned_kernels=coverage.tuned,
             tunable_kernels=coverage.tunable,
             tuned_share=coverage.time_share if coverage.tunable else None,
-            layout=result.layout.layout if result.layout else result.variant.layout,
+            layout=result.layout.layout if result.layout else "keep" if configured == "auto" else configured,
             package=result.package,
             package_sha256=result.package_sha256,
             package_bytes=result.package_bytes,
@@ -213,12 +221,27 @@ def _row(result: VariantResults) -> SummaryRow:
 
 def tuned_text(row: SummaryRow) -> str:
     """``partly (20/22, 97 % of time)``: what is tuned, for a table."""
+    if row.tuned is None:
+        return quantities.ABSENT
     if not row.tunable_kernels:
         return "nothing to"
     if row.tuned == "no":
         return "no"
     share = "" if row.tuned == "yes" else f", {quantities.share(row.tuned_share, 0)} of time"
     return f"{row.tuned} ({row.tuned_kernels}/{row.tunable_kernels}{share})"
+
+
+def failed_line(row: SummaryRow) -> str:
+    """Where and why a variant failed, in one line."""
+    return f"{row.stage}: {row.cause}" if row.cause else f"not made: the run ended before its {row.stage}"
+
+
+def counts_text(summary: Summary) -> str:
+    """``31 pass, 4 failed, 1 missed its goals``: how many variants ended how."""
+    ended = Counter(row.verdict for row in summary.rows)
+    words = {verdict: verdict for verdict in get_args(Verdict)}
+    words["fail"] = "missed its goals" if ended["fail"] == 1 else "missed their goals"
+    return ", ".join(f"{ended[verdict]} {words[verdict]}" for verdict in get_args(Verdict) if ended[verdict])
 
 
 def cache_text(use: CacheUse) -> str:

@@ -38,7 +38,7 @@ body { margin: 0 auto; padding: 1.5rem; max-width: 84rem; font: 15px/1.5 system-
 h1 { font-size: 1.5rem; margin: 0 0 .25rem; } h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; } h3 { font-size: 1rem; margin: 1.25rem 0 .25rem; }
 p, ul, dl { margin: .25rem 0; } ul { padding-left: 1.25rem; }
 a { color: var(--accent); } .note { color: var(--muted); }
-.pass { color: var(--good); } .fail { color: var(--bad); font-weight: 600; } .weak { color: var(--weak); }
+.pass { color: var(--good); } .fail, .failed { color: var(--bad); font-weight: 600; } .weak { color: var(--weak); }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 caption { text-align: left; color: var(--muted); }
@@ -85,7 +85,7 @@ TEMPLATE = """<!doctype html>
 {% endfor %}</tbody></table></div>
 </section>
 {% if failed %}<section aria-labelledby="missed">
-<h2 id="missed">Goals missed</h2>
+<h2 id="missed">Failed, or goals missed</h2>
 <ul>{% for entry in failed %}{% for line in entry.missed %}<li><a href="#{{ entry.anchor }}">{{ entry.row.variant }}</a>: <span class="fail">{{ line }}</span></li>{% endfor %}{% endfor %}</ul>
 </section>{% endif %}
 {% if chart %}<section aria-labelledby="latency">
@@ -107,7 +107,7 @@ TEMPLATE = """<!doctype html>
 {% for entry in entries %}{% set row = entry.row %}
 <details id="{{ entry.anchor }}"{% if entry.missed %} open{% endif %}>
 <summary>{{ row.variant }} <span class="{{ row.verdict }}">{{ row.verdict }}</span></summary>
-{% for line in entry.missed %}<p class="fail">Missed {{ line }}</p>{% endfor %}
+{% for line in entry.missed %}<p class="fail">{{ line }}</p>{% endfor %}
 {% for line in row.warnings %}<p class="weak">Warning: {{ line }}</p>{% endfor %}
 {% for title, facts in entry.facts %}<h3>{{ title }}</h3>
 <dl>{% for name, value in facts %}<dt>{{ name }}</dt><dd>{{ value }}</dd>{% endfor %}</dl>{% endfor %}

@@ -8,12 +8,15 @@ from rich.table import Table
 from rich.text import Text
 
 from tvmake.errors import GoalError
+from tvmake.process.output import printable
 from tvmake.report import quantities
-from tvmake.report.rows import Summary, SummaryRow, cache_text, missed_line, tuned_text
+from tvmake.report.console import SafeConsole
+from tvmake.report.rows import Summary, SummaryRow, cache_text, counts_text, failed_line, missed_line, tuned_text
 
+UNMADE = ("failed", "not made")
 COLUMNS = ("model", "target", "precision", "p50 ms", "p90 ms", "accuracy", "tuned", "size", "verdict")
 NUMERIC = ("p50 ms", "p90 ms", "accuracy", "size")
-STYLES = {"pass": "green", "fail": "bold red", "not run": "yellow"}
+STYLES = {"pass": "green", "fail": "bold red", "not run": "yellow", "failed": "bold red", "not made": "yellow"}
 
 
 def print_summary(summary: Summary, console: Console | None = None) -> None:
@@ -22,7 +25,7 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
     ``accuracy`` is top-1, or the SQNR where there are no labels. A terminal gets colours and folds what is too wide;
     anything else gets plain text of whatever width the content needs.
     """
-    console = console or Console()
+    console = console or SafeConsole()
     cells = [_cells(row) for row in summary.rows]
     if console.is_terminal:
         console.print(_rich_table(cells))
@@ -36,8 +39,8 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
 
 
 def exit_code(summary: Summary) -> int:
-    """4 when a variant missed its goals, else 0."""
-    return GoalError.exit_code if any(row.verdict == "fail" for row in summary.rows) else 0
+    """4 when a variant missed its goals, or was not made; else 0."""
+    return GoalError.exit_code if any(row.verdict in ("fail", *UNMADE) for row in summary.rows) else 0
 
 
 def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[str] = ()) -> list[str]:
@@ -57,9 +60,9 @@ def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]], numeric: 
 def _cells(row: SummaryRow) -> list[str]:
     accuracy = quantities.share(row.top1) if row.top1 is not None else quantities.level(row.sqnr_db)
     return [
-        row.model,
-        row.target,
-        row.precision,
+        printable(row.model),
+        printable(row.target),
+        printable(row.precision),
         quantities.milliseconds(row.p50_ms),
         quantities.milliseconds(row.p90_ms),
         accuracy,
@@ -81,8 +84,10 @@ def _rich_table(cells: list[list[str]]) -> Table:
 
 
 def _remarks(summary: Summary) -> list[tuple[str, str]]:
+    failed = [("red", f"{row.variant}: {failed_line(row)}") for row in summary.rows if row.verdict in UNMADE]
     missed = [("red", f"{row.variant}: missed {missed_line(goal)}") for row in summary.rows for goal in row.missed]
     warnings = [("yellow", f"warning: {text}") for text in summary.warnings]
     warnings += [("yellow", f"warning: {row.variant}: {text}") for row in summary.rows for text in row.warnings]
     cache = [("", f"cache: {cache_text(summary.cache)}")] if summary.cache else []
-    return missed + warnings + cache
+    counts = [("", counts_text(summary))] if any(row.verdict in ("fail", *UNMADE) for row in summary.rows) else []
+    return [(style, printable(line)) for style, line in failed + missed + warnings + cache + counts]

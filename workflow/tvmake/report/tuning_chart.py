@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tvmake.records.best import BestKernel
 from tvmake.report.chart import WIDTH, theme
-from tvmake.tune.best import BestKernel
 
 CURVES = 10
 """Kernels drawn a variant: the heaviest."""

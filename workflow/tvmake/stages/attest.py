@@ -1,17 +1,12 @@
-"""Attest: say beside a package where it came from and what it consists of.
+"""Attest: write beside a package where it came from and what it consists of.
 
-A stage of its own because it names the model's file: a comment in that changes what is said here, and no package.
+A stage of its own because it names the model's file: a comment in that changes what stands here, and no package.
 """
 
 from pathlib import Path
 
-from tvmake.artifact import stage_json
-from tvmake.artifact.files import digest_file, write_text
-from tvmake.artifact.package import inspect
-from tvmake.artifact.source import SourceRecord
-from tvmake.provenance.components import component_list
-from tvmake.provenance.library import library_of
-from tvmake.provenance.origin import origin, written
+from tvmake.artifact import paths
+from tvmake.stages.descriptor import Input, Log, Output, Stage
 
 
 def attest(package: Path, source: Path, provenance: Path, components: Path) -> None:
@@ -23,8 +18,41 @@ def attest(package: Path, source: Path, provenance: Path, components: Path) -> N
     Raises:
         InputError: the package is damaged, or not one that tvmake builds.
     """
+    from tvmake.artifact import stage_json
+    from tvmake.artifact.package import inspect
+    from tvmake.artifact.source import SourceRecord
+    from tvmake.provenance.components import component_list
+    from tvmake.provenance.library import library_of
+    from tvmake.provenance.origin import origin, written
+    from tvmake.storage.files import digest_file, write_text
+
     manifest = inspect(package)
     digest = digest_file(package)
     record = stage_json.load(SourceRecord, source)
     write_text(provenance, written(origin(manifest, digest, record, str(package))))
     write_text(components, component_list(manifest, digest, library_of(package), record))
+
+
+STAGE = Stage(
+    name="attest",
+    summary="Write beside a package where it came from and what it consists of.",
+    function=attest,
+    inputs=(Input("package.tar", "package"), Input("source.json", "source")),
+    outputs=(
+        Output(
+            "package.provenance.json",
+            paths.VARIANT,
+            "provenance",
+            "Provenance to write (in-toto statement, JSON).",
+            has_parts=True,
+        ),
+        Output(
+            "package.cdx.json", paths.VARIANT, "components", "Component list to write (CycloneDX JSON).", has_parts=True
+        ),
+    ),
+    logs=(Log("logs/{model}/{precision}/{target}/attest.log"),),
+    is_goal=True,
+    is_hermetic=True,  # and not cached: asking the cache takes as long
+    memory_mb=600,
+    minutes=10,
+)

@@ -1,40 +1,105 @@
 """Budget: spread the trials of all variants of a target over their kernels, each kernel once."""
 
-import shutil
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tvmake.artifact import stage_json
-from tvmake.artifact.files import atomic_directory
-from tvmake.artifact.tasks import Budget, TaskList
-from tvmake.config.requests.tuning import BudgetRequest
-from tvmake.tune.budget import spread
-from tvmake.tune.receipt import Receipt
+from tvmake.artifact import paths
+from tvmake.config.requests.tuning import BudgetRequest, ModelBudget
+from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
+
+if TYPE_CHECKING:
+    from tvmake.artifact.tasks import Budget
 
 
-def budget(
-    tasks: Sequence[Path], receipts: Sequence[Path], request: BudgetRequest, destination: Path, workloads: Path
+def spread_trials(
+    tasks: Sequence[Path], receipts: Sequence[Path], request: BudgetRequest, budget: Path, kernels: Path
 ) -> Budget:
-    """Write ``destination`` (a Budget) and ``workloads``, a directory with every kernel it names.
+    """Write ``budget`` (a Budget) and ``kernels``, a directory with every kernel it names.
 
     Args:
         tasks: TaskLists in the order of ``request.variants``, each beside its directory of workloads.
-        receipts: of the passes before this one.
+        receipts: of the rounds before this one.
 
     Raises:
         InputError: a file is missing or damaged.
     """
+    import shutil
+
+    from tvmake.artifact import stage_json
+    from tvmake.artifact.tasks import Budget, TaskList
+    from tvmake.storage.files import atomic_directory
+    from tvmake.tune.budget import spread
+    from tvmake.tune.receipts import Receipt
+
     lists = {name: stage_json.load(TaskList, path) for name, path in zip(request.variants, tasks, strict=True)}
-    known = {receipt.workload: receipt for receipt in (stage_json.load(Receipt, path) for path in receipts)}
-    kernels, shared = spread(lists, request.variants, request.number / request.passes, known)
-    places = {
+    earlier = {receipt.workload: receipt for receipt in (stage_json.load(Receipt, path) for path in receipts)}
+    shares, shared = spread(lists, request.variants, request.number / request.rounds, earlier)
+    files = {
         task.workload: path.parent / "workloads" / f"{task.workload}.json"
         for path, listed in zip(tasks, lists.values(), strict=True)
         for task in listed.tasks
     }
-    with atomic_directory(workloads) as directory:
-        for workload in kernels:
-            shutil.copyfile(places[workload], directory / f"{workload}.json")
-    written = Budget(target_name=request.target_name, number=request.number, kernels=kernels, trials_shared=shared)
-    stage_json.save(written, destination)
+    with atomic_directory(kernels) as directory:
+        for workload in shares:
+            shutil.copyfile(files[workload], directory / f"{workload}.json")
+    written = Budget(target_name=request.target_name, number=request.number, kernels=shares, trials_shared=shared)
+    stage_json.save(written, budget)
     return written
+
+
+def budget_request(job: JobContext) -> BudgetRequest:
+    """What each tuned variant of the target may spend."""
+    variants = {
+        f"{variant.model}/{variant.precision}": ModelBudget(
+            trials=variant.tuning.trials, trials_per_kernel=variant.tuning.trials_per_kernel, floor=variant.tuning.floor
+        )
+        for variant in job.variants
+        if variant.is_tuned
+    }
+    return BudgetRequest(target_name=job.target, number=int(job.number), rounds=job.rounds, variants=variants)
+
+
+STAGE = Stage(
+    name="budget",
+    summary="Spread the trials of a target's variants over their kernels.",
+    function=spread_trials,
+    inputs=(
+        Input(
+            "tasks.json",
+            "tasks",
+            lambda job: [variant.file("tasks.json") for variant in job.variants if variant.is_tuned],
+            is_many=True,
+        ),
+        Input(
+            "{workload}.json",
+            "receipts",
+            lambda job: job.receipts(int(job.number) - 1),
+            "Receipts of the round before.",
+            is_many=True,
+            is_optional=True,
+            is_of_earlier_round=True,
+        ),
+    ),
+    outputs=(
+        Output("budget.json", paths.ROUND, "budget", "Budget to write (JSON)."),
+        Output(
+            "round/workloads",
+            paths.ROUND,
+            "kernels",
+            "Directory of kernels to write.",
+            is_directory=True,
+            members=("workloads/{workload}.json",),
+        ),
+    ),
+    logs=(Log("logs/tuning/{target}/round{number}/budget.log"),),
+    request_model=BudgetRequest,
+    request=budget_request,
+    exists=lambda job: job.is_tuned,
+    subject=lambda given: f"{given['request'].target_name} round {given['request'].number}",
+    memory_mb=600,
+    minutes=10,
+    holds_weights=False,
+)

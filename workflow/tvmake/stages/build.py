@@ -1,27 +1,12 @@
 """Build: lower a transformed module for a target, generate and link its code, and describe the result."""
 
-import shutil
-from functools import partial
 from pathlib import Path
 
-from tvmake.artifact import stage_json
-from tvmake.artifact.files import atomic_path
-from tvmake.artifact.module_files import load_module, load_params, save_params
-from tvmake.artifact.package import LIBRARY, WEIGHTS
-from tvmake.artifact.signature import Signature
-from tvmake.build.apply import apply_best
-from tvmake.build.clml_offload import asks_for_clml, clml_offload
-from tvmake.build.codeless import without_code
-from tvmake.build.coverage import coverage, require
-from tvmake.build.describe import describe
-from tvmake.build.link import generate, link
-from tvmake.build.sources import dump_sources
-from tvmake.build.weights import packed_weights
+from tvmake.artifact import paths
+from tvmake.cache.recipe import Recipe
 from tvmake.config.requests.building import BuildRequest
-from tvmake.errors import InputError
-from tvmake.target.pipeline import lower
-from tvmake.target.resolve import check_library, linker, linker_identity, tvm_target
-from tvmake.tune.best import BestSet
+from tvmake.config.transform import BUILD_POINTS
+from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
 
 
 def build(
@@ -47,6 +32,23 @@ def build(
             cover less than the request demands.
         MachineError: the linker is missing or fails.
     """
+    import shutil
+
+    from tvmake.artifact import stage_json
+    from tvmake.artifact.module_files import load_module, load_params, save_params
+    from tvmake.artifact.package import LIBRARY, WEIGHTS
+    from tvmake.artifact.signature import Signature
+    from tvmake.codegen.clml_offload import asks_for_clml, clml_offload
+    from tvmake.codegen.coverage import coverage, require
+    from tvmake.codegen.generating import lower_and_generate
+    from tvmake.codegen.link import link
+    from tvmake.codegen.manifest import package_manifest
+    from tvmake.codegen.sources import dump_sources
+    from tvmake.codegen.weights import packed_weights
+    from tvmake.records.best import BestSet
+    from tvmake.storage.files import atomic_path
+    from tvmake.targets.resolve import check_library, linker, linker_identity, tvm_target
+
     where = f"targets.{request.target_name}"
     compiler = linker(request.target, where)
     target = tvm_target(request.target, where)
@@ -56,28 +58,9 @@ def build(
     loaded = load_module(module)
     offloaded = clml_offload(loaded, load_params(params)) if asks_for_clml(target) else None
     loaded = offloaded.module if offloaded else loaded
-    refused: dict[str, str] = {}
-    while True:
-        lowered = lower(
-            loaded,
-            target,
-            request.passes,
-            request.build.opt_level,
-            inputs,
-            partial(apply_best, target=target, best=records, refused=refused) if records else None,
-            request.build.cuda_graph,
-        )
-        covered = coverage(lowered, target, records)
-        require(request.require_coverage, covered, f"{request.model}/{request.precision}/{request.target_name}")
-        try:
-            executable = generate(lowered.final, target, request.build.exec_mode, request.build.opt_level, where)
-            break
-        except InputError:
-            # A record that has no code costs its kernel the schedule, not the build.
-            found = without_code(lowered, target)
-            if not found:
-                raise
-            refused |= found
+    lowered, executable = lower_and_generate(loaded, target, request, inputs, records)
+    covered = coverage(lowered, target, records)
+    require(request.require_coverage, covered, f"{request.model}/{request.precision}/{request.target_name}")
     link(executable, compiler, lib)
     check_library(lib, request.target, where)
     if lowered.packings:
@@ -88,7 +71,7 @@ def build(
             shutil.copyfile(params, temporary)
     reports = offloaded.files() if offloaded else {}
     dump_sources(request.build.dump, lowered, executable, sources, reports)
-    described = describe(
+    written = package_manifest(
         request,
         signature=bound,
         lowered=lowered,
@@ -99,4 +82,59 @@ def build(
         best=best,
         compiler=linker_identity(compiler),
     )
-    stage_json.save(described, manifest)
+    stage_json.save(written, manifest)
+
+
+def build_request(job: JobContext) -> BuildRequest:
+    """One variant's build."""
+    return BuildRequest(
+        model=job.model,
+        precision=job.precision,
+        **job.target_fields,
+        build=job.build,
+        passes=job.user_passes(BUILD_POINTS),
+        require_coverage=job.tuning.require_coverage,
+    )
+
+
+STAGE = Stage(
+    name="build",
+    summary="Lower a module for a target, generate and link its kernels.",
+    function=build,
+    inputs=(
+        Input(("module.json", "chosen/module.json"), "module", lambda job: [job.network_file("module.json")]),
+        Input(("module.params", "chosen/module.params"), "params", lambda job: [job.network_file("module.params")]),
+        Input(
+            ("transformed/signature.json", "chosen/signature.json"),
+            "signature",
+            lambda job: [job.network_file("signature.json")],
+        ),
+        Input(files=lambda job: job.pass_files(BUILD_POINTS)),
+        Input(
+            "best.json",
+            "best",
+            lambda job: [job.file("best.json")] if job.is_tuned else [],
+            "Records to build with.",
+            is_optional=True,
+        ),
+    ),
+    outputs=(
+        Output("mod.so", paths.VARIANT, "lib", "mod.so to write."),
+        Output("mod.json", paths.VARIANT, "manifest", "mod.json to write.", has_parts=True),
+        Output("mod.params", paths.VARIANT, "weights", "mod.params to write."),
+        Output("sources", paths.VARIANT, "sources", "Directory of generated sources to write.", is_directory=True),
+    ),
+    logs=(Log("logs/{model}/{precision}/{target}/build.log"),),
+    request_model=BuildRequest,
+    request=build_request,
+    subject=lambda given: "{0.model}/{0.precision}/{0.target_name}".format(given["request"]),
+    is_hermetic=True,
+    recipe=Recipe(
+        user_passes=lambda request: request.passes,
+        target=lambda request: (request.target_name, request.target),
+        is_linked=True,
+    ),
+    memory_mb=2000,
+    minutes=40,
+    preload=("tvmake.codegen.apply", "tvmake.codegen.manifest", "tvmake.codegen.link", "tvmake.codegen.lowering"),
+)

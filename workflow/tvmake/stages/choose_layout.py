@@ -1,25 +1,33 @@
 """Choose layout: measure a few candidates of the heaviest kernels in each data layout, and take the fastest layout."""
 
-import json
-import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from __future__ import annotations
 
-from tvmake.artifact import stage_json
-from tvmake.artifact.files import atomic_path, digest_file, writing
-from tvmake.artifact.module_files import save_module
-from tvmake.artifact.tasks import Task
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tvmake.artifact import paths
 from tvmake.config.requests.tuning import ChooseLayoutRequest
-from tvmake.config.transform import Layout
-from tvmake.stages.extract import kernels_of
-from tvmake.stages.tune import tune
-from tvmake.tune.layouts import KernelLookedAt, LayoutChoice, LayoutEstimate, estimate, fastest, to_look_at
-from tvmake.tune.search import NothingWorksError
-from tvmake.tune.workload import Workload
+from tvmake.config.transform import BUILD_POINTS, CANDIDATES
+from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
+from tvmake.stages.extract import extract_request, kernels_of
+from tvmake.stages.tune import SECONDS_PER_TRIAL, tune, tune_request
+from tvmake.storage.temporary import temporary_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tvmake.artifact.tasks import Task
+    from tvmake.config.transform import Layout
+    from tvmake.records.workload import Workload
+    from tvmake.tune.layouts import LayoutChoice, LayoutEstimate, MeasuredKernel
+    from tvmake.tune.search.search import NothingWorksError
 
 PARAMS, SIGNATURE = "module.params", "signature.json"
 """What lies beside each candidate's module."""
+
+LAYOUT_KERNELS = 30
+"""How many searches of ``layout_trials`` candidates choosing a layout may take: its kernels in each layout."""
 
 
 def choose_layout(
@@ -30,7 +38,8 @@ def choose_layout(
     signature: Path,
     layout: Path,
     events: Path,
-    locked: Layout | None = None,
+    frozen: Path | None = None,
+    variant: str = "",
 ) -> LayoutChoice:
     """Write ``module``, ``params`` and ``signature``, which are those of one candidate, ``layout`` (a LayoutChoice) and the
     log ``events``.
@@ -40,15 +49,24 @@ def choose_layout(
 
     Args:
         candidates: the network's module in each of ``request.layouts``, its parameters and signature beside it.
-        locked: the layout to take, because a lock says so; nothing is measured then.
+        frozen: a lock that gives the layout; nothing is measured then.
+        variant: whose layout to take from the lock, as ``model/precision/target``.
 
     Raises:
         InputError: the target or a user pass is wrong, or the stage's files are damaged.
         DeviceError: the device is lost, or no candidate works in any layout.
         MachineError: the store cannot be written, or a library is missing.
     """
+    import shutil
+
+    from tvmake.artifact import stage_json
+    from tvmake.records.frozen import read_frozen
+    from tvmake.storage.files import atomic_path, digest_file
+    from tvmake.tune.layouts import LayoutChoice, fastest
+
     files = dict(zip(request.layouts, candidates, strict=True))
-    if locked is not None:
+    if frozen is not None:
+        locked = read_frozen(frozen).layout_of(variant, frozen)
         choice = LayoutChoice(layout=locked, trials=request.trials, estimates=[], because="as the lock says")
     elif len({(digest_file(file), digest_file(file.with_name(PARAMS))) for file in candidates}) == 1:
         choice = LayoutChoice(layout=request.layouts[0], trials=request.trials, estimates=[])
@@ -64,20 +82,23 @@ def choose_layout(
         with atomic_path(destination) as temporary:
             shutil.copyfile(source, temporary)
     stage_json.save(choice, layout)
-    _tell(choice, events)
+    _log_choice(choice, events)
     return choice
 
 
 def _estimates(files: Mapping[Layout, Path], request: ChooseLayoutRequest, events: Path) -> list[LayoutEstimate]:
+    from tvmake.tune.layouts import LayoutEstimate, estimate, representative_kernels
+    from tvmake.tune.search.search import NothingWorksError
+
     tasks: dict[Layout, list[Task]] = {}
     workloads: dict[str, Workload] = {}
     for layout, file in files.items():
         tasks[layout], to_tune = kernels_of(file, file.with_name(SIGNATURE), request.extract)
-        workloads |= {one.key: one for one in to_tune}
-    looked_at = to_look_at(tasks)
-    known: dict[str, KernelLookedAt] = {}
+        workloads |= {workload.key: workload for workload in to_tune}
+    chosen = representative_kernels(tasks)
+    known: dict[str, MeasuredKernel] = {}
     failed: dict[Layout, NothingWorksError] = {}
-    for layout, task in _in_turn(looked_at):
+    for layout, task in _alternating(chosen):
         if layout in failed or task.workload in known:
             continue
         try:
@@ -90,24 +111,29 @@ def _estimates(files: Mapping[Layout, Path], request: ChooseLayoutRequest, event
         LayoutEstimate(layout=layout, estimate_ms=None, share=0, problem=failed[layout].problem)
         if layout in failed
         # A kernel of several layouts is measured once, but each calls it as often as it does.
-        else estimate(layout, tasks[layout], [known[task.workload].called(task.calls) for task in looked_at[layout]])
+        else estimate(layout, tasks[layout], [known[task.workload].called(task.calls) for task in chosen[layout]])
         for layout in files
     ]
 
 
-def _in_turn(looked_at: Mapping[Layout, Sequence[Task]]) -> Iterator[tuple[Layout, Task]]:
+def _alternating(chosen: Mapping[Layout, Sequence[Task]]) -> Iterator[tuple[Layout, Task]]:
     """One kernel of each layout after the other, so that a machine that slows down slows all layouts."""
-    for rank in range(max(map(len, looked_at.values()))):
-        for layout, tasks in looked_at.items():
+    for rank in range(max(map(len, chosen.values()))):
+        for layout, tasks in chosen.items():
             if rank < len(tasks):
                 yield layout, tasks[rank]
 
 
 def _measured(
     task: Task, layout: Layout, workload: Workload, request: ChooseLayoutRequest, events: Path
-) -> KernelLookedAt:
+) -> MeasuredKernel:
+
+    from tvmake.artifact.module_files import save_module
+    from tvmake.tune.layouts import MeasuredKernel
+    from tvmake.tune.search.search import NothingWorksError
+
     name = task.names[0]
-    with TemporaryDirectory(prefix="tvmake-") as directory:
+    with temporary_directory("tvmake-layouts-") as directory:
         kernel = Path(directory) / f"{task.workload}.json"
         save_module(workload.module, kernel)
         receipt = tune(
@@ -120,14 +146,76 @@ def _measured(
         trials, latency = receipt.trials, receipt.best_ms
     if latency is None:
         raise NothingWorksError(f"kernel {task.workload[:12]}", f"none of {trials} candidates of {name} worked")
-    return KernelLookedAt(
+    return MeasuredKernel(
         workload=task.workload, name=name, calls=task.calls, flops=task.flops, trials=trials, latency_ms=latency
     )
 
 
-def _tell(choice: LayoutChoice, events: Path) -> None:
+def _log_choice(choice: LayoutChoice, events: Path) -> None:
     """The last line of the log, for whoever watches."""
+    import json
+
+    from tvmake.storage.files import writing
+
     with writing(events):
         events.parent.mkdir(parents=True, exist_ok=True)
         with events.open("a") as file:
-            file.write(json.dumps({"at_s": 0.0, "event": "layout", "said": choice.said}) + "\n")
+            file.write(json.dumps({"at_s": 0.0, "event": "layout", "said": choice.summary}) + "\n")
+
+
+def choose_layout_request(job: JobContext) -> ChooseLayoutRequest:
+    """Which layouts are compared, and how."""
+    return ChooseLayoutRequest(
+        layouts=list(CANDIDATES),
+        trials=job.tuning.layout_trials,
+        extract=extract_request(job),
+        tune=tune_request(job),
+    )
+
+
+def _candidates(artifact: str, parameter: str = "") -> Input:
+    """An artifact in every layout."""
+    return Input(
+        artifact, parameter, lambda job: [job.file(artifact, layout=layout) for layout in CANDIDATES], is_many=True
+    )
+
+
+STAGE = Stage(
+    name="choose_layout",
+    summary="Take the data layout in which a variant's heaviest kernels are fastest.",
+    function=choose_layout,
+    inputs=(
+        _candidates("layouts/module.json", "candidates"),
+        _candidates("layouts/module.params"),
+        _candidates("layouts/signature.json"),
+        Input(files=lambda job: [*job.pass_files(BUILD_POINTS), *job.lock_files]),
+    ),
+    outputs=(
+        Output("chosen/module.json", paths.VARIANT, "module", "The chosen layout's Relax module to write (JSON)."),
+        Output("chosen/module.params", paths.VARIANT, "params", "Its parameters to write."),
+        Output("chosen/signature.json", paths.VARIANT, "signature", "Its signature to write (JSON)."),
+        Output("layout.json", paths.VARIANT, "layout", "The choice and its figures to write (JSON).", is_locked=False),
+    ),
+    logs=(
+        Log("logs/{model}/{precision}/{target}/choose_layout.log"),
+        Log(
+            "logs/{model}/{precision}/{target}/choose_layout.events.jsonl",
+            "events",
+            "Log of trials to add to (JSON lines).",
+        ),
+    ),
+    request_model=ChooseLayoutRequest,
+    request=choose_layout_request,
+    exists=lambda job: job.chooses_layout,
+    takes_lock=True,
+    subject=lambda given: given["module"].parent,
+    reads=lambda given: [file.with_name(name) for file in given["candidates"] for name in (PARAMS, SIGNATURE)],
+    report=lambda choice: (f"layout: {choice.summary}",),
+    is_goal=True,
+    is_hermetic=True,
+    memory_mb=2500,
+    minutes=60,
+    more_seconds=lambda job: SECONDS_PER_TRIAL * job.tuning.layout_trials * LAYOUT_KERNELS,
+    is_on_device=True,
+    server="tuner",
+)

@@ -1,16 +1,14 @@
 """Deploy: bring a package to its device, by digest."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from tvmake.artifact import stage_json
+from tvmake.artifact import paths
+from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.config.requests.running import DeployRequest
-from tvmake.device import store
-from tvmake.device.connect import connect
-from tvmake.device.interface import Deployment, Fingerprint
-from tvmake.device.limits import check_package
+from tvmake.device.interface import Deployment
+from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
 
 
 class Receipt(BaseModel):
@@ -31,10 +29,38 @@ def deploy(package: Path, request: DeployRequest, receipt: Path) -> None:
         InputError: the package is damaged.
         DeviceError: the device cannot be reached, or cannot run the package.
     """
+    from datetime import UTC, datetime
+
+    from tvmake.artifact import stage_json
+    from tvmake.device import store
+    from tvmake.device.connect import connect
+    from tvmake.device.limits import check_package
+
     device = connect(request.device_name, request.device)
     deployment = device.push(package)
-    told = device.fingerprint(store.device_kind(deployment))
+    fingerprint = device.fingerprint(store.device_kind(deployment))
     if manifest := store.manifest_of(deployment):
-        check_package(told, manifest)
+        check_package(fingerprint, manifest)
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    stage_json.save(Receipt(deployment=deployment, fingerprint=told, deployed_at=now), receipt)
+    stage_json.save(Receipt(deployment=deployment, fingerprint=fingerprint, deployed_at=now), receipt)
+
+
+def deploy_request(job: JobContext) -> DeployRequest:
+    """Where the package goes."""
+    return DeployRequest(**job.device_fields)
+
+
+STAGE = Stage(
+    name="deploy",
+    summary="Bring a package to its device.",
+    function=deploy,
+    inputs=(Input("package.tar", "package"),),
+    outputs=(Output("receipt.json", paths.VARIANT, "receipt", "Receipt to write (JSON)."),),
+    logs=(Log("logs/{model}/{precision}/{target}/deploy.log"),),
+    request_model=DeployRequest,
+    request=deploy_request,
+    exists=lambda job: job.device_name is not None,
+    is_goal=True,
+    memory_mb=800,
+    is_on_device=True,
+)

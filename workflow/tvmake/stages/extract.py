@@ -1,30 +1,40 @@
-"""Extract: name the kernels of a variant and say which of them are worth tuning."""
+"""Extract: name the kernels of a variant, and which of them are worth tuning."""
+
+from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tvmake.artifact import stage_json
-from tvmake.artifact.files import atomic_directory
-from tvmake.artifact.module_files import load_module, save_module
-from tvmake.artifact.signature import Signature
-from tvmake.artifact.tasks import Task, TaskList
+from tvmake.artifact import paths
+from tvmake.cache.recipe import Recipe
 from tvmake.config.requests.tuning import ExtractRequest
-from tvmake.target.pipeline import fused_module, packs_weights
-from tvmake.target.resolve import tvm_target
-from tvmake.tune.extract import extract as kernels
-from tvmake.tune.workload import GENERATION, Workload, target_identity
+from tvmake.config.transform import BUILD_POINTS
+from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
+
+if TYPE_CHECKING:
+    from tvmake.artifact.tasks import Task, TaskList
+    from tvmake.records.workload import Workload
 
 
 def extract(module: Path, signature: Path, request: ExtractRequest, tasks: Path, workloads: Path) -> TaskList:
-    """Write ``tasks`` (a TaskList, the heaviest kernel first) and ``workloads``, a directory with each kernel to tune as ``<key>.json``.
+    """Write ``tasks`` (a TaskList, the heaviest kernel first) and ``workloads``, a directory with each kernel to tune as
+    ``<key>.json``.
 
     Raises:
         InputError: the target or a user pass is wrong, or the stage's files are damaged.
     """
+    from tvmake.artifact import stage_json
+    from tvmake.artifact.module_files import save_module
+    from tvmake.artifact.tasks import TaskList
+    from tvmake.records.workload import GENERATION, target_identity
+    from tvmake.storage.files import atomic_directory
+    from tvmake.targets.resolve import tvm_target
+
     found, to_tune = kernels_of(module, signature, request)
     target = tvm_target(request.target, f"targets.{request.target_name}")
     with atomic_directory(workloads) as directory:
-        for one in to_tune:
-            save_module(one.module, directory / f"{one.key}.json")
+        for workload in to_tune:
+            save_module(workload.module, directory / f"{workload.key}.json")
     listed = TaskList(target=target_identity(target), generation=GENERATION, tasks=found)
     stage_json.save(listed, tasks)
     return listed
@@ -36,9 +46,49 @@ def kernels_of(module: Path, signature: Path, request: ExtractRequest) -> tuple[
     Raises:
         InputError: the target or a user pass is wrong, or the stage's files are damaged.
     """
+    from tvmake.artifact import stage_json
+    from tvmake.artifact.module_files import load_module
+    from tvmake.artifact.signature import Signature
+    from tvmake.codegen.lowering import fused_module, packs_weights
+    from tvmake.targets.resolve import tvm_target
+    from tvmake.tune.extract import extract as kernels
+
     target = tvm_target(request.target, f"targets.{request.target_name}")
     inputs = len(stage_json.load(Signature, signature).inputs)
     fused = fused_module(
         load_module(module), target, request.passes, request.opt_level, inputs, layout_free=packs_weights(target)
     )
     return kernels(fused, target)
+
+
+def extract_request(job: JobContext) -> ExtractRequest:
+    """Which kernels the variant consists of."""
+    return ExtractRequest(**job.target_fields, opt_level=job.build.opt_level, passes=job.user_passes(BUILD_POINTS))
+
+
+STAGE = Stage(
+    name="extract",
+    summary="Name a variant's kernels and which of them are worth tuning.",
+    function=extract,
+    inputs=(
+        Input(("module.json", "chosen/module.json"), "module", lambda job: [job.network_file("module.json")]),
+        Input(
+            ("transformed/signature.json", "chosen/signature.json"),
+            "signature",
+            lambda job: [job.network_file("signature.json")],
+        ),
+        Input(files=lambda job: job.pass_files(BUILD_POINTS)),
+    ),
+    outputs=(
+        Output("tasks.json", paths.VARIANT, "tasks", "List of kernels to write (JSON).", has_parts=True),
+        Output("workloads", paths.VARIANT, "workloads", "Directory of kernels to write.", is_directory=True),
+    ),
+    logs=(Log("logs/{model}/{precision}/{target}/extract.log"),),
+    request_model=ExtractRequest,
+    request=extract_request,
+    exists=lambda job: job.is_tuned,
+    is_hermetic=True,
+    recipe=Recipe(
+        user_passes=lambda request: request.passes, target=lambda request: (request.target_name, request.target)
+    ),
+)

@@ -1,41 +1,111 @@
 """Import: a trained model becomes Relax, with its parameters apart and its signature written down."""
 
-import importlib
+from __future__ import annotations
+
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tvmake.artifact import stage_json
-from tvmake.artifact.files import digest_file
-from tvmake.artifact.source import SourceRecord
+from tvmake.artifact import paths
+from tvmake.cache.recipe import Recipe
 from tvmake.config.model import ImportOptions
-from tvmake.errors import InputError
-from tvmake.frontend.imported import ImportedModel
-from tvmake.plan.formats import FRONTENDS
-from tvmake.plan.model_files import model_files
+from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
+
+if TYPE_CHECKING:
+    from tvmake.frontend.imported import ImportedModel
 
 
-def import_model(options: ImportOptions, module: Path, params: Path, signature: Path, source: Path) -> None:
+def import_model(request: ImportOptions, module: Path, params: Path, signature: Path, source: Path) -> None:
     """Read a model and write ``module`` (Relax JSON), ``params``, ``signature`` and ``source`` (a SourceRecord).
 
     Raises:
-        InputError: the model cannot be imported as it is; says why and what to do.
+        InputError: the model cannot be imported as it is, or changes meanwhile; says why and what to do.
         MachineError: a library for its format is missing.
     """
-    kind = options.source_format()
+    from tvmake.artifact import stage_json
+    from tvmake.artifact.source import SourceRecord
+    from tvmake.config.model_files import model_files
+    from tvmake.errors import InputError
+    from tvmake.storage.files import digest_file
+    from tvmake.storage.plain_files import unchanged
+
+    kind = request.source_format()
     if kind is None:
-        raise InputError(options.source, "cannot tell this model's format", "set models.<name>.format")
-    imported = _read(kind, options)
+        raise InputError(request.source, "cannot tell this model's format", "set models.<name>.format")
+    names = [name for name in model_files(request) if Path(name).is_file()]
+    with unchanged(Path(name) for name in names):
+        files = {name: digest_file(Path(name)) for name in names}
+        imported = _read(kind, request)
+        if names != [name for name in model_files(request) if Path(name).is_file()]:
+            raise InputError(request.source, "files beside it came or went while it was read", "run again")
     # TVM is loaded by now, in the order the frontend needs.
     from tvmake.artifact.module_files import save_module, save_params
 
-    files = {file: digest_file(Path(file)) for file in model_files(options) if Path(file).is_file()}
     save_params(imported.params, params)
     save_module(imported.module, module)
-    stage_json.save(SourceRecord(source=options.source, format=kind, files=files, notes=imported.notes), source)
+    stage_json.save(SourceRecord(source=request.source, format=kind, files=files, notes=imported.notes), source)
     stage_json.save(imported.signature, signature)
 
 
-def _read(kind: str, options: ImportOptions) -> ImportedModel:
+def _read(kind: str, request: ImportOptions) -> ImportedModel:
+    import importlib
+
+    from tvmake.frontend.foreign import foreign
+    from tvmake.frontend.formats import FRONTENDS
+
     frontend, *loader = (importlib.import_module(name) for name in FRONTENDS[kind])
-    if not loader:
-        return frontend.read(Path(options.source), options)
-    return frontend.read(loader[0].load_program(options.source, options), options)
+    with foreign(request):
+        source = loader[0].load_program(request.source, request) if loader else Path(request.source)
+        imported: ImportedModel = frontend.read(source, request)
+    return imported
+
+
+def import_request(job: JobContext) -> ImportOptions:
+    """The model's source and what is known of its inputs."""
+    return job.import_options
+
+
+def frontend_modules(request: ImportOptions) -> tuple[str, ...]:
+    """The modules that read models of the request's format."""
+    from tvmake.frontend.formats import FRONTENDS
+
+    return FRONTENDS.get(str(request.source_format()), ())
+
+
+def _model_files(request: ImportOptions) -> dict[str, Path]:
+    from tvmake.config.model_files import model_files
+
+    # source.json names them, so their names count.
+    return {f"model file {file}": Path(file) for file in model_files(request)}
+
+
+def _refusal(request: ImportOptions) -> str | None:
+    from tvmake.frontend.trust import RUNS_CODE
+
+    kind = request.source_format()
+    if kind in RUNS_CODE or request.trusted:
+        return f"importing {request.source} runs code of its own, which may read anything"
+    return f"{request.source} is of no known format" if kind is None else None
+
+
+STAGE = Stage(
+    name="import",
+    summary="Read a trained model as Relax, parameters apart.",
+    function=import_model,
+    inputs=(Input(files=lambda job: job.model_files),),
+    outputs=(
+        Output("model.json", paths.MODEL, "module", "Relax module to write (JSON)."),
+        Output("model.params", paths.MODEL, "params", "Parameters to write."),
+        Output("signature.json", paths.MODEL, "signature", "Signature to write (JSON).", has_parts=True),
+        Output("source.json", paths.MODEL, "source", "Record of the source to write (JSON).", has_parts=True),
+    ),
+    logs=(Log("logs/{model}/import.log"),),
+    request_model=ImportOptions,
+    request=import_request,
+    subject=lambda given: given["request"].source,
+    code=frontend_modules,
+    rules=("import_model",),
+    is_hermetic=True,
+    recipe=Recipe(refusal=_refusal, files=_model_files),
+    memory_mb=1500,
+    server="model",
+)

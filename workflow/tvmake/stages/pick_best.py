@@ -1,53 +1,85 @@
 """Pick best: for each kernel of a variant the fastest record whose output is right."""
 
-import sys
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from tvmake.artifact import stage_json
-from tvmake.artifact.module_files import load_module
-from tvmake.artifact.tasks import Task, TaskList
+from tvmake.artifact import paths
 from tvmake.config.requests.tuning import PickBestRequest
-from tvmake.device.connect import connect
-from tvmake.device.serving import ending_servers
-from tvmake.records.record import Place
-from tvmake.records.store import RecordStore, StoredRecord, records_root
-from tvmake.target.resolve import linker, tvm_target
-from tvmake.tune.best import BestKernel, BestSet
-from tvmake.tune.check import Checker
-from tvmake.tune.kernel_runner import kernel_runner
-from tvmake.tune.measuring.kernel import device_kind
-from tvmake.tune.place import place
-from tvmake.tune.receipt import Receipt, curve
-from tvmake.tune.told import told_records
-from tvmake.tune.workload import GENERATION, workload
+from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
+
+if TYPE_CHECKING:
+    from tvmake.artifact.tasks import Task
+    from tvmake.records.best import BestKernel, BestSet
+    from tvmake.records.record import TuningContext
+    from tvmake.records.store import RecordStore, StoredRecord
+    from tvmake.tune.verify.check import Checker
 
 MOST_WRONG = 20
 """Records of a kernel to find wrong before it counts as untuned: so many point to the kernel, not to the schedules."""
 
 
-def pick_best(tasks: Path, workloads: Path, receipts: Sequence[Path], request: PickBestRequest, best: Path) -> BestSet:
+def pick_best(
+    tasks: Path,
+    workloads: Path,
+    receipts: Sequence[Path],
+    request: PickBestRequest,
+    best: Path,
+    frozen: Path | None = None,
+    variant: str = "",
+) -> BestSet:
     """Write ``best`` (a BestSet). What a check finds is kept in the store, so that a record is checked once.
 
-    It follows from the records that the receipts tell of. What the store got since does not count.
+    It follows from the records that the receipts name. What the store got since does not count.
 
     Args:
         workloads: the directory of kernels that extract wrote.
         receipts: what the tuning of those kernels left.
+        frozen: a lock that names the records; no device is used then, and nothing is checked.
+        variant: whose records to take from the lock, as ``model/precision/target``.
 
     Raises:
         InputError: a stage's file is missing or damaged.
         DeviceError: the device is lost.
-        MachineError: the store cannot be read or written, or lacks records that the receipts tell of.
+        MachineError: the store cannot be read or written, or lacks records that the receipts name.
     """
+    if frozen is not None:
+        from tvmake.records.pick_locked import pick_locked
+
+        return pick_locked(tasks, request, frozen, variant, best)
+    return _pick_measured(tasks, workloads, receipts, request, best)
+
+
+def _pick_measured(
+    tasks: Path, workloads: Path, receipts: Sequence[Path], request: PickBestRequest, best: Path
+) -> BestSet:
+    import sys
+
+    from tvmake.artifact import stage_json
+    from tvmake.artifact.module_files import load_module
+    from tvmake.artifact.tasks import TaskList
+    from tvmake.device.connect import connect
+    from tvmake.device.rpc.serving import ending_servers
+    from tvmake.records.best import BestSet
+    from tvmake.records.store import RecordStore, records_root
+    from tvmake.records.workload import GENERATION, workload
+    from tvmake.targets.resolve import linker, tvm_target
+    from tvmake.tune.context import tuning_context
+    from tvmake.tune.measure.kernel import device_kind
+    from tvmake.tune.receipts import Receipt, records_of_receipt
+    from tvmake.tune.verify.check import Checker
+    from tvmake.tune.verify.kernel_runner import kernel_runner
+
     where = f"targets.{request.target_name}"
     target = tvm_target(request.target, where)
     listed = stage_json.load(TaskList, tasks)
-    own = place(target, connect(request.device_name, request.device).fingerprint(device_kind(target)))
+    context = tuning_context(target, connect(request.device_name, request.device).fingerprint(device_kind(target)))
     store = RecordStore(Path(request.store) if request.store else records_root())
     runner = kernel_runner(request.device_name, request.device, target, linker(request.target, where))
 
-    told = {receipt.workload: receipt for receipt in (stage_json.load(Receipt, path) for path in receipts)}
+    by_workload = {receipt.workload: receipt for receipt in (stage_json.load(Receipt, path) for path in receipts)}
     unwanted = set(request.untuned)
     for name in sorted(unwanted.difference(*(task.names for task in listed.tasks))):
         print(f"warning: tuning.untuned: no kernel here is called '{name}'", file=sys.stderr)
@@ -58,31 +90,39 @@ def pick_best(tasks: Path, workloads: Path, receipts: Sequence[Path], request: P
         if not unwanted.isdisjoint(task.names):
             return _kernel(task, reason="tuning.untuned names it")
         checker = Checker(workload(load_module(workloads / f"{task.workload}.json")["main"], target), runner)
-        return _pick(task, told_records(store, own, task.workload, told.get(task.workload)), store, own, checker)
+        stored = records_of_receipt(store, context, task.workload, by_workload.get(task.workload))
+        return _pick(task, stored, store, context, checker)
 
     with ending_servers():
         kernels = tuple(pick(task) for task in listed.tasks)
-    written = BestSet(target=listed.target, generation=GENERATION, device_class=own.device_class, kernels=kernels)
+    written = BestSet(target=listed.target, generation=GENERATION, device_class=context.device_class, kernels=kernels)
     stage_json.save(written, best)
     return written
 
 
-def _pick(task: Task, stored: list[StoredRecord], store: RecordStore, own: Place, checker: Checker) -> BestKernel:
-    usable = sorted((one for one in stored if one.latency_ms is not None), key=lambda one: (one.latency_ms, one.digest))
-    wrong = sum(one.outcome == "wrong_output" for one in stored)
+def _pick(
+    task: Task, stored: list[StoredRecord], store: RecordStore, context: TuningContext, checker: Checker
+) -> BestKernel:
+    from tvmake.tune.receipts import curve
+
+    usable = sorted(
+        (record for record in stored if record.latency_ms is not None),
+        key=lambda record: (record.latency_ms, record.digest),
+    )
+    wrong = sum(record.outcome == "wrong_output" for record in stored)
     chosen: StoredRecord | None = None
-    for one in usable:
+    for record in usable:
         if wrong >= MOST_WRONG:
             break
-        if one.verdict is None:
-            one.verdict = checker.check(one.record)
-            store.append(own, task.workload, [one.verdict])
-        if one.verdict.right:
-            chosen = one
+        if record.verdict is None:
+            record.verdict = checker.check(record.record)
+            store.append(context, task.workload, [record.verdict])
+        if record.verdict.right:
+            chosen = record
             break
         wrong += 1
     # After the checks: whoever picks again finds their verdicts in the store, and must come to the same.
-    figures = {"trials": len(stored), "curve": tuple(curve(stored))}
+    figures: dict[str, Any] = {"trials": len(stored), "curve": tuple(curve(stored))}
     if chosen is None:
         return _kernel(task, reason=_why_none(stored, wrong), **figures)
     return _kernel(task, record=chosen.record, latency_ms=chosen.latency_ms, **figures)
@@ -96,5 +136,45 @@ def _why_none(stored: list[StoredRecord], wrong: int) -> str:
     return f"none of its {len(stored)} candidates worked"
 
 
-def _kernel(task: Task, **found: object) -> BestKernel:
+def _kernel(task: Task, **found: Any) -> BestKernel:
+    from tvmake.records.best import BestKernel
+
     return BestKernel(workload=task.workload, name=task.names[0], calls=task.calls, flops=task.flops, **found)
+
+
+def pick_best_request(job: JobContext) -> PickBestRequest:
+    """Which records the variant's build may use."""
+    return PickBestRequest(**job.target_fields, **job.device_fields, store=job.tuning.store, untuned=job.tuning.untuned)
+
+
+STAGE = Stage(
+    name="pick_best",
+    summary="Keep the fastest record of each kernel whose output is right.",
+    function=pick_best,
+    inputs=(
+        Input("tasks.json", "tasks"),
+        Input("workloads", "workloads", help="The kernels, as extract wrote them.", is_directory=True),
+        Input(
+            "{workload}.json",
+            "receipts",
+            lambda job: job.receipts(job.rounds, f"{job.model}/{job.precision}"),
+            "What the tuning of the kernels left.",
+            is_many=True,
+            is_optional=True,
+        ),
+        Input(files=lambda job: job.lock_files),
+    ),
+    outputs=(Output("best.json", paths.VARIANT, "best", "Best records to write (JSON).", has_parts=True),),
+    logs=(Log("logs/{model}/{precision}/{target}/pick_best.log"),),
+    request_model=PickBestRequest,
+    request=pick_best_request,
+    exists=lambda job: job.is_tuned,
+    takes_lock=True,
+    is_goal=True,
+    is_hermetic=True,
+    memory_mb=1500,
+    minutes=60,
+    holds_weights=False,
+    is_on_device=True,
+    server="tuner",
+)

@@ -1,29 +1,52 @@
-"""Reference: what the original model answers, in its own framework, on the inputs a package will be judged by."""
+"""Reference: the outputs of the original model, in its own framework, on the inputs that packages are judged by."""
 
-from collections.abc import Iterable, Iterator
-from itertools import tee
+from __future__ import annotations
+
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tvmake.artifact import stage_json
-from tvmake.artifact.signature import Signature
+from tvmake.artifact import paths
 from tvmake.config.requests.referencing import ReferenceRequest
-from tvmake.validate.dataset import Dataset, Sample, load_dataset
-from tvmake.validate.reference import answers, open_reference
-from tvmake.validate.reference_set import ReferenceSample, ReferenceSetInfo, write_reference_set
-from tvmake.validate.runtime import Runtime
-from tvmake.validate.samples import random_samples
+from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tvmake.artifact.signature import Signature
+    from tvmake.validate.dataset import Sample
+    from tvmake.validate.reference_set import ReferenceSample, ReferenceSetInfo
+    from tvmake.validate.runtime import Runtime
 
 
-def reference(signature: Path, request: ReferenceRequest, destination: Path) -> ReferenceSetInfo:
-    """Run the source model and write inputs, outputs and labels to ``destination``.
+def reference(signature: Path, request: ReferenceRequest, reference: Path) -> ReferenceSetInfo:
+    """Run the source model and write inputs, outputs and labels to ``reference``.
 
     Raises:
-        InputError: the dataset does not fit the model, or the model's framework refuses an input.
+        InputError: the dataset does not fit the model, or the model's framework refuses an input, or one of
+            their files changes meanwhile.
         MachineError: the model's framework is not installed.
     """
+    from tvmake.artifact import stage_json
+    from tvmake.artifact.signature import Signature
+    from tvmake.config.model_files import model_files
+    from tvmake.storage.plain_files import unchanged
+
     known = stage_json.load(Signature, signature)
+    read = [*model_files(request.model), *([request.dataset.path] if request.dataset else [])]
+    with unchanged(Path(name) for name in read if Path(name).is_file()):
+        return _written(request, known, reference)
+
+
+def _written(request: ReferenceRequest, known: Signature, reference: Path) -> ReferenceSetInfo:
+    from tvmake.frontend.foreign import foreign
+    from tvmake.validate.dataset import Sample, load_dataset
+    from tvmake.validate.reference import open_reference
+    from tvmake.validate.reference_set import ReferenceSetInfo, write_reference_set
+    from tvmake.validate.samples import random_samples
+
     dataset = load_dataset(request.dataset, known, dims=request.dims) if request.dataset else None
-    runtime = open_reference(request.model.source, request.model, known)
+    with foreign(request.model):
+        runtime = open_reference(request.model.source, request.model, known)
     drawn = random_samples(known, request.samples, request.seed, request.dims)
     samples: Iterable[Sample] = dataset if dataset is not None else (Sample(inputs, None) for inputs in drawn)
     info = ReferenceSetInfo(
@@ -31,16 +54,55 @@ def reference(signature: Path, request: ReferenceRequest, destination: Path) -> 
         runtime=runtime.name,
         data="dataset" if dataset is not None else "random",
         seed=request.dataset.seed if request.dataset else request.seed,
-        label_names=_names(dataset),
+        label_names=dataset.label_names if dataset is not None else [],
     )
-    return write_reference_set(destination, info, _answered(samples, runtime, known))
+    return write_reference_set(reference, info, _with_outputs(samples, runtime, known))
 
 
-def _names(dataset: Dataset | None) -> list[str]:
-    return dataset.label_names if dataset is not None else []
+def _with_outputs(samples: Iterable[Sample], runtime: Runtime, known: Signature) -> Iterator[ReferenceSample]:
+    from itertools import tee
 
+    from tvmake.validate.reference import reference_outputs
+    from tvmake.validate.reference_set import ReferenceSample
 
-def _answered(samples: Iterable[Sample], runtime: Runtime, known: Signature) -> Iterator[ReferenceSample]:
-    asked, kept = tee(samples)
-    for sample, outputs in zip(kept, answers(runtime, known, (sample.inputs for sample in asked)), strict=True):
+    ahead, kept = tee(samples)
+    for sample, outputs in zip(
+        kept, reference_outputs(runtime, known, (sample.inputs for sample in ahead)), strict=True
+    ):
         yield ReferenceSample(sample.inputs, outputs, sample.labels)
+
+
+def reference_request(job: JobContext) -> ReferenceRequest:
+    """Which inputs the original model is run on."""
+    model, validation = job.model_config, job.validation
+    # With a dataset nothing is drawn, so samples and seed would only cause needless reruns.
+    drawn = {} if model.dataset else {"samples": validation.samples, "seed": validation.seed}
+    return ReferenceRequest(
+        model=job.import_options, dims={**validation.dims, **model.dims}, dataset=model.dataset, **drawn
+    )
+
+
+def runtime_modules(request: ReferenceRequest) -> tuple[str, ...]:
+    """The modules that run models of the request's format."""
+    from tvmake.frontend.formats import RUNTIMES
+
+    kind = str(request.model.source_format())
+    return (RUNTIMES[kind],) if kind in RUNTIMES else ()
+
+
+STAGE = Stage(
+    name="reference",
+    summary="Run the original model in its own framework.",
+    function=reference,
+    inputs=(Input(files=lambda job: [*job.model_files, *job.dataset_files]), Input("signature.json", "signature")),
+    # Not hermetic: other frameworks make it.
+    outputs=(Output("reference.npz", paths.MODEL, "reference", "Inputs, labels and outputs to write (npz)."),),
+    logs=(Log("logs/{model}/reference.log"),),
+    request_model=ReferenceRequest,
+    request=reference_request,
+    subject=lambda given: given["request"].model.source,
+    code=runtime_modules,
+    memory_mb=1500,
+    minutes=60,
+    server="model",
+)

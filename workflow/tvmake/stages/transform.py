@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from tvmake.artifact import stage_json
-from tvmake.artifact.module_files import load_module, load_params, save_module, save_params
-from tvmake.artifact.signature import Signature
+from tvmake.artifact import paths
+from tvmake.cache.recipe import Recipe
 from tvmake.config.requests.transforming import TransformRequest
-from tvmake.transform.graph import bound_signature, transform
+from tvmake.config.transform import TRANSFORM_POINTS
+from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
 
 
 def transform_model(
@@ -23,8 +23,60 @@ def transform_model(
     Raises:
         InputError: an unknown dimension or operator, a failing user pass, or damaged stage files.
     """
+    from tvmake.artifact import stage_json
+    from tvmake.artifact.module_files import load_module, load_params, save_module, save_params
+    from tvmake.artifact.signature import Signature
+    from tvmake.transform.graph import bound_signature, transform
+
     before = stage_json.load(Signature, signature)
     rewritten, weights = transform(load_module(imported), load_params(imported_params), request)
     save_params(weights, params)
     save_module(rewritten, module)
     stage_json.save(bound_signature(before, rewritten), bound)
+
+
+def transform_request(job: JobContext) -> TransformRequest:
+    """One model at one precision, in its layout or that of a candidate."""
+    # Without a candidate this is the network of variants that are not tuned.
+    layout = job.layout or ("keep" if job.transform.layout == "auto" else job.transform.layout)
+    transform = job.transform.model_copy(update={"passes": job.user_passes(TRANSFORM_POINTS), "layout": layout})
+    return TransformRequest(precision=job.precision_config, transform=transform, dims=job.model_config.dims)
+
+
+STAGE = Stage(
+    name="transform",
+    summary="Fold, bind dimensions, change layout and precision, run user passes.",
+    function=transform_model,
+    inputs=(
+        Input("model.json", "imported"),
+        Input("model.params", "imported_params"),
+        Input("signature.json", "signature"),
+        Input(files=lambda job: job.pass_files(TRANSFORM_POINTS)),
+    ),
+    outputs=(
+        Output("module.json", paths.TRANSFORMED, "module", "Relax module to write (JSON)."),
+        Output("module.params", paths.TRANSFORMED, "params", "Parameters to write."),
+        Output(
+            "transformed/signature.json",
+            paths.TRANSFORMED,
+            "bound",
+            "Signature with dimensions bound, to write (JSON).",
+            has_parts=True,
+        ),
+        Output("layouts/module.json", paths.CANDIDATE, "module"),
+        Output("layouts/module.params", paths.CANDIDATE, "params"),
+        Output("layouts/signature.json", paths.CANDIDATE, "bound"),
+    ),
+    logs=(
+        Log("logs/{model}/{precision}/transform.log"),
+        Log("logs/{model}/{precision}/layouts/{layout}/transform.log"),
+    ),
+    request_model=TransformRequest,
+    request=transform_request,
+    exists=lambda job: job.chooses_layout == bool(job.layout),
+    rules=("transform", "transform_candidate"),
+    is_hermetic=True,
+    recipe=Recipe(user_passes=lambda request: request.transform.passes),
+    memory_mb=1500,
+    preload=("tvmake.artifact.module_files", "tvmake.transform.graph"),
+)

@@ -1,27 +1,25 @@
 """Tune: search for one kernel until it has its budget of measured candidates."""
 
-import json
-from collections import Counter
-from pathlib import Path
+from __future__ import annotations
 
-from tvmake.artifact import stage_json
-from tvmake.artifact.module_files import load_module
-from tvmake.config.requests.tuning import TuneRequest
-from tvmake.device.connect import connect
-from tvmake.device.limits import FLOAT16, check_limits
-from tvmake.records.record import Place
-from tvmake.records.store import RecordStore, records_root
-from tvmake.target.resolve import tvm_target
-from tvmake.tune import lessons
-from tvmake.tune.events import EventLog
-from tvmake.tune.measuring.connect import measurer
-from tvmake.tune.measuring.kernel import device_kind
-from tvmake.tune.place import cores, place
-from tvmake.tune.receipt import Receipt, curve
-from tvmake.tune.search import Search
-from tvmake.tune.spaces import for_rules
-from tvmake.tune.trivial import flops
-from tvmake.tune.workload import Workload, workload
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tvmake.artifact import paths
+from tvmake.config.requests.tuning import SearchOptions, TuneRequest
+from tvmake.stages.descriptor import Input, JobContext, Log, Output, Parameter, Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tvmake.records.record import TuningContext
+    from tvmake.records.store import RecordStore
+    from tvmake.records.workload import Workload
+    from tvmake.tune.receipts import Receipt
+    from tvmake.tune.search.search import Search
+
+SECONDS_PER_TRIAL = 10
+"""How long one candidate may take on average, all its steps included; 1 to 3 were seen."""
 
 
 def tune(kernel: Path, name: str, trials: int, request: TuneRequest, receipt: Path, events: Path) -> Receipt:
@@ -32,65 +30,140 @@ def tune(kernel: Path, name: str, trials: int, request: TuneRequest, receipt: Pa
 
     Args:
         kernel: the workload, as extract wrote it.
-        threads: for the search and for builders.
 
     Raises:
         InputError: the kernel cannot be scheduled.
         DeviceError: no candidate works, or the device is lost, or cannot run such kernels.
         MachineError: the store cannot be written, or a library is missing.
     """
+    import json
+
+    from tvmake.artifact.module_files import load_module
+    from tvmake.codegen.kernel_analysis import flops
+    from tvmake.device.connect import connect
+    from tvmake.device.limits import FLOAT16, check_limits
+    from tvmake.records.store import RecordStore, records_root
+    from tvmake.records.workload import workload
+    from tvmake.targets.resolve import tvm_target
+    from tvmake.tune.context import cores, tuning_context
+    from tvmake.tune.measure.connect import measurer
+    from tvmake.tune.measure.kernel import device_kind
+    from tvmake.tune.search import transfer
+    from tvmake.tune.search.events import EventLog
+    from tvmake.tune.search.search import Search
+    from tvmake.tune.search.spaces import for_rules
+
     target = tvm_target(request.target, f"targets.{request.target_name}")
-    own = workload(load_module(kernel)["main"], target)
+    tuned = workload(load_module(kernel)["main"], target)
     fingerprint = connect(request.device_name, request.device).fingerprint(device_kind(target))
     code = kernel.read_text()
     check_limits(fingerprint, json.loads(str(target)), f'"{FLOAT16}"' in code, request.target_name)
-    where = place(target, fingerprint)
+    context = tuning_context(target, fingerprint)
     store = RecordStore(Path(request.store) if request.store else records_root())
-    store.define(where, own.key, {"name": name, "module": code})
+    store.define(context, tuned.key, {"name": name, "module": code})
     if request.shared:
         # fsspec takes half a second to import.
         from tvmake.records import shared
 
-        shared.pull(store, request.shared, where)
-    with EventLog(events, name, own.key, trials, flops(own.module["main"])) as log:
+        shared.pull(store, request.shared, context)
+    with EventLog(events, name, tuned.key, trials, flops(tuned.module["main"])) as log:
         search = Search(
-            workload=own,
-            place=where,
+            workload=tuned,
+            context=context,
             store=store,
-            measuring=lambda: measurer(request, target, log.aside),
+            measuring=lambda: measurer(request, target, log.device_set_aside),
             device=fingerprint,
             options=request.search,
             trials=trials,
             target=for_rules(target, cores(request.device, fingerprint)),
             threads=1,
-            lessons=lessons.recall(where, own.key, request.search.seed) if request.search.warm_start else (),
+            transferred=transfer.load(context, tuned.key, request.search.seed) if request.search.warm_start else (),
             watch=log.trial,
         )
         stopped = search.run()
         log.stopped(stopped, search.best_ms)
-    if search.lesson is not None:
-        lessons.keep(where, own.key, search.lesson)
+    if search.features is not None:
+        transfer.save(context, tuned.key, search.features)
     if request.shared:
         from tvmake.records import shared
 
-        shared.push(store, request.shared, where, [own.key])
-    return _write_receipt(store, where, own, name, search, stopped, receipt)
+        shared.push(store, request.shared, context, [tuned.key])
+    return _write_receipt(store, context, tuned, name, search, stopped, receipt)
 
 
 def _write_receipt(
-    store: RecordStore, where: Place, own: Workload, name: str, search: Search, stopped: str, receipt: Path
+    store: RecordStore, context: TuningContext, tuned: Workload, name: str, search: Search, stopped: str, receipt: Path
 ) -> Receipt:
-    stored = store.load(where, own.key)
+    from collections import Counter
+
+    from tvmake.artifact import stage_json
+    from tvmake.codegen.kernel_analysis import flops
+    from tvmake.tune.receipts import Receipt, curve
+
+    stored = store.load(context, tuned.key)
     written = Receipt(
-        workload=own.key,
+        workload=tuned.key,
         name=name,
-        place=where,
-        flops=flops(own.module["main"]),
-        trials=sum(one.status != "device_lost" for one in stored),
+        place=context,
+        flops=flops(tuned.module["main"]),
+        trials=sum(record.status != "device_lost" for record in stored),
         measured_now=search.measured,
         stopped=stopped,
-        by_status=dict(Counter(one.status for one in stored)),
+        by_status=dict(Counter(record.status for record in stored)),
         curve=curve(stored),
     )
     stage_json.save(written, receipt)
     return written
+
+
+def tune_request(job: JobContext) -> TuneRequest:
+    """How a kernel of the target is searched for and measured."""
+    options = job.tuning
+    return TuneRequest(
+        **job.target_fields,
+        **job.device_fields,
+        search=SearchOptions(**{name: getattr(options, name) for name in SearchOptions.model_fields}),
+        measure=options.measure,
+        store=options.store,
+        shared=options.shared,
+    )
+
+
+def _line(receipt: Receipt) -> Iterator[str]:
+    best = f"{receipt.best_ms:.4g} ms" if receipt.best_ms else "no candidate works"
+    yield (
+        f"{receipt.name}: {receipt.measured_now} candidates measured, {receipt.trials} in all,"
+        f" best {best} ({receipt.stopped})"
+    )
+
+
+STAGE = Stage(
+    name="tune",
+    summary="Search for one kernel until it has its budget; what is measured goes to the records store.",
+    function=tune,
+    inputs=(Input("workloads/{workload}.json", "kernel"),),
+    outputs=(Output("{workload}.json", paths.ROUND, "receipt", "Receipt to write (JSON)."),),
+    logs=(
+        Log("logs/tuning/{target}/round{number}/{workload}.log"),
+        Log(
+            "logs/tuning/{target}/round{number}/{workload}.events.jsonl",
+            "events",
+            "Log of trials to add to (JSON lines).",
+        ),
+    ),
+    request_model=TuneRequest,
+    request=tune_request,
+    exists=lambda job: job.is_tuned,
+    parameters=(
+        Parameter("name", str, "What to call the kernel.", lambda job: job.kernel_name),
+        Parameter("trials", int, "Candidates to have in the store when it ends.", lambda job: job.trials, minimum=1),
+    ),
+    subject=lambda given: given["name"],
+    report=_line,
+    memory_mb=2000,
+    minutes=30,
+    holds_weights=False,
+    is_on_device=True,
+    server="tuner",
+    preload=("tvmake.tune.preload",),
+)

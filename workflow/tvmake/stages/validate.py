@@ -1,18 +1,24 @@
 """Validate: run a deployed package on the reference's inputs and judge its numerics."""
 
-import tempfile
-import zipfile
-from pathlib import Path
+from __future__ import annotations
 
-from tvmake.artifact import stage_json
-from tvmake.artifact.signature import TensorSpec
-from tvmake.artifact.tensor_file import member, read_array
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tvmake.artifact import paths
 from tvmake.config.requests.running import ValidateRequest
-from tvmake.device.connect import connect
-from tvmake.device.interface import RunRequest
-from tvmake.validate.numerics import Comparison, NumericsReport
-from tvmake.validate.reference_set import ReferenceSet
-from tvmake.validate.result import Numerics
+from tvmake.config.validation import goals_for
+from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
+from tvmake.storage.temporary import temporary_directory
+
+if TYPE_CHECKING:
+    import zipfile
+    from collections.abc import Iterator
+
+    import numpy as np
+
+    from tvmake.artifact.signature import TensorSpec
+    from tvmake.validate.numerics import NumericsReport
 
 
 def validate(package: Path, reference: Path, request: ValidateRequest, numerics: Path) -> NumericsReport:
@@ -24,31 +30,74 @@ def validate(package: Path, reference: Path, request: ValidateRequest, numerics:
         InputError: the package or the reference is damaged, or they do not belong together.
         DeviceError: the run crashed or the device was lost.
     """
+    import zipfile
+
+    from tvmake.artifact import stage_json
+    from tvmake.device.connect import connect
+    from tvmake.device.interface import RunRequest
+    from tvmake.validate.numerics import Comparison
+    from tvmake.validate.reference_set import ReferenceSet
+    from tvmake.validate.result import Numerics
+
     known = ReferenceSet(reference)
     device = connect(request.device_name, request.device)
     deployment = device.push(package)
-    asked = RunRequest(samples=len(known), repeat_first=bool(request.goals.repeatable))
+    run = RunRequest(samples=len(known), repeat_first=bool(request.goals.repeatable))
     comparison = Comparison(request.goals)
-    with tempfile.TemporaryDirectory(prefix="tvmake-validate-") as directory:
+    with temporary_directory("tvmake-validate-") as directory:
         outputs = Path(directory) / "outputs.npz"
-        result = device.execute(deployment, asked, reference, outputs)
+        result = device.execute(deployment, run, reference, outputs)
         with zipfile.ZipFile(outputs) as archive:
             specs = known.info.signature.outputs
             for number, sample in enumerate(known):
                 comparison.add(sample.outputs, _outputs(archive, specs, number), sample.labels)
-            if asked.repeat_first:
+            if run.repeat_first:
                 comparison.add_repeat(_outputs(archive, specs, 0), _outputs(archive, specs, len(known)))
     report = comparison.report()
-    written = Numerics(
+    judged = Numerics(
         report=report,
         reference=known.info.runtime,
         data=known.info.data,
         package_sha256=deployment.package_sha256,
         fingerprint=result.fingerprint,
     )
-    stage_json.save(written, numerics)
+    stage_json.save(judged, numerics)
     return report
 
 
-def _outputs(archive: zipfile.ZipFile, specs: tuple[TensorSpec, ...], number: int) -> dict:
+def _outputs(archive: zipfile.ZipFile, specs: tuple[TensorSpec, ...], number: int) -> dict[str, np.ndarray]:
+    from tvmake.artifact.tensor_file import member, read_array
+
     return {spec.name: read_array(archive, member("output", spec.name, number), spec.dtype) for spec in specs}
+
+
+def validate_request(job: JobContext) -> ValidateRequest:
+    """Which numerics the package must reach, and where it runs."""
+    goals = goals_for(job.precision_config.base, job.validation.goals, job.model_config.goals)
+    return ValidateRequest(**job.device_fields, goals=goals)
+
+
+def _lines(report: NumericsReport) -> Iterator[str]:
+    for missed in report.missed:
+        yield f"missed goal {missed.goal}{f' ({missed.output})' if missed.output else ''}: {missed.reason}"
+    for warning in report.warnings:
+        yield f"warning: {warning}"
+
+
+STAGE = Stage(
+    name="validate",
+    summary="Compare a package on its device with the original model.",
+    function=validate,
+    inputs=(Input("package.tar", "package"), Input("receipt.json"), Input("reference.npz", "reference")),
+    outputs=(Output("numerics.json", paths.VARIANT, "numerics", "Figures and verdict to write (JSON)."),),
+    logs=(Log("logs/{model}/{precision}/{target}/validate.log"),),
+    request_model=ValidateRequest,
+    request=validate_request,
+    exists=lambda job: job.device_name is not None,
+    report=_lines,
+    is_goal=True,
+    memory_mb=1200,
+    minutes=30,
+    is_on_device=True,
+    preload=("tvmake.validate.numerics",),
+)

@@ -9,10 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import tvm
 
-from tvmake.quick_tvm import tvm
-
-# After quick_tvm, which decides how TVM is loaded.
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 

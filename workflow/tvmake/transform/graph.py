@@ -3,13 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
+import tvm
+
 from tvmake.artifact.signature import Dim, Signature, TensorSpec
 from tvmake.config.requests.transforming import TransformRequest
 from tvmake.errors import InputError
 from tvmake.frontend.relax_fixes import lift_constants
-from tvmake.quick_tvm import tvm
 from tvmake.transform.fold_constants import evaluate_constants
 from tvmake.transform.layout_clips import split_clips
+from tvmake.transform.layout_norms import flatten_norms
 from tvmake.transform.precision import to_precision
 from tvmake.transform.user_passes import apply_user_passes
 
@@ -18,9 +20,13 @@ LAYOUTS = {
     "NHWC": {"relax.nn.conv2d": ["NHWC", "OHWI"], "relax.nn.conv2d_transpose": ["NCHW", "IOHW"]},
     "NCHW": {"relax.nn.conv2d": ["NCHW", "OIHW"]},
 }
-"""What ConvertLayout is asked for. Pooling and element-wise operators take the layout of their inputs (asking for one
+"""The argument of ConvertLayout. Pooling and element-wise operators take the layout of their inputs (naming one
 is an error); transposes appear only where a layout begins or ends. ``keep`` has no entry, nor has ``auto``: which layout
 that is, is chosen among several results of this stage."""
+
+
+CHOSEN_LAYOUT = "tvmake.layout"
+"""The attribute of a module whose layout the user, or a measurement, has chosen: no target changes it then."""
 
 
 def transform(
@@ -45,11 +51,25 @@ def transform(
     module = tvm.transform.Sequential([*folding, passes.DecomposeOpsForInference()])(module)
     module = evaluate_constants(module)
     module = apply_user_passes(module, options.passes, "before_precision")
-    if (wanted := LAYOUTS.get(options.layout)) is not None:
-        module = evaluate_constants(passes.ConvertLayout(wanted)(split_clips(module)))
+    if (layouts := LAYOUTS.get(options.layout)) is not None:
+        module = evaluate_constants(passes.ConvertLayout(layouts)(flatten_norms(split_clips(module))))
     module = to_precision(module, request.precision)
     module = apply_user_passes(module, options.passes, "after_precision")
+    if options.layout != "keep" and has_convolutions(module):
+        module = module.with_attr(CHOSEN_LAYOUT, options.layout)
     return lift_constants(module)
+
+
+def has_convolutions(module: "tvm.IRModule") -> bool:
+    """Whether a network has operators whose layout there is a choice of."""
+    found: list[Any] = []
+
+    def note(node: Any) -> None:
+        if isinstance(node, tvm.relax.Call) and getattr(node.op, "name", "") == "relax.nn.conv2d":
+            found.append(node)
+
+    tvm.relax.analysis.post_order_visit(module["main"].body, note)
+    return bool(found)
 
 
 def bind_dims(module: "tvm.IRModule", dims: Mapping[str, int]) -> "tvm.IRModule":

@@ -11,9 +11,8 @@ tests/transform/test_precision.py::test_wheel_still_fails_at_clips fails.
 
 from typing import Any
 
-from tvmake.quick_tvm import tvm
+import tvm
 
-# After quick_tvm, which decides how TVM is loaded.
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 

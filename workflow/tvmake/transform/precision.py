@@ -4,9 +4,10 @@ import difflib
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import tvm
+
 from tvmake.config.precision import PrecisionConfig
 from tvmake.errors import InputError
-from tvmake.quick_tvm import tvm
 from tvmake.transform.fold_constants import evaluate_constants
 from tvmake.transform.layout_clips import join_clips, split_clips
 
@@ -32,19 +33,19 @@ def to_precision(module: "tvm.IRModule", precision: PrecisionConfig) -> "tvm.IRM
         return module
     accumulator = "float16" if precision.base == "float16" else "float32"
     transform = tvm.relax.transform
-    with _policies(precision):
+    with _policies_set(precision):
         passes = [transform.ConvertToDataflow(), transform.ToMixedPrecision(accumulator)]
         # ToMixedPrecision fails at clips.
         return join_clips(evaluate_constants(tvm.transform.Sequential(passes)(split_clips(module))))
 
 
 @contextmanager
-def _policies(precision: PrecisionConfig) -> Iterator[None]:
+def _policies_set(precision: PrecisionConfig) -> Iterator[None]:
     """Set the policies for a while; TVM keeps them per process, and what runs next must not see them."""
-    wanted = _wanted(precision)
-    before = {op: op.get_attr(POLICY) for op in wanted}
+    policies = _policies(precision)
+    before = {op: op.get_attr(POLICY) for op in policies}
     try:
-        for op, policy in wanted.items():
+        for op, policy in policies.items():
             op.set_attr(POLICY, policy, _PLEVEL)
         yield
     finally:
@@ -54,8 +55,8 @@ def _policies(precision: PrecisionConfig) -> Iterator[None]:
                 op.set_attr(POLICY, policy, 10)
 
 
-def _wanted(precision: PrecisionConfig) -> dict["tvm.ir.Op", int]:
-    wanted: dict[tvm.ir.Op, int] = {}
+def _policies(precision: PrecisionConfig) -> dict["tvm.ir.Op", int]:
+    policies: dict[tvm.ir.Op, int] = {}
     for names, policy in ((precision.always, ALWAYS), (precision.follow, FOLLOW), (precision.never, NEVER)):
         for name in names:
             op = _operator(name)
@@ -65,9 +66,9 @@ def _wanted(precision: PrecisionConfig) -> dict["tvm.ir.Op", int]:
                     "TVM cannot compute this operator in float16 always",
                     f"those it can: {', '.join(_always_capable())}; under `follow` it takes the type of its inputs",
                 )
-            if wanted.setdefault(op, policy) != policy:
+            if policies.setdefault(op, policy) != policy:
                 raise InputError(f"precisions: {name}", "stands in two of always, never and follow", "keep one")
-    return wanted
+    return policies
 
 
 def _can_always(op: "tvm.ir.Op") -> bool:

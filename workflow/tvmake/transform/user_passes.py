@@ -1,17 +1,17 @@
-"""Passes the user brings: ``package.module:factory`` from the config, called where the config says."""
+"""User passes: ``package.module:factory`` from the config, called where the config says."""
 
-import importlib
 import inspect
-import sys
 import sysconfig
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import tvm
+
 from tvmake.config.transform import UserPass
 from tvmake.errors import InputError
-from tvmake.quick_tvm import tvm
+from tvmake.process.user_code import import_named
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -40,18 +40,17 @@ def apply_user_passes(module: "tvm.IRModule", passes: Sequence[UserPass], point:
 
 
 def load_pass(user_pass: UserPass) -> Callable[["tvm.IRModule"], "tvm.IRModule"]:
-    """Import the factory (the working directory comes first) and make the pass.
+    """The pass that a factory returns; its module is looked for in the working directory too, after all that is installed.
 
     Raises:
         InputError: no such module or function, or the factory fails.
     """
     where = _where(user_pass)
     module_name, _, function = user_pass.use.partition(":")
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-    importlib.invalidate_caches()
     try:
-        imported = importlib.import_module(module_name)
+        imported = import_named(module_name, where)
+    except InputError:
+        raise
     except ModuleNotFoundError as error:
         if error.name and (module_name == error.name or module_name.startswith(f"{error.name}.")):
             problem = f"no module named '{error.name}'"
@@ -61,17 +60,17 @@ def load_pass(user_pass: UserPass) -> Callable[["tvm.IRModule"], "tvm.IRModule"]
         raise _blame(user_pass, "cannot be imported", error) from error
     factory = getattr(imported, function, None)
     if not callable(factory):
-        own = [n for n, f in vars(imported).items() if inspect.isfunction(f) and f.__module__ == module_name]
-        hint = f"it defines: {', '.join(sorted(own))}" if own else "it defines no functions"
+        functions = [n for n, f in vars(imported).items() if inspect.isfunction(f) and f.__module__ == module_name]
+        hint = f"it defines: {', '.join(sorted(functions))}" if functions else "it defines no functions"
         raise InputError(where, f"'{module_name}' has no function '{function}' ({imported.__file__})", hint)
     try:
-        made = factory(**user_pass.arguments)
+        rewrite = factory(**user_pass.arguments)
     except (Exception, SystemExit) as error:  # so does calling the factory
         raise _blame(user_pass, f"the factory failed{_arguments(user_pass)}", error, factory) from error
-    if not callable(made):
-        problem = f"the factory returned a {type(made).__name__}{_defined(factory)}"
+    if not callable(rewrite):
+        problem = f"the factory returned a {type(rewrite).__name__}{_defined(factory)}"
         raise InputError(where, problem, "return a tvm.transform.Pass or a function from IRModule to IRModule")
-    return made
+    return rewrite
 
 
 def _where(user_pass: UserPass) -> str:
@@ -110,5 +109,5 @@ def _defined(function: Any) -> str:
 
 def _shown(filename: str, line: int | None) -> str:
     file = Path(filename)
-    own = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
-    return f" ({own}:{line})"
+    shown = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
+    return f" ({shown}:{line})"

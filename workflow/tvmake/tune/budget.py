@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tvmake.artifact.tasks import KernelBudget, TaskList
 from tvmake.config.requests.tuning import ModelBudget
-from tvmake.tune.receipt import Receipt
+from tvmake.tune.receipts import Receipt
 
 BACKWARD = 0.2
 """Weight of the past's slope against the guess at the future: alpha of Ansor's task scheduler (Zheng et al.,
@@ -29,7 +29,7 @@ def spread(
     portion: float,
     receipts: Mapping[str, Receipt],
 ) -> tuple[dict[str, KernelBudget], int]:
-    """The trials every kernel should have had once ``portion`` of the budgets is spent.
+    """The trials every kernel should have spent once ``portion`` of the budgets is spent.
 
     Each variant spreads its own budget; a kernel of several variants gets the most that one of them gives it, and that
     is measured once.
@@ -42,7 +42,7 @@ def spread(
     Returns:
         Budgets by workload, the largest first, and the trials saved by sharing.
     """
-    asked: dict[str, dict[str, int]] = {}
+    wanted: dict[str, dict[str, int]] = {}
     names: dict[str, str] = {}
     for variant, tasks in variants.items():
         kernels = {
@@ -51,14 +51,18 @@ def spread(
             if task.trivial is None
         }
         for workload, trials in _spread_one(kernels, budgets[variant], portion, receipts).items():
-            asked.setdefault(workload, {})[variant] = trials
+            wanted.setdefault(workload, {})[variant] = trials
             names.setdefault(workload, kernels[workload].name)
-    spent = {
-        workload: KernelBudget(name=names[workload], trials=max(wishes.values()), users=sorted(wishes))
-        for workload, wishes in asked.items()
+    kernel_budgets = {
+        workload: KernelBudget(
+            name=names[workload], trials=max(trials_by_variant.values()), users=sorted(trials_by_variant)
+        )
+        for workload, trials_by_variant in wanted.items()
     }
-    saved = sum(sum(wishes.values()) - max(wishes.values()) for wishes in asked.values())
-    return dict(sorted(spent.items(), key=lambda item: (-item[1].trials, item[0]))), saved
+    saved = sum(
+        sum(trials_by_variant.values()) - max(trials_by_variant.values()) for trials_by_variant in wanted.values()
+    )
+    return dict(sorted(kernel_budgets.items(), key=lambda item: (-item[1].trials, item[0]))), saved
 
 
 def _spread_one(
@@ -70,17 +74,17 @@ def _spread_one(
         return dict.fromkeys(kernels, max(1, round(budget.trials_per_kernel * portion)))
     # The floor yields to the budget, not the other way round.
     least = max(1, min(budget.floor, budget.trials // len(kernels)))
-    had = {workload: receipts[workload].trials if workload in receipts else 0 for workload in kernels}
-    start = {workload: max(least, trials) for workload, trials in had.items()}
+    spent = {workload: receipts[workload].trials if workload in receipts else 0 for workload in kernels}
+    start = {workload: max(least, trials) for workload, trials in spent.items()}
     free = round(budget.trials * portion) - sum(start.values())
     if free <= 0:
         return start
     known = all(workload in receipts and receipts[workload].best_ms for workload in kernels)
-    worth = _gains(kernels, receipts) if known else {key: one.calls * one.flops for key, one in kernels.items()}
-    total = sum(worth.values())
-    more = {key: int(free * (worth[key] / total if total else 1 / len(kernels))) for key in kernels}
+    weights = _gains(kernels, receipts) if known else {key: one.calls * one.flops for key, one in kernels.items()}
+    total = sum(weights.values())
+    more = {key: int(free * (weights[key] / total if total else 1 / len(kernels))) for key in kernels}
     # What rounding leaves goes to the kernels worth most.
-    for key in sorted(kernels, key=lambda key: (-worth[key], key))[: free - sum(more.values())]:
+    for key in sorted(kernels, key=lambda key: (-weights[key], key))[: free - sum(more.values())]:
         more[key] += 1
     return {workload: start[workload] + more[workload] for workload in kernels}
 
@@ -96,7 +100,7 @@ def _gains(kernels: Mapping[str, _Kernel], receipts: Mapping[str, Receipt]) -> d
         before = receipt.best_at(trials - window) or best
         backward = (before - best) / window
         # What it would take at a multiple of the best rate seen; never more than all of its time.
-        hope = best - one.flops / (SIMILAR * fastest)
-        forward = max(0.0, min(best, hope)) / trials
+        reachable = best - one.flops / (SIMILAR * fastest)
+        forward = max(0.0, min(best, reachable)) / trials
         gains[key] = one.calls * (BACKWARD * backward + (1 - BACKWARD) * forward)
     return gains

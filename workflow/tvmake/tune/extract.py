@@ -2,10 +2,11 @@
 
 from collections import Counter
 
+import tvm
+
 from tvmake.artifact.tasks import Task
-from tvmake.quick_tvm import tvm
-from tvmake.tune.trivial import flops, why_trivial
-from tvmake.tune.workload import Workload, workload
+from tvmake.codegen.kernel_analysis import flops, why_trivial
+from tvmake.records.workload import Workload, workload
 
 
 def extract(fused: "tvm.IRModule", target: "tvm.target.Target") -> tuple[list[Task], list[Workload]]:

@@ -8,18 +8,18 @@ from tvmake.artifact.tasks import Task
 from tvmake.config.transform import Layout
 
 SHARE = 2 / 3
-"""Of a network's operations, how much the kernels that are looked at do: with those of a few kinds of convolution, the
+"""Of a network's operations, how much the kernels that are measured do: with those of a few kinds of convolution, the
 rest is much like them."""
 
-MOST = 5
-"""Kernels of a layout to look at, whatever they cover."""
+MAX_KERNELS = 5
+"""Kernels of a layout to measure, whatever they cover."""
 
 
 class _File(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
-class KernelLookedAt(_File):
+class MeasuredKernel(_File):
     """A kernel that stands for its layout."""
 
     workload: str
@@ -30,7 +30,7 @@ class KernelLookedAt(_File):
     """Candidates that ``latency_ms`` is the best of."""
     latency_ms: float
 
-    def called(self, calls: int) -> "KernelLookedAt":
+    def called(self, calls: int) -> "MeasuredKernel":
         """The same kernel in a network that calls it so often."""
         return self.model_copy(update={"calls": calls})
 
@@ -43,7 +43,7 @@ class LayoutEstimate(_File):
     """Of all kernels; None where ``problem`` says why there is none."""
     share: float
     """Of the layout's operations, how much the kernels below do."""
-    kernels: list[KernelLookedAt] = []
+    kernels: list[MeasuredKernel] = []
     problem: str | None = None
 
 
@@ -60,22 +60,22 @@ class LayoutChoice(_File):
     """Why nothing had to be measured."""
 
     @property
-    def said(self) -> str:
+    def summary(self) -> str:
         """The choice in one line: ``NHWC, 0.31 ms against 0.44 ms NCHW``."""
         if not self.estimates:
             return f"{self.layout}, {self.because}"
-        (own,) = (one for one in self.estimates if one.layout == self.layout)
+        (chosen,) = (one for one in self.estimates if one.layout == self.layout)
         others = [one for one in self.estimates if one.layout != self.layout]
         times = [f"{one.estimate_ms:.3g} ms {one.layout}" for one in others if one.estimate_ms is not None]
-        said = self.layout
-        if own.estimate_ms is not None:
-            said += f", {own.estimate_ms:.3g} ms"
+        text: str = self.layout
+        if chosen.estimate_ms is not None:
+            text += f", {chosen.estimate_ms:.3g} ms"
         if times:
-            said += f" against {', '.join(times)}"
-        return said + "".join(f"; {one.layout}: {one.problem}" for one in others if one.problem)
+            text += f" against {', '.join(times)}"
+        return text + "".join(f"; {one.layout}: {one.problem}" for one in others if one.problem)
 
 
-def to_look_at(kernels: Mapping[Layout, Sequence[Task]]) -> dict[Layout, list[Task]]:
+def representative_kernels(kernels: Mapping[Layout, Sequence[Task]]) -> dict[Layout, list[Task]]:
     """The kernels that stand for each layout: the heaviest, and those that only bring data into that layout.
 
     Args:
@@ -83,32 +83,32 @@ def to_look_at(kernels: Mapping[Layout, Sequence[Task]]) -> dict[Layout, list[Ta
     """
     everywhere = set.intersection(*({task.workload for task in tasks} for tasks in kernels.values()))
     return {
-        layout: _heaviest(tasks) + [task for task in _moves(tasks) if task.workload not in everywhere][:MOST]
+        layout: _heaviest(tasks) + [task for task in _moves(tasks) if task.workload not in everywhere][:MAX_KERNELS]
         for layout, tasks in kernels.items()
     }
 
 
-def estimate(layout: Layout, tasks: Sequence[Task], looked_at: Sequence[KernelLookedAt]) -> LayoutEstimate:
+def estimate(layout: Layout, tasks: Sequence[Task], measured: Sequence[MeasuredKernel]) -> LayoutEstimate:
     """The time of a layout: of its heaviest kernels, as a share of the work they do, and of those that move data.
 
     Args:
         tasks: all kernels of the layout.
-        looked_at: those of them that were measured.
+        measured: those of them that were measured.
     """
-    worth = [task for task in tasks if task.trivial is None]
-    total = sum(task.calls * task.flops for task in worth)
-    covered = sum(one.calls * one.flops for one in looked_at)
+    tunable = [task for task in tasks if task.trivial is None]
+    total = sum(task.calls * task.flops for task in tunable)
+    covered = sum(one.calls * one.flops for one in measured)
     if not covered:
         return LayoutEstimate(
-            layout=layout, estimate_ms=None, share=0, kernels=list(looked_at), problem="it has no kernels worth tuning"
+            layout=layout, estimate_ms=None, share=0, kernels=list(measured), problem="it has no kernels worth tuning"
         )
-    computing = sum(one.calls * one.latency_ms for one in looked_at if one.flops)
-    moving = sum(one.calls * one.latency_ms for one in looked_at if not one.flops)
+    computing = sum(one.calls * one.latency_ms for one in measured if one.flops)
+    moving = sum(one.calls * one.latency_ms for one in measured if not one.flops)
     return LayoutEstimate(
         layout=layout,
         estimate_ms=computing * total / covered + moving,
         share=round(covered / total, 4),
-        kernels=list(looked_at),
+        kernels=list(measured),
     )
 
 
@@ -119,11 +119,11 @@ def fastest(estimates: Sequence[LayoutEstimate]) -> Layout:
 
 
 def _heaviest(tasks: Sequence[Task]) -> list[Task]:
-    worth = [task for task in tasks if task.trivial is None and task.flops]
-    total = sum(task.calls * task.flops for task in worth)
+    tunable = [task for task in tasks if task.trivial is None and task.flops]
+    total = sum(task.calls * task.flops for task in tunable)
     chosen: list[Task] = []
     covered = 0.0
-    for task in worth[:MOST]:
+    for task in tunable[:MAX_KERNELS]:
         if covered >= SHARE * total:
             break
         chosen.append(task)

@@ -2,10 +2,10 @@
 
 from typing import Any
 
+import tvm
 import tvm_ffi
 
-from tvmake.artifact.files import canonical_json
-from tvmake.quick_tvm import tvm
+from tvmake.storage.files import canonical_json
 
 
 def trace_json(trace: "tvm.s_tir.Trace") -> Any:

@@ -75,12 +75,12 @@ class Classification:
         self.agree5 += float(overlap[usable].sum())
         self.softmax = self.softmax and _is_softmax(reference)
         if labels is not None:
-            wanted = np.asarray(labels).reshape(-1, 1)
-            self.labelled += len(wanted)
-            self.got1 += _hits(actual[:, :1], wanted, usable_got)
-            self.got5 += _hits(actual, wanted, usable_got)
-            self.reference1 += _hits(expected[:, :1], wanted, usable_reference)
-            self.reference5 += _hits(expected, wanted, usable_reference)
+            labelled = np.asarray(labels).reshape(-1, 1)
+            self.labelled += len(labelled)
+            self.got1 += _hits(actual[:, :1], labelled, usable_got)
+            self.got5 += _hits(actual, labelled, usable_got)
+            self.reference1 += _hits(expected[:, :1], labelled, usable_reference)
+            self.reference5 += _hits(expected, labelled, usable_reference)
 
     def figures(self) -> ClassificationFigures:
         """The figures so far."""

@@ -9,7 +9,8 @@ import numpy as np
 from tvmake.artifact.signature import Signature, TensorSpec
 from tvmake.config.dataset import DatasetConfig
 from tvmake.errors import InputError
-from tvmake.validate.dataset_sources import Rows, open_rows
+from tvmake.storage.plain_files import read_plain
+from tvmake.validate.dataset_sources import MOST_LIST_BYTES, Rows, open_rows
 from tvmake.validate.preprocess import ImagePreprocessor
 from tvmake.validate.samples import concrete_shape, numpy_dtype
 
@@ -138,7 +139,7 @@ def _label_names(config: DatasetConfig, root: Path) -> list[str]:
         return list(config.label_names or [])
     path = root / config.label_names
     try:
-        names = path.read_text(encoding="utf-8").splitlines()
+        names = read_plain(path, MOST_LIST_BYTES, "list of names").decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
             str(path), f"cannot read label names: {error}", "give a text file with one name a line"

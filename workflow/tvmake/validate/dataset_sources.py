@@ -1,14 +1,23 @@
 """Where a dataset's samples lie: named arrays, a directory of images, or a list of files and labels."""
 
 import csv
+import os
 import zipfile
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 import numpy as np
 
+from tvmake.artifact.tensor_file import DAMAGE
 from tvmake.config.dataset import DatasetConfig
 from tvmake.errors import InputError
+from tvmake.storage.plain_files import open_plain, read_plain
+
+FREE_BYTES, MOST_RATIO = 64 << 20, 200
+"""Arrays and images that unpack to more than both are refused: to so many bytes, or so many times their file's size."""
+
+MOST_LIST_BYTES = 256 << 20
+"""A list of files is read as a whole."""
 
 IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"})
 
@@ -64,7 +73,7 @@ def open_rows(path: Path, config: DatasetConfig, names: list[str]) -> Rows:
 class ArrayRows:
     """Rows of the arrays in an ``.npz``."""
 
-    is_files = False
+    is_files: bool = False
 
     def __init__(self, path: Path, config: DatasetConfig):
         self.path = path
@@ -77,8 +86,8 @@ class ArrayRows:
                 f"array {config.images!r} is {self._images.dtype} {list(self._images.shape)}",
                 "store numbers, one row per sample",
             )
-        self.sample_shape = self._images.shape[1:]
-        self.labels = None if config.labels is None else self._labels(config.labels)
+        self.sample_shape: tuple[int, ...] | None = self._images.shape[1:]
+        self.labels: np.ndarray | None = None if config.labels is None else self._labels(config.labels)
 
     def _labels(self, key: str) -> np.ndarray | None:
         if key == "labels" and key not in self._keys():
@@ -109,12 +118,24 @@ class ArrayRows:
 
     def _open(self):
         try:
+            with open_plain(self.path) as file:
+                self._refuse_bomb(file)
             archive = np.load(self.path, allow_pickle=False)
-        except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
+        except DAMAGE as error:
             raise InputError(str(self.path), f"not an .npz of arrays ({error})", "write it with numpy.savez") from None
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise InputError(str(self.path), "holds one array, not named ones", "write it with numpy.savez")
         return archive
+
+    def _refuse_bomb(self, file: BinaryIO) -> None:
+        """Refuse arrays that unpack to far more than their file holds; zipfile reads no more than they claim."""
+        allowed = max(FREE_BYTES, MOST_RATIO * os.fstat(file.fileno()).st_size)
+        if zipfile.is_zipfile(file):
+            with zipfile.ZipFile(file) as archive:
+                claimed = sum(member.file_size for member in archive.infolist())
+            if claimed > allowed:
+                problem = f"unpacks to {claimed >> 20} MiB, too much for its size"
+                raise InputError(str(self.path), problem, "write it with numpy.savez, uncompressed")
 
     def array(self, key: str) -> np.ndarray:
         if key not in self._arrays:
@@ -124,8 +145,11 @@ class ArrayRows:
                         str(self.path), f"has no array {key!r}", f"its arrays are: {', '.join(archive.files) or 'none'}"
                     )
                 try:
-                    self._arrays[key] = archive[key]
-                except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
+                    array = archive[key]
+                    if not isinstance(array, np.ndarray):  # numpy gives the bytes of what does not begin as an array
+                        raise TypeError("it is no array of numpy's")
+                    self._arrays[key] = array
+                except DAMAGE as error:
                     raise InputError(str(self.path), f"array {key!r} cannot be read: {error}") from None
         return self._arrays[key]
 
@@ -133,12 +157,12 @@ class ArrayRows:
 class FileRows:
     """Image files with optional labels."""
 
-    is_files = True
-    sample_shape = None
+    is_files: bool = True
+    sample_shape: tuple[int, ...] | None = None
 
     def __init__(self, path: Path, files: list[Path], labels: list[int] | None, class_names: list[str]):
         self.path = path
-        self.labels = None if labels is None else np.asarray(labels, np.int64)
+        self.labels: np.ndarray | None = None if labels is None else np.asarray(labels, np.int64)
         self.class_names = class_names
         self._files = files
 
@@ -151,10 +175,18 @@ class FileRows:
         file = self._files[index]
         try:
             with Image.open(file) as image:
-                return np.asarray(image.convert("L" if image.mode in ("1", "L", "I;16", "I", "F") else "RGB"))
+                mode = "L" if image.mode in ("1", "L", "I;16", "I", "F") else "RGB"
+                self._refuse_bomb(file, image.width * image.height * len(mode))
+                return np.asarray(image if image.mode == mode else image.convert(mode))
         except (OSError, UnidentifiedImageError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
             reason = "no such file" if isinstance(error, FileNotFoundError) else f"not a readable image ({error})"
             raise InputError(str(file), reason, f"fix it, or take it out of {self.path}") from None
+
+    def _refuse_bomb(self, file: Path, claimed: int) -> None:
+        """Refuse an image before it is unpacked to far more than its file holds."""
+        if claimed > max(FREE_BYTES, MOST_RATIO * file.stat().st_size):
+            problem = f"unpacks to {claimed >> 20} MiB, too much for its size"
+            raise InputError(str(file), problem, f"make it smaller, or take it out of {self.path}")
 
     def where(self, index: int) -> str:
         return str(self._files[index])
@@ -189,7 +221,7 @@ def _images_in(directory: Path) -> list[Path]:
 
 def _file_list(path: Path, names: list[str]) -> FileRows:
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_plain(path, MOST_LIST_BYTES, "list of files").decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(str(path), f"cannot be read: {error}") from None
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","

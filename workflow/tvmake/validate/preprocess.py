@@ -13,11 +13,11 @@ from tvmake.errors import InputError
 class ImagePreprocessor:
     """Turns one stored sample into one model input without its batch axis.
 
-    A sample that already has the wanted shape only has its values scaled. Otherwise it must be an image: [h, w], or
+    A sample that already has the input's shape only has its values scaled. Otherwise it must be an image: [h, w], or
     [h, w, 1 or 3], which is coloured, resized, cropped and laid out as the input wants.
 
     Args:
-        wanted: shape of one sample of the input.
+        input_shape: shape of one sample of the input.
         dtype: the input's dtype.
         where: names dataset and input in messages.
         is_file: samples are decoded image files; their default scale is 1/255 for a floating-point input.
@@ -26,24 +26,26 @@ class ImagePreprocessor:
         InputError: ``mean`` or ``std`` does not have one number per channel.
     """
 
-    def __init__(self, config: Preprocessing, wanted: tuple[int, ...], dtype: np.dtype, where: str, *, is_file: bool):
+    def __init__(
+        self, config: Preprocessing, input_shape: tuple[int, ...], dtype: np.dtype, where: str, *, is_file: bool
+    ):
         self.config = config
-        self.wanted = wanted
+        self.input_shape = input_shape
         self.dtype = dtype
         self.where = where
         self.is_file = is_file
         default_scale = 1 / 255 if is_file and dtype.kind not in "iub" else 1.0
         self.scale = default_scale if config.scale is None else config.scale
-        self.layout = config.layout or _layout(wanted)
+        self.layout = config.layout or _layout(input_shape)
         self.channels = self._channels()
         self.color = config.color or ("gray" if self.channels == 1 else "RGB")
         self._check_normalisation()
 
     def __call__(self, sample: np.ndarray, where: str) -> np.ndarray:
-        """One sample of shape ``wanted`` and dtype ``dtype``; ``where`` names it.
+        """One sample of shape ``input_shape`` and dtype ``dtype``; ``where`` names it.
 
         Raises:
-            InputError: it is not an image of a shape that can become ``wanted``, or has values that the input's
+            InputError: it is not an image of a shape that can become ``input_shape``, or has values that the input's
                 integer type cannot hold.
         """
         if self._is_ready(sample):
@@ -51,27 +53,27 @@ class ImagePreprocessor:
         return self._cast(self._prepared(sample, where), where)
 
     def _prepared(self, sample: np.ndarray, where: str) -> np.ndarray:
-        if len(self.wanted) not in (2, 3) or sample.ndim not in (2, 3):
+        if len(self.input_shape) not in (2, 3) or sample.ndim not in (2, 3):
             raise self._misfit(sample.shape, where)
         image = self._coloured(sample, where)
         image = self._sized(image, where)
         values = self._normalised(image, "NHWC")
-        values = values[:, :, 0] if len(self.wanted) == 2 else values
+        values = values[:, :, 0] if len(self.input_shape) == 2 else values
         values = values.transpose(2, 0, 1) if self.layout == "NCHW" and values.ndim == 3 else values
-        if values.shape != self.wanted:
+        if values.shape != self.input_shape:
             raise self._misfit(sample.shape, where, values.shape)
         return values
 
     def _channels(self) -> int | None:
-        if len(self.wanted) == 2:
+        if len(self.input_shape) == 2:
             return 1
-        if len(self.wanted) != 3:
+        if len(self.input_shape) != 3:
             return None
-        return self.wanted[0] if self.layout == "NCHW" else self.wanted[2]
+        return self.input_shape[0] if self.layout == "NCHW" else self.input_shape[2]
 
     def _is_ready(self, sample: np.ndarray) -> bool:
         untouched = self.config.resize is None and self.config.crop is None and self.config.color is None
-        return not self.is_file and untouched and sample.shape == self.wanted
+        return not self.is_file and untouched and sample.shape == self.input_shape
 
     def _check_normalisation(self) -> None:
         for name in ("mean", "std"):
@@ -147,15 +149,15 @@ class ImagePreprocessor:
         after = f", {list(became)} after preprocessing" if became is not None and became != shape else ""
         return InputError(
             where,
-            f"is {list(shape)}{after}; a sample of the model's input is {list(self.wanted)}",
+            f"is {list(shape)}{after}; a sample of the model's input is {list(self.input_shape)}",
             "set preprocess.resize, crop, color or layout, or point `dataset.input` at another input",
         )
 
 
-def _layout(wanted: tuple[int, ...]) -> str | None:
-    if len(wanted) != 3:
+def _layout(input_shape: tuple[int, ...]) -> str | None:
+    if len(input_shape) != 3:
         return None
-    return "NHWC" if wanted[2] in (1, 3) and wanted[0] not in (1, 3) else "NCHW"
+    return "NHWC" if input_shape[2] in (1, 3) and input_shape[0] not in (1, 3) else "NCHW"
 
 
 def _pair(size: Size) -> tuple[int, int]:

@@ -12,7 +12,7 @@ import numpy as np
 from tvmake.artifact.signature import Signature
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
-from tvmake.plan.formats import RUNTIMES
+from tvmake.frontend.formats import RUNTIMES
 from tvmake.validate.runtime import Runtime
 
 Tensors = dict[str, np.ndarray]
@@ -22,7 +22,7 @@ def open_reference(source: str, options: ImportOptions, signature: Signature) ->
     """The source model, loaded and ready to run.
 
     Args:
-        source: what ``options.source`` says, as a path from here.
+        source: ``options.source`` as a path from here.
         signature: names, order, shapes and dtypes, as the import stage found them.
 
     Raises:
@@ -46,10 +46,10 @@ def run_reference(
     Raises:
         InputError, MachineError: as :func:`open_reference`, or the model cannot be run on these inputs.
     """
-    yield from answers(open_reference(source, options, signature), signature, samples)
+    yield from reference_outputs(open_reference(source, options, signature), signature, samples)
 
 
-def answers(runtime: Runtime, signature: Signature, samples: Iterable[Tensors]) -> Iterator[Tensors]:
+def reference_outputs(runtime: Runtime, signature: Signature, samples: Iterable[Tensors]) -> Iterator[Tensors]:
     """As :func:`run_reference`, of a model that is open already."""
     for sample in samples:
         outputs = runtime.run(sample)

@@ -87,13 +87,13 @@ def _unrunnable(path: str, reason: str, error: Exception) -> InputError:
 
 
 def _check_names(path: str, signature: Signature, inputs: set[str], outputs: set[str]) -> None:
-    for kind, specs, there in (("input", signature.inputs, inputs), ("output", signature.outputs, outputs)):
+    for kind, specs, tensors in (("input", signature.inputs, inputs), ("output", signature.outputs, outputs)):
         for spec in specs:
-            if spec.name not in there:
+            if spec.name not in tensors:
                 raise InputError(
                     path,
                     f"has no {kind} {spec.name!r}",
-                    f"its {kind}s are: {', '.join(sorted(there))}; import it again",
+                    f"its {kind}s are: {', '.join(sorted(tensors))}; import it again",
                 )
 
 

@@ -13,10 +13,10 @@ from typing import Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from tvmake.artifact.files import atomic_path
 from tvmake.artifact.signature import Signature
-from tvmake.artifact.tensor_file import entry, member, read_array, write_array
+from tvmake.artifact.tensor_file import DAMAGE, entry, member, read_array, write_array
 from tvmake.errors import InputError
+from tvmake.storage.files import atomic_path
 
 DESCRIPTION = "reference_set.json"
 
@@ -87,7 +87,7 @@ class ReferenceSet:
                 self.info = ReferenceSetInfo.model_validate_json(archive.read(DESCRIPTION))
         except FileNotFoundError:
             raise InputError(str(path), "no such file", "run the reference stage") from None
-        except (zipfile.BadZipFile, KeyError, ValidationError, OSError) as error:
+        except (*DAMAGE, ValidationError) as error:
             raise InputError(
                 str(path),
                 f"not a reference set ({type(error).__name__})",
@@ -113,7 +113,7 @@ class ReferenceSet:
     def _read(self, archive: zipfile.ZipFile, kind: str, name: str | None, number: int, dtype: str) -> np.ndarray:
         try:
             return read_array(archive, member(kind, name, number), dtype)
-        except (KeyError, zipfile.BadZipFile, ValueError, EOFError) as error:
+        except DAMAGE as error:
             raise InputError(
                 str(self.path),
                 f"{member(kind, name, number)} cannot be read ({error})",

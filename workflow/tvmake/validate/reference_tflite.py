@@ -54,8 +54,10 @@ def open_model(path: str, _options: ImportOptions, signature: Signature) -> Runt
 
 
 def _by_name(path: str, kind: str, details: list[dict], names: list[str]) -> dict[str, dict]:
-    there = {entry["name"]: entry for entry in details}
+    details_by_name = {entry["name"]: entry for entry in details}
     for name in names:
-        if name not in there:
-            raise InputError(path, f"has no {kind} {name!r}", f"its {kind}s are: {', '.join(there)}; import it again")
-    return {name: there[name] for name in names}
+        if name not in details_by_name:
+            raise InputError(
+                path, f"has no {kind} {name!r}", f"its {kind}s are: {', '.join(details_by_name)}; import it again"
+            )
+    return {name: details_by_name[name] for name in names}

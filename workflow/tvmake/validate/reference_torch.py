@@ -64,11 +64,11 @@ def _load(source: str, options: ImportOptions) -> tuple[Any, Any]:
     if options.source_format() == "zoo":
         from torch.utils import _pytree as pytree
 
-        from tvmake.frontend import zoo
+        from tvmake.frontend.zoo import models as zoo
 
         # Run as it is: exporting it first would cost seconds and add nothing.
         return zoo.network(source, options), pytree.tree_structure(((None,), {}))
-    from tvmake.frontend.torch_source import load_program
+    from tvmake.frontend.torch.source import load_program
 
     program = load_program(source, options)
     return program.module(), program.call_spec.in_spec

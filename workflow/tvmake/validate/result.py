@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict
 
-from tvmake.device.interface import Fingerprint
+from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.validate.numerics import NumericsReport
 
 

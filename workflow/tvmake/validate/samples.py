@@ -58,8 +58,8 @@ def random_tensor(
         # randint's upper bound is exclusive and may be one beyond the type's largest value.
         return np.asarray(random.randint(low, high + 1, shape, dtype=dtype.type), dtype)
     if spec.range is not None:
-        low, high = spec.range
-        values = low + (high - low) * random.random_sample(shape)
+        least, most = spec.range
+        values = least + (most - least) * random.random_sample(shape)
         return np.asarray(values, dtype)
     return np.asarray(np.clip(random.standard_normal(shape), -CLIP, CLIP), dtype)
 

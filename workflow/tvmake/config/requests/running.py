@@ -1,16 +1,12 @@
 """Options of the stages that use a device: deploy, validate, benchmark."""
 
-from tvmake.config.base import Strict
 from tvmake.config.benchmark import Measurement
-from tvmake.config.device import DeviceConfig
+from tvmake.config.device import OnDevice
 from tvmake.config.validation import Goals
 
 
-class DeployRequest(Strict):
+class DeployRequest(OnDevice):
     """Where a package goes."""
-
-    device_name: str = "local"
-    device: DeviceConfig = DeviceConfig()
 
 
 class ValidateRequest(DeployRequest):

@@ -3,10 +3,10 @@
 from pydantic import Field
 
 from tvmake.config.base import Positive, Strict
-from tvmake.config.device import DeviceConfig
+from tvmake.config.device import OnDevice
 from tvmake.config.target import TargetConfig
 from tvmake.config.transform import Layout, UserPass
-from tvmake.config.tuning import CostModel, Share, Strategy, TrialMeasurement
+from tvmake.config.tuning import CostModel, Strategy, TrialMeasurement
 
 
 class ExtractRequest(Strict):
@@ -34,8 +34,8 @@ class BudgetRequest(Strict):
 
     target_name: str
     number: Positive
-    """Which pass this is, from 1."""
-    passes: Positive
+    """Which round this is, from 1."""
+    rounds: Positive
     variants: dict[str, ModelBudget]
     """By ``model/precision``."""
 
@@ -53,13 +53,11 @@ class SearchOptions(Strict):
     warm_start: bool = True
 
 
-class TuneRequest(Strict):
+class TuneRequest(OnDevice):
     """One kernel's search on one target."""
 
     target_name: str
     target: TargetConfig = TargetConfig()
-    device_name: str = "local"
-    device: DeviceConfig = DeviceConfig()
     search: SearchOptions = SearchOptions()
     measure: TrialMeasurement = TrialMeasurement()
     store: str | None = None
@@ -79,20 +77,12 @@ class ChooseLayoutRequest(Strict):
     tune: TuneRequest
 
 
-class PickBestRequest(Strict):
+class PickBestRequest(OnDevice):
     """Which records a build may use."""
 
     target_name: str
     target: TargetConfig = TargetConfig()
-    device_name: str = "local"
-    device: DeviceConfig = DeviceConfig()
     store: str | None = None
     untuned: list[str] = Field(default_factory=list)
     """Names of kernels that get no record."""
     cpu: str | None = None
-
-
-class CoverageRequest(Strict):
-    """What a build demands of its records."""
-
-    require_coverage: Share | None = None

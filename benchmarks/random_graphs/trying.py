@@ -1,0 +1,225 @@
+"""Build a network for targets, run it, and say what became of it, each time in a process of its own."""
+
+import json
+import os
+import resource
+import select
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import tvm
+
+from tvmake.codegen.generating import lower_and_generate
+from tvmake.codegen.weights import packed_weights
+from tvmake.config.model import ImportOptions
+from tvmake.config.precision import PrecisionConfig
+from tvmake.config.requests.building import BuildRequest
+from tvmake.config.requests.transforming import TransformRequest
+from tvmake.config.target import TargetConfig
+from tvmake.config.validation import goals_for
+from tvmake.errors import TvmakeError
+from tvmake.frontend.imported import ImportedModel
+from tvmake.frontend.onnx import importer as onnx_importer
+from tvmake.frontend.torch.importer import read
+from tvmake.native.backend import opencl_library
+from tvmake.process.fork import fork, signal_group
+from tvmake.process.supervised import exit_description
+from tvmake.targets.resolve import tvm_target
+from tvmake.transform.graph import transform
+
+from .network import Kind, Network, Program
+from .onnx_nodes import model_of, run, session
+from .reference import is_judgeable, outputs, problem
+
+ORDER = ("right", "refused", "unjudged", "failed", "wrong", "crashed", "timeout")
+"""Outcomes; the last three are defects of tvmake, the fourth is one of TVM's that tvmake reports without knowing it."""
+
+LIMIT_S = 600
+MEMORY_BYTES = 12 << 30
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a network on a target."""
+
+    target: str
+    precision: str
+    outcome: str
+    cause: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A network in the form in which tvmake gets it."""
+
+    imported: Callable[[], ImportedModel]
+    inputs: Sequence[np.ndarray]
+    expected: Sequence[np.ndarray]
+    is_judgeable: Callable[[str], bool]
+    """Whether rounding of a precision leaves the outputs within its goals."""
+
+
+def of_torch(network: Network, kinds: Mapping[str, Kind]) -> Subject:
+    """A network as PyTorch exports it."""
+    program, inputs = Program(network, kinds), network.examples()
+
+    def imported() -> ImportedModel:
+        return read(torch.export.export(program, tuple(inputs)), ImportOptions(source="random:network", trusted=True))
+
+    return Subject(
+        imported,
+        [value.numpy() for value in inputs],
+        outputs(program, inputs),
+        lambda precision: is_judgeable(network, kinds, precision),
+    )
+
+
+def of_onnx(network: Network, kinds: Mapping[str, Kind]) -> Subject:
+    """A network as an ONNX file."""
+    program, inputs = Program(network, kinds), network.examples()
+    model = model_of(network, program)
+
+    def imported() -> ImportedModel:
+        with tempfile.TemporaryDirectory(prefix="tvmake-random-") as directory:
+            path = Path(directory) / "random.onnx"
+            path.write_bytes(model.SerializeToString())
+            return onnx_importer.read(path, ImportOptions(source=str(path)))
+
+    feeds = {f"v{number}": value.numpy() for number, value in enumerate(inputs)}
+    return Subject(
+        imported,
+        list(feeds.values()),
+        run(session(model), [f"v{number}" for number in network.outputs], feeds),
+        lambda precision: is_judgeable(network, kinds, precision),
+    )
+
+
+def tvmake_target(tag: str) -> TargetConfig:
+    """What a target's name means."""
+    return TargetConfig(kind=tag) if tag in ("llvm", "opencl", "cuda") else TargetConfig(tag=tag)
+
+
+def outcome(subject: Subject, imported: Any, tag: str, precision: str) -> tuple[str, str]:
+    """What becomes of an imported network on a target, and why."""
+    try:
+        request = TransformRequest(precision=PrecisionConfig(base=precision))
+        module, params = transform(imported.module, imported.params, request)
+        config = tvmake_target(tag)
+        target = tvm_target(config, "targets.t")
+        asked = BuildRequest(model="random", precision=precision, target_name="t", target=config)
+        made, executable = lower_and_generate(module, target, asked, len(subject.inputs))
+    except TvmakeError as error:
+        return refusal(error)
+    names = [str(parameter.name) for parameter in made.fused["main"].params[len(subject.inputs) :]]
+    weights = packed_weights(params, made.packings, names) if made.packings else params
+    if target.kind.name == "opencl":
+        opencl_library()
+    device = tvm.cpu() if target.kind.name == "llvm" else tvm.device(target.kind.name, 0)
+    machine = tvm.relax.VirtualMachine(executable, device)
+    arguments = [*subject.inputs, *(weights[name].numpy() for name in names)]
+
+    def computed() -> list[np.ndarray]:
+        given = [tvm.runtime.tensor(np.ascontiguousarray(one), device) for one in arguments]
+        result: Any = machine["main"](*given)
+        return [one.numpy() for one in ([result] if hasattr(result, "numpy") else result)]
+
+    first, second = computed(), computed()
+    if cause := problem(list(subject.expected), first, goals_for(precision)):
+        return "wrong", cause
+    same = all(
+        np.array_equal(one, other, equal_nan=one.dtype.kind == "f") for one, other in zip(first, second, strict=True)
+    )
+    return ("right", "") if same else ("wrong", "two runs differ")
+
+
+def refusal(error: TvmakeError) -> tuple[str, str]:
+    """An error that tvmake reports: of its own knowledge, or because TVM failed."""
+    is_foreign = error.__cause__ is not None and not isinstance(error.__cause__, TvmakeError)
+    return "failed" if is_foreign else "refused", error.problem
+
+
+def _outcomes(make: Callable[[], Subject], targets: Sequence[str], precisions: Sequence[str]) -> Iterator[Outcome]:
+    began = time.monotonic()
+    subject = make()
+    wanted = [(precision, tag) for precision in precisions for tag in targets]
+    judged = {precision: precision == "float32" or subject.is_judgeable(precision) for precision in precisions}
+    try:
+        imported = subject.imported()
+    except TvmakeError as error:
+        for precision, tag in wanted:
+            yield Outcome(tag, precision, *refusal(error), round(time.monotonic() - began, 1))
+        return
+    for precision, tag in wanted:
+        found, cause = outcome(subject, imported, tag, precision) if judged[precision] else ("unjudged", "")
+        yield Outcome(tag, precision, found, cause, round(time.monotonic() - began, 1))
+        began = time.monotonic()
+
+
+def tried(
+    make: Callable[[], Subject], targets: Sequence[str], precisions: Sequence[str], limit_s: int = LIMIT_S
+) -> list[Outcome]:
+    """What becomes of a network on targets; one that ends the process or takes too long costs the others nothing."""
+    found: list[Outcome] = []
+    wanted = [(tag, precision) for precision in precisions for tag in targets]
+    with tempfile.TemporaryDirectory(prefix="tvmake-random-") as directory:
+        log = Path(directory) / "log"
+        while len(found) < len(wanted):
+            done = {(one.target, one.precision) for one in found}
+            tag, precision = next(one for one in wanted if one not in done)
+            group = [one for one, other in wanted if other == precision and (one, other) not in done]
+            some, end = _in_a_child(partial(_outcomes, make, group, [precision]), log, limit_s)
+            found += some
+            if len(some) < len(group):
+                words = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+                last = words[-1][:300] if words else ""
+                tag = group[len(some)]
+                found.append(
+                    Outcome(tag, precision, "timeout", f"over {limit_s} s")
+                    if end is None
+                    else Outcome(tag, precision, "crashed", f"{exit_description(end)}: {last}")
+                )
+    return found
+
+
+def _in_a_child(work: Callable[[], Iterator[Outcome]], log: Path, limit_s: int) -> tuple[list[Outcome], int | None]:
+    """What a process of its own yields, and how it ends; None where it did not in time."""
+    reading, writing = os.pipe()
+
+    def serve() -> int:
+        os.close(reading)
+        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        for stream in (1, 2):
+            os.dup2(output, stream)
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY_BYTES,) * 2)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        with os.fdopen(writing, "w") as answers:
+            for one in work():
+                answers.write(json.dumps(asdict(one)) + "\n")
+                answers.flush()
+        return 0
+
+    child = fork(serve, leads="session")
+    os.close(writing)
+    text, end = b"", time.monotonic() + limit_s
+    while (left := end - time.monotonic()) > 0 and select.select([reading], [], [], left)[0]:
+        part = os.read(reading, 1 << 16)
+        if not part:
+            break
+        text += part
+    is_in_time = time.monotonic() < end
+    os.close(reading)
+    if not is_in_time:
+        signal_group(child, signal.SIGKILL)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    lines = text.decode().splitlines()
+    return [Outcome(**json.loads(line)) for line in lines], code if is_in_time else None

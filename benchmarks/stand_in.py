@@ -1,0 +1,92 @@
+"""A stand-in for ``tvmake step`` that takes no time, so that a project can be made as tvmake and Snakemake leave one.
+
+The real Snakefile runs; only what a job does is pretended. Records of jobs, which the real steps write, are added.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import chdir
+from pathlib import Path
+from typing import TYPE_CHECKING
+from unittest.mock import patch
+
+from comparing import SCRIPTS, environment
+
+if TYPE_CHECKING:
+    import resource
+
+PROGRAM = r"""#!/bin/sh
+# Makes the files that a step declares, after a while.
+eval "sleep \${STAND_IN_$2:-0}"
+test -p /dev/stdin && cat >/dev/null
+while test $# -gt 0; do
+  case $1 in
+    --workloads | --sources) mkdir -p "$2"; shift ;;
+    --kernels) mkdir -p "$2"; cp "$STAND_IN/$2"/* "$2"; shift ;;
+    --budget | --summary) cp "$STAND_IN/$2" "$2"; shift ;;
+    --module | --params | --signature | --source | --bound | --reference | --tasks | --receipt | --events | --best | \
+    --lib | --manifest | --weights | --package | --provenance | --components | --numerics | --latency | --table | --page)
+      : >"$2"; shift ;;
+  esac
+  shift
+done
+"""
+
+JOB_RECORDS = ".snakemake/tvmake-jobs"
+"""Where the records of jobs lie in a project."""
+
+
+def prepare(project: Path) -> Path:
+    """Put the program, and a summary that it gives out, into a project; returns the directory of what it gives out."""
+    from tvmake.artifact import stage_json
+    from tvmake.report.rows import summarise
+
+    stand_in = project / "stand-in"
+    stage_json.save(summarise([]), stand_in / "results" / "summary.json")
+    program = stand_in / "bin" / "tvmake"
+    program.parent.mkdir()
+    program.write_text(PROGRAM)
+    program.chmod(0o755)
+    return stand_in
+
+
+def make(project: Path, cores: int, seconds: Mapping[str, float]) -> tuple[int, float, "resource.struct_rusage"]:
+    """Make a project from nothing; a failure ends the benchmark.
+
+    Args:
+        seconds: how long each stage takes; nothing, where it is not named.
+
+    Returns:
+        The number of jobs, wall seconds, and usage.
+    """
+    env = environment(STAND_IN=str(project / "stand-in"))
+    env["PATH"] = os.pathsep.join([str(project / "stand-in" / "bin"), env["PATH"]])
+    env.update({f"STAND_IN_{stage}": f"{value:.4f}" for stage, value in seconds.items()})
+    began = time.perf_counter()
+    command = [str(SCRIPTS / "tvmake"), "make", "--cores", str(cores), "--no-warm"]
+    process = subprocess.Popen(
+        command, cwd=project, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    output = process.stdout.read() if process.stdout else ""
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        sys.exit(f"the project in {project} could not be made:\n{output[-4000:]}")
+    return output.count("✓ "), time.perf_counter() - began, usage
+
+
+def add_job_records(project: Path) -> None:
+    """Write the records that the real steps leave: what each job read and made."""
+    from tvmake.config.load import load
+    from tvmake.engine.up_to_date.altered import jobs_of
+    from tvmake.plan.plan import Plan
+    from tvmake.storage.job_records import recorded
+
+    # Nobody needs them after a power cut, and thousands of flushes to a disk take minutes.
+    with chdir(project), patch("os.fsync"):
+        plan = Plan(load([Path("tvmake.yaml")]))
+        for job in jobs_of(plan, plan.variants):
+            with recorded(map(Path, job.inputs), map(Path, job.outputs)):
+                pass

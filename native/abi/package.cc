@@ -1,0 +1,98 @@
+#include "tvmake/package.h"
+
+#include <tvm/ffi/error.h>
+
+#include <optional>
+#include <utility>
+
+#include "device.h"
+#include "errors.h"
+#include "manifest.h"
+#include "virtual_machine.h"
+
+namespace tvmake {
+
+struct Package::State {
+  State(const std::string& directory, const std::string& device)
+      : where(directory),
+        manifest(VerifyPackage(directory)),
+        machine(directory, manifest, OpenDevice(device)),
+        inputs(manifest.inputs.size()) {}
+
+  std::string where;
+  Manifest manifest;
+  VirtualMachine machine;
+  std::vector<std::optional<tvm::ffi::Tensor>> inputs;
+  bool is_set = false;  // whether the machine has these inputs
+  std::vector<Tensor> outputs;
+};
+
+namespace {
+
+template <typename Work>
+auto OnDevice(const std::string& where, Work work) {
+  try {
+    return work();
+  } catch (const tvm::ffi::Error& error) {
+    FailDevice(where, "running it failed: " + Cause(error.message()));
+  }
+}
+
+}  // namespace
+
+Package Package::Load(const std::string& directory, const std::string& device) {
+  return Package(std::make_unique<State>(directory, device));
+}
+
+Package::Package(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Package::Package(Package&&) noexcept = default;
+Package& Package::operator=(Package&&) noexcept = default;
+Package::~Package() = default;
+
+const std::vector<TensorSpec>& Package::inputs() const { return state_->manifest.inputs; }
+const std::vector<TensorSpec>& Package::outputs() const { return state_->manifest.outputs; }
+
+void Package::SetInput(const std::string& name, const void* data, const std::vector<int64_t>& shape) {
+  for (std::size_t index = 0; index < inputs().size(); ++index) {
+    if (inputs()[index].name == name) return SetInput(index, data, shape);
+  }
+  RefuseInput(state_->where, "it has no input '" + name + "'");
+}
+
+void Package::SetInput(std::size_t index, const void* data, const std::vector<int64_t>& shape) {
+  if (index >= inputs().size()) {
+    RefuseInput(state_->where,
+                "it has " + std::to_string(inputs().size()) + " inputs, no number " + std::to_string(index));
+  }
+  const TensorSpec& spec = inputs()[index];
+  CheckFits(spec, spec.dtype, shape);
+  state_->inputs[index] = OnDevice(state_->where, [&] { return state_->machine.Send(data, spec.dtype, shape); });
+  state_->is_set = false;
+}
+
+void Package::Run() {
+  OnDevice(state_->where, [&] {
+    if (!state_->is_set) {
+      std::vector<tvm::ffi::Tensor> values;
+      for (std::size_t index = 0; index < state_->inputs.size(); ++index) {
+        if (!state_->inputs[index]) RefuseInput(state_->where, "input '" + inputs()[index].name + "' is not set");
+        values.push_back(*state_->inputs[index]);
+      }
+      state_->machine.SetInputs(values);
+      state_->is_set = true;
+    }
+    state_->machine.Start();
+    state_->machine.Wait();
+    state_->outputs = state_->machine.Outputs();
+  });
+}
+
+Tensor Package::Output(std::size_t index) const {
+  if (index >= state_->outputs.size()) {
+    RefuseInput(state_->where,
+                state_->outputs.empty() ? "it has not run yet" : "it has no output number " + std::to_string(index));
+  }
+  return state_->outputs[index];
+}
+
+}  // namespace tvmake

@@ -1,0 +1,97 @@
+// A tvmake package in a C++ program: load it, set its inputs, run it, read its outputs.
+//
+//   tvmake::Package package = tvmake::Package::Load("digits");
+//   package.SetInput("image", pixels.data(), {1, 1, 8, 8});
+//   package.Run();
+//   tvmake::Tensor scores = package.Output(0);
+//
+// Link with libtvmake_package.so. It needs libtvm_runtime.so and libtvm_ffi.so beside it.
+#ifndef TVMAKE_PACKAGE_H_
+#define TVMAKE_PACKAGE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#define TVMAKE_API __attribute__((visibility("default")))
+
+namespace tvmake {
+
+// Who can mend an error. The programs exit with these numbers.
+enum class Fault {
+  kInput = 1,   // the package, or an argument
+  kDevice = 3,  // this device: it lacks something, or what it ran failed
+};
+
+// "where: what is wrong", and below it what to do about it.
+class TVMAKE_API Error : public std::runtime_error {
+ public:
+  Error(Fault fault, const std::string& text) : std::runtime_error(text), fault_(fault) {}
+  Fault fault() const { return fault_; }
+
+ private:
+  Fault fault_;
+};
+
+constexpr int64_t kDynamic = -1;  // an extent that may differ from run to run
+
+// What a package says of one input or output.
+struct TensorSpec {
+  std::string name;                // as in the source model
+  std::string dtype;               // "float32", "int64" ...
+  std::vector<int64_t> shape;      // kDynamic where an extent is dynamic
+  std::vector<std::string> names;  // of dynamic extents, by axis; empty for fixed ones
+  bool has_range = false;          // whether sensible values are known to lie in [low, high]
+  double low = 0, high = 0;
+};
+
+// A value in this process's memory, row by row.
+struct Tensor {
+  std::string dtype;
+  std::vector<int64_t> shape;
+  std::vector<uint8_t> data;
+
+  template <typename T>
+  const T* as() const {
+    return reinterpret_cast<const T*>(data.data());
+  }
+};
+
+// A loaded package. It can be moved, not copied, and used by one thread at a time.
+class TVMAKE_API Package {
+ public:
+  // Check every file of an unpacked package against its digest, and load it.
+  //
+  // device: "cpu", "opencl" ...
+  // Throws Error.
+  static Package Load(const std::string& directory, const std::string& device = "cpu");
+
+  Package(Package&&) noexcept;
+  Package& operator=(Package&&) noexcept;
+  ~Package();
+
+  const std::vector<TensorSpec>& inputs() const;
+  const std::vector<TensorSpec>& outputs() const;
+
+  // Copy an input's value; it stays for the following runs. Throws Error if it does not fit.
+  void SetInput(const std::string& name, const void* data, const std::vector<int64_t>& shape);
+  void SetInput(std::size_t index, const void* data, const std::vector<int64_t>& shape);
+
+  // Run the network on the inputs set last, and wait for it. Throws Error.
+  void Run();
+
+  // The last run's output. Throws Error if there was none.
+  Tensor Output(std::size_t index) const;
+
+ private:
+  struct State;
+  explicit Package(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tvmake
+
+#endif  // TVMAKE_PACKAGE_H_

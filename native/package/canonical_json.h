@@ -1,0 +1,16 @@
+// One spelling for equal JSON documents: sorted keys, no spaces; as tvmake.storage.files.canonical_json writes it.
+#ifndef TVMAKE_CANONICAL_JSON_H_
+#define TVMAKE_CANONICAL_JSON_H_
+
+#include <string>
+
+namespace tvmake {
+
+// A document without one key of its outermost object. Strings and numbers keep their spelling.
+//
+// Throws std::invalid_argument if `text` is no JSON.
+std::string CanonicalJsonWithout(const std::string& text, const std::string& key);
+
+}  // namespace tvmake
+
+#endif  // TVMAKE_CANONICAL_JSON_H_

@@ -1,0 +1,136 @@
+#include "manifest.h"
+
+#include <sys/stat.h>
+#include <tvm/ffi/container/array.h>
+#include <tvm/ffi/container/map.h>
+#include <tvm/ffi/error.h>
+#include <tvm/ffi/extra/json.h>
+
+#include <stdexcept>
+
+#include "canonical_json.h"
+#include "errors.h"
+#include "file_digest.h"
+#include "sha256.h"
+
+namespace tvmake {
+namespace {
+
+namespace json = tvm::ffi::json;
+using tvm::ffi::Any;
+using tvm::ffi::String;
+
+constexpr int64_t kSchemaVersion = 2;
+constexpr char kRefused[] = "make the package again with `tvmake make`, or copy it again from where it came";
+
+Any At(const json::Object& object, const char* key) {
+  const auto found = object.find(String(key));
+  if (found == object.end()) TVM_FFI_THROW(KeyError) << key << " is missing";
+  return (*found).second;
+}
+
+std::string Text(const json::Object& object, const char* key) { return At(object, key).cast<String>(); }
+
+TensorSpec SpecOf(const json::Object& row) {
+  TensorSpec spec;
+  spec.name = Text(row, "name");
+  spec.dtype = Text(row, "dtype");
+  for (const Any& extent : At(row, "shape").cast<json::Array>()) {
+    const auto fixed = extent.as<int64_t>();
+    spec.shape.push_back(fixed ? *fixed : kDynamic);
+    spec.names.push_back(fixed ? std::string() : std::string(extent.cast<String>()));
+  }
+  if (const auto range = row.find(String("range")); range != row.end() && (*range).second != nullptr) {
+    const auto bounds = (*range).second.cast<json::Array>();
+    spec.has_range = true;
+    spec.low = bounds[0].cast<double>();
+    spec.high = bounds[1].cast<double>();
+  }
+  return spec;
+}
+
+std::vector<TensorSpec> SpecsOf(const Any& rows) {
+  std::vector<TensorSpec> specs;
+  for (const Any& row : rows.cast<json::Array>()) specs.push_back(SpecOf(row.cast<json::Object>()));
+  return specs;
+}
+
+Manifest Read(const json::Object& document) {
+  Manifest manifest;
+  manifest.model = Text(document, "model");
+  manifest.precision = Text(document, "precision");
+  manifest.target_name = Text(document, "target_name");
+  const auto target = At(document, "target").cast<json::Object>();
+  manifest.target_kind = target.count(String("kind")) ? Text(target, "kind") : "llvm";
+  const auto signature = At(document, "signature").cast<json::Object>();
+  manifest.inputs = SpecsOf(At(signature, "inputs"));
+  manifest.outputs = SpecsOf(At(signature, "outputs"));
+  for (const Any& parameter : At(document, "parameters").cast<json::Array>()) {
+    manifest.parameters.push_back(Text(parameter.cast<json::Object>(), "name"));
+  }
+  return manifest;
+}
+
+void CheckFile(const std::string& directory, const std::string& name, const json::Object& entry) {
+  if (name.empty() || name[0] == '.' || name.find('/') != std::string::npos) {
+    RefuseInput(directory, "mod.json names a file outside the package: '" + name + "'", kRefused);
+  }
+  const std::string path = directory + "/" + name;
+  struct stat facts;
+  if (stat(path.c_str(), &facts) != 0 || !S_ISREG(facts.st_mode)) {
+    RefuseInput(directory, name + " is missing", kRefused);
+  }
+  const auto size = At(entry, "size").cast<int64_t>();
+  if (facts.st_size != size) {
+    RefuseInput(directory,
+                name + (facts.st_size < size ? " is truncated: " : " is altered: ") + std::to_string(facts.st_size) +
+                    " bytes, expected " + std::to_string(size),
+                kRefused);
+  }
+  if (DigestOfFile(path) != Text(entry, "sha256")) {
+    RefuseInput(directory, name + " is altered: its sha256 differs from mod.json's", kRefused);
+  }
+}
+
+void CheckFiles(const std::string& directory, const json::Object& files) {
+  for (const auto& [name, entry] : files) {
+    CheckFile(directory, name.cast<String>(), entry.cast<json::Object>());
+  }
+  for (const char* name : {kLibrary, kWeights}) {
+    if (!files.count(String(name))) RefuseInput(directory, std::string(name) + " is not in the manifest", kRefused);
+  }
+}
+
+}  // namespace
+
+Manifest VerifyPackage(const std::string& directory) {
+  struct stat facts;
+  if (stat(directory.c_str(), &facts) != 0) RefuseInput(directory, "no such package", "`tvmake make` makes it");
+  if (!S_ISDIR(facts.st_mode)) {
+    RefuseInput(directory, "is a file, not an unpacked package", "unpack it: mkdir p && tar -xf package.tar -C p");
+  }
+  const std::string path = directory + "/" + kManifest;
+  if (stat(path.c_str(), &facts) != 0) RefuseInput(directory, "mod.json is missing", kRefused);
+  const std::string text = ReadFile(path);
+  try {
+    // First of all: it also refuses what is too deep for TVM's parser.
+    const std::string canonical = CanonicalJsonWithout(text, "own_sha256");
+    const auto document = json::Parse(text).cast<json::Object>();
+    const auto version = At(document, "schema_version").as<int64_t>();
+    if (version != kSchemaVersion) {
+      RefuseInput(directory, "mod.json is of schema version " + (version ? std::to_string(*version) : "?") +
+                                 ", expected " + std::to_string(kSchemaVersion));
+    }
+    if (DigestOf(canonical) != Text(document, "own_sha256")) {
+      RefuseInput(directory, "mod.json is altered: its content differs from its own digest", kRefused);
+    }
+    CheckFiles(directory, At(document, "files").cast<json::Object>());
+    return Read(document);
+  } catch (const tvm::ffi::Error& error) {
+    RefuseInput(directory, "mod.json is damaged (" + Cause(error.message()) + ")", kRefused);
+  } catch (const std::invalid_argument& error) {
+    RefuseInput(directory, std::string("mod.json is damaged (") + error.what() + ")", kRefused);
+  }
+}
+
+}  // namespace tvmake

@@ -1,0 +1,217 @@
+#include "virtual_machine.h"
+
+#include <elf.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <tvm/ffi/container/map.h>
+#include <tvm/ffi/container/shape.h>
+#include <tvm/ffi/dtype.h>
+#include <tvm/ffi/error.h>
+
+#include <cstring>
+#include <fstream>
+
+#include "errors.h"
+
+namespace tvmake {
+namespace {
+
+namespace ffi = tvm::ffi;
+using ffi::AnyView;
+using ffi::Function;
+
+constexpr int kPooled = 2;  // tvm::runtime::memory::AllocatorType
+
+// Every memory scope of a program (buffers, textures ...) is a device of its own to the virtual machine; more than it
+// asks for do no harm.
+constexpr int kScopes = 8;
+
+constexpr char kMain[] = "main";
+
+constexpr std::size_t kMostElements = std::size_t{1} << 40;  // of a value; more is a mistake, or an attack
+
+std::string Spelled(const std::string& dtype, const std::vector<int64_t>& shape,
+                    const std::vector<std::string>& names = {}) {
+  std::string text = dtype + "[";
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    const bool is_named = axis < names.size() && !names[axis].empty();
+    text += (axis ? ", " : "") + (is_named ? names[axis] : std::to_string(shape[axis]));
+  }
+  return text + "]";
+}
+
+const char* ProcessorName(int machine) {
+  switch (machine) {
+    case EM_386: return "x86 (32 bits)";
+    case EM_ARM: return "arm (32 bits)";
+    case EM_X86_64: return "x86-64";
+    case EM_AARCH64: return "aarch64";
+    case EM_RISCV: return "RISC-V";
+    default: return "another processor";
+  }
+}
+
+int ProcessorOf(const std::string& path) {
+  unsigned char head[20] = {};
+  std::ifstream(path, std::ios::binary).read(reinterpret_cast<char*>(head), sizeof head);
+  return std::memcmp(head, ELFMAG, SELFMAG) == 0 ? head[18] | head[19] << 8 : EM_NONE;
+}
+
+std::string Absolute(const std::string& path) {
+  char resolved[PATH_MAX];
+  return realpath(path.c_str(), resolved) ? resolved : path;
+}
+
+ffi::Module Load(const std::string& directory) {
+  // A bare name would go to the loader's search path.
+  const std::string path = Absolute(directory + "/" + kLibrary);
+  const int theirs = ProcessorOf(path), ours = ProcessorOf("/proc/self/exe");
+  const bool is_foreign = theirs != EM_NONE && ours != EM_NONE && theirs != ours;
+  try {
+    return ffi::Module::LoadFromFile(path);
+  } catch (const ffi::Error& error) {
+    std::string problem = "mod.so does not load";
+    if (is_foreign) problem += std::string(": it is code for ") + ProcessorName(theirs);
+    else problem += " (" + Cause(error.message()) + ")";
+    FailDevice(directory, problem, "compile for this device: the target's mtriple and mcpu, and cc that links for it");
+  }
+}
+
+Function Required(const ffi::Module& module, const char* name) {
+  const auto found = const_cast<ffi::ModuleObj*>(module.operator->())->GetFunction(ffi::String(name));
+  if (!found.has_value()) TVM_FFI_THROW(RuntimeError) << "its virtual machine has no " << name;
+  return *found;
+}
+
+}  // namespace
+
+void CheckFits(const TensorSpec& spec, const std::string& dtype, const std::vector<int64_t>& shape) {
+  bool fits = dtype == spec.dtype && shape.size() == spec.shape.size();
+  for (std::size_t axis = 0; fits && axis < shape.size(); ++axis) {
+    fits = spec.shape[axis] == kDynamic ? shape[axis] >= 0 : shape[axis] == spec.shape[axis];
+  }
+  if (!fits) {
+    RefuseInput("inputs", "input '" + spec.name + "' is " + Spelled(dtype, shape) + ", the package takes " +
+                              Spelled(spec.dtype, spec.shape, spec.names));
+  }
+}
+
+std::size_t BytesOf(const std::string& dtype, const std::vector<int64_t>& shape) {
+  std::size_t count = 1;
+  for (const int64_t extent : shape) {
+    const auto factor = static_cast<std::size_t>(extent);
+    if (factor != 0 && count > kMostElements / factor) RefuseInput("inputs", Spelled(dtype, shape) + " is too large");
+    count *= factor;
+  }
+  return ffi::GetDataSize(count, ffi::StringToDLDataType(dtype));
+}
+
+VirtualMachine::VirtualMachine(const std::string& directory, const Manifest& manifest, DLDevice device)
+    : where_(directory),
+      device_(device),
+      library_(Load(directory)),
+      machine_(library_),  // until there is the real one
+      allocate_(Function::GetGlobalRequired("runtime.TVMTensorAllocWithScope")),
+      send_(Function::GetGlobalRequired("runtime.TVMTensorCopyFromBytes")),
+      fetch_(Function::GetGlobalRequired("runtime.TVMTensorCopyToBytes")),
+      sync_(Function::GetGlobalRequired("runtime.Device_StreamSync")) {
+  try {
+    machine_ = Required(library_, "vm_load_executable")().cast<ffi::Module>();
+    std::vector<AnyView> devices;
+    const auto add = [&](DLDevice place) {
+      devices.insert(devices.end(),
+                     {AnyView(static_cast<int>(place.device_type)), AnyView(place.device_id), AnyView(kPooled)});
+    };
+    if (device.device_type != kDLCPU) {
+      for (int i = 0; i < kScopes; ++i) add(device);
+    }
+    add(DLDevice{kDLCPU, 0});  // shape functions run there
+    ffi::Any nothing;
+    Required(machine_, "vm_initialization").CallPacked(devices.data(), static_cast<int>(devices.size()), &nothing);
+    set_input_ = Required(machine_, "set_input");
+    invoke_ = Required(machine_, "invoke_stateful");
+    get_output_ = Required(machine_, "get_output");
+    get_output_arity_ = Required(machine_, "get_output_arity");
+
+    const auto weights =
+        Function::GetGlobalRequired("runtime.LoadParamsFromFile")(ffi::String(directory + "/" + kWeights))
+            .cast<ffi::Map<ffi::String, ffi::Tensor>>();
+    for (const std::string& name : manifest.parameters) {
+      const auto found = weights.find(ffi::String(name));
+      if (found == weights.end()) RefuseInput(directory, "mod.params lacks the parameter '" + name + "'");
+      ffi::Tensor value = (*found).second;
+      if (device.device_type != kDLCPU) {
+        const std::vector<int64_t> shape(value.shape().begin(), value.shape().end());
+        value = Send(value.data_ptr(), ffi::DLDataTypeToString(value.dtype()), shape);
+      }
+      parameters_.push_back(value);
+    }
+  } catch (const ffi::Error& error) {
+    FailDevice(where_, "cannot be set up: " + Cause(error.message()));
+  }
+}
+
+ffi::Tensor VirtualMachine::Send(const void* data, const std::string& dtype, const std::vector<int64_t>& shape) const {
+  auto value = allocate_(ffi::Shape(shape), ffi::StringToDLDataType(dtype), device_, nullptr).cast<ffi::Tensor>();
+  if (const std::size_t bytes = BytesOf(dtype, shape)) {
+    send_(value, const_cast<void*>(data), static_cast<int64_t>(bytes));
+  }
+  return value;
+}
+
+void VirtualMachine::SetInputs(const std::vector<ffi::Tensor>& inputs) {
+  const ffi::String main(kMain);
+  std::vector<AnyView> arguments = {main};
+  arguments.insert(arguments.end(), inputs.begin(), inputs.end());
+  arguments.insert(arguments.end(), parameters_.begin(), parameters_.end());
+  ffi::Any nothing;
+  set_input_.CallPacked(arguments.data(), static_cast<int>(arguments.size()), &nothing);
+}
+
+void VirtualMachine::Start() { invoke_(kMain); }
+
+void VirtualMachine::Wait() { sync_(device_, 0); }
+
+std::vector<Tensor> VirtualMachine::Outputs() const {
+  const ffi::String main(kMain);
+  std::vector<AnyView> indices = {main};
+  std::vector<Tensor> outputs;
+  Collect(&indices, &outputs);
+  return outputs;
+}
+
+void VirtualMachine::Collect(std::vector<AnyView>* indices, std::vector<Tensor>* outputs) const {
+  ffi::Any arity, value;
+  get_output_arity_.CallPacked(indices->data(), static_cast<int>(indices->size()), &arity);
+  const auto count = arity.cast<int64_t>();
+  if (count < 0) {
+    get_output_.CallPacked(indices->data(), static_cast<int>(indices->size()), &value);
+    outputs->push_back(Fetch(value.cast<ffi::Tensor>()));
+    return;
+  }
+  for (int64_t index = 0; index < count; ++index) {
+    indices->push_back(AnyView(index));
+    Collect(indices, outputs);
+    indices->pop_back();
+  }
+}
+
+Tensor VirtualMachine::Fetch(const ffi::Tensor& value) const {
+  Tensor tensor;
+  tensor.dtype = ffi::DLDataTypeToString(value.dtype());
+  tensor.shape.assign(value.shape().begin(), value.shape().end());
+  tensor.data.resize(BytesOf(tensor.dtype, tensor.shape));
+  if (!tensor.data.empty()) {
+    fetch_(value, static_cast<void*>(tensor.data.data()), static_cast<int64_t>(tensor.data.size()));
+  }
+  return tensor;
+}
+
+void VirtualMachine::Watch(std::function<void(const std::string&, bool)> watcher) {
+  const auto instrument = [watcher = std::move(watcher)](ffi::PackedArgs arguments, ffi::Any*) {
+    watcher(arguments[1].cast<ffi::String>(), arguments[2].cast<bool>());
+  };
+  Required(machine_, "set_instrument")(Function::FromPacked(instrument));
+}
+
+}  // namespace tvmake

@@ -1,0 +1,60 @@
+// A verified package's network on a device, with its parameters in place.
+#ifndef TVMAKE_VIRTUAL_MACHINE_H_
+#define TVMAKE_VIRTUAL_MACHINE_H_
+
+#include <dlpack/dlpack.h>
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/extra/module.h>
+#include <tvm/ffi/function.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "manifest.h"
+
+namespace tvmake {
+
+// Throws Error unless a value of this type and shape is what an input takes.
+void CheckFits(const TensorSpec& spec, const std::string& dtype, const std::vector<int64_t>& shape);
+
+// How many bytes a value has. Throws Error if it is too large for any device.
+std::size_t BytesOf(const std::string& dtype, const std::vector<int64_t>& shape);
+
+class VirtualMachine {
+ public:
+  // Throws Error if the device's loader or TVM refuses the package.
+  VirtualMachine(const std::string& directory, const Manifest& manifest, DLDevice device);
+
+  // A value on the device.
+  tvm::ffi::Tensor Send(const void* data, const std::string& dtype, const std::vector<int64_t>& shape) const;
+
+  // Give main its arguments; they stay for every following run.
+  void SetInputs(const std::vector<tvm::ffi::Tensor>& inputs);
+
+  // Start main on the inputs set last. On a CPU it has also ended when this returns.
+  void Start();
+
+  // Wait for all that was started.
+  void Wait();
+
+  // The last run's outputs, in signature order.
+  std::vector<Tensor> Outputs() const;
+
+  // Call a function before and after every kernel call, with the kernel's name.
+  void Watch(std::function<void(const std::string& name, bool is_before)> watcher);
+
+ private:
+  void Collect(std::vector<tvm::ffi::AnyView>* indices, std::vector<Tensor>* outputs) const;
+  Tensor Fetch(const tvm::ffi::Tensor& value) const;
+
+  std::string where_;
+  DLDevice device_;
+  tvm::ffi::Module library_, machine_;
+  tvm::ffi::Function set_input_, invoke_, get_output_, get_output_arity_, allocate_, send_, fetch_, sync_;
+  std::vector<tvm::ffi::Tensor> parameters_;
+};
+
+}  // namespace tvmake
+
+#endif  // TVMAKE_VIRTUAL_MACHINE_H_

@@ -1,0 +1,100 @@
+"""``tvmake step``: a command per stage, made from its descriptor, as the rules call it."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from tests.patience import HANG_S
+from tvmake.cli.step import app
+from tvmake.cli.step_work import title, work_of
+from tvmake.config.requests.building import BuildRequest
+from tvmake.config.requests.tuning import BudgetRequest
+from tvmake.stages.registry import stages
+from tvmake.storage.resources import snakefile
+
+GROUP = get_command(app)
+RULES = "".join(file.read_text() for file in sorted((snakefile().parent / "rules").glob("*.smk")))
+
+
+def run(*arguments: str):
+    return CliRunner().invoke(app, list(arguments))
+
+
+def options(stage: str) -> dict[str, bool]:
+    """A command's options, and whether each must be given."""
+    return {
+        parameter.opts[0]: parameter.required
+        for parameter in GROUP.get_command(None, stage).params
+        if parameter.param_type_name == "option"
+    }
+
+
+@pytest.mark.parametrize("stage", stages())
+def test_the_rules_give_every_option_that_must_be_given_and_no_unknown_one(stage: str):
+    shell = re.search(rf"tvmake step {stage} (.*?)> \{{log", RULES, re.DOTALL)
+    assert shell
+    given = set(re.findall(r"(--[a-z_-]+)[ =]", shell[1]))
+    known = options(stage)
+    assert given <= known.keys()
+    assert {name for name, required in known.items() if required} <= given
+
+
+def test_options_that_rules_give_as_a_parameter_are_known():
+    named = set(re.findall(r'f"(--\w+)=', RULES))
+    assert named == {"--best", "--receipts", "--frozen", "--variant"}
+    assert {"--best", "--receipts", "--frozen", "--variant"} <= {name for stage in stages() for name in options(stage)}
+
+
+def test_the_commands_are_the_stages_in_the_order_that_data_flows():
+    assert GROUP.list_commands(None) == list(stages())
+    assert all(stage in run("--help").stdout for stage in stages())
+
+
+def test_an_unknown_stage_is_a_mistake_of_usage():
+    done = run("bild")
+    assert done.exit_code == 2 and "No such command 'bild'" in done.output
+
+
+def test_options_that_are_no_request_are_named(tmp_path: Path):
+    command = [sys.executable, "-c", "from tvmake.cli import main; main()", "step", "deploy", "a.tar", "--receipt", "r"]
+    for text, problem in (
+        ("{", "Invalid JSON"),
+        ('{"devise_name": "x"}', "devise_name: Extra inputs are not permitted"),
+    ):
+        done = subprocess.run(
+            [*command, "--options", text], capture_output=True, text=True, cwd=tmp_path, timeout=HANG_S, check=False
+        )
+        assert (done.returncode, problem in done.stderr) == (2, True), done.stderr
+
+
+def test_one_stages_command_loads_no_other_stage():
+    program = (
+        "import sys; from typer.main import get_command; from tvmake.cli.step import app;"
+        "get_command(app).get_command(None, 'export');"
+        "print(sorted(name for name in sys.modules if name.startswith('tvmake.stages.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=HANG_S)
+    assert done.stdout.strip() == str(["tvmake.stages.descriptor", "tvmake.stages.export", "tvmake.stages.registry"])
+
+
+def test_runs_are_called_after_what_they_work_on():
+    build = BuildRequest(model="digits", precision="float32", target_name="cpu")
+    budget = BudgetRequest(target_name="cpu", number=2, rounds=2, variants={})
+    assert title(stages()["build"], {"request": build}) == "build digits/float32/cpu"
+    assert title(stages()["budget"], {"request": budget}) == "budget cpu round 2"
+    assert title(stages()["transform"], {"imported": Path("a/model.json")}) == "transform a/model.json"
+    assert title(stages()["report"], {}) == "report"
+
+
+def test_the_cache_sees_files_by_what_they_are_to_the_stage():
+    given = {name: Path(name) for name in ("module", "params", "signature", "lib", "manifest", "weights", "sources")}
+    request = BuildRequest(model="digits", precision="float32", target_name="cpu")
+    work = work_of(stages()["build"], {**given, "request": request, "best": None})
+    assert list(work.inputs) == ["module", "params", "signature"]
+    assert list(work.outputs) == ["lib", "manifest", "weights", "sources"]
+    assert list(work_of(stages()["build"], {**given, "request": request, "best": Path("b")}).inputs)[-1] == "best"

@@ -1,0 +1,90 @@
+"""Records of Snakemake's that it could not read are removed before it meets them; all others stay."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from snakemake.persistence import MetadataRecord
+from snakemake.persistence.file import FilePersistence
+
+from tvmake.engine.up_to_date.metadata import KINDS, recorded_outputs, remove_damaged_records
+
+RECORD = {
+    "rule": "build", "input": ["a", "b"], "log": ["l"], "shellcmd": "true", "params": ["'1'"], "code": "true",
+    "record_format_version": 6, "conda_env": None, "container_img_url": None, "software_stack_hash": "d41d", "job_hash": 12,
+    "starttime": 1.5, "endtime": 2.5, "incomplete": False, "external_jobid": None, "input_checksums": {"a": "sha256:1"},
+}  # fmt: skip
+
+
+def state(directory: Path, *records: bytes, place: str = "metadata") -> list[Path]:
+    files = [directory / place / "@long" / str(number) for number, _ in enumerate(records)]
+    files[0].parent.mkdir(parents=True, exist_ok=True)
+    for file, content in zip(files, records, strict=True):
+        file.write_bytes(content)
+    return files
+
+
+def snakemake_reads(content: bytes) -> bool:
+    """Whether Snakemake gets on with a record, as its persistence reads it."""
+    try:
+        record = json.loads(content.decode())
+    except json.JSONDecodeError:
+        return True
+    except UnicodeDecodeError:
+        return False
+    try:
+        return isinstance(record, dict) and (not record or bool(MetadataRecord.model_validate(record)))
+    except Exception:  # noqa: BLE001  # whatever it is would end the run
+        return False
+
+
+def test_the_table_of_kinds_is_snakemakes():
+    assert KINDS.keys() == MetadataRecord.model_fields.keys() == RECORD.keys()
+
+
+def test_a_record_as_snakemake_writes_it_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    files = state(tmp_path, json.dumps(RECORD).encode())
+    files += state(tmp_path, b"{}", json.dumps({"external_jobid": "7"}).encode(), place="incomplete")
+    remove_damaged_records(tmp_path)
+    assert all(file.is_file() for file in files) and capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [{"params": None}, {"code": None}, {"input": None}, {"record_format_version": 5}, {"record_format_version": None}],
+    ids=str,
+)
+def test_a_record_that_snakemake_would_not_decide_by_is_removed(tmp_path: Path, damage: dict[str, object]):
+    (file,) = state(tmp_path, json.dumps(RECORD | damage).encode())
+    remove_damaged_records(tmp_path)
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("missing", sorted(RECORD))
+def test_a_record_without_one_of_its_values_is_removed(tmp_path: Path, missing: str):
+    (file,) = state(tmp_path, json.dumps({name: value for name, value in RECORD.items() if name != missing}).encode())
+    remove_damaged_records(tmp_path)
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("name", ["results/summary.json", "results/" + "long/" * 80 + "ä.json"])
+def test_a_records_place_names_its_result(tmp_path: Path, name: str):
+    persistence = FilePersistence(nolock=True, path=tmp_path / ".snakemake")
+    persistence._write_record(name, MetadataRecord())
+    assert recorded_outputs(tmp_path / ".snakemake") == {name}
+
+
+@given(st.integers(0, len(json.dumps(RECORD)) * 8 - 1) | st.binary(max_size=40) | st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(), lambda below: st.lists(below) | st.dictionaries(st.sampled_from(sorted(KINDS)), below)
+))  # fmt: skip
+def test_what_is_left_can_be_read_by_snakemake(tmp_path: Path, damage: object):
+    content = bytearray(json.dumps(RECORD).encode())
+    if isinstance(damage, int) and not isinstance(damage, bool) and 0 <= damage < len(content) * 8:
+        content[damage // 8] ^= 1 << damage % 8
+    else:
+        content = bytearray(damage if isinstance(damage, bytes) else json.dumps(damage).encode())
+    (file,) = state(tmp_path, bytes(content))
+    remove_damaged_records(tmp_path)
+    assert not file.exists() or snakemake_reads(bytes(content))

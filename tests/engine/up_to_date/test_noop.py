@@ -1,0 +1,217 @@
+"""What is remembered to be up to date: what the notes must notice, whom a change concerns, and when nothing is noted."""
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tvmake.config.load import load_layers
+from tvmake.engine.up_to_date import noop, question
+from tvmake.engine.up_to_date.noop import note, up_to_date
+from tvmake.engine.up_to_date.question import Question
+from tvmake.engine.up_to_date.scope import UpToDate, read_by_others
+from tvmake.plan.plan import Plan, Variant
+
+LATER_NS = 10_000_000_000
+"""As if Snakemake had begun to plan ten seconds from now, when all that is there has settled."""
+
+CONFIG = {
+    "models": {"one": {"source": "one.onnx"}, "two": {"source": "two.onnx"}},
+    "precisions": ["float32", "float16"],
+    "targets": {"cpu": {"kind": "llvm", "mcpu": "native"}},
+}
+
+EVERYTHING = {Variant(model, precision, "cpu") for model in ("one", "two") for precision in ("float32", "float16")}
+OF_ONE = {variant for variant in EVERYTHING if variant.model == "one"}
+NOTHING: set[Variant] = set()
+
+
+def ask(environment: dict[str, str] | None = None) -> Question:
+    """What a run here goes by."""
+    files = [Path("tvmake.yaml")]
+    found = question.question(Plan(load_layers(files, {})), files, environment or {})
+    assert found is not None
+    return found
+
+
+def later_ns() -> int:
+    return time.time_ns() + LATER_NS
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Question:
+    """A project with all results, and notes on them."""
+    monkeypatch.chdir(tmp_path)
+    Path("tvmake.yaml").write_text(yaml.safe_dump(CONFIG))
+    for name in ("one", "two"):
+        Path(f"{name}.onnx").write_bytes(b"net" + name.encode())
+    plan = Plan(load_layers([Path("tvmake.yaml")], {}))
+    for job in (*(job for variant in plan.variants for job in plan.jobs(variant)), plan.report_job()):
+        for name in job.outputs:
+            Path(name).parent.mkdir(parents=True, exist_ok=True)
+            if name.endswith("sources"):
+                Path(name).mkdir(exist_ok=True)
+            else:
+                Path(name).write_text("content")
+    for name in ("metadata", "incomplete"):
+        Path(".snakemake", name).mkdir(parents=True)
+    Path(".snakemake/metadata/of-a-result").touch()
+    asked = ask()
+    note(asked, UpToDate(), later_ns())
+    return asked
+
+
+def known() -> tuple[set[Variant], bool]:
+    """The variants that the next run leaves out, and whether it leaves out the report."""
+    found = up_to_date(ask())
+    return set(found.variants), found.report
+
+
+def edited(key: str, value: object) -> None:
+    config = yaml.safe_load(Path("tvmake.yaml").read_text())
+    place = config
+    *parents, last = key.split(".")
+    for parent in parents:
+        place = place.setdefault(parent, {})
+    place[last] = value
+    Path("tvmake.yaml").write_text(yaml.safe_dump(config))
+
+
+def other_content_of_the_same_size_and_time(name: str) -> None:
+    before = Path(name).stat()
+    Path(name).write_bytes(Path(name).read_bytes()[::-1])
+    os.utime(name, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def a_copy_with_its_times(name: str) -> None:
+    shutil.copy2(name, "copy")
+    Path("copy").replace(name)
+
+
+def a_lock() -> None:
+    Path(".snakemake/locks").mkdir()
+    Path(".snakemake/locks/0.output.lock").touch()
+
+
+def test_where_nothing_has_changed_everything_is_left_out(made: Question):
+    assert known() == (EVERYTHING, True)
+    assert up_to_date(made).is_everything(made.plan)
+    assert known() == (EVERYTHING, True)
+
+
+PACKAGE = "results/one/float32/cpu/package.tar"
+ONE = {Variant("one", "float32", "cpu")}
+
+CHANGES: dict[str, tuple[Callable[[], object], set[Variant]]] = {
+    "source: same size and time": (lambda: other_content_of_the_same_size_and_time("one.onnx"), OF_ONE),
+    "source: moved in with its time": (lambda: a_copy_with_its_times("one.onnx"), OF_ONE),
+    "source: touched": (lambda: os.utime("one.onnx"), OF_ONE),
+    "a side file of a source appears": (lambda: Path("one.onnx.data").touch(), OF_ONE),
+    "package: gone": (lambda: Path(PACKAGE).unlink(), ONE),
+    "package: replaced, same size and time": (lambda: other_content_of_the_same_size_and_time(PACKAGE), ONE),
+    "output directory: gone": (lambda: shutil.rmtree("results/one/float32/cpu/sources"), ONE),
+    "shared result: other content": (lambda: Path("results/one/model.json").write_text("other"), OF_ONE),
+    "option of a model": (lambda: edited("models.one.dims", {"n": 1}), OF_ONE),
+    "option of a precision": (
+        lambda: edited("precisions", {"float32": {"never": ["nn.relu"]}, "float16": {}}),
+        {variant for variant in EVERYTHING if variant.precision == "float32"},
+    ),
+    "option of the target": (lambda: edited("targets.cpu.mcpu", "x86-64"), EVERYTHING),
+    "option of every build": (lambda: edited("build.opt_level", 2), EVERYTHING),
+    "another target": (lambda: edited("targets.generic", {"kind": "llvm"}), NOTHING),
+    "a target less": (lambda: edited("precisions", ["float32"]), NOTHING),
+    "an incomplete result": (lambda: Path(".snakemake/incomplete/of-model").touch(), EVERYTHING),
+    "Snakemake's records: all gone": (lambda: shutil.rmtree(".snakemake/metadata"), EVERYTHING),
+    "a plain snakemake at work": (a_lock, EVERYTHING),
+    "the notes: gone": (lambda: noop.NOTES.unlink(), EVERYTHING),
+    "the notes: cut off": (lambda: noop.NOTES.write_text(noop.NOTES.read_text()[:-20]), EVERYTHING),
+    "the notes: of another form": (
+        lambda: noop.NOTES.write_text(noop.NOTES.read_text().replace('"form": 3', '"form": 2')),
+        EVERYTHING,
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_snakemake_is_asked_about_the_variants_that_a_change_concerns_and_no_others(made: Question, change: str):
+    make_change, concerned = CHANGES[change]
+    make_change()
+    variants, _ = known()
+    assert variants == {variant for variant in ask().plan.variants if variant in EVERYTHING} - concerned
+
+
+def test_a_variant_that_is_new_or_gone_concerns_the_report(made: Question):
+    edited("targets.generic", {"kind": "llvm"})
+    assert known() == (EVERYTHING, False)
+    edited("targets", CONFIG["targets"])
+    assert known() == (EVERYTHING, True)
+    edited("precisions", ["float32"])
+    assert known()[1] is False
+
+
+def test_a_report_that_is_gone_is_made_without_the_variants(made: Question):
+    Path("results/index.html").unlink()
+    assert known() == (EVERYTHING, False)
+
+
+def test_a_file_that_no_job_knows_changes_nothing(made: Question):
+    Path("results/notes.txt").touch()
+    assert known() == (EVERYTHING, True)
+
+
+def test_a_comment_in_the_config_changes_nothing(made: Question):
+    Path("tvmake.yaml").write_text("# a comment\n" + Path("tvmake.yaml").read_text())
+    assert known() == (EVERYTHING, True)
+
+
+def test_nothing_is_noted_of_files_that_may_have_changed_while_snakemake_planned(made: Question):
+    Path(PACKAGE).write_text("new")
+    left_out = up_to_date(ask())
+    note(ask(), left_out, time.time_ns())
+    assert known()[0] == EVERYTHING - ONE
+    note(ask(), left_out, later_ns())
+    assert known() == (EVERYTHING, True)
+
+
+def test_notes_on_what_was_left_out_are_kept(made: Question):
+    edited("build.opt_level", 2)
+    edited("precisions", ["float32"])
+    note(ask(), UpToDate(), later_ns())
+    edited("precisions", ["float32", "float16"])
+    left_out = up_to_date(ask())
+    assert set(left_out.variants) == {variant for variant in EVERYTHING if variant.precision == "float32"}
+    note(ask(), left_out, later_ns())
+    assert known() == (EVERYTHING, True)
+
+
+def test_an_intermediate_file_that_was_gone_already_is_noted_as_gone(made: Question):
+    """Snakemake needs no file between two that are there."""
+    between = Path("results/one/float32/module.json")
+    between.unlink()
+    assert known()[0] == EVERYTHING - ONE
+    note(ask(), up_to_date(ask()), later_ns())
+    assert known() == (EVERYTHING, True)
+    between.touch()
+    assert known()[0] == EVERYTHING - ONE
+
+
+def test_what_a_variant_promises_is_never_noted_as_gone(made: Question):
+    for name in read_by_others(made.plan, Variant("one", "float32", "cpu")):
+        kept = Path(name).read_bytes()
+        Path(name).unlink()
+        note(ask(), up_to_date(ask()), later_ns())
+        assert Variant("one", "float32", "cpu") not in known()[0], name
+        Path(name).write_bytes(kept)
+
+
+@pytest.mark.parametrize("place", [".snakemake/incomplete/of-model", ".snakemake/locks/0.output.lock"])
+def test_nothing_is_noted_beside_a_plain_snakemake(made: Question, place: str):
+    noop.NOTES.unlink()
+    Path(place).parent.mkdir(exist_ok=True)
+    Path(place).touch()
+    note(ask(), UpToDate(), later_ns())
+    assert not noop.NOTES.exists()

@@ -1,0 +1,66 @@
+"""Small ONNX models for the tests, and the numbers ONNX itself computes for them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from tvmake.config.model import ImportOptions
+from tvmake.frontend.imported import ImportedModel
+from tvmake.frontend.onnx import importer as frontend
+
+FLOAT, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
+
+
+def model(
+    nodes: Sequence[onnx.NodeProto],
+    inputs: dict[str, tuple[int, Sequence[int | str | None] | None]],
+    outputs: Sequence[str],
+    constants: dict[str, np.ndarray] | None = None,
+    opset: int = 18,
+    domains: Sequence[str] = (),
+) -> onnx.ModelProto:
+    """A model; inputs as (element type, shape), outputs with type and shape left to inference."""
+    graph = helper.make_graph(
+        nodes,
+        "test",
+        [helper.make_tensor_value_info(name, kind, shape) for name, (kind, shape) in inputs.items()],
+        [onnx.ValueInfoProto(name=name) for name in outputs],
+        [numpy_helper.from_array(value, name) for name, value in (constants or {}).items()],
+    )
+    imports = [helper.make_opsetid("", opset), *(helper.make_opsetid(domain, 1) for domain in domains)]
+    made = helper.make_model(graph, opset_imports=imports, ir_version=10)
+    inferred = onnx.shape_inference.infer_shapes(made)
+    types = {value.name: value for value in inferred.graph.output}
+    for value in made.graph.output:
+        value.CopyFrom(types[value.name])
+        if not value.type.HasField("tensor_type"):
+            value.type.tensor_type.elem_type = FLOAT
+    return made
+
+
+def save(path: Path, made: onnx.ModelProto) -> Path:
+    path.write_bytes(made.SerializeToString())
+    return path
+
+
+def read(path: Path, **options) -> ImportedModel:
+    return frontend.read(path, ImportOptions(source=str(path), **options))
+
+
+def reference(made: onnx.ModelProto, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    names = [value.name for value in made.graph.input]
+    return ReferenceEvaluator(made).run(None, dict(zip(names, inputs, strict=True)))
+
+
+def runtime(made: onnx.ModelProto, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, dict(zip([value.name for value in session.get_inputs()], inputs, strict=True)))
+
+
+def random(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)

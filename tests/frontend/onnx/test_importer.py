@@ -1,0 +1,406 @@
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import tvm
+from onnx import helper, numpy_helper
+
+from tests.frontend.compiled import run_compiled
+from tests.frontend.onnx.models import FLOAT, INT64, model, random, read, runtime, save
+from tvmake.errors import InputError
+from tvmake.frontend.onnx.inputs import inspect
+
+from tvm import relax  # isort: skip
+
+node = helper.make_node
+
+
+def linear(batch="N", weight_name="fc.weight"):
+    """x·W + b over a dynamic batch."""
+    return model(
+        [node("MatMul", ["input.1", weight_name], ["h"]), node("Add", ["h", "fc.bias"], ["0"])],
+        {"input.1": (FLOAT, [batch, 16])},
+        ["0"],
+        {weight_name: random(16, 32), "fc.bias": random(32, seed=1)},
+    )
+
+
+def refusal(path, **options):
+    with pytest.raises(InputError) as caught:
+        read(path, **options)
+    assert caught.value.where == str(path)
+    return caught.value
+
+
+# --- what an import gives ---
+
+
+def test_weights_become_trailing_parameters_under_their_names_and_numbers_agree(tmp_path):
+    made = linear(batch=3)
+    imported = read(save(tmp_path / "m.onnx", made))
+    assert list(imported.params) == ["fc_weight"]
+    x = random(3, 16)
+    np.testing.assert_allclose(run_compiled(imported, [x])[0], runtime(made, [x])[0], rtol=1e-4, atol=1e-5)
+
+
+def test_the_signature_keeps_original_names_beside_the_relax_ones(tmp_path):
+    imported = read(save(tmp_path / "m.onnx", linear()))
+    (x,), (y,) = imported.signature.inputs, imported.signature.outputs
+    assert (x.name, x.relax_name, x.shape, x.dtype) == ("input.1", "input_1", ("N", 16), "float32")
+    assert (y.name, y.relax_name, y.shape, y.dtype) == ("0", "input_0", ("N", 32), "float32")
+
+
+def test_inspection_gives_the_same_inputs_as_the_import_without_importing_tvm(tmp_path):
+    path = save(tmp_path / "m.onnx", linear())
+    assert inspect(path).inputs == read(path).signature.inputs
+    code = f"import sys; from tvmake.frontend.onnx.inputs import inspect; inspect(__import__('pathlib').Path({str(path)!r})); assert 'tvm' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_model_larger_than_the_set_aside_limit_keeps_its_weights(tmp_path):
+    weight = random(600, 600)
+    made = model([node("MatMul", ["x", "w"], ["y"])], {"x": (FLOAT, [2, 600])}, ["y"], {"w": weight})
+    imported = read(save(tmp_path / "m.onnx", made))
+    np.testing.assert_array_equal(imported.params["w"].numpy(), weight)
+    x = random(2, 600, seed=3)
+    np.testing.assert_allclose(run_compiled(imported, [x])[0], x @ weight, rtol=1e-3, atol=1e-4)
+
+
+def test_embedding_indices_get_the_range_of_the_table(tmp_path):
+    made = model([node("Gather", ["t", "i"], ["y"])], {"i": (INT64, [1, 7])}, ["y"], {"t": random(50, 8)})
+    path = save(tmp_path / "m.onnx", made)
+    assert read(path).signature.inputs[0].range == (0, 49)
+    assert inspect(path).inputs[0].range == (0, 49)
+    assert read(path, inputs={"i": {"range": [0, 9]}}).signature.inputs[0].range == (0, 9)
+
+
+def test_initializers_listed_as_inputs_are_weights_not_inputs(tmp_path):
+    made = linear(batch=3)
+    made.graph.input.append(helper.make_tensor_value_info("fc.weight", FLOAT, [16, 32]))
+    imported = read(save(tmp_path / "m.onnx", made))
+    assert [spec.name for spec in imported.signature.inputs] == ["input.1"]
+    run_compiled(imported, [random(3, 16)])
+
+
+def test_negative_gather_indices_at_run_time_count_from_the_end(tmp_path):
+    made = model([node("Gather", ["x", "i"], ["y"], axis=1)], {"x": (FLOAT, [2, 5]), "i": (INT64, [3])}, ["y"])
+    imported = read(save(tmp_path / "m.onnx", made))
+    x = random(2, 5)
+    np.testing.assert_array_equal(run_compiled(imported, [x, np.array([-1, -5, 2])])[0], x[:, [-1, 0, 2]])
+    assert 'mode="fast"' not in imported.module.script()
+
+
+def test_a_dynamic_shape_can_be_an_output(tmp_path):
+    made = model([node("Shape", ["x"], ["s"]), node("Relu", ["x"], ["y"])], {"x": (FLOAT, ["N", 4])}, ["s", "y"])
+    imported = read(save(tmp_path / "m.onnx", made))
+    shape, y = run_compiled(imported, [random(3, 4)])
+    assert shape.tolist() == [3, 4] and y.shape == (3, 4)
+
+
+def test_an_input_of_extent_0_stays_static(tmp_path):
+    made = model([node("Concat", ["x", "z"], ["y"], axis=0)], {"x": (FLOAT, [2, 3]), "z": (FLOAT, [0, 3])}, ["y"])
+    assert read(save(tmp_path / "m.onnx", made)).signature.inputs[1].shape == (0, 3)
+
+
+# --- dimensions ---
+
+
+def test_unnamed_dimensions_are_told_apart_and_named_ones_stay_one(tmp_path):
+    made = model(
+        [node("Relu", ["a"], ["x"]), node("Relu", ["b"], ["y"])],
+        {"a": (FLOAT, [None, None, "T"]), "b": (FLOAT, ["T", None])},
+        ["x", "y"],
+    )
+    a, b = read(save(tmp_path / "m.onnx", made)).signature.inputs
+    assert a.shape == ("a_d0", "a_d1", "T")
+    assert b.shape == ("T", "b_d1")
+
+
+def test_a_given_shape_binds_every_occurrence_of_a_dimension(tmp_path):
+    made = model([node("Add", ["a", "b"], ["y"])], {"a": (FLOAT, ["N", 4]), "b": (FLOAT, ["N", 4])}, ["y"])
+    path = save(tmp_path / "m.onnx", made)
+    signature = read(path, inputs={"a": {"shape": [5, 4]}}).signature
+    assert [spec.shape for spec in (*signature.inputs, *signature.outputs)] == [(5, 4)] * 3
+    assert read(path, inputs={"a": {"shape": ["batch", 4]}}).signature.inputs[1].shape == ("batch", 4)
+
+
+def test_dimension_names_that_are_no_identifiers_become_distinct_ones(tmp_path):
+    made = model(
+        [node("Relu", ["a"], ["x"]), node("Relu", ["b"], ["y"])],
+        {"a": (FLOAT, ["batch-size", "past + 1"]), "b": (FLOAT, ["batch size", "past"])},
+        ["x", "y"],
+    )
+    a, b = read(save(tmp_path / "m.onnx", made)).signature.inputs
+    assert a.shape[0] != b.shape[0]
+    assert b.shape[1] == "past" and a.shape[1] == "past + 1"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "complaint"),
+    [
+        ({"input1": {"shape": [1, 16]}}, "no input 'input1'"),
+        ({"input.1": {"dtype": "float16"}}, "float32, not float16"),
+        ({"input.1": {"shape": [1, 16, 1]}}, "rank 3"),
+        ({"input.1": {"shape": [1, 8]}}, "extent 1 is 16 in the model, not 8"),
+        ({"input.1": {"shape": [1, "width"]}}, "extent 1 is 16 in the model, not width"),
+    ],
+)
+def test_a_config_that_contradicts_the_model_is_refused_with_the_models_inputs(tmp_path, inputs, complaint):
+    error = refusal(save(tmp_path / "m.onnx", linear()), inputs=inputs)
+    assert complaint in error.problem
+    assert "input.1 float32[N, 16]" in error.remedy
+
+
+def test_a_misspelt_input_is_answered_with_the_likely_one(tmp_path):
+    error = refusal(save(tmp_path / "m.onnx", linear()), inputs={"input_1": {"shape": [1, 16]}})
+    assert "did you mean 'input.1'?" in error.remedy
+
+
+def test_an_input_without_a_rank_needs_a_shape(tmp_path):
+    made = model([node("Relu", ["x"], ["y"])], {"x": (FLOAT, None)}, ["y"])
+    path = save(tmp_path / "m.onnx", made)
+    assert "no known rank" in refusal(path).problem
+    assert read(path, inputs={"x": {"shape": [2, "n"]}}).signature.outputs[0].shape == (2, "n")
+
+
+# --- what is refused ---
+
+
+def test_every_missing_operator_is_listed_with_its_count(tmp_path):
+    made = model(
+        [node("Det", ["x"], ["a"]), node("Det", ["x"], ["b"]), node("RandomNormalLike", ["x"], ["c"])],
+        {"x": (FLOAT, [3, 3])},
+        ["a", "b", "c"],
+    )
+    assert (
+        "2 operators cannot be imported: Det (2×), RandomNormalLike (1×)"
+        in refusal(save(tmp_path / "m.onnx", made)).problem
+    )
+
+
+def test_operators_of_other_domains_are_not_mistaken_for_onnxs(tmp_path):
+    made = model(
+        [node("Relu", ["x"], ["h"], domain="my.evil"), node("Attention", ["h"], ["y"], domain="other")],
+        {"x": (FLOAT, [2])}, ["y"], domains=["my.evil", "other"],
+    )  # fmt: skip
+    assert "my.evil::Relu (1×), other::Attention (1×)" in refusal(save(tmp_path / "m.onnx", made)).problem
+
+
+def test_a_contrib_operator_without_its_domain_is_not_onnx(tmp_path):
+    made = model([node("Identity", ["x"], ["y"])], {"x": (FLOAT, [2])}, ["y"])
+    made.graph.node[0].op_type = "FastGelu"
+    assert "FastGelu" in refusal(save(tmp_path / "m.onnx", made)).problem
+
+
+def test_training_dropout_is_refused(tmp_path):
+    constants = {"r": np.float32(0.5), "t": np.array(True)}
+    made = model([node("Dropout", ["x", "r", "t"], ["y"])], {"x": (FLOAT, [2])}, ["y"], constants)
+    assert "training mode is random" in refusal(save(tmp_path / "m.onnx", made)).problem
+
+
+def test_string_and_sequence_inputs_are_refused(tmp_path):
+    text = model([node("Identity", ["x"], ["y"])], {"x": (onnx.TensorProto.STRING, [2])}, ["y"])
+    assert "element type string" in refusal(save(tmp_path / "text.onnx", text)).problem
+    made = model([node("Identity", ["x"], ["y"])], {"x": (FLOAT, [2])}, ["y"])
+    made.graph.input[0].CopyFrom(helper.make_tensor_sequence_value_info("x", FLOAT, [2]))
+    made.graph.output[0].CopyFrom(helper.make_tensor_sequence_value_info("y", FLOAT, [2]))
+    assert "is a sequence" in refusal(save(tmp_path / "sequence.onnx", made)).problem
+
+
+def test_a_node_the_importer_fails_on_is_named_and_nothing_is_printed(tmp_path, capfd):
+    made = model([node("Pad", ["x", "p"], ["y"], name="pad_here")], {"x": (FLOAT, [2, 2]), "p": (INT64, [4])}, ["y"])
+    assert "Pad 'pad_here'" in refusal(save(tmp_path / "m.onnx", made)).problem
+    assert capfd.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"", "is empty"),
+        (b"\x00\xff garbage", "not an ONNX model"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "is a pointer of Git LFS"),
+    ],
+)
+def test_a_file_that_is_no_model_is_refused(tmp_path, content, complaint):
+    path = tmp_path / "m.onnx"
+    path.write_bytes(content)
+    assert complaint in refusal(path).problem
+
+
+def test_a_truncated_model_is_refused(tmp_path):
+    path = save(tmp_path / "m.onnx", linear())
+    path.write_bytes(path.read_bytes()[:-100])
+    assert "not an ONNX model, or a truncated one" in refusal(path).problem
+
+
+def test_a_missing_file_and_a_directory_are_refused(tmp_path):
+    assert refusal(tmp_path / "none.onnx").problem == "no such file"
+    assert "is a directory" in refusal(tmp_path).problem
+
+
+def test_a_graph_that_reads_an_undefined_value_is_refused(tmp_path):
+    made = linear()
+    made.graph.node[1].input[0] = "nowhere"
+    assert "not a valid ONNX model" in refusal(save(tmp_path / "m.onnx", made)).problem
+
+
+def test_shapes_that_contradict_each_other_are_refused(tmp_path):
+    made = linear(batch=3)
+    made.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 15
+    assert "15" in refusal(save(tmp_path / "m.onnx", made)).problem
+
+
+# --- external data ---
+
+
+def external(tmp_path, location):
+    path = tmp_path / "m.onnx"
+    onnx.save(linear(batch=3), path, save_as_external_data=True, location=location, size_threshold=0)
+    return path
+
+
+def test_external_data_beside_the_model_is_read(tmp_path):
+    assert set(read(external(tmp_path, "m.onnx.data")).params) == {"fc_weight"}
+
+
+def test_external_data_elsewhere_must_be_listed(tmp_path):
+    path = external(tmp_path, "weights.bin")
+    error = refusal(path)
+    assert "does not list: weights.bin" in error.problem
+    assert "files: [" in error.remedy
+    assert read(path, files=[str(tmp_path / "weights.bin")]).params
+
+
+def test_missing_external_data_is_refused(tmp_path):
+    path = external(tmp_path, "m.onnx.data")
+    (tmp_path / "m.onnx.data").unlink()
+    assert "'m.onnx.data' is missing" in refusal(path).problem
+
+
+def test_external_data_cut_short_is_refused(tmp_path):
+    path = external(tmp_path, "m.onnx.data")
+    data = tmp_path / "m.onnx.data"
+    data.write_bytes(data.read_bytes()[:64])
+    refusal(path)
+
+
+def test_external_data_outside_the_models_directory_is_refused(tmp_path):
+    path = external(tmp_path, "m.onnx.data")
+    made = onnx.load(path, load_external_data=False)
+    for entry in made.graph.initializer[0].external_data:
+        if entry.key == "location":
+            entry.value = "../../etc/passwd"
+    assert "outside the model's directory" in refusal(save(path, made)).problem
+
+
+# --- opsets, determinism ---
+
+
+def test_an_old_model_with_attribute_broadcasting_gets_the_right_numbers(tmp_path):
+    made = model([node("Relu", ["x"], ["y"])], {"x": (FLOAT, [2, 3, 4])}, ["y"], {"b": random(3)}, opset=6)
+    made.graph.node[0].CopyFrom(node("Add", ["x", "b"], ["y"], broadcast=1, axis=1))
+    imported = read(save(tmp_path / "m.onnx", made))
+    x = random(2, 3, 4)
+    np.testing.assert_allclose(run_compiled(imported, [x])[0], x + random(3).reshape(3, 1), rtol=1e-6)
+
+
+def test_the_opset_option_converts_first(tmp_path):
+    path = save(tmp_path / "m.onnx", linear())
+    assert read(path).notes["imported_opset"] == 18
+    assert read(path, opset=21).notes["imported_opset"] == 21
+    assert "cannot be converted from opset 18 to 99" in refusal(path, opset=99).problem
+
+
+_DIGEST = """
+import hashlib, sys
+from pathlib import Path
+from tests.frontend.onnx.models import read
+import tvm
+imported = read(Path(sys.argv[1]))
+digest = hashlib.sha256(tvm.ir.save_json(imported.module).encode())
+for name, value in imported.params.items():
+    digest.update(name.encode() + value.numpy().tobytes())
+print(digest.hexdigest())
+"""
+
+
+def test_the_same_file_gives_the_same_bytes_whatever_the_hash_seed(tmp_path):
+    weights = {"W": random(1, 32, 8), "R": random(1, 32, 8, seed=1), "roi": np.zeros(0, np.float32)}
+    weights["scales"] = np.array([1, 0.7, 1.3], np.float32)
+    made = model(
+        [
+            node("LSTM", ["x", "W", "R"], ["", "h"], hidden_size=8),
+            node("Resize", ["h", "roi", "scales"], ["r"], mode="linear"),
+            node("LpNormalization", ["r"], ["y"]),
+        ],
+        {"x": (FLOAT, [6, 4, 8])}, ["y"], weights,
+    )  # fmt: skip
+    path = save(tmp_path / "m.onnx", made)
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", _DIGEST, str(path)],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            cwd=Path(__file__).parents[3],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "4242")
+    }
+    assert len(digests) == 1 and len(digests.pop().strip()) == hashlib.sha256().digest_size * 2
+
+
+def test_a_models_own_functions_are_inlined(tmp_path):
+    made = model([node("Relu", ["x"], ["y"])], {"x": (FLOAT, [3])}, ["y"], domains=["mine"])
+    body = [node("Mul", ["a", "a"], ["b"])]
+    made.functions.append(helper.make_function("mine", "Square", ["a"], ["b"], body, [helper.make_opsetid("", 18)]))
+    made.graph.node[0].CopyFrom(node("Square", ["x"], ["y"], domain="mine"))
+    x = random(3)
+    np.testing.assert_allclose(run_compiled(read(save(tmp_path / "m.onnx", made)), [x])[0], x * x, rtol=1e-6)
+
+
+def test_names_that_collide_in_relax_stay_apart(tmp_path):
+    made = model(
+        [node("Sub", ["a.b", "a_b"], ["h"]), node("Add", ["h", "onnx::a_b"], ["y"])],
+        {"a.b": (FLOAT, [100]), "a_b": (FLOAT, [100])}, ["y"], {"onnx::a_b": random(100)},
+    )  # fmt: skip
+    imported = read(save(tmp_path / "m.onnx", made))
+    assert (
+        numpy_helper.to_array(made.graph.initializer[0]).tolist()
+        == next(iter(imported.params.values())).numpy().tolist()
+    )
+    a, b = random(100, seed=1), random(100, seed=2)
+    np.testing.assert_allclose(run_compiled(imported, [a, b])[0], a - b + random(100), rtol=1e-5, atol=1e-6)
+
+
+def test_a_branch_taken_at_run_time_is_kept_and_unsafe_operators_in_it_are_refused(tmp_path):
+    def branch(operator, **values):
+        return helper.make_graph(
+            [node(operator, ["x"], [f"{operator}_out"], **values)], operator, [],
+            [helper.make_tensor_value_info(f"{operator}_out", onnx.TensorProto.BOOL, [2])],
+        )  # fmt: skip
+
+    inputs = {"x": (FLOAT, [2]), "c": (onnx.TensorProto.BOOL, [])}
+    safe = node("If", ["c"], ["y"], then_branch=branch("IsNaN"), else_branch=branch("IsInf"))
+    imported = read(save(tmp_path / "safe.onnx", model([safe], inputs, ["y"])))
+    x = np.array([np.nan, np.inf], np.float32)
+    machine = relax.VirtualMachine(tvm.compile(imported.module, target="llvm"), tvm.cpu())
+    for condition, expected in ((True, [True, False]), (False, [False, True])):
+        result = machine["main"](tvm.runtime.tensor(x), tvm.runtime.tensor(np.array(condition)))
+        assert result.numpy().tolist() == expected
+    flagged = branch("IsInf", detect_negative=0)
+    unsafe = node("If", ["c"], ["y"], then_branch=branch("IsNaN"), else_branch=flagged)
+    assert "inside a branch" in refusal(save(tmp_path / "unsafe.onnx", model([unsafe], inputs, ["y"]))).problem
+
+
+def test_the_digits_network_agrees_with_onnx_runtime():
+    path = Path(__file__).parents[3] / "resources" / "digits.onnx"
+    imported = read(path)
+    (spec,) = imported.signature.inputs
+    x = random(*(dim if isinstance(dim, int) else 3 for dim in spec.shape))
+    np.testing.assert_allclose(run_compiled(imported, [x])[0], runtime(onnx.load(path), [x])[0], rtol=1e-4, atol=1e-4)

@@ -1,0 +1,103 @@
+"""What depends on parameters alone is computed before TVM sees the program; all else stays as it is."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tests.frontend.torch.running import outputs
+from tvmake.config.model import ImportOptions
+from tvmake.errors import InputError
+from tvmake.frontend.torch.constants import LARGEST, compute_constants
+from tvmake.frontend.torch.importer import read
+
+X = torch.linspace(-2, 2, 2 * 4 * 6).reshape(2, 4, 6)
+
+
+class Of(nn.Module):
+    """A function of an input and of weights."""
+
+    def __init__(self, function: Callable[..., Tensor], *shapes: tuple[int, ...]):
+        super().__init__()
+        torch.manual_seed(0)
+        self.function = function
+        self.weights = nn.ParameterList([nn.Parameter(torch.randn(shape)) for shape in shapes])
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(x, *self.weights)
+
+
+def computed(net: nn.Module) -> tuple[list[str], list[tuple[int, ...]]]:
+    """The operators that are left, and the shapes of what was computed."""
+    program = torch.export.export(net, (X,)).run_decompositions()
+    compute_constants(program)
+    left = [str(node.target).split(".")[1] for node in program.graph.nodes if node.op == "call_function"]
+    return left, [tuple(value.shape) for name, value in program.constants.items() if name.startswith("tvmake_computed")]
+
+
+NETS = {
+    "a resized embedding": (
+        Of(lambda x, w: x + F.interpolate(w, (4, 6), mode="bicubic", antialias=True)[0, 0], (1, 1, 3, 5)),
+        ["add"],
+        [(4, 6)],
+    ),
+    "a standardised weight": (
+        Of(
+            lambda x, w: F.conv1d(x, F.batch_norm(w.reshape(1, 5, -1), None, None, training=True).reshape(5, 4, 3)),
+            (5, 4, 3),
+        ),
+        ["convolution"],
+        [(5, 4, 3)],
+    ),
+    "a mask": (
+        Of(lambda x: x.masked_fill(torch.ones(6, 6, dtype=torch.bool).triu(1)[:4], -1.0)),
+        ["scalar_tensor", "where"],
+        [(4, 6)],
+    ),
+}
+
+
+@pytest.mark.parametrize(("net", "left", "shapes"), NETS.values(), ids=NETS)
+def test_what_depends_on_parameters_alone_is_a_constant(net: nn.Module, left: list[str], shapes: list[tuple[int, ...]]):
+    assert computed(net) == (left, shapes)
+    imported = read(torch.export.export(net, (X,)), ImportOptions(source="net"))
+    np.testing.assert_allclose(outputs(imported, X.numpy())[0], net(X).detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "net",
+    [
+        Of(lambda x, w: x @ w.t(), (3, 6)),
+        Of(lambda x, w: x + w.reshape(4, 6).expand(2, 4, 6), (24,)),
+        Of(lambda x: x + torch.zeros(4, 6)),
+    ],
+    ids=["a transposed weight", "a weight in another shape", "a filled tensor"],
+)
+def test_what_is_only_arranged_or_filled_stays(net: nn.Module):
+    assert computed(net)[1] == []
+
+
+def test_what_would_grow_large_is_computed_in_each_call():
+    rows = LARGEST // 4 // 6 + 1
+    net = Of(lambda x, w: x[:, :1, :] + (w * 2).repeat(rows, 1), (1, 6))
+    assert computed(net)[1] == [(1, 6)]
+
+
+def test_random_numbers_are_drawn_in_each_call():
+    assert computed(Of(lambda x: x + torch.rand(4, 6)))[1] == []
+
+
+def test_what_an_output_is_named_after_stays():
+    net = Of(lambda x, w: (x + 1, w * 2), (3,))
+    assert computed(net)[1] == []
+    imported = read(torch.export.export(net, (X,)), ImportOptions(source="net"))
+    np.testing.assert_allclose(outputs(imported, X.numpy())[1], net(X)[1].detach().numpy())
+
+
+def test_training_on_activations_is_refused_still():
+    net = Of(lambda x: F.batch_norm(x, None, None, training=True))
+    with pytest.raises(InputError, match=r"exported in training mode: batch_norm \(1×\)"):
+        read(torch.export.export(net, (X,)), ImportOptions(source="net"))

@@ -1,0 +1,179 @@
+"""Operators that tvmake converts itself compute what torch does."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+import tvm
+from torch import nn
+
+from tests.frontend.torch.running import outputs
+from tvmake.config.model import ImportOptions
+from tvmake.frontend.torch.importer import read
+
+from tvm.relax.frontend.torch import from_exported_program  # isort: skip
+
+
+class Of(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+NETS = {
+    "elu": nn.ELU(0.7),
+    "selu": nn.SELU(),
+    "celu": nn.CELU(0.6),
+    "amax": Of(lambda x: x.amax(1)),
+    "amax of all": Of(lambda x: x.amax()),
+    "amin, axes kept": Of(lambda x: x.amin((1, 2), keepdim=True)),
+    "add, scaled": Of(lambda x: torch.add(x, x * x, alpha=2.5)),
+    "sub, scaled": Of(lambda x: torch.sub(x, x * x, alpha=-3)),
+    "rsub, scaled": Of(lambda x: torch.rsub(x, x * x, alpha=2)),
+    "variance and mean": Of(lambda x: torch.cat(torch.var_mean(x, dim=1, keepdim=True), 1)),
+    "minimum along an axis": Of(lambda x: x.min(1)[0] + x.min(1)[1]),
+    "bounds that are tensors": Of(lambda x: torch.clamp(x, torch.full((4,), -1.0), x.abs().mean(2, keepdim=True))),
+    "a bound that is a tensor": Of(lambda x: torch.clamp(x, max=torch.full((4,), 1.0))),
+    "group norm without weights": Of(lambda x: torch.nn.functional.group_norm(x, 3)),
+    "logsumexp": Of(lambda x: x.logsumexp(1)),
+    "maximum along an axis": Of(lambda x: x.max(1)[0] + x.max(1)[1]),
+    "rounded quotients": Of(
+        lambda x: torch.div(x, 0.7, rounding_mode="floor") + torch.div(x, x * x + 1, rounding_mode="trunc")
+    ),
+    "rounded quotients of integers": Of(
+        lambda x: (
+            (x * 10).to(torch.int64) // 3 + torch.div((x * 10).to(torch.int64), -4, rounding_mode="trunc")
+        ).float()
+    ),
+    "hypotenuse": Of(lambda x: torch.hypot(x, x.abs() + 1)),
+    "shifted integers": Of(lambda x: (((x * 10).to(torch.int64) << 2) >> 1).float()),
+}
+IMAGE = torch.arange(2 * 3 * 7 * 9).reshape(2, 3, 7, 9).sin()
+ROWS, COLUMNS = torch.tensor([0, 1, 1, -1]), torch.tensor([2, -2, 0, 1])
+INDEXED = {
+    "pairs after an axis": Of(lambda x: x[:, ROWS, COLUMNS]),
+    "pairs at the end": Of(lambda x: x[:, :, ROWS, COLUMNS]),
+    "pairs first": Of(lambda x: x[ROWS % 2, COLUMNS]),
+    "pairs with an axis between": Of(lambda x: x[ROWS % 2, :, COLUMNS]),
+    "a column and a row": Of(lambda x: x[:, :, ROWS[:, None], COLUMNS]),
+    "several axes": Of(lambda x: x[:, ROWS.reshape(2, 2, 1), COLUMNS.reshape(1, 2, 2)]),
+    "all axes": Of(lambda x: x[ROWS % 2, ROWS % 3, COLUMNS, ROWS]),
+    "windows that slide": Of(lambda x: x.unfold(2, 3, 2)),
+    "windows of a transposed tensor": Of(lambda x: x.permute(0, 3, 1, 2)[:, 1:].unfold(1, 4, 3).unfold(3, 2, 1)),
+    "trilinear": Of(lambda x: F.interpolate(x[None], size=(4, 5, 6), mode="trilinear")),
+}
+
+
+SAMPLING = [
+    (mode, padding, align)
+    for mode in ("bilinear", "nearest", "bicubic")
+    for padding in ("zeros", "border", "reflection")
+    for align in (False, True)
+]
+
+
+@pytest.mark.parametrize(("mode", "padding", "align"), SAMPLING)
+def test_pictures_are_sampled_where_the_grid_says(mode, padding, align):
+    grid = torch.rand(2, 2, 5, 2, generator=torch.Generator().manual_seed(1)) * 2.6 - 1.3
+    net = Of(lambda x: F.grid_sample(x, grid, mode, padding, align))
+    imported = read(torch.export.export(net, (IMAGE,)), ImportOptions(source="net"))
+    np.testing.assert_allclose(outputs(imported, IMAGE.numpy())[0], net(IMAGE).numpy(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"stride": 2, "padding": 1, "output_padding": 1},
+        {"groups": 3, "bias": False},
+        {"stride": (1, 2, 3), "dilation": 2},
+    ],
+    ids=str,
+)
+def test_volumes_are_enlarged_by_transposed_convolutions(options):
+    torch.manual_seed(0)
+    net, volume = nn.ConvTranspose3d(3, 6, 3, **options).eval(), torch.randn(2, 3, 3, 4, 2)
+    imported = read(torch.export.export(net, (volume,)), ImportOptions(source="net"))
+    np.testing.assert_allclose(outputs(imported, volume.numpy())[0], net(volume).detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("net", INDEXED.values(), ids=INDEXED)
+def test_indices_select_what_torch_does(net):
+    imported = read(torch.export.export(net, (IMAGE,)), ImportOptions(source="net"))
+    np.testing.assert_allclose(outputs(imported, IMAGE.numpy())[0], net(IMAGE).numpy(), rtol=1e-5, atol=1e-6)
+
+
+IMAGES = {
+    "nearest, smaller": Of(lambda x: F.interpolate(x, size=(5, 4), mode="nearest")),
+    "nearest, larger": Of(lambda x: F.interpolate(x, size=(11, 13), mode="nearest")),
+    "nearest, twice as large": Of(lambda x: F.interpolate(x, scale_factor=2, mode="nearest")),
+    "nearest, by a ratio": Of(lambda x: F.interpolate(x, scale_factor=1.7, mode="nearest")),
+    "bilinear, antialiased": Of(lambda x: F.interpolate(x, size=(3, 4), mode="bilinear", antialias=True)),
+    "bicubic, antialiased": Of(lambda x: F.interpolate(x, scale_factor=0.6, mode="bicubic", antialias=True)),
+    "bilinear, by a ratio": Of(lambda x: F.interpolate(x, scale_factor=1.5, mode="bilinear")),
+    "bilinear, smaller by a ratio": Of(lambda x: F.interpolate(x, scale_factor=(0.6, 0.4), mode="bilinear")),
+    "bilinear, corners aligned, by a ratio": Of(
+        lambda x: F.interpolate(x, scale_factor=1.5, mode="bilinear", align_corners=True)
+    ),
+    "bilinear, to one row": Of(lambda x: F.interpolate(x, size=(1, 13), mode="bilinear", align_corners=True)),
+    "bicubic": Of(lambda x: F.interpolate(x, size=(5, 13), mode="bicubic")),
+    "bicubic, by a ratio": Of(lambda x: F.interpolate(x, scale_factor=(1.7, 0.6), mode="bicubic")),
+    "bicubic, corners aligned": Of(lambda x: F.interpolate(x, size=(11, 4), mode="bicubic", align_corners=True)),
+    "average over another number": Of(lambda x: F.avg_pool2d(x, (3, 2), 2, (1, 0), True, True, 5)),
+    "average over another number, by one": Of(lambda x: F.avg_pool2d(x, 3, divisor_override=2)),
+    "average of volumes over another number": Of(lambda x: F.avg_pool3d(x, 2, 2, 1, False, False, 3)),
+    "adaptive maxima": Of(lambda x: F.adaptive_max_pool2d(x, (3, 2))),
+    "linear": Of(lambda x: F.interpolate(x[0], size=(5,), mode="linear")),
+}
+
+
+@pytest.mark.parametrize("net", IMAGES.values(), ids=IMAGES)
+def test_images_are_resized_and_pooled_as_torch_does(net):
+    imported = read(torch.export.export(net, (IMAGE,)), ImportOptions(source="net"))
+    np.testing.assert_allclose(outputs(imported, IMAGE.numpy())[0], net(IMAGE).numpy(), rtol=1e-5, atol=1e-5)
+
+
+X = torch.linspace(-3, 3, 24).reshape(2, 3, 4)
+
+
+@pytest.mark.parametrize("net", NETS.values(), ids=NETS)
+def test_a_network_computes_what_torch_does(net):
+    program = torch.export.export(net, (X,)).run_decompositions()
+    imported = read(program, ImportOptions(source="net"))
+    np.testing.assert_allclose(outputs(imported, X.numpy())[0], net(X).numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_tvm_still_takes_every_combination_of_indices():
+    """When this fails, torch/indexing.py may have become smaller."""
+    net = INDEXED["pairs after an axis"]
+    module = from_exported_program(
+        torch.export.export(net, (IMAGE,)).run_decompositions(), unwrap_unit_return_tuple=True
+    )
+    assert [int(extent) for extent in module["main"].ret_ty.shape] != list(net(IMAGE).shape)
+
+
+def test_indices_into_an_open_extent_count_from_its_end():
+    net = Of(lambda x: x[:, ROWS, -1 - COLUMNS.abs()])
+    program = torch.export.export(net, (IMAGE,), dynamic_shapes={"x": {3: torch.export.Dim("width", min=4)}})
+    imported = read(program, ImportOptions(source="net"))
+    wide = torch.cat([IMAGE, IMAGE], 3)
+    np.testing.assert_allclose(outputs(imported, wide.numpy())[0], net(wide).numpy(), rtol=1e-5)
+
+
+def test_tvm_still_ignores_alpha():
+    """When this fails, the converters of add and sub can go."""
+    net = Of(lambda x: torch.add(x, x * x, alpha=2.5))
+    module = from_exported_program(torch.export.export(net, (X,)).run_decompositions(), unwrap_unit_return_tuple=True)
+    machine = tvm.relax.VirtualMachine(tvm.compile(module, target="llvm"), tvm.cpu())
+    assert not np.allclose(machine["main"](tvm.runtime.tensor(X.numpy())).numpy(), net(X).numpy(), rtol=1e-3)
+
+
+def test_tvm_still_drops_the_scale_of_elu():
+    """When this fails, the converter of elu can go."""
+    program = torch.export.export(nn.SELU(), (X,)).run_decompositions()
+    module = from_exported_program(program, unwrap_unit_return_tuple=True)
+    machine = tvm.relax.VirtualMachine(tvm.compile(module, target="llvm"), tvm.cpu())
+    assert not np.allclose(machine["main"](tvm.runtime.tensor(X.numpy())).numpy(), nn.SELU()(X).numpy(), rtol=1e-3)

@@ -1,0 +1,170 @@
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import torch
+
+from tests.frontend.compiled import run_compiled
+from tvmake.config.model import ImportOptions
+from tvmake.errors import InputError
+from tvmake.frontend.torch import factory
+from tvmake.frontend.torch import importer as torch_export
+from tvmake.frontend.torch import program as torch_program
+from tvmake.frontend.torch import source as torch_source
+
+SOURCE = """
+import torch
+from torch import nn
+
+class Scorer(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.table = nn.Embedding(20, width)
+        self.head = nn.Sequential(nn.Linear(width, 3), nn.Dropout(0.5))
+
+    def forward(self, ids, bias, factor=2.0):
+        return self.head(self.table(ids).mean(1)) * factor + bias
+
+def scorer(width=4):
+    return Scorer(width)
+
+def scorer_with_examples(width=4):
+    return Scorer(width), (torch.zeros(2, 5, dtype=torch.int64), torch.zeros(3))
+
+def broken(width=4):
+    widths = {}
+    return Scorer(widths["wide"])
+
+def number():
+    return 3
+
+def leaving():
+    raise SystemExit("bye")
+
+class Branching(nn.Module):
+    def forward(self, x):
+        if x.sum() > 0:
+            return x
+        return -x
+
+def branching():
+    return Branching()
+
+class Many(nn.Module):
+    def forward(self, *parts):
+        return torch.cat(parts)
+
+def many():
+    return Many()
+"""
+
+SHAPES = {"ids": {"shape": [2, 5], "dtype": "int64"}, "bias": {"shape": [3]}}
+
+
+@pytest.fixture
+def module_name(tmp_path, monkeypatch, request):
+    """A module in the working directory, under a name of its own so that no other test has imported it."""
+    name = f"networks_{abs(hash(request.node.name))}"
+    (tmp_path / f"{name}.py").write_text(textwrap.dedent(SOURCE))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", ["/nowhere", *sys.path])
+    return name
+
+
+def export(module_name, function, **settings):
+    options = ImportOptions(source=f"{module_name}:{function}", **{"trusted": True, **settings})
+    return factory.export(options.source, options)
+
+
+def test_a_module_in_the_working_directory_is_built_in_eval_mode_and_imported(module_name):
+    options = ImportOptions(source=f"{module_name}:scorer", trusted=True, inputs=SHAPES, arguments={"width": 6})
+    assert options.source_format() == "factory"
+    program = torch_source.load_program(options.source, options)
+    model = torch_export.read(program, options)
+    assert [(spec.name, spec.shape, spec.range) for spec in model.signature.inputs] == [
+        ("ids", (2, 5), (0, 19)),
+        ("bias", (3,), None),
+    ]
+    assert model.params["p_table_weight"].shape == (20, 6)
+    ids, bias = np.array([[1, 2, 3, 4, 19]] * 2), np.float32([1, 2, 3])
+    torch_inputs = [torch.from_numpy(value) for value in (ids, bias)]
+    np.testing.assert_allclose(
+        run_compiled(model, [ids, bias])[0], torch_program.run(program, torch_inputs)[0].numpy(), rtol=1e-4, atol=1e-5
+    )
+
+
+def test_the_seed_decides_the_weights(module_name):
+    first, again, other = (
+        export(module_name, "scorer", inputs=SHAPES, seed=seed).state_dict["table.weight"] for seed in (1, 1, 2)
+    )
+    assert first.equal(again)
+    assert not first.equal(other)
+
+
+def test_example_inputs_stand_in_for_missing_shapes(module_name):
+    program = export(module_name, "scorer_with_examples", inputs={"ids": {"shape": [7, 2]}})
+    shapes = [spec.shape for spec in torch_program.signature("", program).inputs]
+    assert shapes == [(7, 2), (3,)]
+
+
+def test_a_named_extent_is_dynamic(module_name):
+    shapes = {"ids": {"shape": ["batch", "words"], "dtype": "int64"}, "bias": {"shape": [3]}}
+    program = export(module_name, "scorer", inputs=shapes)
+    signature = torch_export.read(program, ImportOptions(source="m:scorer", inputs=shapes)).signature
+    assert signature.inputs[0].shape == ("batch", "words")
+    assert signature.outputs[0].shape == ("batch", 3)
+
+
+def test_a_factory_runs_only_when_trusted(module_name, tmp_path):
+    (tmp_path / f"{module_name}.py").write_text("open('it_ran', 'w')")
+    with pytest.raises(InputError) as caught:
+        export(module_name, "scorer", trusted=False)
+    assert "trusted: true" in caught.value.remedy
+    assert not (tmp_path / "it_ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("function", "settings", "problem"),
+    [
+        ("scorer", {}, "no shape for the input 'ids'"),
+        ("scorer", {"inputs": {"ids": {"shape": [2, 5], "dtype": "int64"}}}, "no shape for the input 'bias'"),
+        ("scorer", {"inputs": SHAPES | {"words": {"shape": [1]}}}, "forward.. has no argument 'words'"),
+        ("scorer", {"inputs": SHAPES | {"bias": {"shape": [3], "dtype": "float"}}}, "no dtype 'float'"),
+        ("scorer_with_examples", {"inputs": {"bias": {"dtype": "float64"}}}, "is float32 in the factory's example"),
+        ("scorer", {"arguments": {"depth": 3}}, "the factory fails: TypeError: .*'depth'"),
+        ("number", {}, "returns int, not a module"),
+        ("many", {"inputs": SHAPES}, r"takes \*args"),
+        ("scorers", {}, "has no function 'scorers'"),
+        ("leaving", {}, "fails at .*py:28: SystemExit: bye"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(module_name, function, settings, problem):
+    with pytest.raises(InputError, match=problem) as caught:
+        export(module_name, function, **settings)
+    assert "\n" not in caught.value.problem
+    assert caught.value.remedy
+
+
+def test_an_error_in_the_factory_is_told_with_its_place_in_the_users_code(module_name, tmp_path):
+    line = SOURCE.splitlines().index('    return Scorer(widths["wide"])') + 1
+    with pytest.raises(InputError) as caught:
+        export(module_name, "broken")
+    assert caught.value.problem == f"the factory fails at {tmp_path / module_name}.py:{line}: KeyError: 'wide'"
+
+
+def test_a_module_that_cannot_be_traced_is_told_with_its_place(module_name, tmp_path):
+    line = SOURCE.splitlines().index("        if x.sum() > 0:") + 1
+    with pytest.raises(InputError, match=f"{module_name}.py:{line}"):
+        export(module_name, "branching", inputs={"x": {"shape": [3]}})
+
+
+def test_modules_that_cannot_be_imported_are_told_apart(module_name, tmp_path):
+    with pytest.raises(InputError, match="there is no Python module 'absent_module'"):
+        export("absent_module", "net")
+    (tmp_path / f"{module_name}.py").write_text("import absent_library\n")
+    with pytest.raises(InputError, match=f"{module_name}.py:1: ModuleNotFoundError: No module named 'absent_library'"):
+        export(module_name, "net")
+    (tmp_path / f"{module_name}_2.py").write_text("def net(:\n")
+    with pytest.raises(InputError, match=f"{module_name}_2.py:1: SyntaxError"):
+        export(f"{module_name}_2", "net")

@@ -1,0 +1,339 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim, export
+
+from tests.frontend.compiled import run_compiled
+from tvmake.config.model import ImportOptions
+from tvmake.errors import InputError
+from tvmake.frontend.torch import importer as torch_export
+from tvmake.frontend.torch import program as torch_program
+
+
+def options(**settings):
+    return ImportOptions(source="net.pt2", **settings)
+
+
+class ConvNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 16, 3), nn.GELU()
+        )
+        self.head = nn.Linear(16, 5)
+
+    def forward(self, x):
+        return self.head(self.features(x).mean((2, 3)))
+
+
+class LastStep(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(4, 8, batch_first=True)
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.head(self.lstm(x)[0][:, -1])
+
+
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
+
+    def forward(self, x):
+        return self.encoder(x)
+
+
+class Depthwise(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(3, 8, 3, 2, 1, bias=False),
+            nn.BatchNorm2d(8),
+            nn.ReLU6(),
+            nn.Conv2d(8, 8, 3, 1, 1, groups=8, bias=False),
+            nn.BatchNorm2d(8),
+            nn.ReLU6(),
+            nn.Conv2d(8, 8, 1, bias=False),
+            nn.Hardswish(),
+        )
+
+    def forward(self, x):
+        y = self.body(x)
+        return (y + y).flatten(1)
+
+
+class Words(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(40, 8)
+        self.head = nn.Linear(8, 4)
+
+    def forward(self, ids):
+        return self.head(self.table(ids).mean(1))
+
+
+class Heads(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.trunk = nn.Linear(6, 6)
+
+    def forward(self, a, b):
+        h = self.trunk(a) + b
+        return {"score": h.sum(-1), "parts": (h, h.argmax(-1))}
+
+
+def uniform(*shape):
+    return torch.rand(shape, generator=torch.Generator().manual_seed(1)) * 2 - 1
+
+
+def ids(*shape):
+    return torch.randint(0, 40, shape, generator=torch.Generator().manual_seed(1))
+
+
+BATCH = Dim("batch", max=64)
+NETWORKS = {
+    "conv_net": (ConvNet, (uniform(2, 3, 16, 16),), None),
+    "lstm_last_step": (LastStep, (uniform(2, 7, 4),), None),
+    "transformer_encoder": (Encoder, (uniform(1, 5, 16),), None),
+    "depthwise": (Depthwise, (uniform(1, 3, 16, 16),), None),
+    "embedding_mean": (Words, (ids(3, 6),), None),
+    "several_outputs": (Heads, (uniform(3, 6), uniform(3, 6)), None),
+    "dynamic_batch": (ConvNet, (uniform(2, 3, 16, 16),), {"x": {0: BATCH}}),
+}
+
+
+def exported(name):
+    torch.manual_seed(0)
+    network, inputs, dynamic = NETWORKS[name]
+    return export(network().eval(), inputs, dynamic_shapes=dynamic), inputs
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_an_imported_network_computes_what_pytorch_computes(name):
+    program, inputs = exported(name)
+    model = torch_export.read(program, options())
+    if name == "dynamic_batch":
+        inputs = (uniform(5, 3, 16, 16),)
+    expected = torch_program.run(program, inputs)
+    outputs = run_compiled(model, [tensor.numpy() for tensor in inputs])
+    for spec, output, reference in zip(model.signature.outputs, outputs, expected, strict=True):
+        assert spec.dtype == str(output.dtype)
+        assert [wanted for wanted in spec.shape if isinstance(wanted, int)] == [
+            extent for extent, wanted in zip(output.shape, spec.shape, strict=True) if isinstance(wanted, int)
+        ]
+        np.testing.assert_allclose(output, reference.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_inputs_and_outputs_keep_the_names_of_the_python_code():
+    program, _ = exported("several_outputs")
+    signature = torch_export.read(program, options()).signature
+    assert [(spec.name, spec.shape) for spec in signature.inputs] == [("a", (3, 6)), ("b", (3, 6))]
+    assert [(spec.name, spec.dtype) for spec in signature.outputs] == [
+        ("score", "float32"),
+        ("parts_0", "float32"),
+        ("parts_1", "int64"),
+    ]
+
+
+def test_the_weights_are_apart_and_the_statistics_with_them():
+    program, _ = exported("conv_net")
+    model = torch_export.read(program, options())
+    assert sum(int(np.prod(value.shape)) for value in model.params.values()) >= sum(
+        tensor.numel() for tensor in program.parameters()
+    )
+    assert "params" not in (model.module["main"].attrs or {})
+
+
+class Unused(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.used, self.unused = nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(1000))
+
+    def forward(self, x):
+        return x + self.used
+
+
+def test_weights_that_nothing_reads_are_left_behind():
+    model = torch_export.read(export(Unused().eval(), (uniform(3),)), options())
+    assert list(model.params) == ["p_used"]
+    np.testing.assert_array_equal(run_compiled(model, [np.zeros(3, "float32")])[0], np.ones(3, "float32"))
+
+
+def test_an_index_input_is_bounded_by_the_rows_of_its_table():
+    program, _ = exported("embedding_mean")
+    assert torch_export.read(program, options()).signature.inputs[0].range == (0, 39)
+
+
+def test_a_stated_range_replaces_the_derived_one():
+    program, _ = exported("embedding_mean")
+    signature = torch_export.read(program, options(inputs={"ids": {"range": [0, 7]}})).signature
+    assert signature.inputs[0].range == (0, 7)
+
+
+def test_a_given_shape_fixes_a_dynamic_extent():
+    program, _ = exported("dynamic_batch")
+    model = torch_export.read(program, options(inputs={"x": {"shape": [4, 3, 16, 16]}}))
+    assert model.signature.inputs[0].shape == (4, 3, 16, 16)
+    assert model.signature.outputs[0].shape == (4, 5)
+    x = uniform(4, 3, 16, 16)
+    np.testing.assert_allclose(
+        run_compiled(model, [x.numpy()])[0], torch_program.run(program, [x])[0].numpy(), rtol=1e-4, atol=1e-5
+    )
+
+
+def test_a_given_name_renames_a_dynamic_extent():
+    program, _ = exported("dynamic_batch")
+    model = torch_export.read(program, options(inputs={"x": {"shape": ["images", 3, 16, 16]}}))
+    assert model.signature.inputs[0].shape[0] == "images"
+    assert model.signature.outputs[0].shape == ("images", 5)
+    assert "images" in str(model.module["main"].params[0].ty)
+    x = uniform(3, 3, 16, 16)
+    np.testing.assert_allclose(
+        run_compiled(model, [x.numpy()])[0], torch_program.run(program, [x])[0].numpy(), rtol=1e-4, atol=1e-5
+    )
+
+
+class Pairs(nn.Module):
+    def forward(self, x):
+        return x.reshape(-1, 2).sum(1)
+
+
+def test_an_extent_that_tvm_cannot_resolve_must_be_given():
+    half = Dim("half", max=100)
+    program = export(Pairs().eval(), (torch.zeros(6),), dynamic_shapes={"x": {0: 2 * half}})
+    with pytest.raises(InputError, match=r"cannot resolve the dynamic extent 2\*"):
+        torch_export.read(program, options())
+    with pytest.raises(InputError, match=r"must be of the form 2\*.*; 7 is not"):
+        torch_export.read(program, options(inputs={"x": {"shape": [7]}}))
+    model = torch_export.read(program, options(inputs={"x": {"shape": [10]}}))
+    assert model.signature.outputs[0].shape == (5,)
+    x = np.arange(10, dtype="float32")
+    np.testing.assert_array_equal(run_compiled(model, [x])[0], x.reshape(-1, 2).sum(1))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "problem"),
+    [
+        ({"xs": {}}, "no input 'xs'; did you mean 'x'"),
+        ({"x": {"dtype": "float16"}}, "is float32, not float16"),
+        ({"x": {"shape": [2, 3, 16]}}, "has 4 axes, not 3"),
+        ({"x": {"shape": [2, 1, 16, 16]}}, "axis 1 of input 'x' is fixed to 3"),
+        ({"x": {"shape": [65, 3, 16, 16]}}, "cannot be 65: the model was exported for 1 to 64"),
+    ],
+)
+def test_inputs_that_the_model_contradicts_are_refused_with_its_own(inputs, problem):
+    program, _ = exported("dynamic_batch")
+    with pytest.raises(InputError, match=problem) as caught:
+        torch_export.read(program, options(inputs=inputs))
+    if "65" not in problem:
+        assert "x: float32 (" in caught.value.remedy
+
+
+class Dropping(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.drop = nn.Dropout(0.5)
+
+    def forward(self, x):
+        return self.drop(x)
+
+
+@pytest.mark.parametrize(
+    ("network", "found"), [(nn.BatchNorm1d(4), "batch_norm"), (Dropping(), "dropout"), (nn.RReLU(), "rrelu")]
+)
+def test_a_network_exported_in_training_mode_is_refused(network, found):
+    program = export(network.train(), (uniform(3, 4),))
+    with pytest.raises(InputError, match=f"training mode: {found} \\(1×\\)") as caught:
+        torch_export.read(program, options())
+    assert ".eval()" in caught.value.remedy
+
+
+class Counting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x):
+        self.calls += 1
+        return x + self.calls
+
+
+class Overwriting(nn.Module):
+    def forward(self, x):
+        x.add_(1)
+        return x * 2
+
+
+@pytest.mark.parametrize(
+    ("network", "problem"), [(Counting(), "changes the module's buffers: calls"), (Overwriting(), "in place: x")]
+)
+def test_a_network_that_changes_its_state_or_inputs_is_refused(network, problem):
+    with pytest.raises(InputError, match=problem):
+        torch_export.read(export(network.eval(), (uniform(1, 4),)), options())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_refused_with_the_way_to_ask_for_it(dtype):
+    program = export(nn.Conv2d(3, 4, 3).to(dtype).eval(), (uniform(1, 3, 8, 8).to(dtype),))
+    with pytest.raises(InputError, match="half precision") as caught:
+        torch_export.read(program, options())
+    assert "precisions: [float16]" in caught.value.remedy
+
+
+class Unsupported(nn.Module):
+    def forward(self, x):
+        return torch.fft.rfft(x).abs() + torch.special.i0(x).sum() + torch.special.i0(x * 2).sum()
+
+
+def test_all_unsupported_operators_are_listed_with_their_counts():
+    with pytest.raises(InputError) as caught:
+        torch_export.read(export(Unsupported().eval(), (uniform(4),)), options())
+    assert caught.value.problem.endswith("aten._fft_r2c.default (1×), aten.i0.default (2×)")
+    assert caught.value.problem.startswith("2 operators have no importer")
+
+
+class WithNumber(nn.Module):
+    def forward(self, x, scale: int):
+        return x * scale
+
+
+def test_an_input_that_is_no_tensor_is_refused():
+    with pytest.raises(InputError, match="input 'scale' is a Python int"):
+        torch_export.read(export(WithNumber().eval(), (uniform(4), 3)), options())
+
+
+class Choosing(nn.Module):
+    def forward(self, x):
+        return x[x > 0]
+
+
+def test_a_shape_that_depends_on_the_data_is_refused():
+    with pytest.raises(InputError, match="depends on the data"):
+        torch_export.read(export(Choosing().eval(), (uniform(8),)), options())
+
+
+class Nested(nn.Module):
+    def forward(self, pair, *, scale):
+        return pair["a"] * scale - pair["b"]
+
+
+def test_nested_and_keyword_inputs_become_flat_ones():
+    program = export(Nested().eval(), ({"a": uniform(3), "b": uniform(3) * 2},), {"scale": torch.tensor([2.0])})
+    model = torch_export.read(program, options())
+    assert [spec.name for spec in model.signature.inputs] == ["pair_a", "pair_b", "scale"]
+    values = [uniform(3) + 1, uniform(3), torch.tensor([3.0])]
+    reference = torch_program.run(program, values)[0]
+    np.testing.assert_allclose(run_compiled(model, [v.numpy() for v in values])[0], reference.numpy(), rtol=1e-6)
+
+
+def test_two_imports_give_the_same_bytes():
+    import tvm
+
+    program, _ = exported("conv_net")
+    first, second = (torch_export.read(program, options()) for _ in range(2))
+    assert tvm.ir.save_json(first.module) == tvm.ir.save_json(second.module)
+    assert list(first.params) == list(second.params)

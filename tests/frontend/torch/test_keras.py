@@ -1,0 +1,100 @@
+"""Keras models, loaded on Keras' PyTorch backend, compute what Keras computes."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.frontend.torch.running import outputs
+from tests.patience import HANG_S
+from tests.requirements import need_module
+from tvmake.config.model import ImportOptions, InputSpec
+from tvmake.errors import InputError
+from tvmake.frontend.torch.importer import read
+from tvmake.frontend.torch.source import load_program
+
+MODELS = """
+import os; os.environ["KERAS_BACKEND"] = "torch"
+import keras
+import numpy as np
+from keras import layers
+
+keras.utils.set_random_seed(0)
+
+def save(name, inputs, outputs, *values):
+    model = keras.Model(inputs, outputs)
+    model.save(name)
+    found = model(list(values) if len(values) > 1 else values[0], training=False)
+    np.savez(name + ".npz", *values, *(keras.ops.convert_to_numpy(one) for one in (found if isinstance(found, list) else [found])))
+
+image = keras.Input((16, 16, 3), name="image")
+x = layers.Conv2D(8, 3, padding="same", activation="gelu")(image)
+x = layers.SeparableConv2D(16, 3, strides=2, padding="same")(layers.BatchNormalization()(x))
+x = layers.LayerNormalization()(layers.MaxPooling2D(3, strides=2, padding="same")(x))
+x = layers.Dense(10, activation="softmax")(layers.Dropout(0.5)(layers.GlobalAveragePooling2D()(x)))
+value = np.random.default_rng(0).standard_normal((1, 16, 16, 3)).astype("float32")
+save("image.keras", image, x, value)
+save("image.h5", image, x, value)
+
+ids = keras.Input((None,), name="ids", dtype="int32")
+x = layers.Dense(3)(layers.Bidirectional(layers.LSTM(8))(layers.Embedding(50, 16)(ids)))
+save("text.keras", ids, x, np.arange(12, dtype="int32").reshape(1, 12))
+
+a, b = keras.Input((8,), name="a"), keras.Input((8,), name="b")
+save("two.keras", [a, b], [a + b, layers.Dense(2)(a * b)], np.ones((1, 8), "float32"), np.full((1, 8), 2, "float32"))
+"""
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Small models as Keras saves them, each with its inputs and outputs beside it."""
+    need_module("keras", "pip install 'tvmake[keras]'")
+    directory = tmp_path_factory.mktemp("keras")
+    subprocess.run([sys.executable, "-c", MODELS], cwd=directory, check=True, timeout=HANG_S, capture_output=True)
+    return directory
+
+
+def options(path: Path, shapes: dict[str, list[int | str]]) -> ImportOptions:
+    given = {name: InputSpec(shape=shape) for name, shape in shapes.items()}
+    return ImportOptions(source=str(path), trusted=True, inputs=given)
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "shapes"),
+    [
+        ("image.keras", ["image"], {}),
+        ("image.h5", ["image"], {}),
+        ("text.keras", ["ids"], {"ids": [1, 12]}),
+        ("two.keras", ["a", "b"], {}),
+    ],
+)
+def test_a_model_computes_what_keras_does(
+    models: Path, name: str, inputs: list[str], shapes: dict[str, list[int | str]]
+):
+    given = options(models / name, shapes)
+    imported = read(load_program(given.source, given), given)
+    assert [spec.name for spec in imported.signature.inputs] == inputs
+    with np.load(models / f"{name}.npz") as stored:
+        values = [stored[key] for key in stored.files]
+    found = outputs(imported, *values[: len(inputs)])
+    for got, expected in zip(found, values[len(inputs) :], strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_an_open_extent_is_asked_for(models: Path):
+    with pytest.raises(InputError, match="an extent of its input 'ids' is open") as refused:
+        load_program(str(models / "text.keras"), options(models / "text.keras", {}))
+    assert "inputs: {ids: {shape: [1, 224]}}" in str(refused.value)
+
+
+def test_a_model_runs_its_code_only_where_it_is_trusted(models: Path):
+    with pytest.raises(InputError, match="trusted: true"):
+        load_program(str(models / "image.keras"), ImportOptions(source=str(models / "image.keras")))
+
+
+def test_a_damaged_file_is_one_clear_line(models: Path, tmp_path: Path):
+    (tmp_path / "m.keras").write_bytes((models / "image.keras").read_bytes()[:2000])
+    with pytest.raises(InputError, match=r"m\.keras: Keras .* cannot load it"):
+        load_program(str(tmp_path / "m.keras"), options(tmp_path / "m.keras", {}))

@@ -1,0 +1,77 @@
+"""Operands of two types compute what PyTorch computes of them."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+import tvm
+from torch import Tensor, nn
+
+from tests.frontend.torch.running import outputs
+from tvmake.config.model import ImportOptions
+from tvmake.frontend.torch.importer import read
+
+from tvm.relax.frontend.torch import from_exported_program  # isort: skip
+
+FLOATS, INTEGERS = torch.tensor([-2.5, -0.5, 0.5, 3.0]), torch.tensor([-3, 2, 1, 5], dtype=torch.int32)
+LONGS, TRUTHS = torch.tensor([4, -1, 2, 7]), torch.tensor([True, False, True, False])
+
+
+class Of(nn.Module):
+    def __init__(self, function: Callable[..., Tensor]):
+        super().__init__()
+        self.function = function
+
+    def forward(self, a: Tensor, b: Tensor) -> Tensor:
+        return self.function(a, b)
+
+
+BINARY = {
+    "add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "floor_divide": torch.floor_divide,
+    "remainder": torch.remainder, "maximum": torch.maximum, "less": torch.lt, "equal": torch.eq,
+}  # fmt: skip
+PAIRS = {"float, int": (FLOATS, INTEGERS), "int, long": (INTEGERS, LONGS), "long, float": (LONGS, FLOATS)}
+
+
+@pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
+@pytest.mark.parametrize("function", BINARY.values(), ids=BINARY)
+def test_two_types_of_tensor(function: Callable[..., Tensor], pair: tuple[Tensor, Tensor]):
+    check(function, *pair)
+
+
+SCALARS: dict[str, Callable[..., Tensor]] = {
+    "int + 1.5": lambda a, b: a + 1.5 + b,
+    "int * 0.5": lambda a, b: a * 0.5 + b,
+    "2.5 - int": lambda a, b: 2.5 - a + b,
+    "int / 2": lambda a, b: a / 2 + b,
+    "int > 1.5": lambda a, b: (a > 1.5) & (b > 0),
+    "where": lambda a, b: torch.where(a > 0, a, 0.5) + b,
+    "sqrt of int": lambda a, b: torch.sqrt(a.abs()) + b,
+    "truth + int": lambda a, b: (a > 0) + b,
+    "truth * 2.0": lambda a, b: (a > 0) * 2.0 + b,
+    "mean of truths": lambda a, b: (a > 0).float().mean() + b,
+}
+
+
+@pytest.mark.parametrize("function", SCALARS.values(), ids=SCALARS)
+def test_a_tensor_and_a_number_of_another_type(function: Callable[..., Tensor]):
+    check(function, INTEGERS, LONGS)
+
+
+def check(function: Callable[..., Tensor], a: Tensor, b: Tensor) -> None:
+    """An import computes what torch does, in the same type."""
+    net = Of(function)
+    imported = read(torch.export.export(net, (a, b)), ImportOptions(source="net"))
+    (got,), expected = outputs(imported, a.numpy(), b.numpy()), net(a, b).numpy()
+    assert got.dtype == expected.dtype
+    np.testing.assert_allclose(got, expected, rtol=1e-6)
+
+
+def test_tvm_still_gives_a_number_the_tensors_type():
+    """When this fails, torch/promotion.py may have become smaller."""
+    program = torch.export.export(Of(lambda a, b: a + 1.5 + b), (INTEGERS, LONGS)).run_decompositions()
+    module = from_exported_program(program, unwrap_unit_return_tuple=True)
+    machine = tvm.relax.VirtualMachine(tvm.compile(module, target="llvm"), tvm.cpu())
+    got = machine["main"](tvm.runtime.tensor(INTEGERS.numpy()), tvm.runtime.tensor(LONGS.numpy())).numpy()
+    assert not np.allclose(got, (INTEGERS + 1.5 + LONGS).numpy())

@@ -1,0 +1,266 @@
+import contextlib
+import io
+import json
+import os
+import pickle
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim, export, save
+
+from tvmake.config.model import ImportOptions
+from tvmake.errors import InputError
+from tvmake.frontend.torch import importer as torch_export
+from tvmake.frontend.torch import program as torch_program
+from tvmake.frontend.torch import pt2
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(10, 4)
+        self.head = nn.Linear(4, 3)
+        self.register_buffer("scale", torch.tensor([1.0, 2.0, 3.0]))
+
+    def forward(self, ids):
+        return {"logits": self.head(self.table(ids)).sum(1) * self.scale + torch.tensor([0.5, 0.5, 0.5])}
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    path = tmp_path_factory.mktemp("pt2") / "net.pt2"
+    torch.manual_seed(0)
+    ids = torch.zeros(2, 6, dtype=torch.int64)
+    batch = Dim("batch", max=100)
+    save(export(Net().eval(), (ids,), dynamic_shapes={"ids": {0: batch, 1: 2 * Dim("half", max=50)}}), path)
+    return path
+
+
+def load(path, **settings):
+    return pt2.load(path, ImportOptions(source=str(path), **settings))
+
+
+def test_a_saved_program_comes_back_as_it_was(saved):
+    ids = torch.tensor([[1, 2, 3, 9]])
+    restricted, trusted = load(saved), load(saved, trusted=True)
+    assert torch.equal(torch_program.run(restricted, [ids])[0], torch_program.run(trusted, [ids])[0])
+
+
+def test_a_first_look_tells_names_shapes_dtypes_and_ranges(saved):
+    signature = pt2.inspect(saved)
+    (ids,) = signature.inputs
+    assert (ids.name, ids.dtype, ids.range) == ("ids", "int64", (0, 9))
+    assert [isinstance(extent, str) for extent in ids.shape] == [True, True]
+    assert [(spec.name, spec.shape[1], spec.dtype) for spec in signature.outputs] == [("logits", 3, "float32")]
+
+
+def test_derived_extents_survive_the_file(saved):
+    model = torch_export.read(load(saved), ImportOptions(source=str(saved), inputs={"ids": {"shape": [3, 8]}}))
+    assert model.signature.inputs[0].shape == (3, 8)
+
+
+def test_bad_files_are_refused_in_one_line(tmp_path, saved):
+    whole = saved.read_bytes()
+    damaged = bytearray(whole)
+    damaged[whole.index(b'"config"') + 5] ^= 1
+    files = {
+        "empty.pt2": (b"", "is empty"),
+        "garbage.pt2": (bytes(range(256)) * 8, "is not a .pt2 archive"),
+        "truncated.pt2": (whole[: len(whole) // 2], "is truncated"),
+        "damaged.pt2": (bytes(damaged), "is damaged"),
+    }
+    for name, (content, problem) in files.items():
+        path = tmp_path / name
+        path.write_bytes(content)
+        for settings in ({}, {"trusted": True}):
+            with pytest.raises(InputError, match=problem):
+                load(path, **settings)
+    with pytest.raises(InputError, match="no such file"):
+        load(tmp_path / "absent.pt2")
+    with pytest.raises(InputError, match="is a directory"):
+        load(tmp_path)
+
+
+def test_other_archives_are_told_by_name(tmp_path):
+    script, weights, plain = tmp_path / "script.pt2", tmp_path / "weights.pt2", tmp_path / "plain.pt2"
+    module = nn.Linear(2, 2).eval()
+    torch.jit.save(torch.jit.trace(module, torch.zeros(1, 2)), script)
+    torch.save(module.state_dict(), weights)
+    with zipfile.ZipFile(plain, "w") as archive:
+        archive.writestr("notes/readme.txt", "hello")
+    for path, problem in ((script, "TorchScript"), (weights, "pickled objects"), (plain, "not a .pt2 of PyTorch")):
+        with pytest.raises(InputError, match=problem):
+            load(path)
+
+
+# Files that run code when PyTorch loads them, or when the loaded program is run.
+
+
+class Touch:
+    """Creates a file when unpickled."""
+
+    def __init__(self, marker):
+        self.marker = marker
+
+    def __reduce__(self):
+        return (os.mkdir, (str(self.marker),))
+
+
+def rewritten(source: Path, target: Path, change) -> Path:
+    """A copy of the archive whose members went through ``change(members)``, a dict by name below the root."""
+    with zipfile.ZipFile(source) as archive:
+        root = archive.namelist()[0].partition("/")[0]
+        members = {name.partition("/")[2]: archive.read(name) for name in archive.namelist()}
+    change(members)
+    with zipfile.ZipFile(target, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(f"{root}/{name}", content)
+    return target
+
+
+def pickled(value) -> bytes:
+    buffer = io.BytesIO()
+    torch.save(value, buffer)
+    return buffer.getvalue()
+
+
+def edit(members, name, old, new):
+    text = members[name].decode()
+    assert old in text
+    members[name] = text.replace(old, new).encode()
+
+
+def call(marker):
+    return f"__import__('os').mkdir('{marker}')"
+
+
+def in_sample_inputs(members, marker):
+    members["data/sample_inputs/model.pt"] = pickled(((Touch(marker),), {}))
+
+
+def in_a_weight(members, marker):
+    name = "data/weights/model_weights_config.json"
+    config = json.loads(members[name])
+    entry = next(iter(config["config"].values()))
+    entry["use_pickle"] = True
+    members[name] = json.dumps(config).encode()
+    members[f"data/weights/{entry['path_name']}"] = pickled(Touch(marker))
+
+
+def in_an_opaque_constant(members, marker):
+    name = "data/constants/model_constants_config.json"
+    config = json.loads(members[name])
+    config["config"]["extra"] = {
+        "path_name": "opaque_obj_0",
+        "is_param": False,
+        "use_pickle": True,
+        "tensor_meta": None,
+    }
+    members[name] = json.dumps(config).encode()
+    members["data/constants/opaque_obj_0"] = pickle.dumps(Touch(marker))
+
+
+def in_a_shape_expression(members, marker):
+    program = json.loads(members["models/model.json"])
+    sizes = program["graph_module"]["graph"]["tensor_values"]["ids"]["sizes"]
+    expression = sizes[0]["as_expr"]["expr_str"]
+    sizes[0]["as_expr"]["expr_str"] = f"({call(marker)}, {expression})[1]"
+    members["models/model.json"] = json.dumps(program).encode()
+
+
+def in_a_shape_expression_below_a_name(members, marker):
+    """The name is one that other places of the file give a meaning to."""
+    in_a_shape_expression(members, marker)
+    program = json.loads(members["models/model.json"])
+    graph = program["graph_module"]["graph"]
+    graph["tensor_values"]["metadata"] = graph["tensor_values"]["ids"]
+    members["models/model.json"] = json.dumps(program).encode()
+
+
+def in_a_guard(members, marker):
+    program = json.loads(members["models/model.json"])
+    program["guards_code"] = [f"{call(marker)} is None"]
+    members["models/model.json"] = json.dumps(program).encode()
+
+
+def in_an_argument_name(members, marker):
+    edit(members, "models/model.json", '"name": "ids"', f'"name": "ids = {call(marker)}"')
+    edit(members, "models/model.json", '"ids": {"dtype"', f'"ids = {call(marker)}": {{"dtype"')
+
+
+ATTACKS = (
+    in_sample_inputs,
+    in_a_weight,
+    in_an_opaque_constant,
+    in_a_shape_expression,
+    in_a_shape_expression_below_a_name,
+    in_a_guard,
+    in_an_argument_name,
+)
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
+def test_code_in_a_file_does_not_run(attack, saved, tmp_path):
+    marker = tmp_path / "it_ran"
+    crafted = rewritten(saved, tmp_path / "crafted.pt2", lambda members: attack(members, marker))
+    with contextlib.suppress(Exception):
+        torch.export.load(crafted).module()(torch.zeros(2, 6, dtype=torch.int64))
+    assert marker.exists(), "the crafted file is harmless: this test would prove nothing"
+    marker.rmdir()
+    with pytest.raises(InputError) as caught:
+        load(crafted)
+    assert not marker.exists()
+    assert "\n" not in caught.value.problem
+
+
+@pytest.mark.parametrize(
+    "operator",
+    [
+        "torch.os.mkdir",
+        "torch.ops.load_library",
+        "torch.ops.aten.from_file.default",
+        "torch.ops.aten.__init__.__globals__",
+        "torch.ops.mine.op.default",
+        "_operator.call",
+        "math.__loader__.load_module",
+        "#custom:op",
+    ],
+)
+def test_a_call_of_anything_but_a_known_operator_needs_trust(operator, saved, tmp_path):
+    def change(members):
+        program = json.loads(members["models/model.json"])
+        program["graph_module"]["graph"]["nodes"][0]["target"] = operator
+        members["models/model.json"] = json.dumps(program).encode()
+
+    with pytest.raises(InputError, match="it calls '") as caught:
+        load(rewritten(saved, tmp_path / "crafted.pt2", change))
+    assert operator in caught.value.problem
+
+
+def test_compiled_code_in_the_archive_needs_trust(saved, tmp_path):
+    crafted = rewritten(
+        saved, tmp_path / "aot.pt2", lambda members: members.update({"data/aotinductor/model/kernel.so": b"\x7fELF"})
+    )
+    with pytest.raises(InputError, match="could run code") as caught:
+        load(crafted)
+    assert "trusted: true" in caught.value.remedy
+
+
+def test_the_old_format_which_unpickles_freely_needs_trust(tmp_path):
+    path = tmp_path / "old.pt2"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("version", "8.14")
+        archive.writestr("serialized_state_dict.pt", pickled(Touch(tmp_path / "it_ran")))
+    with pytest.raises(InputError, match=r"not a \.pt2 of PyTorch 2\.8 or later"):
+        load(path)
+    assert not (tmp_path / "it_ran").exists()
+
+
+def test_loading_leaves_the_environment_as_it_was(saved, monkeypatch):
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
+    load(saved)
+    assert os.environ["TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"] == "1"
+    assert "TORCH_FORCE_WEIGHTS_ONLY_LOAD" not in os.environ

@@ -1,0 +1,88 @@
+"""benchmarks/random_networks.py: some of its networks, and whether it would see what must not be."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.patience import HANG_S
+from tests.requirements import need
+from tvmake.config.validation import goals_for
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+sys.path.insert(0, str(BENCHMARKS))
+
+from random_graphs import onnx_kinds  # noqa: E402
+from random_graphs.drawing import KINDS, drawn  # noqa: E402
+from random_graphs.network import Input, Network, Step  # noqa: E402
+from random_graphs.reference import is_judgeable, problem  # noqa: E402
+from random_graphs.shrinking import shrunk  # noqa: E402
+
+BAD = {"wrong", "crashed", "timeout", "failed"}
+
+
+def outcomes(*options: str) -> dict[str, int]:
+    """How many networks came to what."""
+    command = [sys.executable, str(BENCHMARKS / "random_networks.py"), *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
+    assert done.stdout, done.stderr
+    counts: dict[str, int] = json.loads(done.stdout.splitlines()[-1])["counts"]
+    assert not BAD & counts.keys(), done.stdout
+    return counts
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("source", ["torch", "onnx"])
+def test_random_networks_are_right_on_a_cpu(source):
+    counts = outcomes("--source", source, "--networks", "8", "--targets", "llvm")
+    assert counts["right"] >= 7
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("source", ["torch", "onnx"])
+@pytest.mark.parametrize("target", ["llvm", "opencl", "adreno-730-buffer", "adreno-730-texture"])
+def test_many_random_networks_are_right_on_every_target(source, target):
+    need("PoCL")
+    counts = outcomes("--source", source, "--networks", "500", "--targets", target)
+    assert counts["right"] >= 450
+
+
+@pytest.mark.parametrize("kinds", [KINDS, onnx_kinds.KINDS], ids=["torch", "onnx"])
+def test_a_seed_always_gives_the_same_network(kinds):
+    assert [str(drawn(seed, kinds)) for seed in range(3)] == [str(drawn(seed, kinds)) for seed in range(3)]
+    assert str(drawn(0, kinds)) != str(drawn(1, kinds))
+
+
+def test_what_rounding_decides_is_not_judged():
+    place = Step("argmax", (0,), {"dim": 1, "keepdim": False})
+    numbers = Network((Input((2, 500)),), (place,), (1,))
+    ties = Network((Input((2, 500)),), (Step("floor", (0,)), replace(place, operands=(1,))), (2,))
+    assert is_judgeable(numbers, KINDS, "float32")
+    assert not is_judgeable(ties, KINDS, "float32")
+
+
+def test_another_value_shape_or_type_is_a_problem():
+    goals, expected = goals_for("float32"), np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
+    assert problem([expected], [expected.copy()], goals) is None
+    assert "off by" in str(problem([expected], [expected + 0.1 * np.eye(3, 4, dtype=np.float32)], goals))
+    assert problem([expected], [expected.astype(np.float64)], goals)
+    assert problem([expected], [expected.ravel()], goals)
+    assert problem([expected], [], goals)
+
+
+def test_a_network_is_made_as_small_as_what_is_wrong_with_it():
+    blocks = [
+        Step("conv2d", (0,), {"out_channels": 4, "kernel_size": 3, "padding": 1}, 1),
+        Step("batch_norm", (1,), {"affine": True}, 2),
+        Step("gelu", (2,)),
+        Step("add", (3, 1)),
+        Step("mean", (4,), {"dim": (2, 3), "keepdim": False}),
+    ]
+    network = Network((Input((2, 3, 8, 8)),), tuple(blocks), (4, 5))
+    small = shrunk(network, KINDS, lambda candidate: any(step.kind == "gelu" for step in candidate.steps))
+    assert [step.kind for step in small.steps] == ["gelu"]
+    assert small.inputs[0].shape == (1, 1, 1, 1)

@@ -1,0 +1,90 @@
+"""Atomic writes."""
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tvmake.errors import MachineError
+from tvmake.storage.files import (
+    TEMPORARY_PREFIX,
+    atomic_path,
+    canonical_json,
+    digest_bytes,
+    digest_file,
+    write_bytes,
+    writing,
+)
+
+
+def test_a_write_appears_whole_with_the_umask_applied(tmp_path: Path):
+    destination = tmp_path / "deep" / "file.bin"
+    write_bytes(destination, b"content")
+    assert destination.read_bytes() == b"content"
+    umask = os.umask(0)
+    os.umask(umask)
+    assert destination.stat().st_mode & 0o777 == 0o666 & ~umask
+    assert list(destination.parent.iterdir()) == [destination]
+
+
+def test_an_error_while_writing_keeps_the_old_file_and_leaves_nothing_else(tmp_path: Path):
+    destination = tmp_path / "file"
+    write_bytes(destination, b"old")
+    with pytest.raises(ValueError), atomic_path(destination) as temporary:
+        temporary.write_bytes(b"half")
+        raise ValueError
+    assert destination.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [destination]
+
+
+def test_a_killed_writer_leaves_the_old_file_and_the_next_writer_cleans_up(tmp_path: Path):
+    destination = tmp_path / "file"
+    write_bytes(destination, b"old")
+    script = (
+        "import os, signal, sys\nfrom pathlib import Path\nfrom tvmake.storage.files import atomic_path\n"
+        "with atomic_path(Path(sys.argv[1])) as temporary:\n"
+        "    temporary.write_bytes(b'half')\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", script, str(destination)], check=False)
+    assert destination.read_bytes() == b"old"
+    assert len(list(tmp_path.glob(f"{TEMPORARY_PREFIX}*"))) == 1
+    write_bytes(destination, b"new")
+    assert list(tmp_path.iterdir()) == [destination]
+
+
+def test_a_writer_that_is_alive_keeps_its_temporary_file(tmp_path: Path):
+    with atomic_path(tmp_path / "a") as temporary:
+        write_bytes(tmp_path / "b", b"")
+        assert temporary.exists()
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(errno.ENOSPC, "no space left"), (errno.EROFS, "cannot be written"), (errno.EACCES, "cannot be written")],
+)
+def test_the_systems_refusals_become_one_line(tmp_path: Path, number: int, words: str):
+    with pytest.raises(MachineError, match=words) as caught, writing(tmp_path / "x"):
+        raise OSError(number, os.strerror(number))
+    assert caught.value.exit_code == 3
+    assert str(tmp_path / "x") in str(caught.value)
+
+
+def test_a_full_disk_is_reported_and_leaves_no_file():
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.fail("/dev/full is missing: this test needs Linux")
+    with pytest.raises(MachineError, match="no space left"), writing(full), full.open("wb", buffering=0) as file:
+        file.write(b"x")
+
+
+def test_canonical_json_does_not_depend_on_key_order():
+    assert canonical_json({"b": 1, "a": [1, 2]}) == canonical_json({"a": [1, 2], "b": 1}) == '{"a":[1,2],"b":1}'
+
+
+def test_digests_are_full_sha256(tmp_path: Path):
+    (tmp_path / "x").write_bytes(b"abc")
+    expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert digest_file(tmp_path / "x") == digest_bytes(b"abc") == expected

@@ -1,0 +1,45 @@
+"""Notes with a digest: read as they were written, or not at all."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tvmake.storage.state_file import read_state, write_state
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "notes" / "state.json"
+
+
+@given(value=VALUES)
+def test_a_note_says_what_was_written(tmp_path_factory: pytest.TempPathFactory, value: object):
+    file = tmp_path_factory.mktemp("notes") / "state.json"
+    write_state(file, 1, value)
+    assert read_state(file, 1) == value
+
+
+def test_a_note_of_another_form_is_not_read(file: Path):
+    write_state(file, 1, {"a": 1})
+    assert read_state(file, 2) is None
+
+
+def test_a_note_with_any_byte_changed_or_cut_off_is_not_read(file: Path):
+    write_state(file, 1, {"files": ["results/mod.so"], "number": 12})
+    written = file.read_bytes()
+    for place in range(len(written)):
+        file.write_bytes(written[:place] + bytes([written[place] ^ 1]) + written[place + 1 :])
+        assert read_state(file, 1) is None
+        file.write_bytes(written[:place])
+        assert read_state(file, 1) is None
+
+
+def test_no_note_is_none(file: Path):
+    assert read_state(file, 1) is None

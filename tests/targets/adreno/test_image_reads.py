@@ -1,0 +1,24 @@
+"""Images are read through their sampler."""
+
+from tests.targets.adreno.nets import conv, sources, tensor
+from tvmake.targets.adreno import source_hook
+
+X, W, V = tensor(1, 8, 8, 8), tensor(8, 8, 3, 3), tensor(8, 8, 3, 3)
+
+WITHOUT, WITH = "read_imagef(image, coord)", "read_imagef(image, sampler, coord)"
+
+
+def code():
+    return "".join(sources(lambda x, w, v: conv(conv(x, w), v), X, W, V).values())
+
+
+def test_tvm_still_reads_without_a_sampler(monkeypatch):
+    """When this fails, targets/adreno/image_reads.py can go."""
+    monkeypatch.setattr(source_hook, "with_sampler", lambda source: source)
+    assert WITHOUT in code()
+
+
+def test_every_read_has_a_sampler():
+    made = code()
+    assert "READ_IMAGEF" in made
+    assert WITHOUT not in made and WITH in made

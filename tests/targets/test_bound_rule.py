@@ -1,0 +1,146 @@
+"""Kernels run on the device as a whole, where TVM's schedule rules leave a part of them to the host."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+import tvm_ffi
+
+from tests.requirements import need
+from tests.targets.adreno.nets import BUFFER, TEXTURE, conv, executable, lowered, op, target, tensor
+from tvmake.native.backend import opencl_library
+from tvmake.targets.adreno.one_epilogue import OfOneEpilogue
+from tvmake.targets.bound_rule import THREAD, BoundRule, EachBlock, OfOneSize, is_bound, starts_from_values
+from tvmake.targets.opencl_sorts import LONGEST
+
+from tvm.s_tir import dlight  # isort: skip
+
+X, W = tensor(1, 8, 12, 12), tensor(16, 8, 3, 3)
+
+
+def forked(x: Any, w: Any) -> Any:
+    """A convolution whose result is used twice: more than one block follows its sum."""
+    y = op.nn.relu(conv(x, w))
+    return op.add(op.exp(y), op.sigmoid(y))
+
+
+def kernel(words: str, expression: Any, *inputs: Any, name: str) -> Any:
+    """The network's one unscheduled kernel whose name has these letters."""
+    (found,) = [
+        one for symbol, one in lowered(expression, *inputs, name=name).fused.functions_items() if words in str(symbol)
+    ]
+    return found
+
+
+def scheduled(rule: Any, func: Any, name: str) -> Any:
+    """What a rule makes of a kernel; None where it leaves it."""
+    made = rule.apply(func, target(name), False)
+    return made.mod["main"] if made is not None else None
+
+
+@pytest.fixture(scope="module")
+def convolution() -> Any:
+    return kernel("conv2d", forked, X, W, name=TEXTURE)
+
+
+@pytest.fixture(scope="module")
+def sort() -> Any:
+    return kernel("sort", lambda x: op.sort(x, 1), tensor(1, LONGEST + 1), name=BUFFER)
+
+
+def test_tvm_still_leaves_blocks_outside_of_threads(convolution: Any, sort: Any):
+    """When this fails, targets/bound_rule.py and targets/adreno/one_epilogue.py can go."""
+    assert not is_bound(scheduled(dlight.adreno.Conv2d(), convolution, TEXTURE))
+    assert not is_bound(scheduled(dlight.gpu.Fallback(), sort, BUFFER))
+
+
+def test_such_a_schedule_is_left_to_the_next_rule(convolution: Any, sort: Any):
+    assert scheduled(BoundRule(dlight.adreno.Conv2d()), convolution, TEXTURE) is None
+    assert scheduled(BoundRule(dlight.gpu.Fallback()), sort, BUFFER) is None
+
+
+def test_a_convolutions_rule_sees_what_follows_as_one_block(convolution: Any):
+    assert is_bound(scheduled(BoundRule(OfOneEpilogue(dlight.adreno.Conv2d())), convolution, TEXTURE))
+
+
+def test_the_last_rule_binds_whatever_there_is(convolution: Any, sort: Any):
+    assert is_bound(scheduled(BoundRule(EachBlock()), convolution, TEXTURE))
+    assert is_bound(scheduled(BoundRule(EachBlock()), sort, BUFFER))
+
+
+def test_a_rule_that_fails_leaves_the_kernel(sort: Any):
+    class Failing(dlight.base.ScheduleRule):
+        def apply(self, func: Any, target: Any, tunable: bool) -> Any:
+            raise IndexError(func)
+
+    assert scheduled(BoundRule(Failing()), sort, BUFFER) is None
+
+
+def gated(x: Any, w: Any, large: Any) -> Any:
+    """A squeeze-and-excite gate: what a product of vectors gives is spread over a picture."""
+    return op.multiply(large, op.sigmoid(op.nn.conv2d(x, w)))
+
+
+GATED = tensor(1, 8, 1, 1), tensor(16, 8, 1, 1), tensor(1, 16, 40, 40)
+
+
+def test_tvm_still_binds_different_numbers_of_one_kind_of_thread():
+    """When this fails, ``OfOneSize`` and ``_has_one_extent`` in targets/bound_rule.py can go."""
+    made = scheduled(dlight.gpu.GEMV(), kernel("conv2d", gated, *GATED, name=BUFFER), BUFFER)
+    threads: set[int] = set()
+    tvm_ffi.structural_walk(
+        made.body,
+        (
+            tvm.tirx.For,
+            lambda loop: (
+                threads.add(int(loop.extent))
+                if loop.kind == THREAD and loop.thread_binding.thread_tag == "threadIdx.x"
+                else None
+            ),
+        ),
+    )
+    assert len(threads) > 1
+    assert not is_bound(made)
+
+
+def test_a_rule_for_products_leaves_kernels_that_spread_the_product():
+    func = kernel("conv2d", gated, *GATED, name=BUFFER)
+    assert scheduled(OfOneSize(dlight.gpu.GEMV()), func, BUFFER) is None
+    plain = kernel("conv2d", lambda x, w: op.nn.relu(op.nn.conv2d(x, w)), *GATED[:2], name=BUFFER)
+    assert is_bound(scheduled(OfOneSize(dlight.gpu.GEMV()), plain, BUFFER))
+
+
+def one_channel(x: Any, w: Any, b: Any) -> Any:
+    """A 1×1 convolution with a bias."""
+    return op.add(op.nn.conv2d(x, w), b)
+
+
+def test_tvm_still_adds_an_epilogue_twice():
+    """When this fails, bound_rule.starts_from_values can go."""
+    func = kernel("conv2d", one_channel, tensor(1, 1, 3, 3), tensor(5, 1, 1, 1), tensor(1, 5, 1, 1), name=BUFFER)
+    assert starts_from_values(scheduled(dlight.gpu.Fallback(), func, BUFFER))
+    assert scheduled(BoundRule(dlight.gpu.Fallback()), func, BUFFER) is None
+
+
+@pytest.mark.parametrize("tag", [BUFFER, TEXTURE])
+@pytest.mark.parametrize(("channels", "filters"), [(1, 5), (5, 1), (1, 1), (1, 8)])
+def test_convolutions_of_or_to_one_channel_are_right(channels: int, filters: int, tag: str):
+    need("PoCL")
+    opencl_library()
+    generator = np.random.default_rng(1)
+    shapes = [(1, channels, 3, 3), (filters, channels, 1, 1), (1, filters, 1, 1)]
+    x, w, b = (generator.standard_normal(shape).astype(np.float32) for shape in shapes)
+    built = executable(lowered(one_channel, *(tensor(*shape) for shape in shapes), name=tag), tag)
+    device = tvm.device("opencl", 0)
+    values = [tvm.runtime.tensor(value, device) for value in (x, w, b)]
+    found = tvm.relax.VirtualMachine(built, device)["main"](*values).numpy()
+    np.testing.assert_allclose(found, np.einsum("bchw,fc->bfhw", x, w[:, :, 0, 0]) + b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("tag", [BUFFER, TEXTURE])
+@pytest.mark.parametrize(("groups", "channels", "filters"), [(2, 8, 6), (3, 6, 12), (2, 4, 6), (2, 8, 8)])
+def test_grouped_convolutions_have_a_schedule_that_can_be_lowered(groups: int, channels: int, filters: int, tag: str):
+    """dlight's rule for sums puts those over threads into loops where filters of a group are no power of two."""
+    inputs = tensor(1, channels, 8, 8), tensor(filters, channels // groups, 3, 3)
+    assert executable(lowered(lambda x, w: op.nn.conv2d(x, w, groups=groups), *inputs, name=tag), tag)

@@ -1,0 +1,64 @@
+"""What a missing component does to the tests that need it."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.requirements import COMPONENTS
+
+TESTS = """
+import pytest
+from tests import requirements
+
+requirements.COMPONENTS["gadget"] = requirements.Component(lambda: False, "gadget-bin libgadget")
+
+@pytest.mark.parametrize("number", range(3))
+def test_with_a_gadget(number):
+    requirements.need("gadget")
+
+def test_with_a_module():
+    requirements.need_module("no_such_module", "pip install no-such")
+
+def test_with_what_is_there():
+    requirements.need_module("pytest", "pip install pytest")
+"""
+
+
+def run(directory: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    (directory / "tests").mkdir(exist_ok=True)
+    shutil.copy(Path(__file__).with_name("requirements.py"), directory / "tests")
+    (directory / "tests/conftest.py").write_text("pytest_plugins = ['tests.requirements']\n")
+    (directory / "tests/__init__.py").touch()
+    (directory / "tests/test_gadget.py").write_text(TESTS)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "2", "tests"]
+    return subprocess.run(
+        command, cwd=directory, env={**os.environ, **environment}, capture_output=True, text=True, check=False
+    )
+
+
+def test_on_a_users_machine_each_missing_component_is_named_once_with_the_command_that_installs_it(tmp_path: Path):
+    done = run(tmp_path, CI="")
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("skipped 3 tests: needs gadget: apt-get install gadget-bin libgadget\n") == 1
+    assert done.stdout.count("skipped 1 test: needs no_such_module: pip install no-such\n") == 1
+    assert "1 passed, 4 skipped" in done.stdout
+
+
+def test_in_ci_a_missing_component_fails_its_tests(tmp_path: Path):
+    done = run(tmp_path, CI="true")
+    assert done.returncode == 1
+    assert "needs gadget: apt-get install gadget-bin libgadget" in done.stdout
+    assert "4 failed, 1 passed" in done.stdout
+
+
+@pytest.mark.parametrize("has_programs", [True, False])
+def test_the_program_prints_the_packages_of_what_is_missing(has_programs: bool, tmp_path: Path):
+    path = os.environ["PATH"] if has_programs else str(tmp_path)
+    command = [sys.executable, str(Path(__file__).with_name("requirements.py"))]
+    done = subprocess.run(command, env={"PATH": path}, capture_output=True, text=True, check=True)
+    missing = {name for name, component in COMPONENTS.items() if not component.is_there()}
+    assert ("cmake" in done.stdout.split()) == (not has_programs or "cmake" in missing)

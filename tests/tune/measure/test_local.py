@@ -1,0 +1,242 @@
+"""Candidates on this machine: whatever they do, they get a result and the others are measured."""
+
+import subprocess
+import sys
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.tune.measure import kernels
+from tests.tune.measure.conftest import QUICK
+from tests.tune.measure.processes import eventually, fork_servers, is_alive, kill, state, stuck_worker, workers
+from tvmake.device.fingerprint import usable_cores
+from tvmake.errors import MachineError
+from tvmake.tune.measure.interface import Measured
+from tvmake.tune.measure.local import LocalMeasurer
+from tvmake.tune.measure.scratch import Scratch
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def measured(measurer: LocalMeasurer, *candidates) -> dict[int, Measured]:
+    results = list(measurer.measure(candidates))
+    assert kernels.numbers(results) == sorted(candidate.number for candidate in candidates)
+    return {result.number: result for result in results}
+
+
+def test_every_candidate_is_built_and_timed(measurer: LocalMeasurer):
+    results = measured(measurer, *(kernels.add(number) for number in (3, 1, 4, 15)))
+    for result in results.values():
+        assert result.status == "ok" and result.error is None
+        assert len(result.samples_s) == 2 and min(result.samples_s) > 0
+        assert result.build_s > 0 and result.run_s > 0
+
+
+def test_no_candidates_is_no_work(measurer: LocalMeasurer):
+    assert measured(measurer) == {}
+
+
+def test_each_failure_is_its_candidates_own_and_has_one_telling_line(measurer: LocalMeasurer):
+    results = measured(
+        measurer,
+        kernels.add(0),
+        kernels.crashing(1),
+        kernels.unbuildable(2),
+        kernels.unknown_symbol(3),
+        kernels.add(4),
+    )
+    assert {number: result.status for number, result in results.items()} == {
+        0: "ok",
+        1: "run_error",
+        2: "build_error",
+        3: "run_error",
+        4: "ok",
+    }
+    assert results[1].error == "the kernel crashed with SIGABRT"
+    assert "tcgen05_fence" in results[2].error
+    assert "undefined symbol: no_such_function" in results[3].error
+    for number in (1, 2, 3):
+        assert "\n" not in results[number].error and results[number].samples_s == ()
+
+
+def test_a_kernel_that_hangs_is_ended_after_its_time(own_leases: Path):
+    with closing(LocalMeasurer(kernels.target(), QUICK.model_copy(update={"timeout_s": 5}), 1)) as impatient:
+        results = measured(impatient, kernels.hanging(0), kernels.add(1))
+        assert results[0].status == "timeout" and results[0].error == "did not end within 5 s"
+        assert results[1].status == "ok"
+        assert workers() == []
+
+
+def test_a_build_that_takes_too_long_is_ended_after_its_processor_time(own_leases: Path):
+    with closing(LocalMeasurer(kernels.target(), QUICK.model_copy(update={"build_timeout_s": 5}), 2)) as impatient:
+        results = measured(impatient, kernels.slow_to_build(0), kernels.add(1))
+        assert results[0].status == "timeout"
+        assert results[0].error == "building did not end within 5 s of processor time"
+        assert results[1].status == "ok"
+
+
+def test_a_killed_builder_costs_its_candidate_only(measurer: LocalMeasurer):
+    results = measurer.measure([kernels.slow_to_build(0), kernels.add(1), kernels.add(2)])
+    others = [next(results), next(results)]
+    (builder,) = eventually(lambda: workers("build"))  # nothing else is left to build
+    kill(builder)
+    (killed,) = results
+    assert (killed.number, killed.status, killed.error) == (
+        0,
+        "build_error",
+        "the builder was ended by SIGKILL (out of memory?)",
+    )
+    assert kernels.numbers(others) == [1, 2] and {result.status for result in others} == {"ok"}
+
+
+def test_a_killed_runner_costs_its_candidate_only(measurer: LocalMeasurer, tmp_path: Path):
+    running = tmp_path / "running"
+
+    def kill_runner() -> None:
+        eventually(running.is_dir)
+        (runner,) = workers("run")  # one candidate is timed at a time
+        kill(runner)
+
+    killer = threading.Thread(target=kill_runner)
+    killer.start()
+    hanging = kernels.calling(0, ("mkdir", str(running), 511), ("pause",))
+    results = measured(measurer, hanging, kernels.add(1), kernels.add(2))
+    killer.join()
+    assert (results[0].status, results[0].error) == ("run_error", "the kernel was ended by SIGKILL (out of memory?)")
+    assert results[1].status == results[2].status == "ok"
+
+
+@pytest.mark.parametrize("role", ["build", "run"])
+def test_a_killed_fork_server_is_replaced_and_no_candidate_suffers(measurer: LocalMeasurer, role: str):
+    kill(fork_servers(role)[0])
+    results = measured(measurer, *(kernels.add(number) for number in range(3)))
+    assert {result.status for result in results.values()} == {"ok"}
+
+
+def test_a_fork_server_killed_during_a_build_costs_nothing(measurer: LocalMeasurer):
+    def kill_fork_server():
+        stuck_worker("build")
+        kill(fork_servers("build")[0])
+
+    killer = threading.Thread(target=kill_fork_server)
+    killer.start()
+    results = measured(measurer, kernels.slow_to_build(0, statements=4000), kernels.add(1))
+    killer.join()
+    assert {result.status for result in results.values()} == {"ok"}
+
+
+def test_a_batch_that_is_given_up_leaves_nothing_running(measurer: LocalMeasurer):
+    results = measurer.measure([kernels.add(0), kernels.slow_to_build(1), kernels.hanging(2)])
+    next(results)
+    results.close()
+    assert workers() == []
+    assert measured(measurer, kernels.add(3))[3].status == "ok"
+
+
+def test_arguments_of_every_type_are_safe_to_run_on(measurer: LocalMeasurer):
+    types = ["float32", "float16", "bfloat16", "float64", "int8", "uint8", "int16", "int32", "int64", "bool"]
+    candidates = [kernels.add(number, dtype) for number, dtype in enumerate(types)]
+    # TVM's own filling gives indices like 1090600291, with which a gather crashes.
+    candidates += [kernels.gather(100 + number, dtype) for number, dtype in enumerate(["int32", "int64", "uint16"])]
+    assert {result.error for result in measured(measurer, *candidates).values()} == {None}
+
+
+def test_threads_and_environment_reach_the_kernel(measurer: LocalMeasurer):
+    results = measured(
+        measurer,
+        kernels.unless_zero(0, ("strcmp", ("getenv", "TVM_NUM_THREADS"), "1")),
+        kernels.unless_zero(1, ("strcmp", ("getenv", "ASKED"), "yes")),
+        kernels.unless_zero(2, ("strcmp", ("getenv", "ASKED"), "no")),
+    )
+    assert [results[number].status for number in range(3)] == ["ok", "ok", "run_error"]
+
+
+def test_builds_pause_while_a_kernel_that_needs_every_core_is_timed(own_leases: Path):
+    seen: set[str] = set()
+    over = threading.Event()
+
+    def watch():
+        while not over.wait(0.01):
+            seen.update(state(worker) for worker in workers("build"))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    with closing(LocalMeasurer(kernels.target(), QUICK, 2, threads=usable_cores())) as busy:
+        results = measured(busy, kernels.lasting(0, 1000), kernels.slow_to_build(1, statements=4000))
+    over.set()
+    watcher.join()
+    assert {result.status for result in results.values()} == {"ok"}
+    assert "T" in seen  # stopped, see proc(5)
+
+
+def test_a_target_that_cannot_be_prepared_is_one_clear_error(own_leases: Path):
+    broken = LocalMeasurer(kernels.target(), QUICK, 1, driver="no-such-compiler")
+    with closing(broken), pytest.raises(MachineError, match=r"build workers cannot be prepared.*no-such-compiler"):
+        list(broken.measure([kernels.add(0)]))
+
+
+TUNING = """
+import sys
+from contextlib import closing
+from tests.tune.measure import kernels
+from tests.tune.measure.conftest import QUICK
+from tvmake.tune.measure.local import LocalMeasurer
+patient = QUICK.model_copy(update={"timeout_s": 600, "build_timeout_s": 600})
+made = LocalMeasurer(kernels.target(), patient, 2, device_name="hanging")
+print(made._scratch.path, flush=True)
+list(made.measure([kernels.hanging(0), kernels.slow_to_build(1), kernels.slow_to_build(2)]))
+"""
+
+
+def test_a_killed_tuning_process_leaves_no_process_and_no_file(own_leases: Path):
+    tuning = subprocess.Popen([sys.executable, "-c", TUNING], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    scratch = Path(tuning.stdout.readline().strip())
+    eventually(lambda: workers("run", tuning.pid) and workers("build", tuning.pid))
+    family = [*fork_servers(parent=tuning.pid), *workers(parent=tuning.pid)]
+    assert len(family) >= 4 and scratch.is_dir()
+    kill(tuning.pid)
+    tuning.wait()
+    eventually(lambda: not any(is_alive(process) for process in family))
+    eventually(lambda: not scratch.exists())
+
+
+def test_what_a_killed_machine_left_is_removed_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    left, held = tmp_path / "tvmake-measuring-left", Scratch()
+    left.mkdir()
+    for name in ("lock", "content/kernel-1.so"):
+        (left / name).parent.mkdir(exist_ok=True)
+        (left / name).touch()
+    fresh = Scratch()
+    assert not left.exists() and held.path.is_dir()
+    for scratch in (held, fresh):
+        scratch.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+ALONE = """
+import sys
+from contextlib import closing
+from tests.tune.measure import kernels
+from tests.tune.measure.conftest import QUICK
+from tvmake.tune.measure.local import LocalMeasurer
+with closing(LocalMeasurer(kernels.target(), QUICK, 1, sys.argv[1])) as measurer:
+    # Making a directory fails when it is there, so that a kernel beside another aborts.
+    alone = [kernels.unless_zero(n, ("mkdir", sys.argv[2], 511), ("usleep", 100000), ("rmdir", sys.argv[2])) for n in range(5)]
+    print(*sorted(result.status for result in measurer.measure(alone)))
+"""
+
+
+def test_two_tuning_jobs_never_time_at_once(own_leases: Path, tmp_path: Path):
+    jobs = [
+        subprocess.Popen(
+            [sys.executable, "-c", ALONE, "shared", str(tmp_path / "alone")],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    assert [job.communicate()[0].split() for job in jobs] == [["ok"] * 5] * 2

@@ -1,0 +1,160 @@
+"""While one tuning job times a candidate, the others on the machine are paused, and always go on afterwards."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.requirements import require
+from tests.tune.measure.processes import eventually, fork_servers, is_alive, kill, state, workers
+from tests.tune.measure.test_local import ROOT
+from tvmake.tune.measure.pause_others import IS_SUPPORTED, others_paused, socket_directory
+
+pytestmark = pytest.mark.long
+
+JOB = """
+import sys
+from tests.tune.measure import kernels
+from tests.tune.measure.conftest import QUICK
+from tvmake.tune.measure.local import LocalMeasurer
+measurer = LocalMeasurer(kernels.target(), QUICK.model_copy(update={"build_timeout_s": 300}), 2, device_name="bench")
+print("measuring", flush=True)
+for measured in measurer.measure([kernels.slow_to_build(0), kernels.slow_to_build(1)]):
+    pass
+"""
+
+HOLDER = """
+import time
+from tvmake.tune.measure.pause_others import others_paused, socket_directory
+with others_paused(socket_directory("bench"), 0, limit_s=600):
+    print("paused", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _linux() -> None:
+    require(IS_SUPPORTED, "Linux with pidfd_open")
+
+
+@contextmanager
+def running(code: str) -> Iterator[subprocess.Popen[str]]:
+    """A Python process that has written its first line."""
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None and process.stdout.readline()
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def job_that_builds() -> Iterator[list[int]]:
+    """A job: its process, and its two builders."""
+    with running(JOB) as process:
+        builders = eventually(lambda: found if len(found := workers("build", process.pid)) == 2 else [])
+        family = [process.pid, *builders]
+        yield family
+    eventually(lambda: not any(is_alive(one) for one in family))
+
+
+@pytest.fixture
+def job(own_leases: Path) -> Iterator[list[int]]:
+    """For a test that kills some of it."""
+    with job_that_builds() as family:
+        yield family
+
+
+class Unharmed:
+    """A job for tests that leave it as it was."""
+
+    def __init__(self, stack: ExitStack):
+        self._stack = stack
+        self._family: list[int] = []
+
+    def family(self) -> list[int]:
+        """The job; another one when it has finished its builds."""
+        if not self._family or not goes_on(self._family):
+            self._stack.close()
+            self._family = self._stack.enter_context(job_that_builds())
+        return self._family
+
+
+@pytest.fixture(scope="module")
+def unharmed(own_leases: Path) -> Iterator[Unharmed]:
+    with ExitStack() as stack:
+        yield Unharmed(stack)
+
+
+@pytest.fixture
+def shared_job(unharmed: Unharmed) -> list[int]:
+    return unharmed.family()
+
+
+def is_paused(family: list[int]) -> bool:
+    return all(state(one) == "T" for one in family)
+
+
+def goes_on(family: list[int]) -> bool:
+    return all(is_alive(one) and state(one) != "T" for one in family)
+
+
+def test_another_job_and_its_builders_are_paused_for_as_long_as_one_times(shared_job: list[int]):
+    with others_paused(socket_directory("bench"), 0, limit_s=600):
+        eventually(lambda: is_paused(shared_job))
+    eventually(lambda: goes_on(shared_job))
+
+
+def test_a_candidate_that_hangs_holds_nobody_up_for_long(shared_job: list[int]):
+    with others_paused(socket_directory("bench"), 0, limit_s=5):
+        eventually(lambda: is_paused(shared_job))
+        eventually(lambda: goes_on(shared_job))
+
+
+def test_so_many_jobs_go_on_as_there_are_cores_for(shared_job: list[int]):
+    with others_paused(socket_directory("bench"), 1):
+        assert goes_on(shared_job)
+
+
+def test_another_device_is_another_matter(shared_job: list[int]):
+    with others_paused(socket_directory("phone"), 0):
+        assert goes_on(shared_job)
+
+
+def test_when_the_one_who_times_is_killed_the_others_go_on(shared_job: list[int]):
+    with running(HOLDER) as holder:
+        eventually(lambda: is_paused(shared_job))
+        kill(holder.pid)
+        eventually(lambda: goes_on(shared_job))
+
+
+def test_when_a_fork_server_is_killed_meanwhile_its_job_goes_on(job: list[int]):
+    with others_paused(socket_directory("bench"), 0, limit_s=600):
+        eventually(lambda: is_paused(job))
+        kill(fork_servers("build", job[0])[0])
+    eventually(lambda: goes_on(job[:1]))
+
+
+def test_a_job_that_is_killed_while_it_is_paused_leaves_nothing_behind(job: list[int]):
+    family = [*job, *fork_servers("", job[0])]
+    with others_paused(socket_directory("bench"), 0, limit_s=600):
+        eventually(lambda: is_paused(job))
+        os.kill(job[0], signal.SIGKILL)
+        eventually(lambda: not any(is_alive(one) for one in family))
+    with others_paused(socket_directory("bench"), 0):  # removes what nobody listens at
+        pass
+    assert list(socket_directory("bench").glob(f"{job[0]}-*")) == []
+
+
+def test_a_job_does_not_stop_itself(shared_job: list[int]):
+    place = socket_directory("bench")
+    (place / f"{os.getpid()}-1").touch()
+    with others_paused(place, 0):
+        assert state(os.getpid()) == "R"
+    (place / f"{os.getpid()}-1").unlink()

@@ -1,0 +1,311 @@
+"""The search for one kernel. Latencies are made up from the schedule here, so that a run can be repeated exactly."""
+
+import hashlib
+from collections.abc import Callable, Generator, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import tvm
+from tvm import te
+
+from tvmake.config.requests.tuning import SearchOptions
+from tvmake.device.fingerprint import local_fingerprint
+from tvmake.errors import DeviceError, InputError
+from tvmake.records.record import TuningContext
+from tvmake.records.store import RecordStore
+from tvmake.records.workload import Workload, workload
+from tvmake.storage.files import canonical_json
+from tvmake.tune.context import tuning_context
+from tvmake.tune.measure.interface import Candidate, Measured
+from tvmake.tune.search.search import MAX_FAILURES, MAX_STALE_BATCHES, Search
+from tvmake.tune.search.spaces import for_rules
+
+TARGET = tvm.target.Target({"kind": "llvm"})
+DEVICE = local_fingerprint(2)
+
+
+def matmul(extent: int) -> Workload:
+    """A square matrix product."""
+    a, b = (te.placeholder((extent, extent), "float32", name) for name in "ab")
+    k = te.reduce_axis((0, extent), "k")
+    c = te.compute((extent, extent), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), "c")
+    return workload(te.create_prim_func([a, b, c]), TARGET)
+
+
+class Interrupted(Exception):
+    """Stands for the job's death."""
+
+
+class MadeUp:
+    """Gives every candidate the latency that its code's digest says."""
+
+    def __init__(self, answer: Callable[[Candidate], Measured] | None = None, dies_after: int | None = None):
+        self.answer = answer or self.latency
+        self.dies_after = dies_after
+        self.measured = 0
+
+    @staticmethod
+    def latency(candidate: Candidate) -> Measured:
+        code = tvm.ir.save_json(candidate.module).encode()
+        return Measured(candidate.number, "ok", (1e-3 + int(hashlib.sha256(code).hexdigest()[:6], 16) * 1e-9,))
+
+    def measure(self, candidates: Sequence[Candidate]) -> Generator[Measured, None, None]:
+        for candidate in candidates:
+            if self.measured == self.dies_after:
+                raise Interrupted
+            self.measured += 1
+            yield self.answer(candidate)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def search(root: Path, measurer: MadeUp, trials: int, extent: int = 64, **options: object) -> Search:
+    """A search that has not run."""
+    given = {"strategy": "replay-trace", "batch": 4, "population": 16, **options}
+    return Search(
+        workload=matmul(extent),
+        context=tuning_context(TARGET, DEVICE),
+        store=RecordStore(root),
+        measuring=lambda: nullcontext(measurer),
+        device=DEVICE,
+        options=SearchOptions(**given),
+        trials=trials,
+        target=for_rules(TARGET, 2),
+        threads=1,
+    )
+
+
+def traces(root: Path, where: TuningContext, key: str) -> list[str]:
+    """The schedules in a store."""
+    return [canonical_json(one.record.trace) for one in RecordStore(root).load(where, key)]
+
+
+@pytest.mark.parametrize("strategy", ["evolutionary", "replay-trace", "replay-func", "random"])
+@pytest.mark.parametrize("cost_model", ["xgb", "random"])
+def test_every_strategy_measures_as_many_different_candidates_as_it_may(tmp_path: Path, strategy: str, cost_model: str):
+    run = search(tmp_path, MadeUp(), 10, strategy=strategy, cost_model=cost_model)
+    assert run.run() == "budget"
+    found = traces(tmp_path, run.context, run.workload.key)
+    assert len(found) == len(set(found)) == run.measured == 10
+
+
+def test_what_is_in_the_store_counts(tmp_path: Path):
+    assert search(tmp_path, MadeUp(), 6).run() == "budget"
+    more = search(tmp_path, MadeUp(), 10)
+    assert more.run() == "budget"
+    assert more.measured == 4
+    again = search(tmp_path, MadeUp(), 10)
+    assert again.run() == "budget"
+    assert again.measured == 0
+
+
+def test_where_nothing_is_to_be_measured_no_device_is_opened(tmp_path: Path):
+    search(tmp_path, MadeUp(), 6).run()
+    again = search(tmp_path, MadeUp(), 6)
+    again.measuring = lambda: pytest.fail("opened")
+    assert again.run() == "budget"
+
+
+def test_a_search_that_dies_has_stored_everything_it_measured(tmp_path: Path):
+    with pytest.raises(Interrupted):
+        search(tmp_path, MadeUp(dies_after=7), 12).run()
+    rest = search(tmp_path, MadeUp(), 12)
+    rest.run()
+    assert rest.measured == 5
+
+
+@pytest.mark.parametrize("deaths", [(1,), (5,), (3, 4, 2)])
+def test_an_interrupted_grid_ends_as_an_undisturbed_one(tmp_path: Path, deaths: tuple[int, ...]):
+    undisturbed = search(tmp_path / "a", MadeUp(), 40, 4, strategy="grid")
+    undisturbed.run()
+    for death in deaths:
+        with pytest.raises(Interrupted):
+            search(tmp_path / "b", MadeUp(dies_after=death), 40, 4, strategy="grid").run()
+    resumed = search(tmp_path / "b", MadeUp(), 40, 4, strategy="grid")
+    resumed.run()
+    key = resumed.workload.key
+    assert traces(tmp_path / "b", resumed.context, key) == traces(tmp_path / "a", resumed.context, key)
+    assert resumed.best_ms == undisturbed.best_ms
+
+
+@pytest.mark.parametrize("strategy", ["grid", "replay-trace", "replay-func", "random"])
+def test_a_search_interrupted_late_goes_on_where_it_was(tmp_path: Path, strategy: str):
+    extent = 4 if strategy == "grid" else 64
+    undisturbed = search(tmp_path / "a", MadeUp(), 40, extent, strategy=strategy)
+    undisturbed.run()
+    with pytest.raises(Interrupted):
+        # More batches than those after which a space without news counts as exhausted.
+        search(tmp_path / "b", MadeUp(dies_after=4 * (MAX_STALE_BATCHES + 2) + 3), 40, extent, strategy=strategy).run()
+    resumed = search(tmp_path / "b", MadeUp(), 40, extent, strategy=strategy)
+    assert resumed.run() == "budget"
+    key = resumed.workload.key
+    assert traces(tmp_path / "b", resumed.context, key) == traces(tmp_path / "a", resumed.context, key)
+
+
+@pytest.fixture(scope="module", params=["xgb", "random"])
+def evolved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
+    """A cost model, and where an undisturbed evolution with it has its records, and the search."""
+    place = tmp_path_factory.mktemp("undisturbed")
+    made = search(place, MadeUp(), 50, strategy="evolutionary", cost_model=request.param)
+    made.run()
+    return request.param, place, made
+
+
+@pytest.mark.parametrize("deaths", [(5,), (16, 1), (3, 11, 9, 2, 14)])
+def test_an_interrupted_evolution_ends_as_an_undisturbed_one(tmp_path: Path, evolved, deaths: tuple[int, ...]):
+    cost_model, place, undisturbed = evolved
+    options = {"strategy": "evolutionary", "cost_model": cost_model}
+    for death in deaths:
+        with pytest.raises(Interrupted):
+            search(tmp_path / "b", MadeUp(dies_after=death), 50, **options).run()
+    resumed = search(tmp_path / "b", MadeUp(), 50, **options)
+    resumed.run()
+    assert resumed.measured == 50 - sum(deaths)
+    key = resumed.workload.key
+    assert traces(tmp_path / "b", resumed.context, key) == traces(place, resumed.context, key)
+    assert resumed.best_ms == undisturbed.best_ms
+
+
+def test_a_larger_budget_goes_on_where_the_smaller_one_ended(tmp_path: Path):
+    for trials in (14, 30, 50):
+        search(tmp_path / "b", MadeUp(), trials, strategy="evolutionary").run()
+    once = search(tmp_path / "a", MadeUp(), 50, strategy="evolutionary")
+    once.run()
+    key = once.workload.key
+    assert traces(tmp_path / "b", once.context, key) == traces(tmp_path / "a", once.context, key)
+
+
+def test_no_code_is_measured_twice(tmp_path: Path):
+    modules: list[str] = []
+
+    def noting(candidate: Candidate) -> Measured:
+        modules.append(tvm.ir.save_json(candidate.module))
+        return MadeUp.latency(candidate)
+
+    for trials in (20, 60):
+        search(tmp_path, MadeUp(noting), trials, 16, strategy="evolutionary").run()
+    assert len(modules) == len(set(modules)) == 60
+
+
+def test_the_seed_repeats_a_search(tmp_path: Path):
+    runs = [search(tmp_path / name, MadeUp(), 40, strategy="evolutionary", seed=3) for name in "ab"]
+    for run in runs:
+        run.run()
+    first, second = (
+        traces(tmp_path / name, run.context, run.workload.key) for name, run in zip("ab", runs, strict=True)
+    )
+    assert first == second
+
+
+def test_a_candidate_whose_device_was_lost_is_tried_again_by_the_next_run(tmp_path: Path):
+    def gone(candidate: Candidate) -> Measured:
+        return Measured(candidate.number, "device_lost", error="gone")
+
+    with pytest.raises(DeviceError, match="device lost: gone"):
+        search(tmp_path, MadeUp(gone), 1000, 2, strategy="grid", batch=64).run()
+    again = search(tmp_path, MadeUp(), 1000, 2, strategy="grid", batch=64)
+    assert again.run() == "space exhausted"
+    undisturbed = search(tmp_path / "other", MadeUp(), 1000, 2, strategy="grid", batch=64)
+    undisturbed.run()
+    assert again.measured == undisturbed.measured
+
+
+def test_a_grid_ends_with_its_space(tmp_path: Path):
+    run = search(tmp_path, MadeUp(), 1_000_000, 2, strategy="grid", batch=64)
+    assert run.run() == "space exhausted"
+    assert run.measured > 1
+
+
+def test_a_grid_over_a_large_space_is_refused(tmp_path: Path):
+    with pytest.raises(InputError, match="a grid over this kernel has"):
+        search(tmp_path, MadeUp(), 10, 512, strategy="grid").run()
+
+
+def test_a_search_without_progress_stops_early(tmp_path: Path):
+    def slower(candidate: Candidate) -> Measured:
+        slower.calls += 1
+        return Measured(candidate.number, "ok", (slower.calls * 1e-3,))
+
+    slower.calls = 0
+    run = search(tmp_path, MadeUp(slower), 100, early_stopping=8)
+    assert run.run() == "early stopping"
+    assert 8 < run.measured <= 12
+
+
+def test_a_deadline_stops_it(tmp_path: Path):
+    run = search(tmp_path, MadeUp(), 1000, deadline_s=1e-9)
+    assert run.run() == "deadline"
+
+
+def test_a_deadline_stops_it_in_the_middle_of_a_batch_and_what_was_measured_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    now = [0.0]
+    monkeypatch.setattr("tvmake.tune.search.search.time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    def slowly(candidate: Candidate) -> Measured:
+        now[0] += 0.3
+        return MadeUp.latency(candidate)
+
+    run = search(tmp_path, MadeUp(slowly), 1000, batch=64, population=64, deadline_s=1.0)
+    assert run.run() == "deadline"
+    assert len(traces(tmp_path, run.context, run.workload.key)) == run.measured
+    assert run.measured == 4
+    undisturbed = search(tmp_path / "other", MadeUp(), run.measured, batch=64, population=64)
+    undisturbed.run()
+    assert traces(tmp_path, run.context, run.workload.key) == traces(tmp_path / "other", run.context, run.workload.key)
+
+
+def test_if_nothing_works_it_gives_up_and_says_why(tmp_path: Path):
+    def failing(candidate: Candidate) -> Measured:
+        return Measured(candidate.number, "build_error", error="LLVM knows no such thing")
+
+    run = search(tmp_path, MadeUp(failing), 500)
+    with pytest.raises(DeviceError, match="the first failed with build error: LLVM knows no such thing"):
+        run.run()
+    assert run.measured == MAX_FAILURES
+
+
+def test_impossible_figures_are_failures(tmp_path: Path):
+    def broken_clock(candidate: Candidate) -> Measured:
+        return Measured(candidate.number, "ok", (0.0,))
+
+    run = search(tmp_path, MadeUp(broken_clock), 4)
+    with pytest.raises(DeviceError, match="a sample of 0 s"):
+        run.run()
+    assert {one.status for one in run.store.load(run.context, run.workload.key)} == {"run_error"}
+
+
+def test_a_candidate_whose_device_was_lost_does_not_count(tmp_path: Path):
+    lost = iter([True, False, False, True])
+
+    def sometimes(candidate: Candidate) -> Measured:
+        if next(lost, False):
+            return Measured(candidate.number, "device_lost", error="gone")
+        return MadeUp.latency(candidate)
+
+    run = search(tmp_path, MadeUp(sometimes), 6)
+    assert run.run() == "budget"
+    statuses = [one.status for one in run.store.load(run.context, run.workload.key)]
+    assert statuses.count("ok") == 6
+    assert statuses.count("device_lost") == 2
+
+
+def test_a_candidate_whose_device_was_lost_is_measured_again_when_it_is_proposed_again(tmp_path: Path):
+    lost = iter([False, True])
+
+    def once(candidate: Candidate) -> Measured:
+        if next(lost, False):
+            return Measured(candidate.number, "device_lost", error="gone")
+        return MadeUp.latency(candidate)
+
+    with pytest.raises(Interrupted):
+        search(tmp_path, MadeUp(once, dies_after=3), 4).run()
+    run = search(tmp_path, MadeUp(), 4)  # the same seed proposes the same candidates
+    run.run()
+    stored = run.store.load(run.context, run.workload.key)
+    gone = next(one for one in stored if one.status == "device_lost")
+    assert [one.status for one in stored if one.record.trace == gone.record.trace] == ["device_lost", "ok"]

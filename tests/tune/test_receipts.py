@@ -1,0 +1,71 @@
+"""Which records a variant is built from: those that its kernels' receipts tell of."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.records.examples import CONV, OTHER_PLACE, PLACE, digests, record, verdict
+from tvmake.errors import MachineError
+from tvmake.records.prune import Rules, prune
+from tvmake.records.store import RecordStore
+from tvmake.tune.receipts import Receipt, curve, records_of_receipt
+
+MEASURED = [record(1, ms=3.0), record(2, ms=None), record(3, ms=2.0)]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> RecordStore:
+    """Three records of a kernel."""
+    store = RecordStore(tmp_path)
+    store.append(PLACE, CONV, MEASURED)
+    return store
+
+
+def receipt_now(store: RecordStore) -> Receipt:
+    """What a tuning job would leave now."""
+    stored = store.load(PLACE, CONV)
+    statuses = [one.status for one in stored]
+    return Receipt(
+        workload=CONV,
+        name="conv",
+        place=PLACE,
+        flops=1e6,
+        trials=len(stored),
+        measured_now=0,
+        stopped="budget",
+        by_status={status: statuses.count(status) for status in statuses},
+        curve=curve(stored),
+    )
+
+
+def test_what_others_measured_after_the_receipt_does_not_count(store: RecordStore):
+    receipt = receipt_now(store)
+    store.append(PLACE, CONV, [record(4, ms=1.0)])
+    assert digests(records_of_receipt(store, PLACE, CONV, receipt)) == digests(MEASURED)
+    assert len(records_of_receipt(store, PLACE, CONV, receipt_now(store))) == 4
+
+
+def test_what_a_check_found_counts_whenever_it_was(store: RecordStore):
+    receipt = receipt_now(store)
+    store.append(PLACE, CONV, [record(4, ms=1.0), verdict(MEASURED[2], right=False)])
+    assert [one.outcome for one in records_of_receipt(store, PLACE, CONV, receipt)] == [
+        "ok",
+        "run_error",
+        "wrong_output",
+    ]
+
+
+def test_of_pruned_records_those_that_are_left_count(store: RecordStore):
+    receipt = receipt_now(store)
+    prune(store, Rules(keep_best=1), apply=True)
+    assert digests(records_of_receipt(store, PLACE, CONV, receipt, timeout_s=0)) == digests(MEASURED[1:])
+
+
+def test_a_store_that_lacks_the_records_is_an_error_that_says_how_many(store: RecordStore, tmp_path: Path):
+    with pytest.raises(MachineError, match="has 0 of the 3 records that the tuning of conv left"):
+        records_of_receipt(RecordStore(tmp_path / "other"), PLACE, CONV, receipt_now(store), timeout_s=0)
+
+
+def test_a_receipt_of_another_kind_of_device_says_nothing_of_this_one(store: RecordStore):
+    receipt = receipt_now(store).model_copy(update={"place": OTHER_PLACE})
+    assert digests(records_of_receipt(store, PLACE, CONV, receipt, timeout_s=0)) == digests(MEASURED)

@@ -1,0 +1,169 @@
+"""Nothing that failed, was damaged or was altered is called good: it is made again by the same command, and nothing else is."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.workflow.faults import Faults
+from tests.workflow.plain_snakemake import snakemake
+from tests.workflow.project import Project
+
+pytestmark = pytest.mark.long
+
+VARIANT = "results/digits/float32/cpu"
+HERMETIC = ("results/*", "results/digits/**/*")
+
+
+def flip(path: Path) -> None:
+    """Change one bit; the times stay."""
+    data, known = bytearray(path.read_bytes()), path.stat()
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    os.utime(path, ns=(known.st_atime_ns, known.st_mtime_ns))
+
+
+def other_digit(path: Path) -> None:
+    """Another figure in a text that can still be read."""
+    path.write_text(re.sub(r"\d(?=\D*$)", lambda found: str((int(found[0]) + 1) % 10), path.read_text(), count=1))
+
+
+def cut(path: Path) -> None:
+    """Lose the second half."""
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def notes(stderr: str) -> list[str]:
+    """The results that are made again because they were altered."""
+    return re.findall(r"^note: (\S+) is not as it was made, and is made again$", stderr, flags=re.MULTILINE)
+
+
+def finished_stages(stderr: str) -> set[str]:
+    return set(re.findall(r"^✓ (\w+)", stderr, flags=re.MULTILINE))
+
+
+# --- failures ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_validation_that_was_killed_is_done_by_the_same_command_and_its_verdict_is_the_new_one(
+    demo: Project, tmp_path: Path
+):
+    demo.edit("validation.goals.sqnr_db", 200)
+    kill_before("results/digits/float16/cpu/numerics.json", demo, tmp_path)
+    done = demo.make()
+    assert done.returncode == 4, done.stdout + done.stderr
+    (row,) = (row for row in demo.result("results/summary.json")["rows"] if row["precision"] == "float16")
+    assert row["verdict"] == "fail"
+
+
+def test_a_benchmark_that_was_killed_is_done_by_the_same_command(demo: Project, tmp_path: Path):
+    demo.edit("benchmark.repeat", 4)
+    kill_before(f"{VARIANT}/latency.json", demo, tmp_path)
+    done = demo.make()
+    assert done.returncode == 0, done.stderr
+    assert len(demo.result(f"{VARIANT}/latency.json")["report"]["samples_ms"]) == 4
+
+
+def kill_before(file: str, project: Project, directory: Path) -> None:
+    """A run whose step for a file is killed, as the system does it that has no memory left."""
+    faults = Faults(project, directory / "faults")
+    faults.before(file, "kill worker")
+    done = project.make()
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert faults.pending == set()
+    assert not (project.directory / file).exists()
+    project.environment.clear()
+
+
+def test_without_a_package_there_is_no_pass(demo: Project, finished: Project):
+    for package in demo.directory.glob("results/*/*/*/package.tar"):
+        package.unlink()
+    done = demo.make()
+    assert done.returncode == 0, done.stderr
+    assert demo.hermetic(*HERMETIC) == finished.hermetic(*HERMETIC)
+    assert finished_stages(done.stderr) == {"export"}
+
+
+def test_what_a_job_left_whose_record_is_gone_is_made_again(demo: Project, finished: Project):
+    package = demo.directory / VARIANT / "package.tar"
+    package.write_bytes(b"half")
+    for record in (demo.directory / ".snakemake/tvmake-jobs").iterdir():
+        if "package.tar" in record.read_text():
+            record.write_bytes(record.read_bytes()[:-1])
+    assert demo.make().returncode == 0
+    assert demo.hermetic(*HERMETIC) == finished.hermetic(*HERMETIC)
+
+
+# --- damage -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("damage", [flip, cut])
+@pytest.mark.parametrize(
+    ("file", "stage"),
+    [
+        ("results/digits/model.params", "import"),
+        ("results/digits/float32/module.json", "transform"),
+        (f"{VARIANT}/mod.so", "build"),
+        (f"{VARIANT}/package.tar", "export"),
+        (f"{VARIANT}/package.cdx.json", "attest"),
+        (f"{VARIANT}/package.provenance.json", "attest"),
+        ("results/index.html", "report"),
+    ],
+)
+def test_a_damaged_result_is_made_again_and_nothing_is_built_on_it(
+    demo: Project, finished: Project, file: str, stage: str, damage
+):
+    damage(demo.directory / file)
+    assert {stage, f"{stage}_model"} & demo.planned_rules().keys()
+    done = demo.make()
+    assert done.returncode == 0, done.stderr
+    assert notes(done.stderr) == [file]
+    assert finished_stages(done.stderr) == {stage}
+    assert demo.hermetic(*HERMETIC) == finished.hermetic(*HERMETIC)
+    assert demo.planned_rules() == {}
+    assert demo.run("tvmake", "verify", f"{VARIANT}/package.tar", "--from", "digits.onnx").returncode == 0
+
+
+def test_another_figure_in_the_list_of_kernels_is_seen_before_anything_is_tuned_for_it(tuned: Project, made: Project):
+    other_digit(tuned.directory / "results/digits/float32/tuned/tasks.json")
+    done = tuned.make()
+    assert done.returncode == 0, done.stderr
+    assert finished_stages(done.stderr) == {"extract"}
+    assert tuned.hermetic(*HERMETIC) == made.hermetic(*HERMETIC)
+
+
+@pytest.mark.parametrize("damage", [flip, cut, other_digit])
+def test_a_damaged_budget_is_planned_again(tuned: Project, made: Project, damage):
+    damage(tuned.directory / "results/tuning/tuned/round1/budget.json")
+    done = tuned.make()
+    assert done.returncode == 0, done.stderr
+    assert tuned.hermetic(*HERMETIC) == made.hermetic(*HERMETIC)
+    assert tuned.planned_rules() == {}
+
+
+def test_where_one_result_cannot_be_made_again_the_others_are(demo: Project):
+    demo.write_config({**demo.config, "precisions": ["float32"]})
+    demo.edit("models.second", {**demo.config["models"]["digits"], "source": "second.onnx"})
+    (demo.directory / "second.onnx").write_bytes((demo.directory / "digits.onnx").read_bytes())
+    assert demo.make().returncode == 0
+    (demo.directory / "second.onnx").write_bytes(b"no longer a model")
+    flip(demo.directory / "results/second/model.params")
+    flip(demo.directory / VARIANT / "mod.so")
+    done = demo.make()
+    assert done.returncode == 1
+    assert "second.onnx: not an ONNX model" in done.stderr
+    assert "build digits float32 cpu" in done.stderr
+    assert not (demo.directory / "results/second/model.params").exists()
+
+
+def test_snakemake_itself_builds_on_no_damaged_result(demo: Project, finished: Project):
+    params = demo.directory / "results/digits/float32/module.params"
+    flip(params)
+    (demo.directory / VARIANT / "mod.so").unlink()
+    done = demo.run(*snakemake("--cores", "2", f"{VARIANT}/mod.so"))
+    assert done.returncode == 1
+    assert "results/digits/float32/module.params: not as it was made" in done.stderr + done.stdout
+    params.unlink()
+    assert demo.run(*snakemake("--cores", "2", f"{VARIANT}/mod.so")).returncode == 0
+    assert demo.hermetic(*HERMETIC) == finished.hermetic(*HERMETIC)

@@ -1,0 +1,82 @@
+"""A failure is a result: a row with its reason, beside the figures of all that was made."""
+
+import csv
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.workflow.faults import Faults
+from tests.workflow.project import Project
+from tvmake.report.rows import SummaryRow
+
+pytestmark = pytest.mark.long
+
+VARIANT = "results/digits/float32/cpu"
+
+
+@pytest.fixture
+def broken(demo: Project) -> Project:
+    """A finished project that gets a model which cannot be read."""
+    demo.write_config({**demo.config, "precisions": ["float32"]})
+    assert demo.make().returncode == 0
+    (demo.directory / "broken.onnx").write_bytes(b"not a model")
+    demo.edit("models.broken", {"source": "broken.onnx"})
+    return demo
+
+
+def rows(project: Project) -> dict[str, dict]:
+    return {row["model"]: row for row in project.result("results/summary.json")["rows"]}
+
+
+def test_a_variant_that_fails_is_a_row_in_table_summary_csv_and_page(broken: Project):
+    done = broken.make()
+    assert done.returncode == 1
+    failed = rows(broken)["broken"]
+    assert (failed["verdict"], failed["stage"], failed["log"]) == ("failed", "import", "logs/broken/import.log")
+    assert failed["cause"].startswith("broken.onnx: not an ONNX model")
+    assert failed["remedy"].startswith("Download or copy the file again")
+    assert rows(broken)["digits"]["verdict"] == "pass"
+    assert "broken/float32/cpu: import: broken.onnx: not an ONNX model" in done.stdout
+    assert "1 pass, 1 failed" in done.stdout
+    table = list(csv.DictReader((broken.directory / "results/summary.csv").read_text().splitlines()))
+    assert [(row["model"], row["verdict"]) for row in table] == [("digits", "pass"), ("broken", "failed")]
+    assert failed["cause"] in (broken.directory / "results/index.html").read_text()
+
+
+def test_the_report_is_made_anew_once_nothing_fails_any_more(broken: Project):
+    broken.make()
+    broken.edit("models.broken", None)
+    done = broken.make()
+    assert done.returncode == 0, done.stderr
+    assert "not as it was made" not in done.stderr
+    assert rows(broken).keys() == {"digits"}
+    assert broken.planned_rules() == {}
+
+
+def test_a_row_of_a_job_that_failed_later_names_its_stage_and_a_run_that_was_stopped_says_so(
+    broken: Project, tmp_path: Path
+):
+    broken.edit("models.broken", None)
+    broken.edit("benchmark.repeat", 4)
+    faults = Faults(broken, tmp_path / "faults")
+    faults.before(f"{VARIANT}/latency.json", "kill worker")
+    assert broken.make().returncode == 3
+    broken.environment.clear()
+    row = SummaryRow.model_validate(rows(broken)["digits"])
+    assert (row.verdict, row.stage, row.package) == ("failed", "benchmark", None)
+    assert "SIGKILL" in (row.cause or "")
+
+
+def show(project: Project) -> subprocess.CompletedProcess[str]:
+    done = project.run("tvmake", "show")
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_figures_of_a_run_that_a_later_one_did_not_confirm_are_said_to_be_so(demo: Project):
+    assert "earlier run" not in show(demo).stderr
+    (demo.directory / VARIANT / "numerics.json").unlink()
+    assert f"these figures are of an earlier run: {VARIANT}/numerics.json" in show(demo).stderr
+    assert demo.make().returncode == 0
+    assert "earlier run" not in show(demo).stderr

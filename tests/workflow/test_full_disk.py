@@ -1,0 +1,38 @@
+"""A disk that is full, whenever it comes to that, is called by its name; with space, the same command goes on."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.workflow.project import Project, new_project
+
+IN_NAMESPACE = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-euc")
+
+SCRIPT = """
+mount -t tmpfs -o size=6m tmpfs {disk}
+cp -r {project}/. {disk}
+cd {disk}
+dd if=/dev/zero of=fill bs=1k count=$(( $(df --output=avail . | tail -1) - {left} )) 2>/dev/null
+tvmake make >said 2>&1 && exit 9 || true
+cat said >&2
+rm fill
+exec tvmake make >/dev/null
+"""
+
+
+@pytest.mark.parametrize("left", [0, 4, 24, 100, 250, 450])
+def test_a_full_disk_is_called_by_its_name(left: int, tmp_path: Path):
+    if subprocess.run([*IN_NAMESPACE, f"mount -t tmpfs tmpfs {tmp_path}"], capture_output=True, check=False).returncode:
+        pytest.skip("file systems cannot be mounted here")
+    project: Project = new_project(tmp_path / "project")
+    project.edit("precisions", ["float32"])
+    (tmp_path / "disk").mkdir()
+    script = SCRIPT.format(disk=tmp_path / "disk", project=project.directory, left=left)
+    script = script.replace(">said", f">{tmp_path}/said").replace("cat said", f"cat {tmp_path}/said")
+    done = project.run(*IN_NAMESPACE, script)
+    assert done.returncode == 0, done.stderr
+    said = (tmp_path / "said").read_text()
+    assert "no space left on the disk" in said
+    for wrong in ("Traceback", "killed from outside", "Errno", "Logging error", "defect"):
+        assert wrong not in said, said

@@ -1,0 +1,5 @@
+"""Snakemake's scheduler plugin ``tvmake``, which it finds by this package's name; see :mod:`tvmake.engine.scheduler`."""
+
+from tvmake.engine.scheduler import Scheduler, SchedulerSettings
+
+__all__ = ["Scheduler", "SchedulerSettings"]

@@ -1,0 +1,8 @@
+"""The directories of a run, as patterns. Which files lie in them, the stages declare."""
+
+RUN = "{results}"
+MODEL = RUN + "/{model}"
+TRANSFORMED = MODEL + "/{precision}"
+CANDIDATE = TRANSFORMED + "/layouts/{layout}"
+VARIANT = TRANSFORMED + "/{target}"
+ROUND = RUN + "/tuning/{target}/round{number}"

@@ -1,0 +1,23 @@
+"""Open the cache that a config names."""
+
+from pathlib import Path
+
+from tvmake.cache import settings
+from tvmake.cache.directory import DirectoryStore
+from tvmake.cache.store import Store
+from tvmake.config.cache import CacheConfig
+
+
+def open_store(config: CacheConfig) -> Store:
+    """The place that a config names; a directory is made when something is stored.
+
+    Raises:
+        InputError: it can be none: a file, a directory that everyone may write, an unknown kind of URL.
+        MachineError: a package for the URL is missing.
+        CacheTroubleError: it cannot be reached.
+    """
+    if config.is_remote:
+        from tvmake.cache.remote import RemoteStore  # fsspec takes half a second to import
+
+        return RemoteStore(settings.place(config), config.limit_bytes)
+    return DirectoryStore(Path(settings.directory(config)), config.limit_bytes)

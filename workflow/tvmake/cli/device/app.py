@@ -1,0 +1,197 @@
+"""``tvmake device …``: what devices there are, whether they work, and the servers and the tracker that tuning uses."""
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tvmake.cli.configs import ConfigFiles
+
+if TYPE_CHECKING:
+    from tvmake.config.device import DeviceConfig
+
+app = typer.Typer(no_args_is_help=True, help="Devices: what there is, whether it works; RPC servers and the tracker.")
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A device of the config; `local` is this machine.")]
+AtTracker = Annotated[
+    str | None,
+    typer.Option(
+        "--tracker", metavar="HOST:PORT", help="The tracker [default: TVM_TRACKER_HOST and TVM_TRACKER_PORT]."
+    ),
+]
+AllowRemote = Annotated[
+    bool,
+    typer.Option(
+        "--allow-remote", help="Listen on an address that other machines reach; see docs/guides/devices-rpc.md."
+    ),
+]
+
+
+@app.command("list")
+def list_command(config: ConfigFiles = None, as_json: AsJson = False) -> None:
+    """List the devices that the config, adb and the tracker know, and what state they are in."""
+    from tvmake.cli.device import tables as device_tables
+    from tvmake.device.survey.listing import listed
+
+    rows = listed(devices_of(config))
+    device_tables.show(rows, as_json, device_tables.LIST)
+
+
+@app.command("info")
+def info_command(name: Name = "local", config: ConfigFiles = None, as_json: AsJson = False) -> None:
+    """Say who a device is: its fingerprint, temperatures and governor."""
+    from tvmake.cli.device import tables as device_tables
+    from tvmake.device.conditioning.readings import readings
+    from tvmake.device.connect import connect
+
+    chosen = chosen_device(name, config)
+    fingerprint = connect(name, chosen.model_copy(update={"conditioning": None})).fingerprint()
+    device_tables.show_info(name, chosen.via, fingerprint, readings(name, chosen), as_json)
+
+
+@app.command("doctor")
+def doctor_command(name: Name = "local", config: ConfigFiles = None, as_json: AsJson = False) -> None:
+    """Try every step on the way to a device, one by one. A device that passes is no longer set aside."""
+    from tvmake.cli.device import tables as device_tables
+    from tvmake.device.survey.examination import examined
+
+    steps = examined(name, chosen_device(name, config))
+    device_tables.show(steps, as_json, device_tables.DOCTOR)
+    if any(step["state"] == "problem" for step in steps):
+        raise typer.Exit(3)
+
+
+@app.command("push")
+def push_command(
+    name: Name,
+    package: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A package.tar.")],
+    config: ConfigFiles = None,
+    as_json: AsJson = False,
+) -> None:
+    """Bring a package to a device, and to all equal ones; what is there already is not sent again."""
+    from tvmake.cli.device import tables as device_tables
+    from tvmake.device.pushing import push_everywhere
+    from tvmake.errors import ErrorList
+
+    rows, errors = push_everywhere(name, chosen_device(name, config), package)
+    if rows or as_json:
+        device_tables.show(rows, as_json, device_tables.PUSH)
+    if errors:
+        raise ErrorList(errors)
+
+
+@app.command("serve")
+def serve_command(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="A device over ssh or adb; this machine when left out.")
+    ] = None,
+    config: ConfigFiles = None,
+    tracker: AtTracker = None,
+    key: Annotated[
+        str | None, typer.Option(help="What the server calls itself [default: NAME, or this machine's].")
+    ] = None,
+    host: Annotated[str, typer.Option(help="This machine: the address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="This machine: the port to listen on.")] = 9090,
+    python: Annotated[
+        bool, typer.Option("--python", help="This machine: TVM's Python server, not the native one.")
+    ] = False,
+    opencl: Annotated[bool, typer.Option("--opencl", help="A device: have its server run OpenCL kernels.")] = False,
+    allow_remote: AllowRemote = False,
+) -> None:
+    """Run an RPC server until Ctrl-C: on this machine, or on a device, with the tunnels it needs."""
+    from tvmake.cli.device import server as device_server
+
+    if name is None or name == "local":
+        device_server.serve_here(tracker, key, host, port, python, allow_remote)
+    else:
+        device_server.serve_there(name, chosen_device(name, config), tracker, key, opencl)
+
+
+@app.command("tracker")
+def tracker_command(
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; 0 takes a free one.")] = 9190,
+    allow_remote: AllowRemote = False,
+) -> None:
+    """Run TVM's RPC tracker until Ctrl-C."""
+    from tvmake.cli.device.server import check_loopback
+    from tvmake.device.rpc.tracker_process import serve
+
+    check_loopback(host, allow_remote)
+    os.environ.setdefault("TVM_USE_RUNTIME_LIB", "1")
+
+    def ready(taken: int) -> None:
+        typer.echo(f"tracker at {host}:{taken}")
+        typer.echo(f"  export TVM_TRACKER_HOST={host} TVM_TRACKER_PORT={taken}")
+
+    try:
+        serve(host, port, ready)
+    except KeyboardInterrupt:
+        raise typer.Exit(0) from None
+
+
+@app.command("query")
+def query_command(
+    tracker: AtTracker = None,
+    as_json: AsJson = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Print it again every two seconds.")] = False,
+) -> None:
+    """Print the tracker's table: servers of each key, how many are free, and how many wait for one."""
+    from tvmake.cli.device import tables as device_tables
+    from tvmake.device.survey.listing import tracker_rows
+
+    while True:
+        device_tables.show(tracker_rows(tracker), as_json, device_tables.QUERY, "no servers")
+        if not watch:
+            return
+        time.sleep(2)
+
+
+@app.command("shell-env")
+def shell_env_command(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A device of the config.")] = None,
+    config: ConfigFiles = None,
+) -> None:
+    """Print exports for TVM's own tools and adb: `eval "$(tvmake device shell-env)"`."""
+    from tvmake.device.survey.environment import exports
+
+    chosen = chosen_device(name, config) if name else None
+    for line in exports(chosen, devices_of(config)):
+        typer.echo(line)
+
+
+def devices_of(config: list[Path] | None) -> "dict[str, DeviceConfig]":
+    """The config's devices; none when there is no config here, and none was named.
+
+    Raises:
+        InputError: the config cannot be used.
+    """
+    from tvmake.cli.configs import DEFAULTS
+    from tvmake.config.load import load_layers
+
+    paths = config or [path for path in DEFAULTS if path.is_file()][:1]
+    return dict(load_layers(paths, {}).devices) if paths else {}
+
+
+def chosen_device(name: str, config: list[Path] | None) -> "DeviceConfig":
+    """A device by name.
+
+    Raises:
+        InputError: the config has no such device.
+    """
+    from difflib import get_close_matches
+
+    from tvmake.config.device import LocalDeviceConfig
+    from tvmake.errors import InputError
+
+    known = devices_of(config)
+    if name in known:
+        return known[name]
+    if name == "local":
+        return LocalDeviceConfig()
+    close = get_close_matches(name, known, 1)
+    hint = f"did you mean '{close[0]}'?" if close else f"there are: {', '.join(['local', *known])}"
+    raise InputError("devices", f"no device '{name}'", hint)

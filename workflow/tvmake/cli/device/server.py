@@ -1,0 +1,126 @@
+"""RPC servers in the foreground: on this machine, or on a device that has only a shell."""
+
+import importlib.util
+import ipaddress
+import os
+import platform
+import signal
+import socket
+import sys
+import time
+from typing import NoReturn
+
+import typer
+
+from tvmake.config.device import DeviceConfig, LocalDeviceConfig, RpcDeviceConfig
+from tvmake.device.store import store_root
+from tvmake.device.survey.listing import tracker_address
+from tvmake.device.transport.programs import native_server
+from tvmake.errors import MachineError, UsageError
+from tvmake.process.python import python_command
+from tvmake.process.supervised import ChildProcess
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or address means this machine only.
+
+    Raises:
+        UsageError: it means nothing.
+    """
+    try:
+        found = socket.getaddrinfo(host or "0.0.0.0", None)
+    except OSError as error:
+        raise UsageError(f"--host {host}", f"no such address ({error.strerror})", "listen on 127.0.0.1") from None
+    return all(ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback for *_, address in found)
+
+
+def check_loopback(host: str, allow_remote: bool) -> None:
+    """Refuse an address that other machines reach, unless the user has thought about it.
+
+    Raises:
+        UsageError: it is one, or means nothing.
+    """
+    if allow_remote or is_loopback(host):
+        return
+    raise UsageError(
+        f"--host {host}",
+        "RPC has no passwords and no encryption: whoever reaches this address can run code on this machine",
+        "listen on 127.0.0.1 and come in by ssh or adb tunnels (docs/guides/devices-rpc.md); in a network of your own, add "
+        "--allow-remote",
+    )
+
+
+def serve_here(tracker: str | None, key: str | None, host: str, port: int, python: bool, allow_remote: bool) -> None:
+    """Run a server on this machine until Ctrl-C.
+
+    Raises:
+        UsageError: the address is not this machine's own, or no tracker.
+        MachineError: the native server cannot be built.
+    """
+    check_loopback(host, allow_remote)
+    at, tracker_port = tracker_address(tracker)
+    name = key or platform.node() or "local"
+    options = ["--host", host, "--port", str(port), "--key", name, "--tracker", f"{at}:{tracker_port}"]
+    typer.echo(f"server '{name}' for tracker {at}:{tracker_port}, at {host}:{port}; Ctrl-C ends it")
+    sys.stdout.flush()
+    if not python:
+        environment = {**os.environ, "TVM_USE_RUNTIME_LIB": "1"}
+        native = str(native_server())
+        options += ["--cache", str(store_root().with_name("uploads"))]
+        os.execve(native, [native, *options, *(["--allow-remote"] if allow_remote else [])], environment)
+    if importlib.util.find_spec("cloudpickle") is None:
+        raise MachineError(
+            "TVM's Python server", "needs cloudpickle, which is not installed", "pip install cloudpickle"
+        )
+    command = python_command("-m", "tvm.exec.rpc_server", "--port-end", str(port + 1), *options)
+    # Not only with TVM's runtime, which could not tell its version.
+    signal.signal(signal.SIGTERM, _interrupt)
+    with ChildProcess(command) as process:
+        try:
+            process.wait()
+            code = process.code
+        except KeyboardInterrupt:
+            code = 0
+    raise typer.Exit(code or 0)
+
+
+def serve_there(name: str, config: DeviceConfig, tracker: str | None, key: str | None, with_opencl: bool) -> None:
+    """Run a server on each device of a config, with tunnels, until Ctrl-C.
+
+    Raises:
+        UsageError: the device is not over ssh or adb, or the tracker is not on this machine.
+        DeviceError: none of the devices can be used.
+    """
+    if isinstance(config, LocalDeviceConfig | RpcDeviceConfig):
+        raise UsageError(
+            f"device '{name}'",
+            f"is 'via: {config.via}'; only devices over ssh and adb can be given a server from here",
+            "run `tvmake device serve` on the device itself"
+            if isinstance(config, RpcDeviceConfig)
+            else "leave the name out",
+        )
+    host, port = tracker_address(tracker)
+    if not is_loopback(host):
+        raise UsageError(
+            f"--tracker {host}:{port}",
+            "is not on this machine, where the tunnels end",
+            "start one here: `tvmake device tracker`",
+        )
+    from tvmake.device.rpc.serving import Serving
+
+    signal.signal(signal.SIGTERM, _interrupt)
+    serving = Serving(name, config, port, key or name, with_opencl)
+    typer.echo(f"server '{key or name}' on {name} for tracker {host}:{port}; Ctrl-C ends it")
+    try:
+        while serving.is_serving():
+            time.sleep(1)
+    except KeyboardInterrupt:
+        raise typer.Exit(0) from None
+    finally:
+        serving.close()
+    raise typer.Exit(3)
+
+
+def _interrupt(*_: object) -> NoReturn:
+    """Have SIGTERM end things as Ctrl-C does."""
+    raise KeyboardInterrupt

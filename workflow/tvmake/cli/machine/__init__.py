@@ -1,0 +1,1 @@
+"""Commands on what this machine and this TVM can do."""

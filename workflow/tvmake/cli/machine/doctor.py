@@ -1,0 +1,61 @@
+"""``tvmake doctor``: what this machine can do."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tvmake.cli.terminal import open_console
+
+if TYPE_CHECKING:
+    from tvmake.doctor.check import Check
+
+MARKS = {"ok": "[green]ok[/green]", "missing": "[yellow]missing[/yellow]", "problem": "[red]problem[/red]"}
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one entry a check.")] = False,
+) -> None:
+    """Say what this machine can do, and how to get what is missing.
+
+    Looks at the libraries, compiles a kernel with each of TVM's code generators, links and runs one, and looks for
+    compilers, OpenCL devices, Android devices and an RPC tracker. The exit code is 0 when everything tvmake needs is
+    there, and 3 when something is not; what is missing beyond that only narrows what you can target.
+    """
+    import json
+
+    from tvmake.doctor.examine import examine
+
+    checks = examine()
+    wrong = [check for check in checks if check.is_fatal]
+    if as_json:
+        typer.echo(json.dumps({"ok": not wrong, "checks": [check.as_json() for check in checks]}, indent=2))
+    else:
+        _print(checks, wrong)
+    if wrong:
+        raise typer.Exit(3)
+
+
+def _print(checks: "list[Check]", wrong: "list[Check]") -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = open_console(160)
+    for group in dict.fromkeys(check.group for check in checks):
+        table = Table(
+            title=group, title_justify="left", title_style="bold", show_header=False, box=None, pad_edge=False
+        )
+        table.add_column(min_width=7)
+        table.add_column(min_width=22)
+        table.add_column(overflow="fold")
+        for check in checks:
+            if check.group == group:
+                hint = f"\n[dim]→ {escape(check.hint)}[/dim]" if check.hint else ""
+                required = "[red]required: [/red]" if check.is_fatal else ""
+                table.add_row(MARKS[check.status], escape(check.name), required + escape(check.detail) + hint)
+        console.print(table)
+        console.print()
+    if wrong:
+        console.print(f"tvmake cannot work here yet: {', '.join(check.name for check in wrong)}", style="red")
+    else:
+        missing = sum(check.status != "ok" for check in checks)
+        console.print(f"tvmake works here; {missing} optional things are missing" if missing else "tvmake works here")

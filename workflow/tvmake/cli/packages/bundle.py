@@ -1,0 +1,66 @@
+"""``tvmake bundle …``: a run for another site, in one file."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tvmake.cli.configs import ConfigFiles, Settings
+
+app = typer.Typer(no_args_is_help=True, help="Carry a run to another site: config, lock, records and packages.")
+
+
+@app.command("export")
+def export_command(
+    file: Annotated[Path, typer.Argument(dir_okay=False, help="Bundle to write (.tar).")],
+    lock: Annotated[Path, typer.Option(help="Lock of the run; `tvmake lock` writes it.", dir_okay=False)] = Path(
+        "run.lock"
+    ),
+    inputs: Annotated[
+        bool, typer.Option("--inputs", help="Put the model files and the modules with passes in, too.")
+    ] = False,
+    config: ConfigFiles = None,
+    settings: Settings = None,
+) -> None:
+    """Write a bundle of a locked run. The same run gives the same bytes."""
+    from tvmake.bundle.contents import PACKAGES, RECORDS
+    from tvmake.bundle.write import write_bundle
+    from tvmake.cli.configs import config_files, load_plan
+
+    plan = load_plan(config_files(config), settings)
+    contents = write_bundle(plan, lock, file, with_inputs=inputs)
+    packages = sum(name.startswith(PACKAGES) and name.endswith("/package.tar") for name in contents.files)
+    records = "with the records of its kernels" if RECORDS in contents.files else "without records"
+    typer.echo(f"{file}: {packages} packages, {records}, {file.stat().st_size / 1e6:.1f} MB")
+    if not inputs:
+        typer.echo(
+            "note: the models are not in it (--inputs); without them packages can be used, not made again", err=True
+        )
+
+
+@app.command("import")
+def import_command(
+    file: Annotated[Path, typer.Argument(help="Bundle that `tvmake bundle export` wrote.")],
+    into: Annotated[Path, typer.Option("--into", help="Directory for its files.", file_okay=False)] = Path(),
+    store: Annotated[
+        Path | None,
+        typer.Option("--store", help="Directory of the records [default: the user's, see docs/concepts/records.md]."),
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Put its files over others of the same name.")] = False,
+) -> None:
+    """Check a bundle, place its files, and add its records to the store. Files that are there are not overwritten."""
+    from tvmake.bundle.read import read_bundle
+    from tvmake.process.output import printable
+    from tvmake.records.store import open_store
+
+    imported = read_bundle(file, into, open_store(store), replace=replace)
+    for path in imported.replaced:
+        typer.echo(f"replaced {path}")
+    typer.echo(f"{file}: {len(imported.placed)} files placed in {into}, {len(imported.unchanged)} were there already")
+    if imported.records is not None:
+        fresh = sum(imported.records.fresh.values())
+        typer.echo(f"records: {fresh} new, {imported.records.known} known before")
+        for reason, count in imported.records.refused.most_common():
+            typer.echo(
+                f"warning: {count} lines set aside: {printable(reason)}; see {imported.records.quarantine}", err=True
+            )

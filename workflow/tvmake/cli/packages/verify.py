@@ -1,0 +1,76 @@
+"""``tvmake verify``: whether packages are what they say."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from tvmake.provenance.check import Checked
+
+
+def verify(
+    packages: Annotated[list[Path], typer.Argument(help="Packages to check (package.tar).")],
+    key: Annotated[
+        Path | None,
+        typer.Option("--key", "-k", help="Public Ed25519 key(s) to trust; the package must be signed by one of them."),
+    ] = None,
+    require_signature: Annotated[
+        bool, typer.Option("--require-signature", help="Refuse a package without a signature, by whatever key it is.")
+    ] = False,
+    made_from: Annotated[
+        Path | None,
+        typer.Option("--from", help="A file that it has to be made from: the model's, or one of the imported network."),
+    ] = None,
+) -> None:
+    """Check a package's digests, provenance, component list and signatures, without loading its code.
+
+    Exits with 1 and one line at the first thing that does not fit.
+    """
+    from tvmake.errors import TvmakeError
+    from tvmake.provenance.check import check_package
+    from tvmake.provenance.origin import check_made_of
+
+    for package in packages:
+        try:
+            checked = check_package(package, key, require_signature=require_signature)
+            if made_from is not None:
+                check_made_of(made_from, package, checked.manifest, checked.source)
+            _print_checked(package, checked, made_from)
+        except TvmakeError as error:
+            raise type(error)(error.where, error.problem) from None
+
+
+def _print_checked(package: Path, checked: "Checked", made_from: Path | None) -> None:
+    from tvmake.process.output import printable
+    from tvmake.provenance.origin import origin_file
+
+    manifest = checked.manifest
+    versions = {part.name: part.version for part in manifest.components}
+    typer.echo(f"{package}: intact, sha256 {checked.sha256}")
+    made_with = f"tvmake {versions.get('tvmake', '?')}, TVM {versions.get('apache-tvm', '?')}"
+    typer.echo(printable(f"  {manifest.model}/{manifest.precision}/{manifest.target_name}, made with {made_with}"))
+    network = ", ".join(f"{name} {digest[:12]}…" for name, digest in sorted(manifest.network.items()))
+    records = f", records {manifest.records_sha256[:12]}…" if manifest.records_sha256 else ""
+    typer.echo(printable(f"  network: {network}{records}"))
+    if checked.source is None:
+        typer.echo(f"  source: not said, there is no {origin_file(package).name}")
+    else:
+        typer.echo(printable(f"  source: {checked.source.summary()}"))
+    if made_from is not None:
+        typer.echo(printable(f"  made from {made_from}"))
+    if checked.has_list:
+        typer.echo("  component list: as the package says")
+    if checked.signed is None:
+        typer.echo("  not signed")
+    elif checked.is_trusted:
+        typer.echo(f"  signed by the given key, {checked.signed.by}")
+    else:
+        typer.echo(f"  signed by {checked.signed.by}, a key that nobody here vouched for")
+    if checked.source is not None and checked.signed != checked.source_signed:
+        by = f"signed by {checked.source_signed.by}" if checked.source_signed else "not signed"
+        typer.echo(f"  {origin_file(package).name}: {by}")
+    if not checked.is_trusted:
+        typer.echo(
+            "  nothing authenticated: digests show damage, not who made it; --key FILE checks whose signature it is"
+        )

@@ -1,0 +1,238 @@
+"""``tvmake records …``: look at measured records, pass them on, take them in, tidy up."""
+
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tvmake.cli.configs import ConfigFiles, Settings
+
+if TYPE_CHECKING:
+    from tvmake.records.ingest import Ingested
+    from tvmake.records.store import RecordStore
+
+app = typer.Typer(no_args_is_help=True, help="Look at, pass on and tidy up the records of tuning.")
+
+Store = Annotated[
+    Path | None,
+    typer.Option("--store", help="Directory of the records [default: the user's, see docs/concepts/records.md]."),
+]
+Shared = Annotated[
+    str | None, typer.Option("--shared", metavar="URL", help="The shared store [default: tuning.shared of the config].")
+]
+Installed = Annotated[str | None, typer.Option("--generation", help="A TVM generation [default: the installed one].")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+InPlace = Annotated[str | None, typer.Option("--place", metavar="DIGEST", help="Only this place: 8 or more digits.")]
+Generation = Annotated[str | None, typer.Option(help="Only this TVM generation: tvm-0.27.0.post1 …")]
+
+
+@app.command("list")
+def list_command(store: Store = None, as_json: AsJson = False) -> None:
+    """List the places that have records: TVM generation, target and device class."""
+    from tvmake.cli.records import tables as record_tables
+    from tvmake.records.summary import place_row, summarise
+
+    opened = _store(store)
+    rows = []
+    for place in opened.places():
+        found = [summarise(opened, place, workload) for workload in opened.workloads(place)]
+        rows.append(place_row(place, found))
+    _print(record_tables.print_places, rows, as_json, f"no records in {opened.root}")
+
+
+@app.command("top")
+def top_command(
+    workloads: Annotated[
+        list[str] | None, typer.Argument(metavar="[WORKLOAD]…", help="Keys, or their first 8 or more digits.")
+    ] = None,
+    store: Store = None,
+    place: InPlace = None,
+    generation: Generation = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show each workload's best latency, and what became of its trials; the slowest workloads first."""
+    from tvmake.cli.records import tables as record_tables
+    from tvmake.records.summary import choose, summarise, workload_row
+
+    opened = _store(store)
+    found = [summarise(opened, *key) for key in choose(opened, workloads or (), place, generation)]
+    found.sort(key=lambda summary: -(summary.latency_ms or 0))
+    rows = [workload_row(summary) for summary in found]
+    _print(record_tables.print_workloads, rows, as_json, f"no records in {opened.root}")
+
+
+@app.command("show")
+def show_command(
+    workload: Annotated[str, typer.Argument(help="The workload's key, or its first 8 or more digits.")],
+    store: Store = None,
+    place: InPlace = None,
+    count: Annotated[int, typer.Option("--count", "-n", min=0, help="How many of the best records to show.")] = 5,
+    as_json: AsJson = False,
+) -> None:
+    """Show one workload: its best records, and why others failed. With --json, their traces too."""
+    from tvmake.cli.records import tables as record_tables
+    from tvmake.records.summary import choose, workload_details
+
+    opened = _store(store)
+    found = [workload_details(opened, *key, count) for key in choose(opened, [workload], place)]
+    _print(record_tables.print_details, found, as_json, "")
+
+
+@app.command("export")
+def export_command(
+    file: Annotated[Path, typer.Argument(dir_okay=False, help="File to write (.jsonl.gz).")],
+    workloads: Annotated[
+        list[str] | None, typer.Option("--workload", metavar="KEY", help="Only this workload; may be repeated.")
+    ] = None,
+    store: Store = None,
+    place: InPlace = None,
+    generation: Generation = None,
+) -> None:
+    """Write records to one file that `tvmake records import` reads on another machine."""
+    from tvmake.errors import InputError
+    from tvmake.records.exchange import export_records
+    from tvmake.records.summary import choose
+
+    opened = _store(store)
+    chosen = choose(opened, workloads or (), place, generation)
+    if not chosen:
+        raise InputError(str(opened.root), "holds no such records", "`tvmake records list` shows what is there")
+    held = export_records(opened, chosen, file)
+    typer.echo(f"{file}: {held} records and verdicts of {len(chosen)} workloads")
+
+
+@app.command("import")
+def import_command(
+    file: Annotated[Path, typer.Argument(help="File that `tvmake records export` wrote.")], store: Store = None
+) -> None:
+    """Add the records of a file. Each is checked; what cannot be right is set aside with the reason."""
+    from tvmake.records.exchange import import_records
+
+    _print_ingested(str(file), import_records(_store(store), file))
+
+
+@app.command("merge")
+def merge_command(
+    other: Annotated[Path, typer.Argument(file_okay=False, help="Directory of another store; it is only read.")],
+    store: Store = None,
+) -> None:
+    """Add the records of another store, checked like an import."""
+    from tvmake.records.exchange import merge
+    from tvmake.records.store import RecordStore
+
+    _print_ingested(str(other), merge(_store(store), RecordStore(other)))
+
+
+@app.command("pull")
+def pull_command(
+    shared: Shared = None,
+    config: ConfigFiles = None,
+    settings: Settings = None,
+    store: Store = None,
+    generation: Installed = None,
+) -> None:
+    """Bring the records of a shared store here. A search does this by itself for its target and device."""
+    from tvmake.cli.records.shared import exchange
+
+    exchange("pull", shared, config, settings, store, generation)
+
+
+@app.command("push")
+def push_command(
+    shared: Shared = None,
+    config: ConfigFiles = None,
+    settings: Settings = None,
+    store: Store = None,
+    generation: Installed = None,
+) -> None:
+    """Add the records that are here to a shared store. A search does this by itself for its kernel."""
+    from tvmake.cli.records.shared import exchange
+
+    exchange("push", shared, config, settings, store, generation)
+
+
+@app.command("prune")
+def prune_command(
+    store: Store = None,
+    keep_best: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Keep the N fastest measured records of each workload.")
+    ] = None,
+    failures_before: Annotated[
+        datetime | None,
+        typer.Option(formats=["%Y-%m-%d"], metavar="DATE", help="Drop failures measured before DATE (UTC)."),
+    ] = None,
+    other_generations: Annotated[
+        bool, typer.Option("--other-generations", help="Drop the records of other TVM generations than the installed.")
+    ] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Do it; without, only say what would be dropped.")] = False,
+) -> None:
+    """Drop records that are not wanted any more. What is dropped counts as not tried when tuning goes on."""
+    from datetime import UTC
+
+    from tvmake.cli.records.tables import print_pruned
+    from tvmake.errors import UsageError
+    from tvmake.records.prune import Rules, prune
+    from tvmake.records.record import current_generation
+
+    if keep_best is None and failures_before is None and not other_generations:
+        raise UsageError(
+            "tvmake records prune",
+            "nothing says what to drop",
+            "give --keep-best, --failures-before or --other-generations",
+        )
+    rules = Rules(
+        keep_best=keep_best,
+        failures_before=failures_before and failures_before.replace(tzinfo=UTC),
+        keep_generation=current_generation() if other_generations else None,
+    )
+    print_pruned(prune(_store(store), rules, apply), apply)
+
+
+@app.command("verify")
+def verify_command(store: Store = None) -> None:
+    """Check every line of the store; exit with 1 if anything is wrong. Nothing is changed."""
+    from tvmake.cli.records.tables import print_verified
+    from tvmake.records.verify import verify
+
+    verified = verify(_store(store))
+    print_verified(verified)
+    raise typer.Exit(1 if verified.findings else 0)
+
+
+def _store(root: Path | None) -> "RecordStore":
+    from tvmake.records.store import open_store
+
+    return open_store(root)
+
+
+def _print(table: Any, rows: list[dict[str, Any]], as_json: bool, nothing: str) -> None:
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+    elif rows:
+        table(rows)
+    else:
+        typer.echo(nothing)
+
+
+def _print_ingested(source: str, ingested: "Ingested") -> None:
+    from tvmake.cli.records.tables import brief_target
+    from tvmake.process.output import printable
+    from tvmake.records.record import current_generation
+
+    fresh, workloads = sum(ingested.fresh.values()), len(ingested.fresh)
+    typer.echo(f"{source}: {fresh} new records and verdicts of {workloads} workloads, {ingested.known} known before")
+    for place in ingested.places:
+        held = sum(count for (origin, _), count in ingested.fresh.items() if origin == place)
+        typer.echo(f"  {held} for {printable(f'{brief_target(place.target)} on {place.device_class}')}")
+    others = sorted({place.generation for place in ingested.places} - {current_generation()})
+    if others:
+        typer.echo(
+            f"note: some are of {', '.join(others)}; they are kept apart and not used by {current_generation()}",
+            err=True,
+        )
+    for reason, count in ingested.refused.most_common():
+        typer.echo(f"warning: {count} lines set aside: {printable(reason)}", err=True)
+    if ingested.quarantine:
+        typer.echo(f"  see {ingested.quarantine}", err=True)

@@ -1,0 +1,90 @@
+"""``tvmake records pull`` and ``push``: which shared stores they mean, and what they print."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import typer
+
+from tvmake.cli.configs import DEFAULTS, config_files, load_plan
+from tvmake.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from tvmake.records.shared import Exchanged
+    from tvmake.records.store import RecordStore
+
+REFUSED_SHOWN = 20
+
+
+def exchange(
+    command: Literal["pull", "push"],
+    shared: str | None,
+    config: list[Path] | None,
+    settings: list[str] | None,
+    store: Path | None,
+    generation: str | None,
+) -> None:
+    """Bring the records of shared stores here, or those here there, and print what arrived.
+
+    Args:
+        shared: the shared store; the config's when None.
+        generation: whose records; the installed TVM's when None.
+
+    Raises:
+        UsageError: nothing names a shared store.
+        InputError: the config is wrong, or a local store is no directory.
+    """
+    from tvmake.records import shared as sharing
+    from tvmake.records.record import current_generation
+
+    generation = generation or current_generation()
+    for url, opened in _exchanges(command, shared, config, settings, store):
+        outcome = sharing.Exchanged()
+        if command == "pull":
+            places, carry, what = sharing.places(url, generation, outcome), sharing.pull, f"{opened.root} from {url}"
+        else:
+            places = [place for place in opened.places() if place.generation == generation]
+            carry, what = sharing.push, f"{url} from {opened.root}"
+        for place in places:
+            outcome.add(carry(opened, url, place))
+        _print_outcome(what, outcome, len(places))
+
+
+def _exchanges(
+    command: str, shared: str | None, config: list[Path] | None, settings: list[str] | None, store: Path | None
+) -> "list[tuple[str, RecordStore]]":
+    """The shared stores and the local ones they go with: from the command line, else from the config."""
+    from tvmake.records.store import open_store
+
+    if shared is not None:
+        return [(shared, open_store(store))]
+    if not config and not any(path.is_file() for path in DEFAULTS):
+        raise UsageError(
+            f"tvmake records {command}",
+            f"no shared store is named, and there is no {DEFAULTS[0]} here",
+            "give --shared with a directory or URL, or a config with -c that has tuning.shared",
+        )
+    return [(url, open_store(store or local)) for url, local in _configured(config_files(config), settings)]
+
+
+def _print_outcome(what: str, outcome: "Exchanged", places: int) -> None:
+    """One line of what arrived, and a warning for each segment left out."""
+    from tvmake.process.output import printable
+
+    typer.echo(f"{what}: {outcome.records} new records and verdicts in {outcome.segments} segments; {places} places")
+    for name, reason in outcome.refused[:REFUSED_SHOWN]:
+        typer.echo(f"warning: {printable(name)}: {printable(reason)}", err=True)
+    if len(outcome.refused) > REFUSED_SHOWN:
+        typer.echo(f"warning: {len(outcome.refused) - REFUSED_SHOWN} further segments left out", err=True)
+
+
+def _configured(files: list[Path], settings: list[str] | None) -> list[tuple[str, str | None]]:
+    plan = load_plan(files, settings)
+    options = [plan.tuning(target) for target in plan.config.targets]
+    found = dict.fromkeys((tuning.shared, tuning.store) for tuning in options if tuning.shared)
+    if not found:
+        raise InputError(
+            ", ".join(map(str, files)),
+            "names no shared store",
+            "set tuning.shared, or give --shared with a directory or URL",
+        )
+    return list(found)

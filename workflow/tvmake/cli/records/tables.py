@@ -1,0 +1,168 @@
+"""Tables of records."""
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tvmake.cli.terminal import open_console
+from tvmake.process.output import printable
+
+if TYPE_CHECKING:
+    from tvmake.records.prune import Pruned
+    from tvmake.records.verify import Verified
+
+SHORT = 12
+"""Digits of a digest in tables."""
+
+ERRORS_SHOWN = 5
+
+FINDINGS_SHOWN = 20
+
+TARGET_SHOWN = ("tag", "kind", "mcpu", "mtriple", "arch", "model")
+"""What of a target is worth a look, in this order."""
+
+
+def print_places(rows: list[dict[str, Any]]) -> None:
+    """The table of ``tvmake records list``."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("place", "target", "device class", "generation"):
+        table.add_column(column, overflow="fold", no_wrap=column == "place")
+    for column in ("workloads", "trials", "ok"):
+        table.add_column(column, justify="right")
+    table.add_column("last (UTC)", no_wrap=True)
+    for row in rows:
+        cells = (row["place"][:SHORT], brief_target(row["target"]), row["device_class"], row["generation"])
+        figures = (row["workloads"], sum(row["trials"].values()), row["trials"].get("ok", 0))
+        table.add_row(*_texts(*cells), *map(str, figures), *_texts(_day(row["last_measured_at"])))
+    open_console().print(table)
+
+
+def print_workloads(rows: list[dict[str, Any]]) -> None:
+    """The table of ``tvmake records top``."""
+    from rich.table import Table
+
+    several = len({row["place"] for row in rows}) > 1
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("workload", "name", *(("place",) if several else ())):
+        table.add_column(column, overflow="fold", no_wrap=column != "name")
+    for column in ("best ms", "trials", "ok"):
+        table.add_column(column, justify="right")
+    table.add_column("last (UTC)", no_wrap=True)
+    table.add_column("others")
+    for row in rows:
+        trials = row["trials"]
+        cells = (row["workload"][:SHORT], row["name"] or "-", *((row["place"][:SHORT],) if several else ()))
+        others = ", ".join(f"{count} {outcome}" for outcome, count in trials.items() if outcome != "ok")
+        figures = (_ms(row["latency_ms"]), str(sum(trials.values())), str(trials.get("ok", 0)))
+        table.add_row(*_texts(*cells), *figures, *_texts(_day(row["last_measured_at"]), others))
+    open_console().print(table)
+
+
+def print_details(found: list[dict[str, Any]]) -> None:
+    """The page of ``tvmake records show``."""
+    from rich.table import Table
+
+    console = open_console()
+    for number, row in enumerate(found):
+        lines = {
+            "workload": row["workload"],
+            "name": row["name"] or "-",
+            "place": f"{row['place'][:SHORT]} ({row['generation']}, {row['device_class']})",
+            "target": row["target"],
+            "trials": ", ".join(f"{count} {outcome}" for outcome, count in row["trials"].items()) or "none",
+        }
+        if number:
+            console.print()
+        for key, value in lines.items():
+            console.print(*_texts(f"{key:<9} {value}"), soft_wrap=True)
+        if row["records"]:
+            table = Table(box=None, pad_edge=False, header_style="bold")
+            for column in ("record", "trial", "median ms", "min ms", "max ms", "strategy", "measured (UTC)", "output"):
+                table.add_column(column, justify="right" if column.endswith(("trial", "ms")) else "left")
+            for record in row["records"]:
+                low, high = min(record["samples_ms"]), max(record["samples_ms"])
+                checked = "right" if record["verdict"] else "not checked"
+                cells = (record["strategy"], _minute(record["measured_at"]), checked)
+                figures = (str(record["trial"]), _ms(record["latency_ms"]), _ms(low), _ms(high))
+                table.add_row(record["record"][:SHORT], *figures, *_texts(*cells))
+            console.print()
+            console.print(table)
+        if row["errors"]:
+            console.print()
+            for error in row["errors"][:ERRORS_SHOWN]:
+                console.print(*_texts(f"{error['count']}x {error['outcome']}: {error['error']}"), soft_wrap=True)
+
+
+def print_pruned(pruned: "Sequence[Pruned]", applied: bool) -> None:
+    """What ``tvmake records prune`` dropped or would drop."""
+    from rich.table import Table
+
+    console = open_console()
+    if pruned:
+        table = Table("generation", "place", "workload", box=None, pad_edge=False, header_style="bold")
+        table.add_column("drop", justify="right")
+        table.add_column("keep", justify="right")
+        for entry in pruned:
+            names = _texts(entry.place.generation, entry.place.digest[:SHORT], entry.workload[:SHORT])
+            table.add_row(*names, str(entry.dropped), str(entry.kept))
+        console.print(table)
+    total = sum(entry.dropped for entry in pruned)
+    outcome = "dropped" if applied else "would be dropped"
+    console.print(f"{total} records {outcome}", highlight=False)
+    if pruned and not applied:
+        console.print("run it again with --apply to drop them", style="dim")
+
+
+def print_verified(verified: "Verified") -> None:
+    """The summary of ``tvmake records verify``."""
+    console = open_console()
+    for path, reason in verified.findings[:FINDINGS_SHOWN]:
+        console.print(*_texts(f"{path}: {reason}"), soft_wrap=True)
+    if len(verified.findings) > FINDINGS_SHOWN:
+        console.print(f"… and {len(verified.findings) - FINDINGS_SHOWN} more")
+    console.print(
+        f"{verified.records} records and {verified.verdicts} verdicts of {verified.workloads} workloads in "
+        f"{verified.places} places; {len(verified.findings)} findings"
+    )
+    for count, what in (
+        (verified.duplicates, "lines are there twice and count once"),
+        (verified.cut_short, "files end in a line that is not finished; the next write sets it aside"),
+        (verified.set_aside, "bad lines were set aside before (quarantine.jsonl)"),
+    ):
+        if count:
+            console.print(f"note: {count} {what}", style="dim")
+
+
+def brief_target(target: str) -> str:
+    """A target's telling attributes."""
+    try:
+        attributes = json.loads(target)
+        return " ".join(str(attributes[name]) for name in TARGET_SHOWN if attributes.get(name)) or target
+    except (ValueError, TypeError, AttributeError):
+        return target
+
+
+def _ms(value: float | None) -> str:
+    """Four digits that count, so that equal columns can be compared: 1.110, 0.001312."""
+    return "-" if value is None else f"{value:#.4g}".rstrip(".")
+
+
+def _minute(time: str) -> str:
+    from datetime import UTC
+
+    from tvmake.records.plausible import moment
+
+    when = moment(time)
+    return when.astimezone(UTC).strftime("%Y-%m-%d %H:%M") if when else time
+
+
+def _day(time: str | None) -> str:
+    return _minute(time)[:10] if time else "-"
+
+
+def _texts(*cells: str) -> list[Any]:
+    from rich.text import Text
+
+    return [Text(printable(cell)) for cell in cells]

@@ -1,0 +1,1 @@
+"""Commands on the results of a run."""

@@ -1,0 +1,72 @@
+"""``tvmake lock``: everything that determined a run, in one file."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tvmake.cli.configs import ConfigFiles, Settings
+
+if TYPE_CHECKING:
+    from tvmake.plan.plan import Plan
+
+
+def lock(
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write.", dir_okay=False)] = Path("run.lock"),
+    config: ConfigFiles = None,
+    settings: Settings = None,
+) -> None:
+    """Write down what determined the finished run: config, inputs, versions, compilers, records; and what came of it.
+
+    `tvmake make --locked run.lock` makes it again and compares every byte.
+    """
+    from tvmake.cli.configs import config_files, load_plan
+    from tvmake.lock.document import write_lock
+    from tvmake.lock.make import lock_run
+
+    plan = load_plan(config_files(config), settings)
+    _check_finished(plan, config, settings)
+    document = lock_run(plan)
+    write_lock(document, output)
+    typer.echo(
+        f"{output}: {len(document.artifacts)} files of {len(plan.variants)} variants, {len(document.origins.inputs)} inputs,"
+        f" records of {len(document.records)} variants"
+    )
+    for where, revision in (
+        ("tvmake's code", document.origins.tvmake.revision),
+        ("this checkout", document.origins.project),
+    ):
+        if revision is not None and revision.modified:
+            typer.echo(
+                f"note: {where} differs from commit {revision.commit[:12]}; commit first to find it again", err=True
+            )
+            break
+
+
+def _check_finished(plan: Plan, config: list[Path] | None, settings: list[str] | None) -> None:
+    """Refuse results that the workflow itself would make anew."""
+    from tvmake.errors import InputError
+    from tvmake.lock.rebuild import packages
+    from tvmake.process.python import python_command
+
+    config_words = [word for file in config or () for word in ("--config", str(file))]
+    config_words += [word for setting in settings or () for word in ("--set", setting)]
+    dry_run = subprocess.run(
+        python_command(
+            "-c", "from tvmake.cli import main; main()", "make", *packages(plan), *config_words, "--dry-run"
+        ),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if dry_run.returncode:
+        first = (dry_run.stderr.strip().splitlines() or ["no reason given"])[0].removeprefix("error: ")
+        raise InputError("this run", f"cannot be looked at: {first}")
+    if "nothing to do" not in dry_run.stderr:
+        waiting = next((line for line in dry_run.stderr.splitlines() if line.startswith("would ")), "")
+        raise InputError(
+            plan.config.results, f"is not up to date{f' ({waiting})' if waiting else ''}", "run `tvmake make` first"
+        )

@@ -1,0 +1,118 @@
+"""Run a stage in a child process and say in one line how it ended.
+
+Models, datasets and generated code can crash a process (a damaged library, an out-of-range index, no memory left).
+The child does the work; this process only waits, forwards signals, and turns a crash into a clear line.
+"""
+
+import ctypes
+import json
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from types import FrameType
+
+from tvmake.errors import DeviceError, MachineError, TvmakeError, print_error
+from tvmake.process.limits import run_watched
+from tvmake.storage.files import NO_SPACE, no_space
+
+M_MMAP_THRESHOLD = -3
+"""mallopt(3): setting it also ends its growth."""
+
+LARGE_BLOCK_BYTES = 128 * 1024
+"""glibc's own first value."""
+
+DEFECT = 70
+"""Exit code of a failure that is tvmake's own fault (EX_SOFTWARE of sysexits.h)."""
+
+
+def run_guarded(stage: str, work: Callable[[], object]) -> int:
+    """Run ``work`` in a forked child and return the exit code for this process.
+
+    Must be called before TVM or torch is imported: their threads do not survive a fork.
+    """
+    began = time.monotonic()
+
+    def child() -> int:
+        # Ctrl-C reaches the whole process group; a second one, forwarded by the parent, must not interrupt the clean-up.
+        signal.signal(signal.SIGTERM, _interrupt)
+        _return_freed_memory()
+        return _run(stage, work)
+
+    ended = run_watched(child)
+    code, used = ended.code, ended.usage
+    usage = {
+        "stage": stage,
+        "exit": code if ended.exceeded is None else ended.exceeded.exit_code,
+        "wall_s": round(time.monotonic() - began, 2),
+        "cpu_s": round(used.ru_utime + used.ru_stime, 2),
+        "peak_memory_mb": used.ru_maxrss // 1024,
+    }
+    print(json.dumps(usage), flush=True)
+    if ended.exceeded is not None:
+        return _reported(ended.exceeded)
+    return code if code >= 0 else _crashed(stage, -code)
+
+
+def _run(stage: str, work: Callable[[], object]) -> int:
+    try:
+        work()
+    except TvmakeError as error:
+        return _reported(error)
+    except KeyboardInterrupt:
+        print(f"error: {stage}: interrupted; nothing half-written is left, run again to go on", file=sys.stderr)
+        return 130
+    except MemoryError:
+        return _reported(
+            MachineError(stage, "not enough memory", "close other programs, or run fewer jobs at once (--cores 1)")
+        )
+    except OSError as error:
+        # Of temporary files, say; what a stage writes is translated where it is written.
+        return _reported(no_space(error.filename or stage)) if error.errno in NO_SPACE else _defect(stage, error)
+    except Exception as error:  # noqa: BLE001  # the last place that can say what happened
+        return _defect(stage, error)
+    return 0
+
+
+def _reported(error: TvmakeError) -> int:
+    print_error(error)
+    return error.exit_code
+
+
+def _defect(stage: str, error: Exception) -> int:
+    traceback.print_exception(error)
+    summary = " ".join(str(error).split())[:300]
+    print(
+        f"error: {stage}: {type(error).__name__}: {summary}\n  this is a defect of tvmake; please report it with the log above",
+        file=sys.stderr,
+    )
+    return DEFECT
+
+
+def _crashed(stage: str, number: int) -> int:
+    name = signal.Signals(number).name
+    if number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        print(f"error: {stage}: ended by {name}; nothing half-written is left, run again to go on", file=sys.stderr)
+        return 128 + number
+    hint = (
+        "the system may be out of memory"
+        if number == signal.SIGKILL
+        else "a damaged or hostile input, or a compiler defect"
+    )
+    return _reported(DeviceError(stage, f"the process crashed with {name}", hint))
+
+
+def _return_freed_memory() -> None:
+    """Give freed weights back to the system at once.
+
+    glibc raises its threshold for returning memory whenever a large block is freed; reading and converting a model
+    frees several copies of its weights, which then stay in the heap: 100 MB for a 100 MB model.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc only
+    if mallopt is not None:
+        mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,104 @@
+"""The work in a kernel, its shapes and blocks, and whether tuning considers it."""
+
+import math
+from typing import Any
+
+import tvm
+import tvm_ffi
+
+from tvmake.targets.memory import GLOBAL, memory_scope
+
+LITTLE_WORK = {False: 1 << 16, True: 1 << 12}
+"""Operations below which a kernel is left alone, by whether it reduces. A core does some 10⁹ unscheduled operations a
+second, so that these take about 65 and 4 µs: what there is to gain is less than what starting threads costs, and
+element-wise loops are near their best as they stand."""
+
+CONVOLUTION = "conv2d_NCHWc"
+"""In the name of the block of a convolution that MetaSchedule tiles (``targets.adreno.convolution``)."""
+
+REDUCTION = 2
+"""``IterVar.iter_type`` of a reduction (``kCommReduce`` in tvm/tirx/var.h)."""
+
+
+def why_trivial(function: "tvm.tirx.PrimFunc") -> str | None:
+    """Why a kernel is not tuned; None for one that is worth it.
+
+    Args:
+        function: the unscheduled kernel.
+    """
+    if function.attrs and function.attrs.get("tirx.is_scheduled"):
+        return "it comes scheduled"
+    if not has_fixed_shapes(function):
+        return "its shapes are dynamic"
+    if tvm.relax.analysis.has_reshape_pattern(function):
+        return "it is a reshape, which costs nothing"
+    blocks = leaf_blocks(function)
+    if not blocks:
+        return "its loops are fixed"
+    reduces = any(map(reduction_length, blocks))
+    if work(function) < LITTLE_WORK[reduces]:
+        return f"too little work ({work(function):.0f} operations)"
+    if writes_textures(function) and not any(CONVOLUTION in str(block.name_hint) for block in blocks):
+        return "it writes a texture, and only convolutions are tuned to write whole pixels"
+    return None
+
+
+def writes_textures(function: "tvm.tirx.PrimFunc") -> bool:
+    """Whether one of a kernel's results is an image."""
+    found: list[Any] = []
+    tvm_ffi.structural_walk(function.body, (tvm.tirx.BufferStore, found.append))
+    written = [store.buffer for store in found]
+    return any(
+        memory_scope(parameter) != GLOBAL and any(buffer.same_as(parameter) for buffer in written)
+        for parameter in function.params
+    )
+
+
+def work(function: "tvm.tirx.PrimFunc") -> float:
+    """The work of a call, in operations: arithmetic, or values moved where that is more."""
+    return max(flops(function), sum(points(block) for block in leaf_blocks(function)))
+
+
+def flops(function: "tvm.tirx.PrimFunc") -> float:
+    """Arithmetic operations of one call, by TVM's estimate; moving data counts nothing.
+
+    0 for dynamic shapes, and for loops that TVM cannot follow.
+    """
+    if not has_fixed_shapes(function):
+        return 0.0
+    try:
+        estimate = tvm.s_tir.analysis.estimate_tir_flops(tvm.IRModule({"main": function}))
+    except (tvm.error.InternalError, ValueError, RuntimeError):
+        return 0.0
+    return max(0.0, float(estimate))
+
+
+def has_fixed_shapes(function: "tvm.tirx.PrimFunc") -> bool:
+    """Whether every argument is a buffer whose extents are numbers."""
+    return all(
+        hasattr(parameter.ty, "shape") and all(isinstance(extent, tvm.tirx.IntImm) for extent in parameter.ty.shape)
+        for parameter in function.params
+    )
+
+
+def leaf_blocks(function: "tvm.tirx.PrimFunc") -> list["tvm.s_tir.SBlock"]:
+    """The blocks that compute, in order; the root and blocks without axes are not among them."""
+    found: list[Any] = []
+    tvm_ffi.structural_walk(function.body, (tvm.s_tir.SBlock, found.append))
+    return [block for block in found if block.iter_vars]
+
+
+def points(block: "tvm.s_tir.SBlock") -> int:
+    """How often a block of an unscheduled kernel runs."""
+    return math.prod(_extent(axis) for axis in block.iter_vars)
+
+
+def reduction_length(block: "tvm.s_tir.SBlock") -> int:
+    """How many values a block reduces to each of its results; 0 for a block that does not reduce."""
+    axes = [_extent(axis) for axis in block.iter_vars if axis.iter_type == REDUCTION]
+    return math.prod(axes) if axes else 0
+
+
+def _extent(axis: Any) -> int:
+    extent = axis.dom.extent
+    return int(extent) if isinstance(extent, tvm.tirx.IntImm) else 1

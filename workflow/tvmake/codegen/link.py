@@ -1,0 +1,55 @@
+"""Code generation and linking."""
+
+import errno
+import os
+from pathlib import Path
+
+import tvm
+
+from tvmake.errors import InputError, MachineError
+from tvmake.storage.files import atomic_path, no_space
+from tvmake.targets.kernel_pipeline import tir_pipeline
+
+
+def generate(module: "tvm.IRModule", target: "tvm.target.Target", exec_mode: str, opt_level: int, where: str):
+    """Run the code generators on a lowered module.
+
+    Returns:
+        A ``relax.VMExecutable`` without parameters; they stay arguments of ``main``.
+
+    Raises:
+        InputError: this TVM has no code generator for the target, or it fails on a kernel.
+    """
+    try:
+        with tvm.transform.PassContext(opt_level=opt_level):
+            return tvm.relax.build(
+                module, target=target, relax_pipeline=None, tir_pipeline=tir_pipeline(target), exec_mode=exec_mode
+            )
+    except (tvm.error.InternalError, ValueError, RuntimeError, TypeError, AttributeError) as error:
+        raise InputError(where, f"code generation for {target.kind.name} failed: {cause(error)}") from error
+
+
+def link(executable: "tvm.relax.VMExecutable", compiler: str, destination: Path) -> None:
+    """Link mod.so, atomically.
+
+    Raises:
+        MachineError: the linker fails.
+    """
+    try:
+        with atomic_path(destination) as temporary:
+            executable.export_library(str(temporary), cc=compiler)
+    except RuntimeError as error:
+        if os.strerror(errno.ENOSPC) in str(error):
+            raise no_space(str(destination)) from error
+        raise MachineError(str(destination), f"linking with {compiler} failed: {cause(error)}") from error
+
+
+def cause(error: BaseException) -> str:
+    """The telling line of a TVM error: the check that failed, or the last line that is no stack frame, mark or command."""
+    lines = [
+        line.strip()
+        for line in str(error).splitlines()
+        if line.strip(" ^") and not line.strip().startswith(("File ", "at ", "Command line:"))
+    ]
+    checks = [line for line in lines if line.startswith("Check failed")]
+    return (checks or lines or [type(error).__name__])[-1]

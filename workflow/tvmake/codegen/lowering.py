@@ -1,0 +1,251 @@
+"""From a transformed module to one that the code generator takes.
+
+TVM 0.27 chooses a pipeline in ``relax.build``. The phases here are the same, per target, with user passes and records
+applied between them, and the fused kernels at hand.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import tvm
+
+from tvmake.config.transform import UserPass
+from tvmake.errors import InputError
+from tvmake.targets.bound_rule import general_rules, refuse_unbound
+from tvmake.targets.channels_last import channels_last
+from tvmake.targets.cpu_schedules.apply import apply_rules
+from tvmake.targets.kernel_pipeline import uses_textures
+from tvmake.targets.layout_free import mark_layout_free
+from tvmake.targets.opencl_scans import SumsAsReductions
+from tvmake.targets.opencl_sorts import SortsByCounting
+from tvmake.targets.prepack import Packing, Prepacked, prepack
+from tvmake.targets.shape_order import OrderShapeStores, ordered_shape_variables
+from tvmake.targets.weight_layouts import take_out_weight_layouts
+from tvmake.transform.user_passes import apply_user_passes
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A fused module after records have been applied."""
+
+    module: "tvm.IRModule"
+    tuned: Mapping[str, str] = field(default_factory=dict)
+    """The tensor functions that a record scheduled, with the record's digest."""
+    misses: Mapping[str, str] = field(default_factory=dict)
+    """The others, with the reason why there is no record for them."""
+
+
+Records = Callable[["tvm.IRModule"], Applied]
+"""Applies tuning records to a fused module (``tvmake.codegen.apply``)."""
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A module on its way to the code generator."""
+
+    fused: "tvm.IRModule"
+    """Relax calling fused tensor functions: those with a record scheduled by it, on CPUs the others by rules; else unscheduled."""
+    final: "tvm.IRModule"
+    """Ready for code generation."""
+    unscheduled: "tvm.IRModule"
+    """``fused`` before records were applied."""
+    tuned: Mapping[str, str] = field(default_factory=dict)
+    """The tensor functions that a tuning record scheduled, with its digest; default GPU schedules are not tuning."""
+    misses: Mapping[str, str] = field(default_factory=dict)
+    """Where there are records: the functions without one, with the reason."""
+    ruled: frozenset[str] = frozenset()
+    """The tensor functions that a rule scheduled."""
+    packings: tuple[Packing, ...] = ()
+    """What makes ``main``'s parameters of the model's; nothing to do when empty."""
+
+
+def lower(
+    module: "tvm.IRModule",
+    target: "tvm.target.Target",
+    passes: Sequence[UserPass],
+    opt_level: int,
+    inputs: int = 0,
+    records: Records | None = None,
+    cuda_graph: bool = False,
+    rules: bool = True,
+    refused: Collection[str] = (),
+) -> Lowered:
+    """Lower a module for a target.
+
+    Args:
+        inputs: how many of ``main``'s arguments are the model's inputs; needed with records.
+        records: what schedules the kernels that have been tuned.
+        cuda_graph: have CUDA targets record their kernels as a graph.
+        rules: schedule kernels for CPUs by rules where there is no record.
+        refused: kernels to leave as plain loops.
+
+    Raises:
+        InputError: a user pass fails; a kernel for a GPU has no schedule that runs there.
+    """
+    has_rules = rules and is_cpu(target)
+    packs = (records is not None or has_rules) and packs_weights(target)
+    graph = fused_graph(module, target, passes, opt_level, inputs, layout_free=packs)
+    unscheduled, packings = graph.module, graph.packings
+    applied = records(unscheduled) if records else Applied(unscheduled)
+    fused, ruled = applied.module, frozenset[str]()
+    if has_rules:
+        fused, ruled = apply_rules(fused, target, refused)
+    elif is_gpu(target):
+        ruled = frozenset(_kernels(fused) - applied.tuned.keys())
+    transform = tvm.relax.transform
+    graphs = [transform.RewriteCUDAGraph()] if cuda_graph and target.kind.name == "cuda" else []
+    switches = {"relax.backend.use_cuda_graph": bool(graphs)}
+    with target, tvm.transform.PassContext(opt_level=opt_level, config=switches), ordered_shape_variables():
+        if packs:
+            prepacked = prepack(fused, inputs)
+            fused, packings = prepacked.module, (*packings, *prepacked.packings)
+        final = tvm.transform.Sequential(
+            [
+                *_schedule(target),
+                *_views(fused, target),
+                transform.ToNonDataflow(),
+                transform.RemovePurityChecking(),
+                transform.CallTIRRewrite(),
+                transform.StaticPlanBlockMemory(),
+                *graphs,
+                transform.LowerAllocTensor(),
+                transform.KillAfterLastUse(),
+                transform.LowerRuntimeBuiltin(),
+                transform.ComputePrimValue(),
+                transform.VMShapeLower(),
+                OrderShapeStores(),
+                transform.AttachGlobalSymbol(),
+            ]
+        )(_copy(fused))
+        if is_gpu(target):
+            refuse_unbound(final)
+        if uses_textures(target):
+            from tvmake.targets.adreno.one_device import on_one_device
+
+            final = on_one_device(final)
+    return Lowered(fused, final, unscheduled, applied.tuned, applied.misses, ruled, packings)
+
+
+def fused_module(
+    module: "tvm.IRModule",
+    target: "tvm.target.Target",
+    passes: Sequence[UserPass],
+    opt_level: int,
+    inputs: int,
+    layout_free: bool,
+) -> "tvm.IRModule":
+    """The module of :func:`fused_graph`."""
+    return fused_graph(module, target, passes, opt_level, inputs, layout_free).module
+
+
+def fused_graph(
+    module: "tvm.IRModule",
+    target: "tvm.target.Target",
+    passes: Sequence[UserPass],
+    opt_level: int,
+    inputs: int,
+    layout_free: bool,
+) -> Prepacked:
+    """The graph of fused, unscheduled kernels: what kernels to tune are taken from, and what a build goes on from.
+
+    Args:
+        inputs: how many of ``main``'s arguments are the model's inputs.
+        layout_free: let tuning choose the layout of weights (see :func:`packs_weights`).
+
+    Raises:
+        InputError: a user pass fails.
+    """
+    with target, tvm.transform.PassContext(opt_level=opt_level), ordered_shape_variables():
+        module = apply_user_passes(module, passes, "before_legalize")
+        if uses_textures(target):
+            graph = _texture_graph(module, target, inputs)
+        else:
+            module = tvm.transform.Sequential(_dispatch(target))(module)
+            module = channels_last(module) if is_cpu(target) else module
+            graph = Prepacked(tvm.transform.Sequential(_legalize())(module), ())
+            graph = take_out_weight_layouts(graph.module, inputs) if is_cpu(target) else graph
+        fused = apply_user_passes(graph.module, passes, "after_fusion")
+    return Prepacked(mark_layout_free(fused, inputs) if layout_free else fused, graph.packings)
+
+
+def _texture_graph(module: "tvm.IRModule", target: "tvm.target.Target", inputs: int) -> Prepacked:
+    """As the other targets' graphs, with tensors in images, and weights in the layout that goes with it."""
+    from tvmake.targets.adreno.fresh_module import fresh
+    from tvmake.targets.adreno.passes import texture_kernels, texture_scopes
+
+    symbols = sorted({str(var.name) for var in tvm.relax.analysis.defined_symbolic_vars(module["main"])})
+    if symbols:
+        raise InputError(
+            "targets",
+            f"textures need fixed shapes, and the model has the dimensions {', '.join(symbols)}",
+            "set them under `dims`, or take a target without textures (adreno-…-buffer)",
+        )
+    placed = tvm.transform.Sequential([*_dispatch(target), *texture_scopes(target)])(fresh(module))
+    graph = take_out_weight_layouts(placed, inputs)
+    return Prepacked(texture_kernels(graph.module), graph.packings)
+
+
+def packs_weights(target: "tvm.target.Target") -> bool:
+    """Whether kernels tuned for a target choose their weights' layout: MetaSchedule does not offer it for GPUs."""
+    return not is_gpu(target)
+
+
+def _kernels(module: "tvm.IRModule") -> set[str]:
+    return {str(name.name_hint) for name, each in module.functions_items() if isinstance(each, tvm.tirx.PrimFunc)}
+
+
+def _copy(module: "tvm.IRModule") -> "tvm.IRModule":
+    """A module of its own with the same functions: dlight's passes replace functions in the module they are given."""
+    return tvm.IRModule(dict(module.functions_items()), attrs=module.attrs, global_infos=module.global_infos)
+
+
+def is_cpu(target: "tvm.target.Target") -> bool:
+    """Whether kernels run on a CPU, by LLVM's code."""
+    return target.kind.name == "llvm"
+
+
+def is_gpu(target: "tvm.target.Target") -> bool:
+    """Whether kernels need thread bindings."""
+    return "gpu" in target.keys
+
+
+def _dispatch(target: "tvm.target.Target") -> list[Any]:
+    backend = tvm.relax.backend
+    scans = [SumsAsReductions(), SortsByCounting()] if target.kind.name == "opencl" else []
+    return [*scans, backend.DispatchSampling(), backend.DispatchSortScan()]
+
+
+def _legalize() -> list[Any]:
+    transform = tvm.relax.transform
+    return [
+        transform.LegalizeOps(),
+        transform.AnnotateTIROpPattern(),
+        transform.FoldConstant(),
+        transform.FuseOps(),
+        transform.FuseTIR(),
+        transform.DeadCodeElimination(),
+    ]
+
+
+def _views(fused: "tvm.IRModule", target: "tvm.target.Target") -> list[Any]:
+    """Reshapes without a copy. TVM takes a copy between a buffer and a texture for one, which is a kernel's work."""
+    if uses_textures(target):
+        from tvmake.targets.adreno.scope_copies import reshapes_textures
+
+        if reshapes_textures(fused):
+            return []
+    return [tvm.relax.transform.RewriteDataflowReshape()]
+
+
+def _schedule(target: "tvm.target.Target") -> list[Any]:
+    """Default schedules, which GPUs need to run at all."""
+    if not is_gpu(target):
+        return []
+    if "adreno" in target.keys:
+        from tvmake.targets.adreno.passes import schedules
+
+        return schedules(target)
+    from tvm.s_tir import dlight
+
+    return [dlight.ApplyDefaultSchedule(*general_rules())]

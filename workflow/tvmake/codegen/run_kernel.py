@@ -1,0 +1,84 @@
+"""Run a kernel once, in a process of its own: ``main([REQUEST, INPUTS, OUTPUTS])``.
+
+Inputs and outputs are ``.npz`` files (:mod:`tvmake.artifact.tensor_file`). Results are written into memory that is
+filled with one byte before, so that what a kernel leaves unwritten shows.
+"""
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import tvm
+from pydantic import BaseModel, ConfigDict
+
+from tvmake.artifact.tensor_file import member, numpy_dtype, read_array, write_array
+from tvmake.native.runtime_libraries import present
+
+ENTRY = "main"
+"""The kernel's name in its library."""
+
+
+class Tensor(BaseModel):
+    """A tensor's type and shape."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    dtype: str
+    shape: tuple[int, ...]
+    scope: str = "global"
+    """The memory it is in: ``global`` is a buffer, ``global.texture…`` an image."""
+
+
+class KernelRequest(BaseModel):
+    """One run of a kernel."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    library: str
+    device: str
+    """The runtime's name for the kind of device (``cpu``)."""
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    fill: int
+    """The byte that results are filled with before."""
+
+
+def main(arguments: list[str]) -> int:
+    """Serve a request; see the module's text for the arguments."""
+    request_file, input_file, output_file = (Path(argument) for argument in arguments)
+    request = KernelRequest.model_validate_json(request_file.read_bytes())
+    device = present(request.device)
+    kernel = tvm.runtime.load_module(request.library)[ENTRY]
+    with zipfile.ZipFile(input_file) as archive:
+        inputs = [
+            np.ascontiguousarray(read_array(archive, member("input", None, number), tensor.dtype))
+            for number, tensor in enumerate(request.inputs)
+        ]
+    tensors = [placed(value, device, tensor.scope) for value, tensor in zip(inputs, request.inputs, strict=True)]
+    results = [placed(filled(tensor, request.fill), device, tensor.scope) for tensor in request.outputs]
+    kernel(*tensors, *results)
+    device.sync()
+    with zipfile.ZipFile(output_file, "w", zipfile.ZIP_STORED) as archive:
+        for number, result in enumerate(results):
+            write_array(archive, member("output", None, number), result.numpy())
+    return 0
+
+
+def placed(value: np.ndarray, device: "tvm.runtime.Device", scope: str) -> "tvm.runtime.Tensor":
+    """A tensor with these values in a device's memory.
+
+    Args:
+        scope: ``global``, or that of a texture.
+    """
+    if scope == "global":
+        return tvm.runtime.tensor(value, device)
+    tensor = tvm.runtime.empty(value.shape, str(value.dtype), device, scope)
+    tensor.copyfrom(value)
+    return tensor
+
+
+def filled(tensor: Tensor, byte: int) -> np.ndarray:
+    """An array whose every byte is the same."""
+    kind = numpy_dtype(tensor.dtype)
+    size = int(np.prod(tensor.shape, dtype=np.int64)) * kind.itemsize
+    return np.full(size, byte, np.uint8).view(kind).reshape(tensor.shape)

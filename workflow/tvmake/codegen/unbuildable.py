@@ -1,0 +1,41 @@
+"""Kernels whose records or rules a code generator has no code for.
+
+A schedule that replays may still be unusable: OpenCL's generator refuses some vectors, for example. Where candidates are
+measured on a device, such a record never becomes a winner; where code is only generated, the build is the first to know.
+"""
+
+import tvm
+
+from tvmake.codegen.compiler_errors import explain
+from tvmake.codegen.lowering import Lowered, is_gpu
+from tvmake.codegen.run_kernel import ENTRY
+from tvmake.process.isolation import Refused, each_isolated
+from tvmake.targets.kernel_pipeline import tir_pipeline
+
+LIMIT_S = 600
+"""For one kernel; large ones take some seconds."""
+
+
+def unbuildable_kernels(lowered: Lowered, target: "tvm.target.Target") -> dict[str, str]:
+    """The kernels with a schedule that cannot be built even alone, with the reason; for after a build has failed."""
+
+    def build(name: str) -> bytes:
+        kernel = lowered.fused[name].with_attr("global_symbol", ENTRY)
+        try:
+            tvm.tirx.build(tvm.IRModule({ENTRY: kernel}), target=target, pipeline=tir_pipeline(target))
+        except (tvm.error.InternalError, RuntimeError, ValueError, TypeError, AttributeError) as error:
+            raise Refused(explain(error)) from error
+        return b""
+
+    # Those that rules schedule for a GPU cannot go without.
+    names = sorted(lowered.tuned if is_gpu(target) else {*lowered.tuned, *lowered.ruled})
+    results = each_isolated(names, build, "it ends the code generator", LIMIT_S)
+    return {
+        name: f"there is no code for its {_origin(name, lowered)}: {result}"
+        for name, result in zip(names, results, strict=True)
+        if isinstance(result, Refused)
+    }
+
+
+def _origin(name: str, lowered: Lowered) -> str:
+    return f"record {lowered.tuned[name][:12]}" if name in lowered.tuned else "schedule by rules"

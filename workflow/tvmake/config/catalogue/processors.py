@@ -1,0 +1,96 @@
+"""Processors as the catalogue describes them, and their target attributes for TVM."""
+
+from dataclasses import dataclass
+
+Attribute = int | str | list[str]
+
+OPENCL = "opencl"
+
+SAFE_WARP = 1
+"""What TVM must take a warp for in OpenCL, whatever the device has: from two threads on, TVM 0.27 ends a reduction in a
+branch that only the first warp enters, with barriers in it that all threads of the group have to reach
+(``LowerThreadAllreduce``; OpenCL has no barrier for a warp). Some drivers run that, others hang or fault."""
+
+
+@dataclass(frozen=True)
+class Images:
+    """Limits of two-dimensional OpenCL images, in pixels and layers."""
+
+    spatial: int
+    """CL_DEVICE_IMAGE2D_MAX_WIDTH and _HEIGHT, the smaller of the two."""
+    layers: int
+    """CL_DEVICE_IMAGE_MAX_ARRAY_SIZE."""
+    base_alignment: int = 64
+    """CL_DEVICE_IMAGE_BASE_ADDRESS_ALIGNMENT."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU, or a family whose members have the same limits."""
+
+    name: str
+    kind: str
+    what: str
+    source: str
+    threads: int
+    """Threads of a block or work group that schedules may use. A kernel that needs many registers can have fewer than
+    the device's own limit, which is why this is smaller for phones."""
+    shared_bytes: int
+    """Local memory of a work group, in bytes."""
+    warp: int
+    """Threads that run in step; 1 where they do not, or it is not known."""
+    has_float16: bool
+    device: str | None = None
+    """TVM's word for the vendor: ``adreno``, ``mali``."""
+    images: Images | None = None
+    arch: str | None = None
+    """CUDA's architecture."""
+    members: tuple[str, ...] = ()
+    """Names of single GPUs of the family."""
+    is_conservative: bool = False
+
+    def attributes(self, extra_key: str | None = None) -> dict[str, Attribute]:
+        """TVM's attributes.
+
+        Args:
+            extra_key: a target key beyond the device's (``texture``, ``clml``), which chooses TVM's passes.
+        """
+        attributes: dict[str, Attribute] = {}
+        if self.device:
+            attributes["device"] = self.device
+            attributes["keys"] = [key for key in (self.device, self.kind, "gpu", extra_key) if key]
+        if self.arch:
+            attributes["arch"] = self.arch
+        attributes["max_num_threads"] = attributes["max_threads_per_block"] = self.threads
+        attributes["max_shared_memory_per_block"] = self.shared_bytes
+        attributes["thread_warp_size"] = self.warp if self.kind != OPENCL else SAFE_WARP
+        if self.images:
+            attributes["texture_spatial_limit"] = self.images.spatial
+            attributes["texture_depth_limit"] = self.images.layers
+            attributes["image_base_address_alignment"] = self.images.base_alignment
+        return attributes
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """A CPU core."""
+
+    name: str
+    mcpu: str
+    """LLVM's name of it."""
+    what: str
+    source: str
+    triples: tuple[tuple[str, str], ...] = ()
+    """System and LLVM triple; without any, the compiling machine's."""
+    mattr: tuple[str, ...] = ()
+    """Features beyond those of ``mcpu``."""
+    is_conservative: bool = False
+
+    def systems(self) -> dict[str, dict[str, Attribute]]:
+        """TVM's attributes by system; the system is empty where the compiling machine's is meant."""
+        attributes: dict[str, Attribute] = {"mcpu": self.mcpu}
+        if self.mattr:
+            attributes["mattr"] = list(self.mattr)
+        if not self.triples:
+            return {"": attributes}
+        return {system: {"mtriple": triple, **attributes} for system, triple in self.triples}

@@ -1,0 +1,10 @@
+"""TVM's own target tags."""
+
+from functools import cache
+from importlib import resources
+
+
+@cache
+def known_tags() -> tuple[str, ...]:
+    """Every target tag of the pinned TVM (``tests/targets/test_tags.py`` compares the list with TVM's)."""
+    return tuple(resources.files("tvmake.config.catalogue").joinpath("tags.txt").read_text().split())

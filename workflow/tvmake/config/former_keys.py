@@ -1,0 +1,44 @@
+"""Keys that had another name in earlier versions. They are still read."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+KeyPath = tuple[str, ...]
+
+FORMER_KEYS: dict[KeyPath, str] = {
+    ("tuning", "passes"): "rounds",
+    ("targets", "*", "tuning", "passes"): "rounds",
+}
+"""Former keys, ``*`` for any name, and what their last part is called now."""
+
+
+def former_keys(values: Mapping[str, Any]) -> dict[KeyPath, KeyPath]:
+    """The former keys that ``values`` has, each with its present path."""
+    return {
+        path: (*path[:-1], present) for pattern, present in FORMER_KEYS.items() for path in _matching(values, pattern)
+    }
+
+
+def renamed(values: Mapping[str, Any], former: KeyPath, present: str) -> dict[str, Any]:
+    """A copy of ``values`` in which the last part of the path ``former`` is called ``present``, unless it is null."""
+    key, *below = former
+    if below:
+        return {**values, key: renamed(values[key], former[1:], present)}
+    others = {name: value for name, value in values.items() if name not in (key, present)}
+    return {**others, present: values.get(present) if values[key] is None else values[key]}
+
+
+def value_at(values: Any, path: KeyPath) -> Any:
+    """The value at a path; None where there is none."""
+    for key in path:
+        values = values.get(key) if isinstance(values, Mapping) else None
+    return values
+
+
+def _matching(values: Any, pattern: KeyPath) -> Iterator[KeyPath]:
+    if not pattern:
+        yield ()
+    elif isinstance(values, Mapping):
+        for key in values:
+            if isinstance(key, str) and pattern[0] in (key, "*"):
+                yield from ((key, *below) for below in _matching(values[key], pattern[1:]))

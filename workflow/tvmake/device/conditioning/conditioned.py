@@ -1,0 +1,59 @@
+"""A device elsewhere that is conditioned before each measurement, with what was seen before and after among its conditions."""
+
+import time
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from tvmake.artifact.fingerprint import Fingerprint
+from tvmake.config.device import Conditioning
+from tvmake.device.conditioning.controls import conditioned, with_conditions
+from tvmake.device.conditioning.files import ShellFiles
+from tvmake.device.group import Group
+from tvmake.device.interface import Deployment, Device, RunRequest, RunResult
+from tvmake.device.transport.shell_device import ShellDevice
+
+
+class Conditioned:
+    """Another device, conditioned; runs that measure nothing go through as they are."""
+
+    def __init__(self, device: Device, conditioning: Conditioning):
+        self.name = device.name
+        self._device = device
+        self._conditioning = conditioning
+
+    def push(self, package: Path) -> Deployment:
+        """See :class:`tvmake.device.interface.Device`."""
+        return self._device.push(package)
+
+    def fingerprint(self, kind: str = "cpu") -> Fingerprint:
+        """See :class:`tvmake.device.interface.Device`."""
+        return self._device.fingerprint(kind)
+
+    def exclusive(self) -> AbstractContextManager[None]:
+        """See :class:`tvmake.device.interface.Device`."""
+        return self._device.exclusive()
+
+    def execute(self, deployment: Deployment, request: RunRequest, inputs: Path, outputs: Path | None) -> RunResult:
+        """See :class:`tvmake.device.interface.Device`.
+
+        Raises:
+            DeviceError: it stays too hot, or governor or clocks cannot be set; or as without conditioning.
+        """
+        device = self._device
+        if request.measurement is None:
+            return device.execute(deployment, request, inputs, outputs)
+        if isinstance(device, Group):
+            # Which of several devices it is, is known only once it is free.
+            return device.run_on_free_member(
+                lambda member: self._on_member(member, deployment, request, inputs, outputs)
+            )
+        time.sleep(self._conditioning.pause_s)
+        result = device.execute(deployment, request, inputs, outputs)
+        return with_conditions(result, {"paused_s": f"{self._conditioning.pause_s:g}", "throttled": "not known"})
+
+    def _on_member(
+        self, member: ShellDevice, deployment: Deployment, request: RunRequest, inputs: Path, outputs: Path | None
+    ) -> RunResult:
+        with member.shell() as shell, conditioned(ShellFiles(shell), self._conditioning) as notes:
+            result = member.execute(deployment, request, inputs, outputs)
+        return with_conditions(result, notes)

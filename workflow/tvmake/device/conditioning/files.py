@@ -1,0 +1,94 @@
+"""Files of a device below /sys: this machine's, or those behind a shell."""
+
+import shlex
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tvmake.device.conditioning.controls import Setting
+from tvmake.device.transport.shell import Shell
+from tvmake.errors import DeviceError
+from tvmake.process.supervised import ChildProcess, last_line
+
+
+class LocalFiles:
+    """This machine's; a :class:`tvmake.device.conditioning.controls.Files`.
+
+    Args:
+        root: where its file system begins.
+    """
+
+    def __init__(self, where: str, root: Path = Path("/")):
+        self.where = where
+        self._root = root
+
+    def read(self, patterns: tuple[str, ...]) -> dict[str, str]:
+        """See :class:`tvmake.device.conditioning.controls.Files`."""
+        found = {}
+        for pattern in patterns:
+            for file in sorted(self._root.glob(pattern.lstrip("/"))):
+                try:
+                    found[f"/{file.relative_to(self._root)}"] = file.read_text().strip()
+                except OSError:
+                    continue  # sensors that are off refuse to be read
+        return found
+
+    def write(self, path: str, value: str) -> None:
+        """See :class:`tvmake.device.conditioning.controls.Files`."""
+        try:
+            (self._root / path.lstrip("/")).write_text(value)
+        except OSError as error:
+            raise not_writable(self.where, path, value, str(error.strerror)) from error
+
+    def guard(self, settings: Sequence[Setting]) -> Callable[[], None]:
+        """See :class:`tvmake.device.conditioning.controls.Files`."""
+        script = _put_back(settings, str(self._root).rstrip("/"))
+        return ChildProcess(["/bin/sh", "-c", script], stdin=subprocess.PIPE).close
+
+
+class ShellFiles:
+    """Those of a device behind a shell; a :class:`tvmake.device.conditioning.controls.Files`."""
+
+    def __init__(self, shell: Shell):
+        self.where = shell.where
+        self._shell = shell
+
+    def read(self, patterns: tuple[str, ...]) -> dict[str, str]:
+        """See :class:`tvmake.device.conditioning.controls.Files`."""
+        command = f'for f in {" ".join(patterns)}; do v=$(cat "$f" 2>/dev/null) && echo "$f=$v"; done; true'
+        pairs = (line.partition("=") for line in self._shell.run(command).output.splitlines())
+        return {path: value.strip() for path, _, value in pairs if path.startswith("/")}
+
+    def write(self, path: str, value: str) -> None:
+        """See :class:`tvmake.device.conditioning.controls.Files`."""
+        finished = self._shell.run(_write(path, value))
+        if finished.code:
+            raise not_writable(self.where, path, value, last_line(finished.errors))
+
+    def guard(self, settings: Sequence[Setting]) -> Callable[[], None]:
+        """See :class:`tvmake.device.conditioning.controls.Files`."""
+        return self._shell.start(_put_back(settings), is_bound=False).stop
+
+
+def _write(path: str, value: str) -> str:
+    """A command line that sets a file, as root where that takes it."""
+    line = f"printf %s {shlex.quote(value)} > {shlex.quote(path)}"
+    return f"{{ {line} || su -c {shlex.quote(line)} || su 0 sh -c {shlex.quote(line)}; }}"
+
+
+def _put_back(settings: Sequence[Setting], root: str = "") -> str:
+    """Once standard input ends, put back what is still as it was set."""
+    lines = [
+        f'test "$(cat {shlex.quote(root + one.path)})" = {shlex.quote(one.value)} && {_write(root + one.path, one.previous)}'
+        for one in reversed(settings)
+    ]
+    return "cat >/dev/null; " + "; ".join(lines)
+
+
+def not_writable(where: str, path: str, value: str, why: str) -> DeviceError:
+    """The error for a setting that the device refuses."""
+    return DeviceError(
+        where,
+        f"{path} cannot be set to {value} ({why})",
+        "conditioning needs root there; leave governor and clocks out",
+    )

@@ -1,0 +1,117 @@
+"""This machine as a device: every request runs in a process of its own."""
+
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from tvmake.artifact.fingerprint import Fingerprint
+from tvmake.artifact.package import LIBRARY, REQUIRED
+from tvmake.artifact.stage_json import load
+from tvmake.config.device import Conditioning, LocalDeviceConfig
+from tvmake.config.device_variables import plain
+from tvmake.device import store
+from tvmake.device.architecture import check_library
+from tvmake.device.conditioning.controls import conditioned, with_conditions
+from tvmake.device.conditioning.files import LocalFiles
+from tvmake.device.failure import explain_failure
+from tvmake.device.fingerprint import local_fingerprint
+from tvmake.device.interface import Deployment, RunRequest, RunResult
+from tvmake.device.lease import lease
+from tvmake.device.local.accelerator import accelerator
+from tvmake.errors import KINDS, DeviceError
+from tvmake.process.forkserver.client import DIRECTORY, entry_command
+from tvmake.process.parent_death import bound_environment
+from tvmake.process.supervised import exit_description, run_supervised
+from tvmake.storage.files import digest_file
+from tvmake.storage.temporary import temporary_directory
+
+ENTRY = "tvmake.device.local.worker:main"
+
+
+class LocalDevice:
+    """Runs packages on this machine through :mod:`tvmake.device.local.worker`."""
+
+    def __init__(self, name: str, config: LocalDeviceConfig):
+        self.name = name
+        self.config = config
+        self.where = f"device '{name}'"
+
+    def push(self, package: Path) -> Deployment:
+        """See :class:`tvmake.device.interface.Device`."""
+        place = store.put(package, store.store_root())
+        if sys.platform == "linux":
+            check_library(place / LIBRARY, platform.machine(), self.where)
+        size = sum((place / name).stat().st_size for name in REQUIRED)
+        return Deployment(device=self.name, package_sha256=digest_file(package), location=str(place), size_bytes=size)
+
+    def fingerprint(self, kind: str = "cpu") -> Fingerprint:
+        """See :class:`tvmake.device.interface.Device`."""
+        gpu = accelerator(kind, plain(self.config.env, self.where)) if kind != "cpu" else None
+        return local_fingerprint(self.config.threads, kind, gpu)
+
+    def exclusive(self) -> AbstractContextManager[None]:
+        """See :class:`tvmake.device.interface.Device`."""
+        return lease(self.name)
+
+    def execute(self, deployment: Deployment, request: RunRequest, inputs: Path, outputs: Path | None) -> RunResult:
+        """See :class:`tvmake.device.interface.Device`: this machine is observed around a measurement, and conditioned where
+        the config says so."""
+        if request.measurement is None:
+            return self._execute(deployment, request, inputs, outputs)
+        files = LocalFiles(f"device '{self.name}'")
+        with conditioned(files, self.config.conditioning or Conditioning()) as notes:
+            result = self._execute(deployment, request, inputs, outputs)
+        return with_conditions(result, notes)
+
+    def _execute(self, deployment: Deployment, request: RunRequest, inputs: Path, outputs: Path | None) -> RunResult:
+        with temporary_directory("tvmake-run-") as directory:
+            request_file, result_file = Path(directory) / "request.json", Path(directory) / "result.json"
+            request_file.write_text(request.model_dump_json())
+            arguments = [deployment.location, str(request_file), str(inputs), str(result_file)]
+            if outputs:
+                arguments.append(str(outputs))
+            self._run(arguments, deployment, fresh=request.measurement is not None)
+            problem = Path(f"{result_file}.error")
+            if problem.is_file():
+                kind, where, text, remedy = json.loads(problem.read_text())
+                raise KINDS[kind](where, text, remedy)
+            return load(RunResult, result_file)
+
+    def _run(self, arguments: list[str], deployment: Deployment, fresh: bool) -> None:
+        environment = bound_environment(
+            {**os.environ, "TVM_USE_RUNTIME_LIB": "1", **plain(self.config.env, self.where)}
+        )
+        if wants_compiler := store.device_kind(deployment) == "cuda":
+            # It holds CUDA's source, which TVM compiles when it loads it, with code that its runtime alone lacks.
+            del environment["TVM_USE_RUNTIME_LIB"]
+        if fresh or self.config.env or wants_compiler:
+            # A fork's memory is partly its parent's, and some variables count only while libraries are loaded.
+            environment.pop(DIRECTORY, None)
+        if self.config.threads:
+            environment["TVM_NUM_THREADS"] = str(self.config.threads)
+        command = entry_command("runtime", ENTRY, arguments)
+        try:
+            done = run_supervised(command, self.config.timeout_s, environment=environment, stdout=sys.stderr)
+        except subprocess.TimeoutExpired:
+            raise DeviceError(
+                self.where,
+                f"the run did not end within {self.config.timeout_s:g} s",
+                f"raise devices.{self.name}.timeout_s, or measure less (benchmark.repeat, benchmark.min_duration_s)",
+            ) from None
+        if done.returncode:
+            print(done.stderr, end="", file=sys.stderr)
+        if done.returncode < 0:
+            hint = (
+                "out of memory?"
+                if done.returncode == -signal.SIGKILL
+                else "the generated code crashed: build with build.dump to look at it"
+            )
+            raise DeviceError(self.where, f"running {deployment.location} {exit_description(done.returncode)}", hint)
+        if done.returncode:
+            failure = explain_failure(done.stderr, Path(deployment.location))
+            raise DeviceError(self.where, failure.problem, failure.remedy)

@@ -1,0 +1,174 @@
+"""Runs one request on this machine, in a process of its own: ``main([PACKAGE, REQUEST, INPUTS, RESULT, OUTPUTS])``.
+
+It loads TVM's runtime only, verifies every digest before it maps a library, and leaves either RESULT or, for a
+mistake that a user can correct, ``RESULT.error`` (its kind, where, problem, remedy).
+"""
+
+import json
+import os
+import resource
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+
+from tvmake.artifact.manifest import Manifest
+from tvmake.artifact.package import LIBRARY, WEIGHTS
+from tvmake.config.benchmark import Measurement
+from tvmake.device.fingerprint import local_fingerprint
+from tvmake.device.interface import OpTime, RunRequest, RunResult, Timing
+from tvmake.device.local.accelerator import accelerator_properties
+from tvmake.device.local.cuda_compiler import choose_compiler
+from tvmake.device.samples import run_samples, since
+from tvmake.device.store import stored
+from tvmake.errors import TvmakeError
+from tvmake.native.runtime_libraries import present
+
+from tvm.runtime.vm import VirtualMachine  # isort: skip
+
+CPU = 1
+"""``kDLCPU`` of DLPack."""
+
+PROFILED_RUNS = 5
+
+
+class LoadedPackage:
+    """A package's virtual machine with its parameters in place."""
+
+    def __init__(self, directory: Path, manifest: Manifest):
+        self.signature = manifest.signature
+        self.kind = manifest.device_kind
+        if self.kind == "cuda":
+            choose_compiler()
+        self.device = present(self.kind)
+        module = tvm.runtime.load_module(str((directory / LIBRARY).resolve()))
+        self.vm = VirtualMachine(module, self.device)
+        weights = tvm.runtime.load_param_dict_from_file(str(directory / WEIGHTS))
+        self.params = [
+            weights[parameter.name]
+            if self.device.dlpack_device_type() == CPU
+            else tvm.runtime.tensor(weights[parameter.name].numpy(), self.device)
+            for parameter in manifest.parameters
+        ]
+
+    def set_inputs(self, inputs: list[np.ndarray]) -> None:
+        """Give ``main`` its arguments; they stay for every following run."""
+        self.vm.set_input("main", *(tvm.runtime.tensor(value, self.device) for value in inputs), *self.params)
+
+    def run(self) -> None:
+        """Run ``main`` on the inputs set last."""
+        self.vm.invoke_stateful("main")
+
+    def outputs(self) -> list[np.ndarray]:
+        """The last run's outputs, in signature order."""
+        got = self.vm.get_outputs("main")
+        return [value.numpy() for value in ([got] if isinstance(got, tvm.runtime.Tensor) else got)]
+
+
+def main(arguments: list[str]) -> int:
+    """Serve one request; see the module's text for the arguments."""
+    directory, request_file, inputs, result_file = (Path(argument) for argument in arguments[:4])
+    outputs = Path(arguments[4]) if len(arguments) > 4 else None
+    try:
+        request = RunRequest.model_validate_json(request_file.read_bytes())
+        result = serve(directory, request, inputs, outputs)
+    except TvmakeError as error:
+        Path(f"{result_file}.error").write_text(
+            json.dumps([type(error).__name__, error.where, error.problem, error.remedy])
+        )
+        return 0
+    result_file.write_text(result.model_dump_json())
+    return 0
+
+
+def serve(directory: Path, request: RunRequest, inputs: Path, outputs: Path | None) -> RunResult:
+    """Run one request on the package unpacked in ``directory``."""
+    manifest = stored(directory)
+    baseline = _resident_bytes()
+    started = time.perf_counter()
+    package = LoadedPackage(directory, manifest)
+    load_ms = since(started)
+    first_run_ms = run_samples(package, manifest, request, inputs, outputs)
+    measured: dict[str, Any] = _measure(package, request.measurement) if request.measurement else {}
+    timing = Timing(
+        load_ms=load_ms,
+        first_run_ms=first_run_ms,
+        peak_memory_bytes=_peak_bytes(),
+        baseline_memory_bytes=baseline,
+        **measured,
+    )
+    threads = os.environ.get("TVM_NUM_THREADS")
+    gpu = accelerator_properties(package.kind, package.device) if package.kind != "cpu" else None
+    fingerprint = local_fingerprint(int(threads) if threads else None, package.kind, gpu)
+    return RunResult(timing=timing, fingerprint=fingerprint)
+
+
+def _measure(package: LoadedPackage, how: Measurement) -> dict[str, Any]:
+    warmup_ms = [_timed(package, 1) for _ in range(how.warmup)]
+    number = how.number
+    if how.min_repeat_ms:
+        number = max(number, _runs_lasting(package, how.min_repeat_ms))
+    samples_ms: list[float] = []
+    # Only time spent measuring counts, not the pauses between samples.
+    while len(samples_ms) < how.repeat or sum(samples_ms) * number < how.min_duration_s * 1000:
+        if how.cooldown_s and samples_ms:
+            time.sleep(how.cooldown_s)
+        samples_ms.append(_timed(package, number))
+    op_runs = _profile(package) if how.profile_ops else []
+    return {"warmup_ms": warmup_ms, "samples_ms": samples_ms, "number": number, "op_runs": op_runs}
+
+
+def _timed(package: LoadedPackage, number: int) -> float:
+    started = time.perf_counter()
+    for _ in range(number):
+        package.run()
+    package.device.sync()
+    return since(started) / number
+
+
+def _runs_lasting(package: LoadedPackage, min_ms: float) -> int:
+    """As in TVM's time_evaluator: raise the count until one sample lasts long enough."""
+    number = 1
+    while (lasted := _timed(package, number) * number) < min_ms:
+        number = max(number + 1, int(number * min(10.0, 1.2 * min_ms / max(lasted, 1e-6))))
+    return number
+
+
+def _profile(package: LoadedPackage) -> list[OpTime]:
+    """Time every kernel call in separate runs, through the VM's instrument."""
+    rows: list[OpTime] = []
+    began = 0.0
+    current = 0
+
+    def instrument(_function: Any, name: str, before: bool, _ret: Any, *_arguments: Any) -> None:
+        nonlocal began
+        if before:
+            began = time.perf_counter()
+        else:
+            package.device.sync()
+            rows.append(OpTime(name=str(name), run=current, ms=since(began)))
+
+    package.vm.set_instrument(instrument)
+    for current in range(PROFILED_RUNS):  # noqa: B007  # read by the instrument
+        package.run()
+    return rows
+
+
+def _peak_bytes() -> int:
+    """Peak resident memory of this process alone: ``ru_maxrss`` begins with that of the process it was forked from."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:  # not Linux
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    (peak,) = (line for line in lines if line.startswith("VmHWM:"))
+    return int(peak.split()[1]) * 1024
+
+
+def _resident_bytes() -> int:
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return 0
+    return pages * resource.getpagesize()

@@ -1,0 +1,226 @@
+"""Devices behind a TVM RPC tracker."""
+
+import os
+import socket
+import tempfile
+import time
+from contextlib import AbstractContextManager, nullcontext
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from tvmake.artifact.fingerprint import Fingerprint
+from tvmake.artifact.package import REQUIRED
+from tvmake.config.device import RpcDeviceConfig
+from tvmake.device import store
+from tvmake.device.address import Address
+from tvmake.device.failure import explain_failure
+from tvmake.device.interface import Deployment, RunRequest, RunResult
+from tvmake.device.rpc.messages import Describe, Failed, Lost, Open, Opened, Problem, Request, RunPackage
+from tvmake.device.rpc.session import BUSY_WAIT_S, CONNECT_S, FREED_S, REFUSALS, SESSION_TIMEOUT, take
+from tvmake.device.rpc.tracker import Offer, Tracker
+from tvmake.device.time_slots import TimeSlots
+from tvmake.errors import DeviceError, InputError, MachineError
+from tvmake.process.parent_death import bound_environment
+from tvmake.process.python import python_command
+from tvmake.process.supervised import ChildProcess
+from tvmake.process.worker import Worker, WorkerEnded, WorkerTimeout
+from tvmake.storage.files import digest_file
+
+READY_S = 120.0
+"""For a process to load TVM's runtime, on a machine that hardly moves; elsewhere it takes a second."""
+
+EXIT_S = 0.5
+"""For a worker that has answered to end by itself."""
+
+
+class SessionLost(Exception):
+    """A session ended before the request was fulfilled.
+
+    Args:
+        address: the server's.
+        line: how.
+    """
+
+    def __init__(self, address: Address, line: str):
+        super().__init__(address, line)
+        self.address = address
+        self.line = line
+
+
+class SessionTimeout(Exception):
+    """A request was not fulfilled in its time; its process was killed, and the server ends the session by itself."""
+
+
+class RequestFailed(Exception):
+    """What was run failed, as the text says in one line; the device is well."""
+
+
+class RPCSessions:
+    """Fulfils requests on whichever server the tracker offers, one session and one process each.
+
+    Args:
+        slots: how the devices are shared with others; by their sessions when None.
+
+    Raises:
+        DeviceError: no tracker is known.
+    """
+
+    def __init__(self, name: str, config: RpcDeviceConfig, slots: TimeSlots | None = None):
+        self.where = f"device '{name}'"
+        self.config = config
+        self.tracker = Tracker.of(name, config)
+        self.slots = slots
+
+    def fulfil(self, request: Request, timeout_s: float) -> Any:
+        """Wait for a server and have it fulfil a request.
+
+        Args:
+            timeout_s: for the request, once there is a session.
+
+        Raises:
+            DeviceError: no server can be had, or it cannot do this.
+            InputError: the request's files are damaged or do not fit.
+            SessionLost, SessionTimeout, RequestFailed: it could not be fulfilled.
+        """
+        for _ in range(REFUSALS):
+            with _start_worker() as worker:
+                self._await_ready(worker)
+                offer = take(self.tracker, self.config.wait_s)
+                # There may be a wait for a time slot; this process ends what hangs after its own time.
+                refusal = self._open(worker, offer, timeout_s + (BUSY_WAIT_S if self.slots else 0))
+                if refusal is None and self.slots is not None:
+                    return self._in_slot(self.slots, worker, offer, request, timeout_s)
+                if refusal is None:
+                    return self._result(worker, offer, request, timeout_s)
+        raise DeviceError(
+            self.where,
+            f"its server {offer.address} does not open a session ({refusal})",
+            "restart the server; it has to run the same version of TVM as this machine",
+        )
+
+    def _in_slot(self, slots: TimeSlots, worker: Worker, offer: Offer, request: Request, timeout_s: float) -> Any:
+        with slots.slot(offer.address, False, lambda: False):
+            try:
+                return self._result(worker, offer, request, timeout_s)
+            except SessionTimeout:
+                worker.kill()
+                time.sleep(FREED_S)
+                raise
+
+    def _await_ready(self, worker: Worker) -> None:
+        try:
+            worker.receive(READY_S)
+        except WorkerEnded as ended:
+            raise MachineError(
+                self.where, f"the process that reaches it {ended.description}", "out of memory?"
+            ) from None
+        except WorkerTimeout:
+            raise MachineError(
+                self.where,
+                f"TVM's runtime does not load within {READY_S:g} s",
+                "a slow disk, or a busy machine? run it again",
+            ) from None
+
+    def _open(self, worker: Worker, offer: Offer, timeout_s: float) -> str | None:
+        """Open a session; returns why there is none."""
+        try:
+            answer = worker.ask(Open(offer.address.host, offer.address.port, offer.match_key, timeout_s), CONNECT_S)
+        except WorkerTimeout:
+            return f"no answer in {CONNECT_S:g} s"
+        except WorkerEnded as ended:
+            return f"the process that reaches it {ended.description}"
+        return None if isinstance(answer, Opened) else answer.line
+
+    def _result(self, worker: Worker, offer: Offer, request: Request, timeout_s: float) -> Any:
+        try:
+            answer = worker.ask(request, timeout_s)
+        except WorkerTimeout:
+            raise SessionTimeout from None
+        except WorkerEnded as ended:
+            raise MachineError(self.where, f"the process that used it {ended.description}", "out of memory?") from None
+        match answer:
+            case Problem():
+                raise (InputError if answer.kind == "input" else DeviceError)(
+                    answer.where, answer.problem, answer.remedy
+                )
+            case Lost(line=line) if line == SESSION_TIMEOUT:
+                raise SessionTimeout
+            case Lost(line=line):
+                raise SessionLost(offer.address, line)
+            case Failed(line=line):
+                raise RequestFailed(line)
+        return answer
+
+
+class RPCDevice:
+    """Runs packages on servers behind a tracker. Which server it will be is not known before a run, so packages stay here, and
+    what a server has not kept is sent then."""
+
+    def __init__(self, name: str, config: RpcDeviceConfig):
+        self.name = name
+        self.config = config
+        self.where = f"device '{name}'"
+
+    def push(self, package: Path) -> Deployment:
+        """See :class:`tvmake.device.interface.Device`."""
+        place = store.put(package, store.store_root())
+        size = sum((place / name).stat().st_size for name in REQUIRED)
+        return Deployment(device=self.name, package_sha256=digest_file(package), location=str(place), size_bytes=size)
+
+    def fingerprint(self, kind: str = "cpu") -> Fingerprint:
+        """See :class:`tvmake.device.interface.Device`."""
+        fingerprint = self._fulfil(
+            Describe(self.config, self.where), self.config.session_timeout_s, "it was being identified"
+        )
+        if kind != "cpu" and kind not in fingerprint.details:
+            raise DeviceError(
+                self.where,
+                f"its server has no {kind} device",
+                "start the server with a runtime that has it (`rpc_server --load-library`), or give the target another device",
+            )
+        return fingerprint.model_copy(update={"kind": kind})
+
+    def execute(self, deployment: Deployment, request: RunRequest, inputs: Path, outputs: Path | None) -> RunResult:
+        """See :class:`tvmake.device.interface.Device`."""
+        package_run = RunPackage(self.config, self.where, Path(deployment.location), request, inputs, outputs)
+        return self._fulfil(package_run, self.config.timeout_s, f"running {deployment.location}")
+
+    def exclusive(self) -> AbstractContextManager[None]:
+        """See :class:`tvmake.device.interface.Device`: the session that a run takes is the lease."""
+        return nullcontext()
+
+    def _fulfil(self, request: Request, timeout_s: float, doing: str) -> Any:
+        try:
+            return RPCSessions(self.name, self.config).fulfil(request, timeout_s)
+        except SessionLost as lost:
+            raise DeviceError(
+                self.where,
+                f"its server {lost.address} was lost while {doing} ({lost.line})",
+                "see what the server wrote; restart it if it ended, and run the same command again",
+            ) from None
+        except SessionTimeout:
+            key = "timeout_s" if isinstance(request, RunPackage) else "session_timeout_s"
+            raise DeviceError(
+                self.where,
+                f"the run did not end within {timeout_s:g} s",
+                f"raise devices.{self.name}.{key}, or measure less (benchmark.repeat, benchmark.min_duration_s)",
+            ) from None
+        except RequestFailed as failed:
+            failure = explain_failure(str(failed), request.directory if isinstance(request, RunPackage) else None)
+            raise DeviceError(self.where, f"{doing} failed: {failure.problem}", failure.remedy) from None
+
+
+def _start_worker() -> Worker:
+    """A :mod:`tvmake.device.rpc.worker`."""
+    ours, theirs = socket.socketpair()
+    output = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the worker
+    with theirs:
+        process = ChildProcess(
+            python_command("-m", "tvmake.process.tvm_import", "tvmake.device.rpc.worker", str(theirs.fileno())),
+            bound_environment({**os.environ, "TVM_USE_RUNTIME_LIB": "1", "OPENBLAS_NUM_THREADS": "1"}),
+            stdout=output,
+            stderr=output,
+            pass_fds=[theirs.fileno()],
+        )
+    return Worker(Connection(ours.detach()), output, process.end, grace_s=EXIT_S)

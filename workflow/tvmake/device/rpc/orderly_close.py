@@ -1,0 +1,63 @@
+"""Close the connection to a server in an orderly way when the process that uses it is killed.
+
+TVM 0.27's Python server stops serving for good when a connection ends with an unread reply in it: the
+system resets such a connection, the server's next read fails, and the thread that accepts connections ends with it
+(``_serving`` in tvm/rpc/server.py). A process that is killed while the device works, for a timeout or by Ctrl-C, leaves
+just that. So a small process shares the connection; when the other one is gone it takes in the last reply and closes
+only then. Remove when tests/device/rpc/test_orderly_close.py::test_the_server_still_needs_it fails.
+"""
+
+import os
+import signal
+import socket
+from contextlib import suppress
+
+from tvmake.process.fork import fork
+
+DESCRIPTORS = 4096
+"""File descriptors to check, and to close."""
+
+GRACE_S = 10.0
+"""For the server to end a session after its time."""
+
+
+def close_after_death(host: str, port: int, timeout_s: float) -> None:
+    """Have a small process outlive this one until the server behind this process's connection has answered.
+
+    Args:
+        host, port: the server's; this process has one connection to it.
+        timeout_s: after which the server ends the session by itself.
+    """
+    connected = client_connection(host, port)
+    if connected is None:
+        return
+    reading, _writing = os.pipe()  # the other end closes with this process, and not before
+    fork(lambda: _wait(connected, reading, timeout_s + GRACE_S), leads="session", is_bound=False)
+    os.close(reading)
+    connected.close()
+
+
+def client_connection(host: str, port: int) -> socket.socket | None:
+    """A duplicate of this process's connection to a server, which TVM's client keeps to itself."""
+    wanted = {address[4][:2] for address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
+    for number in range(3, DESCRIPTORS):
+        with suppress(OSError):  # closed, or no socket, or not connected
+            found = socket.socket(fileno=os.dup(number))
+            if found.type == socket.SOCK_STREAM and found.getpeername()[:2] in wanted:
+                return found
+            found.close()
+    return None
+
+
+def _wait(connected: socket.socket, reading: int, limit_s: float) -> None:
+    with suppress(OSError):  # the server has closed it, or its time is up
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        remaining = sorted({connected.fileno(), reading})
+        for first, end in zip([-1, *remaining], [*remaining, DESCRIPTORS], strict=True):
+            os.closerange(first + 1, end)
+        os.read(reading, 1)
+        connected.shutdown(socket.SHUT_WR)
+        connected.settimeout(limit_s)
+        while connected.recv(1 << 16):
+            pass

@@ -1,0 +1,88 @@
+"""A session with one of the servers behind a tracker: taken, used by one process, and given back when that ends.
+
+A server serves one session at a time, so whoever has one is alone on the device, as far as servers go.
+"""
+
+import sys
+import time
+from typing import Any
+
+from tvmake.device.rpc.tracker import Offer, Tracker
+from tvmake.errors import DeviceError
+
+CONNECT_S = 15.0
+"""For a server that was offered to open a session: it forks a process and loads its runtime."""
+
+BUSY_WAIT_S = 900.0
+"""How long to queue for a device while others use it."""
+
+FREED_S = 2.5
+"""For a native server to notice that the process that used it is gone, and to end what still runs
+(native/server/session.cc)."""
+
+LISTED_S = 5.0
+"""How often to check, while queueing, that the tracker still lists a server."""
+
+REFUSALS = 3
+"""Offers in a row that may fail to become a session."""
+
+SESSION_TIMEOUT = "RPCSessionTimeoutError"
+"""How a server begins its message when it ends a session that took too long (tvm/rpc/server.py)."""
+
+CLOSED = "it closed the connection"
+"""For what TVM says when the other end is gone: ``code=kShutdown``, ``Connection reset by peer``, ``Broken pipe``."""
+
+
+def take(tracker: Tracker, wait_s: float, busy_wait_s: float = BUSY_WAIT_S) -> Offer:
+    """Wait for a free server; the offer has to be used within seconds.
+
+    Args:
+        wait_s: for any server of the key to be there.
+        busy_wait_s: for one to come free.
+
+    Raises:
+        DeviceError: there is no server, none came free, or no tracker.
+    """
+    tracker.await_servers(wait_s)
+    began = checked = time.monotonic()
+    is_reported = False
+
+    def nobody_is_there() -> bool:
+        nonlocal checked, is_reported
+        if time.monotonic() - checked < LISTED_S:
+            return False
+        checked = time.monotonic()
+        if not is_reported:
+            print(f"{tracker.where}: every server with key '{tracker.key}' is busy; waiting", file=sys.stderr)
+            is_reported = True
+        return not tracker.servers()
+
+    offer = tracker.request(busy_wait_s, nobody_is_there)
+    if offer is not None:
+        return offer
+    tracker.await_servers(0)
+    waited = time.monotonic() - began
+    raise DeviceError(
+        tracker.where,
+        f"no server with key '{tracker.key}' at tracker {tracker} came free in {waited:.0f} s",
+        "find who uses it (`tvmake device query`), restart a server that hangs, or add one",
+    )
+
+
+def error_line(error: BaseException) -> str:
+    """One line for an error of an RPC call: what the device answered, or that it is gone."""
+    text = str(error)
+    if any(sign in text for sign in ("kShutdown", "Connection reset", "Broken pipe", "SockChannel")):
+        return CLOSED
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line for line in lines if not line.endswith("Error caught from RPC call:")]
+    return lines[0] if lines else type(error).__name__
+
+
+def is_open(session: Any) -> bool:
+    """Whether a session still answers, after something failed in it."""
+    try:
+        session.get_function("tvm.rpc.server.remove")
+    except Exception:  # noqa: BLE001  # what it raises depends on how the connection ended
+        return False
+    return True

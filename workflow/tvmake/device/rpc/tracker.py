@@ -1,0 +1,220 @@
+"""Asking a TVM RPC tracker for devices, with a limit on every wait.
+
+TVM's own client blocks for ever on a key that nobody serves, and for a minute on a tracker that is down. The protocol
+is small: a magic number each way, then JSON messages with their length before them (tvm/rpc/tracker.py).
+"""
+
+import json
+import os
+import socket
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+from tvmake.config.device import RpcDeviceConfig, split_address
+from tvmake.device.address import CONNECT_S, NUMBER, Address
+from tvmake.errors import DeviceError
+
+VARIABLES = ("TVM_TRACKER_HOST", "TVM_TRACKER_PORT")
+"""Where TVM's own tools look for a tracker."""
+
+TRACKER_MAGIC = 0x2F271
+SUCCESS, REQUEST, SUMMARY = 0, 4, 6
+"""Numbers from tvm/rpc/base.py."""
+
+POLL_S = 0.5
+"""How often to check again while waiting."""
+
+LONGEST = 1 << 24
+"""Bytes of a message that something else than a tracker may claim to send."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A server that waits for us, for some seconds."""
+
+    address: Address
+    match_key: str
+
+
+class Tracker:
+    """One tracker and one key.
+
+    Args:
+        priority: among those who wait for a device; higher ones first.
+        where: what errors begin with.
+    """
+
+    def __init__(self, host: str, port: int, key: str, priority: int = 1, where: str = "rpc"):
+        self.host = host
+        self.port = port
+        self.key = key
+        self.priority = priority
+        self.where = where
+
+    @classmethod
+    def of(cls, name: str, config: RpcDeviceConfig) -> "Tracker":
+        """The tracker of a device in the config; where it names none, that of this machine's environment.
+
+        Raises:
+            DeviceError: neither says where it is.
+        """
+        where = f"device '{name}'"
+        address = config.tracker or ":".join(os.environ.get(variable, "") for variable in VARIABLES)
+        try:
+            host, port = split_address(address)
+        except ValueError as error:
+            problem = "no tracker is known"
+            if address != ":":
+                problem = f"{' and '.join(VARIABLES)} name no tracker: {error}"
+            remedy = f"set devices.{name}.tracker (host:port), or {' and '.join(VARIABLES)}"
+            raise DeviceError(where, problem, remedy) from None
+        return cls(host, port, config.key, config.priority, where)
+
+    def servers(self) -> list[Address]:
+        """Every server of the key, busy or not.
+
+        Raises:
+            DeviceError: the tracker cannot be reached.
+        """
+        try:
+            with self._connected() as connection:
+                answer = _ask(connection, [SUMMARY])
+            listed = answer[1]["server_info"]
+            found = [one["addr"] for one in listed if one["key"] == f"server:{self.key}"]
+            return [Address(str(host), int(port)) for host, port in found]
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            raise self._is_down(error) from error
+
+    def waiting(self) -> dict[str, dict[str, int]]:
+        """What the tracker knows of each key: ``free`` servers, and ``pending`` requests for one.
+
+        Raises:
+            DeviceError: the tracker cannot be reached.
+        """
+        try:
+            with self._connected() as connection:
+                answer = _ask(connection, [SUMMARY])
+            queues, listed = answer[1]["queue_info"], answer[1]["server_info"]
+            table = {str(key): {"total": 0, **queue} for key, queue in queues.items()}
+            for one in listed:
+                key = str(one["key"]).partition(":")[2]
+                table.setdefault(key, {"total": 0, "free": 0, "pending": 0})["total"] += 1
+            return dict(sorted(table.items()))
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            raise self._is_down(error) from error
+
+    def await_servers(self, wait_s: float, lost: Collection[Address] = ()) -> list[Address]:
+        """The servers of the key, as soon as there are any.
+
+        Args:
+            lost: those that did not answer when they were needed; they count again when they answer.
+
+        Raises:
+            DeviceError: there are none for ``wait_s`` seconds, or no tracker.
+        """
+        until = time.monotonic() + wait_s
+        while True:
+            try:
+                listed = self.servers()
+                if there := [address for address in listed if address not in lost or address.is_reachable()]:
+                    return there
+                problem = self._is_missing(len(listed), wait_s)
+            except DeviceError as error:
+                problem = error
+            if time.monotonic() >= until:
+                raise problem
+            time.sleep(min(POLL_S, wait_s))
+
+    def request(self, wait_s: float, is_over: Callable[[], bool] = lambda: False) -> Offer | None:
+        """Wait in the tracker's queue for a free server.
+
+        Returns:
+            None when none came free in ``wait_s`` seconds, or ``is_over`` became true.
+
+        Raises:
+            DeviceError: the tracker cannot be reached.
+        """
+        until = time.monotonic() + wait_s
+        try:
+            with self._connected() as connection:
+                _send(connection, [REQUEST, self.key, "", self.priority])
+                connection.settimeout(POLL_S)
+                while not is_over() and time.monotonic() < until:
+                    try:
+                        connection.recv(1, socket.MSG_PEEK)
+                    except TimeoutError:
+                        continue
+                    connection.settimeout(CONNECT_S)
+                    host, port, match_key = _receive(connection)[1]
+                    return Offer(Address(str(host), int(port)), str(match_key))
+                return None
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            raise self._is_down(error) from error
+
+    def _connected(self) -> socket.socket:
+        connection = socket.create_connection((self.host, self.port), CONNECT_S)
+        try:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.sendall(NUMBER.pack(TRACKER_MAGIC))
+            if NUMBER.unpack(_read(connection, NUMBER.size))[0] != TRACKER_MAGIC:
+                raise ValueError("what answers there is no TVM tracker")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _is_missing(self, listed: int, wait_s: float) -> DeviceError:
+        there = f"the {listed} with key '{self.key}'" if listed else f"no server with key '{self.key}'"
+        return DeviceError(
+            self.where,
+            f"{there} at tracker {self} {'do not answer ' if listed else ''}(waited {wait_s:g} s)",
+            f"start one on the device: `python -m tvm.exec.rpc_server --host 127.0.0.1 --tracker {self} --key {self.key}`"
+            " (docs/guides/devices-rpc.md)",
+        )
+
+    def _is_down(self, error: Exception) -> DeviceError:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        return DeviceError(
+            self.where,
+            f"no tracker at {self} ({why.lower() or type(error).__name__})",
+            f"start it: `tvmake device tracker --port {self.port}`, or correct its address",
+        )
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+def _ask(connection: socket.socket, message: list[Any]) -> Any:
+    _send(connection, message)
+    return _receive(connection)
+
+
+def _send(connection: socket.socket, message: list[Any]) -> None:
+    text = json.dumps(message).encode()
+    connection.sendall(NUMBER.pack(len(text)) + text)
+
+
+def _receive(connection: socket.socket) -> Any:
+    (size,) = NUMBER.unpack(_read(connection, NUMBER.size))
+    if not 0 < size < LONGEST:
+        raise ValueError("what answers there is no TVM tracker")
+    answer = json.loads(_read(connection, size))
+    if not isinstance(answer, list) or answer[0] != SUCCESS:
+        raise ValueError(f"the tracker refused: {answer}")
+    return answer
+
+
+def _read(connection: socket.socket, size: int) -> bytes:
+    read = b""
+    while len(read) < size:
+        # A tracker sends lengths by themselves and waits for them to be acknowledged, which takes 40 ms unless asked for.
+        if hasattr(socket, "TCP_QUICKACK"):
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+        part = connection.recv(size - len(read))
+        if not part:
+            raise ConnectionResetError(None, "it closed the connection")
+        read += part
+    return read

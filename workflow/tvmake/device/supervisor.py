@@ -1,0 +1,209 @@
+"""Keeps a server running on one device behind a shell, and gives time slots on that device."""
+
+import sys
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+from tvmake.device.conditioning.files import ShellFiles
+from tvmake.device.group import BusyNotice, device_id, lease_of, note_failure
+from tvmake.device.health import FAILURES, clear_failures
+from tvmake.device.lease import try_port
+from tvmake.device.time_slots import Conditioner, exclusive
+from tvmake.device.transport.programs import SERVE, install
+from tvmake.device.transport.shell import DOCTOR_HINT, Shell, Started, Unreachable, command_line
+from tvmake.device.transport.shell_device import ShellDevice
+from tvmake.errors import DeviceError, MachineError
+from tvmake.process.supervised import last_line
+
+STEADY_S = 60.0
+"""A server that ran this long had started well: its end counts as a first failure."""
+
+PAUSE_S = 1.0
+"""Before a server is started again; twice as long each time."""
+
+LOGGED = 60
+"""Lines of a server that ended, for this process's log."""
+
+PORTS = range(20_000, 32_000)
+"""Below those that systems hand out by themselves. Each device has a place in it, so that a tunnel that adb kept from a
+process that was killed is taken over by the next."""
+
+PORT_TRIES = 5
+"""Ports to try that no other process of tvmake has."""
+
+POLL_S = 0.3
+"""How often to check whether a server has ended, or is to end."""
+
+
+class ServerSupervisor(threading.Thread):
+    """Keeps a server running on one device.
+
+    Args:
+        tracker_port: of the tracker on this machine that the server registers with.
+        key: what the server calls itself.
+        others: devices that do the work when this one fails.
+        over: ends it.
+        with_opencl: have the server run OpenCL kernels.
+        is_shared: whether other processes use the device, in slots; else the caller holds its lease.
+        on_set_aside: called with one line when the device is set aside.
+    """
+
+    def __init__(
+        self,
+        member: ShellDevice,
+        tracker_port: int,
+        key: str,
+        others: int,
+        over: threading.Event,
+        with_opencl: bool,
+        is_shared: bool,
+        on_set_aside: Callable[[str], None],
+    ):
+        super().__init__(name=f"serving-{member.member}", daemon=True)
+        self.error: Exception | None = None
+        self._member = member
+        self._tracker_port = tracker_port
+        self._key = key
+        self._others = others
+        self._over = over
+        self._with_opencl = with_opencl
+        self._is_shared = is_shared
+        self._on_set_aside = on_set_aside
+        self._attempt = 0
+        self._conditioner: Conditioner | None = None
+        self.port = 0
+        """Of the server that runs, on both sides of its tunnel; 0 if there is none."""
+        self.is_waiting = False
+        """For the device to come free, so that a server can be started."""
+
+    @contextmanager
+    def slot(self, rest: bool, is_over: Callable[[], bool]) -> Iterator[dict[str, str]]:
+        """See :class:`tvmake.device.time_slots.TimeSlots`."""
+        with exclusive(lease_of(self._member), is_over, BusyNotice(self._member.where).report):
+            conditioner = self._conditioner
+            if conditioner is None:
+                raise Unreachable(self._member.where, "its server has ended", DOCTOR_HINT)
+            with conditioner.conditioned(rest, is_over) as notes:
+                yield notes
+
+    def run(self) -> None:
+        failures, pause = 0, PAUSE_S
+        while not self._over.is_set():
+            began = time.monotonic()
+            try:
+                self._serve()
+            except Unreachable as error:
+                self.error = error
+            except Exception as error:  # noqa: BLE001  # raised again where servers are awaited
+                self.error = error
+                return
+            if self._over.is_set():
+                return
+            self._attempt += 1
+            failures = 1 if time.monotonic() - began > STEADY_S else failures + 1
+            assert isinstance(self.error, Unreachable)
+            is_set_aside = note_failure(self._member, self.error, self._others)
+            line = f"{self._member.where}: set aside after {max(failures, FAILURES)} failures ({self.error.problem})"
+            if is_set_aside or failures >= FAILURES:
+                self._on_set_aside(line)
+            if failures >= FAILURES:
+                print(f"warning: {line}", file=sys.stderr)
+                return
+            self._over.wait(pause)
+            pause *= 2
+
+    def _serve(self) -> None:
+        with self._member.shell() as shell, ExitStack() as stack:
+            with self._exclusive_start():
+                started = self._start(shell, stack)
+            # Ends before the server, and its shell, do.
+            stack.callback(self._end_turns)
+            self._watch(started)
+
+    @contextmanager
+    def _exclusive_start(self) -> Iterator[None]:
+        """Alone on the device: to bring programs there disturbs whoever measures."""
+        if not self._is_shared:
+            yield
+            return
+        self.is_waiting = True
+        with exclusive(lease_of(self._member), self._over.is_set):
+            self.is_waiting = False
+            yield
+
+    def _start(self, shell: Shell, stack: ExitStack) -> Started:
+        member = self._member
+        known = member.facts(shell)
+        programs = install(shell, member.config, known, member.name, member.is_android, self._with_opencl)
+        port = self._forward(shell, stack)
+        tracker = shell.reverse(self._tracker_port)
+        work = f"{known.directory}/serving"
+        shell.run(command_line(["mkdir", "-p", work]))
+        command = [*programs.command(SERVE, member.config), "--workdir", work, "--key", self._key]
+        command += ["--host", shell.loopback, "--port", str(port), "--tracker", f"{shell.loopback}:{tracker}"]
+        if not self._is_shared:  # tuning sends nothing twice
+            command += ["--cache", f"{known.directory}/uploads"]
+        conditioner = Conditioner(ShellFiles(shell), member.config.conditioning)
+        if not self._is_shared and member.config.conditioning is not None:
+            # Who uses the server is not known here: settings stay for as long as it runs, rests are for those who time.
+            stack.callback(conditioner.restore)
+            with conditioner.conditioned(False, self._over.is_set):
+                pass
+        started = shell.start(f"exec {command_line(command)}")
+        stack.callback(started.stop)
+        self._conditioner, self.port = conditioner, port
+        return started
+
+    def _end_turns(self) -> None:
+        conditioner, self._conditioner, self.port = self._conditioner, None, 0
+        if conditioner is not None and self._is_shared and conditioner.has_set:
+            with exclusive(lease_of(self._member)):
+                conditioner.restore()
+
+    def _watch(self, started: Started) -> None:
+        began = time.monotonic()
+        steady = False
+        while not self._over.is_set():
+            finished = started.wait(POLL_S)
+            if finished is not None:
+                for line in started.output().splitlines()[-LOGGED:]:
+                    print(f"{self._member.member}: {line}", file=sys.stderr)
+                errors = [line for line in finished.errors.splitlines() if line.startswith("error: ")]
+                reason = last_line("\n".join(errors)) or last_line(finished.errors) or last_line(finished.output)
+                reason = reason.removeprefix("error: ") or "no message"
+                self.error = Unreachable(
+                    self._member.where,
+                    f"its server ended with code {finished.code} ({reason})",
+                    f"`tvmake device doctor {self._member.name}` tries each step by itself",
+                )
+                return
+            if not steady and time.monotonic() - began > STEADY_S:
+                steady = True
+                clear_failures(device_id(self._member))
+
+    def _forward(self, shell: Shell, stack: ExitStack) -> int:
+        """A port for the tunnel: none that another process has, or a server there had just now."""
+        first = zlib.crc32(device_id(self._member).encode()) + 97 * self._attempt
+        tries = 0
+        for attempt in range(len(PORTS) // 97):
+            port = PORTS[(first + 97 * attempt) % len(PORTS)]
+            lock = try_port(port)
+            if lock is None:
+                continue
+            try:
+                shell.forward(port)
+            except Unreachable:
+                lock.release()
+                raise
+            except DeviceError:
+                lock.release()
+                tries += 1
+                if tries == PORT_TRIES:
+                    raise
+                continue
+            stack.callback(lock.release)
+            return port
+        raise MachineError(self._member.where, "all ports for tunnels are taken", "end some jobs")

@@ -1,0 +1,1 @@
+"""What is known of devices, and whether they work: for people, not for stages."""

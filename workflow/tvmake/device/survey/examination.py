@@ -1,0 +1,133 @@
+"""Every step on the way to a device, tried by itself."""
+
+import socket
+from collections.abc import Callable
+
+from tvmake.config.device import DeviceConfig, LocalDeviceConfig, RpcDeviceConfig
+from tvmake.device.conditioning.controls import observe
+from tvmake.device.conditioning.files import ShellFiles
+from tvmake.device.connect import connect
+from tvmake.device.group import device_id
+from tvmake.device.health import clear_failures
+from tvmake.device.rpc.tracker import Tracker
+from tvmake.device.transport.programs import RUN, install, start_error
+from tvmake.device.transport.shell import Shell, command_line
+from tvmake.device.transport.shell_device import ShellDevice
+from tvmake.device.transport.shell_devices import shell_devices
+from tvmake.errors import TvmakeError
+from tvmake.process.supervised import last_line
+
+LITTLE_SPACE = 200 << 20
+"""Bytes; packages of large networks need more."""
+
+Step = dict[str, object]
+
+
+def examined(name: str, config: DeviceConfig) -> list[Step]:
+    """Try them; a step that fails ends a device's row, since the next ones need it."""
+    steps: list[Step] = []
+    if not isinstance(config, LocalDeviceConfig | RpcDeviceConfig):
+        try:
+            members = shell_devices(name, config)
+        except TvmakeError as error:
+            return [_problem("configuration", error)]
+        for member in members:
+            _shell_steps(member, steps)
+        return steps
+    if isinstance(config, RpcDeviceConfig):
+        tracker = _tried(steps, "tracker", lambda: Tracker.of(name, config))
+        if tracker is None:
+            return steps
+        servers = _tried(steps, "servers", tracker.servers, lambda found: f"{len(found)} with key '{tracker.key}'")
+        if servers is None:
+            return steps
+    _tried(
+        steps,
+        "session" if isinstance(config, RpcDeviceConfig) else "this machine",
+        connect(name, config).fingerprint,
+        lambda fingerprint: fingerprint.soc,
+    )
+    return steps
+
+
+def _shell_steps(member: ShellDevice, steps: list[Step]) -> None:
+    begin = f"{member.member}: " if member.member != member.name else ""
+    try:
+        with member.shell() as shell:
+            steps.append(_ok(f"{begin}connection", f"over {member.config.via}"))
+            known = member.facts(shell)
+            free = f"{known.free_bytes / 2**30:.1f} GiB free in {known.directory}"
+            if 0 < known.free_bytes < LITTLE_SPACE:
+                steps.append(
+                    {"state": "warning", "step": f"{begin}space", "details": free, "remedy": "free some there"}
+                )
+            else:
+                steps.append(_ok(f"{begin}space", free))
+            fingerprint = known.fingerprint(member.config)
+            steps.append(
+                _ok(
+                    f"{begin}device",
+                    f"{fingerprint.soc}, {fingerprint.os}, {known.machine}, root: {fingerprint.details['root']}",
+                )
+            )
+            found = len(steps)
+            programs = _tried(
+                steps,
+                f"{begin}programs",
+                lambda: install(shell, member.config, known, member.name, member.is_android),
+                lambda placed: f"{placed.sent_bytes} bytes sent" if placed.sent_bytes else "there already",
+            )
+            if programs:
+                _tried(
+                    steps, f"{begin}runner", lambda: _starts(shell, programs.command(RUN, member.config), member.name)
+                )
+            _tried(steps, f"{begin}tunnels", lambda: _tunnels(shell))
+            state = observe(ShellFiles(shell), [])
+            hottest = (
+                f"{state.hottest[1]:.1f} °C ({state.hottest[0]})" if state.hottest else "no sensor that may be read"
+            )
+            slowed = f"; slowed down by heat: {', '.join(state.limited)}" if state.limited else ""
+            steps.append(
+                {
+                    "state": "warning" if slowed else "ok",
+                    "step": f"{begin}temperature",
+                    "details": hottest + slowed,
+                    "remedy": "",
+                }
+            )
+            if all(step["state"] != "problem" for step in steps[found:]):
+                clear_failures(device_id(member))
+    except TvmakeError as error:
+        steps.append(_problem(f"{begin}connection", error))
+
+
+def _starts(shell: Shell, command: list[str], name: str) -> str:
+    finished = shell.run(command_line([*command, "--version"]))
+    if error := start_error(finished, RUN, shell.where, name):
+        raise error
+    return last_line(finished.output) or "starts"
+
+
+def _tunnels(shell: Shell) -> str:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(1)
+        return f"its port {shell.reverse(listening.getsockname()[1])} leads here"
+
+
+def _tried(steps: list[Step], name: str, work: Callable, describe: Callable[..., str] = str):
+    try:
+        done = work()
+    except TvmakeError as error:
+        steps.append(_problem(name, error))
+        return None
+    steps.append(_ok(name, describe(done)))
+    return done
+
+
+def _ok(step: str, details: str) -> Step:
+    return {"state": "ok", "step": step, "details": details, "remedy": ""}
+
+
+def _problem(step: str, error: TvmakeError) -> Step:
+    return {"state": "problem", "step": step, "details": error.problem, "remedy": error.remedy or ""}

@@ -1,0 +1,1 @@
+"""Devices with a shell: ssh, adb, and what runs over either."""

@@ -1,0 +1,140 @@
+"""The programs a device needs: brought there by digest, once."""
+
+import re
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from tvmake.config.device import ShellDeviceConfig
+from tvmake.config.device_variables import plain
+from tvmake.device.architecture import UNKNOWN, check_library, name_of
+from tvmake.device.transport.remote_store import key_of, upload
+from tvmake.device.transport.shell import Finished, Shell, command_line
+from tvmake.device.transport.shell_facts import Facts
+from tvmake.errors import DeviceError, InputError, TvmakeError
+from tvmake.process.supervised import last_line
+
+RUN, SERVE = "tvmake-run", "tvmake-serve"
+OPENCL = "libtvmake_opencl.so"
+"""The OpenCL runtime, which the programs load with --load-library."""
+
+NO_LIBRARY = re.compile(r"error while loading shared libraries: (\S+): cannot open|library \"(\S+)\" not found")
+OTHER_LIBRARY = re.compile(r"undefined symbol|cannot locate symbol")
+MADE_FOR_ANOTHER = re.compile(
+    r"Exec format error|not executable|No such file or directory|not found|inaccessible|CANNOT LINK EXECUTABLE"
+)
+"""How shells, glibc's loader and Android's say why a program does not start."""
+
+VERSION = re.compile(r"for apache-tvm (\S+)")
+"""In what ``tvmake-run --version`` prints."""
+
+STARTED = re.compile(r"^error: ", re.MULTILINE)
+"""How the programs themselves begin an error."""
+
+
+@dataclass(frozen=True)
+class Programs:
+    """Programs and their libraries on a device."""
+
+    path: str
+    sent_bytes: int
+    has_opencl: bool
+
+    def command(self, program: str, config: ShellDeviceConfig) -> list[str]:
+        """The beginning of a command line: variables, and libraries from beside the programs."""
+        variables = plain(config.env, "this device") | {"LD_LIBRARY_PATH": self.path}
+        if config.threads:
+            variables["TVM_NUM_THREADS"] = str(config.threads)
+        command = ["env", *(f"{name}={value}" for name, value in variables.items()), f"{self.path}/{program}"]
+        return [*command, "--load-library", f"{self.path}/{OPENCL}"] if self.has_opencl else command
+
+
+def install(
+    shell: Shell, config: ShellDeviceConfig, facts: Facts, name: str, is_android: bool, with_opencl: bool = False
+) -> Programs:
+    """Have the programs for this device there.
+
+    Args:
+        with_opencl: have the OpenCL runtime, too.
+
+    Raises:
+        InputError: the config's directory lacks them, or has those of another version of TVM.
+        DeviceError: there are none for this processor, or the device cannot be written.
+    """
+    directory = Path(config.programs).expanduser() if config.programs else _bundled(facts, is_android, with_opencl)
+    files = {file.name: file for file in sorted(directory.glob("*")) if file.is_file()} if directory.is_dir() else {}
+    for program in (RUN, SERVE):
+        if program not in files:
+            raise InputError(
+                f"devices.{name}.programs",
+                f"{directory} has no {program}",
+                "name the directory with tvmake-run, tvmake-serve and their libraries (docs/guides/native.md)",
+            )
+    if with_opencl and OPENCL not in files:
+        raise InputError(
+            f"devices.{name}.programs",
+            f"{directory} has no {OPENCL}, which OpenCL packages need",
+            "build it (docs/guides/native.md)",
+        )
+    if config.programs and name_of(files[RUN]) != UNKNOWN:  # a script may start the program
+        for_it = "name a directory with programs for it (docs/guides/native.md), or leave the key out"
+        check_library(files[RUN], facts.machine, f"devices.{name}.programs", for_it)
+    uploaded = upload(shell, files, f"{facts.directory}/programs/{key_of(files)}", tuple(files))
+    programs = Programs(uploaded.path, uploaded.sent_bytes, with_opencl)
+    if config.programs:
+        _check_version(shell, programs.command(RUN, config), name)
+    return programs
+
+
+def start_error(finished: Finished, program: str, where: str, name: str) -> TvmakeError | None:
+    """Why a program did not start on a device; None when it did.
+
+    Args:
+        name: the device's in the config.
+    """
+    errors, key = finished.errors, f"devices.{name}.programs"
+    if finished.code == 0 or finished.code > 127 or STARTED.search(errors):
+        return None
+    if missing := NO_LIBRARY.search(errors):
+        return InputError(key, f"{program} finds no {missing[1] or missing[2]} there", "put it beside the programs")
+    if OTHER_LIBRARY.search(errors):
+        return InputError(
+            key, f"{program} and the libraries beside it do not fit ({last_line(errors)})", "build all of them anew"
+        )
+    if MADE_FOR_ANOTHER.search(errors):
+        return DeviceError(
+            where,
+            f"it cannot start {program} ({last_line(errors)})",
+            f"the program is for another processor or C library: set {key}",
+        )
+    return None
+
+
+def _check_version(shell: Shell, command: list[str], name: str) -> None:
+    finished = shell.run(command_line([*command, "--version"]))
+    if error := start_error(finished, RUN, shell.where, name):
+        raise error
+    version, wanted = VERSION.search(finished.output), metadata.version("apache-tvm").partition("+")[0]
+    if version and version[1] != wanted:
+        raise InputError(
+            f"devices.{name}.programs",
+            f"they are for TVM {version[1]}, and packages here are made with TVM {wanted}",
+            "build them anew for this version (docs/guides/native.md)",
+        )
+
+
+def _bundled(facts: Facts, is_android: bool, with_opencl: bool) -> Path:
+    from tvmake.native.bundle import bundle
+
+    return bundle(facts.machine, "android" if is_android else "linux", with_opencl)
+
+
+def native_server() -> Path:
+    """The native RPC server for this machine, built if need be.
+
+    Raises:
+        MachineError: it cannot be built here.
+    """
+    from tvmake.native.bundle import program
+
+    return program("server")

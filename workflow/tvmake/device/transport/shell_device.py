@@ -1,0 +1,232 @@
+"""One device that runs packages with the native runner, over whatever gives it a shell."""
+
+import itertools
+import re
+import secrets
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from pathlib import Path
+
+from tvmake.artifact.fingerprint import Fingerprint
+from tvmake.artifact.package import LIBRARY, REQUIRED
+from tvmake.artifact.stage_json import load
+from tvmake.config.device import ShellDeviceConfig
+from tvmake.device import store
+from tvmake.device.architecture import check_library
+from tvmake.device.failure import explain_failure
+from tvmake.device.interface import Deployment, RunRequest, RunResult
+from tvmake.device.transport.programs import RUN, install, start_error
+from tvmake.device.transport.remote_store import Uploaded, upload
+from tvmake.device.transport.shell import Finished, Shell, Unreachable, bound_command, command_error, command_line
+from tvmake.device.transport.shell_facts import Facts, facts
+from tvmake.errors import DeviceError, InputError
+from tvmake.storage.files import atomic_path, digest_file
+from tvmake.storage.temporary import temporary_directory
+
+SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}
+"""Those that generated code and full memories bring about; the numbers of Linux."""
+
+CRASH_LOG = "logcat -d -b crash -t 60"
+"""The last lines of Android's log of crashes: registers and a backtrace."""
+
+
+NO_DEVICE = re.compile(r"device '(\w+)'")
+"""Where the native runner finds something missing when that is the device that kernels run on."""
+
+
+class ShellDevice:
+    """One device behind a shell; a :class:`tvmake.device.interface.Device` but for the lease.
+
+    Args:
+        name: the device's in the config, which equal ones share.
+        member: which of them.
+        connect: opens a connection.
+        directory: where files go on the device.
+        address: what its lease and its failures go by; the member's name when None.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        member: str,
+        config: ShellDeviceConfig,
+        connect: Callable[[], Shell],
+        directory: str,
+        is_android: bool = False,
+        address: Callable[[], str] | None = None,
+    ):
+        self.name = name
+        self.member = member
+        self.config = config
+        self.directory = directory
+        self.is_android = is_android
+        self.where = f"device '{name}'" if member == name else f"device '{name}' ({member})"
+        self._connect = connect
+        self._address = address
+
+    @cached_property
+    def address(self) -> str:
+        """The same for the same device, whatever configs call it."""
+        return self._address() if self._address else self.member
+
+    @contextmanager
+    def shell(self) -> Iterator[Shell]:
+        """A connection, for a block.
+
+        Raises:
+            Unreachable: there is none to be had, or it was lost.
+        """
+        opened = self._connect()
+        try:
+            yield opened
+        except TimeoutError:
+            raise Unreachable(
+                self.where, "it does not answer in time", "see what it is busy with, or restart it"
+            ) from None
+        finally:
+            opened.close()
+
+    def facts(self, shell: Shell) -> Facts:
+        """Who it is, and where its files go."""
+        return facts(shell, self.config.directory or self.directory, self.is_android)
+
+    def push(self, package: Path) -> Deployment:
+        """See :class:`tvmake.device.interface.Device`."""
+        return self.push_counted(package)[0]
+
+    def push_counted(self, package: Path) -> tuple[Deployment, int]:
+        """Push a package; also returns how many bytes were sent."""
+        unpacked = store.put(package, store.store_root())
+        digest = digest_file(package)
+        with self.shell() as shell:
+            facts = self.facts(shell)
+            check_library(unpacked / LIBRARY, facts.machine, self.where)
+            uploaded = self._upload(shell, facts, unpacked, digest)
+        size = sum((unpacked / name).stat().st_size for name in REQUIRED)
+        deployment = Deployment(device=self.name, package_sha256=digest, location=uploaded.path, size_bytes=size)
+        return deployment, uploaded.sent_bytes
+
+    def fingerprint(self, kind: str = "cpu") -> Fingerprint:
+        """See :class:`tvmake.device.interface.Device`."""
+        with self.shell() as shell:
+            fingerprint = self.facts(shell).fingerprint(self.config)
+        return fingerprint.model_copy(update={"kind": kind})
+
+    def execute(self, deployment: Deployment, request: RunRequest, inputs: Path, outputs: Path | None) -> RunResult:
+        """See :class:`tvmake.device.interface.Device`."""
+        with self.shell() as shell:
+            facts = self.facts(shell)
+            programs = install(
+                shell, self.config, facts, self.name, self.is_android, store.device_kind(deployment) == "opencl"
+            )
+            package = self._ensure_package(shell, facts, deployment)
+            with self._run_directory(shell, facts) as there:
+                with temporary_directory("tvmake-run-") as here:
+                    request_file = Path(here) / "request.json"
+                    request_file.write_text(request.model_dump_json())
+                    shell.send(request_file, f"{there}/request.json")
+                shell.send(inputs, f"{there}/in.npz")
+                command = [*programs.command(RUN, self.config), "--package", package]
+                command += ["--request", f"{there}/request.json", "--inputs", f"{there}/in.npz"]
+                command += ["--result", f"{there}/result.json"]
+                command += ["--outputs", f"{there}/out.npz"] if outputs else []
+                finished = self._run(shell, command_line(command))
+                if finished.code:
+                    self._log(shell, finished)
+                    self._raise_error(finished, deployment)
+                result = self._result(shell, there)
+                if outputs:
+                    with atomic_path(outputs) as temporary:
+                        shell.fetch(f"{there}/out.npz", temporary)
+        fingerprint = facts.fingerprint(self.config, result.fingerprint.runtime)
+        details = {**result.fingerprint.details, **fingerprint.details}
+        fingerprint = fingerprint.model_copy(update={"details": details, "kind": result.fingerprint.kind})
+        conditions = {**result.timing.conditions, "device": self.member}
+        return RunResult(timing=result.timing.model_copy(update={"conditions": conditions}), fingerprint=fingerprint)
+
+    def _ensure_package(self, shell: Shell, facts: Facts, deployment: Deployment) -> str:
+        """Where the package is. Equal devices may each be asked to run what was pushed to one of them."""
+        if shell.run(f"test -d {shlex.quote(deployment.location)}").code == 0:
+            return deployment.location
+        unpacked = store.store_root() / deployment.package_sha256
+        if not unpacked.is_dir():
+            raise InputError(
+                deployment.location, "the package is no longer there", "push it again: `tvmake device push`, or rerun"
+            )
+        store.stored(unpacked)
+        return self._upload(shell, facts, unpacked, deployment.package_sha256).path
+
+    def _upload(self, shell: Shell, facts: Facts, unpacked: Path, digest: str) -> Uploaded:
+        files = {file.name: file for file in sorted(unpacked.iterdir())}
+        return upload(shell, files, f"{facts.directory}/packages/{digest}")
+
+    @contextmanager
+    def _run_directory(self, shell: Shell, facts: Facts) -> Iterator[str]:
+        path = f"{facts.directory}/runs/{secrets.token_hex(8)}"
+        # A run that was killed here leaves its directory there; nothing runs for a week.
+        tidy = f"find {shlex.quote(facts.directory)}/runs -mindepth 1 -maxdepth 1 -mtime +7 -exec rm -rf {{}} \\;"
+        finished = shell.run(f"mkdir -p {shlex.quote(path)} && {{ {tidy}; true; }}")
+        if finished.code:
+            raise command_error(self.where, f"making {path}", finished.errors)
+        try:
+            yield path
+        finally:
+            with suppress(DeviceError, TimeoutError):
+                shell.run(f"rm -rf {shlex.quote(path)}")
+
+    def _run(self, shell: Shell, command: str) -> Finished:
+        try:
+            return shell.run(bound_command(f"exec {command}"), self.config.timeout_s)
+        except TimeoutError:
+            raise DeviceError(
+                self.where,
+                f"the run did not end within {self.config.timeout_s:g} s",
+                f"raise devices.{self.name}.timeout_s, or measure less (benchmark.repeat, benchmark.min_duration_s)",
+            ) from None
+
+    def _log(self, shell: Shell, finished: Finished) -> None:
+        """Put all that a failed run wrote, and on Android what the system says of its crash, into this process's log."""
+        written = finished.output + finished.errors
+        if self.is_android and finished.code > 128:
+            written += shell.run(CRASH_LOG).output
+        for line in written.splitlines():
+            print(f"{self.member}: {line}", file=sys.stderr)
+
+    def _raise_error(self, finished: Finished, deployment: Deployment) -> None:
+        """Turn a run's exit code into an error; the native runner's own are those of ``tvmake``."""
+        written = [line for line in finished.errors.splitlines() if line.startswith("error: ")]
+        where, _, problem = written[-1].removeprefix("error: ").partition(": ") if written else ("", "", "")
+        if finished.code == 1 and written:
+            raise InputError(where, problem, _remedy(finished.errors))
+        if error := start_error(finished, RUN, self.where, self.name):
+            raise error
+        if finished.code > 128:
+            name = SIGNALS.get(finished.code - 128, f"signal {finished.code - 128}")
+            hint = (
+                "out of memory?"
+                if name == "SIGKILL"
+                else "the generated code crashed: build with build.dump to look at it"
+            )
+            raise DeviceError(self.where, f"running {deployment.location} ended with {name}", hint)
+        if kind := NO_DEVICE.fullmatch(where):
+            where, problem = "", f"it has no {kind[1]} device{problem.removeprefix('there is none')}"
+        # A library is worth naming; the package is facts.
+        line = problem if where == deployment.location else ": ".join(filter(None, (where, problem)))
+        failure = explain_failure(line or finished.errors, store.store_root() / deployment.package_sha256)
+        raise DeviceError(self.where, failure.problem, _remedy(finished.errors) or failure.remedy)
+
+    def _result(self, shell: Shell, there: str) -> RunResult:
+        with temporary_directory("tvmake-run-") as here:
+            result_file = Path(here) / "result.json"
+            shell.fetch(f"{there}/result.json", result_file)
+            return load(RunResult, result_file)
+
+
+def _remedy(errors: str) -> str | None:
+    """The line below the error, as tvmake prints them."""
+    lines = errors.splitlines()
+    after = [below for line, below in itertools.pairwise(lines) if line.startswith("error: ")]
+    return after[-1].strip() if after and after[-1].startswith("  ") else None

@@ -1,0 +1,168 @@
+"""Devices over ssh: who they are to ssh, and what each way of failing to reach one means."""
+
+import socket
+from pathlib import Path
+
+import asyncssh
+
+from tvmake.config.device import SshDeviceConfig
+from tvmake.device.transport.shell import CONNECT_S, Unreachable
+from tvmake.device.transport.shell_device import ShellDevice
+from tvmake.device.transport.ssh_connection import ALIVE_S, SILENT, Loop, SSHConnection
+from tvmake.errors import InputError, TvmakeError
+
+DIRECTORY = ".cache/tvmake"
+"""Below the home directory of the user there."""
+
+KNOWN_HOSTS = ("~/.ssh/known_hosts", "/etc/ssh/ssh_known_hosts")
+
+
+def ssh_devices(name: str, config: SshDeviceConfig) -> list[ShellDevice]:
+    """A device for each host of the config."""
+    devices = []
+    for host in config.host:
+        where = f"device '{name}' ({host})"
+        connect = _Connect(host, config, where, name)
+        devices.append(ShellDevice(name, host, config, connect, DIRECTORY))
+    return devices
+
+
+class _Connect:
+    """Opens connections to one host."""
+
+    def __init__(self, host: str, config: SshDeviceConfig, where: str, name: str):
+        self.member = host
+        self.host, self.port = _split(host)
+        self.config = config
+        self.where = where
+        self.name = name
+
+    def __call__(self) -> SSHConnection:
+        known = _KnownHosts(self.config.known_hosts)
+        loop = Loop()
+        try:
+            return SSHConnection(loop, loop.call(self._connect(known), 2 * CONNECT_S), self.member, self.where)
+        except TvmakeError:
+            loop.close()
+            raise
+        except Exception as error:
+            shown = self._host_key_error(error, known, loop)
+            loop.close()
+            raise self._explain(shown, known) from error
+
+    def _host_key_error(self, error: Exception, known: "_KnownHosts", loop: Loop) -> Exception:
+        """asyncssh asks for keys of the kinds that are known only; a host that has others just hangs up."""
+        if known.knows and isinstance(error, asyncssh.ConnectionLost | asyncssh.KeyExchangeFailed | ConnectionError):
+            try:
+                loop.call(self._connect(known, server_host_key_algs="default"), 2 * CONNECT_S)
+            except asyncssh.HostKeyNotVerifiable as shown:
+                return shown
+            except Exception:  # noqa: BLE001  # the first error is raised
+                return error
+        return error
+
+    async def _connect(self, known: "_KnownHosts", **options: object) -> asyncssh.SSHClientConnection:
+        if self.port:
+            options["port"] = self.port
+        if self.config.user:
+            options["username"] = self.config.user
+        if self.config.identity:
+            options["client_keys"] = [self._identity()]
+        return await asyncssh.connect(
+            self.host,
+            known_hosts=known,
+            password=None,
+            kbdint_auth=False,
+            connect_timeout=CONNECT_S,
+            login_timeout=CONNECT_S,
+            keepalive_interval=ALIVE_S,
+            keepalive_count_max=SILENT,
+            **options,
+        )
+
+    def _identity(self) -> asyncssh.SSHKey:
+        path = Path(str(self.config.identity)).expanduser()
+        where = f"devices.{self.name}.identity"
+        try:
+            return asyncssh.read_private_key(str(path))
+        except FileNotFoundError:
+            raise InputError(
+                where, f"no such file: {path}", "name a private key, or leave it out for the usual ones"
+            ) from None
+        except (asyncssh.KeyEncryptionError, asyncssh.KeyImportError) as error:
+            remedy = "add it to the agent (`ssh-add`) and leave identity out, or take a key without a passphrase"
+            raise InputError(where, f"{path} cannot be read ({str(error).lower()})", remedy) from None
+
+    def _explain(self, error: Exception, known: "_KnownHosts") -> TvmakeError:
+        at = f"{self.host}:{self.port}" if self.port else self.host
+        command = f"ssh {f'-p {self.port} ' if self.port else ''}{self.host}"
+        match error:
+            case asyncssh.HostKeyNotVerifiable() | asyncssh.KeyExchangeFailed() if known.knows:
+                return Unreachable(
+                    self.where,
+                    f"its host key is not the one in {known.where}: it was set up anew, or it is another machine",
+                    f"when you are sure that it is the device, run `ssh-keygen -R '{known.entry}'` and `{command}` once",
+                )
+            case asyncssh.HostKeyNotVerifiable():
+                return Unreachable(
+                    self.where,
+                    f"its host key is not in {known.where}",
+                    f"run `{command}` once and compare the fingerprint that it shows with the device's",
+                )
+            case asyncssh.PermissionDenied():
+                user = self.config.user or "you"
+                return Unreachable(
+                    self.where,
+                    f"it does not let {user} in with any key offered ({self._offered()})",
+                    f"copy a public key there (`ssh-copy-id`), or set user and identity; `{command}` has to work by itself",
+                )
+            case socket.gaierror():
+                return Unreachable(self.where, f"no such host: {self.host}", f"correct devices.{self.name}.host")
+            case ConnectionRefusedError():
+                return Unreachable(
+                    self.where, f"no ssh server at {at} (connection refused)", "start sshd there, or correct the port"
+                )
+            case TimeoutError():
+                return Unreachable(
+                    self.where, f"{at} does not answer in {CONNECT_S:g} s", f"see whether `{command}` works"
+                )
+            case asyncssh.ConnectionLost() | ConnectionError():
+                return Unreachable(
+                    self.where, f"{at} closed the connection ({error})", f"see whether `{command}` works"
+                )
+            case asyncssh.ConfigParseError():
+                return InputError("~/.ssh/config", str(error), "correct it; `ssh -G HOST` reads it too")
+            case OSError() | asyncssh.Error():
+                why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+                return Unreachable(
+                    self.where, f"{at} cannot be reached ({why.lower()})", f"see whether `{command}` works"
+                )
+        raise error
+
+    def _offered(self) -> str:
+        return str(self.config.identity) if self.config.identity else "those of the agent and of ~/.ssh"
+
+
+class _KnownHosts:
+    """What asyncssh asks for a host's keys; remembers whether there were any."""
+
+    def __init__(self, file: str | None):
+        paths = [Path(path).expanduser() for path in ([file] if file else KNOWN_HOSTS)]
+        self.where = str(paths[0])
+        self.knows = False
+        self.entry = ""
+        self._known = asyncssh.read_known_hosts([str(path) for path in paths if path.is_file()])
+
+    def __call__(self, host: str, address: str, port: int | None):
+        found = asyncssh.match_known_hosts(self._known, host, address, port)
+        self.knows = any(found[:2])
+        self.entry = f"[{host}]:{port}" if port else host
+        return found
+
+
+def _split(host: str) -> tuple[str, int | None]:
+    if host.startswith("["):
+        name, _, port = host[1:].partition("]")
+        return name, int(port[1:]) if port else None
+    name, _, port = host.partition(":")
+    return name, int(port) if port else None

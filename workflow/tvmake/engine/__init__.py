@@ -1,0 +1,1 @@
+"""Everything that knows Snakemake: what it is asked, what it says, and what is remembered of its answers."""

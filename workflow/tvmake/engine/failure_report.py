@@ -1,0 +1,86 @@
+"""The report of a run that failed: what was made with its figures, and a row for each variant that was not, with the reason."""
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from tvmake.config.requests.reporting import ReportRequest, VariantRow
+from tvmake.engine.progress.job_log import error_lines, telling_lines, written_since
+from tvmake.plan.plan import Job, Plan, Variant
+from tvmake.report.rows import Summary, SummaryRow
+from tvmake.stages.report import write_report
+from tvmake.storage.job_records import forget, has_job_records, record_of
+
+
+def report_failures(plan: Plan, began: float) -> Summary:
+    """Write the report with what there is.
+
+    It does not count as made: the next run makes it anew, once every variant is there.
+
+    Args:
+        plan: of the run that failed.
+        began: when it began, in seconds since 1970.
+
+    Raises:
+        InputError: a variant's file is damaged.
+        MachineError: the report cannot be written.
+    """
+    job = plan.report_job()
+    request = ReportRequest.model_validate_json(job.options)
+    unmade, made = [], []
+    for variant, row in zip(plan.variants, request.variants, strict=True):
+        if _is_variant_made(plan, variant):
+            made.append(row)
+        else:
+            unmade.append(_row(row, plan.jobs(variant), began))
+    forget(job.outputs)
+    summary, table, page = map(Path, job.outputs)
+    return write_report(request.model_copy(update={"variants": made}), unmade, summary, table, page)
+
+
+def discard_unfinished_report(plan: Plan) -> None:
+    """Remove the report of a run that failed, so that it is made anew."""
+    outputs = plan.report_job().outputs
+    if has_job_records() and record_of(outputs) is None:
+        for name in outputs:
+            Path(name).unlink(missing_ok=True)
+
+
+def _is_variant_made(plan: Plan, variant: Variant) -> bool:
+    """Whether all is there that a variant promises and that the report reads, and no job of it has failed since."""
+    read = plan.outputs_of(variant).keys() & set(plan.report_job().inputs)
+    jobs = plan.jobs(variant)
+    return all(map(os.path.exists, (*plan.goals_of(variant), *read))) and all(record_of(job.outputs) for job in jobs)
+
+
+def _is_made(job: Job) -> bool:
+    return record_of(job.outputs) is not None and all(map(os.path.exists, job.outputs))
+
+
+def _row(variant: VariantRow, jobs: Iterable[Job], began: float) -> SummaryRow:
+    """Why a variant was not made: the first of its jobs that failed in this run, or else the first that is missing."""
+    missing = [job for job in jobs if not _is_made(job)]
+    failed = next((job for job in missing if written_since(Path(job.log), began) and _has_failed(Path(job.log))), None)
+    named = variant.model_dump(include={"model", "precision", "target", "device"})
+    if failed is None:
+        return SummaryRow(**named, verdict="not made", stage=missing[0].stage)
+    cause, *remedy = telling_lines(Path(failed.log))
+    return SummaryRow(
+        **named,
+        verdict="failed",
+        stage=failed.stage,
+        cause=cause.removeprefix("error: "),
+        remedy=" ".join(line.strip() for line in remedy if line.startswith("  ")) or None,
+        log=failed.log,
+    )
+
+
+_LAST_LINE = re.compile(r'^\{"stage": .*"exit": (-?\d+),', re.MULTILINE)
+"""What a step writes at its end (:mod:`tvmake.cli.stage_process`)."""
+
+
+def _has_failed(log: Path) -> bool:
+    """Whether the job of a log ended with an error, or without a word; one that still runs has written something."""
+    ended = _LAST_LINE.findall(log.read_text(errors="replace"))
+    return bool(error_lines(log)) or not ended or ended[-1] != "0"

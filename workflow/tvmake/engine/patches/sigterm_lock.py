@@ -1,0 +1,27 @@
+"""A SIGTERM that comes while jobs are chosen or finished does not block the run for good.
+
+``JobScheduler.exit_gracefully`` takes the scheduler's lock, which is not reentrant: where the interrupted thread holds it, the
+handler waits for itself. What it sets needs no lock. Remove when
+tests/engine/test_patches.py::test_snakemakes_own_handler_still_waits_for_the_lock fails.
+"""
+
+import threading
+from typing import Any
+
+from tvmake.engine.patches import is_needed
+
+AFFECTED = ">=9.27,<10"
+
+
+def apply() -> None:
+    """Replace ``JobScheduler.exit_gracefully`` in this process."""
+    from snakemake.scheduling.job_scheduler import JobScheduler
+
+    if is_needed(AFFECTED):
+        JobScheduler.exit_gracefully = _exit_gracefully
+
+
+def _exit_gracefully(scheduler: Any, *_: object) -> None:
+    scheduler._user_kill = "graceful"
+    # A semaphore has a lock as well, which a thread of its own may wait for.
+    threading.Thread(target=scheduler._open_jobs.release, daemon=True).start()

@@ -1,0 +1,307 @@
+"""Snakemake's events as a person wants to see them: a line per finished job, a bar while it runs, failures in full.
+
+Snakemake takes log handlers as plug-ins; this module is one, registered by :func:`run` for its own call only, so that
+plain ``snakemake`` neither sees nor imports it.
+"""
+
+import logging
+import re
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from snakemake.logging import get_event
+from snakemake_interface_logger_plugins.base import LogHandlerBase
+from snakemake_interface_logger_plugins.common import LogEvent
+
+from tvmake.cache.line import read_lines
+from tvmake.engine.progress.failures import failures
+from tvmake.engine.progress.job_log import written_since
+from tvmake.engine.progress.snakemake_errors import translated
+from tvmake.engine.progress.tuning import TuningProgress
+from tvmake.errors import TvmakeError, print_error
+from tvmake.report.console import SafeConsole
+from tvmake.stages.registry import cached_rules, searching_rules
+from tvmake.storage.directories import SNAKEMAKE_STATE
+
+PLUGIN = "tvmake"
+GENERIC_LOGS = SNAKEMAKE_STATE / "cluster"
+"""Where the profiles for other clusters than Slurm have jobs write, by the job's name there."""
+
+ALL = "all"
+"""The rule that only gathers the others."""
+
+REASONS = {
+    "Missing output files": "not made yet",
+    "Input files updated by another job": "its inputs change",
+    "Updated input files": "its inputs changed",
+    "Params have changed since last execution": "its options, code or library versions changed",
+    "Code has changed since last execution": "its rule changed",
+    "Set of input files has changed since last execution": "it has other inputs now",
+    "Forced execution": "forced",
+}
+"""Snakemake's reasons, in the words of the pipeline."""
+
+ALREADY_SHOWN = (
+    "At least one job did not complete successfully",
+    "Exiting because a job execution failed",
+    "returned non-zero exit status",
+    "died with <Signals",
+    "Complete log",
+    # Of the Slurm plugin, for those who let Slurm choose their account.
+    "No SLURM account given",
+    "No account was given, not able to get a SLURM account",
+    "Unable to guess SLURM account",
+)
+"""Messages of Snakemake's about failures that were shown with their cause."""
+
+
+class Run:
+    """What is known of the run that this process is at: there is one, and Snakemake makes the handler itself."""
+
+    quiet = False
+    interrupted = False
+    ended = False
+    """Whether it was told to end, by Ctrl-C or a signal."""
+    made = False
+    """Whether files were to be made, rather than something shown."""
+    missing_inputs: Callable[[], TvmakeError | None] = staticmethod(lambda: None)
+    """Names the config's files that do not exist, for when Snakemake finds that some are missing."""
+    codes: set[int]
+    """Exit codes of the jobs that failed, and of refusals by Snakemake itself."""
+
+    @classmethod
+    def begin(cls, quiet: bool, missing_inputs: Callable[[], TvmakeError | None]) -> None:
+        """Forget the run before."""
+        cls.quiet, cls.interrupted, cls.ended, cls.made, cls.codes = quiet, False, False, False, set()
+        cls.missing_inputs = staticmethod(missing_inputs)
+
+    @classmethod
+    def interrupt(cls) -> None:
+        """Note that Ctrl-C came."""
+        cls.interrupted = True
+
+
+class LogHandler(LogHandlerBase):
+    """Prints job events; everything else only at warning level and above."""
+
+    writes_to_stream = True
+    writes_to_file = False
+    has_filter = True
+    has_formatter = True
+    needs_rulegraph = False
+
+    def __post_init__(self) -> None:
+        """Called by Snakemake's base class once settings are in place."""
+        self.console = SafeConsole(stderr=True, highlight=False, soft_wrap=True)
+        self.on_terminal = self.console.is_terminal  # rich asks the environment each time
+        self.began = time.time()
+        self.started: dict[int, float] = {}
+        self.jobs: dict[int, str] = {}
+        self.rules: dict[int, str] = {}
+        self.logs: dict[int, list[str]] = {}
+        self.groups: dict[str, list[int]] = {}
+        self.failed_groups: set[int] = set()
+        self.planned = 0
+        self.complained = False
+        self.dry = bool(self.common_settings.dryrun)
+        self.bar: Progress | None = None
+        self.task: Any = None
+        self.tuning = TuningProgress(None)
+        self.failed_logs: set[str] = set()
+        self.shown: set[str] = set()
+        self.search_logs: dict[int, Path] = {}
+        self.cached_logs: dict[int, Path] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Show one record."""
+        event = get_event(record)
+        data = record.__dict__
+        if event == LogEvent.RUN_INFO:
+            self._begin(data)
+        elif event == LogEvent.JOB_INFO:
+            self._job(data)
+        elif event == LogEvent.GROUP_INFO:
+            self.groups[str(data["group_id"])] = [int(job.jobid) for job in data["jobs"]]
+        elif event == LogEvent.JOB_STARTED:
+            for number in self._numbers(data):
+                self.started[number] = time.monotonic()
+        elif event == LogEvent.JOB_FINISHED:
+            self._finished(data)
+        elif event == LogEvent.PROGRESS and self.bar is not None:
+            self.bar.update(self.task, completed=data["done"], total=data["total"])
+        elif event == LogEvent.JOB_ERROR:
+            self._failed([data], str(data.get("rule_msg") or ""), [])
+        elif event == LogEvent.GROUP_ERROR:
+            self._failed(data.get("job_error_info") or [], "", data.get("aux_logs") or [], group=True)
+        elif event in (None, LogEvent.ERROR) and record.levelno >= logging.WARNING:
+            self._complain(record)
+
+    def close(self) -> None:
+        """End the progress bar; after a dry run that came to its end, say how much there is to do."""
+        if self.dry and not self.complained and not Run.interrupted:
+            self.console.print(
+                f"{self.planned} jobs would run" if self.planned else "nothing to do: everything is up to date"
+            )
+        self.dry = False
+        self.tuning.close()
+        if self.bar is not None:
+            self.bar.stop()
+            self.bar = None
+        super().close()
+
+    def _begin(self, data: dict[str, Any]) -> None:
+        total = int((data.get("stats") or {}).get("total", 0)) or sum(
+            count for name, count in (data.get("per_rule_job_counts") or {}).items() if name != "total"
+        )
+        if not self.dry and not Run.quiet and total and self.on_terminal:
+            self.bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+                console=self.console,
+                transient=True,
+            )
+            self.task = self.bar.add_task("", total=total)
+            self.tuning = TuningProgress(self.bar)
+            self.bar.start()
+
+    def _job(self, data: dict[str, Any]) -> None:
+        label = data.get("rule_msg") or data.get("rule_name") or "job"
+        number = int(data["jobid"])
+        self.jobs[number] = label
+        self.rules[number] = str(data.get("rule_name") or "")
+        self.logs[number] = [str(path) for path in data.get("log") or []]
+        self.started.setdefault(number, time.monotonic())
+        if self.dry:
+            if data.get("rule_name") != ALL:
+                self.planned += 1
+                why = _why(str(data.get("reason") or ""))
+                if self.on_terminal:
+                    self.console.print(f"would {label}  [dim]({why})[/dim]")
+                else:
+                    print(f"would {label}  ({why})", file=sys.stderr)  # ten times as quick, for thousands of jobs
+            return
+        if data.get("rule_name") in searching_rules():
+            events = next((Path(str(path)) for path in data.get("log") or [] if str(path).endswith(".jsonl")), None)
+            if events is not None:
+                self.tuning.started(number, events, label)
+                self.search_logs[number] = events.with_name(events.name.replace(".events.jsonl", ".log"))
+        if data.get("rule_name") in cached_rules() and data.get("log"):
+            self.cached_logs[number] = Path(str(data["log"][0]))
+        if self.bar is not None:
+            self.bar.update(self.task, description=label)
+
+    def _finished(self, data: dict[str, Any]) -> None:
+        for number in self._numbers(data):
+            cached = self.cached_logs.pop(number, None)
+            how = self.tuning.finished(number) or (_origin(cached) if cached else "")
+            if not Run.quiet and not self.dry and self.jobs.get(number, ALL) != ALL:
+                seconds = time.monotonic() - self.started.get(number, time.monotonic())
+                self.console.print(
+                    f"[green]✓[/green] {self.jobs[number]}  [dim]{seconds:.1f} s{how and f', {how}'}[/dim]"
+                )
+            if number in self.search_logs:
+                for line in _warnings(self.search_logs.pop(number)):
+                    self.console.print(f"  {line}", markup=False, style="yellow")
+            for line in _warnings(cached) if cached else ():
+                # A cache that is away is away for every step.
+                if line.startswith("warning: cache ") and line not in self.shown:
+                    self.shown.add(line)
+                    self.console.print(f"  {line}", markup=False, style="yellow")
+
+    def _failed(
+        self, infos: list[dict[str, Any]], message: str, cluster_logs: Sequence[str], group: bool = False
+    ) -> None:
+        """Show why a job failed, or a group of jobs that went to a cluster as one.
+
+        Args:
+            message: the executor's own.
+            cluster_logs: logs of the group, which are the cluster's.
+        """
+        numbers = [int(info["jobid"]) for info in infos if info.get("jobid") is not None]
+        if Run.interrupted or (not group and self.failed_groups.intersection(numbers)):
+            # Snakemake reports a group's jobs once more, one by one.
+            self.failed_groups.difference_update(numbers)
+            return
+        self.failed_groups.update(numbers if group else ())
+        for number in numbers:
+            self.tuning.finished(number)
+        label = ", ".join(self.jobs.get(number) or self.rules.get(number, "job") for number in numbers)
+        label = label or ", ".join(str(info.get("rule_name")) for info in infos)
+        known = {path for number in numbers for path in self.logs.get(number, [])}
+        written = [str(path) for info in infos for path in info.get("log") or [] if not str(path).endswith(".jsonl")]
+        clusters = [path for path in written if known and path not in known] + list(cluster_logs)
+        names = dict.fromkeys(str((info.get("aux") or {}).get("external_jobid")) for info in infos)
+        clusters += [str(log) for name in names if (log := GENERIC_LOGS / f"{name}.log").is_file()]
+        logs = [path for path in written if path not in clusters and path not in self.failed_logs]
+        if not logs and written and not clusters:
+            return
+        self.failed_logs.update(logs)
+        self.console.print(f"[red]✗[/red] {label}")
+        rule = self.rules.get(numbers[0], "RULE") if numbers else "RULE"
+        if group or message or clusters:
+            # A job that did not start on its node leaves the logs of an earlier run.
+            logs = [log for log in logs if written_since(Path(log), self.began)]
+        for failure in failures(label, rule, message, logs, clusters, was_sent=group or bool(message)):
+            # A store or a device that is lost fails every kernel's search in the same words.
+            self.console.print("  the same error" if failure.text in self.shown else failure.text, markup=False)
+            self.shown.add(failure.text)
+            for shown in failure.logs:
+                self.console.print(f"  log: {shown}", style="dim")
+            if failure.code is not None:
+                Run.codes.add(failure.code)
+
+    def _complain(self, record: logging.LogRecord) -> None:
+        text = str(record.getMessage()).strip()
+        if Run.interrupted or not text:
+            return
+        self.complained = self.complained or record.levelno >= logging.ERROR
+        if status := re.search(r"returned non-zero exit status (\d+)", text):
+            Run.codes.add(int(status[1]))
+        if any(known in text for known in ALREADY_SHOWN):
+            return
+        error = Run.missing_inputs() if "MissingInputException" in text else translated(text)
+        if error is None:
+            self.console.print(text, markup=False)
+        elif str(error) not in self.shown:
+            self.shown.add(str(error))
+            Run.codes.add(error.exit_code)
+            print_error(error)
+
+    def _numbers(self, data: dict[str, Any]) -> list[int]:
+        value = data.get("job_id", data.get("jobid", data.get("jobs", data.get("job_ids"))))
+        values = value if isinstance(value, list | tuple | set) else [value]
+        numbers: list[int] = []
+        for value in values:
+            if isinstance(value, str) and not value.isdigit():  # a group's name
+                numbers += self.groups.get(value, [])
+            elif value is not None:
+                numbers.append(int(value))
+        return numbers
+
+
+def _warnings(log: Path) -> list[str]:
+    """The ``warning:`` lines of a job's log."""
+    try:
+        return [line for line in log.read_text(errors="replace").splitlines() if line.startswith("warning: ")]
+    except OSError:
+        return []
+
+
+def _origin(log: Path) -> str:
+    """``from the cache``, where a job's log says that its result is."""
+    try:
+        return "from the cache" if any(line.cache == "hit" for line in read_lines(log.read_text())) else ""
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _why(reason: str) -> str:
+    """Snakemake's reason without its lists: ``output missing``, ``inputs change`` …"""
+    kinds = [part.partition(":")[0].strip() for part in reason.replace("\n", " ").split(";")]
+    return ", ".join(REASONS.get(kind, kind.lower()) for kind in dict.fromkeys(kinds) if kind)

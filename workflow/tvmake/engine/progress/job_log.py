@@ -1,0 +1,55 @@
+"""What a job's log says of its failure."""
+
+from pathlib import Path
+
+from tvmake.storage.files import is_full, no_space
+
+TAIL = 12
+"""Lines of a log to show when it names no error itself."""
+
+CLOCKS_DIFFER_S = 60.0
+
+SILENT = "error: it ended without a word: killed from outside, out of memory, or no space was left for its log"
+NO_SPACE, NO_SPACE_REMEDY = f"error: {no_space('its log')}".splitlines()
+
+
+def written_since(log: Path, moment: float) -> bool:
+    """Whether a log is of this run; clocks of a network file system may differ by a minute.
+
+    Args:
+        log: the log; one that is not there is of no run.
+        moment: when the run began, in seconds since 1970.
+    """
+    try:
+        return log.stat().st_mtime >= moment - CLOCKS_DIFFER_S
+    except OSError:
+        return False
+
+
+def telling_lines(log: Path) -> list[str]:
+    """The ``error:`` lines of a job's log with their remedies, or the log's end when it has none."""
+    lines = log_lines(log)
+    if lines is None:
+        return ["(no log was written)"]
+    return error_lines(log) or lines[-TAIL:] or ([NO_SPACE, NO_SPACE_REMEDY] if is_full(log.parent) else [SILENT])
+
+
+def error_lines(log: Path) -> list[str]:
+    """The ``error:`` lines of a log with their remedies."""
+    lines = log_lines(log) or []
+    telling: list[str] = []
+    for start in (index for index, line in enumerate(lines) if line.startswith("error: ")):
+        telling.append(lines[start])
+        for line in lines[start + 1 :]:
+            if not line.startswith("  "):
+                break
+            telling.append(line)
+    return telling
+
+
+def log_lines(log: Path) -> list[str] | None:
+    """The lines of a log; None where there is none."""
+    try:
+        return log.read_text(errors="replace").splitlines()
+    except OSError:
+        return None

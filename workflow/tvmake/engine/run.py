@@ -1,0 +1,246 @@
+"""One run of Snakemake for ``tvmake make``: what it is asked, in which rounds, and what is remembered of its answers."""
+
+import argparse
+import contextlib
+import gc
+import io
+import sys
+import time
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass
+
+from snakemake.cli import args_to_api, parse_args, print_exception
+from snakemake_interface_logger_plugins.registry import LoggerPluginRegistry
+
+from tvmake.engine.failure_report import discard_unfinished_report
+from tvmake.engine.interrupts import ctrl_c_noted, termination
+from tvmake.engine.patches import log_queue, sigterm_lock
+from tvmake.engine.progress import handler
+from tvmake.engine.progress.handler import Run
+from tvmake.engine.progress.snakemake_errors import usage_error
+from tvmake.engine.up_to_date.altered import altered, jobs_of, mend_times_of_sources, note_altered, was_made
+from tvmake.engine.up_to_date.early_cutoff import make_in_rounds
+from tvmake.engine.up_to_date.metadata import remove_damaged_records
+from tvmake.engine.up_to_date.noop import note, up_to_date
+from tvmake.engine.up_to_date.planned_jobs import PlannedJob, planned_jobs
+from tvmake.engine.up_to_date.question import Question
+from tvmake.engine.up_to_date.scope import UpToDate, leaving_out
+from tvmake.engine.up_to_date.sources import known_digests
+from tvmake.errors import DeviceError, TvmakeError
+from tvmake.plan.plan import Plan
+from tvmake.process.forkserver.pool import no_warm_servers
+from tvmake.stages.preload import warm_steps
+from tvmake.storage.known_digests import SETTLED_NS
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
+
+INSTEAD_OF_RUNNING = (
+    "lint", "list_rules", "list_target_rules", "print_compilation", "dag", "rulegraph", "filegraph", "d3dag", "unlock",
+    "cleanup_metadata", "cleanup_shadow", "list_changes", "list_input_changes", "list_params_changes", "list_untracked",
+    "summary", "detailed_summary", "archive", "delete_all_output", "delete_temp_output", "generate_unit_tests",
+    "containerize", "report", "touch", "dryrun",
+)  # fmt: skip
+"""Snakemake's options that do something else than make files."""
+
+READY_JOBS = 500
+"""So many ready jobs are put to the scheduler at once: Snakemake asks for the sizes of all their inputs each time."""
+
+LONG_S = 60.0
+SHARE = 20
+"""A run that took longer than both of these is worth one more look: ``LONG_S``, and ``SHARE`` times what a look takes."""
+
+MOST_SCOPES = 5
+"""How often a run may find that what it made concerns variants that were left out (a budget that they share)."""
+
+
+GARBAGE_OBJECTS = 200_000
+"""New objects between two looks of Python's collector at the youngest; some 50 MB. A plan of many jobs is no garbage, and by default
+(700 objects) a quarter of the time of planning 10,000 jobs goes into looking through it."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a run is to make, and how."""
+
+    plan: Plan
+    arguments: Sequence[str]
+    """Snakemake's."""
+    quiet: bool
+    warm: bool
+    """Whether steps are forked from processes that have TVM or torch loaded."""
+    has_results: bool
+    """Whether there are files of an earlier run."""
+    question: Question | None
+    """What a run for everything goes by; None where that cannot be said, or not everything is asked for."""
+    left_out: UpToDate
+    """What of it is known to be up to date."""
+    read_question: Callable[[], Question | None]
+    """Reads the question anew."""
+    missing_inputs: Callable[[], TvmakeError | None]
+    """Names the config's files that do not exist, for when Snakemake finds that some are missing."""
+    obstacle: Callable[[argparse.Namespace], TvmakeError | None]
+    """Why what Snakemake understood of the arguments cannot work, asked before files are made."""
+
+
+def run(request: Request) -> int:
+    """Have Snakemake make what is asked for.
+
+    Returns:
+        0; the exit code that all failures share, when they are the user's (1), the command line's (2) or the
+        machine's (3); 130 after Ctrl-C; else 1.
+
+    Raises:
+        TvmakeError: the arguments are wrong, or something is known to stand in the way.
+    """
+    gc.set_threshold(GARBAGE_OBJECTS, *gc.get_threshold()[1:])
+    sigterm_lock.apply()
+    log_queue.apply()
+    Run.begin(request.quiet, request.missing_inputs)
+    parsed = _parsed(request.arguments)
+    if parsed is None:
+        return 0
+    args, parser = parsed
+    Run.made = not any(getattr(args, name, None) for name in INSTEAD_OF_RUNNING)
+    if Run.made and (error := request.obstacle(args)):
+        raise error
+    remove_damaged_records()
+    # Jobs of other executors may run elsewhere, and their memory is accounted to them.
+    local = args.executor in (None, "local")
+    with (
+        ctrl_c_noted(Run.interrupt),
+        termination() as terminated,
+        warm_steps() if request.warm and local else no_warm_servers(),
+    ):
+        try:
+            succeeded = _Maker(request, args, parser, lambda: Run.interrupted or terminated()).make(local)
+        except KeyboardInterrupt:
+            succeeded = False
+        except TvmakeError:
+            raise
+        except Exception as error:  # noqa: BLE001  # Snakemake's own way to report what it raises
+            print_exception(error)
+            succeeded = False
+        finally:
+            Run.ended = Run.interrupted or terminated()
+            known_digests().save()
+    if Run.interrupted:
+        print("interrupted; what is finished is kept, run the same command to go on", file=sys.stderr)
+        return INTERRUPTED
+    if succeeded:
+        return 0
+    return Run.codes.pop() if len(Run.codes) == 1 and Run.codes <= {1, 2, DeviceError.exit_code} else 1
+
+
+def _parsed(arguments: Sequence[str]) -> tuple[argparse.Namespace, argparse.ArgumentParser] | None:
+    """Snakemake's arguments as it understands them, with tvmake's plugins; None where it only printed something."""
+    LoggerPluginRegistry().register_plugin(handler.PLUGIN, handler)
+    # Snakemake announces the profile it found before any log handler is in place.
+    announced = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(announced):
+            parser, args = parse_args([*arguments, "--logger", handler.PLUGIN])
+    except SystemExit as exit_:
+        if exit_.code:
+            raise usage_error(announced.getvalue()) from None
+        return None
+    if args.executor in (None, "local"):
+        args.scheduler_subsample = args.scheduler_subsample or READY_JOBS
+        # Jobs on this machine need no limit to how many start in a second, and its timers keep a core busy.
+        args.max_jobs_per_timespan = None
+    return args, parser
+
+
+class _Maker:
+    """Asks Snakemake about what is not known to be up to date, until nothing is left to do."""
+
+    def __init__(
+        self,
+        request: Request,
+        args: argparse.Namespace,
+        parser: argparse.ArgumentParser,
+        is_told_to_end: Callable[[], bool],
+    ):
+        self._request, self._args, self._parser = request, args, parser
+        self._is_told_to_end = is_told_to_end
+        self._began = time.monotonic()
+        self._look_s = 0.0
+        self._nothing_to_do_ns: int | None = None
+        """When the last look began, if it found nothing to do and nothing has been made since."""
+
+    def make(self, local: bool) -> bool:
+        """Make everything that is asked for, or show what Snakemake was asked to show; returns whether that succeeded."""
+        plan, question, left_out = self._request.plan, self._request.question, self._request.left_out
+        if not Run.made:
+            return self._show(plan, left_out)
+        for _ in range(MOST_SCOPES):
+            with leaving_out(left_out):
+                if not self._make_scope(plan, left_out):
+                    return False
+                if question is None or not local or self._is_told_to_end():
+                    return True
+                self._confirm()
+            question = self._remembered(question, left_out)
+            if question is None:
+                return True
+            known = up_to_date(question)
+            concerned = left_out.variants - known.variants
+            if not concerned:
+                return True
+            plan = question.plan
+            left_out = UpToDate(frozenset(plan.variants) - concerned)
+        return True
+
+    def _make_scope(self, plan: Plan, left_out: UpToDate) -> bool:
+        if self._request.has_results:
+            plan.write_resolved_config()
+            discard_unfinished_report(plan)
+        variants = [variant for variant in plan.variants if variant not in left_out.variants]
+        for name in mend_times_of_sources(jobs_of(plan, variants)):
+            print(f"note: {name} has a time in the future, and is given the present one", file=sys.stderr)
+
+        def altered_now() -> list[str]:
+            # Which jobs there are depends on files that may have been among those that were made again.
+            names = altered(jobs_of(plan, variants))
+            note_altered(names)
+            return names
+
+        return make_in_rounds(
+            self._args, self._request.has_results, self._look, self._run, was_made, altered_now, self._is_told_to_end
+        )
+
+    def _show(self, plan: Plan, left_out: UpToDate) -> bool:
+        args = self._args
+        if args.dryrun and not args.forcerun:
+            args = copy(args)
+            variants = [variant for variant in plan.variants if variant not in left_out.variants]
+            args.forcerun = altered(jobs_of(plan, variants)) or args.forcerun
+        with leaving_out(left_out):
+            return bool(args_to_api(args, self._parser))
+
+    def _look(self, args: argparse.Namespace) -> Sequence[PlannedJob] | None:
+        began, began_ns = time.monotonic(), time.time_ns()
+        jobs = planned_jobs(args, self._parser)
+        self._look_s = time.monotonic() - began
+        self._nothing_to_do_ns = began_ns if jobs is not None and not jobs else None
+        return jobs
+
+    def _run(self, args: argparse.Namespace) -> bool:
+        self._nothing_to_do_ns = None
+        return bool(args_to_api(args, self._parser))
+
+    def _confirm(self) -> None:
+        """After a long run, look once more, so that the next one need not."""
+        if self._nothing_to_do_ns is None and time.monotonic() - self._began > max(LONG_S, SHARE * self._look_s):
+            time.sleep(1.1 * SETTLED_NS / 1e9)  # what was made last must be older than that
+            self._look(self._args)
+
+    def _remembered(self, question: Question, left_out: UpToDate) -> Question | None:
+        """Note what Snakemake found; returns the question as it is now, None where it has changed meanwhile."""
+        after = self._request.read_question()
+        if after is None or after.whole != question.whole:
+            return None
+        if self._nothing_to_do_ns is not None:
+            note(after, left_out, self._nothing_to_do_ns)
+        return after

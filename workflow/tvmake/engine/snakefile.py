@@ -1,0 +1,72 @@
+"""What the Snakefile takes from the package: the plan of its config, and how its rules name sources, resources and goals."""
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tvmake.cache import settings as cache
+from tvmake.config import device_variables
+from tvmake.engine import shared_stores
+from tvmake.engine.release import check_release
+from tvmake.engine.up_to_date.altered import jobs_of, mend_times
+from tvmake.engine.up_to_date.scope import Scope, scope_of
+from tvmake.engine.up_to_date.sources import Sources
+from tvmake.plan.plan import Plan
+from tvmake.plan.resources import JobResources
+from tvmake.process.python import protect_children
+from tvmake.storage.resources import snakefile
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """One config, as the rules see it."""
+
+    plan: Plan
+    scope: Scope
+    sources: Sources
+    resources: JobResources
+
+
+def open_workflow(config: Mapping[str, Any], workflow: Any, ancient: Any) -> Workflow:
+    """Read the config, and prepare this process and its results for Snakemake's questions.
+
+    Args:
+        config: as Snakemake has merged it.
+        workflow: Snakemake's own.
+        ancient: Snakemake's mark for files whose times do not count.
+
+    Raises:
+        TvmakeError: Snakemake is another release, the config is wrong, or a store that all nodes of a cluster share is not there on this one.
+    """
+    check_release()
+    _put_tvmake_on_path()
+    protect_children()
+    plan = Plan.from_values(config, workflow.configfiles)
+    if workflow.remote_exec:
+        shared_stores.check()
+    cache.announce(plan.config.cache)
+    device_variables.announce(plan.config.devices)
+    scope = scope_of(plan)
+    is_main = Path(workflow.main_snakefile).resolve() == snakefile().resolve()
+    sources = Sources(ancient if is_main else None)
+    if not workflow.remote_exec:
+        mend_times(jobs_of(plan, scope.variants))
+    cores = workflow.resource_settings.cores or os.cpu_count()
+    # How jobs are run, Snakemake decides only after it has read the rules.
+    resources = JobResources(plan, cores, on_cluster=lambda: workflow.remote_exec or not workflow.local_exec)
+    return Workflow(plan, scope, sources, resources)
+
+
+def _put_tvmake_on_path() -> None:
+    """Let rules find the ``tvmake`` that is installed beside this interpreter, activated or not, on cluster nodes too."""
+    scripts = str(Path(sys.executable).parent)
+    if scripts not in os.environ["PATH"].split(os.pathsep):
+        os.environ["PATH"] = os.pathsep.join([scripts, os.environ["PATH"]])
+
+
+def rule_files() -> list[Path]:
+    """The files of all rules, beside the Snakefile; one a stage."""
+    return sorted((snakefile().parent / "rules").glob("*.smk"))

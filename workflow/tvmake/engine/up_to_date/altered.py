@@ -1,0 +1,103 @@
+"""Results that are not as they were made, or made of what has changed since, by the records of their jobs.
+
+Snakemake looks at an input's content where the input is newer than what was made of it. Where clocks differ, or a file was
+copied with its old time, it does not; so outputs whose inputs have changed are given an old time, which has Snakemake look.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from tvmake.engine.up_to_date.metadata import recorded_outputs
+from tvmake.engine.up_to_date.sources import known_digests
+from tvmake.plan.plan import Job, Plan, Variant
+from tvmake.storage.job_records import has_job_records, record_file, record_of
+
+LONG_AGO_S = 1
+"""A time that nothing else has, in seconds since 1970."""
+
+NOTED = 10
+"""So many altered results are named."""
+
+
+def jobs_of(plan: Plan, variants: Iterable[Variant]) -> list[Job]:
+    """The jobs of variants and the report, each once, in the order in which data flows."""
+    jobs = [*(job for variant in variants for job in plan.jobs(variant)), plan.report_job()]
+    return list({job.outputs: job for job in jobs}.values())
+
+
+def altered(jobs: Iterable[Job]) -> list[str]:
+    """The results that are there and are not known to be as their jobs left them.
+
+    A job that failed has no record, and neither has one whose record is damaged; what it would have made does not count.
+    Nor does a result without a record of Snakemake's: whether its options or its code have changed since, nobody knows.
+    Where there are no records of jobs at all, Snakemake decides: the results are from elsewhere.
+    """
+    if not has_job_records():
+        return []
+    known = recorded_outputs()
+    found: list[str] = []
+    for job in jobs:
+        record = record_of(job.outputs) if known.issuperset(job.outputs) else None
+        found += _other_than(record.outputs) if record else filter(os.path.exists, job.outputs)
+    return found
+
+
+def was_made(name: str) -> bool:
+    """Whether a result is there, or was: its record stays where a file is removed, and goes where its job fails."""
+    return os.path.exists(name) or record_file(name).exists()  # noqa: PTH110  # of thousands
+
+
+def note_altered(names: Sequence[str]) -> None:
+    """Say which results are made again because they are not as they were made."""
+    for name in names[:NOTED]:
+        print(f"note: {name} is not as it was made, and is made again", file=sys.stderr)
+    if len(names) > NOTED:
+        print(f"note: and so are {len(names) - NOTED} more", file=sys.stderr)
+
+
+def mend_times_of_sources(jobs: Iterable[Job]) -> list[str]:
+    """Give the present time to sources with one in the future, which Snakemake takes for a mistake; returns their names."""
+    now = time.time()
+    found = [name for name in dict.fromkeys(name for job in jobs for name in job.sources) if _time(name) > now]
+    _set_time(found, now)
+    return found
+
+
+def mend_times(jobs: Iterable[Job]) -> None:
+    """Give an old time to results that were made of something else than what is there now, and none a time in the future.
+
+    Snakemake refuses results that are older than what they were made of.
+    """
+    now = time.time()
+    for job in jobs:
+        record = record_of(job.outputs)
+        if record and any(True for _ in _other_than(record.inputs)):
+            _set_time(job.outputs, LONG_AGO_S)
+        else:
+            _set_time((name for name in job.outputs if _time(name) > now), now)
+
+
+def _other_than(recorded: Mapping[str, str]) -> Iterator[str]:
+    """The files that are there and have another content."""
+    digests = known_digests()
+    for name, digest in recorded.items():
+        path = Path(name)
+        if path.exists() and digests.digest(path) != digest:
+            yield name
+
+
+def _time(name: str) -> float:
+    try:
+        return os.stat(name).st_mtime  # noqa: PTH116  # of tens of thousands
+    except FileNotFoundError:
+        return 0.0
+
+
+def _set_time(names: Iterable[str], seconds: float) -> None:
+    for name in names:
+        with suppress(FileNotFoundError, PermissionError):
+            os.utime(name, (seconds, seconds))

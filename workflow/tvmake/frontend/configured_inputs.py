@@ -1,0 +1,53 @@
+"""The `inputs:` of a config, checked against the model's own and applied to its signature."""
+
+import difflib
+from collections.abc import Mapping
+
+from tvmake.artifact.signature import Signature, TensorSpec
+from tvmake.config.model import InputSpec
+from tvmake.errors import InputError
+
+
+def describe(spec: TensorSpec) -> str:
+    """``x: float32 (1, 3, 224, 224)``, as error messages list an input."""
+    return f"{spec.name}: {spec.dtype} ({', '.join(str(extent) for extent in spec.shape)})"
+
+
+def check_inputs(where: str, signature: Signature, entries: Mapping[str, InputSpec]) -> None:
+    """Refuse a ``inputs:`` entry that the model contradicts.
+
+    A fixed extent can only be repeated; a dynamic one may be fixed or (re)named.
+
+    Raises:
+        InputError: an unknown input, another dtype, another rank, another extent where the model's is fixed. The
+            remedy lists the model's inputs.
+    """
+    inputs = {spec.name: spec for spec in signature.inputs}
+    listing = "the model's inputs are " + "; ".join(describe(spec) for spec in signature.inputs)
+    for name, entry in entries.items():
+        if name not in inputs:
+            close = difflib.get_close_matches(name, inputs, n=1)
+            problem = f"the model has no input '{name}'" + (f"; did you mean '{close[0]}'?" if close else "")
+            raise InputError(where, problem, listing)
+        spec = inputs[name]
+        if entry.dtype is not None and entry.dtype != spec.dtype:
+            raise InputError(where, f"input '{name}' is {spec.dtype}, not {entry.dtype}", listing)
+        if entry.shape is None:
+            continue
+        if len(entry.shape) != len(spec.shape):
+            raise InputError(where, f"input '{name}' has {len(spec.shape)} axes, not {len(entry.shape)}", listing)
+        for axis, (extent, has) in enumerate(zip(entry.shape, spec.shape, strict=True)):
+            if isinstance(has, int) and extent != has:
+                problem = f"axis {axis} of input '{name}' is fixed to {has} in the model, it cannot be {extent}"
+                raise InputError(where, problem, f"{listing}; export the model again for another shape")
+
+
+def with_ranges(signature: Signature, entries: Mapping[str, InputSpec]) -> Signature:
+    """The signature with the ranges of values that the config states."""
+    inputs = tuple(
+        spec.model_copy(update={"range": entries[spec.name].range})
+        if spec.name in entries and entries[spec.name].range is not None
+        else spec
+        for spec in signature.inputs
+    )
+    return signature.model_copy(update={"inputs": inputs})

@@ -1,0 +1,104 @@
+"""What a source declares of itself, without running any of it: for a starter config."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tvmake.artifact.signature import Signature, TensorSpec
+from tvmake.config.model import FORMATS, OTHER_FORMATS, ImportOptions
+from tvmake.config.model_files import python_file
+from tvmake.errors import InputError, MachineError
+from tvmake.frontend.configured_inputs import check_inputs
+from tvmake.frontend.foreign import foreign
+from tvmake.frontend.trust import check_trusted
+from tvmake.process.limits import isolated
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A source as it describes itself."""
+
+    format: str
+    inputs: Sequence[TensorSpec] = ()
+    """Empty for a factory, which would have to be called, and for a Keras model, which would have to be loaded."""
+    arguments: dict[str, Any] = field(default_factory=dict)
+    """A zoo network's arguments, with their defaults."""
+
+
+def check_source(options: ImportOptions) -> None:
+    """See that a model can be read, and has the inputs and arguments that a config gives it.
+
+    Raises:
+        InputError: it cannot, or has not.
+        MachineError: a library that reads the format is not installed.
+    """
+    check_trusted(options)
+    declared = inspect_source(options)
+    if declared.inputs:
+        check_inputs(options.source, Signature(inputs=tuple(declared.inputs), outputs=()), options.inputs)
+
+
+def inspect_source(options: ImportOptions) -> Declared:
+    """The format and inputs of a model file, ``zoo:<name>`` or ``package.module:function``.
+
+    Raises:
+        InputError: the source is missing, damaged, or of no format that tvmake reads.
+        MachineError: a library that reads the format is not installed.
+    """
+    source, kind = options.source, options.source_format()
+    if kind is None:
+        expected = f"expected {', '.join(FORMATS)}, zoo:<name>, or package.module:function"
+        remedy = OTHER_FORMATS.get(Path(source).suffix.lower(), expected)
+        raise InputError(source, "tvmake cannot tell its format", remedy)
+    if kind == "zoo":
+        return _zoo(options)
+    if kind == "factory":
+        _check_module(source)
+        return Declared(kind)
+    path = Path(source)
+    if not path.is_file():
+        raise InputError(source, "is a directory" if path.is_dir() else "no such file", "name the model's file")
+    if kind == "keras":  # only Keras can tell what it takes, and running it takes trust
+        return Declared(kind)
+    signature = Signature.model_validate_json(isolated(lambda: _inspected(kind, options), source))
+    return Declared(kind, signature.inputs)
+
+
+def _inspected(kind: str, options: ImportOptions) -> bytes:
+    try:
+        if kind == "onnx":
+            from tvmake.frontend.onnx.inputs import inspect
+        elif kind == "pt2":
+            from tvmake.frontend.torch.pt2 import inspect
+        else:
+            from tvmake.frontend.tflite.source import inspect
+    except ModuleNotFoundError as error:
+        raise MachineError(options.source, f"reading it needs the library '{error.name}'", _install(kind)) from None
+    with foreign(options):
+        return inspect(Path(options.source)).model_dump_json().encode()
+
+
+def _zoo(options: ImportOptions) -> Declared:
+    try:
+        from tvmake.frontend.zoo.models import INPUT_RANGE, checked_arguments
+    except ModuleNotFoundError as error:
+        raise MachineError(options.source, f"the zoo needs the library '{error.name}'", _install("zoo")) from None
+    arguments = checked_arguments(options.source, options)
+    shape = (arguments.batch, 3, arguments.size, arguments.size)
+    image = TensorSpec(name="x", relax_name="x", shape=shape, dtype="float32", range=INPUT_RANGE)
+    return Declared("zoo", (image,), arguments.model_dump())
+
+
+def _check_module(source: str) -> None:
+    file = Path(python_file(source))
+    if not file.is_file():
+        raise InputError(
+            source,
+            f"there is no Python module {file}",
+            "it is looked for in the working directory and along PYTHONPATH",
+        )
+
+
+def _install(kind: str) -> str:
+    return f"install it: pip install 'tvmake[{'tflite' if kind == 'tflite' else 'torch'}]'"

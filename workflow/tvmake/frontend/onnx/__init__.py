@@ -1,0 +1,1 @@
+"""ONNX: check, prepare with exact rewrites, convert."""

@@ -1,0 +1,126 @@
+"""Control flow whose course is known: branches are taken, loops of fixed length are unrolled."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx
+
+from tvmake.frontend.onnx.graph import Builder, attributes, subgraphs
+
+MAX_ITERATIONS = 512
+MAX_NODES = 20_000
+"""Beyond this an unrolled loop would take longer to compile than anyone waits."""
+
+
+def instantiate(build: Builder, body: onnx.GraphProto, arguments: Sequence[str]) -> list[str]:
+    """Copy a body's nodes for one execution; returns the names of its outputs.
+
+    Every value of the body gets a fresh name; names of the outer graph stay as they are.
+    """
+    names = dict(zip([value.name for value in body.input], arguments, strict=True))
+    for tensor in body.initializer:
+        names[tensor.name] = build.graph.add_constant(onnx.numpy_helper.to_array(tensor), tensor.name)
+    for node in body.node:
+        for name in node.output:
+            if name:
+                names[name] = build.graph.fresh(name)
+        copy = onnx.NodeProto()
+        copy.CopyFrom(node)
+        _rename(copy, names)
+        build.nodes.append(copy)
+    return [names.get(value.name, value.name) for value in body.output]
+
+
+def _rename(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
+    node.input[:] = [names.get(name, name) for name in node.input]
+    node.output[:] = [names.get(name, name) for name in node.output]
+    for body in subgraphs(node):
+        for inner in body.node:
+            _rename(inner, names)
+        for value in body.output:
+            value.name = names.get(value.name, value.name)
+
+
+def take_branch(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """If with a constant condition: the branch itself."""
+    condition = build.graph.constant(node.input[0])
+    if condition is None:
+        return None
+    branch = attributes(node)["then_branch" if bool(condition.reshape(-1)[0]) else "else_branch"]
+    return instantiate(build, branch, [])
+
+
+def unroll_loop(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """Loop with a constant trip count and a condition that stays true: one copy of the body per iteration."""
+    body: onnx.GraphProto = attributes(node)["body"]
+    trips = build.graph.constant(node.input[0]) if node.input[0] else None
+    start = build.graph.constant(node.input[1]) if len(node.input) > 1 and node.input[1] else np.array(True)
+    if trips is None or start is None or not _condition_holds(body):
+        return None
+    count = int(trips.reshape(-1)[0]) if bool(start.reshape(-1)[0]) else 0
+    carried = list(node.input[2:])
+    scanned = len(body.output) - 1 - len(carried)
+    if count > MAX_ITERATIONS or count * len(body.node) > MAX_NODES or (scanned and not count):
+        return None
+    rows: list[list[str]] = [[] for _ in range(scanned)]
+    true = build.const(True, np.bool_)
+    for iteration in range(count):
+        outputs = instantiate(build, body, [build.const(iteration, np.int64), true, *carried])
+        carried = outputs[1 : 1 + len(carried)]
+        for row, name in zip(rows, outputs[1 + len(carried) :], strict=True):
+            row.append(build.unsqueeze(name, [0]))
+    return [*carried, *(build.concat(row, 0) for row in rows)]
+
+
+def _condition_holds(body: onnx.GraphProto) -> bool:
+    """Whether the body's condition output is its condition input, or the constant true."""
+    name = body.output[0].name
+    producers = {output: node for node in body.node for output in node.output}
+    while name in producers and producers[name].op_type in ("Identity", "Cast"):
+        name = producers[name].input[0]
+    if name == body.input[1].name:
+        return True
+    constants = {tensor.name: tensor for tensor in body.initializer}
+    if name in producers and producers[name].op_type == "Constant":
+        value = attributes(producers[name]).get("value")
+        return value is not None and bool(onnx.numpy_helper.to_array(value).all())
+    return name in constants and bool(onnx.numpy_helper.to_array(constants[name]).all())
+
+
+def unroll_scan(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """Scan over a static extent (opset 9 on): one copy of the body per step."""
+    graph, values = build.graph, attributes(node)
+    if graph.opset < 9:
+        return None
+    body: onnx.GraphProto = values["body"]
+    scans = values["num_scan_inputs"]
+    states, sequences = list(node.input[: len(node.input) - scans]), list(node.input[len(node.input) - scans :])
+    in_axes = values.get("scan_input_axes") or [0] * scans
+    in_reversed = values.get("scan_input_directions") or [0] * scans
+    outputs = len(body.output) - len(states)
+    out_axes = values.get("scan_output_axes") or [0] * outputs
+    out_reversed = values.get("scan_output_directions") or [0] * outputs
+    shapes = [graph.static_shape(name) for name in sequences]
+    if any(shape is None for shape in shapes):
+        return None
+    count = shapes[0][in_axes[0]]  # type: ignore[index]
+    if not 0 < count <= MAX_ITERATIONS or count * len(body.node) > MAX_NODES:
+        return None
+    rows: list[list[str]] = [[] for _ in range(outputs)]
+    for step in range(count):
+        elements = []
+        for name, axis, backwards in zip(sequences, in_axes, in_reversed, strict=True):
+            position = count - 1 - step if backwards else step
+            elements.append(build.op("Gather", name, build.const(position, np.int64), axis=axis))
+        results = instantiate(build, body, [*states, *elements])
+        states = results[: len(states)]
+        for row, name, axis in zip(rows, results[len(states) :], out_axes, strict=True):
+            row.append(build.unsqueeze(name, [axis]))
+    joined = [
+        build.concat(row[::-1] if backwards else row, axis)
+        for row, axis, backwards in zip(rows, out_axes, out_reversed, strict=True)
+    ]
+    return [*states, *joined]
+
+
+RULES = {"If": take_branch, "Loop": unroll_loop, "Scan": unroll_scan}

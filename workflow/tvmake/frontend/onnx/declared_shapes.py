@@ -1,0 +1,216 @@
+"""Arguments that the model computes or takes at run time, but that its declared output shape settles.
+
+TVM wants axes, shapes and counts as constants. Where the output's shape is declared and static, only one value agrees
+with it, and that value is used. Where several would agree, the node is left alone (and refused later).
+"""
+
+import itertools
+import math
+
+import numpy as np
+import onnx
+
+from tvmake.frontend.onnx.graph import Builder, attributes
+
+REDUCTIONS = {
+    "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd",
+    "ReduceSum", "ReduceSumSquare",
+}  # fmt: skip
+
+
+def is_open(node: onnx.NodeProto, build: Builder, index: int) -> bool:
+    """Whether an argument is present and not constant."""
+    return index < len(node.input) and bool(node.input[index]) and not build.graph.is_constant(node.input[index])
+
+
+def declared(node: onnx.NodeProto, build: Builder, index: int = 0) -> tuple[int, ...] | None:
+    """An output's static shape, which a graph output declares even when it cannot be inferred."""
+    return build.graph.static_shape(node.output[index])
+
+
+def reduce(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """Axes from the declared shape; an empty range gets the operator's neutral element.
+
+    Axes of extent 1 may be reduced or not without a difference to the values.
+    """
+    values = attributes(node)
+    shape, result = build.graph.static_shape(node.input[0]), declared(node, build)
+    if shape is None or result is None:
+        return None
+    if 0 in shape and 0 not in result:
+        neutral = _neutral(node.op_type, build.graph.numpy_dtype(node.input[0]))
+        return None if neutral is None else [build.const(np.full(result, neutral), neutral.dtype)]
+    if build.graph.dtype(node.input[0]) == onnx.TensorProto.BOOL:
+        # TVM has no lowest and highest bool to start from.
+        whole = build.cast(node.input[0], onnx.TensorProto.INT32)
+        return [build.cast(build.op(node.op_type, whole, *node.input[1:], **values), onnx.TensorProto.BOOL)]
+    if not is_open(node, build, 1):
+        return None
+    axes = _axes_between(shape, result, bool(values.get("keepdims", 1)))
+    if axes is None:
+        return None
+    if not axes:
+        # Also what noop_with_empty_axes means: over no axis, or axes of extent 1, only the element-wise part is left.
+        ones = [axis for axis, extent in enumerate(shape) if extent == 1]
+        if not ones:
+            return _identity_or_none(node, build, bool(values.get("noop_with_empty_axes", 0)))
+        axes = ones if values.get("keepdims", 1) else None
+        if axes is None:
+            return None
+    return [build.op(node.op_type, node.input[0], build.ints(axes), keepdims=values.get("keepdims", 1))]
+
+
+def _identity_or_none(node: onnx.NodeProto, build: Builder, noop: bool) -> list[str] | None:
+    return (
+        [node.input[0]]
+        if noop and node.op_type in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd")
+        else None
+    )
+
+
+def _axes_between(shape: tuple[int, ...], result: tuple[int, ...], keepdims: bool) -> list[int] | None:
+    """The axes whose reduction turns one shape into the other; None when several choices would."""
+    if keepdims:
+        if len(shape) != len(result):
+            return None
+        changed = [axis for axis, (old, new) in enumerate(zip(shape, result, strict=True)) if old != new]
+        return changed if all(result[axis] == 1 for axis in changed) else None
+    found = {
+        axes
+        for axes in itertools.combinations(range(len(shape)), len(shape) - len(result))
+        if tuple(extent for axis, extent in enumerate(shape) if axis not in axes) == result
+    }
+    different = {tuple(shape[axis] != 1 and axis for axis in axes) for axes in found}
+    return list(min(found)) if len(different) == 1 else None
+
+
+def _neutral(operator: str, dtype: np.dtype) -> np.ndarray | None:
+    """The value ONNX gives a reduction over nothing."""
+    if dtype.kind == "b":
+        return np.asarray(operator == "ReduceMin")
+    is_float = dtype.kind == "f"
+    lowest = -np.inf if is_float else (np.iinfo(dtype).min if dtype.kind in "iu" else None)
+    highest = np.inf if is_float else (np.iinfo(dtype).max if dtype.kind in "iu" else None)
+    value = {
+        "ReduceProd": 1, "ReduceMax": lowest, "ReduceMin": highest, "ReduceMean": np.nan if is_float else None,
+        "ReduceLogSum": -np.inf if is_float else None, "ReduceLogSumExp": -np.inf if is_float else None,
+    }.get(operator, 0)  # fmt: skip
+    return None if value is None else np.asarray(value, dtype)
+
+
+def reshape(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    result = declared(node, build)
+    if not is_open(node, build, 1) or result is None or build.graph.static_shape(node.input[0]) is None:
+        return None
+    # allowzero: a declared extent of 0 means 0.
+    return [build.op("Reshape", node.input[0], build.ints(result), allowzero=1 if 0 in result else None)]
+
+
+def expand(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """ONNX broadcasts both ways, the importer only towards the given shape: give it the result's."""
+    result, shape = declared(node, build), build.graph.constant(node.input[1])
+    if result is None and shape is not None and build.graph.static_shape(node.input[0]) is None:
+        return _expand_dynamic(node, build, shape)
+    if result is None or (shape is not None and tuple(shape) == result):
+        return None
+    return [build.op("Expand", node.input[0], build.ints(result))]
+
+
+def _expand_dynamic(node: onnx.NodeProto, build: Builder, shape: np.ndarray) -> list[str] | None:
+    """A dynamic value to a constant shape, which the importer cannot take: broadcasting against ones does the same."""
+    dtype = build.graph.dtype(node.input[0])
+    if not dtype or math.prod(shape.tolist()) > MAX_ONES:
+        return None
+    ones = build.const(np.ones(shape), build.graph.numpy_dtype(node.input[0]))
+    return [build.op("And" if dtype == onnx.TensorProto.BOOL else "Mul", node.input[0], ones)]
+
+
+MAX_ONES = 1 << 20
+
+
+def tile(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    shape, result = build.graph.static_shape(node.input[0]), declared(node, build)
+    if not is_open(node, build, 1) or shape is None or result is None or 0 in shape:
+        return None
+    return [build.op("Tile", node.input[0], build.ints([new // old for new, old in zip(result, shape, strict=True)]))]
+
+
+def squeeze(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """Between static shapes both Squeeze and Unsqueeze are reshapes."""
+    result = declared(node, build)
+    if not is_open(node, build, 1) or result is None or 0 in result:
+        return None
+    return [build.reshape(node.input[0], result)]
+
+
+def top_k(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    result = declared(node, build)
+    if not is_open(node, build, 1) or result is None:
+        return None
+    values = attributes(node)
+    count = build.ints([result[values.get("axis", -1)]])
+    return build.ops("TopK", 2, node.input[0], count, **values)
+
+
+def split(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """Sizes from the declared shapes; sizes of 0, which TVM cannot split off, by slicing."""
+    axis = attributes(node).get("axis", 0)
+    if is_open(node, build, 1):
+        shapes = [declared(node, build, index) for index in range(len(node.output))]
+        if any(shape is None for shape in shapes):
+            return None
+        sizes = [shape[axis] for shape in shapes if shape is not None]
+    else:
+        constant = build.graph.constant(node.input[1]) if len(node.input) > 1 and node.input[1] else None
+        sizes = [] if constant is None else constant.tolist()
+        if 0 not in sizes:
+            return None
+    if 0 not in sizes:
+        return build.ops("Split", len(sizes), node.input[0], build.ints(sizes), axis=axis)
+    ends = list(itertools.accumulate(sizes))
+    return [build.slice(node.input[0], axis, end - size, end) for size, end in zip(sizes, ends, strict=True)]
+
+
+def one_hot(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """By comparison with 0 … depth-1, which is right for negative indices and run-time values too."""
+    values = attributes(node)
+    indices, depth, pair = node.input
+    known, result = build.graph.constant(depth), declared(node, build)
+    rank = build.graph.rank(indices)
+    if rank is None or (known is None and result is None):
+        return None
+    axis = values.get("axis", -1)
+    axis += rank + 1 if axis < 0 else 0
+    count = int(known.reshape(-1)[0]) if known is not None else result[axis]  # type: ignore[index]
+    integer = onnx.TensorProto.INT64
+    index = build.unsqueeze(build.cast(indices, integer), [axis])
+    wrapped = build.op(
+        "Where",
+        build.op("Less", index, build.const(0, np.int64)),
+        build.op("Add", index, build.const(count, np.int64)),
+        index,
+    )
+    steps = build.const(np.arange(count).reshape([count if at == axis else 1 for at in range(rank + 1)]), np.int64)
+    off, on = (build.reshape(build.slice(pair, 0, start, start + 1), []) for start in (0, 1))
+    return [build.op("Where", build.op("Equal", wrapped, steps), on, off)]
+
+
+def constant_of_shape(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    result = declared(node, build)
+    if not is_open(node, build, 0) or result is None:
+        return None
+    return [build.op("ConstantOfShape", build.ints(result), **attributes(node))]
+
+
+RULES = {
+    **dict.fromkeys(sorted(REDUCTIONS), reduce),
+    "Reshape": reshape,
+    "Expand": expand,
+    "Tile": tile,
+    "Squeeze": squeeze,
+    "Unsqueeze": squeeze,
+    "TopK": top_k,
+    "Split": split,
+    "OneHot": one_hot,
+    "ConstantOfShape": constant_of_shape,
+}

@@ -1,0 +1,171 @@
+"""Import ONNX models: check, prepare, convert with TVM's importer, detach parameters."""
+
+import contextlib
+import io
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import onnx
+import tvm
+
+from tvmake.artifact.signature import Signature, TensorSpec
+from tvmake.config.model import ImportOptions
+from tvmake.errors import InputError
+from tvmake.frontend.imported import ImportedModel
+from tvmake.frontend.onnx.graph import opset_of
+from tvmake.frontend.onnx.inputs import (
+    bind_inputs,
+    index_ranges,
+    inspect,
+    relax_name,
+    rename_values,
+    strip_initializers,
+)
+from tvmake.frontend.onnx.prepare import inline_small, prepare
+from tvmake.frontend.onnx.source import load
+from tvmake.frontend.onnx.stacked import unstack_reductions
+from tvmake.frontend.relax_fixes import drop_unused_params, lift_constants, with_main, wrap_takes
+
+from tvm import relax  # isort: skip
+from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter  # isort: skip
+
+__all__ = ["inspect", "read"]
+
+
+def read(source: Path, options: ImportOptions) -> ImportedModel:
+    """Import an ONNX file as Relax.
+
+    Inputs keep the model's names, shapes and dtypes except where ``options.inputs`` fixes or names a dynamic
+    dimension. Weights become trailing parameters.
+
+    Raises:
+        InputError: the file is not a usable model; an input in the config contradicts it; operators that cannot be
+            imported, or that TVM is known to compute wrongly.
+    """
+    where = str(source)
+    model = load(source, options.files)
+    stored_opset = opset_of(model)
+    stored_ir = int(model.ir_version)
+    producer = f"{model.producer_name} {model.producer_version}".strip()
+    strip_initializers(model)
+    original_inputs = [value.name for value in model.graph.input]
+    original_outputs = [value.name for value in model.graph.output]
+    bind_inputs(model, options.inputs, where)
+    ranges = index_ranges(model)
+    prepared = prepare(model, where, options.opset)
+    del model  # the prepared one holds the weights now
+    inline_small(prepared.model)
+    rename_values(prepared.model)
+    module, params = tidy(*convert(prepared.model, where), where)
+
+    parameters = module["main"].params
+    inputs = []
+    for name, var in zip(original_inputs, parameters, strict=False):
+        entry = options.inputs.get(name)
+        bounds = entry.range if entry and entry.range else ranges.get(name)
+        inputs.append(_spec(name, var.name, var.ty, bounds))
+    kind = module["main"].ret_ty
+    fields = list(kind.fields) if isinstance(kind, relax.TupleType) else [kind]
+    outputs = [_spec(name, relax_name(name), field) for name, field in zip(original_outputs, fields, strict=True)]
+    notes: dict[str, Any] = {
+        "format": "onnx",
+        "opset": stored_opset,
+        "imported_opset": opset_of(prepared.model),
+        "ir_version": stored_ir,
+        "producer": producer,
+        "preparation": [f"{name} {count}×" for name, count in prepared.changes.items()],
+    }
+    return ImportedModel(module, params, Signature(inputs=tuple(inputs), outputs=tuple(outputs)), notes)
+
+
+def _spec(name: str, relax: str, kind: Any, bounds: tuple[float, float] | None = None) -> TensorSpec:
+    if kind.shape is None:
+        # Known only at run time: a selection of elements that pass a test, for instance.
+        shape: tuple[int | str, ...] = tuple(f"{relax}_d{axis}" for axis in range(kind.ndim))
+    else:
+        shape = tuple(_dim(dim) for dim in kind.shape.values)
+    return TensorSpec(name=name, relax_name=relax, shape=shape, dtype=str(kind.dtype), range=bounds)
+
+
+def _dim(dim: Any) -> int | str:
+    if isinstance(dim, tvm.tirx.IntImm):
+        return int(dim)
+    return dim.name if isinstance(dim, tvm.tirx.Var) else re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(dim))
+
+
+class _Importer(ONNXGraphImporter):
+    """TVM's importer, remembering the node it is at, so that an error can name it."""
+
+    node = "the graph"
+
+    def _convert_operator(self, op_name: str, inputs: Any, attrs: dict[str, Any], opset: int) -> Any:
+        self.node = f"{op_name} {attrs['tvm_custom']['name']!r}"
+        return super()._convert_operator(op_name, inputs, attrs, opset)
+
+
+def convert(model: onnx.ModelProto, where: str) -> tuple["tvm.IRModule", dict[str, Any]]:
+    """Run TVM's importer on a prepared model; returns the module and its parameters in argument order.
+
+    Raises:
+        InputError: the importer failed; names the node.
+    """
+    # A dimension of extent 0 reads as "not set" to the importer: pass such shapes explicitly.
+    empty = {
+        value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        for value in model.graph.input
+        if any(dim.HasField("dim_value") and dim.dim_value == 0 for dim in value.type.tensor_type.shape.dim)
+    }
+    importer = _Importer(empty, None, keep_params_in_input=True, sanitize=False)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            module = importer.from_onnx(model.graph, opset_of(model))
+    except Exception as error:
+        # The importer lets anything through, from AssertionError to TVM's own; each means the same here.
+        line = " ".join(str(error).split())[:300] or type(error).__name__
+        raise InputError(
+            where,
+            f"{importer.node} cannot be imported: {line}",
+            "Export the model another way, or give dynamic inputs a fixed shape (docs/guides/import-onnx.md).",
+        ) from error
+    count = int(module["main"].attrs["num_input"])
+    names = [var.name for var in module["main"].params[count:]]
+    module, detached = relax.frontend.detach_params(module)
+    return module, dict(zip(names, detached.get("main", []), strict=True))
+
+
+def tidy(module: "tvm.IRModule", params: dict[str, Any], where: str) -> tuple["tvm.IRModule", dict[str, Any]]:
+    """Make negative indices safe, outputs tensors, and large constants parameters; reduce several tensors one by one."""
+    module = _return_tensors(unstack_reductions(wrap_takes(module)), where)
+    module, params = drop_unused_params(module, params)
+    module, lifted = lift_constants(module)
+    return module, {**params, **lifted}
+
+
+def _return_tensors(module: "tvm.IRModule", where: str) -> "tvm.IRModule":
+    """Turn shapes that ``main`` returns into int64 tensors; refuse anything else that is no tensor."""
+    main = module["main"]
+    fields = list(main.ret_ty.fields) if isinstance(main.ret_ty, relax.TupleType) else [main.ret_ty]
+    if any(isinstance(field, relax.TensorType) and field.ndim < 0 for field in fields):
+        raise InputError(where, "an output's rank is known only at run time", "Export a model with fixed ranks.")
+    if all(isinstance(field, relax.TensorType) for field in fields):
+        return module
+    if not all(isinstance(field, relax.TensorType | relax.ShapeType) for field in fields):
+        raise InputError(where, "an output is a sequence or an optional, not a tensor", "Export a tensor-only model.")
+    result, bindings, outputs = main.body.body, [], []
+    is_tuple = isinstance(main.ret_ty, relax.TupleType)
+    for index, field in enumerate(fields):
+        value = relax.TupleGetItem(result, index) if is_tuple else result
+        if isinstance(field, relax.ShapeType):
+            shape = relax.Var(f"shape_{index}", field)
+            bindings.append(relax.VarBinding(shape, value))
+            value, field = relax.op.shape_to_tensor(shape), relax.TensorType([field.ndim], "int64")
+        outputs.append(relax.Var(f"output_{index}", field))
+        bindings.append(relax.VarBinding(outputs[-1], value))
+    blocks = [*main.body.blocks, relax.BindingBlock(bindings)]
+    body = relax.SeqExpr(blocks, relax.Tuple(outputs) if is_tuple else outputs[0])
+    types = [output.ty for output in outputs]
+    kind = relax.TupleType(types) if is_tuple else types[0]
+    return relax.transform.Normalize()(with_main(module, list(main.params), body, kind))

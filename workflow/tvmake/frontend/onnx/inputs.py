@@ -1,0 +1,297 @@
+"""The inputs of an ONNX model: the config's entries for them, names of dimensions, names in Relax."""
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import onnx
+from onnx import TensorProto, helper
+
+from tvmake.artifact.signature import Signature, TensorSpec
+from tvmake.config.model import InputSpec
+from tvmake.errors import InputError
+from tvmake.frontend.onnx.domains import check_domains
+from tvmake.frontend.onnx.graph import all_nodes, subgraphs, value_shape
+from tvmake.frontend.onnx.source import parse
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SIMPLE_EXPRESSION = re.compile(r"([A-Za-z_]\w*)\s*([+*-]|//)\s*([A-Za-z_]\w*|\d+)")
+_ARITHMETIC = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__, "//": int.__floordiv__}
+_PASSES_INDICES_ON = {"Identity", "Cast", "Unsqueeze", "Squeeze", "Reshape", "Flatten"}
+_UNSUPPORTED_TYPES = {
+    TensorProto.STRING,
+    TensorProto.COMPLEX64,
+    TensorProto.COMPLEX128,
+    TensorProto.INT4,
+    TensorProto.UINT4,
+    TensorProto.INT2,
+    TensorProto.UINT2,
+    TensorProto.FLOAT4E2M1,
+}
+
+
+def inspect(source: Path) -> Signature:
+    """A model's inputs and outputs as its file declares them; quick: neither TVM nor external data is loaded.
+
+    Raises:
+        InputError: the file is not a usable ONNX model, has operators of other domains, or an input is no tensor.
+    """
+    model = parse(source)
+    check_domains(model, str(source))
+    strip_initializers(model)
+    bind_inputs(model, {}, str(source))
+    inputs = [_spec(value) for value in model.graph.input]
+    ranges = index_ranges(model)
+    return Signature(
+        inputs=tuple(spec.model_copy(update={"range": ranges.get(spec.name)}) for spec in inputs),
+        outputs=tuple(_spec(value) for value in model.graph.output),
+    )
+
+
+def _spec(value: onnx.ValueInfoProto) -> TensorSpec:
+    shape = value_shape(value) or ()
+    return TensorSpec(
+        name=value.name,
+        relax_name=relax_name(value.name),
+        shape=tuple("?" if dim is None else dim for dim in shape),
+        dtype=dtype_name(value.type.tensor_type.elem_type),
+    )
+
+
+def dtype_name(data_type: int) -> str:
+    """TVM's spelling of an ONNX element type."""
+    return helper.tensor_dtype_to_np_dtype(data_type).name if data_type else "unknown"
+
+
+def strip_initializers(model: onnx.ModelProto) -> None:
+    """Remove inputs that are initializers: ONNX before IR version 4 lists weights in both places."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in constants]
+    if len(inputs) < len(model.graph.input):
+        del model.graph.input[:]
+        model.graph.input.extend(inputs)
+
+
+def bind_inputs(model: onnx.ModelProto, entries: Mapping[str, InputSpec], where: str) -> None:
+    """Give every input dimension an extent or a name, as the config and the model say.
+
+    A dimension name that occurs several times stays one variable. A dimension without a name becomes
+    ``<input>_d<axis>``. Shapes of outputs and inner values are dropped: they follow from the inputs.
+
+    Raises:
+        InputError: an input that is no tensor of a supported type, has no known rank, or contradicts the config.
+    """
+    graph = model.graph
+    for value in graph.input:
+        _check_tensor(value, "input", where)
+    for value in graph.output:
+        _check_tensor(value, "output", where)
+    _check_keys(graph.input, entries, where)
+    bound: dict[str, int | str] = {}
+    for value in graph.input:
+        _check_against(value, entries.get(value.name), bound, graph.input, where)
+    plain = {dim for value in graph.input for dim in value_shape(value) or () if isinstance(dim, str)}
+    names: dict[str, str] = {}
+    for value in graph.input:
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            if dim.HasField("dim_value") and dim.dim_value >= 0:
+                continue
+            extent = bound.get(dim.dim_param, dim.dim_param) if dim.dim_param else f"{value.name}_d{axis}"
+            if isinstance(extent, str):
+                extent = _dimension_name(extent, names, plain, bound)
+            if isinstance(extent, int):
+                dim.dim_value = extent
+            else:
+                dim.dim_param = extent
+    if entries:
+        # Only then can stored shapes contradict the inputs' new ones.
+        del graph.value_info[:]
+        for value in graph.output:
+            value.type.tensor_type.ClearField("shape")
+    for node in all_nodes(graph):
+        for body in subgraphs(node):
+            del body.value_info[:]
+
+
+def _check_tensor(value: onnx.ValueInfoProto, kind: str, where: str) -> None:
+    field = value.type.WhichOneof("value")
+    if field is None and kind == "output":
+        return
+    if field != "tensor_type":
+        what = {"sequence_type": "a sequence", "optional_type": "an optional", "map_type": "a map"}.get(
+            field or "", "no tensor"
+        )
+        raise InputError(
+            where, f"{kind} {value.name!r} is {what}; only tensors can go in and out", "Export a tensor-only model."
+        )
+    data_type = value.type.tensor_type.elem_type
+    if data_type in _UNSUPPORTED_TYPES:
+        raise InputError(
+            where,
+            f"{kind} {value.name!r} has element type {TensorProto.DataType.Name(data_type).lower()},"
+            " which compiled models cannot take",
+            "Do this part of the work outside the model.",
+        )
+
+
+def _check_keys(inputs: Iterable[onnx.ValueInfoProto], entries: Mapping[str, InputSpec], where: str) -> None:
+    names = [value.name for value in inputs]
+    for name in entries:
+        if name not in names:
+            close = difflib.get_close_matches(name, names, n=1)
+            hint = f"did you mean {close[0]!r}? " if close else ""
+            raise InputError(where, f"the model has no input {name!r}", f"{hint}{_list_inputs(inputs)}")
+
+
+def _list_inputs(inputs: Iterable[onnx.ValueInfoProto]) -> str:
+    return "Its inputs: " + ", ".join(f"{value.name} {_type_text(value)}" for value in inputs)
+
+
+def _type_text(value: onnx.ValueInfoProto) -> str:
+    shape = value_shape(value)
+    extents = "any rank" if shape is None else ", ".join("?" if dim is None else str(dim) for dim in shape)
+    return f"{dtype_name(value.type.tensor_type.elem_type)}[{extents}]"
+
+
+def _check_against(
+    value: onnx.ValueInfoProto,
+    spec: InputSpec | None,
+    bound: dict[str, int | str],
+    inputs: Iterable[onnx.ValueInfoProto],
+    where: str,
+) -> None:
+    """Compare one input with its config; record what named dimensions become in ``bound``."""
+    shape = value_shape(value)
+    dtype = dtype_name(value.type.tensor_type.elem_type)
+    if spec and spec.dtype is not None and spec.dtype != dtype:
+        raise InputError(
+            where, f"inputs.{value.name}.dtype: the model's input is {dtype}, not {spec.dtype}", _list_inputs(inputs)
+        )
+    if shape is None:
+        if spec is None or spec.shape is None:
+            raise InputError(
+                where,
+                f"input {value.name!r} has no known rank",
+                f"Give its shape: `inputs: {{{value.name}: {{shape: […]}}}}`.",
+            )
+        value.type.tensor_type.shape.SetInParent()
+        for extent in spec.shape:
+            dim = value.type.tensor_type.shape.dim.add()
+            if isinstance(extent, int):
+                dim.dim_value = extent
+            else:
+                dim.dim_param = extent
+        return
+    if spec is None or spec.shape is None:
+        return
+    key = f"inputs.{value.name}.shape"
+    if len(spec.shape) != len(shape):
+        raise InputError(
+            where, f"{key}: rank {len(spec.shape)}, the model's input has {len(shape)}", _list_inputs(inputs)
+        )
+    for axis, (extent, declared) in enumerate(zip(spec.shape, shape, strict=True)):
+        if isinstance(declared, int) and declared >= 0:
+            if extent != declared:
+                raise InputError(
+                    where, f"{key}: extent {axis} is {declared} in the model, not {extent}", _list_inputs(inputs)
+                )
+            continue
+        dim = value.type.tensor_type.shape.dim[axis]
+        if not isinstance(declared, str):
+            if isinstance(extent, int):
+                dim.dim_value = extent
+            else:
+                dim.dim_param = extent
+        elif bound.setdefault(declared, extent) != extent:
+            raise InputError(
+                where,
+                f"{key}: dimension {declared!r} is {bound[declared]} in another place and {extent} here",
+                _list_inputs(inputs),
+            )
+
+
+def _dimension_name(text: str, names: dict[str, str], plain: set[str], bound: Mapping[str, int | str]) -> int | str:
+    """An identifier for a dimension; ``past + 1`` stays an expression when ``past`` is a dimension itself."""
+    if text in names:
+        return names[text]
+    match = _SIMPLE_EXPRESSION.fullmatch(text.strip())
+    operands = [part for part in match.group(1, 3) if not part.isdigit()] if match else []
+    if match and all(part in plain for part in operands):
+        left, operator, right = match.groups()
+        first, second = bound.get(left, left), int(right) if right.isdigit() else bound.get(right, right)
+        if isinstance(first, int) and isinstance(second, int):
+            return _ARITHMETIC[operator](first, second)
+        name = f"{first} {operator} {second}"
+    elif text in plain and _IDENTIFIER.fullmatch(text):
+        name = text
+    else:
+        name = base = relax_name(text)
+        index = 0
+        while name in names.values() or (name in plain and name != text):
+            index += 1
+            name = f"{base}_{index}"
+    names[text] = name
+    return name
+
+
+def relax_name(name: str) -> str:
+    """The identifier TVM makes of a value's name: ``input.1`` is ``input_1``, ``0`` is ``input_0``."""
+    clean = re.sub(r"[^0-9A-Za-z_]", "_", name)
+    return clean if re.match(r"[A-Za-z_]", clean) else f"input_{clean}"
+
+
+def rename_values(model: onnx.ModelProto) -> dict[str, str]:
+    """Give inputs and initializers the names they will have in Relax; returns original → new for all outputs, inputs.
+
+    Two names that become equal are told apart by a suffix. Graph outputs keep their names in the graph.
+    """
+    graph = model.graph
+    taken = {name for node in all_nodes(graph) for name in node.output}
+    names: dict[str, str] = {}
+    for name in [value.name for value in graph.input] + [tensor.name for tensor in graph.initializer]:
+        new = base = relax_name(name.removeprefix("onnx::"))
+        index = 0
+        while new in taken:
+            index += 1
+            new = f"{base}_{index}"
+        taken.add(new)
+        names[name] = new
+    for value in graph.input:
+        value.name = names[value.name]
+    for tensor in graph.initializer:
+        tensor.name = names[tensor.name]
+    for value in graph.output:
+        value.name = names.get(value.name, value.name)
+    _rename_uses(graph, names)
+    return names
+
+
+def _rename_uses(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
+    for node in graph.node:
+        for index, name in enumerate(node.input):
+            if name in names:
+                node.input[index] = names[name]
+        for body in subgraphs(node):
+            for value in body.output:
+                value.name = names.get(value.name, value.name)
+            _rename_uses(body, names)
+
+
+def index_ranges(model: onnx.ModelProto) -> dict[str, tuple[float, float]]:
+    """Inclusive bounds of integer inputs that select rows of a constant table (an embedding), by input name."""
+    rows = {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer}
+    origin = {
+        value.name: value.name
+        for value in model.graph.input
+        if value.type.tensor_type.elem_type in (TensorProto.INT32, TensorProto.INT64)
+    }
+    ranges: dict[str, tuple[float, float]] = {}
+    for node in model.graph.node:
+        if node.op_type in _PASSES_INDICES_ON and node.input[0] in origin:
+            origin[node.output[0]] = origin[node.input[0]]
+        if node.op_type == "Gather" and node.input[1] in origin and node.input[0] in rows:
+            axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0)
+            name, last = origin[node.input[1]], float(rows[node.input[0]][axis] - 1)
+            ranges[name] = (0.0, min(last, ranges.get(name, (0.0, last))[1]))
+    return ranges

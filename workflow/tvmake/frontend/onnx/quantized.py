@@ -1,0 +1,167 @@
+"""Integer arithmetic of quantised operators, exactly: int32 products, one rescaling, round half to even, saturate."""
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+from tvmake.frontend.onnx.graph import Builder, attributes, optional_input
+
+
+def _centred(build: Builder, name: str, zero_point: str, axis: int | None = None) -> str:
+    """Values minus their zero point, as int32; the zero point per tensor or along ``axis``."""
+    value = build.cast(name, TensorProto.INT32)
+    if not zero_point:
+        return value
+    return build.op("Sub", value, _along(build, build.cast(zero_point, TensorProto.INT32), zero_point, name, axis))
+
+
+def _along(build: Builder, value: str, source: str, like: str, axis: int | None) -> str:
+    """A per-channel argument in the shape that broadcasts along ``axis`` of ``like``."""
+    shape = build.graph.shape(source)
+    if axis is None or shape is None or len(shape) != 1:
+        return build.reshape(value, []) if shape == (1,) else value
+    rank = build.graph.rank(like) or 1
+    return build.reshape(value, [-1, *[1] * (rank - 1 - axis % rank)])
+
+
+def _requantise(build: Builder, total: str, factor: str, zero_point: str, dtype: int) -> str:
+    """round(total · factor) + zero_point, saturated to ``dtype``."""
+    kind = helper.tensor_dtype_to_np_dtype(dtype)
+    limits = np.iinfo(kind)
+    scaled = build.op("Round", build.op("Mul", build.cast(total, TensorProto.FLOAT), factor))
+    # Bound before the integer cast, where floats out of range are undefined.
+    bounded = build.op("Clip", scaled, build.const(-(2.0**30), np.float32), build.const(2.0**30, np.float32))
+    shifted = build.op("Add", build.cast(bounded, TensorProto.INT32), build.cast(zero_point, TensorProto.INT32))
+    low, high = build.const(limits.min, np.int32), build.const(limits.max, np.int32)
+    return build.cast(build.op("Min", build.op("Max", shifted, low), high), dtype)
+
+
+def matmul_integer(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """A's zero point goes along its rows, B's along its columns."""
+    a, b = _operands(build, node.input[0], optional_input(node, 2), node.input[1], optional_input(node, 3))
+    return [build.op("MatMul", a, b)]
+
+
+def _operands(build: Builder, a: str, a_zero: str, b: str, b_zero: str) -> tuple[str, str]:
+    return _centred(build, a, a_zero, -2), _centred(build, b, b_zero, -1)
+
+
+def qlinear_matmul(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = node.input
+    dtype = build.graph.dtype(y_zero)
+    if dtype not in (TensorProto.INT8, TensorProto.UINT8):
+        return None
+    left, right = _operands(build, a, a_zero, b, b_zero)
+    total = build.op("MatMul", left, right)
+    scales = [build.cast(name, TensorProto.FLOAT) for name in (a_scale, b_scale, y_scale)]
+    first = _along(build, scales[0], a_scale, a, -2)
+    second = _along(build, scales[1], b_scale, b, -1)
+    factor = build.op("Div", build.op("Mul", first, second), _along(build, scales[2], y_scale, a, -2))
+    return [_requantise(build, total, factor, _scalar(build, y_zero), dtype)]
+
+
+def _scalar(build: Builder, name: str) -> str:
+    return build.reshape(name, []) if build.graph.shape(name) == (1,) else name
+
+
+def conv_integer(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    x, weight = (
+        _centred(build, node.input[0], optional_input(node, 2)),
+        _centred(build, node.input[1], optional_input(node, 3), 0),
+    )
+    return [_int_conv(node, build, x, weight)]
+
+
+def _int_conv(node: onnx.NodeProto, build: Builder, x: str, weight: str, bias: str = "") -> str:
+    """Convolution in int32; padding is 0 after the zero point was subtracted, as ONNX defines it."""
+    return build.op("Conv", x, weight, *([bias] if bias else []), **attributes(node))
+
+
+def qlinear_conv(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    x, x_scale, x_zero, weight, w_scale, w_zero, y_scale, y_zero = node.input[:8]
+    dtype = build.graph.dtype(y_zero)
+    if dtype not in (TensorProto.INT8, TensorProto.UINT8):
+        return None
+    rank = build.graph.rank(weight)
+    if rank is None:
+        return None
+    total = _int_conv(
+        node, build, _centred(build, x, x_zero), _centred(build, weight, w_zero, 0), optional_input(node, 8)
+    )
+    per_channel = build.graph.shape(w_scale) not in ((), (1,))
+    w_factor = build.reshape(w_scale, [1, -1, *[1] * (rank - 2)]) if per_channel else _scalar(build, w_scale)
+    factor = build.op("Div", build.op("Mul", _scalar(build, x_scale), w_factor), _scalar(build, y_scale))
+    return [_requantise(build, total, factor, _scalar(build, y_zero), dtype)]
+
+
+_SMALL = {
+    TensorProto.INT4: np.int8,
+    TensorProto.UINT4: np.uint8,
+    TensorProto.INT2: np.int8,
+    TensorProto.UINT2: np.uint8,
+}
+"""Packed element types and the ones they are stored as."""
+
+
+def dequantize(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """Blocked scales, and packed 4- and 2-bit constants, which TVM takes neither of."""
+    graph, values = build.graph, attributes(node)
+    x, scale, zero = node.input[0], node.input[1], optional_input(node, 2)
+    if graph.dtype(x) in _SMALL:
+        data = [graph.constant(name) if name else None for name in (x, zero)]
+        if data[0] is None or (zero and data[1] is None):
+            return None
+        wide = [build.const(value, _SMALL[graph.dtype(x)]) for value in data if value is not None]
+        return [build.op("DequantizeLinear", wide[0], scale, *wide[1:], **values)]
+    block = values.get("block_size", 0)
+    if not block:
+        return None
+    dtype = values.get("output_dtype") or graph.dtype(scale)
+    spread = [_spread(build, name, x, values.get("axis", 1), block) for name in (scale, zero) if name]
+    if not all(spread):
+        return None
+    value = build.cast(x, dtype)
+    if zero:
+        value = build.op("Sub", value, build.cast(spread[1], dtype))
+    return [build.op("Mul", value, build.cast(spread[0], dtype))]
+
+
+def quantize(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """Blocked scales: divide, round half to even, add the zero point, saturate."""
+    graph, values = build.graph, attributes(node)
+    x, scale, zero = node.input[0], node.input[1], optional_input(node, 2)
+    block = values.get("block_size", 0)
+    dtype = graph.dtype(zero) if zero else values.get("output_dtype") or TensorProto.UINT8
+    if not block or dtype not in (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16):
+        return None
+    spread = [_spread(build, name, x, values.get("axis", 1), block) for name in (scale, zero) if name]
+    if not all(spread):
+        return None
+    limits = np.iinfo(helper.tensor_dtype_to_np_dtype(dtype))
+    value = build.op("Round", build.op("Div", x, spread[0]))
+    if zero:
+        value = build.op("Add", value, build.cast(spread[1], graph.dtype(x)))
+    return [build.cast(build.op("Clip", value, build.like(limits.min, x), build.like(limits.max, x)), dtype)]
+
+
+def _spread(build: Builder, name: str, like: str, axis: int, block: int) -> str:
+    """Repeat each element ``block`` times along ``axis``, cut to the extent of ``like``; "" when shapes are unknown."""
+    shape, target = build.graph.static_shape(name), build.graph.static_shape(like)
+    if shape is None or target is None:
+        return ""
+    axis %= len(shape)
+    wide = build.op(
+        "Expand", build.unsqueeze(name, [axis + 1]), build.ints([*shape[: axis + 1], block, *shape[axis + 1 :]])
+    )
+    flat = build.reshape(wide, [*shape[:axis], shape[axis] * block, *shape[axis + 1 :]])
+    return flat if shape[axis] * block == target[axis] else build.slice(flat, axis, 0, target[axis])
+
+
+RULES = {
+    "DequantizeLinear": dequantize,
+    "QuantizeLinear": quantize,
+    "MatMulInteger": matmul_integer,
+    "QLinearMatMul": qlinear_matmul,
+    "ConvInteger": conv_integer,
+    "QLinearConv": qlinear_conv,
+}

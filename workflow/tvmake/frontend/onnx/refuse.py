@@ -1,0 +1,191 @@
+"""What cannot be imported faithfully is refused before the import, in one error that names everything."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import onnx
+from onnx import TensorProto
+from tvm.relax.frontend.onnx.onnx_frontend import _get_convert_map
+
+from tvmake.errors import InputError
+from tvmake.frontend.onnx.declared_shapes import REDUCTIONS
+from tvmake.frontend.onnx.domains import STANDARD, counted, plural
+from tvmake.frontend.onnx.graph import Graph, all_nodes, attributes
+from tvmake.frontend.onnx.resize import is_trusted
+
+MICROSOFT_ONLY = frozenset({"FastGelu", "BiasGelu", "SkipLayerNormalization", "EmbedLayerNormalization", "AllClassNMS"})
+
+
+def supported_operators() -> frozenset[str]:
+    """Operators of the standard domain that TVM's importer converts."""
+    return frozenset(_get_convert_map()) | {"If"}
+
+
+def check_nodes(graph: Graph) -> None:
+    """Refuse what is left after preparation and has no importer, or one that gives wrong numbers.
+
+    Raises:
+        InputError: naming every operator with its count, or every node with its reason.
+    """
+    supported = supported_operators()
+    missing: Counter[str] = Counter()
+    for node in all_nodes(graph.graph):
+        standard = node.domain in STANDARD
+        if standard and (node.op_type not in supported or node.op_type in MICROSOFT_ONLY | {"Attention"}):
+            missing[node.op_type] += 1
+    if missing:
+        raise InputError(
+            graph.where,
+            f"{len(missing)} {plural('operator', missing)} cannot be imported: {counted(missing)}",
+            _remedy(sorted(missing)),
+        )
+    reasons = []
+    for node in all_nodes(graph.graph):
+        check = CHECKS.get(node.op_type) if node.domain in STANDARD else None
+        reason = _narrow(node, graph) or (check(node, graph) if check else None)
+        if reason:
+            reasons.append(f"{node.op_type} {node.name!r}: {reason}")
+    if reasons:
+        shown = "; ".join(reasons[:5]) + (f"; and {len(reasons) - 5} more" if len(reasons) > 5 else "")
+        raise InputError(
+            graph.where,
+            f"cannot be imported faithfully: {shown}",
+            "Export the model without these (docs/guides/import-onnx.md).",
+        )
+
+
+def _remedy(operators: list[str]) -> str:
+    special = [REMEDIES[name] for name in operators if name in REMEDIES]
+    return special[0] if special else "Export the model without them (docs/guides/import-onnx.md)."
+
+
+_FIXED_LENGTH = "Export with a fixed sequence length, or give it: `inputs: {<name>: {shape: […]}}`."
+REMEDIES = {
+    "LSTM": _FIXED_LENGTH,
+    "GRU": _FIXED_LENGTH,
+    "RNN": _FIXED_LENGTH,
+    "Loop": "Loops can be imported when their trip count is a constant.",
+    "Scan": _FIXED_LENGTH,
+}
+
+Check = Callable[[onnx.NodeProto, Graph], str | None]
+
+
+def _resize(node: onnx.NodeProto, graph: Graph) -> str | None:
+    if is_trusted(node, graph):
+        return None
+    return "only fixed extents can be resized in this mode; give the inputs fixed shapes"
+
+
+def _roi_align(node: onnx.NodeProto, graph: Graph) -> str | None:
+    return "mode=max differs from ONNX in TVM" if _value(node, "mode", "avg") == "max" else None
+
+
+def _dropout(node: onnx.NodeProto, graph: Graph) -> str | None:
+    return "training mode is random; export in evaluation mode"
+
+
+def _batch_normalization(node: onnx.NodeProto, graph: Graph) -> str | None:
+    if _value(node, "training_mode", 0) or len([name for name in node.output if name]) > 1:
+        return "training mode; export in evaluation mode"
+    return "spatial=0" if _value(node, "spatial", 1) == 0 else None
+
+
+def _expand(node: onnx.NodeProto, graph: Graph) -> str | None:
+    if graph.is_constant(node.input[1]) or not _depends_on_data(node.input[1], graph):
+        return None
+    return "the target shape is computed from data at run time"
+
+
+def _conv_transpose(node: onnx.NodeProto, graph: Graph) -> str | None:
+    return "output_shape needs fixed input extents" if _value(node, "output_shape", None) else None
+
+
+def _non_max_suppression(node: onnx.NodeProto, graph: Graph) -> str | None:
+    if all(graph.is_constant(name) for name in node.input[2:] if name):
+        return None
+    return "limits and thresholds must be constants; TVM would take its defaults"
+
+
+def _space_to_depth(node: onnx.NodeProto, graph: Graph) -> str | None:
+    return "needs fixed input extents"
+
+
+def _normalization(node: onnx.NodeProto, graph: Graph) -> str | None:
+    return "its statistics cannot be returned" if any(node.output[1:]) else None
+
+
+def _is_inf(node: onnx.NodeProto, graph: Graph) -> str | None:
+    if _value(node, "detect_negative", 1) and _value(node, "detect_positive", 1):
+        return None
+    return "detect_negative and detect_positive are ignored inside a branch"
+
+
+def _modulo(node: onnx.NodeProto, graph: Graph) -> str | None:
+    kind = graph.dtype(node.input[0])
+    is_integer = kind and graph.numpy_dtype(node.input[0]).kind in "iu"
+    return None if _value(node, "fmod", 0) or is_integer else "a float modulo inside a branch"
+
+
+def _top_k(node: onnx.NodeProto, graph: Graph) -> str | None:
+    return "TVM does not sort uint64" if graph.dtype(node.input[0]) == TensorProto.UINT64 else None
+
+
+def _reduce(node: onnx.NodeProto, graph: Graph) -> str | None:
+    empty, result = 0 in (graph.shape(node.input[0]) or ()), graph.shape(node.output[0]) or ()
+    return "reduces an empty tensor" if empty and 0 not in result else None
+
+
+def _depends_on_data(name: str, graph: Graph) -> bool:
+    """Whether a value is computed from an input's elements, not only from shapes and constants."""
+    producers = {output: node for node in graph.graph.node for output in node.output}
+    inputs = {value.name for value in graph.graph.input} - set(graph.large)
+    pending, seen = [name], set()
+    while pending:
+        current = pending.pop()
+        if current in inputs:
+            return True
+        node = producers.get(current)
+        if node is None or current in seen or node.op_type in ("Shape", "Size"):
+            continue
+        seen.add(current)
+        pending.extend(node.input)
+    return False
+
+
+CHECKS: dict[str, Check] = {
+    "Resize": _resize,
+    "RoiAlign": _roi_align,
+    "Dropout": _dropout,
+    "BatchNormalization": _batch_normalization,
+    "Expand": _expand,
+    "ConvTranspose": _conv_transpose,
+    "NonMaxSuppression": _non_max_suppression,
+    "SpaceToDepth": _space_to_depth,
+    "LayerNormalization": _normalization,
+    "TopK": _top_k,
+    "IsInf": _is_inf,
+    "Mod": _modulo,
+    **dict.fromkeys(sorted(REDUCTIONS), _reduce),
+}
+"""Per operator, why a node that TVM would import must not be; None when it may."""
+
+NARROW = frozenset({
+    TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E4M3FNUZ, TensorProto.FLOAT8E5M2, TensorProto.FLOAT8E5M2FNUZ,
+    TensorProto.FLOAT8E8M0, TensorProto.FLOAT4E2M1, TensorProto.INT4, TensorProto.UINT4, TensorProto.INT2,
+    TensorProto.UINT2, TensorProto.STRING, TensorProto.COMPLEX64, TensorProto.COMPLEX128,
+})  # fmt: skip
+"""Element types TVM converts wrongly on the CPU, or has none of."""
+
+
+def _narrow(node: onnx.NodeProto, graph: Graph) -> str | None:
+    for name in (*node.input, *node.output):
+        if graph.dtype(name) in NARROW:
+            kind = TensorProto.DataType.Name(graph.dtype(name)).lower()
+            return f"element type {kind} is not supported"
+    return None
+
+
+def _value(node: onnx.NodeProto, name: str, default: Any) -> Any:
+    return attributes(node).get(name, default)

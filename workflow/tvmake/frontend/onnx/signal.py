@@ -1,0 +1,156 @@
+"""Fourier transforms as matrix products, and running sums and products along an axis."""
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from tvmake.frontend.onnx.graph import Builder, attributes, optional_input
+
+MAX_LENGTH = 4096
+"""Longest transform written out as a matrix (length × length)."""
+
+
+def dft_matrices(length: int, bins: int, inverse: bool, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """Real and imaginary part of the discrete Fourier matrix [length, bins]; the inverse divides by the length."""
+    angle = 2 * np.pi * ((np.arange(length)[:, None] * np.arange(bins)[None, :]) % length) / length
+    scale = 1 / length if inverse else 1.0
+    return (np.cos(angle) * scale).astype(dtype), (np.sin(angle) * (scale if inverse else -scale)).astype(dtype)
+
+
+def _transform(build: Builder, real: str, imaginary: str, cosine: str, sine: str) -> tuple[str, str]:
+    """(real + i·imaginary)·(cosine + i·sine); an empty imaginary name is 0."""
+    first, second = build.op("MatMul", real, cosine), build.op("MatMul", real, sine)
+    if imaginary:
+        first = build.op("Sub", first, build.op("MatMul", imaginary, sine))
+        second = build.op("Add", second, build.op("MatMul", imaginary, cosine))
+    return first, second
+
+
+def dft(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """DFT of static length: the transform axis last, a matrix product, and back."""
+    graph, values = build.graph, attributes(node)
+    x = node.input[0]
+    shape = graph.static_shape(x)
+    if shape is None or shape[-1] not in (1, 2):
+        return None
+    rank = len(shape)
+    axis = values.get("axis", 1)
+    if graph.opset >= 20:
+        axis = -2
+        if optional_input(node, 2):
+            constant = graph.constant(node.input[2])
+            if constant is None:
+                return None
+            axis = int(constant.reshape(-1)[0])
+    axis %= rank
+    length = shape[axis]
+    if optional_input(node, 1):
+        constant = graph.constant(node.input[1])
+        if constant is None:
+            return None
+        length = int(constant.reshape(-1)[0])
+    inverse, onesided = bool(values.get("inverse", 0)), bool(values.get("onesided", 0))
+    if length > MAX_LENGTH or axis == rank - 1 or (inverse and onesided):
+        return None
+    bins = length // 2 + 1 if onesided else length
+    taken = min(length, shape[axis])
+    cosine, sine = dft_matrices(length, bins, inverse, graph.numpy_dtype(x))
+    # Cutting or zero-padding the signal to the length is cutting the matrix's rows.
+    first, second = build.const(cosine[:taken], cosine.dtype), build.const(sine[:taken], sine.dtype)
+    data = x if taken == shape[axis] else build.slice(x, axis, 0, taken)
+    order = [at for at in range(rank - 1) if at != axis] + [axis]
+
+    def part(index: int) -> str:
+        plane = build.squeeze(build.slice(data, rank - 1, index, index + 1), [rank - 1])
+        return build.transpose(plane, order) if order != list(range(rank - 1)) else plane
+
+    real, imaginary = _transform(build, part(0), part(1) if shape[-1] == 2 else "", first, second)
+    back = [order.index(at) for at in range(rank - 1)]
+    planes = [build.unsqueeze(build.transpose(plane, back), [rank - 1]) for plane in (real, imaginary)]
+    return [build.concat(planes, rank - 1)]
+
+
+def stft(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """STFT of a static signal: frames by Gather, window, DFT matrix."""
+    graph = build.graph
+    signal, step_name = node.input[:2]
+    shape, step = graph.static_shape(signal), graph.constant(step_name)
+    window, length_name = optional_input(node, 2), optional_input(node, 3)
+    if shape is None or step is None or (len(shape) == 3 and shape[-1] not in (1, 2)):
+        return None
+    window_shape = graph.static_shape(window) if window else None
+    length_value = graph.constant(length_name) if length_name else None
+    if length_value is not None:
+        length = int(length_value.reshape(-1)[0])
+    elif window_shape and not length_name:
+        length = window_shape[0]
+    else:
+        return None
+    if length > MAX_LENGTH or (window_shape and window_shape[0] != length):
+        return None
+    hop = int(step.reshape(-1)[0])
+    frames = (shape[1] - length) // hop + 1
+    index = build.const(np.arange(frames)[:, None] * hop + np.arange(length)[None, :], np.int64)
+    bins = length // 2 + 1 if attributes(node).get("onesided", 1) else length
+    cosine, sine = dft_matrices(length, bins, False, graph.numpy_dtype(signal))
+
+    def part(plane: int) -> str:
+        flat = signal
+        if len(shape) == 3:
+            flat = build.squeeze(build.slice(signal, 2, plane, plane + 1), [2])
+        framed = build.op("Gather", flat, index, axis=1)
+        return build.op("Mul", framed, window) if window else framed
+
+    imaginary = part(1) if len(shape) == 3 and shape[-1] == 2 else ""
+    first, second = build.const(cosine, cosine.dtype), build.const(sine, sine.dtype)
+    planes = _transform(build, part(0), imaginary, first, second)
+    return [build.concat([build.unsqueeze(plane, [3]) for plane in planes], 3)]
+
+
+def _scan(node: onnx.NodeProto, build: Builder, operator: str, neutral: int) -> list[str] | None:
+    """Running sum or product in log₂(n) steps (Hillis and Steele, 1986), for every axis a run-time axis may name."""
+    graph, values = build.graph, attributes(node)
+    x, axis_name = node.input
+    shape, axis = graph.static_shape(x), graph.constant(axis_name)
+    if shape is None or 0 in shape:
+        return None
+
+    def along(axis: int) -> str:
+        extent = shape[axis]
+        result = build.slice(x, axis, -1, -(2**31), -1) if values.get("reverse", 0) else x
+
+        def shifted(name: str, by: int) -> str:
+            filled = [by if at == axis else size for at, size in enumerate(shape)]
+            filler = build.const(np.full(filled, neutral), graph.numpy_dtype(x))
+            return filler if by == extent else build.concat([filler, build.slice(name, axis, 0, extent - by)], axis)
+
+        if values.get("exclusive", 0):
+            result = shifted(result, 1)
+        by = 1
+        while by < extent:
+            result = build.op(operator, result, shifted(result, by))
+            by *= 2
+        return build.slice(result, axis, -1, -(2**31), -1) if values.get("reverse", 0) else result
+
+    if axis is not None:
+        return [along(int(axis.reshape(-1)[0]) % len(shape))]
+    name = build.reshape(build.cast(axis_name, TensorProto.INT64), [])
+    rank = build.const(len(shape), np.int64)
+    name = build.op("Where", build.op("Less", name, build.const(0, np.int64)), build.op("Add", name, rank), name)
+    result = along(0)
+    for other in range(1, len(shape)):
+        result = build.op("Where", build.op("Equal", name, build.const(other, np.int64)), along(other), result)
+    return [result]
+
+
+def cumulative_product(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """No importer."""
+    return _scan(node, build, "Mul", 1)
+
+
+def cumulative_sum(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """Only where the axis is a run-time argument; the importer has the constant one."""
+    return None if build.graph.is_constant(node.input[1]) else _scan(node, build, "Add", 0)
+
+
+RULES = {"DFT": dft, "STFT": stft, "CumProd": cumulative_product, "CumSum": cumulative_sum}

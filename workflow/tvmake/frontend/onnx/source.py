@@ -1,0 +1,145 @@
+"""Read an ONNX file and refuse, in one line, what is not a usable model.
+
+Nothing here imports TVM: `tvmake init` looks at a model through this module too.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import checker
+from onnx.external_data_helper import ExternalDataInfo, load_external_data_for_model, uses_external_data
+
+from tvmake.errors import InputError
+from tvmake.frontend.onnx.structure import check_structure
+from tvmake.frontend.source_file import open_source
+
+
+def load(source: Path, files: Sequence[str] = ()) -> onnx.ModelProto:
+    """The checked model, external data included.
+
+    Args:
+        source: the .onnx file.
+        files: further files the model may read, as listed in the config; ``<source>.data``, ``<source>_data`` and
+            ``<stem>.data`` beside it need no listing.
+
+    Raises:
+        InputError: no such file; not an ONNX model; a graph the ONNX checker rejects; external data that is missing,
+            outside the model's directory, or not listed.
+    """
+    where = str(source)
+    model = parse(source)
+    external = list(_external(model))
+    if external:
+        _check_external(source, external, files)
+    try:
+        if external:
+            # By path: only then can the checker verify external data.
+            checker.check_model(where)
+        else:
+            checker.check_model(_with_ranks(model))
+    except checker.ValidationError as error:
+        raise InputError(where, f"not a valid ONNX model: {_one_line(error)}", _EXPORT_AGAIN) from error
+    try:
+        load_external_data_for_model(model, str(source.parent))
+    except (checker.ValidationError, ValueError, OSError) as error:
+        raise InputError(where, f"external data cannot be read: {_one_line(error)}", _COPY_DATA) from error
+    return model
+
+
+def parse(source: Path) -> onnx.ModelProto:
+    """The model as stored, without external data and without the checker's verdict.
+
+    Raises:
+        InputError: no such file, a directory, an empty file, not an ONNX model, a model without
+            outputs or of a structure that cannot be.
+    """
+    where = str(source)
+    with open_source(source, ".onnx", _COPY_MODEL) as file:
+        data = file.read()
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(data)
+    except DecodeError as error:
+        raise InputError(where, "not an ONNX model, or a truncated one", _COPY_MODEL) from error
+    if not model.ir_version or not model.HasField("graph"):
+        raise InputError(where, "not an ONNX model: it has no graph", _COPY_MODEL)
+    check_structure(model, where)
+    if not model.graph.output:
+        raise InputError(where, "the graph has no outputs", _EXPORT_AGAIN)
+    return model
+
+
+def _with_ranks(model: onnx.ModelProto) -> onnx.ModelProto:
+    """For the checker only, which wants a rank of every input and output; runtimes do without."""
+    values = (*model.graph.input, *model.graph.output)
+    if all(value.type.tensor_type.HasField("shape") for value in values if value.type.HasField("tensor_type")):
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for value in (*copy.graph.input, *copy.graph.output):
+        if value.type.HasField("tensor_type") and not value.type.tensor_type.HasField("shape"):
+            value.type.tensor_type.shape.SetInParent()
+    return copy
+
+
+_COPY_MODEL = "Download or copy the file again; a Git LFS pointer or an HTML page is a common cause."
+_COPY_DATA = "Copy the data files that were exported with the model into its directory."
+_EXPORT_AGAIN = "Export the model again; `python -m onnx.checker <file>` shows the same complaint."
+
+
+def _external(model: onnx.ModelProto) -> Iterator[ExternalDataInfo]:
+    for tensor in _tensors(model.graph):
+        if uses_external_data(tensor):
+            yield ExternalDataInfo(tensor)
+    for function in model.functions:
+        for tensor in _attribute_tensors(function.node):
+            if uses_external_data(tensor):
+                yield ExternalDataInfo(tensor)
+
+
+def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    yield from graph.initializer
+    yield from _attribute_tensors(graph.node)
+
+
+def _attribute_tensors(nodes: Sequence[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
+    for node in nodes:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+            for graph in [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]:
+                yield from _tensors(graph)
+
+
+def _check_external(source: Path, infos: Sequence[ExternalDataInfo], files: Sequence[str]) -> None:
+    where = str(source)
+    locations = sorted({info.location for info in infos})
+    folder = source.parent.resolve()
+    beside = {folder / (source.name + end) for end in (".data", "_data")} | {folder / (source.stem + ".data")}
+    listed = beside | {Path(file).resolve() for file in files}
+    for location in locations:
+        path = folder / location
+        if Path(location).is_absolute() or not path.resolve().is_relative_to(folder):
+            raise InputError(where, f"external data {location!r} lies outside the model's directory", _COPY_DATA)
+        if not path.is_file():
+            raise InputError(where, f"external data {location!r} is missing", _COPY_DATA)
+        size = path.stat().st_size
+        if any(info.location == location and (info.offset or 0) + (info.length or 0) > size for info in infos):
+            raise InputError(where, f"external data {location!r} is shorter than the model says", _COPY_DATA)
+    unlisted = [name for name in locations if folder / name not in listed and (folder / name).resolve() not in listed]
+    if unlisted:
+        raise InputError(
+            where,
+            f"reads external data that the config does not list: {', '.join(unlisted)}",
+            f"Add `files: [{', '.join(str(source.parent / name) for name in unlisted)}]` to the model.",
+        )
+
+
+def _one_line(error: Exception) -> str:
+    """The first sentence of ONNX's message; the rest is a dump of the node."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = " ".join(lines[:2]) if lines else type(error).__name__
+    return text if len(text) <= 300 else text[:297] + "..."

@@ -1,0 +1,61 @@
+"""Open a model's file, with one clear line when it cannot be."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from tvmake.errors import InputError
+from tvmake.storage.plain_files import open_plain
+
+SIGNS: tuple[tuple[int, bytes, tuple[str, ...], str, str], ...] = (
+    (4, b"TFL3", (".tflite",), "a TFLite model", "rename it to .tflite, or set `format: tflite`"),
+    (
+        0,
+        b"PK\x03\x04",
+        (".pt2", ".keras"),
+        "a zip archive, as PyTorch and Keras write them",
+        "set `format:` to pt2 or keras",
+    ),
+    (0, b"\x89HDF\r\n", (".h5",), "an HDF5 file, as Keras writes them", "set `format: keras`"),
+    (0, b"version https://git-lfs", (), "a pointer of Git LFS, not the model itself", "fetch it: git lfs pull"),
+    (0, b"<!DOCTYPE", (), "a web page", "download the file itself"),
+    (0, b"<html", (), "a web page", "download the file itself"),
+    (0, b"\x1f\x8b", (), "compressed with gzip", "decompress it first"),
+)
+"""How files begin: where, with what, the suffixes of such files, what it is, and what to do where another kind is expected."""
+
+LONGEST_SIGN = 32
+
+
+@contextmanager
+def open_source(source: Path, suffix: str, empty_remedy: str) -> Iterator[BinaryIO]:
+    """The file, open for reading.
+
+    Args:
+        suffix: of the files of this format, for messages.
+        empty_remedy: what to do about an empty file.
+
+    Raises:
+        InputError: it is missing, a directory, empty, of another kind, or cannot be read.
+    """
+    where = str(source)
+    if source.is_dir():
+        raise InputError(where, "is a directory", f"name the {suffix} file in it")
+    try:
+        with open_plain(source) as file:
+            if not os.fstat(file.fileno()).st_size:
+                raise InputError(where, "is empty", empty_remedy)
+            head = file.read(LONGEST_SIGN)
+            file.seek(0)
+            for offset, sign, suffixes, what, remedy in SIGNS:
+                if suffix not in suffixes and head[offset:].startswith(sign):
+                    raise InputError(where, f"is {what}", remedy)
+            yield file
+    except FileNotFoundError as error:
+        raise InputError(
+            where, "no such file", "check the path; relative ones start at the working directory"
+        ) from error
+    except OSError as error:
+        raise InputError(where, f"cannot be read: {error.strerror}", "name a plain file") from error

@@ -1,0 +1,1 @@
+"""TFLite: check and convert."""

@@ -1,0 +1,137 @@
+"""TFLite: a checked file becomes Relax through TVM's importer."""
+
+from pathlib import Path
+from typing import Any
+
+import tvm
+
+from tvmake.artifact.signature import Signature
+from tvmake.config.model import ImportOptions, InputSpec
+from tvmake.errors import InputError
+from tvmake.frontend.configured_inputs import check_inputs, with_ranges
+from tvmake.frontend.imported import ImportedModel
+from tvmake.frontend.relax_fixes import lift_constants, wrap_takes
+from tvmake.frontend.tflite.source import TFLiteModel, inspect, load, resizable_axes
+
+from tvm import relax  # isort: skip
+from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
+from tvm.relax.frontend.tflite import from_tflite  # isort: skip
+from tvm.relax.frontend.tflite.tflite_frontend import ExprTable, OperatorConverter, get_tensor_name  # isort: skip
+
+__all__ = ["inspect", "read"]
+
+
+def read(source: Path, options: ImportOptions) -> ImportedModel:
+    """Import a TFLite model, float or quantised; constants become trailing arguments of ``main``.
+
+    An extent that was left open at conversion (LiteRT's resizable inputs; usually the batch) is 1 unless
+    ``options.inputs`` gives another one.
+
+    Raises:
+        InputError: the file is unusable, or uses operators that TVM's importer lacks (all of them are listed);
+            ``options.inputs`` does not fit.
+    """
+    where = str(source)
+    model = load(source)
+    _refuse_unsupported(where, model)
+    shapes = _shapes(where, model, options.inputs)
+    names = [get_tensor_name(model.graph, model.graph.Inputs(index)) for index in range(model.graph.InputsLength())]
+    try:
+        module = from_tflite(model.root, shape_dict=dict(zip(names, shapes, strict=True)))
+    except Exception as error:
+        # The importer raises whatever its converters run into: OpNotImplemented, AssertionError, ValueError …
+        if "dynamic range quantization" in str(error):
+            problem = (
+                "has quantised weights but float activations (dynamic-range quantisation), which TVM cannot import"
+            )
+            raise InputError(
+                where, problem, "convert it without optimizations, or with a representative dataset"
+            ) from error
+        line = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+        problem = f"TVM's TFLite importer fails: {type(error).__name__}: {line[:300]}"
+        raise InputError(where, problem, "convert the model to ONNX (python -m tf2onnx.convert --tflite …)") from error
+    module = _with_argument_names(module, [spec.relax_name for spec in model.signature.inputs])
+    module, params = lift_constants(wrap_takes(module))
+    signature = _settled(where, module, model.signature)
+    return ImportedModel(
+        module=module,
+        params=params,
+        signature=with_ranges(signature, options.inputs),
+        notes={"format": "tflite", "producer": model.description, "operators": sorted(model.operators)},
+    )
+
+
+def _refuse_unsupported(where: str, model: TFLiteModel) -> None:
+    known = OperatorConverter(model.root, model.graph, ExprTable(), relax.BlockBuilder()).convert_map
+    # The importer knows this one custom operator, under its own name.
+    missing = {
+        name: count
+        for name, count in model.operators.items()
+        if name not in known and name != "CUSTOM:TFLite_Detection_PostProcess"
+    }
+    if missing:
+        listing = ", ".join(f"{name} ({count}×)" for name, count in sorted(missing.items()))
+        plural = "operator has" if len(missing) == 1 else "operators have"
+        problem = f"{len(missing)} {plural} no importer in TVM {tvm.__version__}: {listing}"
+        raise InputError(where, problem, "convert the model to ONNX instead, or leave those operators out")
+
+
+def _shapes(where: str, model: TFLiteModel, entries: dict[str, InputSpec]) -> list[tuple[int, ...]]:
+    """The shape each input is imported with."""
+    resized: list[tuple[int, ...]] = []
+    checked = dict(entries)
+    for index, spec in enumerate(model.signature.inputs):
+        entry = entries.get(spec.name)
+        shape: list[Any] = list(spec.shape)
+        if entry is not None and entry.shape is not None and len(entry.shape) == len(shape):
+            for axis in resizable_axes(model, index):
+                if isinstance(entry.shape[axis], str):
+                    problem = f"axis {axis} of input '{spec.name}' cannot stay dynamic ('{entry.shape[axis]}')"
+                    raise InputError(where, problem, "give its extent, or convert the model to ONNX instead")
+                shape[axis] = entry.shape[axis]
+            same = [has if shape[a] == entry.shape[a] else entry.shape[a] for a, has in enumerate(spec.shape)]
+            checked[spec.name] = entry.model_copy(update={"shape": same})
+        resized.append(tuple(shape))
+    check_inputs(where, model.signature, checked)
+    return resized
+
+
+def _settled(where: str, module: "tvm.IRModule", signature: Signature) -> Signature:
+    """The file's signature with the shapes that the import arrived at."""
+    main = module["main"]
+    returned = main.ret_ty
+    types = list(returned.fields) if isinstance(returned, relax.TupleType) else [returned]
+    specs = [*signature.inputs, *signature.outputs]
+    found = [*(var.ty for var in main.params[: len(signature.inputs)]), *types]
+    settled = []
+    for spec, ty in zip(specs, found, strict=True):
+        extents = list(ty.shape) if ty.shape is not None else []
+        if len(extents) != len(spec.shape) or not all(isinstance(extent, tvm.tirx.IntImm) for extent in extents):
+            raise InputError(
+                where, f"the shape of '{spec.name}' depends on the data ({ty})", "convert it to ONNX instead"
+            )
+        if str(ty.dtype) != spec.dtype:
+            raise InputError(where, f"TVM imports '{spec.name}' as {ty.dtype}, the file says {spec.dtype}")
+        settled.append(spec.model_copy(update={"shape": tuple(int(extent) for extent in extents)}))
+    count = len(signature.inputs)
+    return Signature(inputs=tuple(settled[:count]), outputs=tuple(settled[count:]))
+
+
+@mutator
+class _Rename(PyExprMutator):
+    def __init__(self, renamed: "dict[relax.Var, relax.Var]"):
+        super().__init__()
+        self.renamed = renamed
+
+    def visit_var_(self, op: relax.Var) -> relax.Expr:
+        return self.renamed.get(op, op)
+
+
+def _with_argument_names(module: "tvm.IRModule", names: list[str]) -> "tvm.IRModule":
+    """``main`` with other argument names and without the importer's ``params``, which no argument belongs to."""
+    main = module["main"]
+    fresh = [relax.Var(name, var.ty) for name, var in zip(names, main.params, strict=True)]
+    body = _Rename(dict(zip(main.params, fresh, strict=True))).visit_expr(main.body)
+    changed = tvm.IRModule(module.functions, attrs=module.attrs)
+    changed["main"] = relax.Function(fresh, body, attrs=main.attrs).without_attr("params")
+    return changed

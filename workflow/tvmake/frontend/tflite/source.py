@@ -1,0 +1,183 @@
+"""Read a TFLite file and refuse, in one line, what is not a usable model. Imports no TVM."""
+
+import struct
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import tflite
+
+from tvmake.artifact.signature import Dim, Signature, TensorSpec
+from tvmake.errors import InputError
+from tvmake.frontend.source_file import open_source
+
+IDENTIFIER = b"TFL3"
+"""Bytes 4 to 8 of every TFLite file (the FlatBuffers file identifier of the TFLite schema)."""
+
+_COPY = "copy or download the file again"
+_CONVERT = "convert the model again"
+
+DTYPES = {
+    tflite.TensorType.FLOAT32: "float32",
+    tflite.TensorType.FLOAT16: "float16",
+    tflite.TensorType.FLOAT64: "float64",
+    tflite.TensorType.INT8: "int8",
+    tflite.TensorType.INT16: "int16",
+    tflite.TensorType.INT32: "int32",
+    tflite.TensorType.INT64: "int64",
+    tflite.TensorType.UINT8: "uint8",
+    tflite.TensorType.BOOL: "bool",
+}
+"""TFLite's tensor types in TVM's spelling; the others (strings, complex numbers, resources) cannot be inputs."""
+
+_TYPE_NAMES = {value: name for name, value in vars(tflite.TensorType).items() if name.isupper()}
+_OPERATOR_NAMES = {value: name for name, value in vars(tflite.BuiltinOperator).items() if name.isupper()}
+
+
+@dataclass(frozen=True)
+class TFLiteModel:
+    """A model whose tables and buffers have all been read once without error."""
+
+    root: tflite.Model
+    signature: Signature
+    operators: Counter[str]
+    """How often each operator occurs, by its schema name (a custom one as ``CUSTOM:<its name>``)."""
+    description: str
+
+    @property
+    def graph(self) -> tflite.SubGraph:
+        return self.root.Subgraphs(0)
+
+
+def load(source: Path) -> TFLiteModel:
+    """The checked model.
+
+    Raises:
+        InputError: no such file; no TFLite model; truncated or damaged; inputs or outputs TVM has no dtype for; tensors
+            that share a name.
+    """
+    where = str(source)
+    data = _read(source)
+    try:
+        root = tflite.Model.GetRootAs(data, 0)
+        if root.SubgraphsLength() == 0:
+            raise InputError(where, "holds no graph", _CONVERT)
+        graph = root.Subgraphs(0)
+        _check_buffers(where, root, graph)
+        _check_names(where, graph)
+        operators = Counter(_operator_name(root, graph.Operators(i)) for i in range(graph.OperatorsLength()))
+        signature = _signature(where, root, graph)
+        description = (root.Description() or b"").decode("utf-8", "replace")
+    except (AttributeError, IndexError, TypeError, UnicodeDecodeError, ValueError, struct.error) as error:
+        # What the FlatBuffers reader runs into behind offsets that lead nowhere.
+        raise InputError(where, "is damaged or truncated: its tables cannot be read", _COPY) from error
+    return TFLiteModel(root, signature, operators, description)
+
+
+def inspect(source: Path) -> Signature:
+    """The model's inputs and outputs. Raises as ``load``."""
+    return load(source).signature
+
+
+def resizable_axes(model: TFLiteModel, index: int) -> tuple[int, ...]:
+    """Axes of the graph's input number ``index`` whose extent was left open when the model was converted."""
+    return tuple(np.flatnonzero(_shape_signature(model.graph.Tensors(model.graph.Inputs(index))) < 0).tolist())
+
+
+def _read(source: Path) -> bytes:
+    where = str(source)
+    with open_source(source, ".tflite", _COPY) as file:
+        data = file.read()
+    if data[4:8] != IDENTIFIER:
+        raise InputError(where, "is not a TFLite model (it lacks the mark TFL3)", _COPY)
+    return data
+
+
+def _check_buffers(where: str, root: tflite.Model, graph: tflite.SubGraph) -> None:
+    """Every constant must have as many bytes as its shape says."""
+    sizes = [root.Buffers(index).DataLength() for index in range(root.BuffersLength())]
+    for buffer in range(root.BuffersLength()):
+        root.Buffers(buffer).DataAsNumpy()
+    for index in range(graph.TensorsLength()):
+        tensor = graph.Tensors(index)
+        dtype = DTYPES.get(tensor.Type())
+        size = sizes[tensor.Buffer()]
+        if not size or dtype is None or tensor.Sparsity() is not None:
+            continue
+        shape = [tensor.Shape(axis) for axis in range(tensor.ShapeLength())]
+        if size != int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize:
+            name = (tensor.Name() or b"").decode()
+            raise InputError(where, f"the constant '{name}' has {size} bytes, too few or many for {shape}", _COPY)
+
+
+def _check_names(where: str, graph: tflite.SubGraph) -> None:
+    """TVM's importer finds tensors by name: of two with one name, it would take the first for both."""
+    names = Counter(graph.Tensors(index).Name() for index in range(graph.TensorsLength()))
+    shared = [name.decode() for name, count in names.items() if name is not None and count > 1]
+    if shared:
+        raise InputError(where, f"{len(shared)} tensor names occur twice, for example '{shared[0]}'", _CONVERT)
+
+
+def _operator_name(root: tflite.Model, operator: tflite.Operator) -> str:
+    code = root.OperatorCodes(operator.OpcodeIndex())
+    # Files from before schema 3a hold the code in the old 8-bit field only.
+    builtin = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
+    if builtin == tflite.BuiltinOperator.CUSTOM:
+        return f"CUSTOM:{(code.CustomCode() or b'').decode()}"
+    return _OPERATOR_NAMES.get(builtin, f"operator {builtin}")
+
+
+def _signature(where: str, root: tflite.Model, graph: tflite.SubGraph) -> Signature:
+    inputs = [graph.Inputs(index) for index in range(graph.InputsLength())]
+    outputs = [graph.Outputs(index) for index in range(graph.OutputsLength())]
+    if not outputs:
+        raise InputError(where, "the graph has no outputs", _CONVERT)
+    ranges = _index_ranges(root, graph)
+    taken: set[str] = set()
+    return Signature(
+        inputs=tuple(
+            _spec(where, graph, index, taken).model_copy(update={"range": ranges.get(index)}) for index in inputs
+        ),
+        outputs=tuple(_spec(where, graph, index, set()) for index in outputs),
+    )
+
+
+def _spec(where: str, graph: tflite.SubGraph, index: int, taken: set[str]) -> TensorSpec:
+    tensor = graph.Tensors(index)
+    name = (tensor.Name() or f"tvmgen_tensor_{index}".encode()).decode()
+    dtype = DTYPES.get(tensor.Type())
+    if dtype is None:
+        kind = _TYPE_NAMES.get(tensor.Type(), tensor.Type())
+        raise InputError(where, f"'{name}' has the type {kind}, which TVM lacks", "convert the model without it")
+    relax_name = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in name)
+    if not relax_name[:1].isalpha():
+        relax_name = f"input_{relax_name}"
+    while relax_name in taken:
+        relax_name += "_"
+    taken.add(relax_name)
+    shape: tuple[Dim, ...] = tuple(tensor.Shape(axis) for axis in range(tensor.ShapeLength()))
+    return TensorSpec(name=name, relax_name=relax_name, shape=shape, dtype=dtype)
+
+
+def _shape_signature(tensor: tflite.Tensor) -> np.ndarray:
+    return np.array([tensor.ShapeSignature(axis) for axis in range(tensor.ShapeSignatureLength())], dtype=np.int64)
+
+
+def _index_ranges(root: tflite.Model, graph: tflite.SubGraph) -> dict[int, tuple[int, int]]:
+    """Bounds of the graph inputs that GATHER and EMBEDDING_LOOKUP use as indices."""
+    rows: dict[int, int] = {}
+    for number in range(graph.OperatorsLength()):
+        operator = graph.Operators(number)
+        name = _operator_name(root, operator)
+        if name == "GATHER":
+            options = tflite.GatherOptions()
+            options.Init(operator.BuiltinOptions().Bytes, operator.BuiltinOptions().Pos)
+            table, index, axis = operator.Inputs(0), operator.Inputs(1), options.Axis()
+        elif name == "EMBEDDING_LOOKUP":
+            table, index, axis = operator.Inputs(1), operator.Inputs(0), 0
+        else:
+            continue
+        shape = [graph.Tensors(table).Shape(a) for a in range(graph.Tensors(table).ShapeLength())]
+        rows[index] = min(shape[axis], rows.get(index, shape[axis]))
+    return {index: (0, extent - 1) for index, extent in rows.items()}

@@ -1,0 +1,184 @@
+"""``package.module:function``: your own Python function that builds a PyTorch module."""
+
+import inspect
+import site
+import sysconfig
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.export import Dim, ExportedProgram
+
+from tvmake.config.model import ImportOptions, InputSpec
+from tvmake.errors import InputError
+from tvmake.frontend.torch.program import DTYPES
+from tvmake.frontend.trust import check_trusted
+from tvmake.process.user_code import import_named
+
+_TORCH_DTYPES = {name: dtype for dtype, name in DTYPES.items()}
+
+
+def export(source: str, options: ImportOptions) -> ExportedProgram:
+    """Call the factory with ``options.arguments`` as keywords, and export the module it returns in eval mode.
+
+    The factory returns an ``nn.Module``, or a pair of the module and a tuple of example inputs. Inputs that have no
+    example take their shape and dtype (float32 by default) from ``options.inputs``, by the names of ``forward``'s
+    arguments; a name instead of an extent makes it dynamic. PyTorch's random state is seeded with ``options.seed``.
+    Modules are looked for in the working directory too, after all that is installed.
+
+    Raises:
+        InputError: the source is not trusted; the factory cannot be found, fails, or returns something else; inputs
+            are missing; PyTorch cannot export the module.
+    """
+    check_trusted(options)
+    function = _find(source)
+    torch.manual_seed(options.seed)
+    try:
+        returned = function(**options.arguments)
+    except (Exception, SystemExit) as error:
+        raise _failure(source, "the factory fails", error, "call it in Python with the same `arguments`") from error
+    module, examples = _module_and_examples(source, returned)
+    module.eval()
+    inputs, dynamic = _inputs(source, module, examples, options)
+    try:
+        return torch.export.export(module, inputs, dynamic_shapes=dynamic)
+    except Exception as error:
+        raise _failure(
+            source, "torch.export cannot trace it", error, "see the PyTorch guide to torch.export for the cause"
+        ) from error
+
+
+def _find(source: str) -> Callable[..., Any]:
+    module_name, _, function_name = source.partition(":")
+    try:
+        module = import_named(module_name, source)
+    except ModuleNotFoundError as error:
+        if error.name and (module_name == error.name or module_name.startswith(error.name + ".")):
+            problem = f"there is no Python module '{error.name}'"
+            raise InputError(source, problem, f"looked in {Path.cwd()} and the installed packages") from error
+        raise _failure(source, "its module cannot be imported", error, "install what it needs beside tvmake") from error
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise _failure(
+            source, "its module cannot be imported", error, f"try `python -c 'import {module_name}'`"
+        ) from error
+    function = getattr(module, function_name, None)
+    if not callable(function):
+        callables = sorted(
+            name
+            for name, value in vars(module).items()
+            if inspect.isfunction(value) and value.__module__ == module_name
+        )
+        listing = f"it defines: {', '.join(callables)}" if callables else "it defines no functions"
+        raise InputError(source, f"'{module_name}' has no function '{function_name}'", listing)
+    return function
+
+
+def _module_and_examples(source: str, returned: Any) -> tuple[nn.Module, tuple[Tensor, ...]]:
+    module, examples = returned if isinstance(returned, tuple) and len(returned) == 2 else (returned, ())
+    if isinstance(examples, Tensor):
+        examples = (examples,)
+    if isinstance(module, nn.Module) and isinstance(examples, tuple | list):
+        if all(isinstance(example, Tensor) for example in examples):
+            return module, tuple(examples)
+        raise InputError(source, "its example inputs are not all tensors", "return (module, (tensor, …))")
+    raise InputError(
+        source,
+        f"the factory returns {type(returned).__name__}, not a module",
+        "return an nn.Module, or an nn.Module and a tuple of example inputs",
+    )
+
+
+def _inputs(
+    source: str, module: nn.Module, examples: Sequence[Tensor], options: ImportOptions
+) -> tuple[tuple[Tensor, ...], dict[str, dict[int, Any]] | None]:
+    """Inputs to trace with, one per ``forward`` argument, and their dynamic extents in torch.export's form."""
+    parameters = list(inspect.signature(module.forward).parameters.values())
+    if any(
+        parameter.kind not in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD) for parameter in parameters
+    ):
+        if options.inputs or not examples:
+            remedy = "give forward() plain arguments, one per input"
+            raise InputError(source, "its forward() takes *args, **kwargs or keyword-only arguments", remedy)
+        return tuple(examples), None
+    names = [parameter.name for parameter in parameters]
+    unknown = [name for name in options.inputs if name not in names]
+    if unknown:
+        raise InputError(source, f"forward() has no argument '{unknown[0]}'", f"its arguments are: {', '.join(names)}")
+    example_by_name = dict(zip(names, examples, strict=False))
+    required = [
+        p.name for p in parameters if p.default is p.empty or p.name in options.inputs or p.name in example_by_name
+    ]
+    if required != names[: len(required)]:
+        skipped = next(name for name in names if name not in required)
+        raise InputError(source, f"no shape for the input '{skipped}'", _shape_remedy(skipped))
+    symbols = sorted(
+        {extent for entry in options.inputs.values() for extent in entry.shape or () if isinstance(extent, str)}
+    )
+    # Different extents, none 0 or 1, so that tracing specialises none and takes no two for one.
+    sizes = {symbol: 4 + 2 * index for index, symbol in enumerate(symbols)}
+    dims = {symbol: Dim(symbol) for symbol in symbols}
+    generator = torch.Generator().manual_seed(options.seed)
+    inputs, dynamic = [], {}
+    for name in required:
+        entry = options.inputs.get(name, InputSpec())
+        example = example_by_name.get(name)
+        shape = entry.shape
+        dynamic[name] = {axis: dims[extent] for axis, extent in enumerate(shape or ()) if isinstance(extent, str)}
+        if example is not None and (shape is None or list(example.shape) == shape):
+            inputs.append(_as(source, name, example, entry.dtype))
+            continue
+        if shape is None:
+            raise InputError(source, f"no shape for the input '{name}'", _shape_remedy(name))
+        dtype = entry.dtype or (DTYPES.get(example.dtype, "float32") if example is not None else "float32")
+        extents = [sizes[extent] if isinstance(extent, str) else extent for extent in shape]
+        inputs.append(_draw(source, name, extents, dtype, entry.range, generator))
+    return tuple(inputs), dynamic if symbols else None
+
+
+def _shape_remedy(name: str) -> str:
+    return f"state it under the model: `inputs: {{{name}: {{shape: [1, 3, 224, 224]}}}}`"
+
+
+def _as(source: str, name: str, example: Tensor, dtype: str | None) -> Tensor:
+    if dtype is not None and DTYPES.get(example.dtype) != dtype:
+        problem = f"input '{name}' is {DTYPES.get(example.dtype, example.dtype)} in the factory's example, not {dtype}"
+        raise InputError(source, problem, "change one of the two")
+    return example
+
+
+def _draw(
+    source: str, name: str, shape: list[int], dtype: str, bounds: tuple[float, float] | None, generator: torch.Generator
+) -> Tensor:
+    if dtype not in _TORCH_DTYPES:
+        known = ", ".join(sorted(_TORCH_DTYPES))
+        raise InputError(source, f"input '{name}': PyTorch has no dtype '{dtype}'", f"known: {known}")
+    torch_dtype = _TORCH_DTYPES[dtype]
+    low, high = bounds or (0.0, 1.0)
+    if torch_dtype.is_floating_point:
+        return (torch.rand(shape, generator=generator) * (high - low) + low).to(torch_dtype)
+    return torch.full(shape, int(low), dtype=torch_dtype)  # zero is a valid index of any table
+
+
+def _failure(source: str, problem: str, error: BaseException, remedy: str) -> InputError:
+    message = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    place = _place(error)
+    cause = f"{type(error).__name__}: {message[:300]}" if message else type(error).__name__
+    return InputError(source, f"{problem}{f' at {place}' if place else ''}: {cause}", remedy)
+
+
+def _place(error: BaseException) -> str | None:
+    """``file:line`` of the last frame in the user's own code, below which only libraries were called."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
+    libraries = [sysconfig.get_path("stdlib"), *site.getsitepackages(), str(Path(__file__).parents[2])]
+    user_frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith(("<", *libraries)) and "site-packages" not in frame.filename
+    ]
+    return f"{user_frames[-1].filename}:{user_frames[-1].lineno}" if user_frames else None

@@ -1,0 +1,315 @@
+"""PyTorch: a ``torch.export`` program becomes Relax, once it is known that TVM's importer gets it right."""
+
+from collections import Counter
+
+import torch
+import tvm
+from torch import fx
+from torch._decomp import get_decompositions
+from torch.export import ExportedProgram, default_decompositions
+from torch.fx.experimental.symbolic_shapes import free_symbols
+from torch.utils import _pytree as pytree
+
+from tvmake.artifact.signature import Signature
+from tvmake.config.model import ImportOptions
+from tvmake.errors import InputError
+from tvmake.frontend.configured_inputs import check_inputs, describe, with_ranges
+from tvmake.frontend.imported import ImportedModel
+from tvmake.frontend.relax_fixes import drop_unused_params, lift_constants, wrap_takes
+from tvmake.frontend.torch import program as exported
+from tvmake.frontend.torch.constants import compute_constants, input_dependent
+from tvmake.frontend.torch.converters import CONVERTERS
+from tvmake.frontend.torch.promotion import promote
+from tvmake.frontend.torch.resizing import KEPT
+from tvmake.frontend.zoo import models as zoo
+
+from tvm import relax  # isort: skip
+from tvm.relax.frontend import detach_params  # isort: skip
+from tvm.relax.frontend.torch import from_exported_program  # isort: skip
+from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter  # isort: skip
+
+_EVAL = "call .eval() on the module before torch.export.export"
+
+# Position in the operator's arguments of the flag that says "training", or of the share that is dropped.
+_TRAINING_FLAG = {
+    "batch_norm": 5,
+    "native_batch_norm": 5,
+    "cudnn_batch_norm": 5,
+    "_native_batch_norm_legit": 5,
+    "_native_batch_norm_legit_functional": 5,
+    "dropout": 2,
+    "dropout_": 2,
+    "feature_dropout": 2,
+    "alpha_dropout": 2,
+    "feature_alpha_dropout": 2,
+    "native_dropout": 2,
+    "rrelu": 3,
+    "scaled_dot_product_attention": 4,
+}
+
+
+def read(program: ExportedProgram, options: ImportOptions) -> ImportedModel:
+    """Import an exported program into Relax.
+
+    Dynamic extents that ``options.inputs`` gives are bound, those it names are renamed. Parameters and large
+    constants become trailing arguments of ``main``.
+
+    Raises:
+        InputError: the program trains, changes its state, computes in half precision, or uses operators that the
+            importer lacks (all of them are listed); ``options.inputs`` does not fit.
+    """
+    where = options.source
+    _refuse_training(where, program)
+    _refuse_half_precision(where, program)
+    check_inputs(where, exported.signature(where, program), options.inputs)
+    extents = exported.settle_extents(where, program, options.inputs)
+    signature = exported.signature(where, program, extents)
+    core = _decomposed(program)
+    _refuse_mutation(where, core)  # the graph as exported still has in-place operators; here they are spelled out
+    resolvable = _make_resolvable(where, core, extents)
+    if resolvable is not core:
+        core, extents = resolvable, {}
+    compute_constants(core)
+    core = _decompose_unknown(core)
+    promote(core)
+    _refuse_unsupported(where, core)
+    module = _import(where, core)
+    module, detached = detach_params(module)
+    main = module["main"]
+    names = [var.name for var in main.params]
+    count = len(signature.inputs)
+    if names[:count] != [spec.relax_name for spec in signature.inputs]:
+        raise InputError(where, f"TVM reordered the inputs to {names[:count]}", "rename forward()'s arguments")
+    params = dict(zip(names[count:], detached.get("main", []), strict=True))
+    module, params = drop_unused_params(_settle(module, extents), params)
+    module, constants = lift_constants(wrap_takes(module))
+    _check_outputs(where, module, signature)
+    return ImportedModel(
+        module=module,
+        params=params | constants,
+        signature=with_ranges(_with_image_range(signature, options), options.inputs),
+        notes={"format": str(options.source_format()), "torch": torch.__version__, "operators": _operators(program)},
+    )
+
+
+def _with_image_range(signature: Signature, options: ImportOptions) -> Signature:
+    if options.source_format() != "zoo":
+        return signature
+    image = signature.inputs[0].model_copy(update={"range": zoo.INPUT_RANGE})
+    return signature.model_copy(update={"inputs": (image,)})
+
+
+def _graphs(program: ExportedProgram) -> list[fx.Graph]:
+    """The program's graph and those of its branches."""
+    return [module.graph for module in program.graph_module.modules() if isinstance(module, fx.GraphModule)]
+
+
+def _calls(program: ExportedProgram) -> list[fx.Node]:
+    return [node for graph in _graphs(program) for node in graph.nodes if node.op == "call_function"]
+
+
+def _operators(program: ExportedProgram) -> list[str]:
+    return sorted({str(node.target) for node in _calls(program)})
+
+
+def _refuse_training(where: str, program: ExportedProgram) -> None:
+    found: Counter[str] = Counter()
+    fixed = set(program.graph.nodes) - input_dependent(program)
+    for node in _calls(program):
+        if node in fixed:
+            continue  # statistics of a weight, which standardise it
+        operator = exported.operator_name(node)
+        schema = getattr(node.target, "_schema", None)
+        position = _TRAINING_FLAG.get(operator)
+        if position is None or schema is None:
+            continue
+        # Overloads without the flag (native batch norm without statistics) always train.
+        value = node.args[position] if position < len(node.args) else node.kwargs.get(schema.arguments[position].name)
+        if (
+            value is True
+            or (isinstance(value, float) and value > 0)
+            or (operator == "_native_batch_norm_legit" and "no_stats" in str(node.target))
+        ):
+            found[operator] += 1
+    if found:
+        listing = ", ".join(f"{operator} ({count}×)" for operator, count in sorted(found.items()))
+        raise InputError(where, f"exported in training mode: {listing}", _EVAL)
+
+
+def _refuse_mutation(where: str, program: ExportedProgram) -> None:
+    graph = program.graph_signature
+    buffers = sorted(set(graph.buffers_to_mutate.values()))
+    if buffers:
+        problem = f"a call changes the module's buffers: {', '.join(buffers)}"
+        raise InputError(where, problem, f"{_EVAL}; state that remains must become an input and an output")
+    inputs = sorted(set(graph.user_inputs_to_mutate.values()))
+    if inputs:
+        raise InputError(
+            where,
+            f"a call changes its inputs in place: {', '.join(inputs)}",
+            "copy the tensor first in forward(), for example x = x.clone()",
+        )
+
+
+def _refuse_half_precision(where: str, program: ExportedProgram) -> None:
+    tensors = {name: tensor.dtype for name, tensor in program.state_dict.items()}
+    tensors |= {
+        node.name: node.meta["val"].dtype
+        for node in program.graph.find_nodes(op="placeholder")
+        if isinstance(node.meta.get("val"), torch.Tensor)
+    }
+    half = sorted(name for name, dtype in tensors.items() if dtype in (torch.float16, torch.bfloat16))
+    if half:
+        problem = f"computes in half precision ({half[0]} and {len(half) - 1} more)" if len(half) > 1 else None
+        raise InputError(
+            where,
+            problem or f"computes in half precision ({half[0]})",
+            "export the model in float32 (.float()) and ask for `precisions: [float16]`",
+        )
+
+
+def _make_resolvable(where: str, program: ExportedProgram, extents: exported.Extents) -> ExportedProgram:
+    """Fix extents that Relax could not resolve: it learns a symbol's value only where the symbol alone is an extent.
+
+    A program whose input has the extent ``2*s0``, with ``s0`` nowhere alone, is exported again with the shapes given.
+    """
+    inputs = [node.meta["val"] for node in program.graph.find_nodes(op="placeholder") if _is_user_input(program, node)]
+    expressions = [extent.node.expr for value in inputs for extent in value.shape if isinstance(extent, torch.SymInt)]
+    symbols = {symbol for expression in expressions for symbol in expression.free_symbols}
+    for node in _calls(program):
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor) and free_symbols(value) - symbols:
+            problem = f"the shape that {node.target} returns depends on the data"
+            raise InputError(where, problem, "leave out operators such as nonzero, unique or boolean indexing")
+    alone = {expression for expression in expressions if expression.is_Symbol}
+    if symbols <= alone:
+        return program
+    fixed = {symbol for symbol, extent in extents.items() if isinstance(extent, int)}
+    if symbols - fixed:
+        derived = next(expression for expression in expressions if not expression.is_Symbol)
+        problem = f"TVM cannot resolve the dynamic extent {derived}, where {symbols - alone} is no extent of its own"
+        raise InputError(where, problem.replace("{", "").replace("}", ""), "give all inputs a fixed `shape`")
+    shapes = [spec.shape for spec in exported.signature(where, program, extents).inputs]
+    example = [torch.zeros(shape, dtype=value.dtype) for shape, value in zip(shapes, inputs, strict=True)]
+    args, kwargs = pytree.tree_unflatten(example, program.call_spec.in_spec)
+    return _decomposed(torch.export.export(program.module(), args, kwargs))
+
+
+def _is_user_input(program: ExportedProgram, node: fx.Node) -> bool:
+    return node.name in program.graph_signature.user_inputs
+
+
+def _decomposed(program: ExportedProgram) -> ExportedProgram:
+    """A program of PyTorch's core operators, and of those that are better as they are."""
+    table = default_decompositions()
+    for operator in KEPT:
+        found = [node.meta["val"] for node in _calls(program) if node.target is operator]
+        if not any(free_symbols(value) for value in found):
+            table.pop(operator, None)
+    return program.run_decompositions(table)
+
+
+def _decompose_unknown(program: ExportedProgram) -> ExportedProgram:
+    """Take operators that have no importer apart, where PyTorch knows how and the parts have one."""
+    for target in sorted(_unknown_targets(program), key=str):
+        program = _without(program, target) or program
+    return program
+
+
+def _without(program: ExportedProgram, target: torch._ops.OpOverload) -> ExportedProgram | None:
+    """A program with one of its operators taken apart; None where that leads to others without an importer."""
+    known, table = _unknown_targets(program), get_decompositions([target])
+    while table:
+        made = program.run_decompositions(table)
+        new = _unknown_targets(made) - known
+        if not new:
+            return made
+        further = get_decompositions(list(new))
+        if further.keys() <= table.keys():
+            return None
+        table |= further
+    return None
+
+
+def _unknown_targets(program: ExportedProgram) -> set[torch._ops.OpOverload]:
+    return {node.target for node in _unknown(program) if isinstance(node.target, torch._ops.OpOverload)}
+
+
+def _unknown(program: ExportedProgram) -> list[fx.Node]:
+    known = {*ExportedProgramImporter().convert_map, *CONVERTERS}
+    return [node for node in _calls(program) if node.target.__name__ not in known]
+
+
+def _refuse_unsupported(where: str, program: ExportedProgram) -> None:
+    missing = Counter(str(node.target) for node in _unknown(program))
+    if missing:
+        listing = ", ".join(f"{operator} ({count}×)" for operator, count in sorted(missing.items()))
+        plural = "operator has" if len(missing) == 1 else "operators have"
+        raise InputError(
+            where,
+            f"{len(missing)} {plural} no importer in TVM {tvm.__version__}: {listing}",
+            "rewrite those parts of forward() with other operators, or export the model to ONNX and import that",
+        )
+
+
+def _import(where: str, program: ExportedProgram) -> "tvm.IRModule":
+    try:
+        return from_exported_program(
+            program,
+            keep_params_as_input=True,
+            unwrap_unit_return_tuple=True,
+            run_ep_decomposition=False,
+            custom_convert_map=CONVERTERS,
+        )
+    except Exception as error:
+        # The importer raises whatever its converters run into: AssertionError, KeyError, TypeError, InternalError …
+        line = next((line for line in str(error).splitlines() if line.strip()), "")
+        raise InputError(
+            where,
+            f"TVM's PyTorch importer fails: {type(error).__name__}: {line.strip()[:300]}",
+            "export the model to ONNX and import that, or rewrite the operator concerned",
+        ) from error
+
+
+def _settle(module: "tvm.IRModule", extents: exported.Extents) -> "tvm.IRModule":
+    if not extents:
+        return module
+    binding = {
+        str(symbol): tvm.tirx.Var(extent, "int64") if isinstance(extent, str) else extent
+        for symbol, extent in extents.items()
+    }
+    module = relax.transform.BindSymbolicVars(binding, "main")(module)
+    main = module["main"]
+    for key in ("tir_var_lower_bound", "tir_var_upper_bound"):
+        bounds = main.attrs.get(key)
+        if bounds is not None:
+            names = {str(symbol): extent for symbol, extent in extents.items()}
+            kept = {
+                names.get(name, name): bound for name, bound in bounds.items() if not isinstance(names.get(name), int)
+            }
+            main = main.with_attr(key, kept) if kept else main.without_attr(key)
+    module["main"] = main
+    return module
+
+
+def _check_outputs(where: str, module: "tvm.IRModule", signature: Signature) -> None:
+    """The importer must return what PyTorch says it returns."""
+    returned = module["main"].ret_ty
+    types = list(returned.fields) if isinstance(returned, relax.TupleType) else [returned]
+    if len(types) != len(signature.outputs):
+        raise InputError(where, f"TVM returns {len(types)} outputs, PyTorch {len(signature.outputs)}")
+    for spec, ty in zip(signature.outputs, types, strict=True):
+        shape = [int(extent) if isinstance(extent, tvm.tirx.IntImm) else None for extent in ty.shape or ()]
+        differs = ty.shape is not None and (
+            len(shape) != len(spec.shape)
+            or any(
+                ours is not None and isinstance(theirs, int) and ours != theirs
+                for ours, theirs in zip(shape, spec.shape, strict=True)
+            )
+        )
+        if str(ty.dtype) != spec.dtype or differs:
+            raise InputError(
+                where,
+                f"TVM's importer returns '{spec.name}' as {ty}, PyTorch as {describe(spec)}",
+                "export the model to ONNX and import that",
+            )

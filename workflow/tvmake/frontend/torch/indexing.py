@@ -1,0 +1,78 @@
+"""Indexing with several tensors at once, as NumPy and PyTorch define it, and views by strides.
+
+TVM 0.27 takes every combination of the indices where PyTorch takes pairs (``x[:, i, j]``), fails where they have several axes,
+and reads out of bounds where one counts from the end. Of views by strides, which sliding windows (``x.unfold``) are taken apart
+into, it knows those that are reshapes alone.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from torch import fx
+
+from tvm import relax  # isort: skip
+
+
+def _index(node: fx.Node, importer: Any) -> Any:
+    data, given = node.args
+    places = [axis for axis, index in enumerate(given) if index is not None]
+    if len(places) == 1:
+        return importer.create_convert_map()["index.Tensor"](node)
+    emit = importer.block_builder.emit
+    extents = importer.env[data].ty.shape
+    others = [axis for axis in range(len(extents)) if axis not in places]
+    indices = []
+    for axis in places:
+        index = emit(relax.op.astype(importer.env[given[axis]], "int64"))
+        # Counted from the end where negative.
+        from_end = relax.op.add(index, _extent(importer.env[data], axis))
+        indices.append(emit(relax.op.where(relax.op.less(index, relax.const(0, "int64")), from_end, index)))
+    # The indexed axes first, then what they select first as well.
+    moved = emit(relax.op.permute_dims(importer.env[data], [*places, *others]))
+    selected = emit(relax.op.index_tensor(moved, indices))
+    width = max(index.ty.ndim for index in indices)
+    if not others or places != list(range(places[0], places[-1] + 1)):
+        return selected
+    # Where the indexed axes stand side by side, what they select stands in their place.
+    before = [width + number for number in range(places[0])]
+    after = [width + number for number in range(places[0], len(others))]
+    return emit(relax.op.permute_dims(selected, [*before, *range(width), *after]))
+
+
+def _extent(data: Any, axis: int) -> Any:
+    """The extent of an axis as a tensor of rank 0."""
+    extent = data.ty.shape[axis]
+    if hasattr(extent, "value"):
+        return relax.const(int(extent), "int64")
+    return relax.op.take(relax.op.shape_to_tensor(relax.op.shape_of(data)), relax.const(axis, "int64"), axis=0)
+
+
+def _as_strided(node: fx.Node, importer: Any) -> Any:
+    """Look up each element of the view: the strides count in the memory of a tensor, which may not be in its own order."""
+    value, result = node.args[0].meta["val"], node.meta["val"]
+    extents = [(tuple(map(int, one.shape)), tuple(map(int, one.stride()))) for one in (value, result)]
+    memory, wanted = (
+        _offsets(shape, strides) + int(one.storage_offset())
+        for (shape, strides), one in zip(extents, (value, result), strict=True)
+    )
+    places = np.full(max(memory.max(), wanted.max()) + 1, -1, np.int64)
+    places[memory] = np.arange(memory.size)
+    if (places[wanted] < 0).any():
+        raise ValueError("as_strided reads what is outside of its operand")
+    emit = importer.block_builder.emit
+    flat = emit(relax.op.reshape(importer.env[node.args[0]], [memory.size]))
+    taken = emit(relax.op.take(flat, relax.const(places[wanted]), axis=0))
+    return emit(relax.op.reshape(taken, extents[1][0]))
+
+
+def _offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
+    """Where the elements of a tensor lie in its memory, in the order of their indices."""
+    found = np.zeros(shape, np.int64)
+    for axis, (extent, stride) in enumerate(zip(shape, strides, strict=True)):
+        found += np.arange(extent).reshape([-1 if other == axis else 1 for other in range(len(shape))]) * stride
+    return found.ravel()
+
+
+CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {"index.Tensor": _index, "as_strided.default": _as_strided}
+"""By the operator's name."""

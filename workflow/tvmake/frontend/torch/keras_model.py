@@ -1,0 +1,108 @@
+"""Keras 3 models (``.keras``, ``.h5``) on Keras' own PyTorch backend: they are PyTorch modules there, and exported as such."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.export import ExportedProgram
+
+from tvmake.artifact.signature import Signature, TensorSpec
+from tvmake.config.model import ImportOptions
+from tvmake.errors import InputError, MachineError
+from tvmake.frontend.configured_inputs import check_inputs
+from tvmake.frontend.source_file import open_source
+from tvmake.frontend.trust import check_trusted
+
+BACKEND = "KERAS_BACKEND"
+_COPY = "copy or download the file again"
+_SAVE = "write it again with model.save('model.keras') in Keras 3"
+
+
+def export(source: str, options: ImportOptions) -> ExportedProgram:
+    """Load a model and export it.
+
+    Inputs have the names and types of the model's own. Extents that it leaves open are those of ``options.inputs``; the first
+    one, the batch, is 1 by default.
+
+    Raises:
+        InputError: the source is not trusted, cannot be loaded or exported; an extent is open.
+        MachineError: Keras is not installed.
+    """
+    check_trusted(options)
+    with open_source(Path(source), Path(source).suffix, _COPY):
+        pass
+    model = _load(source)
+    inputs = [_example(source, spec, options) for spec in _specs(source, model, options)]
+    module = _WithNames(model, [spec.name for spec in model.inputs])
+    try:
+        with torch.no_grad():
+            return torch.export.export(module, tuple(inputs))
+    except Exception as error:
+        line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        problem = f"torch.export cannot trace it: {type(error).__name__}: {line[:300]}"
+        raise InputError(source, problem, "export it to ONNX: model.export('model.onnx', format='onnx')") from error
+
+
+def _load(source: str) -> Any:
+    if "keras" in sys.modules and sys.modules["keras"].backend.backend() != "torch":
+        raise MachineError(source, "Keras runs on another backend in this process", f"set {BACKEND}=torch")
+    os.environ[BACKEND] = "torch"
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")  # Keras moves its weights to a GPU that it finds
+    try:
+        import keras  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise MachineError(
+            source, f"reading it needs the library '{error.name}'", "install it: pip install 'tvmake[keras]'"
+        ) from None
+    try:
+        return keras.saving.load_model(source, compile=False)
+    except Exception as error:
+        line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        problem = f"Keras {keras.__version__} cannot load it: {type(error).__name__}: {line[:300]}"
+        raise InputError(source, problem, _SAVE) from error
+
+
+class _WithNames(nn.Module):
+    """A model whose ``forward`` takes one tensor for each input, under the input's name."""
+
+    def __init__(self, model: Any, names: list[str]):
+        super().__init__()
+        self.model = model
+        arguments = ", ".join(names)
+        namespace: dict[str, Any] = {}
+        # torch.export names inputs after the arguments of forward, which have to be written out.
+        exec(f"def forward(self, {arguments}):\n    return self.call([{arguments}])", namespace)
+        self.forward = namespace["forward"].__get__(self)
+
+    def call(self, values: list[Tensor]) -> Any:
+        """The model's outputs, as in inference."""
+        return self.model(values[0] if len(values) == 1 else values, training=False)
+
+
+def _specs(source: str, model: Any, options: ImportOptions) -> list[TensorSpec]:
+    """The model's inputs as the config settles them."""
+    if not getattr(model, "inputs", None):
+        raise InputError(source, "does not say what it takes", "build it before saving: call it once on an example")
+    specs = []
+    for tensor in model.inputs:
+        if not str(tensor.name).isidentifier():
+            raise InputError(source, f"its input is called '{tensor.name}'", "give it a name that is a Python word")
+        shape = tuple("?" if extent is None else int(extent) for extent in tensor.shape)
+        specs.append(TensorSpec(name=tensor.name, relax_name=tensor.name, shape=shape, dtype=str(tensor.dtype)))
+    check_inputs(source, Signature(inputs=tuple(specs), outputs=()), options.inputs)
+    return specs
+
+
+def _example(source: str, spec: TensorSpec, options: ImportOptions) -> Tensor:
+    given = options.inputs[spec.name].shape if spec.name in options.inputs else None
+    shape = list(given or spec.shape)
+    if shape and shape[0] == "?":
+        shape[0] = 1
+    if any(isinstance(extent, str) for extent in shape):
+        listed = ", ".join("224" if isinstance(extent, str) else str(extent) for extent in shape)
+        problem = f"an extent of its input '{spec.name}' is open: {list(spec.shape)}".replace("'?'", "?")
+        raise InputError(source, problem, f"fix it under the model: `inputs: {{{spec.name}: {{shape: [{listed}]}}}}`")
+    return torch.zeros(shape, dtype=getattr(torch, spec.dtype))

@@ -1,0 +1,217 @@
+"""What an exported PyTorch program takes and returns, found without TVM: signature, dynamic extents, flat calls."""
+
+from collections.abc import Mapping, Sequence
+
+import sympy
+import torch
+from torch import Tensor, fx
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, OutputKind, TensorArgument
+from torch.utils import _pytree as pytree
+
+from tvmake.artifact.signature import Dim, Signature, TensorSpec
+from tvmake.config.model import InputSpec
+from tvmake.errors import InputError
+
+Extents = Mapping[sympy.Symbol, int | str]
+"""What becomes of the program's dynamic extents, by their symbol: a fixed extent, or another name."""
+
+DTYPES = {
+    torch.float32: "float32",
+    torch.float64: "float64",
+    torch.float16: "float16",
+    torch.bfloat16: "bfloat16",
+    torch.int8: "int8",
+    torch.int16: "int16",
+    torch.int32: "int32",
+    torch.int64: "int64",
+    torch.uint8: "uint8",
+    torch.bool: "bool",
+}
+"""PyTorch's dtypes in TVM's spelling; the others (complex, quantised) have no counterpart."""
+
+# Operators that leave the values of an index tensor as they are, on its way to a lookup.
+_VALUE_PRESERVING = {"view", "reshape", "unsqueeze", "squeeze", "clone", "_to_copy", "to", "alias", "detach", "slice"}
+_VALUE_PRESERVING |= {"contiguous", "flatten", "permute", "transpose", "t", "expand", "select", "lift_fresh_copy"}
+
+
+def signature(where: str, program: ExportedProgram, extents: Extents | None = None) -> Signature:
+    """The program's inputs and outputs in call order, with dynamic extents as ``extents`` settles them.
+
+    Inputs carry the names of ``forward``'s arguments. A lone output is called ``output``; outputs of a tuple are
+    ``output_0``, ``output_1`` …, those of a dict go by their key. An integer input that selects rows of a table has
+    the range 0 … rows - 1.
+
+    Raises:
+        InputError: an input or output that is no tensor, or of a dtype that TVM does not have.
+    """
+    values = {node.name: node.meta.get("val") for node in program.graph.nodes}
+    ranges = _index_ranges(program)
+    inputs = []
+    for spec in program.graph_signature.input_specs:
+        if spec.kind is not InputKind.USER_INPUT:
+            continue
+        name = spec.arg.name
+        if not isinstance(spec.arg, TensorArgument):
+            raise InputError(
+                where,
+                f"input '{name}' is a Python {type(getattr(spec.arg, 'value', 0)).__name__}, not a tensor",
+                "give the argument a default in forward() and leave it out when calling torch.export.export",
+            )
+        inputs.append(_tensor_spec(where, name, values[name], extents).model_copy(update={"range": ranges.get(name)}))
+    user_outputs = [
+        spec.arg
+        for spec in program.graph_signature.output_specs
+        if spec.kind in (OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT)
+    ]
+    outputs = []
+    for name, arg in zip(_output_names(program, len(user_outputs)), user_outputs, strict=True):
+        if not isinstance(arg, TensorArgument):
+            value = getattr(arg, "value", arg)
+            raise InputError(
+                where, f"output '{name}' is {value!r}, not a tensor", "return tensors only and export again"
+            )
+        outputs.append(_tensor_spec(where, name, values[arg.name], extents))
+    return Signature(inputs=tuple(inputs), outputs=tuple(outputs))
+
+
+def settle_extents(where: str, program: ExportedProgram, entries: Mapping[str, InputSpec]) -> dict[sympy.Symbol, Dim]:
+    """What ``inputs:`` makes of the program's dynamic extents; ``entries`` has passed ``check_inputs``.
+
+    Raises:
+        InputError: extents that contradict each other or the bounds stated at export.
+    """
+    settled: dict[sympy.Symbol, Dim] = {}
+    derived: list[tuple[str, int, sympy.Expr, Dim]] = []
+    for node in program.graph.find_nodes(op="placeholder"):
+        entry = entries.get(node.name)
+        if entry is None or entry.shape is None:
+            continue
+        for axis, (requested, has) in enumerate(zip(entry.shape, node.meta["val"].shape, strict=True)):
+            if isinstance(has, int):
+                continue
+            expression = has.node.expr
+            if not isinstance(expression, sympy.Symbol):
+                derived.append((node.name, axis, expression, requested))
+                continue
+            if settled.setdefault(expression, requested) != requested:
+                problem = f"axis {axis} of input '{node.name}' is {requested}, but the same extent is {settled[expression]} elsewhere"
+                raise InputError(where, problem, "the model needs both to be equal")
+    for name, axis, expression, requested in derived:
+        _settle_derived(where, f"axis {axis} of input '{name}'", expression, requested, settled)
+    for symbol, extent in settled.items():
+        bounds = program.range_constraints.get(symbol)
+        # A lower bound of 2 is what torch.export writes for "not specialised to 0 or 1", not a demand.
+        if isinstance(extent, int) and bounds is not None:
+            lower = bounds.lower if bounds.lower > 2 else 1
+            if not lower <= extent <= bounds.upper:
+                above = "" if bounds.upper == sympy.oo or "oo" in str(bounds.upper) else f" to {bounds.upper}"
+                problem = (
+                    f"a dynamic extent cannot be {extent}: the model was exported for {lower}{above or ' or more'}"
+                )
+                raise InputError(where, problem, "give another shape, or export with other bounds")
+    return settled
+
+
+def run(program: ExportedProgram, inputs: Sequence[Tensor]) -> list[Tensor]:
+    """Run the program as PyTorch does, on flat inputs in the signature's order, to flat outputs in its order.
+
+    Works for nested and keyword arguments as well, which ``program.module()(*inputs)`` does not.
+    """
+    args, kwargs = pytree.tree_unflatten(list(inputs), program.call_spec.in_spec)
+    with torch.no_grad():
+        return pytree.tree_leaves(program.module()(*args, **kwargs))
+
+
+def _settle_derived(where: str, place: str, expression: sympy.Expr, requested: Dim, settled: dict) -> None:
+    fixed = {symbol: extent for symbol, extent in settled.items() if isinstance(extent, int)}
+    remaining = expression.subs(fixed)
+    if isinstance(requested, str):
+        if requested != str(expression):
+            problem = f"{place} follows from others ({expression}) and cannot be named '{requested}'"
+            raise InputError(where, problem, "give its extent, or leave the input's shape out")
+        return
+    unknown = sorted(remaining.free_symbols, key=str)
+    if not unknown:
+        if int(remaining) != requested:
+            raise InputError(
+                where, f"{place} is {requested}, but {expression} gives {remaining}", "give fitting shapes"
+            )
+        return
+    solutions = sympy.solve(remaining - requested, unknown[0]) if len(unknown) == 1 else []
+    if len(solutions) != 1 or not solutions[0].is_Integer or solutions[0] < 1:
+        raise InputError(where, f"{place} must be of the form {expression}; {requested} is not", "give a fitting shape")
+    settled[unknown[0]] = int(solutions[0])
+
+
+def _tensor_spec(where: str, name: str, value: object, extents: Extents | None) -> TensorSpec:
+    if not isinstance(value, Tensor):
+        raise InputError(where, f"'{name}' is not a tensor", "export a module that takes and returns tensors only")
+    if value.dtype not in DTYPES:
+        raise InputError(where, f"'{name}' has dtype {value.dtype}, which TVM lacks", "export with another dtype")
+    shape = tuple(_extent(extent, extents or {}) for extent in value.shape)
+    return TensorSpec(name=name, relax_name=name, shape=shape, dtype=DTYPES[value.dtype])
+
+
+def _extent(extent: int | torch.SymInt, extents: Extents) -> Dim:
+    if isinstance(extent, int):
+        return extent
+    settled = {symbol: sympy.Symbol(to, integer=True) if isinstance(to, str) else to for symbol, to in extents.items()}
+    expression = extent.node.expr.subs(settled)
+    return int(expression) if expression.is_Integer else str(expression)
+
+
+def _output_names(program: ExportedProgram, count: int) -> list[str]:
+    tree = pytree.tree_unflatten(range(count), program.call_spec.out_spec)
+    paths, _ = pytree.tree_flatten_with_path(tree)
+    names = []
+    for path, _leaf in paths:
+        parts = [str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key)))) for key in path]
+        # A bare index says nothing; below a key or a field it does.
+        names.append("_".join(parts if parts and not parts[0].isdigit() else ["output", *parts]))
+    return names
+
+
+def _index_ranges(program: ExportedProgram) -> dict[str, tuple[int, int]]:
+    """Bounds of the integer inputs that select rows of a table of fixed extent."""
+    users = {
+        spec.arg.name
+        for spec in program.graph_signature.input_specs
+        if spec.kind is InputKind.USER_INPUT and isinstance(spec.arg, TensorArgument)
+    }
+    rows: dict[str, int] = {}
+    for node in program.graph.nodes:
+        for index, extent in _lookups(node):
+            source = index
+            while source.op == "call_function" and operator_name(source) in _VALUE_PRESERVING:
+                source = source.args[0]
+            if source.op == "placeholder" and source.name in users and isinstance(extent, int):
+                rows[source.name] = min(extent, rows.get(source.name, extent))
+    return {name: (0, extent - 1) for name, extent in rows.items()}
+
+
+def _lookups(node: fx.Node) -> list[tuple[fx.Node, int | torch.SymInt]]:
+    """The index tensors a node looks up by, each with the extent of the axis it selects from."""
+    if node.op != "call_function":
+        return []
+    operator = operator_name(node)
+    if operator == "embedding":
+        return [(node.args[1], node.args[0].meta["val"].shape[0])]
+    if operator in ("embedding_bag", "_embedding_bag"):
+        return [(node.args[1], node.args[0].meta["val"].shape[0])]
+    if operator in ("index_select", "gather"):
+        return [(node.args[2], node.args[0].meta["val"].shape[node.args[1]])]
+    if operator == "index":
+        shape = node.args[0].meta["val"].shape
+        return [
+            (index, shape[axis])
+            for axis, index in enumerate(node.args[1])
+            if isinstance(index, fx.Node) and not index.meta["val"].dtype.is_floating_point
+            if index.meta["val"].dtype is not torch.bool
+        ]
+    return []
+
+
+def operator_name(node: fx.Node) -> str:
+    """``embedding`` for ``aten.embedding.default``."""
+    return getattr(getattr(node.target, "overloadpacket", node.target), "__name__", "").partition(".")[0]

@@ -1,0 +1,80 @@
+"""Types that PyTorch's operators promote by themselves are converted by operators of their own: TVM's importer does not know all.
+
+TVM 0.27 gives a scalar the tensor's type (an integer tensor plus 1.5 becomes plus 1), and lets some operators of two types fail.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+from torch.export import ExportedProgram
+
+BINARY = {
+    "add", "sub", "mul", "div", "floor_divide", "remainder", "fmod", "pow", "maximum", "minimum", "atan2",
+    "eq", "ne", "lt", "le", "gt", "ge",
+}  # fmt: skip
+"""Operators that compute in the common type of two operands."""
+
+FLOATING = {
+    "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp", "expm1", "log", "log10", "log1p", "log2",
+    "reciprocal", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh",
+}  # fmt: skip
+"""Operators that give floating-point numbers for integers."""
+
+
+def promote(program: ExportedProgram) -> None:
+    """Write every conversion of types into a program's graph, in place.
+
+    Args:
+        program: without operators that change tensors in place, as ``run_decompositions`` leaves it.
+    """
+    for node in list(program.graph.nodes):
+        for position, dtype in _conversions(node):
+            operand = node.args[position]
+            with program.graph.inserting_before(node):
+                converted = program.graph.call_function(torch.ops.aten._to_copy.default, (operand,), {"dtype": dtype})
+            converted.meta = {"val": operand.meta["val"].to(dtype)}
+            node.update_arg(position, converted)
+    program.graph_module.recompile()
+
+
+def _conversions(node: fx.Node) -> list[tuple[int, torch.dtype]]:
+    """The operands that have another type than a node computes in, by position, with that type."""
+    if not isinstance(node.target, torch._ops.OpOverload) or not isinstance(node.meta.get("val"), Tensor):
+        return []
+    name = node.target.overloadpacket.__name__
+    if name in FLOATING:
+        operands, dtype = [0], node.meta["val"].dtype
+    elif name in BINARY and len(node.args) > 1:
+        operands, dtype = [0, 1], _common(node)
+    elif name == "where":
+        operands, dtype = [1, 2], node.meta["val"].dtype
+    else:
+        return []
+    return [(position, dtype) for position in operands if _dtype(node.args[position]) not in (None, dtype)]
+
+
+def _common(node: fx.Node) -> torch.dtype:
+    left, right = (_example(operand) for operand in node.args[:2])
+    common = torch.result_type(left, right)
+    if (
+        node.target.overloadpacket.__name__ == "div"
+        and not common.is_floating_point
+        and not node.kwargs.get("rounding_mode")
+    ):
+        return node.meta["val"].dtype
+    return common
+
+
+def _example(operand: Any) -> Any:
+    """What stands for an operand where only types matter."""
+    value = operand.meta.get("val") if isinstance(operand, fx.Node) else operand
+    if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+        return {torch.SymInt: 1, torch.SymFloat: 1.0, torch.SymBool: True}[type(value)]
+    # Dimensions matter: a tensor of rank 0 does not lift the type of one with axes.
+    return torch.empty([1] * value.dim(), dtype=value.dtype) if isinstance(value, Tensor) else value
+
+
+def _dtype(operand: Any) -> torch.dtype | None:
+    value = operand.meta.get("val") if isinstance(operand, fx.Node) else None
+    return value.dtype if isinstance(value, Tensor) else None

@@ -1,0 +1,144 @@
+"""PyTorch's ``.pt2`` files: load what ``torch.export.save`` wrote, without running code that the file brings along."""
+
+import os
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import sympy
+import torch
+from torch.export import ExportedProgram
+from torch.export.pt2_archive._package import PT2ArchiveReader, load_pt2
+
+from tvmake.artifact.signature import Signature
+from tvmake.config.model import ImportOptions
+from tvmake.errors import InputError
+from tvmake.frontend.source_file import open_source
+from tvmake.frontend.torch import program as exported
+from tvmake.frontend.torch import pt2_safety
+
+_SAVE = "write it with torch.export.save(torch.export.export(module.eval(), inputs), 'model.pt2')"
+_COPY = "copy or download the file again"
+
+
+def load(source: Path, options: ImportOptions) -> ExportedProgram:
+    """Load an exported program.
+
+    Unless ``options.trusted``, the archive may hold tensors and a graph only (see ``pt2_safety``), pickled members
+    are read with PyTorch's restricted unpickler, and the formats of PyTorch before 2.8 are refused.
+
+    Raises:
+        InputError: the file is missing, damaged or no .pt2, or loading it could run code.
+    """
+    _check_archive(source)
+    where = str(source)
+    if not options.trusted:
+        _refuse_code(source)
+    try:
+        if options.trusted:
+            program = torch.export.load(where)
+        else:
+            with _restricted_unpickling():
+                program = load_pt2(where).exported_programs["model"]
+    except Exception as error:
+        # The deserialiser raises whatever an unfitting file leads to, from AssertionError to UnpicklingError.
+        raise InputError(where, f"PyTorch {torch.__version__} cannot load it: {_one_line(error)}", _SAVE) from error
+    _forget_derived_ranges(program)
+    return program
+
+
+def inspect(source: Path) -> Signature:
+    """The model's inputs and outputs, for a first look; never runs code from the file.
+
+    Raises:
+        InputError: as ``load``.
+    """
+    return exported.signature(str(source), load(source, ImportOptions(source=str(source), format="pt2")))
+
+
+def _check_archive(source: Path) -> None:
+    where = str(source)
+    with open_source(source, ".pt2", _COPY) as file:
+        start = file.read(4)
+    if not zipfile.is_zipfile(source):
+        problem = "is truncated" if start == b"PK\x03\x04" else "is not a .pt2 archive"
+        raise InputError(where, problem, _COPY if start == b"PK\x03\x04" else _SAVE)
+    try:
+        with zipfile.ZipFile(source) as archive:
+            names = {name.partition("/")[2] for name in archive.namelist()}
+            if "constants.pkl" in names:
+                raise InputError(where, "is a TorchScript archive, not an exported program", _SAVE)
+            if "data.pkl" in names:
+                raise InputError(where, "holds pickled objects (torch.save), not an exported program", _SAVE)
+            if not _is_stored(archive, source):
+                raise InputError(where, "is not as PyTorch writes it: its members are compressed or overlap", _SAVE)
+            damaged = archive.testzip()
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, OSError, RuntimeError, ValueError) as error:
+        raise InputError(where, f"is a damaged archive: {error}", _COPY) from error
+    if damaged:
+        raise InputError(where, f"is damaged: the checksum of {damaged} does not match", _COPY)
+
+
+def _refuse_code(source: Path) -> None:
+    where = str(source)
+    try:
+        # The reader that load_pt2 uses: a second zip parser could see other members in a crafted file.
+        with PT2ArchiveReader(where) as archive:
+            names = archive.get_file_names()
+            pt2_safety.check_members(names)
+            for name in names:
+                if name.endswith("_config.json"):
+                    pt2_safety.check_payload(archive.read_bytes(name))
+            pt2_safety.check_graph(archive.read_bytes("models/model.json"))
+    except pt2_safety.UnsafeError as error:
+        raise InputError(
+            where,
+            f"loading it could run code: {error}",
+            "if you trust its author, set `trusted: true`; otherwise export the model again without custom objects",
+        ) from error
+    except (AssertionError, AttributeError, LookupError, RecursionError, RuntimeError, TypeError, ValueError) as error:
+        raise InputError(where, f"is not a .pt2 of PyTorch 2.8 or later: {_one_line(error)}", _SAVE) from error
+
+
+def _is_stored(archive: zipfile.ZipFile, source: Path) -> bool:
+    """Whether the members are there as they are: what is compressed can be a thousand times its size."""
+    members = archive.infolist()
+    sizes = sum(member.file_size for member in members)
+    return sizes <= source.stat().st_size and all(
+        member.compress_type == zipfile.ZIP_STORED and member.file_size == member.compress_size for member in members
+    )
+
+
+@contextmanager
+def _restricted_unpickling() -> Iterator[None]:
+    """Make every ``torch.load`` use the restricted unpickler, also where the deserialiser asks for the full one."""
+    names = ("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")
+    before = {name: os.environ.pop(name, None) for name in names}
+    os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] = "1"
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+def _forget_derived_ranges(program: ExportedProgram) -> None:
+    """Let programs with derived extents (``2*batch``) be decomposed.
+
+    PyTorch 2.13 restores the ranges of such expressions as if they were symbols, and then fails on them in
+    run_decompositions with "expected sympy.Symbol". Their symbols' own ranges say the same.
+    """
+    for node in program.graph.find_nodes(op="placeholder"):
+        for extent in getattr(node.meta.get("val"), "shape", ()):
+            if isinstance(extent, torch.SymInt):
+                ranges = extent.node.shape_env.var_to_range
+                for expression in [key for key in ranges if not isinstance(key, sympy.Symbol)]:
+                    del ranges[expression]
+
+
+def _one_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__

@@ -1,0 +1,30 @@
+"""From a PyTorch source to its exported program, without TVM."""
+
+from pathlib import Path
+
+from torch.export import ExportedProgram
+
+from tvmake.config.model import ImportOptions
+from tvmake.errors import InputError
+from tvmake.frontend.torch import factory, keras_model, pt2
+from tvmake.frontend.zoo import models as zoo
+
+
+def load_program(source: str, options: ImportOptions) -> ExportedProgram:
+    """The exported program behind a .pt2 or Keras file, a factory or a zoo name.
+
+    Raises:
+        InputError: the source cannot be read, or is of another format.
+    """
+    match options.source_format():
+        case "pt2":
+            return pt2.load(Path(source), options)
+        case "keras":
+            return keras_model.export(source, options)
+        case "factory":
+            return factory.export(source, options)
+        case "zoo":
+            return zoo.export(source, options)
+        case other:
+            problem = f"is not a PyTorch or Keras source ({other or 'unknown format'})"
+            raise InputError(source, problem, "give a .pt2 or .keras file, package.module:function or zoo:<name>")

@@ -1,0 +1,21 @@
+"""Sources whose loading runs code that they bring along."""
+
+from tvmake.config.model import ImportOptions
+from tvmake.errors import InputError
+
+RUNS_CODE = {
+    "factory": "a factory is Python code that the import would run",
+    "keras": "loading a Keras model can run code that it brings along",
+}
+"""Formats that always can."""
+
+
+def check_trusted(options: ImportOptions) -> None:
+    """Refuse a source that would run code, unless the config trusts it.
+
+    Raises:
+        InputError: it does not.
+    """
+    problem = RUNS_CODE.get(str(options.source_format()))
+    if problem and not options.trusted:
+        raise InputError(options.source, problem, "if you trust it, set `trusted: true`")

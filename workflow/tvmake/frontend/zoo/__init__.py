@@ -1,0 +1,1 @@
+"""Well-known image networks, for demonstrations, benchmarks and tests."""

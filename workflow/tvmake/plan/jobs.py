@@ -1,0 +1,120 @@
+"""The jobs of a plan: which there are, what each reads and writes, and what it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tvmake.config.transform import CANDIDATES
+from tvmake.plan.budgets import Round
+from tvmake.plan.planned_config import PlannedConfig, PlannedJob, Variant
+from tvmake.plan.requests import Requests
+from tvmake.stages.descriptor import Kind, Output, Stage
+from tvmake.stages.registry import goal_stages, stages
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job of a stage. The workflow's rules give it the same inputs, outputs and parameters."""
+
+    stage: str
+    rule: str
+    wildcards: Mapping[str, str]
+    options: str
+    """The request as canonical JSON; empty for a stage that takes none."""
+    fingerprint: str
+    """Of the code and library versions that the job uses."""
+    inputs: tuple[str, ...]
+    """All files and directories that it reads, sources included."""
+    sources: tuple[str, ...]
+    """Those that no stage makes."""
+    outputs: tuple[str, ...]
+    log: str
+    """Where its command's words go."""
+    parameters: Mapping[str, str | int] = field(default_factory=dict)
+    """Values besides the options, by name."""
+
+
+class Jobs:
+    """The jobs of a plan, each made once as long as nothing on disk changes what it reads."""
+
+    def __init__(self, plan: PlannedConfig, requests: Requests):
+        self._plan = plan
+        self._requests = requests
+        self._made: dict[tuple[object, ...], Job] = {}
+
+    def of_variant(self, variant: Variant) -> tuple[Job, ...]:
+        """The jobs that a variant's goals depend on, in the order that data flows, as far as budgets on disk tell.
+
+        Jobs that other variants need too are among them: imports, transforms, budgets, searches. What a budget reads
+        of other variants is made by their jobs.
+        """
+        names = goal_stages()
+        rounds = self._plan.rounds_of(variant.target)
+        versions = tuple(planned.version if planned else None for planned in rounds)
+        return tuple(
+            self._job(kind, wildcards, versions if kind.stage.follows_budgets else ())
+            for kind, wildcards in self._kinds_of(variant)
+            if kind.stage.name in names
+        )
+
+    def outputs_of(self, variant: Variant, stage: Stage | None = None) -> Iterator[tuple[Output, str]]:
+        """What a stage, or each stage, makes for a variant, whether goals depend on it or not; with paths."""
+        for kind, wildcards in self._kinds_of(variant, stage):
+            for output in kind.outputs:
+                yield output, self._plan.file(output.artifact, **wildcards)
+
+    def of_run(self) -> tuple[Job, ...]:
+        """The jobs that there are once in a run."""
+        return tuple(self._job(kind, {}) for stage in stages().values() for kind in stage.kinds if not kind.wildcards)
+
+    def _kinds_of(self, variant: Variant, only: Stage | None = None) -> Iterator[tuple[Kind, dict[str, str]]]:
+        """The kinds of job that a variant has, with their wildcards."""
+        context, rounds = self._plan.context(variant), self._plan.rounds_of(variant.target)
+        for stage in (only,) if only else stages().values():
+            for kind in stage.kinds:
+                for more in self._expanded(kind, context, rounds) if kind.wildcards else ():
+                    full = context.with_wildcards(**more) if more else context
+                    if stage.exists(full):
+                        yield kind, {name: getattr(full, name) for name in kind.wildcards}
+
+    def _expanded(self, kind: Kind, variant: PlannedJob, rounds: Sequence[Round | None]) -> Iterator[Mapping[str, str]]:
+        """Values for the wildcards that a variant does not fix: layouts, rounds and the workloads of a round."""
+        if "layout" in kind.wildcards:
+            yield from ({"layout": layout} for layout in CANDIDATES)
+        elif "workload" in kind.wildcards:
+            for number, planned in enumerate(rounds, 1):
+                for workload in planned.workloads(f"{variant.model}/{variant.precision}") if planned else ():
+                    yield {"number": str(number), "workload": workload}
+        elif "number" in kind.wildcards:
+            yield from ({"number": str(number)} for number in range(1, len(rounds) + 1))
+        else:
+            yield {}
+
+    def _job(self, kind: Kind, wildcards: Mapping[str, str], versions: Sequence[int | None] = ()) -> Job:
+        """A job; ``versions`` tell when the budgets that it follows were written."""
+        key = (kind.stage.name, *wildcards.values(), *versions)
+        if key not in self._made:
+            self._made[key] = self._new(kind, PlannedJob(self._plan, **wildcards))
+        return self._made[key]
+
+    def _new(self, kind: Kind, context: PlannedJob) -> Job:
+        stage = kind.stage
+        read = [(entry, tuple(entry.paths(context))) for entry in stage.inputs]
+        return Job(
+            stage=stage.name,
+            rule=rule_of(kind),
+            wildcards=context.wildcards,
+            options=self._requests.options(stage.name, context) if stage.request else "",
+            fingerprint=self._requests.fingerprint(stage.name, context.model or None),
+            inputs=tuple(path for _, paths in read for path in paths),
+            sources=tuple(path for entry, paths in read if entry.is_source for path in paths),
+            outputs=tuple(context.file(output.artifact) for output in kind.outputs),
+            log=kind.logs[0].path.format(**context.wildcards),
+            parameters={parameter.name: parameter.value(context) for parameter in stage.parameters},
+        )
+
+
+def rule_of(kind: Kind) -> str:
+    """The workflow's rule for a kind of job."""
+    return kind.stage.rule_names[kind.stage.kinds.index(kind)]

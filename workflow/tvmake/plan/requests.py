@@ -1,0 +1,50 @@
+"""What a stage is given of the config, and what its code is, as the workflow passes them to a job."""
+
+from typing import Any
+
+from tvmake.plan.planned_config import PlannedConfig, PlannedJob
+from tvmake.stages import registry
+from tvmake.storage.code_fingerprint import fingerprint
+from tvmake.storage.files import canonical_json
+
+
+class Requests:
+    """The options and fingerprints of a plan's jobs, each worked out once."""
+
+    def __init__(self, plan: PlannedConfig):
+        self._plan = plan
+        self._options: dict[tuple[str, ...], str] = {}
+        self._fingerprints: dict[tuple[str, str | None], str] = {}
+
+    def options(self, stage: str, wildcards: Any = None) -> str:
+        """Canonical JSON of exactly what a stage reads of the config; empty for a stage that reads nothing of it.
+
+        Args:
+            stage: the stage's name.
+            wildcards: an object with the attributes ``model``, ``precision``, ``target``, ``number``, ``layout`` that the
+                stage has, such as a variant; others do not matter.
+        """
+        described = registry.stages()[stage]
+        if described.request is None:
+            return ""
+        context = self._plan.context(wildcards).of(described)
+        # No request depends on the workload.
+        key = (stage, context.model, context.precision, context.target, context.number, context.layout)
+        if key not in self._options:
+            request = described.request(context)
+            self._options[key] = canonical_json(request.model_dump(mode="json", exclude_defaults=True))
+        return self._options[key]
+
+    def fingerprint(self, stage: str, model: str | None = None) -> str:
+        """Digest of the code and library versions a stage uses; for import and reference, of that model's format."""
+        key = (stage, model if registry.stages()[stage].code else None)
+        if key not in self._fingerprints:
+            self._fingerprints[key] = fingerprint(*self.roots(*key))
+        return self._fingerprints[key]
+
+    def roots(self, stage: str, model: str | None = None) -> tuple[str, ...]:
+        """The modules that a stage's code begins with; with a model, those that it has loaded by name too."""
+        described = registry.stages()[stage]
+        if described.code is None or described.request is None or model is None:
+            return described.roots(None)
+        return described.roots(described.request(PlannedJob(self._plan, model=model)))

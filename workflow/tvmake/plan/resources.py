@@ -1,0 +1,116 @@
+"""What jobs need of the machine they run on: memory, time, cores, a device.
+
+Schedulers read these figures, on this machine or on a cluster. Results do not depend on them, and a job whose needs
+have changed is not run again. The figures are limits, not estimates: several times what the stages were seen to use.
+"""
+
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tvmake.config.device import DeviceConfig, LocalDeviceConfig
+from tvmake.plan.plan import Plan
+from tvmake.stages.registry import stages
+from tvmake.stages.tune import SECONDS_PER_TRIAL
+
+COPIES = 8
+"""How many times the weights may be in memory at once: the file, the converted copies, constants of the compiler."""
+
+MB_A_MINUTE = 20
+"""Weights for which a stage may take a minute more."""
+
+
+class JobResources:
+    """The needs of a plan's jobs, as functions of a job's wildcards that rules can name.
+
+    Args:
+        cores: of this machine, as far as Snakemake may use them.
+        on_cluster: whether jobs are sent to other machines; asked when a job's needs are.
+    """
+
+    def __init__(self, plan: Plan, cores: int | None, on_cluster: Callable[[], bool]):
+        self._plan = plan
+        self._cores = max(1, cores or 1)
+        self._on_cluster = on_cluster
+        self._devices: dict[str, DeviceConfig] = {}
+        self._weights: dict[str, int] = {}
+
+    def memory_mb(self, stage: str) -> Callable[[Any, int], int]:
+        """Memory in MB; more with each attempt, for profiles that try killed jobs again."""
+
+        described = stages()[stage]
+
+        def memory_mb(wildcards: Any, attempt: int) -> int:
+            weights = self._weights_mb(wildcards.model) if described.holds_weights else 0
+            return (described.memory_mb + COPIES * weights) * attempt
+
+        return memory_mb
+
+    def minutes(self, stage: str, trials: Callable[[Any], int] | None = None) -> Callable[[Any, int], int]:
+        """Time limit in minutes; more with each attempt.
+
+        Args:
+            trials: candidates that a job of the stage measures.
+        """
+
+        described = stages()[stage]
+
+        def minutes(wildcards: Any, attempt: int) -> int:
+            seconds: float = 60 * described.minutes + SECONDS_PER_TRIAL * (trials(wildcards) if trials else 0)
+            seconds += described.more_seconds(self._plan.context(wildcards))
+            if described.holds_weights:
+                seconds += 60 * self._weights_mb(wildcards.model) // MB_A_MINUTE
+            if described.is_on_device:
+                device = self._device(wildcards.target)
+                seconds += device.timeout_s + (0 if isinstance(device, LocalDeviceConfig) else device.wait_s)
+                seconds += device.conditioning.wait_s if device.conditioning else 0
+            return math.ceil(seconds / 60) * attempt
+
+        return minutes
+
+    def threads(self, stage: str) -> Callable[[Any], int]:
+        """Cores to keep free of other jobs.
+
+        A benchmark on this machine takes all of it. Jobs that tune on this machine wait for each other by themselves.
+        On a cluster both take a whole node, which is taken to have as many cores as this machine unless
+        ``devices.<name>.threads`` says otherwise.
+        """
+
+        def threads(wildcards: Any) -> int:
+            device = self._device(wildcards.target)
+            if not isinstance(device, LocalDeviceConfig):
+                return 1
+            if self._on_cluster():
+                return device.threads or self._cores
+            return self._cores if stages()[stage].is_alone else 1
+
+        return threads
+
+    def gres(self, wildcards: Any) -> str:
+        """The generic resource that stands for a target's device on a Slurm cluster; empty when there is none."""
+        return self._device(wildcards.target).gres or ""
+
+    def slurm_extra(self, wildcards: Any) -> str:
+        """What only Slurm's ``sbatch`` understands: a node to itself for what is timed on the node's own cores."""
+        return "--exclusive" if isinstance(self._device(wildcards.target), LocalDeviceConfig) else ""
+
+    def _device(self, target: str) -> DeviceConfig:
+        if target not in self._devices:
+            self._devices[target] = self._plan.config.device(self._plan.device_of(target) or "local")
+        return self._devices[target]
+
+    def _weights_mb(self, model: str) -> int:
+        if model not in self._weights:
+            self._weights[model] = self._given_bytes(model)
+        # Code that builds a network is small; what it built is known once it has been imported.
+        imported = self._plan.file("model.params", model=model)
+        try:
+            return max(self._weights[model], os.stat(imported).st_size) // 1_000_000  # noqa: PTH116  # of every job
+        except FileNotFoundError:
+            return self._weights[model] // 1_000_000
+
+    def _given_bytes(self, model: str) -> int:
+        files = (Path(file) for file in self._plan.model_files(model))
+        return sum(file.stat().st_size for file in files if file.is_file())

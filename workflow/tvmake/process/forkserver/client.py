@@ -1,0 +1,220 @@
+"""Hand a command over to a fork server and end as it ends: ``python -m tvmake.process.forkserver.client KIND ENTRY ARGUMENTS``.
+
+An entry is ``module:function``; the function takes arguments and returns an exit code. This module imports little: every
+step starts with it.
+"""
+
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+import zlib
+from collections.abc import Mapping, Sequence
+from types import FrameType
+from typing import Any
+
+from tvmake.process.parent_death import PARENT_VARIABLE, end_with_starter
+from tvmake.process.python import python_command
+
+DIRECTORY = "TVMAKE_WARM"
+"""Names the directory of the servers' sockets."""
+
+LENGTH = struct.Struct("!I")
+STATUS = struct.Struct("!i")
+STARTED = b"+"
+MAX_TRIES = 5
+"""To reach a server: one that ends leaves those who wait to the next one."""
+
+FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def socket_path(directory: str, kind: str) -> str:
+    """Where a server of this kind listens, for this very Python installation."""
+    installation = f"{sys.executable}\n{os.path.dirname(__file__)}"  # noqa: PTH120  # pathlib costs 10 ms here
+    return f"{directory}/{kind}-{zlib.crc32(installation.encode()):08x}"
+
+
+def entry_command(kind: str, entry: str, arguments: Sequence[str]) -> list[str]:
+    """The command line that runs an entry: forked from a server of this kind where there is one."""
+    return python_command("-m", "tvmake.process.forkserver.client", kind, entry, *arguments)
+
+
+def hand_over(kind: str, entry: str, arguments: Sequence[str]) -> int | None:
+    """Have a server of this kind run an entry as if it were this process.
+
+    Returns:
+        The exit code; None when there is no such server, and nothing has been done.
+    """
+    directory = os.environ.get(DIRECTORY)
+    if not directory:
+        return None
+    path = socket_path(directory, kind)
+    # The run removes the path before it refuses connections. While the path is there, a server that has ended is followed
+    # by another one, or the run itself was killed, and its steps end with it.
+    for _ in range(MAX_TRIES):
+        if not os.path.exists(path):  # noqa: PTH110  # pathlib costs 10 ms here
+            return None
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            try:
+                connection.connect(path)
+            except (ConnectionRefusedError, FileNotFoundError):
+                if not os.path.exists(path):  # noqa: PTH110
+                    return None
+                print("error: the run that this step belongs to was killed", file=sys.stderr)
+                return 128 + signal.SIGKILL
+            try:
+                has_started, status = _run(connection, entry, arguments)
+            except OSError:
+                return None
+            if has_started:
+                return _end_like(status)
+    return None
+
+
+def _run(connection: socket.socket, entry: str, arguments: Sequence[str]) -> tuple[bool, int | None]:
+    """Whether the server started the command, and how that ended; None where the server was lost before."""
+    with _Forwarding(connection) as forwarding:
+        try:
+            _send(connection, entry, arguments, os.environ, [0, 1, 2])
+            forwarding.begin()
+            if connection.recv(1) != STARTED:
+                return False, None
+        except ConnectionError:
+            return False, None
+        forwarding.commit()
+        return True, _receive(connection)
+
+
+def _end_like(status: int | None) -> int:
+    """The exit code of a command that has ended, or this process's end by the same signal."""
+    if status is None:
+        print("error: the process that ran this step was killed from outside, or out of memory", file=sys.stderr)
+        return 128 + signal.SIGKILL
+    if status < 0:
+        if -status != signal.SIGKILL:
+            signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    return status
+
+
+class _Forwarding:
+    """Forwards this process's signals to a command; without a command, they reach this process at the end of the block."""
+
+    def __init__(self, connection: socket.socket):
+        self._connection = connection
+        self._pending: list[int] = []
+        self._may_send = self._has_command = False
+        self._previous: dict[int, Any] = {}
+
+    def __enter__(self) -> "_Forwarding":
+        self._previous = {number: signal.signal(number, self._handle) for number in FORWARDED}
+        return self
+
+    def begin(self) -> None:
+        """The request is sent, and signals may follow it."""
+        self._may_send = True
+        for number in self._pending:
+            self._send(number)
+
+    def commit(self) -> None:
+        """The command has started, and gets all signals."""
+        self._has_command = True
+
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
+        if not self._has_command:
+            self._pending.append(number)
+        if self._may_send:
+            self._send(number)
+
+    def _send(self, number: int) -> None:
+        try:
+            self._connection.send(bytes([number]))
+        except OSError:
+            return  # the server is gone; this is noticed where its answer is awaited
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        if not self._has_command:
+            for number in self._pending:
+                os.kill(os.getpid(), number)
+
+
+def start(kind: str, entry: str, arguments: Sequence[str], environment: Mapping[str, str], stdin: int) -> int | None:
+    """Have a server of this kind start an entry as a process that nobody waits for, and that ends by itself.
+
+    Args:
+        environment: all of its variables.
+        stdin: a file; its standard output is discarded, its standard error is this process's.
+
+    Returns:
+        Its number; None when there is no such server, and nothing has been done.
+    """
+    directory = os.environ.get(DIRECTORY)
+    if not directory:
+        return None
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection, open(os.devnull, "w") as discarded:  # noqa: PTH123
+        try:
+            connection.connect(socket_path(directory, kind))
+            _send(connection, entry, arguments, environment, [stdin, discarded.fileno(), 2], is_detached=True)
+            return _receive(connection) if connection.recv(1) == STARTED else None
+        except OSError:
+            return None
+
+
+def _send(
+    connection: socket.socket,
+    entry: str,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    files: list[int],
+    is_detached: bool = False,
+) -> None:
+    request = {
+        "entry": entry,
+        "arguments": list(arguments),
+        "directory": os.getcwd(),  # noqa: PTH109
+        "environment": {name: value for name, value in environment.items() if name != PARENT_VARIABLE},
+        "is_detached": is_detached,
+    }
+    text = json.dumps(request).encode()
+    socket.send_fds(connection, [LENGTH.pack(len(text))], files)
+    connection.sendall(text)
+
+
+def _receive(connection: socket.socket) -> int | None:
+    received = b""
+    while len(received) < STATUS.size:
+        try:
+            part = connection.recv(STATUS.size - len(received))
+        except ConnectionResetError:
+            return None
+        if not part:
+            return None
+        received += part
+    return int(STATUS.unpack(received)[0])
+
+
+def run_entry(entry: str, arguments: Sequence[str]) -> int:
+    """Run an entry in this process."""
+    import importlib
+
+    from tvmake.process.tvm_import import hide_torch_from_tvm
+
+    hide_torch_from_tvm()
+    module, _, function = entry.partition(":")
+    return int(getattr(importlib.import_module(module), function)(list(arguments)))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run an entry in a fork of a server where there is one, else here; see the module's text."""
+    end_with_starter()
+    kind, entry, *rest = arguments
+    code = hand_over(kind, entry, rest)
+    return run_entry(entry, rest) if code is None else code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

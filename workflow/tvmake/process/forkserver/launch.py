@@ -1,0 +1,81 @@
+"""Start a long-lived process that talks over a socket: forked from a server where there is one, else a fresh one."""
+
+import os
+import select
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Protocol
+
+from tvmake.process.forkserver.client import DIRECTORY, entry_command, start
+from tvmake.process.parent_death import PARENT_VARIABLE
+from tvmake.process.supervised import ChildProcess
+
+
+class Launched(Protocol):
+    """A process, to whoever started it."""
+
+    def kill(self) -> object:
+        """End it at once; nothing happens if it has ended."""
+        ...
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait for its end; whether it came in time."""
+        ...
+
+
+def launch(
+    kind: str,
+    entry: str,
+    arguments: Sequence[str],
+    control: int,
+    environment: Mapping[str, str],
+    late_variables: frozenset[str] = frozenset(),
+) -> Launched:
+    """Start an entry (see :mod:`tvmake.process.forkserver.client`) with a socket as its standard input.
+
+    It has to end by itself when the socket is closed or the process that it was started by has ended.
+
+    Args:
+        environment: variables for it, beside those of this process.
+        late_variables: those that count in a fork, too, because they are read late or the server has them already. Others
+            may count only while libraries are loaded, and take a fresh process.
+    """
+    everything = {**os.environ, **environment}
+    if late_variables.issuperset(environment) and everything.get(DIRECTORY) and _has_pidfd():
+        process = start(kind, entry, arguments, everything, control)
+        if process is not None:
+            with suppress(ProcessLookupError):
+                return _Forked(process)
+    for name in (DIRECTORY, PARENT_VARIABLE):
+        everything.pop(name, None)
+    return ChildProcess(entry_command(kind, entry, arguments), everything, stdin=control, stdout=subprocess.DEVNULL)
+
+
+def _has_pidfd() -> bool:
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except (AttributeError, OSError):  # not Linux, or an old one
+        return False
+    return True
+
+
+class _Forked:
+    """A fork of a server, which is its parent; its number could be another's by now, a pidfd cannot."""
+
+    def __init__(self, process: int):
+        self._pidfd = os.pidfd_open(process)
+
+    def __del__(self) -> None:
+        if "_pidfd" in self.__dict__:
+            os.close(self._pidfd)
+
+    def kill(self) -> None:
+        """See :class:`Launched`."""
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """See :class:`Launched`."""
+        return bool(select.select([self._pidfd], [], [], timeout_s)[0])

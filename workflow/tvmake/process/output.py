@@ -1,0 +1,64 @@
+"""What a process prints: text from files of others shows what a terminal would obey, and does not make it obey.
+
+Escape sequences and control characters in a summary, a manifest or an error could hide lines, forge others or set a terminal's title.
+"""
+
+import io
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+OBEYED = "\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
+"""Control characters besides tabs and ends of lines, characters that turn the direction of writing, and halves of characters."""
+
+_outputs: list["_Output"] = []
+"""Kept, because a stream that is forgotten closes the file below it."""
+
+_IN_TEXT = re.compile(f"[{OBEYED}]")
+_IN_LINE = re.compile(f"[{OBEYED}\t\n]")
+
+
+def printable(text: str) -> str:
+    """One line of text, with what a terminal would obey written as an escape, as in Python's texts."""
+    return _IN_LINE.sub(_escape, text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode()
+
+
+class _Output(io.TextIOWrapper):
+    """A standard stream that writes text as :func:`printable`, by lines."""
+
+    def __init__(self, stream: io.TextIOWrapper):
+        stream.flush()
+        super().__init__(
+            stream.buffer,
+            encoding=stream.encoding,
+            errors="backslashreplace",
+            line_buffering=stream.line_buffering,
+            write_through=stream.write_through,
+        )
+        self.rich_proxied_file = stream
+        """Where rich's consoles write, which have sequences of their own to write (see ``report.console``)."""
+
+    def write(self, text: str) -> int:
+        super().write(_IN_TEXT.sub(_escape, text))
+        self.flush()  # what rich writes to the stream below comes after
+        return len(text)
+
+
+@contextmanager
+def escaped_output() -> Iterator[None]:
+    """Have what is printed inside this block hold nothing that a terminal obeys; rich's consoles write as they do."""
+    before = sys.stdout, sys.stderr
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper) and not isinstance(stream, _Output):
+            _outputs.append(_Output(stream))
+            setattr(sys, name, _outputs[-1])
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before

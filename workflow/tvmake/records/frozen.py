@@ -1,0 +1,152 @@
+"""The part of run.lock with the tuning records and layouts that a run was built with.
+
+Apart from the rest, because stages read it: a lock's other parts change nothing for them.
+"""
+
+from pathlib import Path
+from typing import Any, Final, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+
+from tvmake.config.transform import Layout
+from tvmake.errors import InputError
+from tvmake.records.record import Digest, Generation, TuningContext
+from tvmake.storage.files import canonical_json
+
+Part = TypeVar("Part", bound=BaseModel)
+
+SCHEMA_VERSION: Final = 1
+
+MOST_BYTES = 256 << 20
+"""A lock is read as a whole; that of a hundred variants has a few MB."""
+
+
+class LockedKernel(BaseModel):
+    """A kernel of a run's best.json, its record by digest."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    name: str
+    """What the model calls it."""
+    workload: Digest
+    record: Digest | None = None
+    latency_ms: float | None = None
+    trials: int = Field(ge=0)
+    """How many candidates had been measured."""
+    curve: tuple[tuple[int, float], ...]
+    """Where the search got better: trial number and latency in ms."""
+    reason: str | None = None
+    """Why there is no record."""
+
+
+class LockedRecords(BaseModel):
+    """The records of one variant."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    generation: Generation
+    """TVM's release."""
+    target: JsonValue
+    device_class: str
+    kernels: tuple[LockedKernel, ...]
+
+    @property
+    def place(self) -> TuningContext:
+        """Where the records are kept."""
+        return TuningContext(
+            generation=self.generation, target=canonical_json(self.target), device_class=self.device_class
+        )
+
+
+class Frozen(BaseModel):
+    """What stages read of a lock."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    schema_version: Literal[1]
+    records: dict[str, LockedRecords]
+    layouts: dict[str, Layout]
+
+    def records_of(self, variant: str, lock: Path) -> LockedRecords:
+        """The records of a variant (``model/precision/target``).
+
+        Raises:
+            InputError: there are none; it was not tuned when the lock was written.
+        """
+        if variant not in self.records:
+            raise InputError(str(lock), f"names no records for {variant}", f"tuned are {_listed(self.records)}")
+        return self.records[variant]
+
+    def layout_of(self, variant: str, lock: Path) -> Layout:
+        """The data layout of a variant that chose one by measuring.
+
+        Raises:
+            InputError: it did not choose one when the lock was written.
+        """
+        if variant not in self.layouts:
+            raise InputError(str(lock), f"names no data layout for {variant}", f"it has {_listed(self.layouts)}")
+        return self.layouts[variant]
+
+
+class _Version(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    schema_version: JsonValue = None
+    written_by: JsonValue = None
+
+
+def read_frozen(lock: Path) -> Frozen:
+    """The records and layouts of a lock.
+
+    Raises:
+        InputError: the file is missing, damaged or of another schema version.
+    """
+    return parse(Frozen, read_bytes(lock), str(lock))
+
+
+def read_bytes(lock: Path) -> bytes:
+    """A lock's bytes.
+
+    Raises:
+        InputError: it cannot be read, or is too large to be a lock.
+    """
+    try:
+        with lock.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        raise InputError(str(lock), "no such lock", "`tvmake lock` writes one after `tvmake make`") from None
+    except OSError as error:
+        raise InputError(str(lock), f"cannot be read: {error.strerror}") from None
+    if len(data) > MOST_BYTES:
+        raise InputError(str(lock), f"is no lock: larger than {MOST_BYTES >> 20} MiB")
+    return data
+
+
+def parse(kind: type[Part], data: bytes, where: str) -> Part:
+    """Read a lock, or a part of it, after its version.
+
+    Raises:
+        InputError: damaged, or of another schema version.
+    """
+    again = "write it again with `tvmake lock`, or copy it again from where it came"
+    try:
+        head = _Version.model_validate_json(data)
+    except ValidationError:
+        raise InputError(where, "is no lock, or truncated: not a JSON object", again) from None
+    if head.schema_version != SCHEMA_VERSION or isinstance(head.schema_version, bool):
+        by = f" ({head.written_by[:40]})" if isinstance(head.written_by, str) else ""
+        raise InputError(
+            where,
+            f"is of schema version {canonical_json(head.schema_version)[:20]}, expected {SCHEMA_VERSION}",
+            f"use the tvmake that wrote it{by}, or write one with `tvmake lock`",
+        )
+    try:
+        return kind.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise InputError(where, f"is damaged ({key}: {first['msg'].lower()})", again) from None
+
+
+def _listed(names: dict[str, Any]) -> str:
+    return ", ".join(names) or "none"

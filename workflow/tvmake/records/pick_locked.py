@@ -1,0 +1,63 @@
+"""Pick best, from a lock: the records that a run was built with, whatever was measured since."""
+
+from pathlib import Path
+from typing import Any
+
+from tvmake.artifact import stage_json
+from tvmake.artifact.tasks import Task, TaskList
+from tvmake.config.requests.tuning import PickBestRequest
+from tvmake.errors import InputError
+from tvmake.records.best import BestKernel, BestSet
+from tvmake.records.frozen import LockedKernel, read_frozen
+from tvmake.records.record import Record, TuningContext
+from tvmake.records.store import open_store
+
+
+def pick_locked(tasks: Path, request: PickBestRequest, lock: Path, variant: str, best: Path) -> BestSet:
+    """Write ``best`` as it was when the lock was written; no device is asked, and nothing is measured or checked.
+
+    Args:
+        variant: whose records, as ``model/precision/target``.
+
+    Raises:
+        InputError: a file is missing or damaged, the lock knows no such variant, or records that it names are not in
+            the store.
+        MachineError: the store cannot be read.
+    """
+    listed = stage_json.load(TaskList, tasks)
+    frozen = read_frozen(lock).records_of(variant, lock)
+    store = open_store(request.store)
+    named = {kernel.workload: kernel for kernel in frozen.kernels}
+    missing: list[LockedKernel] = []
+
+    def record_of(kernel: LockedKernel, place: TuningContext) -> Record | None:
+        if kernel.record is None:
+            return None
+        found = [one for one in store.load(place, kernel.workload) if one.digest == kernel.record]
+        if not found:
+            missing.append(kernel)
+        return found[0].record if found else None
+
+    def pick(task: Task) -> BestKernel:
+        kernel = named.get(task.workload)
+        if kernel is None:
+            fields: dict[str, Any] = {"reason": task.trivial or f"{lock.name} does not name it"}
+        else:
+            fields = kernel.model_dump(include={"latency_ms", "trials", "curve", "reason"})
+            fields["record"] = record_of(kernel, frozen.place)
+        return BestKernel(workload=task.workload, name=task.names[0], calls=task.calls, flops=task.flops, **fields)
+
+    kernels = tuple(pick(task) for task in listed.tasks)
+    if missing:
+        first = missing[0]
+        more = f" and of {len(missing) - 1} more kernels" if len(missing) > 1 else ""
+        raise InputError(
+            str(lock),
+            f"the record {str(first.record)[:12]}… of {first.name}{more} is not in {store.root}",
+            "bring the records here: `tvmake bundle import`, `tvmake records import` or `tvmake records pull`",
+        )
+    written = BestSet(
+        target=listed.target, generation=frozen.generation, device_class=frozen.device_class, kernels=kernels
+    )
+    stage_json.save(written, best)
+    return written

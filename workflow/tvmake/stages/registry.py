@@ -1,0 +1,137 @@
+"""All stages, found by themselves: every module beside this one that has a ``STAGE``."""
+
+import importlib
+import pkgutil
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+import tvmake.stages
+from tvmake.artifact import paths
+from tvmake.errors import InputError
+from tvmake.stages.descriptor import Output, Stage, file_name
+
+RESOLVED_CONFIG = Output("config.resolved.yaml", paths.RUN)
+"""The config as it was understood. No stage makes it; it is written when a run starts."""
+
+
+@cache
+def stages() -> Mapping[str, Stage]:
+    """The stages by name, in the order that data flows.
+
+    Raises:
+        ValueError: two stages have the same name or artifact, an artifact that is read is not made, or stages read from
+            each other.
+    """
+    found = [stage for name in _module_names() if (stage := _stage_in(name))]
+    return {stage.name: stage for stage in _ordered(found)}
+
+
+def stage_named(name: str) -> Stage:
+    """A stage. Loads its module only, if it is called as the stage.
+
+    Raises:
+        InputError: there is no such stage.
+    """
+    for module in (name, f"{name}_model"):
+        if module in _module_names() and (stage := _stage_in(module)) and stage.name == name:
+            return stage
+    if name not in stages():
+        raise InputError(name, "no such stage", f"there are: {', '.join(stages())}")
+    return stages()[name]
+
+
+@cache
+def artifacts() -> Mapping[str, Output]:
+    """What runs make, by name, in the order that data flows."""
+    outputs = [*(output for stage in stages().values() for output in stage.outputs), RESOLVED_CONFIG]
+    return {output.artifact: output for output in outputs}
+
+
+@cache
+def patterns() -> Mapping[str, str]:
+    """The paths of all artifacts with ``{results}`` and their wildcards left in; files inside directories included."""
+    found = {}
+    for name, output in artifacts().items():
+        found[name] = output.path
+        found.update({member: f"{output.path}/{file_name(member)}" for member in output.members})
+    return found
+
+
+@cache
+def cached_rules() -> frozenset[str]:
+    """The workflow's rules whose results the cache may have."""
+    return frozenset(rule for stage in stages().values() if stage.is_cached for rule in stage.rule_names)
+
+
+@cache
+def searching_rules() -> frozenset[str]:
+    """The workflow's rules whose jobs write a log of trials."""
+    return frozenset(rule for stage in stages().values() if stage.is_searching for rule in stage.rule_names)
+
+
+@cache
+def maker(artifact: str) -> Stage | None:
+    """The stage that makes an artifact; None for what is written when a run starts."""
+    makers = (
+        stage
+        for stage in stages().values()
+        for output in stage.outputs
+        if artifact == output.artifact or artifact in output.members
+    )
+    return next(makers, None)
+
+
+@cache
+def goal_stages() -> frozenset[str]:
+    """The stages that a full run goes through: those that make goals, and those that these read from."""
+    pending = [stage for stage in stages().values() if stage.is_goal]
+    found: set[str] = set()
+    while pending:
+        stage = pending.pop()
+        if stage.name not in found:
+            found.add(stage.name)
+            pending += [source for entry in stage.inputs for name in entry.names if (source := maker(name))]
+    return frozenset(found)
+
+
+def pattern(artifact: str, results: str) -> str:
+    """An artifact's path with its wildcards (``{model}``, ``{target}`` …) left in."""
+    return patterns()[artifact].replace("{results}", results)
+
+
+def path(artifact: str, results: str, **wildcards: str | int) -> str:
+    """An artifact's path for one model, precision, target …"""
+    return patterns()[artifact].format(results=results, **wildcards)
+
+
+@cache
+def _module_names() -> frozenset[str]:
+    return frozenset(module.name for module in pkgutil.iter_modules(tvmake.stages.__path__))
+
+
+def _stage_in(module: str) -> Stage | None:
+    return getattr(importlib.import_module(f"{tvmake.stages.__name__}.{module}"), "STAGE", None)
+
+
+def _ordered(found: list[Stage]) -> Iterator[Stage]:
+    """Each stage after those whose artifacts it reads; otherwise by name."""
+    makers: dict[str, str] = {}
+    for stage in found:
+        for name in (name for output in stage.outputs for name in (output.artifact, *output.members)):
+            if makers.setdefault(name, stage.name) != stage.name:
+                raise ValueError(f"stages {makers[name]} and {stage.name} both make '{name}'")
+    if len({stage.name for stage in found}) < len(found):
+        raise ValueError("two stages have the same name")
+    waiting = {stage.name: (stage, _sources(stage, makers)) for stage in found}
+    while waiting:
+        ready = next((name for name in sorted(waiting) if not waiting[name][1] & waiting.keys()), None)
+        if ready is None:
+            raise ValueError(f"stages read from each other: {', '.join(sorted(waiting))}")
+        yield waiting.pop(ready)[0]
+
+
+def _sources(stage: Stage, makers: Mapping[str, str]) -> set[str]:
+    named = [name for entry in stage.inputs if not entry.is_of_earlier_round for name in entry.names]
+    if missing := [name for name in named if name not in makers]:
+        raise ValueError(f"stage {stage.name} reads '{missing[0]}', which no stage makes")
+    return {makers[name] for name in named}

@@ -1,0 +1,141 @@
+"""What a stage's code is, as a digest: its modules and the versions of the libraries they import.
+
+Snakemake does not see changes in imported packages, so every rule carries this digest as a parameter. The modules
+are found by following ``import`` lines from the stage's own module, including those inside functions and without those
+for type checkers, and the names of what is started in processes of its own, so a stage reruns exactly when code it can
+reach changes.
+"""
+
+import hashlib
+import re
+import sys
+from collections.abc import Iterable
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+PACKAGE = "tvmake"
+PACKAGE_ROOT = Path(__file__).resolve().parents[1]
+
+DISTRIBUTIONS = {
+    "tvm": ("apache-tvm", "apache-tvm-ffi"),
+    "torch": ("torch",),
+    "onnx": ("onnx",),
+    "onnxruntime": ("onnxruntime",),
+    "tflite": ("tflite",),
+    "ai_edge_litert": ("ai-edge-litert",),
+    "numpy": ("numpy",),
+    "PIL": ("pillow",),
+    "cyclonedx": ("cyclonedx-python-lib",),
+}
+"""Libraries whose version can change a result, by import name."""
+
+_IMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+import\s+(\([^)]*\)|[^\n#]*)|import\s+([\w., ]+))", re.MULTILINE)
+
+_FOR_TYPES = re.compile(r"^if TYPE_CHECKING:\n(?:[ \t]+[^\n]*\n|\n)+", re.MULTILINE)
+"""Imports that only a type checker reads."""
+
+
+_STARTED = re.compile(rf'"({PACKAGE}(?:\.\w+)+):\w+"|"-m", "({PACKAGE}(?:\.\w+)+)"(?:, "({PACKAGE}(?:\.\w+)+)")?')
+"""Code that runs in processes of its own: ``"module:function"``, and what ``python -m`` is told to run."""
+
+
+@cache
+def fingerprint(*roots: str) -> str:
+    """Digest of the package modules reachable from ``roots`` and of the library versions they use.
+
+    Args:
+        roots: dotted module names inside the package.
+    """
+    modules, libraries = reachable(*roots)
+    sha256 = hashlib.sha256()
+    for module in modules:
+        sha256.update(f"{module} {_digest(module)}\n".encode())
+    for library in libraries:
+        for distribution in DISTRIBUTIONS[library]:
+            sha256.update(f"{distribution} {version(distribution)}\n".encode())
+    return sha256.hexdigest()
+
+
+def reachable(*roots: str) -> tuple[list[str], list[str]]:
+    """The package's modules reachable from ``roots``, and the result-changing libraries they import; both sorted."""
+    modules: set[str] = set()
+    libraries: set[str] = set()
+    pending = list(roots)
+    while pending:
+        module = pending.pop()
+        if module in modules:
+            continue
+        if _file(module) is None:  # a typo here would silently stop reruns
+            raise ValueError(f"{module} is not a module of {PACKAGE}")
+        modules.add(module)
+        for name in _imports(module):
+            top = name.partition(".")[0]
+            if top == PACKAGE:
+                pending.append(name)
+            elif top in DISTRIBUTIONS:
+                libraries.add(top)
+    return sorted(modules), sorted(libraries)
+
+
+def foreign(*roots: str) -> list[str]:
+    """Top-level names of all that modules reachable from ``roots`` import besides the package and Python's own library."""
+    modules, _ = reachable(*roots)
+    names = {name.partition(".")[0] for module in modules for name in _imports(module)}
+    return sorted(names - {PACKAGE, ""} - sys.stdlib_module_names)
+
+
+def changed_at(*roots: str) -> float:
+    """When the newest of the modules reachable from ``roots`` was written, in seconds since 1970."""
+    modules, _ = reachable(*roots)
+    return max(file.stat().st_mtime for module in modules if (file := _file(module)) is not None)
+
+
+@cache
+def version(distribution: str) -> str:
+    """A library's installed version, or ``absent``."""
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return "absent"
+
+
+@cache
+def _file(module: str) -> Path | None:
+    base = PACKAGE_ROOT.joinpath(*module.split(".")[1:])
+    for candidate in (base.with_suffix(".py"), base / "__init__.py"):
+        if candidate.is_file() and module.partition(".")[0] == PACKAGE:
+            return candidate
+    return None
+
+
+@cache
+def _source(module: str) -> str:
+    file = _file(module)
+    assert file is not None
+    return file.read_text(encoding="utf-8")
+
+
+@cache
+def _digest(module: str) -> str:
+    return hashlib.sha256(_source(module).encode()).hexdigest()
+
+
+@cache
+def _imports(module: str) -> tuple[str, ...]:
+    source = _FOR_TYPES.sub("", _source(module))
+    return (*_resolve(_IMPORT.findall(source)), *(name for names in _STARTED.findall(source) for name in names if name))
+
+
+def _resolve(found: Iterable[tuple[str, str, str]]) -> Iterable[str]:
+    for source, names, plain in found:
+        if plain:
+            yield from (name.split(" as ")[0].strip() for name in plain.split(","))
+            continue
+        yield source
+        for given in names.strip("()").replace("\n", " ").split(","):
+            # `from tvmake.frontend import zoo` names a module, `from tvmake.errors import InputError` does not.
+            name = given.split(" as ")[0].strip()
+            submodule = f"{source}.{name}"
+            if name and source.startswith(PACKAGE) and _file(submodule):
+                yield submodule

@@ -1,0 +1,190 @@
+"""Atomic writes and digests.
+
+A reader never meets half a file: content goes to a temporary file in the same directory and is renamed over the
+destination once it is complete and flushed. A process that is killed leaves at most a ``.tvmake-*`` directory behind, which the
+next writer to that directory removes (see :mod:`tvmake.storage.temporary`).
+"""
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from tvmake.errors import MachineError
+from tvmake.storage.plain_files import open_plain
+from tvmake.storage.temporary import held_directory
+
+TEMPORARY_PREFIX = ".tvmake-"
+NEW = "new"
+
+SMALL_FILE = 16 * 1024
+"""Bytes."""
+
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+"""The system's codes for a full disk and an exhausted quota."""
+
+
+def digest_bytes(data: bytes) -> str:
+    """sha256 of ``data``, in full, as hex."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def digest_file(path: Path) -> str:
+    """sha256 of a file's content, in full, as hex.
+
+    Raises:
+        OSError: it cannot be read, or is no plain file.
+    """
+    with open_plain(path) as file:
+        return _digest_stream(file)
+
+
+def _digest_stream(file: IO[bytes]) -> str:
+    sha256 = hashlib.sha256()
+    while block := file.read(1 << 20):
+        sha256.update(block)
+    return sha256.hexdigest()
+
+
+def canonical_json(value: Any) -> str:
+    """One spelling for equal values: sorted keys, no spaces, no NaN."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+@contextmanager
+def atomic_path(destination: Path, *, suffix: str | None = None, aside: Path | None = None) -> Iterator[Path]:
+    """Give a temporary path beside ``destination``; rename it there when the block ends without an error.
+
+    Args:
+        suffix: the temporary file's suffix, for writers that go by it; by default the destination's.
+        aside: where on the same disk the temporary path is instead, as the directory is listed for what killed writers left:
+            for destinations among thousands of files.
+
+    Raises:
+        MachineError: the directory cannot be written, or the disk is full.
+    """
+    destination = Path(destination)
+    with _beside(destination, aside) as directory:
+        temporary = directory / f"{NEW}{suffix or destination.suffix}"
+        with writing(destination):
+            temporary.touch()
+            yield temporary
+            # Outputs follow the umask like any other file.
+            temporary.chmod(0o666 & ~_umask())
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
+            temporary.replace(destination)
+
+
+@contextmanager
+def atomic_directory(destination: Path) -> Iterator[Path]:
+    """Give a temporary directory beside ``destination``; put it there when the block ends without an error.
+
+    A directory that is there already is replaced.
+
+    Raises:
+        MachineError: as for :func:`atomic_path`.
+    """
+    destination = Path(destination)
+    with _beside(destination) as directory:
+        temporary = directory / NEW
+        with writing(destination):
+            temporary.mkdir()
+            yield temporary
+            temporary.chmod(0o777 & ~_umask())
+            if destination.is_dir():
+                shutil.rmtree(destination)
+            temporary.replace(destination)
+
+
+@contextmanager
+def scratch_directory(parent: Path) -> Iterator[Path]:
+    """Give a directory inside ``parent``, on its disk, to work in; it is gone afterwards.
+
+    Raises:
+        MachineError: as for :func:`atomic_path`.
+    """
+    with _beside(Path(parent) / NEW) as directory:
+        yield directory
+
+
+@contextmanager
+def _beside(destination: Path, aside: Path | None = None) -> Iterator[Path]:
+    place = destination.parent if aside is None else aside
+    with ExitStack() as stack:
+        with writing(destination):
+            for parent in (destination.parent, place):
+                parent.mkdir(parents=True, exist_ok=True)
+            directory = stack.enter_context(held_directory(place, TEMPORARY_PREFIX))
+        yield directory
+
+
+def write_bytes(destination: Path, data: bytes, *, aside: Path | None = None) -> None:
+    """Write ``data`` atomically; ``aside`` as for :func:`atomic_path`."""
+    with atomic_path(destination, aside=aside) as temporary:
+        temporary.write_bytes(data)
+
+
+def write_text(destination: Path, text: str, *, aside: Path | None = None) -> None:
+    """Write ``text`` as UTF-8, atomically; ``aside`` as for :func:`atomic_path`."""
+    write_bytes(destination, text.encode(), aside=aside)
+
+
+def write_json(destination: Path, value: Any) -> None:
+    """Write ``value`` as indented JSON with sorted keys, atomically."""
+    text = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    write_text(destination, text + "\n")
+
+
+def no_space(where: str) -> MachineError:
+    """What to say when the disk that holds ``where`` is full, or the user's quota."""
+    return MachineError(where, "no space left on the disk", "free some space and run the same command again")
+
+
+def is_full(directory: Path) -> bool:
+    """Whether the disk that holds a directory, or the user's quota, has no room for a small file."""
+    try:
+        with tempfile.TemporaryFile(dir=directory) as file:
+            file.write(bytes(SMALL_FILE))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        return error.errno in NO_SPACE
+    return False
+
+
+@contextmanager
+def writing(destination: Path) -> Iterator[None]:
+    """Turn the operating system's refusals to write ``destination`` into one clear line.
+
+    Raises:
+        MachineError: no space, a limit on file sizes, no permission, or a read-only file system.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno in NO_SPACE:
+            raise no_space(str(destination)) from error
+        if error.errno == errno.EFBIG:
+            raise MachineError(
+                str(destination), "is larger than the files this process may write", "raise the limit (ulimit -f)"
+            ) from error
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR):
+            raise MachineError(
+                str(destination),
+                f"cannot be written ({os.strerror(error.errno)})",
+                "make the directory writable, or choose another one with --directory",
+            ) from error
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,113 @@
+"""Open files from elsewhere: plain files only, which neither block nor go on for ever, and that stay the same while read."""
+
+import errno
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from tvmake.errors import InputError
+
+LARGE_BYTES = 256 << 20
+SPARSEST = 64
+"""A file is refused as hollow if it is large and less than this part of it is on the disk: reading it costs nothing to
+its author and much to us. No weights are that empty; file systems that compress say so where there are no holes."""
+
+KINDS = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+class NotPlainError(OSError):
+    """Something else than a plain file; ``strerror`` says what."""
+
+    def __init__(self, what: str, path: Path):
+        super().__init__(errno.EINVAL, what, str(path))
+
+
+def open_plain(path: Path) -> BinaryIO:
+    """Open a file for reading, without ever waiting for somebody to write to it.
+
+    Raises:
+        NotPlainError: it is a pipe, a device, a socket, or mostly holes.
+        OSError: as ``open``; a directory among them.
+    """
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        about = os.fstat(file)
+        if stat.S_ISDIR(about.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(about.st_mode):
+            raise NotPlainError(f"it is {KINDS.get(stat.S_IFMT(about.st_mode), 'something else')}, not a file", path)
+        if _is_hollow(file, about):
+            raise NotPlainError(f"it is mostly holes: {about.st_size} bytes, {about.st_blocks * 512} on the disk", path)
+        os.set_blocking(file, True)
+        return os.fdopen(file, "rb")
+    except BaseException:
+        os.close(file)
+        raise
+
+
+def read_plain(path: Path, most_bytes: int, what: str, remedy: str | None = None) -> bytes:
+    """The content of a file that is read as a whole.
+
+    Args:
+        path: the file.
+        most_bytes: more than any such file has.
+        what: what it should be, for messages (``a lock``).
+        remedy: what to do about one that it is not.
+
+    Raises:
+        FileNotFoundError: there is none.
+        InputError: it cannot be read, is no plain file, or too large.
+    """
+    try:
+        with open_plain(path) as file:
+            content = file.read(most_bytes + 1)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise InputError(str(path), f"cannot be read: {(error.strerror or str(error)).lower()}", remedy) from None
+    if len(content) > most_bytes:
+        raise InputError(str(path), f"is no {what}: larger than {most_bytes >> 20} MiB", remedy)
+    return content
+
+
+def _is_hollow(file: int, about: os.stat_result) -> bool:
+    if about.st_size < LARGE_BYTES or about.st_blocks * 512 * SPARSEST > about.st_size:
+        return False
+    try:
+        return os.lseek(file, 0, os.SEEK_HOLE) < about.st_size
+    except OSError:
+        return False
+    finally:
+        os.lseek(file, 0, os.SEEK_SET)
+
+
+@contextmanager
+def unchanged(files: Iterable[Path]) -> Iterator[None]:
+    """Make sure that files stay the same throughout the block, whatever reads them there.
+
+    The time of change of an inode, which no program can set, is compared, with size and identity.
+
+    Raises:
+        InputError: one of them changed, was replaced, or is gone.
+    """
+    before = {file: _stamp(file) for file in files}
+    yield
+    for file, stamp in before.items():
+        if _stamp(file) != stamp:
+            raise InputError(str(file), "changed while it was read", "run again when nothing writes to it")
+
+
+def _stamp(file: Path) -> tuple[int, ...] | None:
+    try:
+        about = file.stat()
+    except OSError:
+        return None
+    return (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)

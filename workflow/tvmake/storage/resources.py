@@ -1,0 +1,29 @@
+"""Where the workflow's own files are: beside the package in a checkout, inside it in a wheel."""
+
+import os
+import sys
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def snakefile() -> Path:
+    """The Snakefile, with ``rules/`` and ``profiles/`` beside it."""
+    return _resource("Snakefile")
+
+
+def native_sources() -> Path:
+    """The directory of the C++ sources, with their ``CMakeLists.txt``."""
+    return _resource("native")
+
+
+def _resource(name: str) -> Path:
+    inside = PACKAGE / "resources" / name
+    return inside if inside.exists() else PACKAGE.parents[1] / name
+
+
+def put_tvmake_on_path() -> None:
+    """Let rules find the ``tvmake`` that is installed beside this interpreter, activated or not, on cluster nodes too."""
+    scripts = str(Path(sys.executable).parent)
+    if scripts not in os.environ["PATH"].split(os.pathsep):
+        os.environ["PATH"] = os.pathsep.join([scripts, os.environ["PATH"]])

@@ -1,0 +1,107 @@
+"""Temporary directories that are gone at the latest when the next one is made beside them after their owner died.
+
+A directory is held by a lock of the kernel's on a file in it, for as long as its owner lives. Numbers of processes and names of machines
+would not tell: containers share both. Where a file system has no locks, what a killed process left stays there.
+"""
+
+import fcntl
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+LOCK = "lock"
+CONTENT = "content"
+
+
+@contextmanager
+def held_directory(parent: Path, prefix: str) -> Iterator[Path]:
+    """Give an empty directory in ``parent``, which exists; those of this prefix that nobody holds are removed.
+
+    Args:
+        prefix: of its name, which no other files there have.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    sweep(parent, prefix)
+    place, lock = _make(parent, prefix)
+    try:
+        content = place / CONTENT
+        content.mkdir(mode=0o700)
+        yield content
+    finally:
+        _remove(place, lock)
+
+
+@contextmanager
+def temporary_directory(prefix: str) -> Iterator[Path]:
+    """As :func:`held_directory`, in the system's directory for temporary files.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    with held_directory(Path(tempfile.gettempdir()), prefix) as directory:
+        yield directory
+
+
+def sweep(parent: Path, prefix: str) -> None:
+    """Remove the directories of this prefix that this user made and no process holds."""
+    with suppress(OSError):
+        for name in os.listdir(parent):  # noqa: PTH208  # of directories with many files
+            if name.startswith(prefix):
+                with suppress(OSError):
+                    _sweep(parent / name)
+
+
+def _make(parent: Path, prefix: str) -> tuple[Path, int]:
+    while True:
+        place = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+        try:
+            lock = os.open(place / LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:  # another process has swept it, between this line and the one before
+            continue
+        with suppress(OSError):  # without locks
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        if _is_same(place / LOCK, lock):
+            return place, lock
+        os.close(lock)
+
+
+def _sweep(place: Path) -> None:
+    found = place.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        return
+    try:
+        lock = os.open(place / LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        place.rmdir()  # its owner was killed, or makes another one
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # it is held, or there are no locks
+        os.close(lock)
+        return
+    _remove(place, lock)
+
+
+def _remove(place: Path, lock: int) -> None:
+    """Remove a directory whose lock is held: the content first, so that what is left by a kill is swept later."""
+    try:
+        shutil.rmtree(place / CONTENT, ignore_errors=True)
+        with suppress(OSError):
+            (place / LOCK).unlink()
+    finally:
+        os.close(lock)
+    with suppress(OSError):
+        place.rmdir()
+
+
+def _is_same(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.lstat(), os.fstat(descriptor))
+    except OSError:
+        return False

@@ -1,1 +1,0 @@
-"""What a target means: TVM target, linker, lowering pipeline, and the wheel's defects with their remedies."""

@@ -1,0 +1,24 @@
+"""Correct generated OpenCL source before it goes into a module."""
+
+from typing import Any
+
+import tvm_ffi
+
+from tvmake.targets.adreno.image_reads import with_sampler
+from tvmake.targets.adreno.pixel_values import with_fresh_pixels
+from tvmake.targets.affected import is_affected
+
+RELEASES = "<0.28"
+
+HOOK = "tvm_callback_opencl_postproc"
+"""TVM calls it with the source of each kernel and the target."""
+
+
+def install() -> None:
+    """Have the source of every OpenCL kernel of this process corrected."""
+    if is_affected(RELEASES) and tvm_ffi.get_global_func(HOOK, allow_missing=True) is None:
+        tvm_ffi.register_global_func(HOOK, _corrected)
+
+
+def _corrected(source: str, _target: Any) -> str:
+    return with_fresh_pixels(with_sampler(str(source)))

@@ -1,0 +1,51 @@
+"""A default schedule for whatever else writes textures: a thread computes the four lanes of a pixel.
+
+dlight's rules for Adreno know convolutions, poolings and element-wise kernels; its general rules give each lane to a thread
+of its own, which overwrite each other. Buffers between blocks stay in global memory.
+"""
+
+import contextlib
+from typing import Any
+
+import tvm
+
+from tvmake.targets.bound_rule import bind
+
+from tvm.s_tir.dlight import analysis  # isort: skip
+from tvm.s_tir.dlight.base import ScheduleRule  # isort: skip
+
+TEXTURE = "texture"
+
+
+class WholePixels(ScheduleRule):
+    """Bind all loops but a texture's lanes to threads."""
+
+    def apply(self, func: Any, target: "tvm.target.Target", tunable: bool) -> Any:
+        """A schedule for a kernel that writes textures; None for others."""
+        if not isinstance(func, tvm.tirx.PrimFunc):
+            return None
+        schedule = tvm.s_tir.Schedule(func)
+        blocks = schedule.get_child_blocks(analysis.get_root_block(schedule))
+        if not any(_writes_texture(schedule, block) for block in blocks):
+            return None
+        # A reduction reads what it has written so far, which cannot be done with a texture.
+        for block in blocks:
+            if _writes_texture(schedule, block) and analysis.get_sblock_info(schedule, block).is_reduction():
+                schedule.cache_write(block, 0, "global")
+        for block in schedule.get_child_blocks(analysis.get_root_block(schedule))[:-1]:
+            if analysis.get_sblock_info(schedule, block).is_injective() and not _writes_texture(schedule, block):
+                _inline(schedule, block)
+        threads = int(target.attrs.get("max_num_threads", 256))
+        for block in schedule.get_child_blocks(analysis.get_root_block(schedule)):
+            bind(schedule, block, threads, lanes=int(_writes_texture(schedule, block)))
+        return schedule
+
+
+def _inline(schedule: Any, block: Any) -> None:
+    # A block that cannot go into its consumer is computed before it.
+    with contextlib.suppress(tvm.s_tir.ScheduleError):
+        schedule.compute_inline(block)
+
+
+def _writes_texture(schedule: Any, block: Any) -> bool:
+    return any(TEXTURE in str(region.source.scope()) for region in schedule.get(block).writes)

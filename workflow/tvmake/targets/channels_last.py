@@ -1,0 +1,61 @@
+"""Convolutions and pooling with channels innermost, which is the layout that a CPU's vectors want.
+
+The values of all channels lie side by side then, so that every loop over channels is one over lanes, whatever the extents of
+the image are. A network whose layout the user has chosen keeps it.
+
+TVM 0.27's ConvertLayout is wrong for some operators (a layer norm over several axes keeps its weights as they are). So only those
+that are known to be right take part; the others are lowered to kernels beforehand, where layouts end and begin.
+"""
+
+from typing import Any
+
+import tvm
+
+from tvmake.transform.graph import CHOSEN_LAYOUT, has_convolutions
+from tvmake.transform.layout_clips import join_clips, split_clips
+
+LAYOUTS = {"relax.nn.conv2d": ["NHWC", "OHWI"], "relax.nn.conv2d_transpose": ["NCHW", "IOHW"]}
+"""TVM has no kernel for transposed convolutions in NHWC, so that theirs stays as it is."""
+
+IN_ANY_LAYOUT = [
+    f"relax.{name}"
+    for name in (
+        "nn.conv2d", "nn.conv2d_transpose", "nn.max_pool2d", "nn.avg_pool2d", "nn.adaptive_avg_pool2d", "nn.relu",
+        "nn.leakyrelu", "nn.silu", "nn.gelu", "nn.gelu_tanh", "sigmoid", "tanh", "exp", "log", "sqrt", "rsqrt", "erf", "abs",
+        "negative", "square", "floor", "ceil", "round", "concat", "mean", "sum", "max", "min", "permute_dims",
+    )
+]  # fmt: skip
+"""Operators that ConvertLayout computes as well with another order of axes."""
+
+PAIRS = [f"relax.{name}" for name in ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power")]
+"""Those that it does so where both operands have all the axes, or one is a single value."""
+
+FEATURE_MAP_RANK = 4
+
+FAILURES = (tvm.error.InternalError, ValueError, TypeError, RuntimeError)
+
+
+def channels_last(module: "tvm.IRModule") -> "tvm.IRModule":
+    """The module in NHWC; as it is where the user has chosen, where nothing asks for it, or where TVM cannot convert it."""
+    if (module.attrs and CHOSEN_LAYOUT in module.attrs) or not has_convolutions(module):
+        return module
+    transform = tvm.relax.transform
+    passes = [
+        transform.LegalizeOps(dict.fromkeys(PAIRS, _legalize_pair), skip_ops=IN_ANY_LAYOUT),
+        transform.ConvertLayout(LAYOUTS),
+        transform.Normalize(),
+    ]
+    try:
+        return join_clips(tvm.transform.Sequential(passes)(split_clips(module)))
+    except FAILURES:
+        return module
+
+
+def _legalize_pair(builder: "tvm.relax.BlockBuilder", call: "tvm.relax.Call") -> Any:
+    """An operation on two operands as it is, where any order of axes does; else lowered."""
+    shapes = [operand.ty.shape for operand in call.args]
+    if all(shape is not None for shape in shapes):
+        ranks = {len(shape) for shape in shapes}
+        if ranks == {FEATURE_MAP_RANK} or 0 in ranks:
+            return call
+    return call.op.get_attr("FLegalize")(builder, call)

@@ -1,0 +1,38 @@
+"""What schedules have to know of a CPU."""
+
+from dataclasses import dataclass
+
+import tvm
+
+WIDTHS = (("avx512f", 64, 32), ("avx", 32, 16), ("sve", 16, 32), ("neon", 16, 32), ("sse2", 16, 16))
+"""Features in LLVM's words, widest first, with the bytes of a vector register and how many there are. Of SVE the 16 bytes that
+every machine has are used."""
+
+STACK_BYTES = 1024
+"""Buffers below this size live on the stack, where LLVM can keep them in registers: ``kMaxStackAlloca``, TVM's
+include/tvm/runtime/device_api.h."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A CPU's vector unit."""
+
+    vector_bytes: int = 16
+    registers: int = 16
+
+    def lanes(self, bits: int) -> int:
+        """How many values of so many bits a vector has."""
+        return max(1, self.vector_bytes * 8 // bits)
+
+    @property
+    def accumulators(self) -> int:
+        """Vectors that a kernel may sum up in, leaving some registers for operands."""
+        return self.registers * 3 // 4
+
+
+def machine(target: "tvm.target.Target") -> Machine:
+    """The vector unit of a target's CPU, by its features as LLVM knows them."""
+    for feature, width, registers in WIDTHS:
+        if tvm.target.codegen.target_has_features(feature, target):
+            return Machine(width, registers)
+    return Machine()

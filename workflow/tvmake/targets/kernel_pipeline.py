@@ -1,0 +1,33 @@
+"""The pipeline that lowers a target's scheduled kernels: TVM's, with the work-arounds that the target needs."""
+
+import tvm
+
+DEFAULT = "default"
+
+
+def uses_textures(target: "tvm.target.Target") -> bool:
+    """Whether tensors of a target are kept in images."""
+    return "texture" in target.keys
+
+
+def tir_pipeline(target: "tvm.target.Target") -> str:
+    """The name of the pipeline to give to ``tirx.build`` and ``relax.build``, registered where it is ours."""
+    if target.kind.name == "opencl":
+        from tvmake.targets import opencl_math
+        from tvmake.targets.adreno import source_hook
+
+        source_hook.install()
+        opencl_math.install()
+    if uses_textures(target):
+        from tvmake.targets.adreno import tir_pipeline as textures
+
+        return textures.register()
+    if target.kind.name == "opencl":
+        from tvmake.targets import vector_booleans
+
+        return vector_booleans.register()
+    if target.kind.name == "llvm":
+        from tvmake.targets import vector_math
+
+        return vector_math.register()
+    return DEFAULT

@@ -1,0 +1,133 @@
+"""What this TVM can compile for: target kinds, processors of the catalogue, and tags."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import partial
+from typing import Any, get_args
+
+import tvm
+from tvm_ffi import get_global_func
+
+from tvmake.config.target import TargetKind
+from tvmake.errors import InputError
+from tvmake.process.limits import isolated
+
+RUNTIMES = {
+    "cuda": "USE_CUDA",
+    "opencl": "USE_OPENCL",
+    "metal": "USE_METAL",
+    "rocm": "USE_ROCM",
+    "vulkan": "USE_VULKAN",
+    "hexagon": "USE_HEXAGON",
+}
+"""The build option that puts a kind's device runtime into TVM."""
+
+
+def target_kinds() -> list[dict[str, Any]]:
+    """The kinds a config can name: ``kind``, ``generates`` (code), ``runs`` (here; None where no runtime is needed)."""
+    built_with = {str(name): str(value) for name, value in tvm.support.libinfo().items()}
+    return [
+        {
+            "kind": kind,
+            "generates": get_global_func(f"target.build.{kind}", allow_missing=True) is not None,
+            "runs": built_with.get(RUNTIMES[kind], "OFF") not in ("OFF", "NOT-FOUND") if kind in RUNTIMES else None,
+        }
+        for kind in get_args(TargetKind)
+    ]
+
+
+def check_generated(kinds: Mapping[str, str]) -> None:
+    """See that this TVM generates code for target kinds, by having it do so for a small kernel.
+
+    Args:
+        kinds: by the name of their target in the config.
+
+    Raises:
+        InputError: it does not for one of them.
+    """
+    generated = [entry["kind"] for entry in target_kinds() if entry["generates"]]
+    for name, kind in kinds.items():
+        if kind not in generated:
+            raise InputError(
+                f"targets.{name}.kind",
+                f"TVM {tvm.__version__} as installed generates no code for '{kind}'",
+                f"it does for {', '.join(generated)}; another one needs a TVM of your own build",
+            )
+        isolated(partial(_generate, name, kind), f"targets.{name}.kind")
+
+
+def _generate(name: str, kind: str) -> bytes:
+    """Generate code for a kernel that adds one to some numbers."""
+    from tvm import te
+    from tvm.s_tir import dlight
+
+    numbers = te.placeholder((64,), name="numbers")
+    module = tvm.IRModule(
+        {"main": te.create_prim_func([numbers, te.compute((64,), lambda place: numbers[place] + 1.0)])}
+    )
+    target = tvm.target.Target({"kind": kind, "host": {"kind": "llvm"}})
+    try:
+        with target:
+            if "gpu" in target.keys:
+                module = dlight.ApplyDefaultSchedule(dlight.gpu.Fallback())(module)
+            tvm.tirx.build(module, target=target)
+    except Exception as error:  # whatever the generator raises
+        line = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
+        problem = f"TVM {tvm.__version__} generates no code for '{kind}' here: {line}"
+        raise InputError(
+            f"targets.{name}.kind", problem, "install what its generator needs, or choose another kind"
+        ) from error
+    return b""
+
+
+def target_tags() -> list[dict[str, Any]]:
+    """Every tag of this TVM, sorted: ``tag``, ``kind``, ``keys``, ``attributes``, ``host`` (the same, or None)."""
+    return sorted(
+        ({"tag": str(tag), **_described(target)} for tag, target in tvm.target.list_tags().items()),
+        key=lambda entry: entry["tag"],
+    )
+
+
+def known_processors() -> list[dict[str, Any]]:
+    """The catalogue's families, with their members: ``name``, ``members``, ``kind``, ``what``, ``attributes``, ``float16``,
+    ``images`` (OpenCL's limits, or None), ``source`` of the numbers, ``conservative``."""
+
+    from tvmake.config.catalogue.entries import catalogue
+
+    members: dict[str, list[str]] = {}
+    for entry in catalogue().values():
+        if entry.same_as:
+            members.setdefault(entry.same_as, []).append(entry.name)
+    return [
+        {
+            "name": entry.name,
+            "members": members.get(entry.name, []),
+            "kind": entry.kind,
+            "what": entry.what,
+            "attributes": {
+                name: list(value) if isinstance(value, list) else value for name, value in entry.attributes.items()
+            },
+            "float16": entry.has_float16,
+            "wave": entry.wave,
+            "images": asdict(entry.images) if entry.images else None,
+            "source": entry.source,
+            "conservative": entry.is_conservative,
+        }
+        for entry in catalogue().values()
+        if entry.same_as is None
+    ]
+
+
+def _described(target: Any) -> dict[str, Any]:
+    return {
+        "kind": str(target.kind.name),
+        "keys": [str(key) for key in target.keys],
+        "attributes": {str(name): _plain(value) for name, value in sorted(target.attrs.items())},
+        "host": _described(target.host) if target.host is not None else None,
+    }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bool | int | float | str):
+        return value
+    return [_plain(entry) for entry in value] if hasattr(value, "__iter__") else str(value)

@@ -1,0 +1,262 @@
+"""The compiler driver that links mod.so, and whether the linked library fits the device.
+
+A triple chooses: this machine's is linked by the system's g++, Android's by the NDK's clang, another Linux's by Debian's
+cross g++, or by zig where that is installed instead. mod.so holds LLVM's code and no C++, so that the C library is all it
+asks for, and zig, whose C++ runtime does not go with TVM's, is safe.
+"""
+
+import importlib.util
+import os
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from tvmake.artifact.elf import Library, read_library
+from tvmake.config.target import TargetConfig
+from tvmake.errors import MachineError
+from tvmake.process.python import python_command
+from tvmake.storage.directories import cache_directory
+from tvmake.storage.files import digest_bytes
+from tvmake.storage.temporary import temporary_directory
+
+NDK_VARIABLES = ("ANDROID_NDK_HOME", "ANDROID_NDK_ROOT", "ANDROID_NDK")
+
+OLDEST_ANDROID_API = 24
+"""Android 7, the first with Vulkan and OpenCL 2.0 drivers on common phones; NDK r26 and later begin at 21."""
+
+GNU_ARCHITECTURES = {"arm64": "aarch64", "amd64": "x86_64", "i686": "i386", "armv7a": "arm", "armv7l": "arm"}
+"""Words for a processor, by the one that ELF files and GNU triples use here."""
+
+SYSTEM = "g++"
+
+PROBE = "int tvmake_probe(int value) { return value + 1; }\n"
+
+TIMEOUT_S = 120
+"""zig compiles parts of a C library the first time."""
+
+
+def compiler_driver(config: TargetConfig, where: str) -> str:
+    """The compiler driver that links mod.so for a target's host: a name on PATH, or a path.
+
+    Raises:
+        MachineError: it is not installed, does not run, or compiles for another processor.
+    """
+    host = _host(config)
+    driver = config.cc or host.cc or _of_toolchain(config, host, where)
+    if shutil.which(driver) is None:
+        raise MachineError(
+            where,
+            f"the compiler '{driver}' is not installed",
+            f"install it (Debian: apt-get install {_debian(driver)})",
+        )
+    if driver != SYSTEM or host.triple is not None:
+        # The system's own compiler for this machine shows what it can when it links, which is soon enough.
+        _check_driver(driver, host.triple, where)
+    return driver
+
+
+def check_library(path: Path, config: TargetConfig, where: str) -> None:
+    """See that a linked library loads on the device, as far as its file tells.
+
+    Raises:
+        MachineError: it is for another processor, or asks for a newer C library than ``glibc`` or ``android_api`` allow.
+    """
+    host = _host(config)
+    library = read_library(path)
+    _check_machine(library, host.triple, where, "the linker made a library")
+    glibc = config.glibc or host.glibc
+    if glibc and library.glibc and library.glibc > _numbers(glibc):
+        newest = ".".join(map(str, library.glibc))
+        raise MachineError(
+            f"{where}.glibc",
+            f"mod.so needs glibc {newest}, the device may have {glibc}",
+            "link with an older toolchain, or with `toolchain: zig`, which takes the version from here",
+        )
+    if _is_android(host.triple):
+        if "libc.so.6" in library.needed:
+            raise MachineError(
+                where, "mod.so is linked against glibc, and Android has none", "set `toolchain: ndk` (ANDROID_NDK_HOME)"
+            )
+        api = config.android_api or host.android_api
+        if api and library.android_api and library.android_api > api:
+            raise MachineError(
+                f"{where}.android_api",
+                f"mod.so is linked for Android API {library.android_api}, the device may have {api}",
+                "leave out `cc`, so that the NDK's compiler for that level is taken",
+            )
+
+
+def ndk_compiler(triple: str, api: int | None, where: str, environment: Mapping[str, str] = os.environ) -> str:
+    """The NDK's clang++ for a triple, of the lowest API level it has from ``api`` on.
+
+    Raises:
+        MachineError: there is no NDK, or none with that compiler.
+    """
+    variable = next((name for name in NDK_VARIABLES if environment.get(name)), None)
+    if variable is None:
+        raise MachineError(
+            where,
+            f"{triple} is linked by the Android NDK, and ANDROID_NDK_HOME is not set",
+            "download it from https://developer.android.com/ndk/downloads and set ANDROID_NDK_HOME to its directory",
+        )
+    root = Path(environment[variable])
+    architecture = _architecture(triple)
+    prefix = {"arm": "armv7a-linux-androideabi", "i386": "i686-linux-android"}.get(
+        architecture, f"{architecture}-linux-android"
+    )
+    levels: dict[int, Path] = {}
+    for compiler in root.glob(f"toolchains/llvm/prebuilt/*/bin/{prefix}*-clang++"):
+        if found := re.fullmatch(rf"{prefix}(\d+)-clang\+\+", compiler.name):
+            levels[int(found[1])] = compiler
+    lowest = api or OLDEST_ANDROID_API
+    fitting = [level for level in sorted(levels) if level >= lowest]
+    if not fitting:
+        has = f"its levels end at {max(levels)}" if levels else f"it has no compiler for {architecture}"
+        raise MachineError(
+            where, f"the NDK at {variable}={root} cannot compile for Android API {lowest}: {has}", "install another NDK"
+        )
+    # An NDK has no compiler for levels below its own oldest; the oldest is then the nearest.
+    return str(levels[fitting[0]])
+
+
+def zig_driver(triple: str, glibc: str | None, where: str) -> str:
+    """A program that calls zig's C compiler for a triple; it is written when it is not there yet.
+
+    Raises:
+        MachineError: zig is not installed.
+    """
+    command = zig_command()
+    if command is None:
+        raise MachineError(where, "zig is not installed", "pip install ziglang")
+    zig_triple = _zig_triple(triple, glibc)
+    if zig_triple is None:
+        raise MachineError(where, f"zig does not link for {triple} here", "leave out `toolchain`, or name another")
+    text = f'#!/bin/sh\nexec {shlex.join(command)} cc -target {zig_triple} "$@"\n'
+    place = cache_directory("toolchains") / f"zig-{zig_triple}-{digest_bytes(text.encode())[:12]}"
+    if not place.exists():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=place.parent, delete=False) as fresh:
+            fresh.write(text)
+        Path(fresh.name).chmod(0o755)
+        Path(fresh.name).replace(place)
+    return str(place)
+
+
+def driver_identity(driver: str) -> str:
+    """First line of the driver's ``--version``: part of what can change mod.so's bytes."""
+    done = subprocess.run([driver, "--version"], capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
+    lines = (done.stdout or done.stderr).splitlines()
+    return lines[0].strip() if lines else driver
+
+
+def _host(config: TargetConfig) -> TargetConfig:
+    return config if config.is_cpu else config.host or TargetConfig(kind="llvm")
+
+
+def _of_toolchain(config: TargetConfig, host: TargetConfig, where: str) -> str:
+    chosen = config.toolchain or host.toolchain
+    triple = host.triple
+    if chosen == "system" or (chosen is None and _is_here(triple)):
+        return SYSTEM
+    glibc, api = config.glibc or host.glibc, config.android_api or host.android_api
+    if chosen == "ndk" or (chosen is None and _is_android(triple)):
+        return ndk_compiler(triple or "aarch64-linux-android", api, where)
+    if chosen == "zig":
+        return zig_driver(triple or f"{platform.machine()}-linux-gnu", glibc, where)
+    cross = f"{_gnu_triple(triple)}-g++"
+    if chosen is None and shutil.which(cross) is None and zig_command() and _zig_triple(triple or "", glibc):
+        return zig_driver(triple or "", glibc, where)
+    return cross
+
+
+def _check_driver(driver: str, triple: str | None, where: str) -> None:
+    problem, library = _probe(driver)
+    if library is None:
+        raise MachineError(where, f"the compiler '{driver}' does not work: {problem}", "see what `tvmake doctor` says")
+    _check_machine(library, triple, where, f"the compiler '{driver}' compiles")
+
+
+@cache
+def _probe(driver: str) -> tuple[str, Library | None]:
+    """A small library as the driver links it, or the problem where it links none."""
+    with temporary_directory("tvmake-cc-") as name:
+        source, library = Path(name) / "probe.c", Path(name) / "probe.so"
+        source.write_text(PROBE)
+        command = [driver, "-shared", "-fPIC", "-o", str(library), str(source)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return getattr(error, "strerror", None) or f"it takes over {TIMEOUT_S} s", None
+        if done.returncode or not library.is_file():
+            lines = [line for line in done.stderr.splitlines() if line.strip()]
+            return (lines[-1].strip() if lines else f"it ends with code {done.returncode}"), None
+        try:
+            return "", read_library(library)
+        except ValueError as error:
+            return f"what it makes is no shared library: {error}", None
+
+
+def _check_machine(library: Library, triple: str | None, where: str, what: str) -> None:
+    machine = _architecture(triple or platform.machine())
+    if library.machine != machine:
+        raise MachineError(
+            where,
+            f"{what} for {library.machine}, the target is for {machine}",
+            f"set `cc` to a compiler for {machine}, or leave it out" if triple else "leave out `cc`, or give `mtriple`",
+        )
+
+
+def _is_here(triple: str | None) -> bool:
+    """Whether code for a triple is linked by this machine's own compiler."""
+    if triple is None:
+        return True
+    return _architecture(triple) == _architecture(platform.machine()) and not _is_android(triple)
+
+
+def _is_android(triple: str | None) -> bool:
+    return triple is not None and "android" in triple
+
+
+def _architecture(triple: str) -> str:
+    first = triple.partition("-")[0]
+    if first.startswith("armv"):
+        return "arm"
+    return GNU_ARCHITECTURES.get(first, first)
+
+
+def _gnu_triple(triple: str | None) -> str:
+    """``aarch64-linux-gnu`` of whatever a triple says besides."""
+    architecture = _architecture(triple or platform.machine())
+    if architecture == "arm":
+        return "arm-linux-gnueabihf"
+    return f"{architecture}-linux-gnu"
+
+
+def _zig_triple(triple: str, glibc: str | None) -> str | None:
+    if _is_android(triple) or "linux" not in triple:
+        return None
+    zig_triple = _gnu_triple(triple).replace("i386", "x86")
+    return f"{zig_triple}.{glibc}" if glibc else zig_triple
+
+
+def zig_command() -> list[str] | None:
+    """How zig is called; None where it is not installed."""
+    if importlib.util.find_spec("ziglang"):
+        return python_command("-m", "ziglang")
+    return ["zig"] if shutil.which("zig") else None
+
+
+def _numbers(version: str) -> tuple[int, int]:
+    major, minor = version.split(".")
+    return int(major), int(minor)
+
+
+def _debian(name: str) -> str:
+    triple, dash, tool = name.rpartition("-")
+    return f"{tool}-{triple}" if dash else name

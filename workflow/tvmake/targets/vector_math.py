@@ -1,0 +1,174 @@
+"""Exponentials and their kin as arithmetic, which CPUs do in vectors.
+
+LLVM has no vector code of its own for these functions: a loop over lanes calls the C library once for each value, which takes
+ten times as long as a polynomial. The ones here stay within a few units in the last place of float32, infinities and NaN
+included; other types than float32 and float16 are left to the library.
+
+Sources: exp, S. Moshier's Cephes (expf); erf and tanh, the rational approximations of Eigen's ``generic_fast_erf`` and
+``generic_fast_tanh_float``, which XLA uses too.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tvm
+import tvm_ffi
+
+from tvmake.targets.dtypes import dtype_name
+
+tirx = tvm.tirx
+
+NAME = "tvmake_cpu"
+
+EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
+LOG2_E = 1.44269504088896341
+LN2 = (0.693359375, -2.12194440e-4)
+"""In two parts, the first with few digits, so that its multiples are exact."""
+EXP_RANGE = (-104.0, 89.0)
+"""Beyond these the result is 0 or infinite."""
+BIAS, MANTISSA = 127, 23
+"""Of float32."""
+
+ERF_ABOVE = (
+    -2.72614225801306e-10, 2.77068142495902e-8, -2.10102402082508e-6, -5.69250639462346e-5, -7.34990630326855e-4,
+    -2.95459980854025e-3, -1.60960333262415e-2,
+)  # fmt: skip
+ERF_BELOW = (
+    -1.45660718464996e-5,
+    -2.13374055278905e-4,
+    -1.68282697438203e-3,
+    -7.37332916720468e-3,
+    -1.42647390514189e-2,
+)
+ERF_RANGE = 4.0
+
+TANH_ABOVE = (
+    -2.76076847742355e-16, 2.00018790482477e-13, -8.60467152213735e-11, 5.12229709037114e-8, 1.48572235717979e-5,
+    6.37261928875436e-4, 4.89352455891786e-3,
+)  # fmt: skip
+TANH_BELOW = (1.19825839466702e-6, 1.18534705686654e-4, 2.26843463243900e-3, 4.89352518554385e-3)
+TANH_RANGE = 7.90531110763549805
+TANH_SMALL = 4e-4
+"""Below this, the result is the argument."""
+
+SINGLE, HALF = "float32", "float16"
+
+
+@tirx.transform.prim_func_pass(opt_level=0, name="VectorMath")
+class VectorMath:
+    """Write exp, erf, tanh, sigmoid and small powers as arithmetic."""
+
+    def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
+        """The function with such calls replaced; one without any as it is."""
+        body = tvm_ffi.structural_map(func.body, (tvm.ir.Call, _replaced))
+        return func if body.same_as(func.body) else func.with_body(body)
+
+
+def register() -> str:
+    """Make TVM's pipeline with this pass before it known to TVM; the name to ask for it."""
+    tvm.tirx.compilation_pipeline.register_tir_pipeline(NAME, _pipeline)
+    return NAME
+
+
+def _pipeline() -> tuple[Any, Any, Any]:
+    lowering, host, device = tvm.tirx.compilation_pipeline.get_tir_pipeline("default")
+    # A call that stands in two places is replaced by one expression, whose variables would be bound twice.
+    return tvm.transform.Sequential([VectorMath(), tirx.transform.ConvertSSA(), lowering]), host, device
+
+
+def _replaced(call: Any) -> Any:
+    function = FUNCTIONS.get(str(getattr(call.op, "name", "")))
+    if function is None or (dtype := dtype_name(call.ty)) not in (SINGLE, HALF):
+        return call
+    if str(call.op.name) == "tirx.pow":
+        return _power(call)
+    value = call.args[0]
+    if dtype == HALF:
+        return tirx.Cast(HALF, _bound(tirx.Cast(SINGLE, value), function))
+    return _bound(value, function)
+
+
+def _bound(value: Any, function: Callable[[Any], Any]) -> Any:
+    """A function of a value that is computed once."""
+    variable = tirx.Var("value", SINGLE)
+    return tirx.Let(variable, value, function(variable))
+
+
+def _number(value: float) -> Any:
+    return tirx.const(value, SINGLE)
+
+
+def _polynomial(x: Any, coefficients: Sequence[float]) -> Any:
+    """By Horner's scheme, the highest power first."""
+    result = _number(coefficients[0])
+    for coefficient in coefficients[1:]:
+        result = result * x + _number(coefficient)
+    return result
+
+
+def _clamped(x: Any, low: float, high: float) -> Any:
+    return tirx.max(tirx.min(x, _number(high)), _number(low))
+
+
+def _or_nan(x: Any, result: Any) -> Any:
+    """The result, or the argument where that is NaN, which a clamp would lose."""
+    return tirx.Select(tirx.isnan(x), x, result)
+
+
+def _exp(x: Any) -> Any:
+    """2^k · e^r with |r| at most half of ln 2; the power of two in two factors, for results near either end."""
+    clamped = tirx.Var("clamped", SINGLE)
+    k, r = tirx.Var("k", SINGLE), tirx.Var("r", SINGLE)
+    power, half = tirx.Var("power", "int32"), tirx.Var("half", "int32")
+    scaled = (_polynomial(r, EXP) * r * r + r + _number(1.0)) * _two_to(half) * _two_to(power - half)
+    result = tirx.Let(half, power >> 1, scaled)
+    result = tirx.Let(power, tirx.Cast("int32", k), result)
+    result = tirx.Let(r, clamped - k * _number(LN2[0]) - k * _number(LN2[1]), result)
+    result = tirx.Let(k, tirx.floor(clamped * _number(LOG2_E) + _number(0.5)), result)
+    return _or_nan(x, tirx.Let(clamped, _clamped(x, *EXP_RANGE), result))
+
+
+def _two_to(power: Any) -> Any:
+    return tirx.reinterpret(SINGLE, (power + BIAS) << MANTISSA)
+
+
+def _rational(x: Any, above: Sequence[float], below: Sequence[float]) -> Any:
+    """An odd function."""
+    square = tirx.Var("square", SINGLE)
+    return tirx.Let(square, x * x, x * _polynomial(square, above) / _polynomial(square, below))
+
+
+def _erf(x: Any) -> Any:
+    clamped = tirx.Var("clamped", SINGLE)
+    result = tirx.Let(clamped, _clamped(x, -ERF_RANGE, ERF_RANGE), _rational(clamped, ERF_ABOVE, ERF_BELOW))
+    return _or_nan(x, result)
+
+
+def _tanh(x: Any) -> Any:
+    clamped = tirx.Var("clamped", SINGLE)
+    result = tirx.Let(clamped, _clamped(x, -TANH_RANGE, TANH_RANGE), _rational(clamped, TANH_ABOVE, TANH_BELOW))
+    return _or_nan(x, tirx.Select(tirx.abs(x) < _number(TANH_SMALL), x, result))
+
+
+def _sigmoid(x: Any) -> Any:
+    return _number(1.0) / (_number(1.0) + _bound(-x, _exp))
+
+
+def _power(call: Any) -> Any:
+    """A square or a cube as products; other powers as they are."""
+    base, exponent = call.args
+    if not isinstance(exponent, tirx.FloatImm) or float(exponent.value) not in (2.0, 3.0):
+        return call
+    variable = tirx.Var("value", dtype_name(call.ty))
+    product = variable * variable
+    return tirx.Let(variable, base, product if float(exponent.value) == 2.0 else product * variable)
+
+
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "tirx.exp": _exp,
+    "tirx.erf": _erf,
+    "tirx.tanh": _tanh,
+    "tirx.sigmoid": _sigmoid,
+    "tirx.pow": _power,
+}
+"""By operator."""

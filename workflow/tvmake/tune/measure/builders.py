@@ -1,0 +1,200 @@
+"""Building many candidates at once, each in a process of its own."""
+
+import errno
+import os
+import queue
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import tvm
+
+from tvmake.codegen.compiler_errors import explain
+from tvmake.process.worker import WorkerEnded, WorkerTimeout
+from tvmake.records.record import Status
+from tvmake.records.workload import target_identity
+from tvmake.storage.files import no_space
+from tvmake.tune.measure.build_worker import Build, BuildOptions
+from tvmake.tune.measure.interface import Candidate, Measured
+from tvmake.tune.measure.kernel import TensorSpec
+from tvmake.tune.measure.protocol import Failed
+from tvmake.tune.measure.workers import MeasuringWorker, WorkerSource
+
+ATTEMPTS = 2
+"""How often a candidate is built when the process that its builder was forked from is lost."""
+
+CLOCK_FACTOR = 10
+"""A build may take this many times its limit on the clock: a candidate is not to blame for what others compute."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A candidate that was built."""
+
+    number: int
+    library: Path
+    arguments: tuple[TensorSpec, ...]
+    build_s: float
+
+
+Outcome = Kernel | Measured | BaseException
+"""A kernel to time, a candidate that failed, or what ends the batch."""
+
+
+class Builders:
+    """Builds candidates for one target.
+
+    Args:
+        driver: the compiler driver that links.
+        count: candidates built at once.
+        timeout_s: processor time for building one.
+        scratch: where libraries are put.
+        pause_directory: see :class:`tvmake.tune.measure.workers.WorkerSource`.
+    """
+
+    def __init__(
+        self,
+        target: "tvm.target.Target",
+        driver: str,
+        count: int,
+        timeout_s: float,
+        scratch: Path,
+        pause_directory: Path | None = None,
+    ):
+        self._count = count
+        self.timeout_s = timeout_s
+        self.scratch = scratch
+        options = BuildOptions(target_identity(target), driver, timeout_s)
+        self.source = WorkerSource("build", options, scratch, {}, pause_directory)
+
+    @contextmanager
+    def building(self, candidates: Sequence[Candidate]) -> Iterator["Building"]:
+        """Build these; at the end of the block whatever is still being built is given up."""
+        batch = Building(self, candidates)
+        threads = [
+            threading.Thread(target=batch.work, name=f"builder-{number}", daemon=True)
+            for number in range(min(self._count, len(candidates)))
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            yield batch
+        finally:
+            batch.stop()
+            for thread in threads:
+                thread.join()
+
+    def close(self) -> None:
+        """End all processes."""
+        self.source.close()
+
+
+class Building:
+    """Candidates being built by several threads, each of which waits for one worker at a time."""
+
+    def __init__(self, builders: Builders, candidates: Sequence[Candidate]):
+        self._builders = builders
+        self._todo: queue.SimpleQueue[Candidate] = queue.SimpleQueue()
+        for candidate in candidates:
+            self._todo.put(candidate)
+        self.done: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+        """Gets one outcome for each candidate as soon as there is one."""
+        self._lock = threading.Lock()
+        self._working: set[MeasuringWorker] = set()
+        self._paused: list[MeasuringWorker] = []
+        self._paused_at: float | None = None
+        self._paused_s = 0.0
+        self._stopped = False
+        self._clock_limit_s = builders.timeout_s * CLOCK_FACTOR
+
+    @contextmanager
+    def paused(self, running: int) -> Iterator[None]:
+        """Stop all but ``running`` builds where they are, and begin none, until the block ends."""
+        with self._lock:
+            self._paused_at = time.monotonic()
+            self._paused = list(self._working)[running:]
+            for worker in self._paused:
+                worker.pause()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._paused_s += time.monotonic() - self._paused_at
+                self._paused_at = None
+                for worker in self._paused:
+                    worker.resume()
+
+    def clock(self) -> float:
+        """Seconds that pass only while builds go on."""
+        with self._lock:
+            return (self._paused_at or time.monotonic()) - self._paused_s
+
+    def work(self) -> None:
+        """Build until there is nothing left, or the batch was stopped."""
+        try:
+            while not self._stopped:
+                try:
+                    candidate = self._todo.get_nowait()
+                except queue.Empty:
+                    return
+                self.done.put(self._build(candidate))
+        except BaseException as error:  # noqa: BLE001  # raised again where the queue is read
+            self.done.put(error)
+
+    def stop(self) -> None:
+        """Begin nothing more and end what is under way."""
+        with self._lock:
+            self._stopped = True
+            working = list(self._working)
+        for worker in working:
+            worker.kill()
+
+    def _build(self, candidate: Candidate) -> Outcome:
+        began = self.clock()
+
+        def failed(line: str, status: Status = "build_error") -> Measured:
+            return Measured(candidate.number, status, error=line, build_s=self.clock() - began)
+
+        library = self._builders.scratch / f"kernel-{candidate.number}-{time.monotonic_ns()}.so"
+        try:
+            request = Build(tvm.ir.save_json(candidate.module), library)
+            arguments = candidate.tensors()
+        except (ValueError, TypeError, RuntimeError, tvm.error.InternalError) as error:
+            return failed(explain(error))
+        for attempt in range(ATTEMPTS):
+            try:
+                answer = self._request(request)
+            except WorkerTimeout:
+                return failed(f"building did not end within {self._clock_limit_s:g} s", "timeout")
+            except WorkerEnded as ended:
+                if ended.code == -signal.SIGXCPU:
+                    limit = f"{self._builders.timeout_s:g} s of processor time"
+                    return failed(f"building did not end within {limit}", "timeout")
+                if ended.code is None and attempt + 1 < ATTEMPTS and not self._stopped:
+                    continue
+                return failed(ended.line("the builder"))
+            if isinstance(answer, Failed):
+                if os.strerror(errno.ENOSPC) in answer.line:
+                    raise no_space(str(self._builders.scratch))
+                return failed(answer.line)
+            return Kernel(candidate.number, library, arguments, self.clock() - began)
+        raise AssertionError("unreachable")
+
+    def _request(self, request: Build) -> object:
+        with self._builders.source.fork() as worker:
+            with self._lock:
+                if self._stopped:
+                    raise WorkerEnded(None, "")
+                self._working.add(worker)
+                if self._paused_at is not None:
+                    worker.pause()
+                    self._paused.append(worker)
+            try:
+                return worker.ask(request, self._clock_limit_s, self.clock)
+            finally:
+                with self._lock:
+                    self._working.discard(worker)

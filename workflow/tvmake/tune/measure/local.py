@@ -1,0 +1,157 @@
+"""Timing candidates on this machine."""
+
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import tvm
+
+from tvmake.config.device import Conditioning
+from tvmake.config.tuning import TrialMeasurement
+from tvmake.device.conditioning.files import LocalFiles
+from tvmake.device.fingerprint import usable_cores
+from tvmake.device.time_slots import LocalSlots
+from tvmake.process.worker import WorkerEnded, WorkerTimeout
+from tvmake.records.record import Status
+from tvmake.tune.measure.builders import Builders, Building, Kernel
+from tvmake.tune.measure.interface import Candidate, Measured
+from tvmake.tune.measure.kernel import Loop, device_kind
+from tvmake.tune.measure.pause_others import IS_SUPPORTED, others_paused, socket_directory
+from tvmake.tune.measure.protocol import Failed
+from tvmake.tune.measure.run_worker import Load, RunOptions, Time
+from tvmake.tune.measure.scratch import Scratch
+from tvmake.tune.measure.workers import MeasuringWorker, WorkerSource
+
+REUSES = 64
+"""Candidates that one process times on a GPU. Libraries that were loaded stay in its memory."""
+
+
+class LocalMeasurer:
+    """Builds and times candidates on this machine; a :class:`tvmake.tune.measure.interface.Measurer`.
+
+    While one candidate is timed on the CPU, this job's builds go on as far as there are cores that the kernel does not use,
+    and other jobs as far as there are more; the rest are paused for that moment. On two cores, a kernel of two threads
+    measures 2.3 times too slow beside two builds.
+
+    Args:
+        target: what candidates are compiled for.
+        options: how they are timed.
+        builders: candidates built at once.
+        device_name: what the lease is taken on: one candidate is timed at a time, whichever process it belongs to.
+        threads: for the kernel (TVM_NUM_THREADS); all cores when None.
+        env: environment variables for the processes that run kernels.
+        driver: the compiler driver that links.
+        conditioning: of this machine, before a batch and around each candidate.
+    """
+
+    def __init__(
+        self,
+        target: "tvm.target.Target",
+        options: TrialMeasurement,
+        builders: int,
+        device_name: str = "local",
+        threads: int | None = None,
+        env: Mapping[str, str] | None = None,
+        driver: str = "g++",
+        conditioning: Conditioning | None = None,
+    ):
+        self._options = options
+        self._slots = LocalSlots(device_name, LocalFiles(f"device '{device_name}'"), conditioning)
+        self._is_rested = False
+        kind = device_kind(target)
+        self._on_cpu = kind == "cpu"
+        busy = (threads or usable_cores()) if self._on_cpu else 1
+        self._spare_cores = max(usable_cores() - busy, 0)
+        self._others_running = max(self._spare_cores - builders, 0) // builders
+        self._pause_directory = socket_directory(device_name) if IS_SUPPORTED else None
+        environment = {"TVM_USE_RUNTIME_LIB": "1", **(env or {})}
+        if threads:
+            environment["TVM_NUM_THREADS"] = str(threads)
+        self._reusable: MeasuringWorker | None = None
+        self._served = 0
+        self._scratch = Scratch()
+        run = RunOptions(kind, Loop.of(options))
+        self._runners = WorkerSource("run", run, self._scratch.path, environment, self._pause_directory)
+        self._builders = Builders(
+            target, driver, builders, options.build_timeout_s, self._scratch.path, self._pause_directory
+        )
+
+    def measure(self, candidates: Sequence[Candidate]) -> Generator[Measured, None, None]:
+        """See :class:`tvmake.tune.measure.interface.Measurer`."""
+        self._is_rested = False
+        with self._builders.building(candidates) as building:
+            for _ in candidates:
+                outcome = building.done.get()
+                if isinstance(outcome, BaseException):
+                    raise outcome
+                if isinstance(outcome, Kernel):
+                    measured = self._timed(outcome, building)
+                    outcome.library.unlink(missing_ok=True)
+                    yield measured
+                else:
+                    yield outcome
+
+    def close(self) -> None:
+        """See :class:`tvmake.tune.measure.interface.Measurer`."""
+        self._builders.close()
+        if self._reusable is not None:
+            self._reusable.close()
+        self._runners.close()
+        self._scratch.close()
+        self._slots.close()
+
+    @contextmanager
+    def _alone(self) -> Iterator[Mapping[str, str]]:
+        with self._slots.slot(None, not self._is_rested, lambda: False) as conditions:
+            self._is_rested = True
+            # A GPU is timed by its own clock.
+            if self._pause_directory is None or not self._on_cpu:
+                yield conditions
+            else:
+                with others_paused(self._pause_directory, self._others_running):
+                    yield conditions
+
+    @contextmanager
+    def _runner(self) -> Iterator[MeasuringWorker]:
+        """The process that times a candidate. It ends with the block, unless :meth:`_reuse` says that it may time another:
+        opening a GPU's driver takes longer than timing (0.1 to 0.5 s with NVIDIA's, one process after the other)."""
+        worker, self._reusable = self._reusable or self._runners.fork(), None
+        self._served += 1
+        try:
+            yield worker
+        finally:
+            if self._reusable is None:
+                worker.close()
+                self._served = 0
+
+    def _reuse(self, worker: MeasuringWorker) -> None:
+        if not self._on_cpu and self._served < REUSES:
+            self._reusable = worker
+
+    def _timed(self, kernel: Kernel, building: Building) -> Measured:
+        began = time.monotonic()
+        waited = 0.0
+        conditions: Mapping[str, str] = {}
+
+        def outcome(status: Status, samples_s: tuple[float, ...] = (), error: str | None = None) -> Measured:
+            run_s = time.monotonic() - began - waited
+            return Measured(kernel.number, status, samples_s, error, kernel.build_s, run_s, conditions)
+
+        with self._runner() as worker:
+            try:
+                answer = worker.ask(Load(kernel.library, kernel.arguments), self._options.timeout_s)
+                if not isinstance(answer, Failed):
+                    requested = time.monotonic()
+                    with self._alone() as conditions, building.paused(running=self._spare_cores):
+                        waited = time.monotonic() - requested
+                        left = self._options.timeout_s - (time.monotonic() - began - waited)
+                        answer = worker.ask(Time(), max(left, 0))
+            except WorkerTimeout:
+                return outcome("timeout", error=f"did not end within {self._options.timeout_s:g} s")
+            except WorkerEnded as ended:
+                return outcome("run_error", error=ended.line("the kernel"))
+            if not isinstance(answer, Failed):  # which can leave a GPU's context unusable
+                self._reuse(worker)
+        if isinstance(answer, Failed):
+            return outcome("run_error", error=answer.line)
+        return outcome("ok", answer.samples_s)

@@ -1,0 +1,23 @@
+"""What tuning jobs import by and by, and their build workers, for the server they are forked from."""
+
+from contextlib import suppress
+
+import tvm
+
+import tvmake.device.rpc.serving
+import tvmake.tune.measure.build_worker
+import tvmake.tune.measure.connect
+import tvmake.tune.measure.forkserver
+import tvmake.tune.search.search
+import tvmake.tune.search.spaces
+import tvmake.tune.search.transfer
+import tvmake.tune.verify.check
+import tvmake.tune.verify.kernel_runner  # noqa: F401
+from tvmake.codegen.light_intrinsics import light_intrinsics
+
+light_intrinsics(tvm.target.Target("llvm"))
+
+import tvm.s_tir.meta_schedule  # noqa: E402
+
+with suppress(ImportError):  # it is needed by one of the cost models, which says so itself
+    import xgboost  # noqa: F401

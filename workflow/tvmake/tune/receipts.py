@@ -1,0 +1,117 @@
+"""Receipts: what a tuning job leaves as its output, and the records that belong to it.
+
+A receipt says that a kernel has its budget and how its search went; the records themselves are in the store. A variant is
+built from the records that its receipts count and from no later ones: other projects may tune the same kernels at the same
+time. On a shared file system the records may become visible later than the receipt.
+"""
+
+import os
+import statistics
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+from pydantic import BaseModel, ConfigDict
+
+from tvmake.errors import MachineError
+from tvmake.records.record import Status, TuningContext
+from tvmake.records.store import RecordStore, StoredRecord
+
+VISIBILITY_TIMEOUT_S = 90.0
+"""NFS trusts what it knows of a directory for up to 60 s (acdirmax in nfs(5)), the latency-wait of the cluster profiles."""
+
+POLL_S = 0.5
+
+
+class Receipt(BaseModel):
+    """One kernel's search so far, earlier runs included."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    schema_version: int = 1
+    workload: str
+    name: str
+    place: TuningContext
+    flops: float
+    trials: int
+    """Candidates measured, in all runs."""
+    measured_now: int
+    """Candidates measured by the job that wrote this."""
+    stopped: str
+    """Why the search ended: ``budget``, ``early stopping``, ``deadline`` or ``space exhausted``."""
+    by_status: dict[Status, int]
+    curve: list[tuple[int, float]]
+    """Where the search got better: trial number and latency in ms."""
+
+    @property
+    def records(self) -> int:
+        """Records of the kernel that there were when this was written, those of lost devices too."""
+        return sum(self.by_status.values())
+
+    @property
+    def best_ms(self) -> float | None:
+        """The best latency so far, in ms."""
+        return self.curve[-1][1] if self.curve else None
+
+    def best_at(self, trials: int) -> float | None:
+        """The best latency after so many trials, in ms."""
+        reached = [latency for trial, latency in self.curve if trial <= trials]
+        return reached[-1] if reached else None
+
+
+def curve(records: Sequence[StoredRecord]) -> list[tuple[int, float]]:
+    """The improving trials of a store's records, in the order they were measured."""
+    steps: list[tuple[int, float]] = []
+    for number, stored in enumerate(records, start=1):
+        latency = stored.latency_ms
+        if latency is not None and (not steps or latency < steps[-1][1]):
+            steps.append((number, latency))
+    return steps
+
+
+def records_of_receipt(
+    store: RecordStore,
+    context: TuningContext,
+    workload: str,
+    receipt: Receipt | None,
+    timeout_s: float = VISIBILITY_TIMEOUT_S,
+) -> list[StoredRecord]:
+    """The records of a workload that its receipt counts, once they are visible, or at least the best of them.
+
+    Records are only ever added at the end, so that these are the first ones. Where some were pruned since, later ones may
+    take their places. Without a receipt, or with one of another context, it is all records.
+
+    Args:
+        timeout_s: how long to wait for records that are not visible yet.
+
+    Raises:
+        MachineError: they do not become visible in time, or the store cannot be read.
+    """
+    until = time.monotonic() + timeout_s
+    while True:
+        stored = store.load(context, workload)
+        if receipt is None or receipt.place != context:
+            return stored
+        if _are_visible(stored, receipt):
+            return stored[: receipt.records]
+        directory = store.journal(context, workload).directory
+        if time.monotonic() > until:
+            raise MachineError(
+                str(directory),
+                f"has {len(stored)} of the {receipt.records} records that the tuning of {receipt.name} left",
+                "have all machines use one records store (tuning.store, TVMAKE_HOME); if records were removed on purpose,"
+                " remove results/tuning as well, and the kernels are tuned again",
+            )
+        for seen in (directory.parent, directory):
+            with suppress(OSError):
+                os.listdir(seen)  # noqa: PTH208  # opening a directory makes NFS ask its server
+        time.sleep(min(POLL_S, timeout_s))
+
+
+def _are_visible(stored: list[StoredRecord], receipt: Receipt) -> bool:
+    if len(stored) >= receipt.records:
+        return True
+    measured = (statistics.median(record.samples_s) * 1e3 for record in stored if record.status == "ok")
+    best = min(measured, default=None)
+    # Pruning keeps the best records.
+    return best is not None and receipt.best_ms is not None and best <= receipt.best_ms

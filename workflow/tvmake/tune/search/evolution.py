@@ -1,0 +1,237 @@
+"""Candidates by MetaSchedule's evolutionary search: each batch follows from the seed and the records before it alone.
+
+A search that was interrupted therefore goes on as if it had not been: its last batch is proposed again, and what was
+measured of it counts. MetaSchedule itself keeps what it has proposed in its memory only.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm
+
+from tvmake.config.requests.tuning import SearchOptions
+from tvmake.process.isolation import Refused
+from tvmake.records.store import StoredRecord
+from tvmake.records.summary import ranked
+from tvmake.records.workload import Workload, structure
+from tvmake.tune.search.cost_model import MAX_RECORDS, WARMUP, cost_model, measured_features, sample_records
+from tvmake.tune.search.spaces import meta_schedule_context
+from tvmake.tune.search.transfer import KernelFeatures
+from tvmake.tune.trace import trace_key
+from tvmake.tune.verify.record_validation import ValidRecord, validate_records
+
+GENERATIONS = 2
+"""Rounds of mutation over a population. Each takes as long as drawing the population did: a candidate is replayed, and
+its features are read off, in 15–20 ms. MetaSchedule has 4."""
+
+UNTRAINED_GENERATIONS = 1
+"""Rounds while the cost model is untrained: they mutate the best of those measured."""
+
+FROM_MEASURED = 0.2
+"""Of a population, how much begins as the best of those measured: MetaSchedule's ``init_measured_ratio``."""
+
+UNMEASURED = 50
+"""Of a population, how many are drawn at random, at least: MetaSchedule's ``init_min_unmeasured``."""
+
+RANDOM_SHARE = 0.05
+"""Of a batch, how many are drawn whatever the cost model predicts: MetaSchedule's ``eps_greedy``."""
+
+MAX_TRIALS = 1_000_000
+"""Candidates that MetaSchedule may propose; our own budget ends the search."""
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A record, and what of it is used here."""
+
+    key: str
+    stored: StoredRecord
+    valid: ValidRecord | None
+    """None for a record that is known to be wrong, or that was not replayed."""
+
+    @property
+    def order(self) -> tuple[int, str]:
+        """Where it stands among the others, in whatever order they were measured."""
+        return self.stored.record.batch, self.key
+
+
+class Evolution:
+    """The ``evolutionary`` strategy.
+
+    Args:
+        spaces: design spaces.
+        target: for the rules that make them (see :func:`tvmake.tune.search.spaces.for_rules`).
+        stored: the kernel's records. The next batch is the last one of theirs unless that is complete.
+        transferred: what was measured of other kernels.
+        exclude: called with records that are no schedules of this kernel.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        options: SearchOptions,
+        spaces: Sequence[Any],
+        target: "tvm.target.Target",
+        threads: int,
+        stored: Mapping[str, StoredRecord],
+        transferred: Sequence[KernelFeatures],
+        exclude: Callable[[Mapping[str, Refused]], None],
+    ):
+        from tvm.s_tir import meta_schedule
+
+        self.number = _next_batch(stored.values(), options.batch)
+        self._workload = workload
+        self._options = options
+        self._spaces = spaces
+        self._target = target
+        self._threads = threads
+        self._transferred = transferred
+        self._tvm_workload = meta_schedule.database.Workload(workload.module)
+        self._extractor = meta_schedule.feature_extractor.PerStoreFeature()
+        self._ctx = self._context(0, 0.0)
+        self._known = self._validated(stored, exclude)
+
+    def propose(self) -> list[Any] | None:
+        """See :class:`tvmake.tune.search.search.Source`."""
+        options = self._options
+        before = sorted((one for one in self._known.values() if one.order[0] < self.number), key=lambda one: one.order)
+        # XGBModel's guesses come from numpy's global generator.
+        np.random.seed(self._draw)
+        model, generations = self._model(before)
+        random_count = int(options.batch * RANDOM_SHARE)
+        # What is known comes up again, and is passed over below.
+        requested = options.batch + len(before)
+        ctx = self._context(generations, (random_count + 0.5) / requested)
+        ctx.pre_tuning(
+            max_trials=MAX_TRIALS,
+            num_trials_per_iter=requested,
+            design_spaces=list(self._spaces),
+            database=self._database(before),
+            cost_model=model,
+        )
+        proposed = ctx.generate_measure_candidates()
+        ctx.post_tuning()
+        if proposed is None:
+            return None
+        # MetaSchedule's order: the most promising first, those by chance last.
+        fresh = _unknown(proposed, before)
+        end = max(len(fresh) - random_count, 0)
+        return fresh[:end][: options.batch - random_count] + fresh[end:]
+
+    def learn(self, batch: Sequence[Any], known: Sequence[StoredRecord | None]) -> None:
+        """See :class:`tvmake.tune.search.search.Source`."""
+        features = self._features(batch)
+        for candidate, stored, found in zip(batch, known, features, strict=True):
+            if stored is not None and stored.status != "device_lost":
+                key, tuning = trace_key(candidate), self._tuning_record(candidate, stored)
+                self._known[key] = _Known(key, stored, ValidRecord(tuning, structure(candidate.sch.mod["main"]), found))
+        self.number += 1
+
+    @property
+    def features(self) -> KernelFeatures | None:
+        """What other kernels can learn from this one."""
+        if self._options.cost_model == "random":
+            return None
+        return self._measured_features(list(self._known.values()))
+
+    def _validated(
+        self, stored: Mapping[str, StoredRecord], exclude: Callable[[Mapping[str, Refused]], None]
+    ) -> dict[str, _Known]:
+        options = self._options
+        usable = [one for one in stored.values() if one.outcome != "wrong_output"]
+        training = sample_records(usable, MAX_RECORDS, options.seed) if options.cost_model == "xgb" else []
+        found = validate_records(
+            self._workload, self._ctx, self._spaces, ranked(usable)[: options.population], training
+        )
+        exclude({digest: one for digest, one in found.items() if isinstance(one, Refused)})
+        valid = {digest: one for digest, one in found.items() if isinstance(one, ValidRecord)}
+        return {key: _Known(key, one, valid.get(one.digest)) for key, one in stored.items()}
+
+    @property
+    def _draw(self) -> int:
+        text = f"{self._options.seed}:{self.number}"
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4])
+
+    def _context(self, generations: int, random_share: float) -> Any:
+        from tvm.s_tir.meta_schedule.search_strategy import EvolutionarySearch
+
+        population = self._options.population
+        strategy = EvolutionarySearch(
+            population_size=population,
+            init_measured_ratio=FROM_MEASURED,
+            init_min_unmeasured=min(UNMEASURED, population),
+            genetic_num_iters=generations,
+            eps_greedy=random_share,
+        )
+        return meta_schedule_context(self._workload, strategy, self._draw, self._target, self._threads)
+
+    def _database(self, before: Sequence[_Known]) -> Any:
+        """The best so far, for the population to begin with."""
+        from tvm.s_tir import meta_schedule
+
+        database = meta_schedule.database.MemoryDatabase()
+        database.commit_workload(self._workload.module)
+        seeds = {one.stored.digest: one.valid.tuning for one in before if one.valid and one.valid.tuning is not None}
+        best = [one.digest for one in ranked(one.stored for one in before) if one.digest in seeds]
+        for digest in best[: int(self._options.population * FROM_MEASURED)]:
+            database.commit_tuning_record(seeds[digest])
+        return database
+
+    def _model(self, before: Sequence[_Known]) -> tuple[Any, int]:
+        """The cost model trained on the records before this batch, and how many generations it judges."""
+        own_features = self._measured_features(before)
+        training = [*self._transferred, *([own_features] if own_features else [])]
+        model = cost_model(self._options.cost_model, self._threads, self._draw, training)
+        if self._options.cost_model == "xgb" and sum(len(one.costs) for one in training) >= WARMUP:
+            return model, GENERATIONS
+        return model, UNTRAINED_GENERATIONS if before else 0
+
+    def _measured_features(self, known: Sequence[_Known]) -> KernelFeatures | None:
+        features = {
+            one.stored.digest: one.valid.features for one in known if one.valid and one.valid.features is not None
+        }
+        stored = [one.stored for one in known if one.stored.digest in features]
+        return measured_features(
+            self._workload,
+            [(one, features[one.digest]) for one in sample_records(stored, MAX_RECORDS, self._options.seed)],
+        )
+
+    def _features(self, batch: Sequence[Any]) -> list[np.ndarray | None]:
+        if self._options.cost_model == "random" or not batch:
+            return [None] * len(batch)
+        found = [one.numpy().astype("float32") for one in self._extractor.extract_from(self._ctx, list(batch))]
+        return [one if len(one) else None for one in found]
+
+    def _tuning_record(self, candidate: Any, stored: StoredRecord) -> Any:
+        from tvm.s_tir.meta_schedule.database import TuningRecord
+
+        if stored.latency_ms is None:
+            return None
+        seconds = [float(sample) for sample in stored.samples_s]
+        return TuningRecord(
+            candidate.sch.trace, self._tvm_workload, seconds, self._ctx.target, list(candidate.args_info)
+        )
+
+
+def _next_batch(stored: Iterable[StoredRecord], size: int) -> int:
+    numbers = [one.record.batch for one in stored]
+    if not numbers:
+        return 0
+    last = max(numbers)
+    return last if numbers.count(last) < size else last + 1
+
+
+def _unknown(proposed: Sequence[Any], before: Sequence[_Known]) -> list[Any]:
+    """What of a proposal gives code that was not measured yet, each once."""
+    codes = {one.valid.code for one in before if one.valid}
+    keys = {one.key for one in before}
+    fresh = []
+    for candidate in proposed:
+        code = structure(candidate.sch.mod["main"])
+        if code not in codes and trace_key(candidate) not in keys:
+            codes.add(code)
+            fresh.append(candidate)
+    return fresh

@@ -1,0 +1,291 @@
+"""The search for one kernel: propose, measure, store, learn, until its budget is spent.
+
+MetaSchedule proposes candidates and learns; the loop around it is ours, so that every measured candidate is stored at
+once, earlier records count and teach, and a search that cannot succeed stops and says why.
+"""
+
+import math
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, closing
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+import tvm
+
+from tvmake.artifact.fingerprint import Fingerprint
+from tvmake.config.requests.tuning import SearchOptions
+from tvmake.errors import DeviceError, InputError
+from tvmake.process.isolation import Refused
+from tvmake.records.plausible import implausible
+from tvmake.records.record import Record, Status, TuningContext, Verdict
+from tvmake.records.store import RecordStore, StoredRecord
+from tvmake.records.workload import Workload
+from tvmake.storage.files import canonical_json
+from tvmake.tune.measure.interface import Candidate, Measured, Measurer
+from tvmake.tune.search.evolution import Evolution
+from tvmake.tune.search.fixed_order import FixedOrder
+from tvmake.tune.search.grid import Grid
+from tvmake.tune.search.spaces import meta_schedule_context
+from tvmake.tune.search.transfer import KernelFeatures
+from tvmake.tune.search.whole_pixels import with_whole_pixels
+from tvmake.tune.trace import trace_json, trace_key
+
+MAX_FAILURES = 32
+"""Candidates that may fail, with none that works, before the search gives up."""
+
+MAX_STALE_BATCHES = 5
+"""Batches in a row with nothing new before the space counts as exhausted."""
+
+MAX_NAMED = 3
+"""Records that a warning names."""
+
+
+def print_warning(warning: str) -> None:
+    """Write a warning where a job's log gets it."""
+    print(f"warning: {warning}", file=sys.stderr)
+
+
+class NothingWorksError(DeviceError):
+    """None of a kernel's candidates built, ran and gave a plausible time."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One measured candidate, for a log or a display."""
+
+    number: int
+    """Counted over all runs, from 1."""
+    status: Status
+    latency_ms: float | None
+    best_ms: float | None
+    error: str | None
+    is_throttled: bool = False
+    """Whether heat slowed the device down, as far as one can see."""
+
+
+class Source(Protocol):
+    """What proposes candidates, a batch at a time."""
+
+    number: int
+    """Of the batch that comes next, counted over all runs."""
+
+    def propose(self) -> list[Any] | None:
+        """MetaSchedule's candidates; None when there are no more. Known ones may be among them."""
+
+    def learn(self, batch: Sequence[Any], known: Sequence[StoredRecord | None]) -> None:
+        """Learn what became of a batch; the next one is another."""
+
+
+@dataclass
+class Search:
+    """One kernel's search; :meth:`run` does it."""
+
+    workload: Workload
+    context: TuningContext
+    store: RecordStore
+    measuring: Callable[[], AbstractContextManager[Measurer]]
+    """Opens what measures, which takes a while; called only if there is something to measure."""
+    device: Fingerprint
+    options: SearchOptions
+    trials: int
+    """Candidates to have in the store when it ends."""
+    target: "tvm.target.Target"
+    """For the rules that make schedules (see :func:`tvmake.tune.search.spaces.for_rules`)."""
+    threads: int
+    """For the search itself."""
+    transferred: Sequence[KernelFeatures] = ()
+    """What was measured of other kernels in the same context, to learn from."""
+    watch: Callable[[Trial], None] = lambda _: None
+    warn: Callable[[str], None] = print_warning
+    measured: int = 0
+    """Candidates measured by this run."""
+    features: KernelFeatures | None = None
+    """What the cost model learnt from of this kernel, once the search has ended."""
+    _known: dict[str, StoredRecord] = field(default_factory=dict)
+    _proposed: set[str] = field(default_factory=set)
+    """What this run has come across, measured or known."""
+    _errors: list[str] = field(default_factory=list)
+    _until: float = math.inf
+    """When the deadline is, by the monotonic clock."""
+
+    def run(self) -> str:
+        """Search until the budget is spent; every candidate is in the store as soon as it is measured.
+
+        Returns:
+            Why it stopped: ``budget``, ``early stopping``, ``deadline`` or ``space exhausted``.
+
+        Raises:
+            InputError: the kernel has no schedules, or its space is too large for a grid.
+            NothingWorksError: nothing that was measured worked.
+        """
+        # A candidate whose device was lost may be tried again.
+        known = [one for one in self._load() if one.status != "device_lost"]
+        self._known = {canonical_json(one.record.trace): one for one in known}
+        if self._spent >= self.trials:
+            return "budget"
+        with self.measuring() as measurer:
+            return self._search(measurer)
+
+    def _search(self, measurer: Measurer) -> str:
+        self._until = time.monotonic() + (self.options.deadline_s or math.inf)
+        source = self._source()
+        stale = 0
+        while self._spent < self.trials:
+            if time.monotonic() > self._until:
+                return "deadline"
+            if self._is_stuck():
+                return "early stopping"
+            batch = source.propose()
+            if batch is None or stale == MAX_STALE_BATCHES:
+                return "space exhausted"
+            batch = self._affordable(batch)
+            stale = 0 if self._has_unknown(batch) else stale + 1
+            self._measure_new(batch, source.number, measurer)
+            source.learn(batch, [self._known.get(trace_key(one)) for one in batch])
+            if isinstance(source, Evolution):
+                self.features = source.features
+            self._stop_if_nothing_works()
+        return "budget"
+
+    def _load(self) -> list[StoredRecord]:
+        journal = self.store.journal(self.context, self.workload.key)
+        before = journal.set_aside()
+        stored = self.store.load(self.context, self.workload.key)
+        if bad := journal.set_aside() - before:
+            self.warn(f"{journal.path}: {bad} damaged lines set aside (in {journal.quarantine.name}, with the reason)")
+        return stored
+
+    @property
+    def _spent(self) -> int:
+        return sum(1 for one in self._known.values() if one.status != "device_lost")
+
+    @property
+    def best_ms(self) -> float | None:
+        """The best latency in the store, in ms."""
+        return min((ms for one in self._known.values() if (ms := one.latency_ms) is not None), default=None)
+
+    def _is_stuck(self) -> bool:
+        patience = self.options.early_stopping
+        if patience is None or self._spent < patience:
+            return False
+        latencies = [one.latency_ms for one in self._known.values()]
+        best = min((ms for ms in latencies if ms is not None), default=None)
+        return best is not None and best not in latencies[-patience:]
+
+    def _source(self) -> Source:
+        workload, options = self.workload, self.options
+        ctx = meta_schedule_context(workload, "replay-trace", options.seed, self.target, self.threads)
+        spaces = [with_whole_pixels(space, workload) for space in ctx.generate_design_space()]
+        if not spaces:
+            raise InputError(f"kernel {workload.key[:12]}", "MetaSchedule has no schedules for it")
+        if options.strategy == "grid":
+            return Grid(ctx, spaces, options.batch)
+        if options.strategy == "evolutionary":
+            return Evolution(
+                workload, options, spaces, self.target, self.threads, self._known, self.transferred, self.exclude
+            )
+        return FixedOrder(workload, options, spaces, self.target, self.threads)
+
+    def exclude(self, refused: Mapping[str, Refused]) -> None:
+        """Note records whose trace is no schedule of this kernel, so that nobody tries them again, and say so."""
+        if not refused:
+            return
+        verdicts = {
+            digest: Verdict(record=digest, right=False, reason=str(why), checked_at=_now())
+            for digest, why in refused.items()
+            if why.is_final
+        }
+        self.store.append(self.context, self.workload.key, list(verdicts.values()))
+        for key, one in self._known.items():
+            if one.digest in verdicts:
+                self._known[key] = StoredRecord(one.record, one.digest, verdicts[one.digest])
+        named = ", ".join(digest[:12] for digest in list(refused)[:MAX_NAMED]) + (
+            ", …" if len(refused) > MAX_NAMED else ""
+        )
+        why = str(next(iter(refused.values())))
+        self.warn(f"kernel {self.workload.key[:12]}: {len(refused)} unusable records left out ({named}): {why}")
+
+    def _affordable(self, batch: Sequence[Any]) -> list[Any]:
+        """A batch up to where the budget ends. What is in the store costs nothing: a strategy with a seed proposes it
+        again, and goes on after it as a run that was never interrupted."""
+        left = self.trials - self._spent
+        taken: list[Any] = []
+        fresh: set[str] = set()
+        for one in batch:
+            key = trace_key(one)
+            if key not in self._known and key not in fresh:
+                if len(fresh) == left:
+                    break
+                fresh.add(key)
+            taken.append(one)
+        return taken
+
+    def _has_unknown(self, batch: Sequence[Any]) -> bool:
+        """Whether a batch has anything that this run has not met before."""
+        keys = {trace_key(one) for one in batch}
+        has_unknown = not keys <= self._proposed
+        self._proposed |= keys
+        return has_unknown
+
+    def _measure_new(self, batch: Sequence[Any], batch_number: int, measurer: Measurer) -> None:
+        """Measure what is not in the store yet of a batch."""
+        fresh: dict[int, Any] = {}
+        keys: dict[int, str] = {}
+        for number, one in enumerate(batch):
+            key = trace_key(one)
+            if not self._is_measured(key) and key not in keys.values():
+                fresh[number], keys[number] = one, key
+        candidates = [Candidate(number, one.sch.mod, list(one.args_info)) for number, one in fresh.items()]
+        with closing(measurer.measure(candidates)) as results:
+            for measured in results:
+                self._store(keys[measured.number], fresh[measured.number], measured, batch_number)
+                if time.monotonic() > self._until:
+                    # As if it were interrupted here: a search with more time would go on with this batch.
+                    break
+
+    def _is_measured(self, key: str) -> bool:
+        known = self._known.get(key)
+        return known is not None and known.status != "device_lost"
+
+    def _store(self, key: str, proposed: Any, measured: Measured, batch: int) -> None:
+        record = self._record(proposed, measured, batch)
+        if (problem := implausible(record)) is not None:
+            measured = replace(measured, status="run_error", samples_s=(), error=problem)
+            record = self._record(proposed, measured, batch)
+        self.store.append(self.context, self.workload.key, [record])
+        self._known[key] = StoredRecord(record=record, digest=record.digest, verdict=None)
+        self.measured += 1
+        if measured.error:
+            self._errors.append(f"{measured.status.replace('_', ' ')}: {measured.error}")
+        hot = measured.conditions.get("throttled", "").startswith("yes")
+        self.watch(Trial(self._spent, measured.status, self._known[key].latency_ms, self.best_ms, measured.error, hot))
+
+    def _record(self, proposed: Any, measured: Measured, batch: int) -> Record:
+        return Record(
+            trace=trace_json(proposed.sch.trace),
+            status=measured.status,
+            samples_s=measured.samples_s,
+            error=measured.error,
+            measured_at=_now(),
+            device=self.device,
+            strategy=self.options.strategy,
+            cost_model=self.options.cost_model,
+            seed=self.options.seed,
+            batch=batch,
+            conditions=dict(measured.conditions),
+        )
+
+    def _stop_if_nothing_works(self) -> None:
+        if self.best_ms is None and self.measured >= min(MAX_FAILURES, self.trials) and self._errors:
+            raise NothingWorksError(
+                f"kernel {self.workload.key[:12]}",
+                f"none of {self.measured} candidates worked; the first failed with {self._errors[0]}",
+                "see the records with `tvmake records show`",
+            )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,240 @@
+"""Whether a tuned kernel computes what the unscheduled one does."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from pydantic import BaseModel, ConfigDict
+
+from tvmake.codegen.compiler_errors import explain
+from tvmake.codegen.light_intrinsics import light_intrinsics
+from tvmake.codegen.replay import replay
+from tvmake.codegen.run_kernel import ENTRY, Tensor
+from tvmake.errors import MachineError
+from tvmake.process.isolation import Refused, each_isolated
+from tvmake.records.record import Record, Verdict
+from tvmake.records.workload import Workload
+from tvmake.storage.temporary import temporary_directory
+from tvmake.targets.kernel_pipeline import tir_pipeline
+from tvmake.targets.memory import in_buffers, memory_scope
+from tvmake.targets.prepack import split
+from tvmake.targets.resolve import native_cpu
+from tvmake.tune.measure.cuda_code import machine_code
+from tvmake.tune.measure.linker import Linker
+from tvmake.tune.verify.kernel_runner import KernelFailure, KernelRunner, LocalKernelRunner
+from tvmake.tune.verify.tolerance import outputs, random_inputs, tolerance
+
+REFERENCE_TIMEOUT_S = 600.0
+"""For an unscheduled kernel on one core: the largest of a ResNet-50 takes seconds, in float16 ten times that."""
+
+BUILD_LIMIT_S = 600
+"""For building a scheduled kernel; large ones take some seconds."""
+
+KERNEL, PACKING = "kernel.so", "packing.so"
+
+REFERENCE_FILL, CHECKED_FILL = 0x00, 0xFF
+"""What outputs hold before: values that a kernel leaves unwritten differ. 0xFF bytes are NaN as floats."""
+
+
+def check_record(workload: Workload, record: Record, runner: KernelRunner, seed: int = 0) -> Verdict:
+    """Check one record; see :class:`Checker`."""
+    return Checker(workload, runner, seed).check(record)
+
+
+class Checker:
+    """Compares records of one kernel with the unscheduled kernel, which runs on this machine's CPU, once.
+
+    Args:
+        runner: runs scheduled kernels.
+        seed: of the random inputs.
+    """
+
+    def __init__(self, workload: Workload, runner: KernelRunner, seed: int = 0):
+        self.workload = workload
+        self.runner = runner
+        self.seed = seed
+        self._expected: _Expected | None = None
+
+    def check(self, record: Record) -> Verdict:
+        """Build the record's kernel, run it on random inputs, and compare its outputs.
+
+        A kernel that cannot be built, crashes, hangs or gives other numbers is wrong, with the reason.
+
+        Raises:
+            MachineError: the unscheduled kernel cannot be built or run here.
+            DeviceError: the runner lost its device.
+        """
+        try:
+            expected = self._expectation()
+            got = self._outputs(record, expected.inputs)
+        except (Refused, KernelFailure) as error:
+            return _verdict(record, False, None, str(error))
+        worst = [
+            compare(want, have, _step(want.dtype, expected.bound))
+            for want, have in zip(expected.outputs, got, strict=True)
+        ]
+        number, found = max(enumerate(worst), key=lambda pair: (pair[1].error > expected.bound, pair[1].error))
+        right = found.error <= expected.bound
+        where = f"output {number}: " if len(worst) > 1 else ""
+        reason = found.reason or f"off by {found.error:.2g} of the RMS, {expected.bound:.2g} is allowed"
+        return _verdict(record, right, found.error, where + reason)
+
+    def _outputs(self, record: Record, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        with temporary_directory("tvmake-check-") as name:
+            directory = Path(name)
+            light_intrinsics(self.workload.target)
+            build = partial(_build_record, self.workload, directory=directory, compiler=self.runner.compiler)
+            (answer,) = each_isolated([record.trace], build, "it cannot be built", BUILD_LIMIT_S)
+            if isinstance(answer, Refused):
+                raise answer
+            packing = _Packing.model_validate_json(answer)
+            arguments = list(inputs)
+            if packing.places:
+                weights = [inputs[place] for place in packing.places]
+                packed = LocalKernelRunner().run(directory / PACKING, weights, packing.results, fill=0)
+                for place, value in zip(packing.places, packed, strict=True):
+                    arguments[place] = value
+            results = _tensors(outputs(self._unscheduled))
+            scopes = [memory_scope(one) for one in self._unscheduled.params[: len(arguments)]]
+            return self.runner.run(directory / KERNEL, arguments, results, CHECKED_FILL, scopes)
+
+    @property
+    def _unscheduled(self) -> "tvm.tirx.PrimFunc":
+        return self.workload.module["main"]
+
+    def _expectation(self) -> "_Expected":
+        if self._expected is None:
+            self._expected = _expectation(in_buffers(self._unscheduled), self.seed)
+        return self._expected
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How two outputs differ."""
+
+    error: float
+    """Largest difference of two values, as a share of the reference's RMS, or of the value where that is larger;
+    infinite where they do not compare."""
+    reason: str | None = None
+    """What is wrong, where the figure does not say it."""
+
+
+def compare(expected: np.ndarray, got: np.ndarray, step: float = 0.0) -> Comparison:
+    """Compare a kernel's output with the reference's.
+
+    Infinite values and NaN are right where the reference has the same.
+
+    Args:
+        step: differences up to this count as none.
+    """
+    want, have = (np.asarray(values, np.float64) for values in (expected, got))
+    finite = np.isfinite(want)
+    if not np.array_equal(want[~finite], have[~finite], equal_nan=True):
+        return Comparison(np.inf, "it is finite where the reference is not")
+    if bad := int(np.count_nonzero(~np.isfinite(have[finite]))):
+        return Comparison(np.inf, f"{bad} of {have.size} values are NaN, infinite or were never written")
+    want, have = want[finite], have[finite]
+    if not want.size:
+        return Comparison(0.0)
+    scale = np.maximum(np.sqrt(np.mean(np.square(want))), np.abs(want))
+    difference = np.abs(want - have)
+    difference[difference <= step] = 0
+    worst = np.divide(difference, scale, out=np.where(difference > 0, np.inf, 0.0), where=scale > 0)
+    error = float(worst.max())
+    return Comparison(error, None if np.isfinite(error) else "it is not zero where the reference is")
+
+
+@dataclass(frozen=True)
+class _Expected:
+    inputs: list[np.ndarray]
+    outputs: list[np.ndarray]
+    bound: float
+
+
+def _step(dtype: np.dtype, bound: float) -> float:
+    """Floats rounded to 8- or 16-bit integers may fall on either side of a half."""
+    return 1.0 if bound and dtype.kind in "iu" and dtype.itemsize <= 2 else 0.0
+
+
+class _BuildError(Refused):
+    """A kernel that has no code."""
+
+
+class _Packing(BaseModel):
+    """What a kernel's weights are packed to."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    places: tuple[int, ...] = ()
+    """Which arguments."""
+    results: tuple[Tensor, ...] = ()
+
+
+def _expectation(function: "tvm.tirx.PrimFunc", seed: int) -> _Expected:
+    """Inputs and what the unscheduled kernel makes of them, finite where that can be had."""
+    host = tvm.target.Target({"kind": "llvm", "mcpu": native_cpu()})
+    runner = LocalKernelRunner(REFERENCE_TIMEOUT_S)
+    try:
+        with temporary_directory("tvmake-check-") as name:
+            library = Path(name) / "reference.so"
+            _build(function, host, runner.compiler, library)
+            for positive in (False, True):
+                inputs = random_inputs(function, seed, positive)
+                results = runner.run(library, inputs, _tensors(outputs(function)), REFERENCE_FILL)
+                found = _Expected(inputs, results, tolerance(function, positive))
+                if all(np.isfinite(np.asarray(value, np.float64)).all() for value in results):
+                    break
+    except (_BuildError, KernelFailure) as error:
+        raise MachineError("checking a kernel", f"the unscheduled kernel gives no reference: {error}") from error
+    return found
+
+
+def _build_record(workload: Workload, trace: Any, directory: Path, compiler: str) -> bytes:
+    """In a fork: build a record's kernel, and what the build does to its weights, on this machine; a _Packing as JSON."""
+    kernel = replay(workload, trace)
+    packing = _Packing()
+    if parts := split(kernel):
+        kernel = parts.compute
+        host = tvm.target.Target({"kind": "llvm"})
+        _build(parts.packing, host, LocalKernelRunner().compiler, directory / PACKING)
+        packing = _Packing(
+            places=tuple(parts.packed), results=tuple(_tensors(parts.packing.params[len(parts.packed) :]))
+        )
+    _build(kernel, workload.target, compiler, directory / KERNEL)
+    return packing.model_dump_json().encode()
+
+
+def _build(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target", compiler: str, library: Path) -> None:
+    module = tvm.IRModule({ENTRY: function.with_attr("global_symbol", ENTRY)})
+    try:
+        with machine_code(target):
+            built = tvm.tirx.build(module, target=target, pipeline=tir_pipeline(target))
+        Linker(compiler).link(built, library)
+    except (tvm.error.InternalError, RuntimeError, ValueError, TypeError, AttributeError) as error:
+        raise _BuildError(f"it cannot be built: {explain(error)}") from error
+
+
+def _tensors(parameters: Sequence["tvm.tirx.Var"]) -> list[Tensor]:
+    return [
+        Tensor(
+            dtype=str(parameter.ty.dtype),
+            shape=tuple(int(extent) for extent in parameter.ty.shape),
+            scope=memory_scope(parameter),
+        )
+        for parameter in parameters
+    ]
+
+
+def _verdict(record: Record, right: bool, error: float | None, reason: str) -> Verdict:
+    return Verdict(
+        record=record.digest,
+        right=right,
+        worst_error=error if error is not None and np.isfinite(error) else None,
+        reason=reason,
+        checked_at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
