@@ -28,7 +28,8 @@ from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.transform import TransformOptions
 from tvmake.errors import InputError
 from tvmake.frontend.imported import ImportedModel
-from tvmake.transform.graph import CHOSEN_LAYOUT, bound_signature
+from tvmake.transform.graph import bound_signature
+from tvmake.transform.layouts import CHOSEN_LAYOUT
 
 from tvm import relax  # isort: skip
 

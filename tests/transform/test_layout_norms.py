@@ -6,8 +6,8 @@ import numpy as np
 import tvm
 
 from tests.tune.graphs import graph
-from tvmake.transform.graph import LAYOUTS
 from tvmake.transform.layout_norms import flatten_norms
+from tvmake.transform.layouts import LAYOUTS
 
 op = tvm.relax.op
 F32 = "float32"

@@ -7,7 +7,7 @@ import tvm
 
 from tvmake.codegen.lowering import fused_module
 from tvmake.records.workload import Workload, workload
-from tvmake.transform.graph import CHOSEN_LAYOUT
+from tvmake.transform.layouts import CHOSEN_LAYOUT
 
 Shape = tuple[tuple[Any, ...], str]
 

@@ -11,11 +11,8 @@ from typing import Any
 
 import tvm
 
-from tvmake.transform.graph import CHOSEN_LAYOUT, has_convolutions
 from tvmake.transform.layout_clips import join_clips, split_clips
-
-LAYOUTS = {"relax.nn.conv2d": ["NHWC", "OHWI"], "relax.nn.conv2d_transpose": ["NCHW", "IOHW"]}
-"""TVM has no kernel for transposed convolutions in NHWC, so that theirs stays as it is."""
+from tvmake.transform.layouts import CHOSEN_LAYOUT, LAYOUTS, has_convolutions
 
 IN_ANY_LAYOUT = [
     f"relax.{name}"
@@ -42,7 +39,7 @@ def channels_last(module: "tvm.IRModule") -> "tvm.IRModule":
     transform = tvm.relax.transform
     passes = [
         transform.LegalizeOps(dict.fromkeys(PAIRS, _legalize_pair), skip_ops=IN_ANY_LAYOUT),
-        transform.ConvertLayout(LAYOUTS),
+        transform.ConvertLayout(LAYOUTS["NHWC"]),
         transform.Normalize(),
     ]
     try:

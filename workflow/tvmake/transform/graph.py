@@ -12,21 +12,9 @@ from tvmake.frontend.relax_fixes import lift_constants
 from tvmake.transform.fold_constants import evaluate_constants
 from tvmake.transform.layout_clips import split_clips
 from tvmake.transform.layout_norms import flatten_norms
+from tvmake.transform.layouts import CHOSEN_LAYOUT, LAYOUTS, has_convolutions
 from tvmake.transform.precision import to_precision
 from tvmake.transform.user_passes import apply_user_passes
-
-LAYOUTS = {
-    # TVM has no kernel for transposed convolutions in NHWC, so that theirs stays as it is.
-    "NHWC": {"relax.nn.conv2d": ["NHWC", "OHWI"], "relax.nn.conv2d_transpose": ["NCHW", "IOHW"]},
-    "NCHW": {"relax.nn.conv2d": ["NCHW", "OIHW"]},
-}
-"""The argument of ConvertLayout. Pooling and element-wise operators take the layout of their inputs (naming one
-is an error); transposes appear only where a layout begins or ends. ``keep`` has no entry, nor has ``auto``: which layout
-that is, is chosen among several results of this stage."""
-
-
-CHOSEN_LAYOUT = "tvmake.layout"
-"""The attribute of a module whose layout the user, or a measurement, has chosen: no target changes it then."""
 
 
 def transform(
@@ -58,18 +46,6 @@ def transform(
     if options.layout != "keep" and has_convolutions(module):
         module = module.with_attr(CHOSEN_LAYOUT, options.layout)
     return lift_constants(module)
-
-
-def has_convolutions(module: "tvm.IRModule") -> bool:
-    """Whether a network has operators whose layout there is a choice of."""
-    found: list[Any] = []
-
-    def note(node: Any) -> None:
-        if isinstance(node, tvm.relax.Call) and getattr(node.op, "name", "") == "relax.nn.conv2d":
-            found.append(node)
-
-    tvm.relax.analysis.post_order_visit(module["main"].body, note)
-    return bool(found)
 
 
 def bind_dims(module: "tvm.IRModule", dims: Mapping[str, int]) -> "tvm.IRModule":
