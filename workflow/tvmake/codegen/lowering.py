@@ -10,6 +10,7 @@ from typing import Any
 
 import tvm
 
+from tvmake.codegen.kernel_names import shorten_kernel_names
 from tvmake.config.transform import UserPass
 from tvmake.errors import InputError
 from tvmake.targets.bound_rule import general_rules, refuse_unbound
@@ -165,7 +166,7 @@ def fused_graph(
             module = channels_last(module) if is_cpu(target) else module
             graph = Prepacked(tvm.transform.Sequential(_legalize())(module), ())
             graph = take_out_weight_layouts(graph.module, inputs) if is_cpu(target) else graph
-        fused = apply_user_passes(graph.module, passes, "after_fusion")
+        fused = apply_user_passes(shorten_kernel_names(graph.module), passes, "after_fusion")
     return Prepacked(mark_layout_free(fused, inputs) if layout_free else fused, graph.packings)
 
 
