@@ -43,7 +43,7 @@ def _shortened(name: str) -> str:
 
 
 @mutator
-class _Renaming(PyExprMutator):  # type: ignore[misc]
+class _Renaming(PyExprMutator):
     """Adds the functions under their new names, and calls them by these."""
 
     def __init__(self, module: "tvm.IRModule", functions: dict["tvm.ir.GlobalVar", "tvm.tirx.PrimFunc"]) -> None:
