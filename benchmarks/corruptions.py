@@ -31,7 +31,7 @@ sys.path.insert(0, str(ROOT))
 from faults.alter import MUTATIONS
 from hostile.intermediates import Intermediates
 
-from tvmake.config.load import load
+from tvmake.config.reading.load import load
 from tvmake.engine.up_to_date.altered import altered, jobs_of
 from tvmake.plan.plan import Job, Plan
 from tvmake.process.fork import fork

@@ -18,7 +18,7 @@ import numpy as np
 MARK = "TVMAKE_BENCHMARK_RUN"
 """The environment variable that says which run a process belongs to; whatever it starts inherits it."""
 
-TEMPLATE, WARM = "tvmake.tune.measure.forkserver:main", "tvmake.process.forkserver.server"
+TEMPLATE, WARM = "tvmake.tune.measure.workers.forkserver:main", "tvmake.process.forkserver.server"
 """Modules in a process's command, and in that of its forks."""
 
 ROLES = {"build": "builder", "run": "runner", "session": "runner", "tuner": "builder", "runtime": "runner"}

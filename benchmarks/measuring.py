@@ -4,7 +4,7 @@
     python benchmarks/measuring.py --processor [--candidates 32]
 
 Both measure the same candidates of a 56x56 64->64 3x3 convolution with the same number, repeat and min_repeat_ms.
-MetaSchedule's workers import only the intrinsics the target needs (as :mod:`tvmake.codegen.light_intrinsics`); without
+MetaSchedule's workers import only the intrinsics the target needs (as :mod:`tvmake.codegen.scheduling.light_intrinsics`); without
 that they take 20 s more each. What is counted is the time from a batch of candidates to its last result; starting up
 is reported by itself. With ``--processor``, processor seconds are counted instead, which other load on the machine
 changes less: what a second batch adds to a process with all its children.
@@ -25,7 +25,7 @@ hide_torch_from_tvm()
 import tvm
 from comparing import report
 
-from tvmake.codegen.light_intrinsics import light_intrinsics
+from tvmake.codegen.scheduling.light_intrinsics import light_intrinsics
 from tvmake.config.tuning import TrialMeasurement
 from tvmake.device.fingerprint import usable_cores
 from tvmake.tune.measure.interface import Candidate
@@ -73,7 +73,7 @@ def prepare_worker() -> None:
     """In MetaSchedule's workers."""
     import tvm
 
-    from tvmake.codegen.light_intrinsics import light_intrinsics
+    from tvmake.codegen.scheduling.light_intrinsics import light_intrinsics
 
     light_intrinsics(tvm.target.Target("llvm"))
 

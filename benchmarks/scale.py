@@ -241,7 +241,7 @@ def subject(name: str, place: Path) -> dict[str, float]:
 
 def jobs_of_changed_model(project: Path) -> "list[Job]":
     """What depends on the model that is changed."""
-    from tvmake.config.load import load
+    from tvmake.config.reading.load import load
     from tvmake.engine.up_to_date.altered import jobs_of
     from tvmake.plan.plan import Plan
 

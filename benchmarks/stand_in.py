@@ -79,7 +79,7 @@ def make(project: Path, cores: int, seconds: Mapping[str, float]) -> tuple[int, 
 
 def add_job_records(project: Path) -> None:
     """Write the records that the real steps leave: what each job read and made."""
-    from tvmake.config.load import load
+    from tvmake.config.reading.load import load
     from tvmake.engine.up_to_date.altered import jobs_of
     from tvmake.plan.plan import Plan
     from tvmake.storage.job_records import recorded

@@ -131,7 +131,7 @@ class Ours:
         import tvm
 
         from tvmake.artifact import stage_json
-        from tvmake.codegen.replay import replay
+        from tvmake.codegen.scheduling.replay import replay
         from tvmake.records.best import BestSet
 
         found = stage_json.load(BestSet, self.project / BEST).by_workload()
@@ -213,7 +213,7 @@ def workloads(project: Path) -> Iterator[tuple[str, Any]]:
     import tvm
 
     from tvmake.artifact.module_files import load_module
-    from tvmake.codegen.light_intrinsics import light_intrinsics
+    from tvmake.codegen.scheduling.light_intrinsics import light_intrinsics
     from tvmake.records.workload import workload
 
     target = tvm.target.Target(json.loads(json.loads((project / TASKS).read_text())["target"]))

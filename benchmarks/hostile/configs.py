@@ -61,7 +61,7 @@ class Configs:
     preload = (
         "yaml",
         "tvmake.cli.app",
-        "tvmake.config.load",
+        "tvmake.config.reading.load",
         "tvmake.plan.plan",
         "tvmake.frontend.inspect",
         "rich.table",

@@ -23,7 +23,7 @@ from tvmake.bundle import read as reading
 from tvmake.bundle.read import read_bundle
 from tvmake.bundle.write import write_bundle
 from tvmake.cli import run as tvmake
-from tvmake.config.load import load
+from tvmake.config.reading.load import load
 from tvmake.errors import InputError
 from tvmake.lock.origins import portable_config
 from tvmake.plan.plan import Plan

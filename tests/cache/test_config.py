@@ -5,7 +5,7 @@ from pydantic import ValidationError
 
 from tvmake.cache import settings
 from tvmake.config.cache import CacheConfig, as_text, from_text, size_bytes
-from tvmake.config.load import check
+from tvmake.config.reading.load import check
 from tvmake.errors import InputError
 from tvmake.plan.plan import Plan
 from tvmake.stages.registry import stages

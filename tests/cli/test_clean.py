@@ -9,7 +9,7 @@ from filelock import FileLock
 from typer.testing import CliRunner
 
 from tvmake.cli.clean import clean
-from tvmake.config.load import load
+from tvmake.config.reading.load import load
 from tvmake.errors import InputError, MachineError
 from tvmake.plan.plan import Plan
 from tvmake.storage.job_records import recorded

@@ -11,9 +11,9 @@ from jsonschema import Draft202012Validator
 from onnx import TensorProto, helper
 
 from tvmake.cli.init import init
-from tvmake.config.load import load
-from tvmake.config.schema import config_schema
-from tvmake.config.starter import StarterInput, model_name, open_extents, starter
+from tvmake.config.documents.schema import config_schema
+from tvmake.config.documents.starter import StarterInput, model_name, open_extents, starter
+from tvmake.config.reading.load import load
 from tvmake.errors import InputError
 from tvmake.plan.plan import Plan
 
@@ -143,6 +143,6 @@ def test_any_input_names_and_shapes_give_a_config_that_loads(inputs):
 
 
 def load_text(text: str):
-    from tvmake.config.load import check
+    from tvmake.config.reading.load import check
 
     return check(yaml.safe_load(text), {})

@@ -17,8 +17,8 @@ from tests.tune.replayed import best_set, has_code, kernels, traces
 from tvmake.artifact import stage_json
 from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.module_files import load_module, load_params
-from tvmake.codegen.apply import apply_best
 from tvmake.codegen.lowering import fused_module, packs_weights
+from tvmake.codegen.scheduling.apply import apply_best
 from tvmake.config.requests.building import BuildRequest
 from tvmake.config.target import TargetConfig
 from tvmake.device.local.worker import LoadedPackage

@@ -5,7 +5,7 @@ import pytest
 from tests.device.configs import device_config
 from tvmake.config.device import DeviceConfig, split_address
 from tvmake.config.device_variables import VARIABLE, announce, plain
-from tvmake.config.load import check
+from tvmake.config.reading.load import check
 from tvmake.config.requests.running import DeployRequest
 from tvmake.errors import InputError, MachineError
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tvmake.config.load import check
+from tvmake.config.reading.load import check
 from tvmake.errors import InputError
 
 MODEL = {"source": "digits.onnx"}

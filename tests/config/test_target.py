@@ -5,7 +5,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from tvmake.config.catalogue.entries import catalogue
 from tvmake.config.catalogue.tags import known_tags
-from tvmake.config.load import check
+from tvmake.config.reading.load import check
 from tvmake.config.target import TargetConfig
 from tvmake.errors import ErrorList, InputError
 

@@ -12,7 +12,7 @@ import yaml
 
 from tests.workflow.project import ROOT, Project
 from tvmake.cli.app import app
-from tvmake.config.load import check
+from tvmake.config.reading.load import check
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs/getting-started").glob("*.md"))]
 

@@ -8,7 +8,7 @@ from tests.provenance.examples import make_package
 from tests.records.examples import PLACE, record
 from tvmake.artifact import stage_json
 from tvmake.artifact.tasks import Task, TaskList
-from tvmake.config.load import check
+from tvmake.config.reading.load import check
 from tvmake.lock.document import write_lock
 from tvmake.lock.make import lock_run
 from tvmake.plan.plan import Plan

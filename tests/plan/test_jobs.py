@@ -13,7 +13,7 @@ import yaml
 
 from tvmake.artifact import stage_json
 from tvmake.artifact.tasks import Budget, KernelBudget
-from tvmake.config.load import check
+from tvmake.config.reading.load import check
 from tvmake.plan.plan import Job, Plan
 from tvmake.stages.registry import artifacts, stages
 from tvmake.storage.resources import snakefile

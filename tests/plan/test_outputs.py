@@ -8,7 +8,7 @@ import yaml
 
 from tvmake.artifact import stage_json
 from tvmake.artifact.tasks import Budget, KernelBudget
-from tvmake.config.load import check
+from tvmake.config.reading.load import check
 from tvmake.plan.outputs import PlannedFiles, logs, recognise
 from tvmake.plan.plan import Plan, Variant
 from tvmake.stages import registry

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from tvmake.config.load import check, load, merge
 from tvmake.config.model import ImportOptions
+from tvmake.config.reading.load import check, load, merge
 from tvmake.config.requests.building import BuildRequest
 from tvmake.config.requests.referencing import ReferenceRequest
 from tvmake.config.requests.reporting import ReportRequest
@@ -26,7 +26,7 @@ from tvmake.config.validation import DEFAULT_GOALS
 from tvmake.errors import TvmakeError
 from tvmake.plan.plan import Plan, Variant
 from tvmake.stages.registry import patterns, stages
-from tvmake.targets.cpu import cpu_identity
+from tvmake.targets.cpu.identity import cpu_identity
 
 TEXT = """
 models:

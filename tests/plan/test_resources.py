@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from tvmake.config.load import check, merge
+from tvmake.config.reading.load import check, merge
 from tvmake.plan.plan import Plan
 from tvmake.plan.resources import JobResources
 from tvmake.stages.registry import stages

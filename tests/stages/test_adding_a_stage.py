@@ -88,7 +88,7 @@ def test_what_the_config_no_longer_has_is_stale(tree: Path, project: Path):
 def test_its_command_and_its_job_follow_from_the_descriptor(tree: Path, project: Path):
     assert "--operators" in tvmake(tree, project, "step", "operators", "--help")
     program = (
-        "from pathlib import Path; from tvmake.config.load import load; from tvmake.plan.plan import Plan;"
+        "from pathlib import Path; from tvmake.config.reading.load import load; from tvmake.plan.plan import Plan;"
         "from tvmake.stages.registry import stages, goal_stages; import sys;"
         "plan = Plan(load([Path('tvmake.yaml')]));"
         "print(list(stages()).index('operators') > list(stages()).index('transform'), 'operators' in goal_stages(),"

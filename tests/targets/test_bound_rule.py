@@ -12,7 +12,7 @@ from tests.targets.adreno.nets import BUFFER, TEXTURE, conv, executable, lowered
 from tvmake.native.backend import opencl_library
 from tvmake.targets.adreno.one_epilogue import OfOneEpilogue
 from tvmake.targets.bound_rule import THREAD, BoundRule, EachBlock, OfOneSize, is_bound, starts_from_values
-from tvmake.targets.opencl_sorts import LONGEST
+from tvmake.targets.opencl.sorts import LONGEST
 
 from tvm.s_tir import dlight  # isort: skip
 

@@ -12,7 +12,7 @@ TESTS = Path(__file__).parents[1]
 
 REPLACED = {
     ("targets/shape_order.py", "relax_utils.set"),
-    ("codegen/light_intrinsics.py", "tvm.s_tir.tensor_intrin"),
+    ("codegen/scheduling/light_intrinsics.py", "tvm.s_tir.tensor_intrin"),
 }
 """Attributes of TVM that are replaced at run time, because TVM offers no hook in their place."""
 

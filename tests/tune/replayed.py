@@ -6,14 +6,14 @@ from typing import Any
 import tvm
 
 from tvmake.codegen.kernel_analysis import why_trivial, work
-from tvmake.codegen.light_intrinsics import light_intrinsics
-from tvmake.codegen.replay import replay
+from tvmake.codegen.scheduling.light_intrinsics import light_intrinsics
+from tvmake.codegen.scheduling.replay import replay
 from tvmake.device.fingerprint import local_fingerprint
 from tvmake.records.best import BestKernel, BestSet
 from tvmake.records.record import Record
 from tvmake.records.workload import GENERATION, Workload, target_identity, workload
 from tvmake.targets.kernel_pipeline import tir_pipeline
-from tvmake.targets.prepack import SplitKernel, split
+from tvmake.targets.weights.prepack import SplitKernel, split
 from tvmake.tune.search.whole_pixels import with_whole_pixels
 from tvmake.tune.trace import trace_json
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.workflow import test_reruns
 from tests.workflow.project import Project
-from tvmake.config.load import load_layers
+from tvmake.config.reading.load import load_layers
 from tvmake.engine.up_to_date import noop
 from tvmake.engine.up_to_date.question import Question, question
 from tvmake.plan.plan import Plan

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tvmake.config.load import load_layers
+from tvmake.config.reading.load import load_layers
 from tvmake.engine.up_to_date import noop, question
 from tvmake.engine.up_to_date.noop import note, up_to_date
 from tvmake.engine.up_to_date.question import Question

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tvmake.config.load import load_layers
+from tvmake.config.reading.load import load_layers
 from tvmake.engine.up_to_date import question as questions
 from tvmake.engine.up_to_date.question import Question, question
 from tvmake.plan.plan import Plan

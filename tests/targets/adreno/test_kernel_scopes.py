@@ -6,7 +6,7 @@ from tests.targets.adreno.nets import conv, lowered, op, target, tensor
 from tests.tune.graphs import graph
 from tvmake.targets.adreno.kernel_scopes import scopes_of, split_kernels_by_scope
 from tvmake.targets.adreno.passes import texture_scopes
-from tvmake.targets.layout_free import tensor_calls
+from tvmake.targets.weights.layout_free import tensor_calls
 
 X, W, V = tensor(1, 8, 8, 8), tensor(8, 8, 3, 3), tensor(8, 8, 3, 3)
 

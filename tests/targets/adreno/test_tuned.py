@@ -11,11 +11,11 @@ from tests.targets.adreno.nets import BUFFER, TEXTURE, conv, executable, kernels
 from tests.tune.graphs import graph
 from tests.tune.replayed import best_set, traces
 from tests.tune.replayed import kernels as functions
-from tvmake.codegen.apply import apply_best
-from tvmake.codegen.coverage import coverage
 from tvmake.codegen.kernel_analysis import why_trivial
 from tvmake.codegen.lowering import fused_module, lower
-from tvmake.codegen.replay import replay
+from tvmake.codegen.scheduling.apply import apply_best
+from tvmake.codegen.scheduling.coverage import coverage
+from tvmake.codegen.scheduling.replay import replay
 from tvmake.codegen.weights import packed_weights
 from tvmake.native.backend import opencl_library
 from tvmake.records.workload import workload

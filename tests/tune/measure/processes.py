@@ -31,7 +31,7 @@ def command(process: int) -> str:
 
 def fork_servers(role: str = "", parent: int | None = None) -> list[int]:
     """Fork servers of a process, this one by default."""
-    named = f"tvmake.tune.measure.forkserver:main {role}"
+    named = f"tvmake.tune.measure.workers.forkserver:main {role}"
     return [one for one in children(parent or os.getpid()) if named in command(one)]
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from tvmake.cache import loaded
 from tvmake.cache.trouble import NotCacheableError
 from tvmake.storage.files import digest_bytes
-from tvmake.targets.cpu import cpu_identity
+from tvmake.targets.cpu.identity import cpu_identity
 
 PREFIXES = (
     "TVM_", "TORCH", "PYTORCH_", "ATEN_", "ONNX_", "NPY_", "OMP_", "GOMP_", "KMP_", "GOTO_", "OPENBLAS_", "MKL_", "DNNL_",

@@ -150,7 +150,7 @@ def _chosen(where: str | None, files: list[Path] | None, settings: list[str] | N
     from tvmake.cache import settings as cache_settings
     from tvmake.cli.configs import DEFAULTS, config_files, overlay
     from tvmake.config.cache import CacheConfig
-    from tvmake.config.load import load_layers
+    from tvmake.config.reading.load import load_layers
 
     if where is not None:
         return CacheConfig(where=where)

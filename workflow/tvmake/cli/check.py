@@ -59,7 +59,7 @@ def check(
 
 def _check_models(models: "Mapping[str, ModelConfig]") -> None:
     """See that each model can be read: what the import would refuse at once is refused here."""
-    from tvmake.config.load import one_or_many
+    from tvmake.config.reading.load import one_or_many
     from tvmake.errors import InputError
     from tvmake.frontend.inspect import check_source
 

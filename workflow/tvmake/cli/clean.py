@@ -30,7 +30,7 @@ def clean(
     from contextlib import nullcontext
 
     from tvmake.cli.configs import config_files, overlay
-    from tvmake.config.load import load_layers
+    from tvmake.config.reading.load import load_layers
     from tvmake.engine.run_mutex import only_run
     from tvmake.errors import InputError
     from tvmake.plan.cleanup import by_model, leftovers, remove

@@ -55,7 +55,7 @@ def overlay(settings: list[str] | None) -> dict[str, Any]:
     """
     import yaml
 
-    from tvmake.config.yaml_text import DEEPEST, parse
+    from tvmake.config.reading.yaml_text import DEEPEST, parse
 
     layer: dict[str, Any] = {}
     for setting in settings or ():
@@ -88,7 +88,7 @@ def load_plan(files: list[Path], settings: list[str] | None, note: Callable[[str
     Raises:
         TvmakeError: the config is wrong; all its mistakes are listed.
     """
-    from tvmake.config.load import load_layers
+    from tvmake.config.reading.load import load_layers
     from tvmake.plan.plan import Plan
 
     layer = overlay(settings)

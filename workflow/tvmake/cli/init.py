@@ -18,8 +18,8 @@ def init(
     The file it writes works as it stands: this machine's CPU, float32, random inputs. Everything else is there as a
     comment to switch on. A .pt2 file is not executed, and a factory is not called.
     """
+    from tvmake.config.documents.starter import StarterInput, open_extents, starter
     from tvmake.config.model import ImportOptions
-    from tvmake.config.starter import StarterInput, open_extents, starter
     from tvmake.errors import InputError
     from tvmake.frontend.inspect import inspect_source
     from tvmake.storage.files import write_text

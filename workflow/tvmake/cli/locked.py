@@ -36,7 +36,7 @@ class Rebuild:
 
     def layer(self, settings: dict[str, Any]) -> dict[str, Any]:
         """The config layer of ``--set``, and that records and layouts come from the lock."""
-        from tvmake.config.load import merge
+        from tvmake.config.reading.load import merge
         from tvmake.lock.rebuild import frozen_layer
 
         return merge(settings, frozen_layer(self.path))

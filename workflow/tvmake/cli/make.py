@@ -172,7 +172,7 @@ def _nothing_to_do(plan: Plan, dry_run: bool) -> int:
 
 
 def _plan(files: list[Path], layer: dict[str, Any], note: Callable[[str], None] = lambda _: None) -> Plan:
-    from tvmake.config.load import load_layers
+    from tvmake.config.reading.load import load_layers
     from tvmake.plan.plan import Plan
 
     return Plan(load_layers(files, layer, note))

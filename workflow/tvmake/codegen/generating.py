@@ -5,10 +5,10 @@ from typing import Any
 
 import tvm
 
-from tvmake.codegen.apply import apply_best
 from tvmake.codegen.link import generate
 from tvmake.codegen.lowering import Lowered, lower
-from tvmake.codegen.unbuildable import unbuildable_kernels
+from tvmake.codegen.scheduling.apply import apply_best
+from tvmake.codegen.scheduling.unbuildable import unbuildable_kernels
 from tvmake.config.requests.building import BuildRequest
 from tvmake.errors import InputError
 from tvmake.records.best import BestSet

@@ -14,15 +14,15 @@ from tvmake.codegen.kernel_names import shorten_kernel_names
 from tvmake.config.transform import UserPass
 from tvmake.errors import InputError
 from tvmake.targets.bound_rule import general_rules, refuse_unbound
-from tvmake.targets.channels_last import channels_last
-from tvmake.targets.cpu_schedules.apply import apply_rules
+from tvmake.targets.cpu.channels_last import channels_last
+from tvmake.targets.cpu.schedules.apply import apply_rules
 from tvmake.targets.kernel_pipeline import uses_textures
-from tvmake.targets.layout_free import mark_layout_free
-from tvmake.targets.opencl_scans import SumsAsReductions
-from tvmake.targets.opencl_sorts import SortsByCounting
-from tvmake.targets.prepack import Packing, Prepacked, prepack
+from tvmake.targets.opencl.scans import SumsAsReductions
+from tvmake.targets.opencl.sorts import SortsByCounting
 from tvmake.targets.shape_order import OrderShapeStores, ordered_shape_variables
-from tvmake.targets.weight_layouts import take_out_weight_layouts
+from tvmake.targets.weights.layout_free import mark_layout_free
+from tvmake.targets.weights.layouts import take_out_weight_layouts
+from tvmake.targets.weights.prepack import Packing, Prepacked, prepack
 from tvmake.transform.user_passes import apply_user_passes
 
 
@@ -38,7 +38,7 @@ class Applied:
 
 
 Records = Callable[["tvm.IRModule"], Applied]
-"""Applies tuning records to a fused module (``tvmake.codegen.apply``)."""
+"""Applies tuning records to a fused module (``tvmake.codegen.scheduling.apply``)."""
 
 
 @dataclass(frozen=True)

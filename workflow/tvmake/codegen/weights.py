@@ -7,7 +7,7 @@ import numpy as np
 import tvm
 
 from tvmake.artifact.tensor_file import numpy_dtype
-from tvmake.targets.prepack import Packing
+from tvmake.targets.weights.prepack import Packing
 
 
 def packed_weights(

@@ -16,7 +16,7 @@ from tvmake.stages.registry import stages
 from tvmake.storage.code_fingerprint import DISTRIBUTIONS, PACKAGE_ROOT, reachable, version
 from tvmake.storage.files import digest_bytes, digest_file
 from tvmake.storage.resources import PACKAGE, snakefile
-from tvmake.targets.cpu import cpu_identity
+from tvmake.targets.cpu.identity import cpu_identity
 
 PLACES = (("results",), ("cache",), ("tuning", "store"), ("tuning", "shared"), ("tuning", "frozen"))
 """Keys that say where things lie on one machine, and change nothing in them."""

@@ -13,7 +13,7 @@ from tvmake.config.transform import TransformOptions
 from tvmake.config.tuning import TuningOptions
 from tvmake.config.validation import ValidationOptions
 from tvmake.plan import sources
-from tvmake.targets.cpu import cpu_identity
+from tvmake.targets.cpu.identity import cpu_identity
 
 
 class ModelOptions:

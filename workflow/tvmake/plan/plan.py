@@ -6,8 +6,8 @@ from typing import Any
 
 import yaml
 
-from tvmake.config.former_keys import KeyPath
-from tvmake.config.load import Position, check, read_yaml
+from tvmake.config.reading.former_keys import KeyPath
+from tvmake.config.reading.load import Position, check, read_yaml
 from tvmake.config.root import Config
 from tvmake.config.transform import BUILD_POINTS, CANDIDATES, TRANSFORM_POINTS
 from tvmake.plan.jobs import Job, Jobs

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tvmake.config.load import one_or_many
+from tvmake.config.reading.load import one_or_many
 from tvmake.errors import InputError, TvmakeError
 from tvmake.plan.plan import Plan
 from tvmake.records.store import open_store

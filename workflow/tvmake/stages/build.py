@@ -39,10 +39,10 @@ def build(
     from tvmake.artifact.package import LIBRARY, WEIGHTS
     from tvmake.artifact.signature import Signature
     from tvmake.codegen.clml_offload import asks_for_clml, clml_offload
-    from tvmake.codegen.coverage import coverage, require
     from tvmake.codegen.generating import lower_and_generate
     from tvmake.codegen.link import link
     from tvmake.codegen.manifest import package_manifest
+    from tvmake.codegen.scheduling.coverage import coverage, require
     from tvmake.codegen.sources import dump_sources
     from tvmake.codegen.weights import packed_weights
     from tvmake.records.best import BestSet
@@ -136,5 +136,10 @@ STAGE = Stage(
     ),
     memory_mb=2000,
     minutes=40,
-    preload=("tvmake.codegen.apply", "tvmake.codegen.manifest", "tvmake.codegen.link", "tvmake.codegen.lowering"),
+    preload=(
+        "tvmake.codegen.scheduling.apply",
+        "tvmake.codegen.manifest",
+        "tvmake.codegen.link",
+        "tvmake.codegen.lowering",
+    ),
 )

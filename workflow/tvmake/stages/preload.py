@@ -26,7 +26,11 @@ PRELOADS: Mapping[str, Preload] = {
     "torch": Preload(("torch", "tvmake.cli.app", *TORCH_FRONTEND), {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}),
     "tuner": Preload(_modules("tuner")),
     "runtime": Preload(
-        ("tvmake.device.local.worker", "tvmake.tune.measure.forkserver", "tvmake.tune.measure.run_worker"),
+        (
+            "tvmake.device.local.worker",
+            "tvmake.tune.measure.workers.forkserver",
+            "tvmake.tune.measure.workers.run_worker",
+        ),
         {"TVM_USE_RUNTIME_LIB": "1"},
     ),
 }

@@ -13,8 +13,8 @@ def uses_textures(target: "tvm.target.Target") -> bool:
 def tir_pipeline(target: "tvm.target.Target") -> str:
     """The name of the pipeline to give to ``tirx.build`` and ``relax.build``, registered where it is ours."""
     if target.kind.name == "opencl":
-        from tvmake.targets import opencl_math
         from tvmake.targets.adreno import source_hook
+        from tvmake.targets.opencl import math as opencl_math
 
         source_hook.install()
         opencl_math.install()
@@ -23,11 +23,11 @@ def tir_pipeline(target: "tvm.target.Target") -> str:
 
         return textures.register()
     if target.kind.name == "opencl":
-        from tvmake.targets import vector_booleans
+        from tvmake.targets.opencl import vector_booleans
 
         return vector_booleans.register()
     if target.kind.name == "llvm":
-        from tvmake.targets import vector_math
+        from tvmake.targets.cpu import vector_math
 
         return vector_math.register()
     return DEFAULT

@@ -5,15 +5,15 @@ from contextlib import suppress
 import tvm
 
 import tvmake.device.rpc.serving
-import tvmake.tune.measure.build_worker
 import tvmake.tune.measure.connect
-import tvmake.tune.measure.forkserver
+import tvmake.tune.measure.workers.build_worker
+import tvmake.tune.measure.workers.forkserver
 import tvmake.tune.search.search
 import tvmake.tune.search.spaces
 import tvmake.tune.search.transfer
 import tvmake.tune.verify.check
 import tvmake.tune.verify.kernel_runner  # noqa: F401
-from tvmake.codegen.light_intrinsics import light_intrinsics
+from tvmake.codegen.scheduling.light_intrinsics import light_intrinsics
 
 light_intrinsics(tvm.target.Target("llvm"))
 

@@ -170,7 +170,7 @@ def devices_of(config: list[Path] | None) -> "dict[str, DeviceConfig]":
         InputError: the config cannot be used.
     """
     from tvmake.cli.configs import DEFAULTS
-    from tvmake.config.load import load_layers
+    from tvmake.config.reading.load import load_layers
 
     paths = config or [path for path in DEFAULTS if path.is_file()][:1]
     return dict(load_layers(paths, {}).devices) if paths else {}

@@ -1,5 +1,5 @@
 """Messages to processes that hold a session, and their answers: :mod:`tvmake.device.rpc.worker`, and those that time
-candidates (:mod:`tvmake.tune.measure.session_worker`), which share the first part. Both ends are our own processes."""
+candidates (:mod:`tvmake.tune.measure.workers.session_worker`), which share the first part. Both ends are our own processes."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

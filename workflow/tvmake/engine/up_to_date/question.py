@@ -20,7 +20,7 @@ from tvmake.process.forkserver.client import DIRECTORY as WARM_SERVERS
 from tvmake.storage import resources
 from tvmake.storage.code_fingerprint import DISTRIBUTIONS, version
 from tvmake.storage.files import canonical_json, digest_bytes
-from tvmake.targets.cpu import cpu_identity
+from tvmake.targets.cpu.identity import cpu_identity
 
 VARIABLES = ("TVMAKE_", "SNAKEMAKE_")
 """Beginnings of the names of environment variables that the config, the plan or Snakemake's options may go by."""

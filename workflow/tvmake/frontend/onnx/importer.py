@@ -24,8 +24,8 @@ from tvmake.frontend.onnx.inputs import (
     strip_initializers,
 )
 from tvmake.frontend.onnx.prepare import inline_small, prepare
+from tvmake.frontend.onnx.rewrites.stacked import unstack_reductions
 from tvmake.frontend.onnx.source import load
-from tvmake.frontend.onnx.stacked import unstack_reductions
 from tvmake.frontend.relax_fixes import drop_unused_params, lift_constants, with_main, wrap_takes
 
 from tvm import relax  # isort: skip

@@ -13,12 +13,13 @@ import onnx
 from onnx import helper, inliner, version_converter
 
 from tvmake.errors import InputError
-from tvmake.frontend.onnx import control_flow, expand, rewrite
 from tvmake.frontend.onnx.domains import check_domains
-from tvmake.frontend.onnx.fold import drop_unused, fold
 from tvmake.frontend.onnx.graph import Builder, Graph, all_nodes, attributes, opset_of
 from tvmake.frontend.onnx.refuse import check_nodes
-from tvmake.frontend.onnx.sequences import resolve_sequences
+from tvmake.frontend.onnx.rewrites import control_flow, expand
+from tvmake.frontend.onnx.rewrites import operators as rewrite
+from tvmake.frontend.onnx.rewrites.fold import drop_unused, fold
+from tvmake.frontend.onnx.rewrites.sequences import resolve_sequences
 
 OLDEST_OPSET = 13
 """Older models are converted first: TVM's importer has one implementation, the newest, for many older forms."""

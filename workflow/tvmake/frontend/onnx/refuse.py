@@ -9,10 +9,10 @@ from onnx import TensorProto
 from tvm.relax.frontend.onnx.onnx_frontend import _get_convert_map
 
 from tvmake.errors import InputError
-from tvmake.frontend.onnx.declared_shapes import REDUCTIONS
 from tvmake.frontend.onnx.domains import STANDARD, counted, plural
 from tvmake.frontend.onnx.graph import Graph, all_nodes, attributes
-from tvmake.frontend.onnx.resize import is_trusted
+from tvmake.frontend.onnx.rewrites.declared_shapes import REDUCTIONS
+from tvmake.frontend.onnx.rewrites.resize import is_trusted
 
 MICROSOFT_ONLY = frozenset({"FastGelu", "BiasGelu", "SkipLayerNormalization", "EmbedLayerNormalization", "AllClassNMS"})
 

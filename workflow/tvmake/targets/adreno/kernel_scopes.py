@@ -10,7 +10,7 @@ from typing import Any
 
 import tvm
 
-from tvmake.targets.layout_free import is_tensor_call, tensor_calls
+from tvmake.targets.weights.layout_free import is_tensor_call, tensor_calls
 
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip

@@ -14,7 +14,7 @@ import tvm
 from tvmake.targets.adreno.lanes import SeparateLanes
 from tvmake.targets.adreno.texture_store import StoreWholePixels
 from tvmake.targets.affected import is_affected
-from tvmake.targets.vector_booleans import ScalarBooleans
+from tvmake.targets.opencl.vector_booleans import ScalarBooleans
 
 from tvm.s_tir import pipeline as general  # isort: skip
 from tvm.s_tir.backend.adreno import pipeline as adreno  # isort: skip

@@ -18,11 +18,11 @@ from tvmake.process.worker import WorkerEnded, WorkerTimeout
 from tvmake.records.record import Status
 from tvmake.records.workload import target_identity
 from tvmake.storage.files import no_space
-from tvmake.tune.measure.build_worker import Build, BuildOptions
 from tvmake.tune.measure.interface import Candidate, Measured
 from tvmake.tune.measure.kernel import TensorSpec
-from tvmake.tune.measure.protocol import Failed
-from tvmake.tune.measure.workers import MeasuringWorker, WorkerSource
+from tvmake.tune.measure.workers.build_worker import Build, BuildOptions
+from tvmake.tune.measure.workers.processes import MeasuringWorker, WorkerSource
+from tvmake.tune.measure.workers.protocol import Failed
 
 ATTEMPTS = 2
 """How often a candidate is built when the process that its builder was forked from is lost."""
@@ -53,7 +53,7 @@ class Builders:
         count: candidates built at once.
         timeout_s: processor time for building one.
         scratch: where libraries are put.
-        pause_directory: see :class:`tvmake.tune.measure.workers.WorkerSource`.
+        pause_directory: see :class:`tvmake.tune.measure.workers.processes.WorkerSource`.
     """
 
     def __init__(

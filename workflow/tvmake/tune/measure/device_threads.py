@@ -17,10 +17,10 @@ from tvmake.process.worker import WorkerEnded, WorkerTimeout
 from tvmake.records.record import Status
 from tvmake.tune.measure.builders import Kernel, Outcome
 from tvmake.tune.measure.interface import Measured
-from tvmake.tune.measure.protocol import Failed
-from tvmake.tune.measure.run_worker import Timed
-from tvmake.tune.measure.session_worker import TimeThere
-from tvmake.tune.measure.workers import MeasuringWorker, WorkerSource
+from tvmake.tune.measure.workers.processes import MeasuringWorker, WorkerSource
+from tvmake.tune.measure.workers.protocol import Failed
+from tvmake.tune.measure.workers.run_worker import Timed
+from tvmake.tune.measure.workers.session_worker import TimeThere
 
 ATTEMPTS = 2
 """How often a candidate is tried while devices are lost; the second loss may well be its own doing."""

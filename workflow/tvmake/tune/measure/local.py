@@ -17,10 +17,10 @@ from tvmake.tune.measure.builders import Builders, Building, Kernel
 from tvmake.tune.measure.interface import Candidate, Measured
 from tvmake.tune.measure.kernel import Loop, device_kind
 from tvmake.tune.measure.pause_others import IS_SUPPORTED, others_paused, socket_directory
-from tvmake.tune.measure.protocol import Failed
-from tvmake.tune.measure.run_worker import Load, RunOptions, Time
 from tvmake.tune.measure.scratch import Scratch
-from tvmake.tune.measure.workers import MeasuringWorker, WorkerSource
+from tvmake.tune.measure.workers.processes import MeasuringWorker, WorkerSource
+from tvmake.tune.measure.workers.protocol import Failed
+from tvmake.tune.measure.workers.run_worker import Load, RunOptions, Time
 
 REUSES = 64
 """Candidates that one process times on a GPU. Libraries that were loaded stay in its memory."""

@@ -1,6 +1,6 @@
 """Pause the other tuning jobs of this machine while one of them times a candidate.
 
-Whoever times asks the fork servers of the other jobs (:mod:`tvmake.tune.measure.forkserver`), which stop their job and
+Whoever times asks the fork servers of the other jobs (:mod:`tvmake.tune.measure.workers.forkserver`), which stop their job and
 their workers. These go on when they are asked to, when the pause takes too long, or when the one who times has died.
 Each fork server has a socket in a directory beside the device's lease; its name says whose it is.
 """

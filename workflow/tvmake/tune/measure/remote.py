@@ -16,8 +16,8 @@ from tvmake.tune.measure.device_threads import Batch, DeviceThread, NoneLeft, Wa
 from tvmake.tune.measure.interface import Candidate, Measured
 from tvmake.tune.measure.kernel import Loop, device_kind
 from tvmake.tune.measure.scratch import Scratch
-from tvmake.tune.measure.session_worker import SessionOptions
-from tvmake.tune.measure.workers import WorkerSource
+from tvmake.tune.measure.workers.processes import WorkerSource
+from tvmake.tune.measure.workers.session_worker import SessionOptions
 
 
 def print_warning(line: str) -> None:

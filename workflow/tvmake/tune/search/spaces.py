@@ -4,7 +4,7 @@ from typing import Any
 
 import tvm
 
-from tvmake.codegen.light_intrinsics import light_intrinsics
+from tvmake.codegen.scheduling.light_intrinsics import light_intrinsics
 from tvmake.records.workload import Workload
 
 CUDA = "cuda"

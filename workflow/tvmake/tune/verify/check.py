@@ -12,9 +12,9 @@ import tvm
 from pydantic import BaseModel, ConfigDict
 
 from tvmake.codegen.compiler_errors import explain
-from tvmake.codegen.light_intrinsics import light_intrinsics
-from tvmake.codegen.replay import replay
 from tvmake.codegen.run_kernel import ENTRY, Tensor
+from tvmake.codegen.scheduling.light_intrinsics import light_intrinsics
+from tvmake.codegen.scheduling.replay import replay
 from tvmake.errors import MachineError
 from tvmake.process.isolation import Refused, each_isolated
 from tvmake.records.record import Record, Verdict
@@ -22,9 +22,9 @@ from tvmake.records.workload import Workload
 from tvmake.storage.temporary import temporary_directory
 from tvmake.targets.kernel_pipeline import tir_pipeline
 from tvmake.targets.memory import in_buffers, memory_scope
-from tvmake.targets.prepack import split
 from tvmake.targets.resolve import native_cpu
-from tvmake.tune.measure.cuda_code import machine_code
+from tvmake.targets.weights.prepack import split
+from tvmake.tune.measure.cuda.code import machine_code
 from tvmake.tune.measure.linker import Linker
 from tvmake.tune.verify.kernel_runner import KernelFailure, KernelRunner, LocalKernelRunner
 from tvmake.tune.verify.tolerance import outputs, random_inputs, tolerance

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import tvm
 
-from tvmake.codegen.isolated_replay import FAILURE
-from tvmake.codegen.light_intrinsics import light_intrinsics
-from tvmake.codegen.replay import ReplayError, replay
+from tvmake.codegen.scheduling.isolated_replay import FAILURE
+from tvmake.codegen.scheduling.light_intrinsics import light_intrinsics
+from tvmake.codegen.scheduling.replay import ReplayError, replay
 from tvmake.process.isolation import Refused, each_isolated
 from tvmake.records.store import StoredRecord
 from tvmake.records.workload import Workload, structure

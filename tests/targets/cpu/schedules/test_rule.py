@@ -1,0 +1,169 @@
+"""Kernels that rules schedule compute what plain loops compute."""
+
+from typing import Any
+
+import pytest
+import tvm
+import tvm_ffi
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.targets.cpu.schedules.nets import BASELINE, NATIVE, error, lowered
+
+op = tvm.relax.op
+F32 = "float32"
+NEAR = 2e-6
+"""Sums are added up in another order."""
+
+
+def tensor(*shape: int, dtype: str = F32) -> tuple[tuple[int, ...], str]:
+    return shape, dtype
+
+
+def conv(data: Any, weight: Any, **options: Any) -> Any:
+    return op.nn.conv2d(data, weight, **{"padding": 1, **options})
+
+
+def residual(data: Any, weight: Any, bias: Any) -> Any:
+    return op.nn.relu(op.add(op.add(conv(data, weight), bias), data))
+
+
+def attention(query: Any, key: Any) -> Any:
+    return op.nn.softmax(op.matmul(query, op.permute_dims(key, [0, 2, 1])), -1)
+
+
+def norm(x: Any, scale: Any, shift: Any) -> Any:
+    return op.nn.layer_norm(x, scale, shift, axes=[-1])
+
+
+def gate(data: Any, weight: Any) -> Any:
+    return op.multiply(data, op.sigmoid(op.nn.conv2d(op.mean(data, [2, 3], True), weight)))
+
+
+KERNELS = {
+    "convolution": (conv, tensor(1, 16, 14, 14), tensor(32, 16, 3, 3)),
+    "convolution to few channels": (conv, tensor(1, 16, 9, 9), tensor(3, 16, 3, 3)),
+    "convolution to one channel": (conv, tensor(1, 16, 9, 9), tensor(1, 16, 3, 3)),
+    "convolution to a prime of channels": (conv, tensor(1, 8, 13, 11), tensor(37, 8, 3, 3)),
+    "convolution from pictures": (
+        lambda x, w: conv(x, w, strides=2, padding=3), tensor(1, 3, 31, 33), tensor(64, 3, 7, 7)
+    ),
+    "convolution, grouped": (lambda x, w: conv(x, w, groups=4), tensor(1, 16, 12, 12), tensor(24, 4, 3, 3)),
+    "convolution, depthwise": (lambda x, w: conv(x, w, groups=48), tensor(1, 48, 28, 28), tensor(48, 1, 3, 3)),
+    "convolution, depthwise, strided": (
+        lambda x, w: conv(x, w, groups=20, strides=2), tensor(2, 20, 15, 15), tensor(20, 1, 3, 3)
+    ),
+    "convolution, dilated": (lambda x, w: conv(x, w, dilation=2, padding=2), tensor(1, 8, 10, 10), tensor(8, 8, 3, 3)),
+    "convolution of a batch": (conv, tensor(3, 8, 7, 7), tensor(16, 8, 3, 3)),
+    "convolution, residual": (residual, tensor(1, 32, 14, 14), tensor(32, 32, 3, 3), tensor(1, 32, 1, 1)),
+    "convolution, transposed": (
+        lambda x, w: op.nn.conv2d_transpose(x, w, strides=2, padding=1), tensor(1, 8, 7, 7), tensor(8, 12, 4, 4)
+    ),
+    "convolution of sequences": (lambda x, w: op.nn.conv1d(x, w, padding=1), tensor(1, 8, 50), tensor(24, 8, 3)),
+    "convolution of volumes": (lambda x, w: op.nn.conv3d(x, w), tensor(1, 4, 6, 7, 8), tensor(8, 4, 3, 3, 3)),
+    "product": (op.matmul, tensor(64, 96), tensor(96, 128)),
+    "product of a vector": (op.matmul, tensor(1, 300), tensor(300, 1000)),
+    "product with awkward extents": (op.matmul, tensor(197, 61), tensor(61, 193)),
+    "product with transposed weights": (
+        lambda x, w: op.matmul(x, op.permute_dims(w)), tensor(17, 40), tensor(257, 40)
+    ),
+    "product of batches": (attention, tensor(3, 197, 64), tensor(3, 197, 64)),
+    "product with itself": (lambda x: op.matmul(x, x), tensor(37, 37)),
+    "product of integers": (op.matmul, tensor(20, 30, dtype="int32"), tensor(30, 40, dtype="int32")),
+    "product in half precision": (op.matmul, tensor(20, 32, dtype="float16"), tensor(32, 48, dtype="float16")),
+    "softmax": (op.nn.softmax, tensor(3, 50, 197)),
+    "layer norm": (norm, tensor(1, 197, 192), tensor(192), tensor(192)),
+    "layer norm of few": (norm, tensor(1, 5, 7), tensor(7), tensor(7)),
+    "gate": (gate, tensor(1, 24, 14, 14), tensor(24, 24, 1, 1)),
+    "mean": (lambda x: op.mean(x, [2, 3]), tensor(1, 40, 13, 13)),
+    "sum of all": (op.sum, tensor(4, 33, 7)),
+    "maximum": (lambda x: op.max(x, [1]), tensor(9, 1001)),
+    "largest": (lambda x: op.argmax(x, 1), tensor(9, 101)),
+    "pool": (lambda x: op.nn.max_pool2d(x, (3, 3), (2, 2), 1), tensor(1, 24, 29, 29)),
+    "pool of averages": (lambda x: op.nn.avg_pool2d(x, (3, 3), (1, 1), 1), tensor(1, 24, 12, 12)),
+    "pool to a size": (lambda x: op.nn.adaptive_avg_pool2d(x, (3, 5)), tensor(1, 17, 13, 11)),
+    "resize": (lambda x: op.image.resize2d(x, (14, 18), layout="NCHW"), tensor(1, 12, 7, 9)),
+    "concatenation": (lambda x: op.concat([op.nn.relu(x), x], 1), tensor(1, 24, 9, 9)),
+    "sums so far": (lambda x: op.cumsum(x, 1), tensor(4, 33)),
+    "one number": (lambda x: op.add(x, x), ((), F32)),
+    "gelu": (op.nn.gelu, tensor(19, 77)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_scheduled_kernel_computes_what_plain_loops_do(name: str):
+    expression, *inputs = KERNELS[name]
+    assert error(expression, *inputs) <= (2e-3 if inputs[0][1] == "float16" else NEAR)
+
+
+@pytest.mark.parametrize("name", ["convolution", "convolution, depthwise", "product with awkward extents", "softmax"])
+def test_so_does_one_for_the_smallest_vectors(name: str):
+    expression, *inputs = KERNELS[name]
+    assert error(expression, *inputs, target=BASELINE) <= NEAR
+
+
+SMALL = st.integers(1, 21)
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    channels=SMALL, filters=st.integers(1, 70), height=SMALL, width=SMALL, window=st.sampled_from([1, 2, 3, 5]),
+    stride=st.integers(1, 3),
+)  # fmt: skip
+def test_convolutions_of_any_extents(channels: int, filters: int, height: int, width: int, window: int, stride: int):
+    def expression(data: Any, weight: Any) -> Any:
+        return op.nn.relu(conv(data, weight, strides=stride, padding=window // 2))
+
+    assert error(expression, tensor(1, channels, height, width), tensor(filters, channels, window, window)) <= NEAR
+
+
+@settings(max_examples=12, deadline=None)
+@given(batch=st.integers(1, 3), rows=st.integers(1, 70), length=st.integers(1, 40), columns=st.integers(1, 70))
+def test_products_of_any_extents(batch: int, rows: int, length: int, columns: int):
+    assert error(op.matmul, tensor(batch, rows, length), tensor(batch, length, columns)) <= NEAR
+
+
+def vectors(made: Any) -> int:
+    """How many loops of a module's kernels are in vectors."""
+    found: list[Any] = []
+
+    def note(loop: Any) -> None:
+        if loop.kind == tvm.tirx.ForKind.VECTORIZED:
+            found.append(loop)
+
+    for _, function in made.fused.functions_items():
+        if isinstance(function, tvm.tirx.PrimFunc):
+            tvm_ffi.structural_walk(function.body, (tvm.tirx.For, note))
+    return len(found)
+
+
+@pytest.mark.parametrize("name", ["convolution", "convolution, depthwise", "product", "layer norm", "pool", "gelu"])
+def test_kernels_compute_in_vectors(name: str):
+    expression, *inputs = KERNELS[name]
+    made = lowered(expression, *inputs)
+    assert vectors(made) > 0
+    assert made.ruled == {str(n.name_hint) for n, f in made.fused.functions_items() if isinstance(f, tvm.tirx.PrimFunc)}
+
+
+def test_weights_are_packed_when_the_package_is_built():
+    made = lowered(conv, tensor(1, 16, 14, 14), tensor(32, 16, 3, 3))
+    (packing,) = made.packings[-1:]
+    assert packing.results[0] in {str(parameter.name) for parameter in made.fused["main"].params}
+    assert "x1" not in {str(parameter.name) for parameter in made.fused["main"].params}
+
+
+def test_the_same_kernel_gets_the_same_schedule():
+    expression, *inputs = KERNELS["convolution"]
+    first, second = (lowered(expression, *inputs).fused for _ in range(2))
+    assert tvm.ir.save_json(first) == tvm.ir.save_json(second)
+
+
+def test_a_kernel_that_is_refused_stays_plain():
+    expression, *inputs = KERNELS["product"]
+    (name,) = lowered(expression, *inputs).ruled
+    from tests.tune.graphs import graph
+    from tvmake.codegen.lowering import lower
+
+    made = lower(graph(expression, *inputs), NATIVE, [], 3, 1, refused=[name])
+    assert made.ruled == frozenset()
+    assert vectors(made) == 0

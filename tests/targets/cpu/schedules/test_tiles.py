@@ -1,0 +1,60 @@
+"""Tiles fit a kernel and a machine, and the ones with more reuse are taken."""
+
+import pytest
+import tvm
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tvmake.targets.cpu.schedules.machine import STACK_BYTES, Machine, machine
+from tvmake.targets.cpu.schedules.tiles import Rows, best_tile, divisors
+
+AVX512, AVX, NEON = Machine(64, 32), Machine(32, 16), Machine(16, 32)
+
+
+@given(
+    width=st.integers(1, 600), height=st.integers(1, 300), length=st.integers(1, 5000), bits=st.sampled_from([8, 16, 32, 64]),
+    unit=st.sampled_from([AVX512, AVX, NEON, Machine()]),
+)  # fmt: skip
+def test_a_tile_divides_its_kernel_and_stays_in_registers(
+    width: int, height: int, length: int, bits: int, unit: Machine
+):
+    tile = best_tile(unit, bits, width, [Rows(0, height, shares=True)], length, 1)
+    assert width % tile.width == 0
+    assert height % tile.height == 0
+    assert tile.height * tile.width * bits < STACK_BYTES * 8
+    assert tile.height * tile.vectors * -(-tile.lanes // unit.lanes(bits)) <= unit.accumulators
+
+
+@pytest.mark.parametrize(("unit", "lanes"), [(AVX512, 16), (AVX, 8), (NEON, 4)])
+def test_vectors_are_whole_where_the_kernel_allows_it(unit: Machine, lanes: int):
+    tile = best_tile(unit, 32, 256, [Rows(0, 56, shares=True)], 576, 1)
+    assert tile.lanes == lanes
+    assert tile.height > 1
+
+
+def test_rows_that_share_their_vectors_are_preferred():
+    tile = best_tile(AVX, 32, 64, [Rows(0, 8, shares=False), Rows(1, 6, shares=True)], 64, 1)
+    assert tile.rows is not None
+    assert tile.rows.shares
+
+
+def test_vectors_of_odd_lengths_are_the_last_resort():
+    assert best_tile(AVX512, 32, 152, [Rows(0, 14, shares=True)], 152, 1).lanes == 8
+    assert best_tile(AVX512, 32, 37, [Rows(0, 14, shares=True)], 152, 1).lanes == 37
+
+
+@given(st.integers(1, 10_000))
+def test_divisors_are_all_of_them(number: int):
+    assert divisors(number) == [one for one in range(1, number + 1) if number % one == 0]
+
+
+@pytest.mark.parametrize(
+    ("options", "unit"),
+    [
+        ({"mcpu": "skylake-avx512"}, AVX512),
+        ({"mcpu": "haswell"}, AVX),
+        ({"mtriple": "aarch64-linux-gnu", "mattr": ["+neon"]}, NEON),
+    ],
+)
+def test_a_machine_is_known_by_its_features(options: dict[str, object], unit: Machine):
+    assert machine(tvm.target.Target({"kind": "llvm", **options})) == unit

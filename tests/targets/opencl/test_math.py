@@ -1,0 +1,67 @@
+"""OpenCL kernels call mathematical functions that OpenCL has."""
+
+import numpy as np
+import pytest
+import tvm
+
+from tests.requirements import need
+from tests.targets.adreno.nets import BUFFER, executable, lowered, op, target, tensor
+from tvmake.native.backend import opencl_library
+from tvmake.targets.kernel_pipeline import tir_pipeline
+from tvmake.targets.opencl.math import FUNCTIONS
+
+from tvm import te  # isort: skip
+
+X = tensor(3, 5)
+
+OPERATORS = {
+    "tan": op.tan,
+    "asin": op.asin,
+    "acos": op.acos,
+    "atan": op.atan,
+    "asinh": op.asinh,
+    "acosh": lambda x: op.acosh(op.add(x, tvm.relax.const(2.0))),
+    "atanh": op.atanh,
+    "atan2": lambda x: op.atan2(x, op.exp(x)),
+}
+
+
+def source(name: str) -> str:
+    """The kernel of one function, as OpenCL."""
+    function = getattr(tvm.tirx, name)
+    data = te.placeholder((8,), "float32", name="data")
+    count = 2 if name in ("atan2", "copysign", "hypot", "ldexp", "nextafter") else 1
+    result = te.compute((8,), lambda place: function(*[data[place]] * count), name="result")
+    schedule = tvm.s_tir.Schedule(te.create_prim_func([data, result]))
+    schedule.bind(*schedule.get_loops(schedule.get_sblock("result")), "threadIdx.x")
+    built = tvm.tirx.build(schedule.mod, target=target(BUFFER), pipeline=tir_pipeline(target(BUFFER)))
+    return str(built.imports[0].inspect_source(""))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_no_function_has_the_suffix_of_c(name):
+    assert f" {name}(" in source(name)
+    assert f"{name}f(" not in source(name)
+
+
+def test_tvm_still_calls_functions_by_the_names_of_c():
+    """When this fails, targets/opencl_math.py can go."""
+    default = tvm.ir.Op.get("tirx.atan2").get_attr("default.FLowerIntrinsic")
+    value = tvm.tirx.const(0.5, "float32")
+    assert "atan2f" in str(default(tvm.tirx.atan2(value, value)))
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_its_value_is_right(operator):
+    need("PoCL")
+    opencl_library()
+    data = np.linspace(-0.9, 0.9, 15, dtype=np.float32).reshape(3, 5)
+    values = {}
+    for name, device in ((BUFFER, tvm.device("opencl", 0)), ("llvm", tvm.cpu())):
+        if name == "llvm":
+            built = tvm.compile(lowered(OPERATORS[operator], X, name=BUFFER).fused, target="llvm")
+        else:
+            built = executable(lowered(OPERATORS[operator], X, name=name), name)
+        machine = tvm.relax.VirtualMachine(built, device)
+        values[name] = machine["main"](tvm.runtime.tensor(data, device)).numpy()
+    np.testing.assert_allclose(values[BUFFER], values["llvm"], rtol=1e-4, atol=1e-5)

@@ -1,0 +1,65 @@
+"""Sorting on OpenCL."""
+
+import numpy as np
+import pytest
+import tvm
+
+from tests.requirements import need
+from tests.targets.adreno.nets import BUFFER, TEXTURE, executable, lowered, op, tensor
+from tvmake.errors import InputError
+from tvmake.native.backend import opencl_library
+from tvmake.targets.opencl.sorts import LONGEST
+
+X = tensor(3, 10, 7)
+
+VALUES = np.random.default_rng(0).permutation(3 * 10 * 7).reshape(X[0]).astype("float32") // 2
+"""Each value twice: of equal ones, the earlier comes first."""
+
+
+def ordered(axis: int, is_descending: bool) -> np.ndarray:
+    """Places in order."""
+    return np.argsort(-VALUES if is_descending else VALUES, axis, kind="stable")
+
+
+def found(expression, tag: str) -> list[np.ndarray]:
+    """What a network computes."""
+    need("PoCL")
+    opencl_library()
+    device = tvm.device("opencl", 0)
+    machine = tvm.relax.VirtualMachine(executable(lowered(expression, X, name=tag), tag), device)
+    result = machine["main"](tvm.runtime.tensor(VALUES, device))
+    return [one.numpy() for one in ([result] if hasattr(result, "numpy") else result)]
+
+
+def test_tvm_still_sorts_on_the_host():
+    """When this fails, targets/opencl_sorts.py can go, and this: what it leaves alone is refused."""
+    with pytest.raises(InputError, match="would run on the host"):
+        lowered(lambda x: op.topk(x, 3, ret_type="values"), tensor(1, LONGEST + 1), name=BUFFER)
+
+
+@pytest.mark.parametrize("tag", [BUFFER, TEXTURE])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("is_descending", [False, True])
+def test_values_and_places_are_in_order(axis: int, is_descending: bool, tag: str):
+    places = ordered(axis, is_descending)
+    values = np.take_along_axis(VALUES, places, axis)
+    (sorted_values,) = found(lambda x: op.sort(x, axis, is_descending), tag)
+    (sorted_places,) = found(lambda x: op.argsort(x, axis, is_descending, "int64"), tag)
+    first_values, first_places = found(lambda x: op.topk(x, 2, axis, "both", is_descending, "int64"), tag)
+    first = [slice(None)] * 3
+    first[axis] = slice(2)
+    assert np.array_equal(sorted_values, values)
+    assert np.array_equal(sorted_places, places)
+    assert np.array_equal(first_values, values[tuple(first)])
+    assert np.array_equal(first_places, places[tuple(first)])
+
+
+def test_a_row_with_nan_reads_nothing_outside_of_it():
+    before = VALUES.copy()
+    VALUES[0, 3] = np.nan
+    try:
+        (places,) = found(lambda x: op.argsort(x, 1, True, "int64"), BUFFER)
+    finally:
+        VALUES[:] = before
+    assert places.min() >= 0
+    assert places.max() < X[0][1]

@@ -1,0 +1,1 @@
+"""Schedules from records: replayed, applied, checked, counted."""

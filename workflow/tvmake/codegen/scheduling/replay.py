@@ -1,0 +1,79 @@
+"""A record's trace on its kernel: the schedule it stands for."""
+
+from typing import Any
+
+import tvm
+import tvm_ffi
+
+from tvmake.codegen.compiler_errors import explain
+from tvmake.codegen.lowering import is_gpu
+from tvmake.codegen.scheduling.light_intrinsics import light_intrinsics
+from tvmake.process.isolation import Refused
+from tvmake.records.workload import Workload
+
+SEED = 1
+"""Decisions a trace does not state are drawn with this seed, so that they are the same in every process."""
+
+
+class ReplayError(Refused):
+    """A trace that does not give a kernel; the text says why, in one line."""
+
+
+def replay(workload: Workload, trace: Any) -> "tvm.tirx.PrimFunc":
+    """Apply a trace, postprocessing included.
+
+    Args:
+        trace: MetaSchedule's trace JSON (:func:`tvmake.tune.trace.trace_json`).
+
+    Returns:
+        The scheduled kernel; its arguments are those of the unscheduled one.
+
+    Raises:
+        ReplayError: it is no trace, it belongs to another kernel or kind of target, or it changes the kernel's
+            arguments.
+    """
+    _check_form(trace)
+    light_intrinsics(workload.target)
+    schedule = tvm.s_tir.Schedule(workload.module, seed=SEED, debug_mask="none", error_render_level="fast")
+    try:
+        with workload.target:
+            tvm.s_tir.Trace.apply_json_to_schedule(trace, schedule)
+        module = schedule.mod
+    # Whatever TVM thinks of foreign data; there is no narrower class that all of its complaints share.
+    except Exception as error:
+        raise ReplayError(f"the trace does not apply: {explain(error)}") from error
+    functions = [str(variable.name_hint) for variable in module.get_global_vars()]
+    if functions != ["main"]:
+        raise ReplayError(f"the trace makes several functions of the kernel: {', '.join(functions)}")
+    scheduled = module["main"]
+    if _arguments(scheduled) != _arguments(workload.module["main"]):
+        raise ReplayError("the trace changes the kernel's arguments")
+    if reason := _why_not_for(scheduled, workload.target):
+        raise ReplayError(reason)
+    return scheduled
+
+
+def _check_form(trace: Any) -> None:
+    """Refuse what makes TVM 0.27 crash instead of complaining: decisions on instructions that are not there."""
+    if not (isinstance(trace, list) and len(trace) == 2 and all(isinstance(part, list) for part in trace)):
+        raise ReplayError("it is no trace: a list of instructions and a list of decisions")
+    instructions, decisions = trace
+    for decision in decisions:
+        known = isinstance(decision, list) and len(decision) == 2 and type(decision[0]) is int
+        if not known or not 0 <= decision[0] < len(instructions):
+            raise ReplayError("it is no trace: it decides on an instruction that it does not have")
+
+
+def _why_not_for(scheduled: "tvm.tirx.PrimFunc", target: "tvm.target.Target") -> str | None:
+    """Why a schedule is none for this kind of target; code generation finds out too late, or not at all."""
+    bound: list[Any] = []
+    tvm_ffi.structural_walk(
+        scheduled.body, (tvm.tirx.For, lambda loop: None if loop.thread_binding is None else bound.append(loop))
+    )
+    if is_gpu(target) and not bound:
+        return "the trace is not for a GPU: it binds no loops to threads"
+    return "the trace is for a GPU: it binds loops to threads" if bound and not is_gpu(target) else None
+
+
+def _arguments(function: "tvm.tirx.PrimFunc") -> list[str]:
+    return [str(parameter.ty) for parameter in function.params]

@@ -1,0 +1,172 @@
+"""The JSON Schema of a config file, for editors: ``python -m tvmake.config.documents.schema > config/schema.json``.
+
+The schema describes one file. A file may be an overlay, so no key is required, and any key may be null; what only
+shows in the merged config (references between keys, a missing source) is left to ``tvmake check``.
+"""
+
+import json
+import sys
+from typing import Any, get_args
+
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema
+
+from tvmake.config.base import pattern_of
+from tvmake.config.catalogue.entries import catalogue
+from tvmake.config.catalogue.tags import known_tags
+from tvmake.config.precision import BasePrecision
+from tvmake.config.root import Config
+from tvmake.config.target import TargetKind
+from tvmake.config.transform import PythonName
+from tvmake.config.validation import DEFAULT_GOALS
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+Schema = dict[str, Any]
+
+
+class _Generator(GenerateJsonSchema):
+    """Writes models in defaults with the keys they set, not with all they have."""
+
+    def encode_default(self, dft: Any) -> Any:
+        return super().encode_default(_compact(dft))
+
+
+def config_schema() -> Schema:
+    """The schema as a mapping; keys, defaults and descriptions come from the config models."""
+    schema = Config.model_json_schema(schema_generator=_Generator)
+    definitions: Schema = schema["$defs"]
+    in_lists = _referred_in_lists(schema)
+    models = {"": schema, **definitions}
+    for name, model in models.items():
+        properties = model.get("properties", {})
+        for key, entry in properties.items():
+            properties[key] = _property(entry)
+        if name not in in_lists:  # lists replace as a whole, so their entries are complete
+            model.pop("required", None)
+        model.pop("title", None)
+        _tidy_description(model)
+    _accept_shorthands(schema)
+    head = {"$schema": DIALECT, "title": "tvmake config"}
+    return {**head, **_collapsed(schema)}
+
+
+def _compact(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json", exclude_defaults=True)
+    if isinstance(value, dict):
+        return {key: _compact(entry) for key, entry in value.items()}
+    return value
+
+
+def _property(entry: Schema) -> Schema:
+    """One key's schema: no generated title, names checked, null accepted."""
+    entry = _named(entry)
+    entry.pop("title", None)
+    if entry.get("default", ...) in (None, {}, []):
+        entry.pop("default", None)  # says nothing that the description does not
+    _tidy_description(entry)
+    return _nullable(entry)
+
+
+def _named(entry: Any) -> Any:
+    """Mappings with constrained keys in the plain form: ``propertyNames`` and ``additionalProperties``."""
+    if isinstance(entry, list):
+        return [_named(part) for part in entry]
+    if not isinstance(entry, dict):
+        return entry
+    entry = {key: value if key == "default" else _named(value) for key, value in entry.items()}
+    if entry.pop("discriminator", None):
+        # The key that decides between the branches may stand in another file.
+        entry["anyOf"] = entry.pop("oneOf")
+    patterns = entry.pop("patternProperties", None)
+    if patterns:
+        ((pattern, values),) = patterns.items()
+        entry["propertyNames"] = {"pattern": pattern, **entry.get("propertyNames", {})}
+        entry["additionalProperties"] = values
+    if isinstance(entry.get("additionalProperties"), dict):
+        entry["additionalProperties"] = _nullable(entry["additionalProperties"])
+    return entry
+
+
+def _nullable(entry: Schema) -> Schema:
+    """The same schema with null accepted, which is how an overlay removes a key."""
+    if "type" not in entry and not {"$ref", "anyOf", "enum", "const"} & entry.keys():
+        return entry  # anything goes already
+    if "anyOf" in entry:
+        branches = entry["anyOf"]
+        return entry if {"type": "null"} in branches else {**entry, "anyOf": [*branches, {"type": "null"}]}
+    kept: Schema = {key: entry[key] for key in ("description", "default", "deprecated") if key in entry}
+    return {**kept, "anyOf": [{key: value for key, value in entry.items() if key not in kept}, {"type": "null"}]}
+
+
+def _accept_shorthands(schema: Schema) -> None:
+    """What validators accept beyond the models' own shape, and the values they know."""
+    properties, definitions = schema["properties"], schema["$defs"]
+    _prepend(
+        properties["precisions"], {"type": "array", "items": {"enum": list(get_args(BasePrecision))}, "minItems": 1}
+    )
+    named = [*get_args(TargetKind), *catalogue()]
+    _prepend(properties["targets"], {"type": "array", "items": {"enum": named}, "minItems": 1})
+    _prepend(properties["targets"]["anyOf"][1]["additionalProperties"], {"type": "string"})
+    for kind in ("boolean", "string"):
+        _prepend(properties["cache"], {"type": kind})
+    _prepend(definitions["TargetConfig"]["properties"]["host"], {"type": "string"})
+    passes = definitions["TransformOptions"]["properties"]["passes"]["anyOf"][0]
+    pattern = pattern_of(PythonName)
+    passes["items"] = {"anyOf": [{"type": "string", "pattern": pattern}, passes["items"]]}
+    definitions["TargetConfig"]["properties"]["tag"]["anyOf"][0]["enum"] = [*known_tags(), *catalogue()]
+    per_precision = definitions["PrecisionGoals"]["properties"]["per_precision"]["anyOf"][0]
+    per_precision["propertyNames"] = {"enum": list(DEFAULT_GOALS)}
+
+
+def _prepend(entry: Schema, branch: Schema) -> None:
+    entry["anyOf"].insert(0, branch)
+
+
+def _collapsed(schema: Any) -> Any:
+    """``anyOf`` of one type and null as a list of types, which editors show better."""
+    if isinstance(schema, list):
+        return [_collapsed(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    schema = {key: _collapsed(value) for key, value in schema.items()}
+    branches = schema.get("anyOf")
+    if isinstance(branches, list) and len(branches) == 2 and branches[1] == {"type": "null"}:
+        only = branches[0]
+        if "enum" in only or "const" in only:
+            schema.pop("anyOf")
+            schema["enum"] = [*only.get("enum", [only.get("const")]), None]
+        elif isinstance(only.get("type"), str):
+            schema.pop("anyOf")
+            schema |= {**only, "type": [only["type"], "null"]}
+    return schema
+
+
+def _referred_in_lists(schema: Any) -> set[str]:
+    """Names of the definitions that list entries refer to."""
+    found: set[str] = set()
+    if isinstance(schema, dict):
+        items = schema.get("items")
+        if isinstance(items, dict) and "$ref" in items:
+            found.add(items["$ref"].rpartition("/")[2])
+        for value in schema.values():
+            found |= _referred_in_lists(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            found |= _referred_in_lists(value)
+    return found
+
+
+def _tidy_description(entry: Schema) -> None:
+    if "description" in entry:
+        entry["description"] = " ".join(entry["description"].split()).replace("``", "`")
+
+
+def as_text() -> str:
+    """The schema as ``config/schema.json`` holds it."""
+    return json.dumps(config_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(as_text())

@@ -1,0 +1,1 @@
+"""From the text of config files to the models, with every error at once."""

@@ -1,0 +1,33 @@
+"""Rules for all kernels of a module."""
+
+from collections.abc import Collection
+
+import tvm
+
+from tvmake.targets.cpu.schedules.rule import scheduled
+from tvmake.targets.scheduled_kernel import in_place_of, is_scheduled
+
+
+def apply_rules(
+    module: "tvm.IRModule", target: "tvm.target.Target", refused: Collection[str] = ()
+) -> tuple["tvm.IRModule", frozenset[str]]:
+    """Schedule the kernels of a module that are not scheduled yet.
+
+    Args:
+        module: Relax calling fused kernels.
+        target: a CPU.
+        refused: names of kernels to leave as they are.
+
+    Returns:
+        The module, and the names of the kernels that rules scheduled.
+    """
+    functions = dict(module.functions_items())
+    names = set()
+    for variable, function in functions.items():
+        name = str(variable.name_hint)
+        is_kernel = isinstance(function, tvm.tirx.PrimFunc) and not is_scheduled(function)
+        made = scheduled(function, target) if is_kernel and name not in refused else None
+        if made is not None:
+            functions[variable] = in_place_of(function, made)
+            names.add(name)
+    return tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos), frozenset(names)

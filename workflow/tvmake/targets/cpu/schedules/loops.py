@@ -1,0 +1,83 @@
+"""Element-wise blocks, reductions along memory, and whatever else there is: loops in vectors, on all cores."""
+
+import math
+from typing import Any
+
+import tvm
+
+from tvmake.targets.cpu.schedules.accesses import SPATIAL, bits, extent, innermost, is_contiguous, loads_in
+from tvmake.targets.cpu.schedules.machine import Machine
+from tvmake.targets.cpu.schedules.tiled import WORK_OF_A_THREAD, vectorize
+from tvmake.targets.cpu.schedules.tiles import divisors
+
+VALUES_OF_A_THREAD = 1 << 14
+"""Values below which the others are not woken for an element-wise block."""
+
+CHAINS = 8
+"""Sums that a core can work on at once while each waits for its last addition."""
+
+
+def elementwise(schedule: Any, block: Any, machine: Machine) -> None:
+    """Vectors along memory, and the other loops on all cores."""
+    own = schedule.get(block)
+    *outer, last = schedule.get_loops(block)
+    outer.append(vectorize(schedule, last, machine, own.body.buffer) if hasattr(own.body, "buffer") else last)
+    fused = schedule.fuse(*outer)
+    if math.prod(map(extent, own.iter_vars)) >= VALUES_OF_A_THREAD:
+        schedule.parallel(fused)
+
+
+def reduction(schedule: Any, block: Any, machine: Machine) -> None:
+    """Results on all cores; those along memory in vectors of partial results, others several at a time."""
+    own = schedule.get(block)
+    loops = schedule.get_loops(block)
+    results = [loop for loop, axis in zip(loops, own.iter_vars, strict=True) if axis.iter_type == SPATIAL]
+    steps = [loop for loop, axis in zip(loops, own.iter_vars, strict=True) if axis.iter_type != SPATIAL]
+    is_large = math.prod(map(extent, own.iter_vars)) >= WORK_OF_A_THREAD
+    if not results:
+        results = [schedule.add_unit_loop(steps[0])]
+    schedule.reorder(*results, *steps)
+    outer = schedule.fuse(*results)
+    lanes = _lanes(own, machine)
+    if lanes > 1:
+        _partial(schedule, block, steps, lanes, is_large)
+        return
+    count = int(schedule.get(outer).extent)
+    chains = max(divisor for divisor in divisors(count) if divisor <= CHAINS)
+    outer, within = schedule.split(outer, [None, chains])
+    if is_large:
+        schedule.parallel(outer)
+    if hasattr(own.body, "buffer"):
+        schedule.reorder(outer, *steps, within)
+        schedule.unroll(within)
+        schedule.decompose_reduction(block, steps[0])
+
+
+def _lanes(own: Any, machine: Machine) -> int:
+    """How many partial results fit: the innermost axis of the reduction has to lie along memory, and to divide."""
+    if not isinstance(own.body, tvm.tirx.BufferStore):
+        return 1
+    loads = [load for load in loads_in(own.body.value) if not load.source.same_as(own.body.buffer)]
+    axis = own.iter_vars[-1]
+    if axis.iter_type == SPATIAL or not loads or not all(is_contiguous(load, axis) for load in loads):
+        return 1
+    if not any(innermost(load.indices, [axis]) is not None for load in loads):
+        return 1
+    full = machine.lanes(bits(own.body.buffer))
+    return max(divisor for divisor in divisors(extent(axis)) if divisor <= full)
+
+
+def _partial(schedule: Any, block: Any, steps: list[Any], lanes: int, is_large: bool) -> None:
+    """A vector of partial results for each result, reduced to one at the end."""
+    _, within = schedule.split(steps[-1], [None, lanes])
+    partial = schedule.rfactor(within, factor_axis=0)
+    rows = schedule.get_loops(block)[0]
+    if is_large:
+        schedule.parallel(rows)
+    schedule.compute_at(partial, rows, preserve_unit_loops=True)
+    _, *loops = schedule.get_loops(partial)
+    lane, *others = loops
+    schedule.reorder(*others, lane)
+    schedule.vectorize(lane)
+    schedule.vectorize(schedule.get_loops(schedule.decompose_reduction(partial, others[0]))[-1])
+    schedule.decompose_reduction(block, schedule.get_loops(block)[-1])

@@ -1,0 +1,52 @@
+"""Operands in the order in which a contraction reads them."""
+
+from typing import Any
+
+import tvm
+
+from tvmake.targets.cpu.schedules.accesses import Contraction, is_contiguous
+from tvmake.targets.weights.prepack import MARK
+
+
+def pack(schedule: Any, block: Any, taken: Contraction, load: Any, width: int, is_weight: bool) -> None:
+    """Let a contraction read ``width`` values along its lane axis side by side, and then those of the next product.
+
+    Weights are copied once, when the package is built (``targets.prepack``); of other operands the kernel makes a copy, which
+    is worth it where its lanes do not lie side by side already. What cannot be reordered stays as it is.
+
+    Args:
+        schedule: of the kernel.
+        block: the contraction's in it.
+        taken: the contraction.
+        load: the operand.
+        width: of the tile.
+        is_weight: whether the operand is a weight.
+    """
+    axis = taken.lane_axis
+    places = [
+        place
+        for place, index in enumerate(load.indices)
+        if axis is not None and isinstance(index, tvm.ir.Var) and index.same_as(axis.var)
+    ]
+    if len(places) != 1 or not all(isinstance(index, tvm.ir.Var | tvm.tirx.IntImm) for index in load.indices):
+        return
+    if not is_weight and is_contiguous(load, axis):
+        return
+    (place,) = places
+    rank = len(load.indices)
+    (read,) = [number for number, region in enumerate(taken.block.reads) if region.source.same_as(load.source)]
+    copy = schedule.cache_read(block, read, "global")
+
+    def packed(*indices: Any) -> list[Any]:
+        others = [indices[other] for other in range(rank) if other != place]
+        return [indices[place] // width, *others, indices[place] % width]
+
+    schedule.transform_layout(
+        copy,
+        ("write", 0),
+        tvm.tirx.IndexMap.from_func(packed, ndim=rank, index_dtype=str(load.indices[place].ty.dtype)),
+    )
+    if is_weight:
+        for padding in schedule.get_producers(copy):
+            schedule.compute_inline(padding)
+        schedule.annotate(copy, MARK, ann_val=True)

@@ -1,0 +1,164 @@
+"""The schedule of a kernel: what is inlined, and which rule schedules each of the blocks that are left."""
+
+import math
+from typing import Any
+
+import tvm
+import tvm_ffi
+
+from tvmake.targets.cpu.schedules import loops
+from tvmake.targets.cpu.schedules.accesses import SPATIAL, extent, innermost, is_fixed, is_injective, loads_in
+from tvmake.targets.cpu.schedules.inlining import inline
+from tvmake.targets.cpu.schedules.machine import Machine, machine
+from tvmake.targets.cpu.schedules.padding import pad, padded_weights
+from tvmake.targets.cpu.schedules.tiled import Tiled
+from tvmake.targets.weights.layout_free import ATTRIBUTE
+
+from tvm.s_tir.dlight import analysis  # isort: skip
+
+FAILURES = (tvm.s_tir.ScheduleError, tvm.error.InternalError, ValueError, TypeError, IndexError)
+"""What TVM raises, here or there, where a step does not suit a kernel."""
+
+
+def scheduled(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target") -> "tvm.tirx.PrimFunc | None":
+    """A kernel with a schedule for a CPU; None where no rule suits it.
+
+    The steps for a block are taken back together where one of them does not suit it.
+    """
+    if not isinstance(function.body, tvm.s_tir.SBlockRealize):
+        return None
+    weights = [function.params[int(index)] for index in (function.attrs or {}).get(ATTRIBUTE, [])]
+    try:
+        return _scheduled(function, machine(target), weights)
+    except FAILURES:
+        return None
+
+
+def _scheduled(function: "tvm.tirx.PrimFunc", unit: Machine, weights: list[Any]) -> "tvm.tirx.PrimFunc | None":
+    schedule = tvm.s_tir.Schedule(function)
+    root = analysis.get_root_block(schedule)
+    inline(schedule, root)
+    weights += _pad_all(schedule, root, unit, weights)
+    names = _names(schedule)
+    # What follows a reduction is scheduled with it, and what makes its padding too.
+    done: set[str] = set()
+    for is_reduction in (True, False):
+        for name in names:
+            if name in done or name not in _names(schedule):  # the latter was put into another one
+                continue
+            if is_injective(schedule.get(schedule.get_sblock(name))) != is_reduction:
+                schedule, taken = _with_block(schedule, name, unit, weights, done)
+                done |= taken
+    return schedule.mod["main"] if done else None
+
+
+def _names(schedule: Any) -> list[str]:
+    """Of the blocks, in order."""
+    root = analysis.get_root_block(schedule)
+    return [str(schedule.get(block).name_hint) for block in schedule.get_child_blocks(root)]
+
+
+def _pad_all(schedule: Any, root: Any, unit: Machine, weights: list[Any]) -> list[Any]:
+    """Pad products of matrices that need it; the padded weights."""
+    blocks = [block for block in schedule.get_child_blocks(root) if not is_injective(schedule.get(block))]
+    found = []
+    for block in blocks:
+        if is_fixed(schedule.get(block)) and pad(schedule, block, unit):
+            found += padded_weights(schedule, block, weights)
+    if blocks:
+        inline(schedule, root)
+    return found
+
+
+def _with_block(schedule: Any, name: str, unit: Machine, weights: list[Any], done: set[str]) -> tuple[Any, set[str]]:
+    """A schedule with one more block scheduled, by the first way that suits it; and the blocks that are, then."""
+    own = schedule.get(schedule.get_sblock(name))
+    ways: list[Any] = [_elementwise] if is_injective(own) else [_tiled, _plain_tiled, _reduction]
+    for way in ways:
+        trial = schedule.copy()
+        try:
+            taken = way(trial, trial.get_sblock(name), unit, weights, done)
+        except FAILURES:
+            continue
+        if taken is not None:
+            return trial, {name, *taken}
+    return schedule, set()
+
+
+def _elementwise(schedule: Any, block: Any, unit: Machine, _weights: list[Any], _done: set[str]) -> set[str] | None:
+    if not schedule.get_loops(block) or not is_fixed(schedule.get(block)):
+        return None
+    loops.elementwise(schedule, block, unit)
+    return set()
+
+
+def _reduction(schedule: Any, block: Any, unit: Machine, _weights: list[Any], _done: set[str]) -> set[str] | None:
+    own = schedule.get(block)
+    if not is_fixed(own) or len(schedule.get_loops(block)) != len(own.iter_vars):
+        return None
+    loops.reduction(schedule, block, unit)
+    return set()
+
+
+def _tiled(schedule: Any, block: Any, unit: Machine, weights: list[Any], done: set[str]) -> set[str] | None:
+    return _tiled_with(schedule, block, unit, weights, _epilogue(schedule, block, done), _padding(schedule, block))
+
+
+def _plain_tiled(schedule: Any, block: Any, unit: Machine, weights: list[Any], _done: set[str]) -> set[str] | None:
+    """As :func:`_tiled`, where what comes before or after does not suit it."""
+    return _tiled_with(schedule, block, unit, weights, None, None)
+
+
+def _tiled_with(
+    schedule: Any, block: Any, unit: Machine, weights: list[Any], epilogue: Any | None, padding: Any | None
+) -> set[str] | None:
+    if not Tiled.suits(schedule, block):
+        return None
+    taken = {str(schedule.get(epilogue).name_hint)} if epilogue is not None else set()
+    tiled = Tiled(schedule, block, unit, weights)
+    if tiled.apply(epilogue, padding) and padding is not None:
+        taken.add(str(schedule.get(padding).name_hint))
+    return taken
+
+
+def _epilogue(schedule: Any, block: Any, done: set[str]) -> Any | None:
+    """The one block that uses a reduction's result, if it computes a value of each."""
+    users = schedule.get_consumers(block)
+    if len(users) != 1 or not isinstance(schedule.get(block).body, tvm.tirx.BufferStore):
+        return None
+    own, user = schedule.get(block), schedule.get(users[0])
+    if str(user.name_hint) in done or not is_injective(user) or not is_fixed(user):
+        return None
+    loads = [load for load in loads_in(user.body) if load.source.same_as(own.body.buffer)]
+    axes = {str(axis.var.name): extent(axis) for axis in user.iter_vars}
+    shape = [int(size) for size in own.body.buffer.ty.shape]
+    lanes = innermost(own.body.indices, [axis for axis in own.iter_vars if axis.iter_type == SPATIAL])
+    for load in loads:
+        for index, size, written in zip(load.indices, shape, own.body.indices, strict=True):
+            axis = axes.get(str(getattr(index, "name", "")))
+            if size != 1 and (axis is None or axis > size):
+                return None
+            if lanes is not None and written.same_as(lanes.var) and axis != size:
+                return None  # with lanes of padding: what follows is a pass of its own
+    values = math.prod(axes.values())
+    return users[0] if math.prod(shape) // 2 < values <= math.prod(shape) else None
+
+
+def _padding(schedule: Any, block: Any) -> Any | None:
+    """The block that pads what a reduction reads, if it does nothing else and for no other."""
+    for producer in schedule.get_producers(block):
+        own = schedule.get(producer)
+        if is_injective(own) and len(schedule.get_consumers(producer)) == 1 and _has_guard(own):
+            return producer
+    return None
+
+
+def _has_guard(block: Any) -> bool:
+    found: list[Any] = []
+
+    def note(call: Any) -> None:
+        if getattr(call.op, "name", "") == "tirx.if_then_else":
+            found.append(call)
+
+    tvm_ffi.structural_walk(block.body, (tvm.ir.Call, note))
+    return bool(found)

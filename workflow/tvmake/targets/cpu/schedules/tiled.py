@@ -1,0 +1,200 @@
+"""Sums and other reductions whose results are kept in registers, a tile of them at a time."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tvmake.targets.cpu.schedules.accesses import (
+    SPATIAL,
+    Contraction,
+    bits,
+    contraction,
+    extent,
+    innermost,
+    is_contiguous,
+    is_fixed,
+    is_injective,
+    loads_in,
+    uses,
+)  # fmt: skip
+from tvmake.targets.cpu.schedules.machine import Machine
+from tvmake.targets.cpu.schedules.packing import pack
+from tvmake.targets.cpu.schedules.tiles import Rows, Tile, best_tile, divisors
+
+WORK_OF_A_THREAD = 1 << 16
+"""Steps of a reduction below which the others are not woken: about as long as that takes."""
+
+UNROLLED_STEPS = 25
+"""A window up to this size is written out, so that its values are loaded once for neighbouring results."""
+
+UNROLLED_PRODUCTS = 512
+"""Vector operations that may be written out so."""
+
+BAND = 8
+"""Rows of results for which padding is made at once, at most: it stays in the cache then."""
+
+
+class Tiled:
+    """A reduction whose results lie side by side along an axis that can be computed in vectors."""
+
+    def __init__(self, schedule: Any, block: Any, machine: Machine, weights: Sequence[Any]):
+        """
+        Args:
+            schedule: of the kernel.
+            block: of the reduction in it.
+            machine: that it runs on.
+            weights: buffers that may be reordered when the package is built.
+        """
+        self.schedule, self.block, self.machine = schedule, block, machine
+        self.own = schedule.get(block)
+        self.spatial = [axis for axis in self.own.iter_vars if axis.iter_type == SPATIAL]
+        self.reduced = [axis for axis in self.own.iter_vars if axis.iter_type != SPATIAL]
+        self.contraction: Contraction | None = contraction(self.own)
+        self.loads = [load for load in loads_in(self.own.body.value) if not load.source.same_as(self.own.body.buffer)]
+        self.lane_axis: Any = innermost(self.own.body.indices, self.spatial)
+        self.weights = weights
+        self.tile = self._tile()
+
+    @staticmethod
+    def suits(schedule: Any, block: Any) -> bool:
+        """Whether a block is such a reduction: all that it reads lies side by side, or can be reordered."""
+        own = schedule.get(block)
+        if is_injective(own) or not is_fixed(own) or not hasattr(own.body, "indices"):
+            return False
+        if len(schedule.get_loops(block)) != len(own.iter_vars):
+            return False
+        axis = innermost(own.body.indices, [axis for axis in own.iter_vars if axis.iter_type == SPATIAL])
+        if axis is None or extent(axis) == 1:
+            return False
+        loads = [load for load in loads_in(own.body.value) if not load.source.same_as(own.body.buffer)]
+        if contraction(own) is not None:
+            return True
+        return all(is_contiguous(load, axis) for load in loads) and any(uses(load.indices, axis) for load in loads)
+
+    @property
+    def along_lanes(self) -> list[Any]:
+        """The operands that are read as vectors."""
+        return [load for load in self.loads if uses(load.indices, self.lane_axis)]
+
+    def _tile(self) -> Tile:
+        vectors = self.along_lanes
+        rows = [
+            Rows(index, extent(axis), not all(uses(load.indices, axis) for load in vectors))
+            for index, axis in enumerate(self.spatial)
+            if not axis.var.same_as(self.lane_axis.var) and extent(axis) > 1
+        ]
+        length = math.prod(map(extent, self.reduced))
+        width = extent(self.lane_axis)
+        return best_tile(self.machine, bits(self.own.body.buffer), width, rows, length, max(1, len(vectors)))
+
+    def apply(self, epilogue: Any | None, padding: Any | None) -> bool:
+        """Schedule it, with what follows on each value, and with what makes its padding; whether that is scheduled too.
+
+        Args:
+            epilogue: a block that computes one value of each of the reduction's; None where there is none.
+            padding: a block that makes the reduction's padded input, for this one alone; None where there is none.
+        """
+        schedule, tile = self.schedule, self.tile
+        if self.contraction and len({load.source for load in self.loads}) == len(self.loads):
+            for load in self.along_lanes:
+                is_weight = any(load.source.same_as(weight) for weight in self.weights)
+                pack(schedule, self.block, self.contraction, load, tile.width, is_weight)
+        epilogue = epilogue if epilogue is not None else schedule.cache_write(self.block, 0, "global")
+        loops = dict(
+            zip((str(axis.var.name) for axis in self.own.iter_vars), schedule.get_loops(self.block), strict=True)
+        )
+        outer_lanes, vectors, lanes = schedule.split(
+            loops[str(self.lane_axis.var.name)], [None, tile.vectors, tile.lanes]
+        )
+        others, inner = self._rows(loops)
+        bands: list[Any] = []
+        if padding is not None and len(self.along_lanes) == len(self.loads):
+            bands, others = self._bands(others)
+        sums = [loops[str(axis.var.name)] for axis in self._summed()]
+        outer = [*bands, outer_lanes, *others]
+        schedule.reorder(*outer, *sums, *inner, vectors, lanes)
+        schedule.reverse_compute_at(epilogue, outer[-1], preserve_unit_loops=True)
+        parallel = schedule.fuse(*(bands or outer))
+        if math.prod(map(extent, self.own.iter_vars)) >= WORK_OF_A_THREAD:
+            schedule.parallel(parallel)
+        if bands:
+            schedule.compute_at(padding, parallel, preserve_unit_loops=True)
+            fused = schedule.get_loops(padding)
+            vectorize(schedule, fused[-1], self.machine, self.own.body.buffer)
+        self._finish(self.block, len(inner) + 2, self._unrolls())
+        self._finish(schedule.decompose_reduction(self.block, self._first_sum()), len(inner) + 2, is_unrolled=False)
+        self._finish_epilogue(epilogue, (1 if not bands else 1 + len(outer) - len(bands)))
+        return bool(bands)
+
+    def _rows(self, loops: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+        """Loops over tiles, and within a tile."""
+        others, inner = [], []
+        for index, axis in enumerate(self.spatial):
+            if axis.var.same_as(self.lane_axis.var):
+                continue
+            loop = loops[str(axis.var.name)]
+            if self.tile.rows and self.tile.rows.index == index and self.tile.height > 1:
+                loop, within = self.schedule.split(loop, [None, self.tile.height])
+                inner.append(within)
+            others.append(loop)
+        return others, inner
+
+    def _bands(self, others: list[Any]) -> tuple[list[Any], list[Any]]:
+        """Loops over bands of the first axis of more than one row, and those within a band."""
+        for position, loop in enumerate(others):
+            rows = int(self.schedule.get(loop).extent)
+            if rows > 1:
+                height = max(divisor for divisor in divisors(rows) if divisor <= BAND)
+                band, row = self.schedule.split(loop, [None, height])
+                return [*others[:position], band], [row, *others[position + 1 :]]
+        return [], others
+
+    def _summed(self) -> list[Any]:
+        """The axes of the sum, in the order in which the packed operand has them."""
+        vectors = self.along_lanes
+        if not vectors:
+            return self.reduced
+        order = [str(index.name) for index in vectors[-1].indices if hasattr(index, "name")]
+        names = {name: place for place, name in enumerate(order)}
+        return sorted(self.reduced, key=lambda axis: names.get(str(axis.var.name), -1))
+
+    def _unrolls(self) -> bool:
+        steps = math.prod(map(extent, self.reduced))
+        tile = self.tile
+        return bool(steps <= UNROLLED_STEPS and steps * tile.height * tile.vectors <= UNROLLED_PRODUCTS)
+
+    def _first_sum(self) -> Any:
+        loops = self.schedule.get_loops(self.block)
+        kinds = 2 + (1 if self.tile.height > 1 else 0)
+        return loops[len(loops) - kinds - len(self.reduced)]
+
+    def _finish(self, block: Any, within: int, is_unrolled: bool) -> None:
+        loops = self.schedule.get_loops(block)
+        if int(self.schedule.get(loops[-1]).extent) > 1:
+            self.schedule.vectorize(loops[-1])
+        first = len(loops) - within - (len(self.reduced) if is_unrolled else 0)
+        for loop in loops[first:-1]:
+            self.schedule.unroll(loop)
+
+    def _finish_epilogue(self, epilogue: Any, outside: int) -> None:
+        """All of its loops are written out: a tile that is indexed by a loop's variable cannot be in registers."""
+        *rows, last = self.schedule.get_loops(epilogue)[outside:]
+        if int(self.schedule.get(last).extent) % self.tile.lanes == 0:
+            vectors, lanes = self.schedule.split(last, [None, self.tile.lanes])
+            if self.tile.lanes > 1:
+                self.schedule.vectorize(lanes)
+            last = vectors
+        for loop in (*rows, last):
+            self.schedule.unroll(loop)
+
+
+def vectorize(schedule: Any, loop: Any, machine: Machine, buffer: Any) -> Any:
+    """Vectorise a loop as wide as it divides; the loop over vectors."""
+    length = int(schedule.get(loop).extent)
+    full = machine.lanes(bits(buffer))
+    lanes = max(divisor for divisor in divisors(length) if divisor <= full)
+    if lanes == 1:
+        return loop
+    vectors, within = schedule.split(loop, [None, lanes])
+    schedule.vectorize(within)
+    return vectors

@@ -1,0 +1,116 @@
+"""The tile of results that a contraction keeps in registers, by an estimate of what a step of its sum takes.
+
+A step multiplies and adds one vector for each accumulator, and loads what these need: one value for each row of the tile,
+one vector for each vector of its columns. Cores do about two of either in a cycle, and need several accumulators to hide how
+long a multiplication takes. (Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008.)
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tvmake.targets.cpu.schedules.machine import STACK_BYTES, Machine
+
+PER_CYCLE = 2.0
+"""Loads, and multiplications, that begin in a cycle."""
+
+LATENCY = 4.0
+"""Cycles from a multiplication's begin to its result."""
+
+CACHE_BYTES_PER_CYCLE = 48.0
+"""That the second-level cache delivers."""
+
+CACHE_BYTES = 1 << 19
+"""What of the packed operand should stay in the second-level cache while it is used again."""
+
+ODD_LANES = 4.0
+"""By how much code takes longer for vectors of a length that is no power of two: LLVM keeps few of them in registers."""
+
+BEYOND_CACHE = 1.5
+"""By how much loads take longer where it does not."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """An axis that rows of a tile can be taken from."""
+
+    index: int
+    """Among the axes of the block."""
+    extent: int
+    shares: bool
+    """Whether all rows use the same vectors."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Rows and vectors of results."""
+
+    rows: Rows | None
+    height: int
+    """How many of the axis' rows; 1 where there is none."""
+    vectors: int
+    lanes: int
+
+    @property
+    def width(self) -> int:
+        """Results side by side."""
+        return self.vectors * self.lanes
+
+
+def best_tile(machine: Machine, bits: int, width: int, rows: Sequence[Rows], length: int, vectors_read: int) -> Tile:
+    """The tile with the shortest estimated time for a result.
+
+    Args:
+        machine: that it runs on.
+        bits: of a result.
+        width: results side by side, of which tiles take a divisor.
+        rows: axes for the tile's rows.
+        length: how many products a result adds up.
+        vectors_read: operands that are read along the lanes, one or two.
+    """
+    candidates = [
+        (_cycles(machine, bits, tile, length, vectors_read), -tile.height * tile.width, position, tile)
+        for position, tile in enumerate(_tiles(machine, bits, width, rows))
+    ]
+    return min(candidates, key=lambda candidate: candidate[:3])[-1]
+
+
+def _tiles(machine: Machine, bits: int, width: int, rows: Sequence[Rows]) -> list[Tile]:
+    full = machine.lanes(bits)
+    most = min(machine.accumulators, (STACK_BYTES - 1) * 8 // (full * bits))
+    found = []
+    for taken in divisors(width):
+        lanes = next((lanes for lanes in (full, full // 2, full // 4) if lanes > 1 and taken % lanes == 0), taken)
+        registers = -(-lanes // full) * (taken // lanes)
+        if registers > most or taken * bits >= STACK_BYTES * 8:
+            continue
+        for axis in (None, *rows):
+            heights = divisors(axis.extent) if axis else [1]
+            heights = [height for height in heights if height * registers <= most]
+            found += [Tile(axis, height, taken // lanes, lanes) for height in heights]
+    return found
+
+
+def _cycles(machine: Machine, bits: int, tile: Tile, length: int, vectors_read: int) -> float:
+    """Estimated cycles for a step of one result."""
+    full = machine.lanes(bits)
+    registers = -(-tile.lanes // full) * tile.vectors
+    shares = tile.rows is not None and tile.rows.shares
+    vectors = registers * (1 if shares else tile.height)
+    others = tile.height if vectors_read == 1 else registers * tile.height
+    products = registers * tile.height
+    packed = length * tile.width * bits // 8
+    bandwidth = CACHE_BYTES_PER_CYCLE / (BEYOND_CACHE if packed > CACHE_BYTES else 1)
+    cycles = max(
+        (vectors + others) / PER_CYCLE,
+        products / PER_CYCLE,
+        LATENCY,
+        vectors * machine.vector_bytes / bandwidth,
+    )
+    odd = ODD_LANES if tile.lanes & (tile.lanes - 1) else 1
+    return odd * cycles / (tile.height * tile.width)
+
+
+def divisors(number: int) -> list[int]:
+    """All divisors, the smallest first."""
+    small = [divisor for divisor in range(1, int(number**0.5) + 1) if number % divisor == 0]
+    return sorted({*small, *(number // divisor for divisor in small)})

@@ -1,0 +1,69 @@
+"""Running sums as reductions, for OpenCL.
+
+TVM 0.27's kernel for GPUs hands values from thread to thread within a warp without a barrier, and OpenCL knows no warp:
+sums are wrong where a work group's threads do not advance together. Here each element sums up what comes before it: more
+work, and right on every device. Remove when
+tests/targets/opencl/test_scans.py::test_tvm_still_takes_its_gpu_kernel_for_opencl fails.
+"""
+
+from typing import Any
+
+import tvm
+
+from tvmake.targets.affected import is_affected
+from tvmake.targets.dtypes import dtype_name
+
+from tvm import relax, te  # isort: skip
+from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
+
+RELEASES = "<0.28"
+
+SUM = "relax.cumsum"
+
+
+@tvm.transform.module_pass(opt_level=0)
+class SumsAsReductions:
+    """Replace ``relax.cumsum``."""
+
+    def transform_module(self, module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
+        """The module without running sums; as it is where TVM's kernel is right."""
+        if not is_affected(RELEASES):
+            return module
+        rewriter = _Sums(module)
+        for variable, function in module.functions_items():
+            if isinstance(function, relax.Function):
+                rewriter.builder_.update_func(variable, rewriter.visit_expr(function))
+        made = rewriter.builder_.get()
+        return tvm.IRModule(dict(made.functions_items()), attrs=module.attrs, global_infos=module.global_infos)
+
+
+@mutator
+class _Sums(PyExprMutator):
+    """Rewrites the calls."""
+
+    def visit_call_(self, op: Any) -> Any:
+        """A running sum as a call of a kernel; any other call as it is."""
+        call = self.visit_expr_post_order(op)
+        if not isinstance(call.op, tvm.ir.Op) or str(call.op.name) != SUM:
+            return call
+        attributes = call.attrs
+        data, axis = call.args[0], attributes.axis
+        if axis is None:
+            data, axis = self.builder_.emit(relax.op.flatten(data)), 0
+        is_exclusive = bool(attributes.exclusive) if attributes.exclusive is not None else False
+        place = int(axis) % len(call.ty.shape)
+        return self.builder_.call_te(
+            _running_sum, data, axis=place, dtype=dtype_name(call.ty), is_exclusive=is_exclusive,
+            primfunc_name_hint="running_sum",
+        )  # fmt: skip
+
+
+def _running_sum(data: "te.Tensor", axis: int, dtype: str, is_exclusive: bool) -> "te.Tensor":
+    before = te.reduce_axis((0, data.shape[axis]), name="before")
+
+    def value(*place: Any) -> Any:
+        element = data[(*place[:axis], before, *place[axis + 1 :])].astype(dtype)
+        counts = before < place[axis] if is_exclusive else before <= place[axis]
+        return te.sum(tvm.tirx.if_then_else(counts, element, tvm.tirx.const(0, dtype)), axis=before)
+
+    return te.compute(data.shape, value, name="running_sum")

@@ -1,0 +1,139 @@
+"""Bring weights into the layout of a target's kernels once, when the package is built.
+
+Parameters are arguments of ``main``, so that TVM would convert the layout of every weight in every run. Kernels that
+depend on weights only, and only move data, become packings (``targets.prepack``); ``main`` takes their results.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import tvm
+import tvm_ffi
+
+from tvmake.targets.dtypes import dtype_name
+from tvmake.targets.weights.layout_free import is_tensor_call
+from tvmake.targets.weights.prepack import Packing, Prepacked, unused_name
+
+from tvm import relax  # isort: skip
+from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
+
+MOVING = frozenset({"tirx.if_then_else", "tirx.likely"})
+"""Calls that compute nothing."""
+
+REDUCTION = 2
+"""``IterVar`` type kCommReduce (include/tvm/tirx/var.h)."""
+
+ATTRIBUTES = ("global_symbol", "target", "tirx.is_scheduled", "op_pattern", "scoped")
+"""What a packing function does without."""
+
+
+def take_out_weight_layouts(module: "tvm.IRModule", inputs: int) -> Prepacked:
+    """Let ``main`` take weights as kernels want them.
+
+    Args:
+        inputs: how many of ``main``'s arguments are the model's inputs.
+    """
+    main = module["main"]
+    finder = _Finder(module, main.params[inputs:])
+    finder.visit(main)
+    if not finder.packings:
+        return Prepacked(module, ())
+    body = _Replace(module, finder.replaced).visit_expr(main)
+    changed = tvm.IRModule(dict(module.functions_items()), attrs=module.attrs, global_infos=module.global_infos)
+    weights = [*main.params[inputs:], *finder.replaced.values()]
+    replaced = relax.Function(
+        [*main.params[:inputs], *weights], body.body, body.ret_ty, body.is_pure, body.attrs, body.span
+    )
+    changed["main"] = replaced
+    changed = relax.transform.DeadCodeElimination(["main"])(changed)
+    return _without_unused(changed, inputs, finder.packings)
+
+
+def _without_unused(module: "tvm.IRModule", inputs: int, packings: Sequence[Packing]) -> Prepacked:
+    main = module["main"]
+    used = set(relax.analysis.free_vars(main.body))
+    packed = {source for packing in packings for source in packing.sources}
+    results = {result for packing in packings for result in packing.results}
+    weights = [
+        weight
+        for weight in main.params[inputs:]
+        # A parameter that nothing ever used stays an argument.
+        if weight in used or str(weight.name) not in packed | results
+    ]
+    changed = tvm.IRModule(dict(module.functions_items()), attrs=module.attrs, global_infos=module.global_infos)
+    changed["main"] = relax.Function(
+        [*main.params[:inputs], *weights], main.body, main.ret_ty, main.is_pure, main.attrs, main.span
+    )
+    return Prepacked(changed, tuple(packings))
+
+
+class _Finder:
+    """Finds kernels' calls that only move weights."""
+
+    def __init__(self, module: "tvm.IRModule", weights: Sequence[Any]):
+        self.module = module
+        self.names: dict[Any, str] = {weight: str(weight.name) for weight in weights}
+        """Names of weights, and of what is computed from them, by variable."""
+        self.names_in_use = {str(parameter.name) for parameter in module["main"].params}
+        self.replaced: dict[Any, Any] = {}
+        """Variables of ``main``'s body, and the parameters in their place."""
+        self.packings: list[Packing] = []
+
+    def visit(self, main: Any) -> None:
+        """Go through the bindings in order."""
+        for block in main.body.blocks:
+            for binding in block.bindings:
+                if isinstance(binding, relax.VarBinding) and is_tensor_call(binding.value):
+                    self._visit_call(binding.var, binding.value)
+
+    def _visit_call(self, variable: Any, call: Any) -> None:
+        arguments = list(call.args[1].fields)
+        result = call.ty_args[0]
+        if (
+            not arguments
+            or not isinstance(result, relax.TensorType)
+            or not all(argument in self.names for argument in arguments)
+        ):
+            return
+        kernel = self.module[call.args[0]]
+        if len(call.args) > 2 or not _only_moves(kernel):
+            return
+        source = self.names[arguments[0]]
+        name = unused_name(source.partition("_packed")[0] + "_packed", self.names_in_use)
+        parameter = relax.Var(name, relax.TensorType([int(extent) for extent in result.shape], dtype_name(result)))
+        self.names[variable] = name
+        self.replaced[variable] = parameter
+        for attribute in ATTRIBUTES:
+            kernel = kernel.without_attr(attribute) if attribute in kernel.attrs else kernel
+        self.packings.append(Packing(kernel, tuple(self.names[argument] for argument in arguments), (name,)))
+
+
+@mutator
+class _Replace(PyExprMutator):
+    """Puts parameters in place of variables."""
+
+    def __init__(self, module: "tvm.IRModule", replaced: dict[Any, Any]):
+        super().__init__(module)
+        self.replaced = replaced
+
+    def visit_var_(self, op: Any) -> Any:
+        """A variable, or the parameter that holds its value."""
+        return self.replaced.get(op, op) if op in self.replaced else super().visit_var_(op)
+
+    def visit_dataflow_var_(self, op: Any) -> Any:
+        """As :meth:`visit_var_`."""
+        return self.replaced[op] if op in self.replaced else super().visit_dataflow_var_(op)
+
+
+def _only_moves(kernel: Any) -> bool:
+    found: list[Any] = []
+
+    def block(node: Any) -> None:
+        found.extend(axis for axis in node.iter_vars if axis.iter_type == REDUCTION)
+
+    def call(node: Any) -> None:
+        if isinstance(node.op, tvm.ir.Op) and str(node.op.name) not in MOVING:
+            found.append(node)
+
+    tvm_ffi.structural_walk(kernel.body, [(tvm.s_tir.SBlock, block), (tvm.ir.Call, call)])
+    return not found

@@ -1,0 +1,175 @@
+"""Take the packing of weights out of the graph, to be done once when a package is built.
+
+A kernel tuned with layout-free weights begins with blocks that copy each weight into the layout its loops want.
+Here those blocks become functions of their own and ``main`` takes packed weights in place of the original ones.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+import tvm_ffi
+
+from tvmake.targets.weights.layout_free import is_tensor_call, tensor_calls
+
+from tvm import relax  # isort: skip
+from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
+
+MARK = "meta_schedule.layout_rewrite_preproc"
+"""The block annotation by which MetaSchedule marks such copies."""
+
+
+@dataclass(frozen=True)
+class SplitKernel:
+    """A kernel in two parts."""
+
+    packing: "tvm.tirx.PrimFunc"
+    """Takes the weights as they are, then the packed ones to write."""
+    compute: "tvm.tirx.PrimFunc"
+    """The kernel on packed weights."""
+    packed: tuple[int, ...]
+    """Which arguments are packed, in the order ``packing`` takes them."""
+
+
+@dataclass(frozen=True)
+class Packing:
+    """One run of a packing function: from parameters of the model to parameters of ``main``."""
+
+    function: "tvm.tirx.PrimFunc"
+    sources: tuple[str, ...]
+    results: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Prepacked:
+    """A graph whose weights come packed."""
+
+    module: "tvm.IRModule"
+    packings: tuple[Packing, ...]
+    """Runs that pack the model's parameters; parameters of ``main`` that are in no result are the model's."""
+
+
+def split(kernel: "tvm.tirx.PrimFunc") -> SplitKernel | None:
+    """Separate a kernel from the packing of its weights; None when it packs none."""
+    if not _packs(kernel):
+        return None
+    builder = relax.BlockBuilder()
+    *arguments, result = [
+        relax.Var(f"a{index}", _tensor(parameter.ty)) for index, parameter in enumerate(kernel.params)
+    ]
+    variable = builder.add_func(kernel.without_attr("global_symbol"), "kernel")
+    with builder.function("main", arguments):
+        with builder.dataflow():
+            # The pass looks at calls. How many of the kernel's arguments are results makes no difference to it.
+            value = builder.emit_output(relax.call_tir(variable, arguments, result.ty))
+        builder.emit_func_output(value)
+    parts = relax.transform.SplitLayoutRewritePreproc()(builder.get())
+    packing = next(call for call in tensor_calls(parts) if call.args[0].name_hint == "kernel_weight_prepack")
+    places = {str(argument.name): index for index, argument in enumerate(parts["main"].params)}
+    return SplitKernel(
+        packing=parts["kernel_weight_prepack"],
+        compute=parts["kernel_prepacked"],
+        packed=tuple(places[str(argument.name)] for argument in packing.args[1].fields),
+    )
+
+
+def prepack(module: "tvm.IRModule", inputs: int) -> Prepacked:
+    """Let ``main`` take packed weights: each follows its source, which goes when nothing uses it any more.
+
+    Args:
+        inputs: how many of ``main``'s arguments are the model's inputs.
+    """
+    splits = {
+        str(variable.name_hint): parts
+        for variable, function in module.functions_items()
+        if isinstance(function, tvm.tirx.PrimFunc) and (parts := split(function)) is not None
+    }
+    if not splits:
+        return Prepacked(module, ())
+    functions = {}
+    for variable, function in module.functions_items():
+        if parts := splits.get(str(variable.name_hint)):
+            # A variable of its own, because its type says what the kernel takes; block builders give it the type.
+            functions[relax.BlockBuilder().add_func(parts.compute, variable.name_hint)] = parts.compute
+        else:
+            functions[variable] = function
+    changed = tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
+    packer = _Packer(changed, splits, [str(parameter.name) for parameter in module["main"].params])
+    main = packer.visit_expr(module["main"])
+    used = set(relax.analysis.free_vars(main.body))
+    weights = [
+        variable
+        for parameter in main.params[inputs:]
+        for variable in (parameter, *packer.packed.get(str(parameter.name), ()))
+        if variable in used or str(parameter.name) not in packer.packed
+    ]
+    changed["main"] = relax.Function(
+        [*main.params[:inputs], *weights], main.body, main.ret_ty, main.is_pure, main.attrs, main.span
+    )
+    return Prepacked(changed, tuple(packer.packings.values()))
+
+
+@mutator
+class _Packer(PyExprMutator):
+    """Makes calls take packed weights, which are variables of their own."""
+
+    def __init__(self, module: "tvm.IRModule", splits: Mapping[str, SplitKernel], names: list[str]):
+        super().__init__(module)
+        self.module = module
+        self.splits = splits
+        self.names = set(names)
+        """Names of parameters, the packed ones among them."""
+        self.packings: dict[tuple[str, ...], Packing] = {}
+        """By kernel and sources."""
+        self.packed: dict[str, list[Any]] = {}
+        """The packed weights, by their source."""
+
+    def visit_call_(self, op: Any) -> Any:
+        call = self.visit_expr_post_order(op)
+        name = str(call.args[0].name_hint) if is_tensor_call(call) else ""
+        if name not in self.splits:
+            return call
+        places, arguments = self.splits[name].packed, list(call.args[1].fields)
+        for place, weight in zip(places, self._weights(name, [arguments[place] for place in places]), strict=True):
+            arguments[place] = weight
+        return relax.call_tir(self.module.get_global_var(name), arguments, list(call.ty_args))
+
+    def _weights(self, kernel: str, sources: list[Any]) -> list[Any]:
+        """The packed forms of weights, made anew unless this kernel has been called on the same ones before."""
+        names = tuple(str(source.name) for source in sources)
+        parts = self.splits[kernel]
+        if (kernel, *names) not in self.packings:
+            packed = [
+                relax.Var(unused_name(name.partition("_packed")[0] + "_packed", self.names), _tensor(parameter.ty))
+                for name, parameter in zip(names, parts.packing.params[len(names) :], strict=True)
+            ]
+            for name, weight in zip(names, packed, strict=True):
+                self.packed.setdefault(name, []).append(weight)
+            results = tuple(str(weight.name) for weight in packed)
+            self.packings[(kernel, *names)] = Packing(parts.packing, names, results)
+        results = self.packings[(kernel, *names)].results
+        weights = {str(weight.name): weight for name in names for weight in self.packed[name]}
+        return [weights[name] for name in results]
+
+
+def unused_name(base: str, names: set[str]) -> str:
+    """``base``, with a number where the name is in ``names`` already; the result is added to them."""
+    name, number = base, 1
+    while name in names:
+        number += 1
+        name = f"{base}{number}"
+    names.add(name)
+    return name
+
+
+def _tensor(ty: Any) -> Any:
+    return relax.TensorType([int(extent) for extent in ty.shape], str(ty.dtype))
+
+
+def _packs(kernel: "tvm.tirx.PrimFunc") -> bool:
+    marked: list[Any] = []
+    tvm_ffi.structural_walk(
+        kernel.body, (tvm.s_tir.SBlock, lambda block: marked.append(block) if MARK in block.annotations else None)
+    )
+    return bool(marked)

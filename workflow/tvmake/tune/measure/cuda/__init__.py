@@ -1,0 +1,1 @@
+"""CUDA candidates compiled when they are built, and the headers that this needs."""

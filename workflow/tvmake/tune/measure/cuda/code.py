@@ -1,0 +1,73 @@
+"""Machine code for CUDA kernels when they are built, where TVM would compile their source when it is loaded.
+
+A search loads every candidate once, one after the other, while the others wait: compiling belongs to the builders. It takes
+NVIDIA's driver library, which TVM's CUDA runtime is linked with, and NVRTC (the package cuda-bindings) or nvcc. Without
+them kernels stay source, which is right too.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import tvm
+
+from tvmake.device.local.cuda_compiler import choose_compiler
+from tvmake.errors import DeviceError
+from tvmake.native.runtime_libraries import load_runtime
+from tvmake.tune.measure.cuda.headers import is_plain, plain_headers
+
+import tvm_ffi  # isort: skip
+
+CREATE, COMPILE = "ffi.Module.create.cuda", "tvm_callback_cuda_compile"
+"""TVM's global functions: a module of (code, format, kernels …), and machine code of source."""
+
+SOURCE = "cuda"
+BINARY = {"nvrtc": "cubin", "nvcc": "fatbin"}
+"""Formats of a module's code, the latter as TVM's compile function gives them."""
+
+
+def prepare_builders(target: "tvm.target.Target") -> None:
+    """Load what :func:`machine_code` needs, for processes that are forked from this one and use no GPU.
+
+    NVRTC 13 opens the driver for each compilation, which costs a process 1.4 s while others use it: here it finds no GPU.
+    """
+    if target.kind.name == SOURCE and choose_compiler() == "nvrtc" and _has_driver():
+        from cuda.bindings import nvrtc
+
+        os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+        nvrtc.nvrtcVersion()
+
+
+@contextmanager
+def machine_code(target: "tvm.target.Target") -> Iterator[None]:
+    """Kernels that are built in this block for a CUDA target are machine code, where that can be had."""
+    if target.kind.name != SOURCE or (mode := choose_compiler()) is None or not _has_driver():
+        yield
+        return
+    create, compiled = tvm_ffi.get_global_func(CREATE), tvm_ffi.get_global_func(COMPILE)
+
+    def create_compiled(code: Any, form: str, *rest: Any) -> Any:
+        if form != SOURCE:
+            return create(code, form, *rest)
+        source = bytes(code).decode()
+        if mode == "nvrtc" and is_plain(source):
+            # What they do not declare after all, the library's own headers do.
+            with suppress(RuntimeError), plain_headers():
+                return create(compiled(source), BINARY[mode], *rest)
+        return create(compiled(source), BINARY[mode], *rest)
+
+    tvm_ffi.register_global_func(CREATE, create_compiled, override=True)
+    try:
+        with target:
+            yield
+    finally:
+        tvm_ffi.register_global_func(CREATE, create, override=True)
+
+
+def _has_driver() -> bool:
+    try:
+        load_runtime("cuda")
+    except DeviceError:
+        return False
+    return tvm_ffi.get_global_func(CREATE, allow_missing=True) is not None

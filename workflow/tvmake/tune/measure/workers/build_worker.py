@@ -1,0 +1,71 @@
+"""In a worker: from a scheduled kernel to a shared library, as MetaSchedule's own builder does it."""
+
+import json
+import math
+import resource
+from dataclasses import dataclass
+from pathlib import Path
+
+import tvm
+
+from tvmake.codegen.compiler_errors import explain
+from tvmake.codegen.scheduling.light_intrinsics import light_intrinsics
+from tvmake.targets.kernel_pipeline import tir_pipeline
+from tvmake.tune.measure.cuda import code as cuda_code
+from tvmake.tune.measure.linker import Linker
+
+from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock  # isort: skip
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """For all candidates."""
+
+    target: str
+    """As JSON, with its host."""
+    driver: str
+    """The compiler driver that links."""
+    cpu_s: float
+    """Processor time after which a build is ended by SIGXCPU, in seconds."""
+
+
+@dataclass(frozen=True)
+class Build:
+    """Request: build one candidate."""
+
+    module: str
+    """As ``tvm.ir.save_json`` writes it."""
+    library: Path
+    """Where to put it."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """Answer: the library is there."""
+
+
+class BuildWorker:
+    """Builds."""
+
+    def __init__(self, options: BuildOptions):
+        self.cpu_s = math.ceil(options.cpu_s)
+        self.target = tvm.target.Target(json.loads(options.target))
+        light_intrinsics(self.target)
+        cuda_code.prepare_builders(self.target)
+        self.linker = Linker(options.driver)
+
+    def answer(self, request: Build) -> Built:
+        """See :class:`tvmake.tune.measure.workers.forkserver.Role`."""
+        # At the hard limit the kernel sends SIGKILL, which would look like memory running out.
+        resource.setrlimit(resource.RLIMIT_CPU, (self.cpu_s, self.cpu_s + 5))
+        module = tvm.ir.load_json(request.module)
+        # Packing of weights ahead of time is not the kernel's cost (MetaSchedule's default_build).
+        module = RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(module)
+        with cuda_code.machine_code(self.target):
+            built = tvm.tirx.build(module, target=self.target, pipeline=tir_pipeline(self.target))
+        self.linker.link(built, request.library)
+        return Built()
+
+    def explain(self, error: Exception) -> str:
+        """See :class:`tvmake.tune.measure.workers.forkserver.Role`."""
+        return explain(error)

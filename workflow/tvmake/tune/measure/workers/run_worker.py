@@ -1,0 +1,134 @@
+"""In a worker: load a kernel's library on this machine and time it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+
+from tvmake.codegen.compiler_errors import explain
+from tvmake.native.runtime_libraries import load_runtime
+from tvmake.tune.measure.kernel import ENTRY, Loop, TensorSpec
+
+import tvm_ffi  # isort: skip
+
+FILL = "tvm.contrib.random.random_fill_for_measure"
+"""TVM's own; floats from 1 to 10, so that nothing is denormal. It lives in libtvm_runtime_extra."""
+
+INDEX_TYPES = frozenset({"int16", "int32", "int64", "uint16", "uint32", "uint64"})
+"""Types that may be indices: TVM's function fills them with the bits of floats, and a kernel that gathers crashes."""
+
+CPU = "cpu"
+
+Fill = Callable[["tvm.runtime.Tensor"], None]
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """For all candidates."""
+
+    device: str
+    """The runtime's name for the kind of device."""
+    loop: Loop
+
+
+@dataclass(frozen=True)
+class Load:
+    """Request: open a library and allocate the kernel's arguments."""
+
+    library: Path
+    arguments: tuple[TensorSpec, ...]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Answer: ready to be timed."""
+
+
+@dataclass(frozen=True)
+class Time:
+    """Request: time the kernel that was loaded."""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Answer."""
+
+    samples_s: tuple[float, ...]
+
+
+class RunWorker:
+    """Times kernels on this machine."""
+
+    def __init__(self, options: RunOptions):
+        self.options = options
+        load_runtime(options.device)
+        self.fill = tvm_ffi.get_global_func(FILL)
+        self.kernel: tuple[Any, Any, list[Any]] | None = None
+
+    def answer(self, request: Load | Time) -> Loaded | Timed:
+        """See :class:`tvmake.tune.measure.workers.forkserver.Role`."""
+        if isinstance(request, Load):
+            device = tvm.runtime.device(self.options.device, 0)
+            module = tvm.runtime.load_module(str(request.library))
+            self.kernel = module, device, allocate(request.arguments, device, self.fill)
+            if self.options.device != CPU:
+                # Drivers compile and upload a kernel at its first call; nobody need stand still for that.
+                module[ENTRY](*self.kernel[2])
+                device.sync()
+            return Loaded()
+        assert self.kernel is not None
+        return Timed(timed(*self.kernel, self.options.loop))
+
+    def explain(self, error: Exception) -> str:
+        """See :class:`tvmake.tune.measure.workers.forkserver.Role`."""
+        return explain(error)
+
+
+def allocate(specs: tuple[TensorSpec, ...], device: Any, fill: Fill | None) -> list[Any]:
+    """Arguments with values in them.
+
+    Args:
+        fill: fills a tensor where it is; without it all values are made here and sent there.
+    """
+    return [_tensor(spec, device, fill) for spec in specs]
+
+
+def _tensor(spec: TensorSpec, device: Any, fill: Fill | None) -> Any:
+    if spec.dtype in INDEX_TYPES:
+        # One is an index into every axis longer than one, and nothing divides by zero.
+        return tvm.runtime.tensor(np.ones(spec.shape, spec.dtype), device)
+    if spec.scope != "global":
+        tensor = tvm.runtime.empty(spec.shape, spec.dtype, device, spec.scope)
+        tensor.copyfrom(_values(spec))
+        return tensor
+    tensor = tvm.runtime.empty(spec.shape, spec.dtype, device)
+    if fill is not None:
+        fill(tensor)
+    else:
+        tensor.copyfrom(_values(spec))
+    return tensor
+
+
+def _values(spec: TensorSpec) -> np.ndarray:
+    random = np.random.default_rng(0)
+    if spec.dtype.startswith("float"):
+        return random.uniform(1, 10, spec.shape).astype(spec.dtype)
+    return random.integers(0, 2 if spec.dtype == "bool" else 10, spec.shape).astype(spec.dtype)
+
+
+def timed(module: Any, device: Any, arguments: list[Any], loop: Loop) -> tuple[float, ...]:
+    """Seconds per run, one value per repeat."""
+    evaluator = module.time_evaluator(
+        ENTRY,
+        device,
+        number=loop.number,
+        repeat=loop.repeat,
+        min_repeat_ms=loop.min_repeat_ms,
+        cooldown_interval_ms=loop.cooldown_ms,
+        repeats_to_cooldown=1,
+    )
+    device.sync()
+    return tuple(float(value) for value in evaluator(*arguments).results)
