@@ -6,9 +6,7 @@ import tvm
 
 from tests.requirements import need
 from tests.targets.adreno.nets import BUFFER, TEXTURE, executable, lowered, op, tensor
-from tvmake.errors import InputError
 from tvmake.native.backend import opencl_library
-from tvmake.targets.opencl.sorts import LONGEST
 
 X = tensor(3, 10, 7)
 
@@ -29,12 +27,6 @@ def found(expression, tag: str) -> list[np.ndarray]:
     machine = tvm.relax.VirtualMachine(executable(lowered(expression, X, name=tag), tag), device)
     result = machine["main"](tvm.runtime.tensor(VALUES, device))
     return [one.numpy() for one in ([result] if hasattr(result, "numpy") else result)]
-
-
-def test_tvm_still_sorts_on_the_host():
-    """When this fails, targets/opencl_sorts.py can go, and this: what it leaves alone is refused."""
-    with pytest.raises(InputError, match="would run on the host"):
-        lowered(lambda x: op.topk(x, 3, ret_type="values"), tensor(1, LONGEST + 1), name=BUFFER)
 
 
 @pytest.mark.parametrize("tag", [BUFFER, TEXTURE])
@@ -63,3 +55,14 @@ def test_a_row_with_nan_reads_nothing_outside_of_it():
         VALUES[:] = before
     assert places.min() >= 0
     assert places.max() < X[0][1]
+
+
+def test_a_row_longer_than_a_work_group_takes_is_sorted_in_parts():
+    need("PoCL")
+    row = np.random.default_rng(0).permutation(20_000).astype("float32")[None]
+    opencl_library()
+    device = tvm.device("opencl", 0)
+    kernels = lowered(lambda x: op.sort(x, 1), tensor(*row.shape), name=BUFFER)
+    machine = tvm.relax.VirtualMachine(executable(kernels, BUFFER), device)
+    result = machine["main"](tvm.runtime.tensor(row, device))
+    assert np.array_equal(result.numpy(), np.arange(20_000, dtype="float32")[None])

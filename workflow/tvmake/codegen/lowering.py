@@ -18,7 +18,6 @@ from tvmake.targets.cpu.channels_last import channels_last
 from tvmake.targets.cpu.schedules.apply import apply_rules
 from tvmake.targets.kernel_pipeline import uses_textures
 from tvmake.targets.opencl.scans import SumsAsReductions
-from tvmake.targets.opencl.sorts import SortsByCounting
 from tvmake.targets.shape_order import OrderShapeStores, ordered_shape_variables
 from tvmake.targets.weights.layout_free import mark_layout_free
 from tvmake.targets.weights.layouts import take_out_weight_layouts
@@ -213,7 +212,7 @@ def is_gpu(target: "tvm.target.Target") -> bool:
 
 def _dispatch(target: "tvm.target.Target") -> list[Any]:
     backend = tvm.relax.backend
-    scans = [SumsAsReductions(), SortsByCounting()] if target.kind.name == "opencl" else []
+    scans = [SumsAsReductions()] if target.kind.name == "opencl" else []
     return [*scans, backend.DispatchSampling(), backend.DispatchSortScan()]
 
 

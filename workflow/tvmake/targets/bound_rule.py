@@ -25,7 +25,7 @@ def general_rules() -> list[ScheduleRule]:
 
     products = [OfOneSize(BoundRule(gpu.Matmul())), OfOneSize(OfVectors(BoundRule(gpu.GEMV())))]
     others = [BoundRule(rule) for rule in (gpu.Reduction(), gpu.GeneralReduction(), gpu.Fallback())]
-    return [*products, *others, EachBlock()]
+    return [Launching(), *products, *others, EachBlock()]
 
 
 def refuse_unbound(module: "tvm.IRModule") -> None:
@@ -73,6 +73,24 @@ def _is_right(module: "tvm.IRModule") -> bool:
     """
     tvm.s_tir.transform.LowerCrossThreadReduction()(module)
     return is_bound(module["main"]) and not starts_from_values(module["main"])
+
+
+class Launching(ScheduleRule):
+    """Leave a kernel as it is that comes with threads of its own, as TVM's scattering does."""
+
+    def apply(self, func: Any, target: "tvm.target.Target", tunable: bool) -> Any:
+        """The kernel's own schedule; None for kernels that launch no threads yet."""
+        if not isinstance(func, tvm.tirx.PrimFunc):
+            return None
+        launches: list[Any] = []
+        tvm_ffi.structural_walk(
+            func.body, (tvm.tirx.AttrStmt, lambda node: launches.append(node) if _launches(node) else None)
+        )
+        return tvm.s_tir.Schedule(func) if launches and is_bound(func) else None
+
+
+def _launches(attribute: Any) -> bool:
+    return str(attribute.attr_key) == "thread_extent"
 
 
 class EachBlock(ScheduleRule):
@@ -195,7 +213,11 @@ def is_bound(func: Any) -> bool:
         launches.append(loop)
         return tvm_ffi.WalkResult.SKIP
 
-    tvm_ffi.structural_walk(func.body, [(tvm.tirx.For, enter), (tvm.tirx.BufferStore, outside.append)], order="pre")
+    def enter_launch(attribute: Any) -> Any:
+        return tvm_ffi.WalkResult.SKIP if _launches(attribute) else None
+
+    callbacks = [(tvm.tirx.For, enter), (tvm.tirx.AttrStmt, enter_launch), (tvm.tirx.BufferStore, outside.append)]
+    tvm_ffi.structural_walk(func.body, callbacks, order="pre")
     return not outside and all(map(_has_one_extent, launches))
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from torch import fx
 
-from tvmake.frontend.torch import indexing, pooling, resizing
+from tvmake.frontend.torch import indexing, pooling, resizing, scattering
 
 from tvm import relax  # isort: skip
 
@@ -174,6 +174,7 @@ CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
     **indexing.CONVERTERS,
     **pooling.CONVERTERS,
     **resizing.CONVERTERS,
+    **scattering.CONVERTERS,
     "elu.default": _elu,
     "amax.default": _extreme(relax.op.max),
     "amin.default": _extreme(relax.op.min),

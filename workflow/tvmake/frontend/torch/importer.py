@@ -19,6 +19,7 @@ from tvmake.frontend.relax_fixes import drop_unused_params, lift_constants, wrap
 from tvmake.frontend.torch import program as exported
 from tvmake.frontend.torch.constants import compute_constants, input_dependent
 from tvmake.frontend.torch.converters import CONVERTERS
+from tvmake.frontend.torch.decompositions import DECOMPOSITIONS, PLACES, asks_for_places
 from tvmake.frontend.torch.promotion import promote
 from tvmake.frontend.torch.resizing import KEPT
 from tvmake.frontend.zoo import models as zoo
@@ -29,6 +30,13 @@ from tvm.relax.frontend.torch import from_exported_program  # isort: skip
 from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter  # isort: skip
 
 _EVAL = "call .eval() on the module before torch.export.export"
+
+CHECKS = (
+    torch.ops.aten._assert_async.default,
+    torch.ops.aten._assert_async.msg,
+    torch.ops.aten._assert_scalar.default,
+    torch.ops.aten._assert_tensor_metadata.default,
+)
 
 # Position in the operator's arguments of the flag that says "training", or of the share that is dropped.
 _TRAINING_FLAG = {
@@ -206,7 +214,19 @@ def _decomposed(program: ExportedProgram) -> ExportedProgram:
         found = [node.meta["val"] for node in _calls(program) if node.target is operator]
         if not any(free_symbols(value) for value in found):
             table.pop(operator, None)
-    return program.run_decompositions(table)
+    core = program.run_decompositions({**table, **DECOMPOSITIONS})
+    core = core.run_decompositions(dict(PLACES)) if any(map(asks_for_places, _calls(core))) else core
+    _drop_checks(core)
+    return core
+
+
+def _drop_checks(program: ExportedProgram) -> None:
+    """Remove what PyTorch checks of values while a program runs: TVM's virtual machine has it in Python alone."""
+    for graph in _graphs(program):
+        for node in reversed(graph.nodes):
+            if node.target in CHECKS and not node.users:
+                graph.erase_node(node)
+        graph.eliminate_dead_code()
 
 
 def _decompose_unknown(program: ExportedProgram) -> ExportedProgram:

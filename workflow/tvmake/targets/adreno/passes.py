@@ -9,11 +9,11 @@ from typing import Any
 import tvm
 
 from tvmake.targets.adreno.convolution import DATA, KERNEL, legalize_conv2d
-from tvmake.targets.adreno.kernel_scopes import split_kernels_by_scope
+from tvmake.targets.adreno.kernel_scopes import in_scopes_of_calls, split_kernels_by_scope
 from tvmake.targets.adreno.one_epilogue import OfOneEpilogue
 from tvmake.targets.adreno.scope_copies import ArgumentsInBuffers, copies_as_kernels
 from tvmake.targets.adreno.whole_pixels import WholePixels
-from tvmake.targets.bound_rule import BoundRule, general_rules
+from tvmake.targets.bound_rule import BoundRule, Launching, general_rules
 
 LAYOUTS = {"relax.nn.conv2d": [DATA, KERNEL, DATA], "relax.nn.conv2d_transpose": ["NCHW", "IOHW"]}
 """Transposed convolutions have no kernel in blocks of channels, and TVM 0.27 stops where it is not told so."""
@@ -82,10 +82,8 @@ def _has_blocks(shape: tuple[int, ...]) -> bool:
 
 def texture_kernels(module: "tvm.IRModule") -> "tvm.IRModule":
     """Kernels whose buffers have the scopes of what they are called with."""
-    transform = tvm.relax.transform
-    return tvm.transform.Sequential([transform.SpecializePrimFuncBasedOnCallSite(), transform.Normalize()])(
-        split_kernels_by_scope(copies_as_kernels(module))
-    )
+    placed = in_scopes_of_calls(split_kernels_by_scope(copies_as_kernels(module)))
+    return tvm.relax.transform.Normalize()(placed)
 
 
 def schedules(target: "tvm.target.Target") -> list[Any]:
@@ -94,4 +92,4 @@ def schedules(target: "tvm.target.Target") -> list[Any]:
 
     adreno = dlight.adreno
     rules = [OfOneEpilogue(BoundRule(adreno.Conv2d())), BoundRule(adreno.LayoutTransform()), BoundRule(adreno.Pool2D())]
-    return [dlight.ApplyDefaultSchedule(*rules, BoundRule(WholePixels()), *general_rules())]
+    return [dlight.ApplyDefaultSchedule(Launching(), *rules, BoundRule(WholePixels()), *general_rules())]

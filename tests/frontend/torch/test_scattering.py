@@ -1,0 +1,88 @@
+"""Writing at given places does what torch does."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from tests.frontend.torch.running import outputs
+from tvmake.config.model import ImportOptions
+from tvmake.errors import InputError
+from tvmake.frontend.torch.importer import read
+
+
+class Of(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+IMAGE = torch.arange(2 * 4 * 5 * 6).reshape(2, 4, 5, 6).sin()
+COUNT = (IMAGE > 0.3).sum()
+ROWS, COLUMNS = torch.tensor([0, 1, 1, -1]), torch.tensor([2, -2, 0, 1])
+
+
+def put(*places, values=1.5):
+    def write(x):
+        made = x * 2
+        made[places] = values if isinstance(values, float) else values(x)
+        return made
+
+    return write
+
+
+def places(x, count=4):
+    return (x.abs() * 97).long() % count
+
+
+WRITES = {
+    "one axis": put(slice(None), ROWS),
+    "pairs after an axis": put(slice(None), ROWS, COLUMNS),
+    "pairs at the end": put(slice(None), slice(None), ROWS, COLUMNS, values=lambda x: x[:, :, 0, :4] * 3),
+    "pairs first": put(ROWS % 2, COLUMNS % 4, values=lambda x: x[0, 0]),
+    "pairs with an axis between": put(
+        ROWS % 2, slice(None), COLUMNS, values=lambda x: x[0, :, 0, :1] + torch.ones(4, 4, 1)
+    ),
+    "an index of two axes": put(slice(None), torch.tensor([[0, 1], [2, 3]]), values=lambda x: x[:, :1, None] - 1),
+    "every axis": put(ROWS % 2, ROWS % 4, COLUMNS % 5, COLUMNS % 6),
+    "summed up": lambda x: x.index_put((torch.tensor([0, 0, 1]),), x[:1] * 2, accumulate=True),
+    "index_add": lambda x: torch.zeros(2, 3, 5, 6).index_add(1, torch.tensor([0, 2, 2, 1]), x),
+    "index_copy": lambda x: x.index_copy(3, torch.tensor([5, 0]), x[..., 2:4] * 9),
+    "a mask": lambda x: x.index_put((x > 0.3,), torch.tensor(7.0)),
+    "a mask over axes": lambda x: x.index_put((x[:, :, 0, 0] > 0,), torch.tensor(7.0)),
+    "masked_scatter": lambda x: x.masked_scatter(x > 0, x.flip(0) * 5),
+    "scatter": lambda x: torch.zeros(2, 7, 5, 6).scatter(
+        1, torch.arange(4).reshape(1, 4, 1, 1).expand(2, 4, 5, 6) * 2 % 7, x
+    ),
+    "scatter, fewer places": lambda x: x.scatter(
+        1, torch.tensor([[3, 1]]).reshape(1, 2, 1, 1).expand(1, 2, 3, 6), x * 3
+    ),
+    "scatter of a value": lambda x: x.scatter(3, places(x[..., :2], 6), 4.0),
+    "scatter_add": lambda x: torch.ones(2, 4, 5, 6).scatter_add(1, places(x), x),
+    "scatter_reduce, sum": lambda x: x.scatter_reduce(2, places(x, 5), x * x, "sum"),
+    "scatter_reduce, amax": lambda x: x.scatter_reduce(2, places(x, 5), x * x, "amax"),
+    "folded": lambda x: nn.functional.fold(
+        nn.functional.unfold(x, 3, padding=1, stride=2), (5, 6), 3, padding=1, stride=2
+    ),
+    "one_hot": lambda x: nn.functional.one_hot(x.argmax(1), 4).float(),
+    "select_scatter": lambda x: x.select_scatter(x[:, 1] * 2, 1, 3),
+    "unpooled": lambda x: nn.functional.max_unpool2d(*nn.functional.max_pool2d(x, 2, return_indices=True), 2),
+}
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+def test_what_is_written_is_what_torch_writes(write):
+    program = torch.export.export(Of(write).eval(), (IMAGE,))
+    (found,) = outputs(read(program, ImportOptions(source="net.pt2")), IMAGE)
+    assert np.allclose(found, write(IMAGE).numpy(), atol=1e-5)
+
+
+def test_several_values_behind_a_mask_are_refused():
+    program = torch.export.export(
+        Of(lambda x: x.index_put((x > 0.3,), x.flatten()[:1].expand(int(COUNT)))).eval(), (IMAGE,)
+    )
+    with pytest.raises(InputError, match="a mask and several values"):
+        read(program, ImportOptions(source="net.pt2"))

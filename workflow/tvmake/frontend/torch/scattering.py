@@ -1,0 +1,152 @@
+"""Writing at places that tensors name: ``index_put`` with whole axes or masks, and scattering that sums up.
+
+TVM 0.27 has no importer for the sums; its own for ``index_put`` combines indices and whole axes as NumPy does not, and its
+scattering wants an index for every element beside the axis.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from tvm import relax  # isort: skip
+
+REDUCTIONS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
+"""PyTorch's names and Relax'. ``mean`` needs a count beside the sum."""
+
+
+def _index_put(node: fx.Node, importer: Any) -> Any:
+    given = _arguments(node)
+    data, indices, values = given["self"], given["indices"], given["values"]
+    reduction = "add" if given.get("accumulate") else "update"
+    masks = [index for index in indices if index is not None and index.meta["val"].dtype is torch.bool]
+    if masks:
+        return _masked_put(data, indices, values, reduction, importer)
+    extents, places = _extents(data), [axis for axis, index in enumerate(indices) if index is not None]
+    selected = torch.broadcast_shapes(*(indices[axis].meta["val"].shape for axis in places))
+    # Where the indexed axes stand side by side, what they select stands in their place; else it comes first.
+    are_adjacent = places == list(range(places[0], places[-1] + 1))
+    others = [axis for axis in range(len(extents)) if axis not in places]
+    before = [axis for axis in others if axis < places[0]] if are_adjacent else []
+    after = [axis for axis in others if axis not in before]
+    result = [*(extents[axis] for axis in before), *selected, *(extents[axis] for axis in after)]
+    rank = len(result)
+    emit = importer.block_builder.emit
+    terms = []
+    for axis in places:
+        index = _counted_from_the_start(importer.env[indices[axis]], extents[axis], emit)
+        own = list(indices[axis].meta["val"].shape)
+        shape = [*[1] * len(before), *[1] * (len(selected) - len(own)), *own, *[1] * len(after)]
+        terms.append(emit(relax.op.multiply(relax.op.reshape(index, shape), _integer(_stride(extents, axis)))))
+    for place, axis in [*enumerate(before), *enumerate(after, len(before) + len(selected))]:
+        terms.append(_along(extents, axis, place, rank))
+    return _scatter(importer, data, _sum(terms, result, emit), importer.env[values], result, reduction)
+
+
+def _masked_put(data: fx.Node, indices: Sequence[Any], values: fx.Node, reduction: str, importer: Any) -> Any:
+    """One value wherever a mask over the first axes holds."""
+    if len(indices) != 1 or math.prod(_extents(values)) != 1:
+        raise ValueError("index_put with a mask and several values")
+    emit = importer.block_builder.emit
+    mask, rank = importer.env[indices[0]], len(_extents(data))
+    shape = [*_extents(indices[0]), *[1] * (rank - len(_extents(indices[0])))]
+    value = emit(relax.op.reshape(importer.env[values], [1] * rank))
+    value = emit(relax.op.add(importer.env[data], value)) if reduction == "add" else value
+    return emit(relax.op.where(relax.op.reshape(mask, shape), value, importer.env[data]))
+
+
+def _scattered(name: str) -> Callable[[fx.Node, Any], Any]:
+    """``scatter`` and its kin: by default what is written last stays, else all of it is combined."""
+
+    def convert(node: fx.Node, importer: Any) -> Any:
+        given = _arguments(node)
+        data, index = given["self"], given["index"]
+        reduction = {"scatter_add": "sum", "scatter": given.get("reduce")}.get(name, given.get("reduce"))
+        if given.get("include_self") is False or (reduction and reduction not in REDUCTIONS):
+            raise ValueError(f"{name} with reduce={reduction!r} and include_self={given.get('include_self', True)}")
+        extents, shape = _extents(data), _extents(index)
+        axis = given["dim"] % max(len(extents), 1)
+        emit = importer.block_builder.emit
+        source = given.get("src", given.get("value"))
+        if isinstance(source, fx.Node):
+            updates = importer.env[source]
+            if _extents(source) != shape:
+                updates = emit(relax.op.strided_slice(updates, list(range(len(shape))), [0] * len(shape), shape))
+        else:
+            updates = relax.const(source, str(data.meta["val"].dtype).removeprefix("torch."))
+        place = _counted_from_the_start(importer.env[index], extents[axis], emit)
+        terms = [emit(relax.op.multiply(place, _integer(_stride(extents, axis))))]
+        terms += [
+            _along(extents, other, other, len(shape), shape[other]) for other in range(len(shape)) if other != axis
+        ]
+        return _scatter(
+            importer, data, _sum(terms, shape, emit), updates, shape, REDUCTIONS[reduction] if reduction else "update"
+        )
+
+    return convert
+
+
+def _scatter(importer: Any, data: fx.Node, places: Any, updates: Any, shape: Sequence[int], reduction: str) -> Any:
+    """Write updates of a shape at places that count in the flattened data."""
+    emit = importer.block_builder.emit
+    extents, count = _extents(data), math.prod(shape)
+    flat = emit(relax.op.reshape(importer.env[data], [math.prod(extents)]))
+    updates = emit(relax.op.reshape(relax.op.broadcast_to(updates, list(shape)), [count]))
+    updates = emit(relax.op.astype(updates, flat.ty.dtype))
+    made = emit(relax.op.scatter_elements(flat, emit(relax.op.reshape(places, [count])), updates, 0, reduction))
+    return emit(relax.op.reshape(made, extents))
+
+
+def _counted_from_the_start(index: Any, extent: int, emit: Callable[[Any], Any]) -> Any:
+    index = emit(relax.op.astype(index, "int64"))
+    return emit(relax.op.where(relax.op.less(index, _integer(0)), relax.op.add(index, _integer(extent)), index))
+
+
+def _along(extents: Sequence[int], axis: int, place: int, rank: int, count: int | None = None) -> Any:
+    """Where the elements along an axis of the data lie in it, as a constant that counts along one axis of the result."""
+    steps = torch.arange(extents[axis] if count is None else count) * _stride(extents, axis)
+    return relax.const(steps.reshape([-1 if each == place else 1 for each in range(rank)]).numpy(), "int64")
+
+
+def _sum(terms: Sequence[Any], shape: Sequence[int], emit: Callable[[Any], Any]) -> Any:
+    total = terms[0]
+    for term in terms[1:]:
+        total = emit(relax.op.add(total, term))
+    return emit(relax.op.broadcast_to(total, list(shape)))
+
+
+def _stride(extents: Sequence[int], axis: int) -> int:
+    return math.prod(extents[axis + 1 :])
+
+
+def _integer(number: int) -> Any:
+    return relax.const(number, "int64")
+
+
+def _extents(node: fx.Node) -> list[int]:
+    """The shape of a value.
+
+    Raises:
+        ValueError: it is dynamic.
+    """
+    shape = node.meta["val"].shape
+    if not all(isinstance(extent, int) for extent in shape):
+        raise ValueError(f"writing at given places needs fixed shapes, and '{node.name}' is {list(map(str, shape))}")
+    return list(shape)
+
+
+def _arguments(node: fx.Node) -> dict[str, Any]:
+    names = [argument.name for argument in node.target._schema.arguments]
+    return {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+
+
+CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
+    "index_put.default": _index_put,
+    "scatter.src": _scattered("scatter"),
+    "scatter.value": _scattered("scatter"),
+    "scatter_add.default": _scattered("scatter_add"),
+    "scatter_reduce.two": _scattered("scatter_reduce"),
+}
+"""By the operator's name."""
