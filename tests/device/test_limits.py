@@ -19,19 +19,24 @@ def fingerprint(report: str = "float16=yes\nimages=16384 x 16384 x 2048", machin
     return Fingerprint(kind="opencl", soc="soc", cores=1, memory_bytes=1, os="os", runtime="r", details=details)
 
 
-def refusal(told: Fingerprint, target: dict, uses_float16: bool = False) -> list[str]:
+LARGEST = (196, 12544, 300)
+
+
+def refusal(told: Fingerprint, target: dict, uses_float16: bool = False, images=LARGEST) -> list[str]:
     with pytest.raises(DeviceError) as caught:
-        check_limits(told, target, uses_float16, "phone")
+        check_limits(told, target, uses_float16, "phone", images)
     return [line.strip() for line in str(caught.value).splitlines()]
 
 
 def test_what_fits_is_let_through():
-    check_limits(fingerprint(), {**TEXTURES, "host": {"mtriple": "aarch64-linux-android"}}, True, "phone")
-    check_limits(fingerprint("float16=no\nimages=none"), {"keys": ["opencl"]}, False, "phone")
+    check_limits(fingerprint(), {**TEXTURES, "host": {"mtriple": "aarch64-linux-android"}}, True, "phone", LARGEST)
+    check_limits(fingerprint("float16=no\nimages=none"), {"keys": ["opencl"]}, False, "phone", None)
+    check_limits(fingerprint("images=none"), TEXTURES, False, "phone", (0, 0, 0))
+    check_limits(fingerprint("images=12544 x 12544 x 300"), TEXTURES, False, "phone", LARGEST)
 
 
 def test_a_device_that_reports_nothing_is_tried():
-    check_limits(fingerprint("", machine=""), {**TEXTURES, "mtriple": "aarch64-linux-gnu"}, True, "phone")
+    check_limits(fingerprint("", machine=""), {**TEXTURES, "mtriple": "aarch64-linux-gnu"}, True, "phone", LARGEST)
 
 
 def test_float16_is_refused_by_a_device_that_does_not_compute_in_it():
@@ -51,14 +56,14 @@ def test_textures_are_refused_by_a_device_without_images():
 @pytest.mark.parametrize(
     ("images", "attribute", "wants", "has"),
     [
-        ("8192 x 16384 x 2048", "texture_spatial_limit", 16384, 8192),
-        ("16384 x 8192 x 2048", "texture_spatial_limit", 16384, 8192),
-        ("16384 x 16384 x 256", "texture_depth_limit", 2048, 256),
+        ("8192 x 16384 x 2048", "texture_spatial_limit", 12544, 8192),
+        ("16384 x 8192 x 2048", "texture_spatial_limit", 12544, 8192),
+        ("16384 x 16384 x 256", "texture_depth_limit", 300, 256),
     ],
 )
 def test_textures_are_refused_by_a_device_with_smaller_images(images: str, attribute: str, wants: int, has: int):
     assert refusal(fingerprint(f"images={images}"), TEXTURES) == [
-        f"targets.phone: textures may have up to {wants} ({attribute}), and images of the device 'Chip' {has}",
+        f"targets.phone: a texture has an extent of {wants}, and images of the device 'Chip' up to {has}",
         f"set targets.phone.attributes.{attribute} to {has}",
     ]
 

@@ -60,6 +60,19 @@ class Coverage(_Part):
     """Kernels that tuning leaves alone, and why."""
 
 
+class Placement(_Part):
+    """Which kernels and values of a package for textures are in images; the bytes count arguments and what is computed."""
+
+    image_kernels: int
+    buffer_kernels: int
+    image_bytes: int
+    buffer_bytes: int
+    largest_image: tuple[int, int, int]
+    """Width and height in pixels, and layers, that hold each of its images."""
+    in_buffers: dict[str, str]
+    """The kernels without an image, and why."""
+
+
 class GraphNode(_Part):
     """One binding of the lowered graph: what is called, on which values, giving what."""
 
@@ -101,6 +114,8 @@ class Manifest(_Part):
     records_sha256: str | None = None
     """Digest of the best records (best.json) the kernels were built with; None when kernels are not tuned."""
     coverage: Coverage
+    placement: Placement | None = None
+    """For targets with textures alone."""
     kernels: list[Kernel]
     graph: list[GraphNode]
     files: dict[str, FileEntry]

@@ -11,9 +11,11 @@ from tvmake.artifact.manifest import Component, Coverage, FileEntry, Manifest, P
 from tvmake.artifact.signature import Signature
 from tvmake.codegen.kernels import graph, kernels
 from tvmake.codegen.lowering import Lowered
+from tvmake.codegen.placement import placement
 from tvmake.config.requests.building import BuildRequest
 from tvmake.provenance.statement import RECORDS, statement
 from tvmake.storage.files import digest_file
+from tvmake.targets.kernel_pipeline import uses_textures
 
 COMPONENTS = ("apache-tvm", "apache-tvm-ffi", "numpy")
 LIBINFO = ("GIT_COMMIT_HASH", "TVM_VERSION", "LLVM_VERSION", "USE_LLVM", "USE_CUDA", "USE_OPENCL", "USE_CLML")
@@ -50,6 +52,7 @@ def package_manifest(
     digests = {name: digest_file(file) for name, file in network.items()}
     records = digest_file(best) if best else None
     inputs = digests | ({RECORDS: records} if records else {})
+    attributes = json.loads(str(target))
     provenance = statement(options, entries, inputs, components, __version__)
     return Manifest(
         model=request.model,
@@ -58,11 +61,12 @@ def package_manifest(
         network=digests,
         signature=signature,
         parameters=_parameters(lowered.fused, len(signature.inputs)),
-        target=json.loads(str(target)),
+        target=attributes,
         build=options,
         libinfo={key: str(value) for key, value in sorted(tvm.support.libinfo().items()) if key in LIBINFO},
         records_sha256=records,
         coverage=covered,
+        placement=placement(lowered.fused, attributes) if uses_textures(target) else None,
         kernels=functions,
         graph=nodes,
         files=entries,

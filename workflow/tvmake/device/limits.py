@@ -35,19 +35,27 @@ def check_package(fingerprint: Fingerprint, manifest: Manifest) -> None:
             *(one.dtype for one in (*manifest.signature.inputs, *manifest.signature.outputs)),
         )
     )
-    check_limits(fingerprint, manifest.target, uses_float16, manifest.target_name)
+    images = manifest.placement.largest_image if manifest.placement else None
+    check_limits(fingerprint, manifest.target, uses_float16, manifest.target_name, images)
 
 
-def check_limits(fingerprint: Fingerprint, target: Mapping[str, Any], uses_float16: bool, target_name: str) -> None:
+def check_limits(
+    fingerprint: Fingerprint,
+    target: Mapping[str, Any],
+    uses_float16: bool,
+    target_name: str,
+    images: tuple[int, int, int] | None,
+) -> None:
     """Refuse kernels that the device cannot run.
 
     Args:
         fingerprint: what the device reports.
         target: TVM's attributes that they were compiled with.
+        images: width, height and layers of the largest images that they use; zeros where they use none, None where they
+            are not for textures.
 
     Raises:
-        DeviceError: it has another processor, does not compute in float16, or has no images, or smaller ones than the
-            target says.
+        DeviceError: it has another processor, does not compute in float16, or has no images, or smaller ones than are used.
     """
     where, name = f"targets.{target_name}", fingerprint.details.get("gpu", fingerprint.soc)
     host = target.get("host") or target
@@ -58,21 +66,24 @@ def check_limits(fingerprint: Fingerprint, target: Mapping[str, Any], uses_float
             f"the device '{name}' does not compute in float16 (no cl_khr_fp16)",
             "leave float16 out for this target: variants.exclude, or models.NAME.precisions",
         )
-    images = fingerprint.details.get(IMAGES)
-    if "texture" not in target.get("keys", ()) or images is None:
+    limits = fingerprint.details.get(IMAGES)
+    if images is None or not any(images) or limits is None:
         return
-    if images == "none":
+    if limits == "none":
         raise DeviceError(
             where,
             f"the device '{name}' has no images that textures could be kept in",
             "compile for buffers: a '-buffer' target, or leave out the key 'texture'",
         )
-    width, height, layers = (int(extent) for extent in images.split(" x "))
-    for attribute, has in (("texture_spatial_limit", min(width, height)), ("texture_depth_limit", layers)):
-        wants = int(target.get(attribute, 0))
-        if wants > has:
+    width, height, layers = (int(extent) for extent in limits.split(" x "))
+    used = max(images[:2])
+    for attribute, uses, has in (
+        ("texture_spatial_limit", used, min(width, height)),
+        ("texture_depth_limit", images[2], layers),
+    ):
+        if uses > has:
             raise DeviceError(
                 where,
-                f"textures may have up to {wants} ({attribute}), and images of the device '{name}' {has}",
+                f"a texture has an extent of {uses}, and images of the device '{name}' up to {has}",
                 f"set {where}.attributes.{attribute} to {has}",
             )

@@ -44,6 +44,7 @@ def tune(kernel: Path, name: str, trials: int, request: TuneRequest, receipt: Pa
     from tvmake.device.limits import FLOAT16, check_limits
     from tvmake.records.store import RecordStore, records_root
     from tvmake.records.workload import workload
+    from tvmake.targets.adreno.images import images, largest
     from tvmake.targets.resolve import tvm_target
     from tvmake.tune.context import cores, tuning_context
     from tvmake.tune.measure.connect import measurer
@@ -57,7 +58,8 @@ def tune(kernel: Path, name: str, trials: int, request: TuneRequest, receipt: Pa
     tuned = workload(load_module(kernel)["main"], target)
     fingerprint = connect(request.device_name, request.device).fingerprint(device_kind(target))
     code = kernel.read_text()
-    check_limits(fingerprint, json.loads(str(target)), f'"{FLOAT16}"' in code, request.target_name)
+    used = largest(images(tuned.module["main"]))
+    check_limits(fingerprint, json.loads(str(target)), f'"{FLOAT16}"' in code, request.target_name, used)
     context = tuning_context(target, fingerprint)
     store = RecordStore(Path(request.store) if request.store else records_root())
     store.define(context, tuned.key, {"name": name, "module": code})

@@ -1,0 +1,68 @@
+"""Where the kernels and values of a package for textures are: in images or in buffers, and why."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import tvm
+
+from tvmake.artifact.manifest import Placement
+from tvmake.targets.adreno.images import could_be_image, image, images, largest
+from tvmake.targets.adreno.kernel_scopes import scope_of
+from tvmake.targets.memory import GLOBAL
+
+NOT_IN_BLOCKS = "no value of it is in blocks of four channels"
+TOO_LARGE = "its image would have {0.width} x {0.height} pixels and {0.layers} layers, more than the target allows"
+NEIGHBOURS = "its values go to or come from kernels that work on buffers"
+
+
+def placement(fused: "tvm.IRModule", target: Mapping[str, Any]) -> Placement:
+    """What of a module for textures is in images.
+
+    Args:
+        target: TVM's attributes, with the limits of images.
+    """
+    in_images, in_buffers = {}, {}
+    for variable, function in fused.functions_items():
+        if isinstance(function, tvm.tirx.PrimFunc):
+            name, found = str(variable.name_hint), images(function)
+            if found:
+                in_images[name] = largest(found)
+            else:
+                in_buffers[name] = _why(function, target)
+    sizes = {True: 0, False: 0}
+    for ty in _values(fused["main"]):
+        sizes[scope_of(ty) != GLOBAL] += _bytes(ty)
+    return Placement(
+        image_kernels=len(in_images),
+        buffer_kernels=len(in_buffers),
+        image_bytes=sizes[True],
+        buffer_bytes=sizes[False],
+        largest_image=largest(list(in_images.values())),
+        in_buffers=dict(sorted(in_buffers.items())),
+    )
+
+
+def _why(function: "tvm.tirx.PrimFunc", target: Mapping[str, Any]) -> str:
+    blocks = [parameter for parameter in function.params if could_be_image(parameter)]
+    if not blocks:
+        return NOT_IN_BLOCKS
+    spatial = int(target.get("texture_spatial_limit", 0)) or math.inf
+    depth = int(target.get("texture_depth_limit", 0)) or math.inf
+    for parameter in blocks:
+        would_be = image("global.texture", [int(extent) for extent in parameter.ty.shape])
+        if max(would_be.width, would_be.height) > spatial or would_be.layers > depth:
+            return TOO_LARGE.format(would_be)
+    return NEIGHBOURS
+
+
+def _values(main: "tvm.relax.Function") -> list[Any]:
+    """The types of arguments and of what is computed, tensors alone."""
+    found = [parameter.ty for parameter in main.params]
+    for block in main.body.blocks if isinstance(main.body, tvm.relax.SeqExpr) else []:
+        found += [binding.var.ty for binding in block.bindings]
+    return [ty for ty in found if isinstance(ty, tvm.relax.TensorType) and ty.shape is not None]
+
+
+def _bytes(ty: Any) -> int:
+    return math.prod(int(extent) for extent in ty.shape) * (tvm.DataType(str(ty.dtype)).bits + 7) // 8
