@@ -14,6 +14,9 @@ F = nn.functional
 X = torch.arange(3 * 4 * 6).reshape(3, 4, 6).sin() * 2
 EDGES = torch.tensor([-1.5, -0.25, 0.0, 0.9, 1.7])
 
+TABLE = torch.arange(40).reshape(10, 4).cos()
+BAGS = torch.tensor([[1, 0, 3], [9, 9, 2], [0, 0, 5]])
+
 NETS = {
     "cdist": lambda x: torch.cdist(x, x * 2),
     "cdist, p=1": lambda x: torch.cdist(x, x * 2, p=1.0),
@@ -36,6 +39,24 @@ NETS = {
         x, (3, 2), (2, 3), ceil_mode=True, return_indices=True
     )[1].float(),
     "maxima and their places": lambda x: torch.add(*F.max_pool2d(x, 2, return_indices=True)),
+    "logcumsumexp": lambda x: x.logcumsumexp(1),
+    "cummax": lambda x: x.round().cummax(1)[0] + x.round().cummax(2)[1],
+    "cummin": lambda x: x.cummin(2)[0] + x.round().cummin(1)[1],
+    "signbit": lambda x: torch.signbit(torch.relu(x) * -1).float() + torch.signbit((x * 3).int()).float(),
+    "exp2": lambda x: torch.exp2(x),
+    "erfc": lambda x: torch.special.erfc(x),
+    "embedding bags": lambda x: F.embedding_bag(BAGS, TABLE, padding_idx=0, mode="sum") * x[0, 0, 0],
+    "embedding bags, means": lambda x: F.embedding_bag(BAGS.flatten(), TABLE, torch.tensor([0, 2, 7])) * x[0, 0, 0],
+    "pooling without strides": lambda x: (
+        F.max_pool2d(x, 2, ceil_mode=True)
+        + F.avg_pool2d(x, 2, ceil_mode=True)
+        + F.max_pool1d(x.flatten(1), 2)[:, :1, None]
+    ),
+    "bilinear": nn.Bilinear(6, 6, 5),
+    "rounded to steps": lambda x: torch.fake_quantize_per_tensor_affine(x, 0.05, 3, -20, 30),
+    "rounded to steps by channel": lambda x: torch.fake_quantize_per_channel_affine(
+        x, torch.tensor([0.1, 0.2, 0.3, 0.05]), torch.tensor([0, 1, -2, 3], dtype=torch.int32), 1, -9, 9
+    ),
     "quotients by a number, rounded": lambda x: torch.div(x, 0.3, rounding_mode="floor"),
     "any of all": lambda x: (x > 1.99).any().float() + (x > -3).all().float(),
     "products": lambda x: x.prod(1) + x.prod(),
@@ -46,6 +67,8 @@ NETS = {
 
 @pytest.mark.parametrize("net", NETS.values(), ids=NETS)
 def test_a_network_computes_what_torch_does(net):
-    program = torch.export.export(Of(net).eval(), (X,))
-    (found,) = outputs(read(program, ImportOptions(source="net.pt2")), X)
-    assert np.allclose(found, net(X).detach().numpy(), rtol=1e-4, atol=2e-5)
+    net = (net if isinstance(net, nn.Module) else Of(net)).eval()
+    inputs = (X, X * 2) if isinstance(net, nn.Bilinear) else (X,)
+    program = torch.export.export(net, inputs)
+    (found,) = outputs(read(program, ImportOptions(source="net.pt2")), *inputs)
+    assert np.allclose(found, net(*inputs).detach().numpy(), rtol=1e-4, atol=2e-5)

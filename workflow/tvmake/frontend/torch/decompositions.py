@@ -103,6 +103,104 @@ def _log_gamma(data: Tensor) -> Tensor:
     return torch.where(data < 0.5, math.log(math.pi) - sine.log() - found, found)
 
 
+def _log_cumulative_sum_of_exponentials(data: Tensor, dim: int) -> Tensor:
+    rows, is_before = _everything_before(data, dim)
+    return torch.where(is_before, rows, -math.inf).logsumexp(-1).movedim(-1, dim)
+
+
+def _running(reduce: Callable[..., Tensor]) -> Callable[[Tensor, int], tuple[Tensor, Tensor]]:
+    """The largest or smallest value so far, and its last place."""
+
+    def running(data: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+        rows, is_before = _everything_before(data, dim)
+        own = rows.transpose(-1, -2)
+        values = reduce(torch.where(is_before, rows, own), -1)
+        is_it = is_before & (rows == values.unsqueeze(-1))
+        places = torch.where(is_it, torch.arange(rows.shape[-1]), -1).amax(-1)
+        return values.movedim(-1, dim), places.movedim(-1, dim)
+
+    return running
+
+
+def _everything_before(data: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """For each place along an axis the whole row, along a new last axis, and which elements of it come no later."""
+    count = data.shape[dim]
+    rows = data.movedim(dim, -1).unsqueeze(-2)
+    rows = rows.expand(*rows.shape[:-2], count, count)
+    return rows, torch.arange(count).unsqueeze(0) <= torch.arange(count).unsqueeze(1)
+
+
+def _is_negative(data: Tensor) -> Tensor:
+    return (data < 0) | ((data == 0) & (1 / data < 0)) if data.is_floating_point() else data < 0
+
+
+def _embedding_bag(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int = -1,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Sums and means of rows of a table, of which each bag takes the next few."""
+    if mode not in (0, 1):
+        raise NotImplementedError("the largest row of a bag")
+    starts = offsets[:-1] if include_last_offset else offsets
+    places = torch.arange(indices.shape[0], dtype=offsets.dtype)
+    bags = (starts.unsqueeze(0) <= places.unsqueeze(1)).to(torch.int64).sum(1) - 1
+    takes = (bags.unsqueeze(0) == torch.arange(starts.shape[0]).unsqueeze(1)).to(weight.dtype)
+    if padding_idx >= 0:
+        takes = takes * (indices != padding_idx).to(weight.dtype)
+    counts = takes.sum(1, keepdim=True)
+    if per_sample_weights is not None:
+        takes = takes * per_sample_weights
+    found = takes @ weight[indices]
+    found = found / counts.clamp(min=1) if mode == 1 else found
+    return found, bags, counts.squeeze(1).to(offsets.dtype), bags
+
+
+def _products_of_three(
+    first: Tensor,
+    second: Tensor,
+    third: Tensor,
+    expand_first: Sequence[int],
+    expand_second: Sequence[int],
+    expand_third: Sequence[int],
+    summed: Sequence[int],
+    _unroll: int = 1,
+) -> Tensor:
+    factors = []
+    for factor, axes in ((first, expand_first), (second, expand_second), (third, expand_third)):
+        for axis in sorted(axes):
+            factor = factor.unsqueeze(axis)
+        factors.append(factor)
+    return (factors[0] * factors[1] * factors[2]).sum(list(summed))
+
+
+def _rounded_to_steps(
+    data: Tensor, scale: float | Tensor, zero_point: int | Tensor, low: int, high: int
+) -> tuple[Tensor, Tensor]:
+    steps = torch.round(data * (1.0 / scale)) + zero_point
+    return (steps.clamp(low, high) - zero_point) * scale, (steps >= low) & (steps <= high)
+
+
+def _rounded_to_steps_by_channel(
+    data: Tensor, scale: Tensor, zero_point: Tensor, axis: int, low: int, high: int
+) -> tuple[Tensor, Tensor]:
+    shape = [-1 if each == axis else 1 for each in range(data.ndim)]
+    return _rounded_to_steps(data, scale.reshape(shape), zero_point.reshape(shape), low, high)
+
+
+def _rounded_to_steps_where_enabled(
+    data: Tensor, scale: Tensor, zero_point: Tensor, enabled: Tensor, low: int, high: int
+) -> tuple[Tensor, Tensor]:
+    rounded, mask = _rounded_to_steps(data, scale, zero_point, low, high)
+    return torch.where(enabled != 0, rounded, data), mask
+
+
 def _max_pool_with_places(
     data: Tensor,
     kernel_size: Sequence[int],
@@ -157,6 +255,18 @@ DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
     aten.rrelu_with_noise.default: _rrelu,
     aten.rrelu_with_noise_functional.default: _rrelu_functional,
     aten.lgamma.default: _log_gamma,
+    aten.logcumsumexp.default: _log_cumulative_sum_of_exponentials,
+    aten.cummax.default: _running(torch.amax),
+    aten.cummin.default: _running(torch.amin),
+    aten.signbit.default: _is_negative,
+    aten.exp2.default: lambda data: torch.exp(data * math.log(2)),
+    aten.erfc.default: lambda data: 1 - torch.erf(data),
+    aten._embedding_bag.default: _embedding_bag,
+    aten._embedding_bag_forward_only.default: _embedding_bag,
+    aten._trilinear.default: _products_of_three,
+    aten.fake_quantize_per_tensor_affine_cachemask.default: _rounded_to_steps,
+    aten.fake_quantize_per_channel_affine_cachemask.default: _rounded_to_steps_by_channel,
+    aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default: _rounded_to_steps_where_enabled,
 }
 
 PLACES: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {

@@ -1,6 +1,6 @@
 """Pooling that TVM's importer gets wrong or lacks: averages over another number than that of their elements, adaptive maxima.
 
-TVM 0.27 ignores ``divisor_override``.
+TVM 0.27 ignores ``divisor_override``, and fails at strides that PyTorch leaves empty.
 """
 
 import math
@@ -12,6 +12,21 @@ from torch import fx
 from tvm import relax  # isort: skip
 
 
+STRIDE = 2
+"""Its position among a pooling's arguments, after the window's extents."""
+
+
+def _strided(name: str) -> Callable[[fx.Node, Any], Any]:
+    """TVM's pooling, with the strides spelt out that PyTorch leaves empty: those of the windows."""
+
+    def convert(node: fx.Node, importer: Any) -> Any:
+        if len(node.args) > STRIDE and not node.args[STRIDE]:
+            node.update_arg(STRIDE, node.args[STRIDE - 1])
+        return importer.create_convert_map()[name](node)
+
+    return convert
+
+
 def _average(name: str, axes: int) -> Callable[[fx.Node, Any], Any]:
     """Sums divided by ``divisor_override``: the averages over all places, times how many are summed up."""
 
@@ -20,7 +35,7 @@ def _average(name: str, axes: int) -> Callable[[fx.Node, Any], Any]:
         given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
         divisor = given.get("divisor_override")
         if divisor is None:
-            return importer.create_convert_map()[name](node)
+            return _strided(name)(node, importer)
         kernel, padding = _each(given["kernel_size"], axes), _each(given.get("padding", 0), axes)
         strides = _each(given["stride"], axes) if given.get("stride") else kernel
         results = node.meta["val"].shape[-axes:]
@@ -72,5 +87,16 @@ CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
     "avg_pool2d.default": _average("avg_pool2d.default", 2),
     "avg_pool3d.default": _average("avg_pool3d.default", 3),
     "adaptive_max_pool2d.default": _adaptive_maxima,
+    **{
+        name: _strided(name)
+        for name in (
+            "avg_pool1d.default",
+            "max_pool1d.default",
+            "max_pool2d.default",
+            "max_pool3d.default",
+            "max_pool2d_with_indices.default",
+            "max_pool3d_with_indices.default",
+        )
+    },
 }
 """By the operator's name."""
