@@ -157,6 +157,8 @@ def _keras(name: str) -> tuple[nn.Module, tuple[Tensor, ...]]:
     os.environ["KERAS_BACKEND"] = "torch"
     import keras
 
+    keras.utils.set_random_seed(0)  # Keras draws weights by a generator of its own
+
     module = getattr(keras.applications, name)(weights=None)
     return module, (torch.randn(1, *module.input_shape[1:]),)
 

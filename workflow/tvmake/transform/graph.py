@@ -14,6 +14,7 @@ from tvmake.transform.layout_clips import split_clips
 from tvmake.transform.layout_norms import flatten_norms
 from tvmake.transform.layouts import CHOSEN_LAYOUT, LAYOUTS, has_convolutions
 from tvmake.transform.precision import to_precision
+from tvmake.transform.uniform_values import spread_single_values
 from tvmake.transform.user_passes import apply_user_passes
 
 
@@ -37,7 +38,7 @@ def transform(
     module = apply_user_passes(module, options.passes, "start")
     folding = [passes.FoldBatchnormToConv2D()] if options.fold_batch_norm else []
     module = tvm.transform.Sequential([*folding, passes.DecomposeOpsForInference()])(module)
-    module = evaluate_constants(module)
+    module = evaluate_constants(spread_single_values(module))
     module = apply_user_passes(module, options.passes, "before_precision")
     if (layouts := LAYOUTS.get(options.layout)) is not None:
         module = evaluate_constants(passes.ConvertLayout(layouts)(flatten_norms(split_clips(module))))

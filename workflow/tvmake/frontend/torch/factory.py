@@ -1,6 +1,7 @@
 """``package.module:function``: your own Python function that builds a PyTorch module."""
 
 import inspect
+import random
 import site
 import sysconfig
 import traceback
@@ -8,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
@@ -26,7 +28,8 @@ def export(source: str, options: ImportOptions) -> ExportedProgram:
 
     The factory returns an ``nn.Module``, or a pair of the module and a tuple of example inputs. Inputs that have no
     example take their shape and dtype (float32 by default) from ``options.inputs``, by the names of ``forward``'s
-    arguments; a name instead of an extent makes it dynamic. PyTorch's random state is seeded with ``options.seed``.
+    arguments; a name instead of an extent makes it dynamic. The random states of Python, numpy and PyTorch are seeded with
+    ``options.seed``: it is called again for the reference, and has to give the same weights.
     Modules are looked for in the working directory too, after all that is installed.
 
     Raises:
@@ -35,6 +38,8 @@ def export(source: str, options: ImportOptions) -> ExportedProgram:
     """
     check_trusted(options)
     function = _find(source)
+    random.seed(options.seed)  # Keras draws by Python's
+    np.random.seed(options.seed % 2**32)
     torch.manual_seed(options.seed)
     try:
         returned = function(**options.arguments)

@@ -1,0 +1,73 @@
+"""Tensors of one value are that value where an operator spreads it, and stay tensors where nothing else has the shape."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+
+from tests.tune.graphs import graph
+from tvmake.transform.uniform_values import spread_single_values
+
+op, const = tvm.relax.op, tvm.relax.const
+
+X = ((2, 3, 4), "float32")
+VALUES = np.random.default_rng(0).standard_normal((2, 3, 4)).astype("float32")
+
+
+def operators(module: "tvm.IRModule") -> set[str]:
+    found: set[str] = set()
+
+    def note(node: Any) -> None:
+        if isinstance(node, tvm.relax.Call) and isinstance(node.op, tvm.ir.Op):
+            found.add(str(node.op.name).removeprefix("relax."))
+
+    tvm.relax.analysis.post_order_visit(module["main"].body, note)
+    return found
+
+
+def computed(module: "tvm.IRModule") -> np.ndarray:
+    machine = tvm.relax.VirtualMachine(tvm.compile(module, target="llvm"), tvm.cpu())
+    result: np.ndarray = machine["main"](tvm.runtime.tensor(VALUES)).numpy()
+    return result
+
+
+NETS = {
+    "zeros where a row is masked": (
+        lambda x: op.where(op.less(op.max(x, [2], keepdims=True), const(0.9)), op.full_like(x, const(0.0)), x),
+        {"full_like"},
+    ),
+    "ones to be added": (lambda x: op.add(x, op.ones((2, 3, 4), "float32")), {"ones"}),
+    "another value": (lambda x: op.multiply(op.full((3, 4), const(2.5)), x), {"full"}),
+    "both": (lambda x: op.add(x, op.subtract(op.zeros((4,), "float32"), x)), {"zeros"}),
+}
+
+
+@pytest.mark.parametrize(("net", "gone"), NETS.values(), ids=NETS)
+def test_a_network_computes_the_same_without_the_tensor(net, gone):
+    module = graph(net, X)
+    spread = spread_single_values(module)
+    assert not operators(spread) & gone
+    assert np.array_equal(computed(spread), computed(module))
+
+
+def test_a_tensor_that_gives_the_result_its_shape_stays():
+    module = graph(lambda x: op.add(x, op.ones((5, 2, 3, 4), "float32")), X)
+    assert "ones" in operators(spread_single_values(module))
+
+
+def test_attention_holds_no_zeros_of_the_size_of_its_scores():
+    import torch
+
+    from tests.transform.nets import transformed
+    from tvmake.config.model import ImportOptions
+    from tvmake.frontend.torch.importer import read
+
+    class Attention(torch.nn.Module):
+        def forward(self, x):
+            return torch.nn.functional.scaled_dot_product_attention(x, x * 2, x * 3)
+
+    example = torch.zeros(1, 2, 300, 4)
+    imported = read(torch.export.export(Attention().eval(), (example,)), ImportOptions(source="net.pt2"))
+    _, params = transformed(imported)
+    assert all(np.prod(value.shape) < 300 * 300 for value in params.values())

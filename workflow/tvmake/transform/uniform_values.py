@@ -1,0 +1,85 @@
+"""Tensors of one value become that value, wherever an operator spreads it by itself.
+
+Attention, for one, comes with zeros of the size of its scores, to be taken where a whole row is masked: as constants they are far
+larger than the network's weights.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tvm
+
+from tvm import relax  # isort: skip
+from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
+
+SPREADING = frozenset(
+    f"relax.{name}"
+    for name in (
+        "where", "add", "subtract", "multiply", "divide", "floor_divide", "mod", "floor_mod", "power", "maximum", "minimum",
+        "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_xor",
+    )
+)  # fmt: skip
+"""Operators whose operands take each other's shapes."""
+
+VALUES: dict[str, Callable[[Any], Any]] = {
+    "relax.full": lambda call: _scalar(call.args[1]),
+    "relax.full_like": lambda call: _scalar(call.args[1]),
+    "relax.zeros": lambda _: 0,
+    "relax.zeros_like": lambda _: 0,
+    "relax.ones": lambda _: 1,
+    "relax.ones_like": lambda _: 1,
+}
+"""What makes tensors of one value, and which it is; None where that is not known."""
+
+
+def spread_single_values(module: "tvm.IRModule") -> "tvm.IRModule":
+    """The same network, with single values for operands that hold only one, where the result keeps its shape."""
+    changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
+    changed["main"] = _Spreading(module).visit_expr(module["main"])
+    return relax.transform.DeadCodeElimination()(changed)
+
+
+@mutator
+class _Spreading(PyExprMutator):
+    def visit_call_(self, op: Any) -> Any:
+        call = self.visit_expr_post_order(op)
+        if not isinstance(call.op, tvm.ir.Op) or call.op.name not in SPREADING:
+            return call
+        operands = list(call.args)
+        shapes = [shape for shape in map(_shape, operands) if shape is not None]
+        result = _shape(call)
+        if result is None or len(shapes) < len(operands):
+            return call
+        for place, operand in enumerate(operands):
+            value = self._single_value(operand)
+            others = [shape for other, shape in enumerate(shapes) if other != place]
+            if value is None or not shapes[place] or np.broadcast_shapes(*others) != result:
+                continue
+            operands[place] = relax.const(value, str(operand.ty.dtype))
+            shapes[place] = ()
+        return (
+            relax.Call(call.op, operands, call.attrs, call.ty_args, call.span) if operands != list(call.args) else call
+        )
+
+    def _single_value(self, operand: Any) -> Any:
+        """The value of a tensor that is made of one; None for others."""
+        made = self.lookup_binding(operand) if isinstance(operand, relax.Var) else operand
+        while isinstance(made, relax.Var):
+            made = self.lookup_binding(made)
+        if isinstance(made, relax.Call) and isinstance(made.op, tvm.ir.Op) and made.op.name in VALUES:
+            return VALUES[made.op.name](made)
+        return None
+
+
+def _scalar(argument: Any) -> Any:
+    if isinstance(argument, tvm.ir.GenericConst):
+        return argument.value.numpy().item()
+    return argument.value if isinstance(argument, tvm.tirx.FloatImm | tvm.tirx.IntImm) else None
+
+
+def _shape(value: Any) -> tuple[int, ...] | None:
+    extents: Sequence[Any] | None = getattr(value.ty, "shape", None)
+    if extents is None or not all(isinstance(extent, tvm.tirx.IntImm) for extent in extents):
+        return None
+    return tuple(int(extent) for extent in extents)
