@@ -42,6 +42,10 @@ NETS = {
     "logcumsumexp": lambda x: x.logcumsumexp(1),
     "cummax": lambda x: x.round().cummax(1)[0] + x.round().cummax(2)[1],
     "cummin": lambda x: x.cummin(2)[0] + x.round().cummin(1)[1],
+    "attention": lambda x: F.scaled_dot_product_attention(x, x * 2, x * 3),
+    "attention with masked rows": lambda x: F.scaled_dot_product_attention(
+        x, x * 2, x * 3, attn_mask=torch.tensor([[False] * 4, [True] * 4, [True, False, True, False], [False] * 4])
+    ),
     "signbit": lambda x: torch.signbit(torch.relu(x) * -1).float() + torch.signbit((x * 3).int()).float(),
     "exp2": lambda x: torch.exp2(x),
     "erfc": lambda x: torch.special.erfc(x),
