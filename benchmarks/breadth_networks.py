@@ -160,7 +160,7 @@ def _keras(name: str) -> tuple[nn.Module, tuple[Tensor, ...]]:
     keras.utils.set_random_seed(0)  # Keras draws weights by a generator of its own
 
     module = getattr(keras.applications, name)(weights=None)
-    return module, (torch.randn(1, *module.input_shape[1:]),)
+    return module, (torch.randn(1, *(extent or 224 for extent in module.input_shape[1:])),)
 
 
 def _settled(module: nn.Module, inputs: tuple[Tensor, ...]) -> nn.Module:
