@@ -7,7 +7,7 @@ import typer
 from tvmake.cli import cache, check, clean, init, make, step
 from tvmake.cli.device import app as device
 from tvmake.cli.machine import doctor, runtime, targets
-from tvmake.cli.packages import bundle, sign, verify
+from tvmake.cli.packages import bundle, run, sign, verify
 from tvmake.cli.records import app as records
 from tvmake.cli.results import diff, lock, show
 
@@ -41,6 +41,7 @@ def tvmake(
 app.command("init")(init.init)
 app.command("make", context_settings=make.CONTEXT)(make.make)
 app.command("clean")(clean.clean)
+app.command("run")(run.run)
 app.command("lock")(lock.lock)
 app.command("verify")(verify.verify)
 app.command("sign")(sign.sign)

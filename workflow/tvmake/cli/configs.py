@@ -47,8 +47,8 @@ def config_files(given: list[Path] | None) -> list[Path]:
     )
 
 
-def overlay(settings: list[str] | None) -> dict[str, Any]:
-    """``--set`` options as one config layer.
+def overlay(settings: list[str] | None, option: str = "--set", example: str = "benchmark.repeat=100") -> dict[str, Any]:
+    """``--set`` options as one config layer; other options of the same form likewise.
 
     Raises:
         UsageError: an option is not KEY=VALUE, or its value is not YAML.
@@ -61,11 +61,11 @@ def overlay(settings: list[str] | None) -> dict[str, Any]:
     for setting in settings or ():
         key, equals, text = setting.partition("=")
         if not equals or not key or "" in key.split(".") or key.count(".") >= DEEPEST:
-            raise UsageError(f"--set {setting}", "expected KEY=VALUE", "for example: --set benchmark.repeat=100")
+            raise UsageError(f"{option} {setting}", "expected KEY=VALUE", f"for example: {option} {example}")
         try:
             value = parse(text).values()
         except yaml.YAMLError:
-            raise UsageError(f"--set {setting}", "the value is not YAML") from None
+            raise UsageError(f"{option} {setting}", "the value is not YAML") from None
         place = layer
         *parents, last = key.split(".")
         for parent in parents:

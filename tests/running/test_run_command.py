@@ -1,0 +1,171 @@
+"""`tvmake run` and `tvmake.open`: a package on inputs of yours."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import tvmake
+from tests.codegen.conftest import dynamic_net, static_net  # noqa: F401  # fixtures
+from tests.device.local.test_local import package  # noqa: F401  # fixtures
+from tests.native.devices import share_builds
+from tvmake.cli import run as command
+from tvmake.errors import InputError
+
+X = np.random.default_rng(0).standard_normal((1, 3, 8, 8)).astype("float32")
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    share_builds(tmp_path / "home")
+    monkeypatch.setenv("TVMAKE_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+class Typed:
+    """What a command line printed."""
+
+    def __init__(self, capfd: pytest.CaptureFixture[str], package: Path):  # noqa: F811
+        self.capfd, self.package = capfd, package
+
+    def __call__(self, *arguments: str) -> tuple[int, str, str]:
+        code = command(["run", str(self.package), *arguments])
+        printed, errors = self.capfd.readouterr()
+        return code, printed, errors
+
+    def refused(self, *arguments: str) -> str:
+        code, _, errors = self(*arguments)
+        assert code != 0
+        assert "Traceback" not in errors
+        return errors
+
+
+@pytest.fixture
+def typed(capfd: pytest.CaptureFixture[str], package: Path) -> Typed:  # noqa: F811
+    return Typed(capfd, package)
+
+
+def outputs(file: str = "out.npz") -> dict[str, np.ndarray]:
+    with np.load(file) as archive:
+        return {name: archive[name] for name in archive.files}
+
+
+def test_a_package_runs_without_a_word_more(typed: Typed):
+    code, printed, _ = typed()
+    assert code == 0
+    assert "float32" in printed
+    assert "first run" in printed
+
+
+def test_arrays_come_from_files_and_outputs_go_to_one(typed: Typed, package: Path):  # noqa: F811
+    np.savez("in.npz", x=X)
+    np.save("in.npy", X.astype("float64"))
+    assert typed("-i", "in.npz", "-o", "out.npz")[0] == 0
+    named = outputs()
+    assert typed("-i", "in.npy", "-o", "out.npz")[0] == 0
+    assert typed("-i", "x=in.npy", "-o", "again.npz")[0] == 0
+    for other in (outputs(), outputs("again.npz"), tvmake.open(package).run({"x": X})):
+        assert other.keys() == named.keys()
+        assert all(np.array_equal(other[name], named[name]) for name in named)
+
+
+def test_pictures_are_prepared_as_asked(typed: Typed):
+    pixels = (np.random.default_rng(0).random((8, 8, 3)) * 255).astype("uint8")
+    Image.fromarray(pixels).save("photo.png")
+    np.savez("in.npz", x=(pixels.astype("float32") / 255 - 0.5).transpose(2, 0, 1)[None])
+    assert typed("-i", "photo.png", "-p", "mean=0.5", "-o", "photo.npz")[0] == 0
+    assert typed("-i", "in.npz", "-o", "array.npz")[0] == 0
+    for name, found in outputs("photo.npz").items():
+        np.testing.assert_allclose(found, outputs("array.npz")[name], rtol=1e-4, atol=1e-5)
+
+
+def test_fills_are_what_they_say(typed: Typed):
+    np.savez("in.npz", x=np.ones_like(X))
+    assert typed("--fill", "ones", "-o", "filled.npz")[0] == 0
+    assert typed("-i", "in.npz", "-o", "given.npz")[0] == 0
+    assert all(np.array_equal(found, outputs("given.npz")[name]) for name, found in outputs("filled.npz").items())
+
+
+def test_classes_times_and_kernels_are_printed(typed: Typed):
+    Path("labels.txt").write_text("\n".join(f"class {number}" for number in range(10_000)))
+    code, printed, _ = typed("--print-top", "2", "--labels", "labels.txt", "--repeat", "3", "--profile")
+    assert code == 0
+    assert "class " in printed
+    assert "3 runs: median" in printed
+    assert "kernel" in printed
+    found = json.loads(typed("--print-top", "2", "--repeat", "3", "--profile", "--json")[1])
+    assert found["latency"]["p50_ms"] > 0
+    assert sum(row["share"] for row in found["kernels"]) == pytest.approx(1)
+    (top,) = found["top"].values()
+    assert top[0]["score"] >= top[1]["score"]
+
+
+MISTAKES = {
+    "another shape": (["-i", "narrow.npz"], "is float32 [1, 3, 8, 7], and the package takes 'x' float32 [1, 3, 8, 8]"),
+    "another type": (["-i", "words.npy"], "and the package takes 'x' float32"),
+    "an unknown input": (["-i", "y.npz"], "the package has no input 'y'"),
+    "an unknown name": (["-i", "y=in.npy"], "y: the package has no such input"),
+    "no file": (["-i", "none.npz"], "none.npz: no such file"),
+    "a damaged file": (["-i", "cut.npz"], "cut.npz: cannot be read"),
+    "another kind of file": (["-i", "labels.txt"], "labels.txt: not a file of inputs"),
+    "two files for one input": (["-i", "in.npy", "-i", "in.npy"], "every input has its file already"),
+    "two pictures for one": (["-i", "photo.png", "-i", "photo.png"], "2 pictures for 'x' float32 [1, 3, 8, 8]"),
+    "a picture of another size": (["-i", "photo.png"], "--preprocess resize="),
+    "an unknown key": (["-p", "size=3"], "the keys are color, resize"),
+    "no key": (["-p", "resize"], "for example: --preprocess resize=256"),
+    "another suffix": (["-o", "out.txt"], "name it out.npz"),
+    "too few labels": (["--labels", "labels.txt"], "there are 1"),
+    "no labels": (["--labels", "none.txt"], "none.txt: no such file"),
+    "no device": (["-d", "phone"], "no device 'phone'"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "words"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_named_with_what_the_package_expects(arguments: list[str], words: str, typed: Typed, place: Path):
+    np.savez("narrow.npz", x=X[..., :7])
+    np.savez("y.npz", y=X)
+    np.save("in.npy", X)
+    np.save("words.npy", np.array(["word"]))
+    Path("cut.npz").write_bytes(Path("y.npz").read_bytes()[:100])
+    Path("labels.txt").write_text("only one\n")
+    Image.new("RGB", (30, 20)).save("photo.png")
+    assert words in typed.refused(*arguments)
+    assert not list(place.glob("out*"))
+
+
+def test_a_package_that_is_none_is_refused(capfd: pytest.CaptureFixture[str]):
+    Path("text.tar").write_text("no package")
+    assert command(["run", "text.tar"]) == 1
+    assert command(["run", "none.tar"]) == 1
+    errors = capfd.readouterr().err
+    assert "text.tar: not a package" in errors
+    assert "none.tar: no such package" in errors
+
+
+def test_an_open_package_says_what_it_takes_and_refuses_what_it_does_not(package: Path):  # noqa: F811
+    opened = tvmake.open(package)
+    assert "'x' float32 [1, 3, 8, 8]" in repr(opened)
+    assert "float32" in opened._repr_html_()
+    assert [spec.name for spec in opened.inputs] == ["x"]
+    first = opened.run(X)
+    second = opened.run({"x": X * 2})
+    assert not all(np.array_equal(first[name], second[name]) for name in first)
+    assert opened.run(fill="zeros").keys() == first.keys()
+    with pytest.raises(InputError, match="nothing was given for 'x'"):
+        opened.run()
+    with pytest.raises(InputError, match="no such input"):
+        opened.run({"y": X})
+    with pytest.raises(InputError, match="the package takes 'x' float32"):
+        opened.run(X[:, :2])
+
+
+def test_importing_tvmake_loads_neither_tvm_nor_numpy():
+    import subprocess
+    import sys
+
+    code = "import sys, tvmake; assert callable(tvmake.open); print(sorted({'tvm', 'numpy', 'typer'} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,146 @@
+"""``tvmake run``: a package on inputs of yours, on any device."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from tvmake.cli.configs import ConfigFiles
+
+if TYPE_CHECKING:
+    from tvmake.config.dataset import Preprocessing
+    from tvmake.running.run import Run
+
+KERNELS_SHOWN = 20
+
+
+def run(
+    package: Annotated[Path, typer.Argument(help="A package.tar.")],
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input", "-i", metavar="[INPUT=]FILE", help="An .npz of arrays by input, an .npy, or a picture; repeatable."
+        ),
+    ] = None,
+    fill: Annotated[
+        Literal["random", "zeros", "ones"] | None,
+        typer.Option(help="What inputs without a file are made of. [default: random where no input has a file]"),
+    ] = None,
+    preprocess: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--preprocess", "-p", metavar="KEY=VALUE",
+            help="How a picture becomes the input: the keys of `dataset.preprocess`, e.g. resize=256 crop=224 mean=[0.5].",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE.npz", help="Write the outputs there.")
+    ] = None,
+    top: Annotated[int, typer.Option("--print-top", min=0, metavar="N", help="Print the N classes with the highest scores.")] = 0,
+    labels: Annotated[Path | None, typer.Option("--labels", metavar="FILE", help="Names of the classes, one a line.")] = None,
+    repeat: Annotated[int, typer.Option("--repeat", min=0, metavar="N", help="Time N runs more.")] = 0,
+    profile: Annotated[bool, typer.Option("--profile", help="Time each kernel.")] = False,
+    device: Annotated[str, typer.Option("--device", "-d", metavar="NAME", help="A device of the config; `local` is this machine.")] = "local",
+    config: ConfigFiles = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:  # fmt: skip
+    """Run a package once: on arrays, pictures or made-up inputs, here or on a device.
+
+    The package's digests are checked, and its code runs in a process of its own.
+    """
+    from tvmake.artifact.package import inspect
+    from tvmake.cli.device.app import chosen_device
+    from tvmake.config.benchmark import Measurement
+    from tvmake.device.connect import connect
+    from tvmake.errors import InputError, UsageError
+    from tvmake.running.inputs import fitting, inputs_from_files
+    from tvmake.running.outputs import read_labels, write_outputs
+    from tvmake.running.run import run as run_package
+
+    if output is not None and output.suffix != ".npz":
+        raise UsageError(f"--output {output}", "outputs are written as an .npz", f"name it {output.stem}.npz")
+    if not package.is_file():
+        raise InputError(str(package), "no such package", "`tvmake make` makes packages")
+    manifest = inspect(package)
+    names = read_labels(labels) if labels else []
+    files = inputs_from_files(manifest.signature, inputs or [], _preprocessing(preprocess))
+    arrays = fitting(manifest.signature, files, fill or (None if inputs else "random"))
+    wants_time = bool(repeat or profile)
+    measurement = Measurement(repeat=max(repeat, 1), profile_ops=profile) if wants_time else None
+    chosen = connect(device, chosen_device(device, config))
+    done = run_package(package, manifest, chosen, arrays, measurement)
+    if output is not None:
+        write_outputs(done.outputs, output)
+    _print(done, top or (5 if labels else 0), names, repeat, as_json)
+
+
+def _preprocessing(settings: list[str] | None) -> "Preprocessing":
+    from pydantic import ValidationError
+
+    from tvmake.cli.configs import overlay
+    from tvmake.config.dataset import Preprocessing
+    from tvmake.errors import UsageError
+
+    try:
+        return Preprocessing.model_validate(overlay(settings, "--preprocess", "resize=256"))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(map(str, first["loc"][:1]))
+        keys = ", ".join(Preprocessing.model_fields)
+        raise UsageError(f"--preprocess {key}", first["msg"].lower(), f"the keys are {keys}") from None
+
+
+def _print(done: "Run", top: int, labels: list[str], repeat: int, as_json: bool) -> None:
+    import json
+
+    from tvmake.running.outputs import highest, summary
+
+    timing = done.result.timing
+    outputs = [summary(name, array) for name, array in done.outputs.items()]
+    scores = {name: highest(array, top, labels) for name, array in done.outputs.items()} if top else {}
+    latency = done.latency if repeat else None
+    if as_json:
+        everything = {
+            "outputs": outputs,
+            "top": {name: [score._asdict() for score in highest] for name, highest in scores.items()},
+            "load_ms": timing.load_ms,
+            "first_run_ms": timing.first_run_ms,
+            "latency": latency.model_dump(mode="json") if latency else None,
+            "kernels": [row.model_dump(mode="json") for row in done.kernels],
+        }
+        typer.echo(json.dumps(everything, indent=2))
+        return
+    _print_outputs(outputs)
+    for name, found in scores.items():
+        typer.echo(f"\n{name}")
+        for score in found:
+            sample = f"sample {score.sample}  " if len({one.sample for one in found}) > 1 else ""
+            figure = "no number" if score.score is None else f"{score.score:.6g}"
+            typer.echo(f"  {sample}{score.place:>5}  {figure:<12} {score.label}".rstrip())
+    typer.echo(f"\nload {timing.load_ms:.1f} ms, first run {timing.first_run_ms:.2f} ms")
+    if latency:
+        typer.echo(
+            f"{repeat} runs: median {latency.p50_ms:.4g} ms, minimum {latency.min_ms:.4g}, 90 % within {latency.p90_ms:.4g}"
+        )
+    if kernels := done.kernels:
+        rows: list[dict[str, object]] = [
+            {"kernel": row.kernel, "calls": f"{row.calls:g}", "ms": f"{row.total_ms:.4f}", "share": f"{row.share:.1%}"}
+            for row in kernels[:KERNELS_SHOWN]
+        ]
+        typer.echo("")
+        _table(rows, ("kernel", "calls", "ms", "share"))
+
+
+def _print_outputs(outputs: list[dict[str, object]]) -> None:
+    rows = []
+    for found in outputs:
+        figures = {key: f"{found[key]:.6g}" if key in found else "" for key in ("min", "mean", "max")}
+        odd = f"{found['not_finite']} values are no finite numbers" if found["not_finite"] else ""
+        rows.append({"output": found["output"], "shape": found["shape"], "dtype": found["dtype"], **figures, "": odd})
+    _table(rows, ("output", "shape", "dtype", "min", "mean", "max", ""))
+
+
+def _table(rows: list[dict[str, object]], columns: tuple[str, ...]) -> None:
+    from tvmake.cli.device.tables import show
+
+    show(rows, as_json=False, columns=columns)

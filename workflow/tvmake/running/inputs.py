@@ -1,0 +1,192 @@
+"""The inputs of one run: arrays and pictures from files, or made up."""
+
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from tvmake.artifact.signature import Signature, TensorSpec
+from tvmake.artifact.tensor_file import DAMAGE, member, write_array
+from tvmake.config.dataset import Preprocessing
+from tvmake.errors import InputError
+from tvmake.validate.dataset_sources import IMAGE_SUFFIXES, FileRows
+from tvmake.validate.preprocess import ImagePreprocessor
+from tvmake.validate.samples import concrete_shape, numpy_dtype, random_tensor
+
+Fill = Literal["random", "zeros", "ones"]
+
+Arrays = dict[str, np.ndarray]
+
+
+def inputs_from_files(signature: Signature, given: Sequence[str], preprocessing: Preprocessing) -> Arrays:
+    """The inputs that files hold, by their names in the source model.
+
+    Args:
+        given: ``FILE`` or ``INPUT=FILE`` each. An ``.npz`` holds arrays by input; an ``.npy`` or pictures are for the
+            input that is named, else for the only one, or the first without a file. Several pictures make a batch.
+        preprocessing: from pixels to the input.
+
+    Raises:
+        InputError: a file cannot be read, or holds something else than the input takes.
+    """
+    arrays: Arrays = {}
+    pictures: dict[str, list[Path]] = {}
+    for text in given:
+        name, path = _named(signature, text)
+        suffix = path.suffix.lower()
+        if not path.is_file():
+            raise InputError(str(path), "no such file", f"give files of {_inputs(signature)}")
+        if suffix == ".npz" and name is None:
+            arrays |= _from_archive(signature, path)
+            continue
+        if suffix not in (".npy", *IMAGE_SUFFIXES):
+            kinds = f".npz, .npy, {', '.join(sorted(IMAGE_SUFFIXES))}"
+            raise InputError(str(path), "not a file of inputs", f"give one of {kinds}")
+        name = name or _next_input(signature, arrays, pictures, is_picture=suffix in IMAGE_SUFFIXES, path=path)
+        if suffix == ".npy":
+            arrays[name] = _array(path)
+        else:
+            pictures.setdefault(name, []).append(path)
+    for name, files in pictures.items():
+        arrays[name] = _batch(_spec(signature, name), files, preprocessing)
+    return arrays
+
+
+def fitting(signature: Signature, given: Mapping[str, np.ndarray], fill: Fill | None, seed: int = 0) -> Arrays:
+    """All inputs, with the element types that the package takes.
+
+    Args:
+        given: by the input's name in the source, or in Relax.
+        fill: what inputs that nobody gave are made of; None refuses to run without them.
+
+    Raises:
+        InputError: an input is unknown, missing, or of another shape or type.
+    """
+    known = {alias: spec.name for spec in signature.inputs for alias in (spec.relax_name, spec.name)}
+    found: Arrays = {}
+    for name, array in given.items():
+        if name not in known:
+            raise InputError(name, "the package has no such input", f"it takes {_inputs(signature)}")
+        found[known[name]] = np.asarray(array)
+    dims: dict[str, int] = {}
+    fitted: Arrays = {}
+    for spec in signature.inputs:
+        if spec.name in found:
+            fitted[spec.name] = _fitted(spec, found[spec.name], dims)
+    missing = [spec for spec in signature.inputs if spec.name not in fitted]
+    if missing and fill is None:
+        names = ", ".join(f"'{spec.name}'" for spec in missing)
+        raise InputError("inputs", f"nothing was given for {names}", f"the package takes {_inputs(signature)}")
+    fitted |= {spec.name: _made(spec, fill or "random", seed, dims) for spec in missing}
+    return {spec.name: fitted[spec.name] for spec in signature.inputs}
+
+
+def write_inputs(arrays: Mapping[str, np.ndarray], file: Path) -> None:
+    """Write one sample as devices read it."""
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in arrays.items():
+            write_array(archive, member("input", name, 0), array)
+
+
+def described(spec: TensorSpec) -> str:
+    """An input or output in words: name, type and shape."""
+    return f"'{spec.name}' {spec.dtype} [{', '.join(map(str, spec.shape))}]"
+
+
+def _inputs(signature: Signature) -> str:
+    return "; ".join(map(described, signature.inputs))
+
+
+def _named(signature: Signature, text: str) -> tuple[str | None, Path]:
+    name, equals, path = text.partition("=")
+    known = {alias: spec.name for spec in signature.inputs for alias in (spec.relax_name, spec.name)}
+    if equals and name in known:
+        return known[name], Path(path)
+    if equals and not Path(text).exists():
+        raise InputError(name, "the package has no such input", f"it takes {_inputs(signature)}")
+    return None, Path(text)
+
+
+def _next_input(
+    signature: Signature, arrays: Iterable[str], pictures: Iterable[str], *, is_picture: bool, path: Path
+) -> str:
+    """The input that a file is for which names none; further pictures are for the same one."""
+    if is_picture and (begun := list(pictures)):
+        return begun[-1]
+    free = [spec.name for spec in signature.inputs if spec.name not in {*arrays, *pictures}]
+    if not free:
+        raise InputError(str(path), "every input has its file already", f"the package takes {_inputs(signature)}")
+    return free[0]
+
+
+def _spec(signature: Signature, name: str) -> TensorSpec:
+    return next(spec for spec in signature.inputs if spec.name == name)
+
+
+def _array(path: Path) -> np.ndarray:
+    try:
+        loaded: np.ndarray = np.load(path, allow_pickle=False)
+    except DAMAGE as error:
+        raise InputError(str(path), f"cannot be read: {error}", "write it with numpy.save") from None
+    return loaded
+
+
+def _from_archive(signature: Signature, path: Path) -> Arrays:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            names = list(archive.files)
+            arrays = {name: archive[name] for name in names}
+    except DAMAGE as error:
+        raise InputError(str(path), f"cannot be read: {error}", "write it with numpy.savez") from None
+    known = {alias for spec in signature.inputs for alias in (spec.relax_name, spec.name)}
+    if unknown := [name for name in names if name not in known]:
+        raise InputError(str(path), f"the package has no input '{unknown[0]}'", f"it takes {_inputs(signature)}")
+    if not arrays:
+        raise InputError(str(path), "holds no arrays", f"the package takes {_inputs(signature)}")
+    return {_spec_name(signature, name): array for name, array in arrays.items()}
+
+
+def _spec_name(signature: Signature, name: str) -> str:
+    return next(spec.name for spec in signature.inputs if name in (spec.name, spec.relax_name))
+
+
+def _batch(spec: TensorSpec, files: list[Path], preprocessing: Preprocessing) -> np.ndarray:
+    batch, *sample = concrete_shape(spec, {})
+    if not sample:
+        raise InputError(str(files[0]), f"a picture cannot become {described(spec)}", "give an .npy or .npz")
+    if isinstance(spec.shape[0], int) and batch != len(files):
+        pictures = f"{len(files)} picture" + ("s" if len(files) > 1 else "")
+        raise InputError(str(files[0]), f"{pictures} for {described(spec)}", f"give {batch} of them")
+    convert = ImagePreprocessor(preprocessing, tuple(sample), numpy_dtype(spec), f"input '{spec.name}'", is_file=True)
+    rows = FileRows(files[0].parent, files, None, [])
+    try:
+        return np.stack([convert(rows.sample(number), rows.where(number)) for number in range(len(files))])
+    except InputError as error:
+        remedy = "say how it becomes the input: --preprocess resize=…, crop=…, color=…, layout=…"
+        raise InputError(error.where, error.problem, remedy) from None
+
+
+def _fitted(spec: TensorSpec, array: np.ndarray, dims: dict[str, int]) -> np.ndarray:
+    """The array as the input takes it; extents that the input leaves open are noted in ``dims``."""
+    dtype = numpy_dtype(spec)
+    what = f"{array.dtype} [{', '.join(map(str, array.shape))}]"
+    for wanted, extent in zip(spec.shape, array.shape, strict=False):
+        if isinstance(wanted, str) and wanted.isidentifier():
+            dims.setdefault(wanted, extent)
+    if array.shape != concrete_shape(spec, dims):
+        raise InputError(f"input '{spec.name}'", f"is {what}, and the package takes {described(spec)}")
+    with np.errstate(all="ignore"):
+        cast = array.astype(dtype)
+    is_number = array.dtype.kind in "biuf" and (dtype.kind in "biufV")
+    keeps = dtype.kind not in "iub" or (array.dtype.kind in "iub" and np.array_equal(cast, array))
+    if array.dtype != dtype and not (is_number and keeps):
+        raise InputError(f"input '{spec.name}'", f"is {what}, and the package takes {described(spec)}")
+    return np.ascontiguousarray(cast).reshape(cast.shape)
+
+
+def _made(spec: TensorSpec, fill: Fill, seed: int, dims: Mapping[str, int]) -> np.ndarray:
+    if fill == "random":
+        return random_tensor(spec, 0, seed, dims)
+    return np.full(concrete_shape(spec, dims), 0 if fill == "zeros" else 1, numpy_dtype(spec))

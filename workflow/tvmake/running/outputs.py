@@ -1,0 +1,85 @@
+"""What came of a run: figures of each output, and the classes with the highest scores."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from tvmake.errors import InputError, MachineError
+from tvmake.storage.files import atomic_path, writing
+from tvmake.storage.plain_files import read_plain
+
+MOST_LABELS_BYTES = 16 << 20
+
+
+class Score(NamedTuple):
+    """One class of one sample."""
+
+    sample: int
+    place: int
+    """Of the class among all, from 0."""
+    label: str
+    score: float | None
+    """None for what is no finite number."""
+
+
+def summary(name: str, array: np.ndarray) -> dict[str, object]:
+    """Shape, type, range and mean of an output, and how many of its values are no numbers."""
+    values = array.astype(np.float64) if array.dtype.kind not in "b" else array.astype(np.int8)
+    finite = values[np.isfinite(values)]
+    ends = {"min": float(finite.min()), "mean": float(finite.mean()), "max": float(finite.max())} if finite.size else {}
+    return {
+        "output": name,
+        "shape": list(array.shape),
+        "dtype": str(array.dtype),
+        **ends,
+        "not_finite": int(values.size - finite.size),
+    }
+
+
+def highest(array: np.ndarray, count: int, labels: Sequence[str]) -> list[Score]:
+    """The classes with the highest scores, for each row along the last axis.
+
+    Raises:
+        InputError: there are fewer labels than classes.
+    """
+    rows = np.asarray(array, np.float64).reshape(-1, array.shape[-1]) if array.ndim else np.asarray([[array]])
+    if labels and len(labels) < rows.shape[1]:
+        raise InputError("labels", f"there are {len(labels)}, and {rows.shape[1]} classes", "give one a line")
+    found = []
+    for sample, row in enumerate(rows):
+        order = np.argsort(-np.nan_to_num(row, nan=-np.inf), kind="stable")[:count]
+        for place in order:
+            score = float(row[place]) if np.isfinite(row[place]) else None
+            found.append(Score(sample, int(place), labels[place] if labels else "", score))
+    return found
+
+
+def read_labels(file: Path) -> list[str]:
+    """The names of classes, one a line.
+
+    Raises:
+        InputError: there is no such file, or it is not text.
+    """
+    try:
+        lines = read_plain(file, MOST_LABELS_BYTES, "list of labels").decode("utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise InputError(str(file), "is not a text file", "give the names of the classes, one a line") from None
+    except FileNotFoundError:
+        raise InputError(str(file), "no such file", "give the names of the classes, one a line") from None
+    return [line.strip() for line in lines if line.strip()]
+
+
+def write_outputs(outputs: Mapping[str, np.ndarray], file: Path) -> None:
+    """Write outputs as an ``.npz`` that ``numpy.load`` opens, by their names.
+
+    Raises:
+        MachineError: it cannot be written there.
+    """
+    try:
+        with writing(file), atomic_path(file) as temporary, temporary.open("wb") as stream:
+            np.savez(stream, allow_pickle=False, **dict(outputs))
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise MachineError(str(file), f"cannot be written: {reason}", "name a file elsewhere") from None
