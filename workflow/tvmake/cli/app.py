@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from tvmake.cli import cache, check, clean, init, make, step
+from tvmake.cli import cache, check, clean, compile, init, make, step
 from tvmake.cli.device import app as device
 from tvmake.cli.machine import doctor, runtime, targets
 from tvmake.cli.packages import bundle, run, sign, verify
@@ -41,6 +41,7 @@ def tvmake(
 app.command("init")(init.init)
 app.command("make", context_settings=make.CONTEXT)(make.make)
 app.command("clean")(clean.clean)
+app.command("compile")(compile.compile_model)
 app.command("run")(run.run)
 app.command("lock")(lock.lock)
 app.command("verify")(verify.verify)

@@ -49,7 +49,7 @@ class TuningOptions(Strict):
     """A budget, how to spend it, and what to do with the result."""
 
     trials: Count = 0
-    """Candidates to measure per variant, spread over its kernels by the work in them; 0 leaves kernels unscheduled."""
+    """Candidates to measure per variant, spread over its kernels by the work in them; 0 leaves kernels to the rules of their target."""
     trials_per_kernel: Positive | None = None
     """Candidates to measure for each kernel, instead of spreading ``trials``."""
     floor: Positive = 16

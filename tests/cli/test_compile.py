@@ -1,0 +1,55 @@
+"""`tvmake compile`: a model's file to a package in one command, and nothing but the package beside it."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.workflow.project import ROOT, Project
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    directory = tmp_path / "project"
+    directory.mkdir()
+    shutil.copy(ROOT / "resources/digits.onnx", directory / "digits.onnx")
+    return Project(directory)
+
+
+def visible(project: Project) -> set[str]:
+    return {path.name for path in project.directory.iterdir() if not path.name.startswith(".")}
+
+
+def test_a_model_becomes_a_package_that_runs(project: Project):
+    done = project.run("tvmake", "compile", "digits.onnx", "--cores", "2")
+    assert done.returncode == 0, done.stderr
+    assert "wrote digits.tar; run it with `tvmake run digits.tar`" in done.stdout
+    assert visible(project) == {"digits.onnx", "digits.tar"}
+    ran = project.run("tvmake", "run", "digits.tar", "--print-top", "3")
+    assert ran.returncode == 0, ran.stderr
+    assert "logits" in ran.stdout
+    again = project.run("tvmake", "compile", "digits.onnx", "-o", "again.tar")
+    assert again.returncode == 0, again.stderr
+    assert "✓" not in again.stderr, "nothing is made twice"
+    first, second = (project.directory / name for name in ("digits.tar", "again.tar"))
+    assert first.read_bytes() == second.read_bytes()
+
+
+MISTAKES = {
+    "no model": (["none.onnx"], "none.onnx: no such file"),
+    "no target": (["digits.onnx", "-t", "adreno-730-textur"], "did you mean 'adreno-730-texture'?"),
+    "no precision": (["digits.onnx", "--precision", "float8"], "expected one of float32"),
+    "no input": (["digits.onnx", "--input-shape", "photo=1,1,8,8"], "the model has no input 'photo'"),
+    "no shape": (["digits.onnx", "--input-shape", "image"], "for example: --input-shape image=1,3,224,224"),
+    "no directory": (["digits.onnx", "-o", "none/digits.tar"], "there is no directory 'none'"),
+    "no key": (["digits.onnx", "--set", "builds.opt_level=3"], "did you mean 'build'?"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "words"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_named_and_leaves_no_package(arguments: list[str], words: str, project: Project):
+    done = project.run("tvmake", "compile", *arguments)
+    assert done.returncode != 0
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert visible(project) == {"digits.onnx"}
