@@ -1,6 +1,7 @@
 """What CLML could take over, and what a TVM without its code generator makes of that."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ from tests.targets.adreno.nets import CLML, conv, op, target, tensor
 from tests.tune.graphs import graph
 from tvmake.codegen.clml_offload import asks_for_clml, clml_offload
 from tvmake.targets.adreno import clml
+
+DIGITS = Path(__file__).resolve().parents[3] / "resources/digits.onnx"
 
 X, W, B = tensor(1, 8, 8, 8), tensor(8, 8, 3, 3), tensor(1, 8, 1, 1)
 
@@ -67,3 +70,21 @@ def test_without_a_code_generator_the_network_stays_as_it_is_and_the_report_says
     made = clml_offload(module, params)
     assert made.module.same_as(module)
     assert not made.report.is_compiled and "no code generator for CLML" in made.report.reason
+
+
+def test_every_part_has_a_name_of_its_own_though_results_have_equal_names():
+    from tests.transform.nets import transformed
+    from tvmake.config.model import ImportOptions
+    from tvmake.frontend.onnx.importer import read
+
+    made, weights = transformed(read(DIGITS, ImportOptions(source=str(DIGITS))))
+    report = clml_offload(made, weights).report
+    parts = clml.partition(made, weights)
+    composites = sum(
+        isinstance(binding.value, tvm.relax.Function)
+        for _, function in parts.functions_items()
+        for binding in clml._bindings(function)
+    )
+    names = [part.name for part in report.subgraphs]
+    assert len(names) == len(set(names)) == composites > 1
+    assert [layer.offloaded_to for layer in report.layers if layer.offloaded_to] == names

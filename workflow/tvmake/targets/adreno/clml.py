@@ -120,8 +120,8 @@ def offload(partitioned: "tvm.IRModule") -> Offload:
         shape, _ = _tensor(binding.var.ty)
         if isinstance(call.op, relax.GlobalVar):
             found = _subgraphs_of(partitioned[call.op], len(subgraphs))
-            subgraphs += found.values()
-            for name, part in found.items():
+            subgraphs += [part for _, part in found]
+            for name, part in found:
                 operators = [node.operator for node in part.nodes]
                 layers.append(Layer(name=name, operators=operators, shape=part.nodes[-1].shape, offloaded_to=part.name))
         elif isinstance(call.op, tvm.ir.Op):
@@ -143,8 +143,8 @@ def offload(partitioned: "tvm.IRModule") -> Offload:
     )
 
 
-def _subgraphs_of(function: Any, before: int) -> dict[str, Subgraph]:
-    """The composites inside a function for CLML, which calls them one after the other, by the results' names.
+def _subgraphs_of(function: Any, before: int) -> list[tuple[str, Subgraph]]:
+    """The composites inside a function for CLML, which calls them one after the other, with the results' names: some are equal.
 
     Args:
         before: how many subgraphs there are already.
@@ -154,17 +154,18 @@ def _subgraphs_of(function: Any, before: int) -> dict[str, Subgraph]:
         for binding in _bindings(function)
         if isinstance(binding.value, relax.Function) and "Composite" in binding.value.attrs
     }
-    found: dict[str, Subgraph] = {}
+    found: list[tuple[str, Subgraph]] = []
     for binding in _bindings(function):
         call = binding.value
         if isinstance(call, relax.Call) and call.op in composites:
             composite = composites[call.op]
-            found[str(binding.var.name)] = Subgraph(
+            part = Subgraph(
                 name=f"clml{before + len(found)}",
                 pattern=str(composite.attrs["Composite"]).removeprefix(PREFIX),
                 inputs=[_named(argument) for argument in call.args],
                 nodes=[_node(inner) for inner in _operators(composite)],
             )
+            found.append((str(binding.var.name), part))
     return found
 
 
