@@ -146,6 +146,7 @@ def fix_small_inputs(model: onnx.ModelProto, inputs: list[Any]) -> tuple[onnx.Mo
     """Make small inputs other than the first initializers; returns the model and the inputs that are left."""
     fixed = onnx.ModelProto()
     fixed.CopyFrom(model)
+    fixed.ir_version = max(fixed.ir_version, 4)  # before, initializers were inputs too
     kept = []
     for index, (value, data) in enumerate(zip(model.graph.input, inputs, strict=False)):
         if index and isinstance(data, np.ndarray) and data.dtype != object and data.size <= SMALL_INPUT:

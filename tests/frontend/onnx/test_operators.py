@@ -153,6 +153,7 @@ SINGLE = {
         node("ConvTranspose", ["x", "w"], ["y"], output_shape=[10, 8], strides=[3, 2]),
         {"x": (1, 1, 3, 3)}, {"w": random(1, 2, 3, 3)},
     ),
+    "affine_grid": (node("AffineGrid", ["x", "s"], ["y"]), {"x": (2, 2, 3)}, {"s": np.array([2, 3, 5, 6])}),
     "isinf_negative_only": (node("IsInf", ["x"], ["y"], detect_positive=0), {"x": (4,)}, {}),
     "space_to_depth": (node("SpaceToDepth", ["x"], ["y"], blocksize=2), {"x": (1, 3, 4, 6)}, {}),
     "depth_to_space_crd": (node("DepthToSpace", ["x"], ["y"], blocksize=2, mode="CRD"), {"x": (1, 8, 2, 3)}, {}),
@@ -174,6 +175,7 @@ SINGLE = {
 def test_a_single_operator(tmp_path, name):
     operator, shapes, constants = SINGLE[name]
     made = model([operator], {key: (FLOAT, shape) for key, shape in shapes.items()}, list(operator.output), constants)
+    made.opset_import[0].version = max(made.opset_import[0].version, 20 if operator.op_type == "AffineGrid" else 0)
     values = [random(*shape) for shape in shapes.values()]
     if operator.op_type == "IsInf":
         values = [np.array([-np.inf, np.inf, np.nan, 1], np.float32)]

@@ -136,7 +136,11 @@ def tile(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
 
 def squeeze(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """Between static shapes both Squeeze and Unsqueeze are reshapes."""
+    """Between static shapes both Squeeze and Unsqueeze are reshapes. The importer wants a list of axes, where ONNX's function for
+    AffineGrid gives one number."""
+    axes = build.graph.constant(node.input[1]) if len(node.input) > 1 and node.input[1] else None
+    if axes is not None and axes.ndim == 0:
+        return [build.op(node.op_type, node.input[0], build.ints([int(axes)]))]
     result = declared(node, build)
     if not is_open(node, build, 1) or result is None or 0 in result:
         return None
