@@ -104,30 +104,44 @@ def _log_gamma(data: Tensor) -> Tensor:
 
 
 def _log_cumulative_sum_of_exponentials(data: Tensor, dim: int) -> Tensor:
-    rows, is_before = _everything_before(data, dim)
-    return torch.where(is_before, rows, -math.inf).logsumexp(-1).movedim(-1, dim)
+    (found,) = _scanned((data,), dim, lambda earlier, later: (_log_sum_of_exponentials(earlier[0], later[0]),))
+    return found
 
 
-def _running(reduce: Callable[..., Tensor]) -> Callable[[Tensor, int], tuple[Tensor, Tensor]]:
+def _log_sum_of_exponentials(left: Tensor, right: Tensor) -> Tensor:
+    """Of two values; infinite ones that are equal have no difference."""
+    spread = torch.log1p(torch.exp(-(left - right).abs()))
+    return torch.where(left == right, left + math.log(2), torch.maximum(left, right) + spread)
+
+
+def _running(is_beyond: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, int], tuple[Tensor, ...]]:
     """The largest or smallest value so far, and its last place."""
 
-    def running(data: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-        rows, is_before = _everything_before(data, dim)
-        own = rows.transpose(-1, -2)
-        values = reduce(torch.where(is_before, rows, own), -1)
-        is_it = is_before & (rows == values.unsqueeze(-1))
-        places = torch.where(is_it, torch.arange(rows.shape[-1]), -1).amax(-1)
-        return values.movedim(-1, dim), places.movedim(-1, dim)
+    def combined(earlier: Parts, later: Parts) -> Parts:
+        keeps = is_beyond(earlier[0], later[0])
+        return tuple(torch.where(keeps, *parts) for parts in zip(earlier, later, strict=True))
+
+    def running(data: Tensor, dim: int) -> Parts:
+        places = torch.arange(data.shape[dim]).reshape(
+            [-1 if axis == dim % data.ndim else 1 for axis in range(data.ndim)]
+        )
+        return _scanned((data, places.expand_as(data)), dim, combined)
 
     return running
 
 
-def _everything_before(data: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    """For each place along an axis the whole row, along a new last axis, and which elements of it come no later."""
-    count = data.shape[dim]
-    rows = data.movedim(dim, -1).unsqueeze(-2)
-    rows = rows.expand(*rows.shape[:-2], count, count)
-    return rows, torch.arange(count).unsqueeze(0) <= torch.arange(count).unsqueeze(1)
+Parts = tuple[Tensor, ...]
+
+
+def _scanned(parts: Parts, dim: int, combine: Callable[[Parts, Parts], Parts]) -> Parts:
+    """Each element combined with all before it along an axis, in steps of 1, 2, 4 … (Hillis and Steele, "Data parallel algorithms", 1986)."""
+    count, step = parts[0].shape[dim], 1
+    while step < count:
+        earlier, later = (tuple(part.narrow(dim, first, count - step) for part in parts) for first in (0, step))
+        ends = combine(earlier, later)
+        parts = tuple(torch.cat([part.narrow(dim, 0, step), end], dim) for part, end in zip(parts, ends, strict=True))
+        step *= 2
+    return parts
 
 
 def _is_negative(data: Tensor) -> Tensor:
@@ -256,8 +270,8 @@ DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
     aten.rrelu_with_noise_functional.default: _rrelu_functional,
     aten.lgamma.default: _log_gamma,
     aten.logcumsumexp.default: _log_cumulative_sum_of_exponentials,
-    aten.cummax.default: _running(torch.amax),
-    aten.cummin.default: _running(torch.amin),
+    aten.cummax.default: _running(torch.gt),
+    aten.cummin.default: _running(torch.lt),
     aten.signbit.default: _is_negative,
     aten.exp2.default: lambda data: torch.exp(data * math.log(2)),
     aten.erfc.default: lambda data: 1 - torch.erf(data),
