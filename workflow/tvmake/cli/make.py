@@ -221,10 +221,14 @@ def _conclude(plan: Plan) -> int:
 
 
 def _print(plan: Plan, summary: Summary) -> None:
+    from tvmake.process.output import printable
     from tvmake.report.terminal import print_summary
 
     print_summary(summary)
-    print(
-        f"\nresults: {plan.file('summary.json')}, {plan.file('summary.csv')}, {plan.file('index.html')}",
-        file=sys.stdout,
-    )
+    print(f"\nresults: {plan.file('summary.json')}, {plan.file('summary.csv')}, {plan.file('index.html')}")
+    for row in summary.rows:
+        package = Path(plan.file("summary.json")).with_name(row.model) / row.precision / row.target / "package.tar"
+        if row.device is not None and package.is_file():
+            device = "" if row.device == "local" else f" -d {row.device}"
+            print(printable(f"run a package: tvmake run {package}{device}"))
+            break
