@@ -108,6 +108,7 @@ MISTAKES = {
     "another type": (["-i", "words.npy"], "and the package takes 'x' float32"),
     "an unknown input": (["-i", "y.npz"], "the package has no input 'y'"),
     "an unknown name": (["-i", "y=in.npy"], "y: the package has no such input"),
+    "a name for an archive": (["-i", "x=y.npz"], "give it without 'x='"),
     "no file": (["-i", "none.npz"], "none.npz: no such file"),
     "a damaged file": (["-i", "cut.npz"], "cut.npz: cannot be read"),
     "another kind of file": (["-i", "labels.txt"], "labels.txt: not a file of inputs"),

@@ -38,7 +38,9 @@ def inputs_from_files(signature: Signature, given: Sequence[str], preprocessing:
         suffix = path.suffix.lower()
         if not path.is_file():
             raise InputError(str(path), "no such file", f"give files of {_inputs(signature)}")
-        if suffix == ".npz" and name is None:
+        if suffix == ".npz":
+            if name is not None:
+                raise InputError(str(path), "names its inputs itself", f"give it without '{name}='")
             arrays |= _from_archive(signature, path)
             continue
         if suffix not in (".npy", *IMAGE_SUFFIXES):
