@@ -8,6 +8,7 @@ from torch import nn
 from tests.frontend.torch.running import outputs
 from tests.frontend.torch.test_scattering import Of
 from tvmake.config.model import ImportOptions
+from tvmake.errors import InputError
 from tvmake.frontend.torch.importer import read
 
 F = nn.functional
@@ -50,6 +51,7 @@ NETS = {
     "exp2": lambda x: torch.exp2(x),
     "erfc": lambda x: torch.special.erfc(x),
     "embedding bags": lambda x: F.embedding_bag(BAGS, TABLE, padding_idx=0, mode="sum") * x[0, 0, 0],
+    "embedding bags, maxima": lambda x: F.embedding_bag(BAGS, TABLE, padding_idx=0, mode="max") * x[0, 0, 0],
     "embedding bags, means": lambda x: F.embedding_bag(BAGS.flatten(), TABLE, torch.tensor([0, 2, 7])) * x[0, 0, 0],
     "pooling without strides": lambda x: (
         F.max_pool2d(x, 2, ceil_mode=True)
@@ -76,3 +78,25 @@ def test_a_network_computes_what_torch_does(net):
     program = torch.export.export(net, inputs)
     (found,) = outputs(read(program, ImportOptions(source="net.pt2")), *inputs)
     assert np.allclose(found, net(*inputs).detach().numpy(), rtol=1e-4, atol=2e-5)
+
+
+OPEN = {
+    "cummax": lambda x: x.cummax(0)[0],
+    "logcumsumexp": lambda x: x.logcumsumexp(0),
+}
+
+
+@pytest.mark.parametrize("net", OPEN.values(), ids=OPEN)
+def test_what_depends_on_an_open_extent_is_refused(net):
+    """The number of steps would be that of the example."""
+    program = torch.export.export(Of(net).eval(), (X,), dynamic_shapes=({0: torch.export.Dim("n", min=2, max=64)},))
+    with pytest.raises(InputError, match="has no importer"):
+        read(program, ImportOptions(source="net.pt2"))
+
+
+def test_a_scatter_of_an_open_batch_is_imported():
+    net = Of(lambda x: torch.zeros_like(x).scatter(1, (x.abs() * 97).long() % 4, x).masked_fill(x > 1, 7.0))
+    program = torch.export.export(net.eval(), (X,), dynamic_shapes=({0: torch.export.Dim("n", min=2, max=64)},))
+    more = torch.cat([X, X * 0.7])
+    (found,) = outputs(read(program, ImportOptions(source="net.pt2")), more)
+    assert np.allclose(found, net(more).numpy())

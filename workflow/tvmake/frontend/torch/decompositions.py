@@ -1,6 +1,7 @@
 """Operators taken apart into simpler ones, where neither PyTorch nor TVM does.
 
-Each function computes what the operator does, with operators that TVM's importer has and gets right.
+Each function computes what the operator does, with operators that TVM's importer has and gets right. What it cannot do for open
+extents stays as it is, and is refused.
 """
 
 import math
@@ -42,13 +43,15 @@ def _kth_value(data: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tu
     return values, places
 
 
-def _median(data: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+def _median(data: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     """The lower one of the two in the middle."""
+    if not isinstance(data.shape[dim], int):
+        return NotImplemented
     return _kth_value(data, (data.shape[dim] + 1) // 2, dim, keepdim)
 
 
-def _median_of_all(data: Tensor) -> Tensor:
-    return _median(data.reshape(-1))[0]
+def _median_of_all(data: Tensor) -> Any:
+    return _median(data.reshape(-1))[0] if isinstance(data.numel(), int) else NotImplemented
 
 
 def _search_sorted(
@@ -103,7 +106,9 @@ def _log_gamma(data: Tensor) -> Tensor:
     return torch.where(data < 0.5, math.log(math.pi) - sine.log() - found, found)
 
 
-def _log_cumulative_sum_of_exponentials(data: Tensor, dim: int) -> Tensor:
+def _log_cumulative_sum_of_exponentials(data: Tensor, dim: int) -> Any:
+    if not isinstance(data.shape[dim], int):
+        return NotImplemented
     (found,) = _scanned((data,), dim, lambda earlier, later: (_log_sum_of_exponentials(earlier[0], later[0]),))
     return found
 
@@ -114,14 +119,16 @@ def _log_sum_of_exponentials(left: Tensor, right: Tensor) -> Tensor:
     return torch.where(left == right, left + math.log(2), torch.maximum(left, right) + spread)
 
 
-def _running(is_beyond: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, int], tuple[Tensor, ...]]:
+def _running(is_beyond: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, int], Any]:
     """The largest or smallest value so far, and its last place."""
 
     def combined(earlier: Parts, later: Parts) -> Parts:
         keeps = is_beyond(earlier[0], later[0])
         return tuple(torch.where(keeps, *parts) for parts in zip(earlier, later, strict=True))
 
-    def running(data: Tensor, dim: int) -> Parts:
+    def running(data: Tensor, dim: int) -> Any:
+        if not isinstance(data.shape[dim], int):
+            return NotImplemented  # how many steps there are would depend on the example's extent
         places = torch.arange(data.shape[dim]).reshape(
             [-1 if axis == dim % data.ndim else 1 for axis in range(data.ndim)]
         )
@@ -148,6 +155,10 @@ def _is_negative(data: Tensor) -> Tensor:
     return (data < 0) | ((data == 0) & (1 / data < 0)) if data.is_floating_point() else data < 0
 
 
+MEANS, MAXIMA = 1, 2
+"""Modes of embedding bags; 0 sums up."""
+
+
 def _embedding_bag(
     weight: Tensor,
     indices: Tensor,
@@ -159,9 +170,7 @@ def _embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int = -1,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Sums and means of rows of a table, of which each bag takes the next few."""
-    if mode not in (0, 1):
-        raise NotImplementedError("the largest row of a bag")
+    """Sums, means or maxima of rows of a table, of which each bag takes the next few."""
     starts = offsets[:-1] if include_last_offset else offsets
     places = torch.arange(indices.shape[0], dtype=offsets.dtype)
     bags = (starts.unsqueeze(0) <= places.unsqueeze(1)).to(torch.int64).sum(1) - 1
@@ -169,10 +178,13 @@ def _embedding_bag(
     if padding_idx >= 0:
         takes = takes * (indices != padding_idx).to(weight.dtype)
     counts = takes.sum(1, keepdim=True)
+    if mode == MAXIMA:
+        values = torch.where(takes.unsqueeze(-1) > 0, weight[indices], -math.inf).amax(1)
+        return torch.where(counts > 0, values, 0.0), bags, counts.squeeze(1).to(offsets.dtype), bags
     if per_sample_weights is not None:
         takes = takes * per_sample_weights
     found = takes @ weight[indices]
-    found = found / counts.clamp(min=1) if mode == 1 else found
+    found = found / counts.clamp(min=1) if mode == MEANS else found
     return found, bags, counts.squeeze(1).to(offsets.dtype), bags
 
 
@@ -222,8 +234,10 @@ def _max_pool_with_places(
     padding: Sequence[int] = (0,),
     dilation: Sequence[int] = (1,),
     ceil_mode: bool = False,
-) -> tuple[Tensor, Tensor]:
+) -> Any:
     """Maxima over windows, and where in the picture they are: every window's places are known."""
+    if not all(isinstance(extent, int) for extent in data.shape[-2:]):
+        return NotImplemented
     kernel, pads, steps = _two(kernel_size), _two(padding), _two(dilation)
     strides = _two(stride) if stride else kernel
     height, width = data.shape[-2:]

@@ -261,7 +261,7 @@ def _unknown(program: ExportedProgram) -> list[fx.Node]:
 
 
 def _refuse_unsupported(where: str, program: ExportedProgram) -> None:
-    missing = Counter(str(node.target) for node in _unknown(program))
+    missing = Counter(str(node.target) for node in [*_unknown(program), *filter(asks_for_places, _calls(program))])
     if missing:
         listing = ", ".join(f"{operator} ({count}×)" for operator, count in sorted(missing.items()))
         plural = "operator has" if len(missing) == 1 else "operators have"

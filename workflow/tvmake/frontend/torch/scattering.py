@@ -24,6 +24,8 @@ def _index_put(node: fx.Node, importer: Any) -> Any:
     masks = [index for index in indices if index is not None and index.meta["val"].dtype is torch.bool]
     if masks:
         return _masked_put(data, indices, values, reduction, importer)
+    if all(index is not None for index in indices) and not all(map(_is_fixed, (data, values, *indices))):
+        return importer.create_convert_map()["index_put.default"](node)  # right where every axis has its index
     extents, places = _extents(data), [axis for axis, index in enumerate(indices) if index is not None]
     selected = torch.broadcast_shapes(*(indices[axis].meta["val"].shape for axis in places))
     # Where the indexed axes stand side by side, what they select stands in their place; else it comes first.
@@ -47,14 +49,15 @@ def _index_put(node: fx.Node, importer: Any) -> Any:
 
 def _masked_put(data: fx.Node, indices: Sequence[Any], values: fx.Node, reduction: str, importer: Any) -> Any:
     """One value wherever a mask over the first axes holds."""
-    if len(indices) != 1 or math.prod(_extents(values)) != 1:
+    if len(indices) != 1 or values.meta["val"].numel() != 1:
         raise ValueError("index_put with a mask and several values")
     emit = importer.block_builder.emit
-    mask, rank = importer.env[indices[0]], len(_extents(data))
-    shape = [*_extents(indices[0]), *[1] * (rank - len(_extents(indices[0])))]
+    mask, rank = importer.env[indices[0]], data.meta["val"].ndim
+    more = list(range(indices[0].meta["val"].ndim, rank))
+    mask = emit(relax.op.expand_dims(mask, more)) if more else mask
     value = emit(relax.op.reshape(importer.env[values], [1] * rank))
     value = emit(relax.op.add(importer.env[data], value)) if reduction == "add" else value
-    return emit(relax.op.where(relax.op.reshape(mask, shape), value, importer.env[data]))
+    return emit(relax.op.where(mask, value, importer.env[data]))
 
 
 def _scattered(name: str) -> Callable[[fx.Node, Any], Any]:
@@ -66,6 +69,9 @@ def _scattered(name: str) -> Callable[[fx.Node, Any], Any]:
         reduction = {"scatter_add": "sum", "scatter": given.get("reduce")}.get(name, given.get("reduce"))
         if given.get("include_self") is False or (reduction and reduction not in REDUCTIONS):
             raise ValueError(f"{name} with reduce={reduction!r} and include_self={given.get('include_self', True)}")
+        nodes = [one for one in (data, index, given.get("src")) if isinstance(one, fx.Node)]
+        if name == "scatter" and not reduction and not all(map(_is_fixed, nodes)):
+            return importer.create_convert_map()[str(node.target.__name__)](node)
         extents, shape = _extents(data), _extents(index)
         axis = given["dim"] % max(len(extents), 1)
         emit = importer.block_builder.emit
@@ -123,6 +129,10 @@ def _stride(extents: Sequence[int], axis: int) -> int:
 
 def _integer(number: int) -> Any:
     return relax.const(number, "int64")
+
+
+def _is_fixed(node: fx.Node) -> bool:
+    return all(isinstance(extent, int) for extent in node.meta["val"].shape)
 
 
 def _extents(node: fx.Node) -> list[int]:
