@@ -66,7 +66,7 @@ def fitting(signature: Signature, given: Mapping[str, np.ndarray], fill: Fill | 
     Raises:
         InputError: an input is unknown, missing, or of another shape or type.
     """
-    known = {alias: spec.name for spec in signature.inputs for alias in (spec.relax_name, spec.name)}
+    known = _names(signature)
     found: Arrays = {}
     for name, array in given.items():
         if name not in known:
@@ -101,9 +101,14 @@ def _inputs(signature: Signature) -> str:
     return "; ".join(map(described, signature.inputs))
 
 
+def _names(signature: Signature) -> dict[str, str]:
+    """What each input may be called, and its name in the source."""
+    return {alias: spec.name for spec in signature.inputs for alias in (spec.relax_name, spec.name)}
+
+
 def _named(signature: Signature, text: str) -> tuple[str | None, Path]:
     name, equals, path = text.partition("=")
-    known = {alias: spec.name for spec in signature.inputs for alias in (spec.relax_name, spec.name)}
+    known = _names(signature)
     if equals and name in known:
         return known[name], Path(path)
     if equals and not Path(text).exists():
@@ -142,16 +147,12 @@ def _from_archive(signature: Signature, path: Path) -> Arrays:
             arrays = {name: archive[name] for name in names}
     except DAMAGE as error:
         raise InputError(str(path), f"cannot be read: {error}", "write it with numpy.savez") from None
-    known = {alias for spec in signature.inputs for alias in (spec.relax_name, spec.name)}
+    known = _names(signature)
     if unknown := [name for name in names if name not in known]:
         raise InputError(str(path), f"the package has no input '{unknown[0]}'", f"it takes {_inputs(signature)}")
     if not arrays:
         raise InputError(str(path), "holds no arrays", f"the package takes {_inputs(signature)}")
-    return {_spec_name(signature, name): array for name, array in arrays.items()}
-
-
-def _spec_name(signature: Signature, name: str) -> str:
-    return next(spec.name for spec in signature.inputs if name in (spec.name, spec.relax_name))
+    return {known[name]: array for name, array in arrays.items()}
 
 
 def _batch(spec: TensorSpec, files: list[Path], preprocessing: Preprocessing) -> np.ndarray:
