@@ -53,8 +53,8 @@ onstart:
 
 
 onsuccess:
-    sources.keep()
+    opened.keep()
 
 
 onerror:
-    sources.keep()
+    opened.keep()

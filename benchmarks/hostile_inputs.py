@@ -39,7 +39,9 @@ from hostile.models import Onnx, Pt2, TFLite
 from hostile.packages import Packages
 from hostile.records import Records
 from hostile.rpc import Server, Tracker
+from hostile.runs import Runs
 from hostile.states import States
+from hostile.summaries import Summaries
 
 KINDS: dict[str, Kind] = {
     "onnx": Onnx(),
@@ -57,6 +59,8 @@ KINDS: dict[str, Kind] = {
     "tracker": Tracker(),
     "images": Images(),
     "arrays": Arrays(),
+    "runs": Runs(),
+    "summaries": Summaries(),
 }
 
 

@@ -23,6 +23,7 @@ REPEATS = 3
 BUILD = """
 import sys
 import numpy as np
+from tvmake.config.build import BuildOptions, PassOptions
 from tvmake.codegen.link import generate
 from tvmake.native.backend import opencl_library
 import tvm
@@ -42,8 +43,8 @@ with builder.function("main", [x]):
         result = builder.emit_output(value)
     builder.emit_func_output(result)
 target = tvm.target.Target({"kind": "opencl"}, host={"kind": "llvm"})
-made = lower(builder.get(), target, [], 3)
-generate(made.final, target, "bytecode", 3, "benchmark").export_library(library)
+made = lower(builder.get(), target, [], PassOptions())
+generate(made.final, target, BuildOptions(), "benchmark").export_library(library)
 """
 
 FIRST_RUN = """

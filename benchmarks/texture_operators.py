@@ -153,6 +153,7 @@ def outcome(name: str, tag: str) -> str:
     from tvmake.codegen.link import generate
     from tvmake.codegen.lowering import lower
     from tvmake.codegen.weights import packed_weights
+    from tvmake.config.build import BuildOptions, PassOptions
     from tvmake.config.model import ImportOptions
     from tvmake.config.target import TargetConfig
     from tvmake.errors import TvmakeError
@@ -167,12 +168,12 @@ def outcome(name: str, tag: str) -> str:
     try:
         imported = read(torch.export.export(network, (x,)), ImportOptions(source=name))
         target = tvm_target(TargetConfig(tag=tag) if tag != "llvm" else TargetConfig(kind="llvm"), "targets.t")
-        made = lower(imported.module, target, [], 3, 1)
+        made = lower(imported.module, target, [], PassOptions(), 1)
         names = [str(parameter.name) for parameter in made.fused["main"].params[1:]]
         params = packed_weights(imported.params, made.packings, names) if made.packings else imported.params
         opencl_library()
         device = tvm.cpu() if tag == "llvm" else tvm.device("opencl", 0)
-        machine = tvm.relax.VirtualMachine(generate(made.final, target, "bytecode", 3, "targets.t"), device)
+        machine = tvm.relax.VirtualMachine(generate(made.final, target, BuildOptions(), "targets.t"), device)
         arguments = [x.numpy(), *(params[one].numpy() for one in names)]
         result = machine["main"](*(tvm.runtime.tensor(np.ascontiguousarray(one), device) for one in arguments))
         got = (result if hasattr(result, "numpy") else result[0]).numpy()

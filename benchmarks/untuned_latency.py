@@ -6,6 +6,9 @@ Each network is imported, transformed and built in a process of its own, for thi
 the package, ONNX Runtime and torch (eager) take turns. ONNX Runtime gets the network through torch's exporter, which needs
 onnxscript, also below --libraries; where that cannot export it, the table says so. Networks that --results has are left out,
 so that a stopped run goes on. ``--table`` prints what there is.
+
+With ``--threads 1`` the figures are the processor time of that thread, which other work on the machine hardly changes; with more
+threads they are the time that passes.
 """
 
 import argparse
@@ -53,6 +56,7 @@ def package(program: Any, inputs: list[np.ndarray]) -> tuple[Callable[[], Any], 
     from tvmake.codegen.link import generate
     from tvmake.codegen.lowering import lower
     from tvmake.codegen.weights import packed_weights
+    from tvmake.config.build import BuildOptions, PassOptions
     from tvmake.config.model import ImportOptions
     from tvmake.config.requests.transforming import TransformRequest
     from tvmake.config.target import TargetConfig
@@ -64,8 +68,8 @@ def package(program: Any, inputs: list[np.ndarray]) -> tuple[Callable[[], Any], 
     module, params = transform(imported.module, imported.params, TransformRequest())
     target = tvm_target(TargetConfig(kind="llvm", mcpu="native"), "targets.cpu")
     began = time.perf_counter()
-    lowered = lower(module, target, [], 3, len(inputs))
-    executable = generate(lowered.final, target, "bytecode", 3, "targets.cpu")
+    lowered = lower(module, target, [], PassOptions(), len(inputs))
+    executable = generate(lowered.final, target, BuildOptions(), "targets.cpu")
     names = [str(parameter.name) for parameter in lowered.fused["main"].params[len(inputs) :]]
     weights = packed_weights(params, lowered.packings, names) if lowered.packings else params
     seconds = time.perf_counter() - began
@@ -99,11 +103,12 @@ def onnxruntime(module: Any, inputs: tuple[Any, ...], threads: int) -> Callable[
     return lambda: session.run(None, given)[0]
 
 
-def measured(name: str, threads: int) -> dict[str, Any]:
+def measured(name: str, threads: int, turns: int) -> dict[str, Any]:
     """One network's figures: minima and medians in ms, and how far the package is from torch."""
     import torch
 
     torch.set_num_threads(threads)
+    clock = time.thread_time if threads == 1 else time.perf_counter
     module, inputs = network(name)
     with torch.no_grad():
         program = torch.export.export(module, inputs)
@@ -125,14 +130,14 @@ def measured(name: str, threads: int) -> dict[str, Any]:
     noise = float(((run() - expected) ** 2).sum())
     row["sqnr_db"] = round(10 * math.log10(float((expected**2).sum()) / max(noise, 1e-300)), 1)
     times: dict[str, list[float]] = {subject: [] for subject in subjects}
-    for _ in range(TURNS):
+    for _ in range(turns):
         for subject, once in subjects.items():
             once()
             until, runs = time.perf_counter() + TURN_S, 0
             while runs < 2 or (runs < MOST_RUNS and time.perf_counter() < until):
-                began = time.perf_counter()
+                began = clock()
                 once()
-                times[subject].append((time.perf_counter() - began) * 1e3)
+                times[subject].append((clock() - began) * 1e3)
                 runs += 1
     row["min_ms"] = {subject: round(min(values), 3) for subject, values in times.items()}
     row["median_ms"] = {subject: round(statistics.median(values), 3) for subject, values in times.items()}
@@ -173,11 +178,12 @@ def main() -> None:
     parser.add_argument("--libraries", type=Path, help="a directory with timm, onnxscript and others")
     parser.add_argument("--results", type=Path, default=Path("untuned.jsonl"))
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        print(json.dumps(measured(options.one, options.threads)))
+        print(json.dumps(measured(options.one, options.threads, options.turns)))
         return
     rows = [json.loads(line) for line in options.results.read_text().splitlines()] if options.results.exists() else []
     known = {row["network"] for row in rows}
@@ -187,6 +193,7 @@ def main() -> None:
         if name in known:
             continue
         command = [sys.executable, __file__, "--one", name, "--threads", str(options.threads)]
+        command += ["--turns", str(options.turns)]
         try:
             done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=LIMIT_S)
             lines = done.stdout.splitlines() if done.returncode == 0 else []

@@ -1,6 +1,7 @@
 """Benchmark: time the deployed package, alone on its device.
 
 INPUTS   results/{model}/{precision}/{target}/package.tar, receipt.json, results/{model}/reference.npz
+         The model's files, where its own framework is measured beside the package, count by the package alone.
 OUTPUTS  results/{model}/{precision}/{target}/latency.json
 """
 
@@ -24,7 +25,7 @@ rule benchmark:
         slurm_extra=job_resources.slurm_extra,
     params:
         options=lambda w: plan.options("benchmark", w),
-        code=plan.fingerprint("benchmark"),
+        code=lambda w: plan.fingerprint("benchmark", w),
     message:
         "benchmark {wildcards.model} {wildcards.precision} {wildcards.target}"
     shell:

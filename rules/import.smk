@@ -23,7 +23,7 @@ rule import_model:
     params:
         options=lambda w: plan.options("import", w),
         sources=lambda w: sources.digest(plan.model_files(w.model)),
-        code=lambda w: plan.fingerprint("import", w.model),
+        code=lambda w: plan.fingerprint("import", w),
     message:
         "import {wildcards.model}"
     shell:

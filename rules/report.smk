@@ -1,7 +1,9 @@
 """Report: gather every variant's figures.
 
 INPUTS   mod.json of every variant, best.json of those that are tuned,
-         layout.json of those that choose one, numerics.json and latency.json of those with a device
+         calibration.json of those in int8, layout.json of those that choose one,
+         numerics.json and latency.json of those with a device,
+         results/selection.json
 OUTPUTS  results/summary.json, summary.csv, index.html
 """
 
@@ -11,13 +13,19 @@ rule report:
         packages=plan.results_of("package.tar"),
         manifests=plan.results_of("mod.json"),
         records=plan.results_of("best.json"),
+        calibrations=plan.results_of("calibration.json"),
         layouts=plan.results_of("layout.json"),
         numerics=plan.results_of("numerics.json"),
         latencies=plan.results_of("latency.json"),
+        selection=plan.path("selection.json"),
     output:
         summary=plan.path("summary.json"),
-        table=plan.path("summary.csv"),
-        page=plan.path("index.html"),
+        table=report(
+            plan.path("summary.csv"), caption="captions/table.rst", category="Results"
+        ),
+        page=report(
+            plan.path("index.html"), caption="captions/page.rst", category="Results"
+        ),
     log:
         "logs/report.log",
     # Too little work for a job on a cluster.
@@ -34,5 +42,5 @@ rule report:
         "report"
     shell:
         # Options for thousands of variants are longer than an argument may be.
-        "printf %s {params.options:q} | tvmake step report --options - --summary {output.summary:q}"
-        " --table {output.table:q} --page {output.page:q} > {log:q} 2>&1"
+        "printf %s {params.options:q} | tvmake step report --options - --selection {input.selection:q}"
+        " --summary {output.summary:q} --table {output.table:q} --page {output.page:q} > {log:q} 2>&1"

@@ -1,6 +1,6 @@
 """Validate: run the deployed package on the reference's inputs and compare outputs.
 
-INPUTS   results/{model}/{precision}/{target}/package.tar, receipt.json, results/{model}/reference.npz
+INPUTS   results/{model}/{precision}/{target}/package.tar, receipt.json, results/{model}/reference.npz, the modules of metrics
 OUTPUTS  results/{model}/{precision}/{target}/numerics.json (also when goals are missed: the report says so)
 """
 
@@ -10,6 +10,7 @@ rule validate:
         package=plan.path("package.tar"),
         receipt=plan.path("receipt.json"),
         reference=plan.path("reference.npz"),
+        metrics=lambda w: sources.files(plan.metric_files(w)),
     output:
         numerics=plan.path("numerics.json"),
     log:
@@ -24,6 +25,7 @@ rule validate:
         gres=job_resources.gres,
     params:
         options=lambda w: plan.options("validate", w),
+        sources=lambda w: sources.digest(plan.metric_files(w)),
         code=plan.fingerprint("validate"),
     message:
         "validate {wildcards.model} {wildcards.precision} {wildcards.target}"

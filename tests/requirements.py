@@ -29,6 +29,9 @@ def _program(*names: str) -> Callable[[], bool]:
     return lambda: all(shutil.which(name, path=path) for name in names)
 
 
+CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+"""Names of the browser, whichever there is."""
+
 COMPONENTS = {
     "make": Component(_program("make"), "make"),
     "git": Component(_program("git"), "git"),
@@ -46,6 +49,7 @@ COMPONENTS = {
     "munge": Component(_program("munged"), "munge"),
     "setpriv and unshare": Component(_program("setpriv", "unshare"), "util-linux"),
     "ps": Component(_program("ps"), "procps"),
+    "Chromium": Component(lambda: any(map(shutil.which, CHROMIUM)), "chromium-headless-shell"),
     "chattr": Component(_program("chattr"), "e2fsprogs"),
 }
 

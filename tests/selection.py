@@ -163,27 +163,32 @@ def concerned(files: Iterable[str], changed: Sequence[str]) -> dict[Part, int]:
     return found
 
 
-def core(files: Iterable[str]) -> dict[Part, int]:
-    """What runs where nothing has changed: all that is short."""
-    return {part: 1 for file in files for part in parts(file) if not part.is_long}
+def core(files: Iterable[str], known: Mapping[str, tuple[float, float]]) -> dict[Part, int]:
+    """What runs where nothing has changed: all that is short, the cheapest file of each room whatever the time."""
+    ranks = {part: 1 for file in files for part in parts(file) if not part.is_long}
+    rooms: dict[str, Part] = {}
+    for part in sorted(ranks, key=lambda part: (cost(part, known), part.file)):
+        rooms.setdefault(part.file.split("/")[1], part)
+    return ranks | dict.fromkeys(rooms.values(), 0)
+
+
+def cost(part: Part, known: Mapping[str, tuple[float, float]]) -> float:
+    """Processor seconds."""
+    return known.get(part.file, (0.0, 0.0))[part.is_long] or UNKNOWN_COSTS_S[part.is_long]
 
 
 def within_budget(
     ranks: Mapping[Part, int], known: Mapping[str, tuple[float, float]], budget_s: float = BUDGET_S
 ) -> set[Part]:
-    """The parts to run: by rank, among equals the cheapest first, so that most files and every room take part.
+    """The parts to run: by rank, among equals the cheapest first, so that most files take part.
 
     What has rank 0 always runs.
     """
-
-    def cost(part: Part) -> float:
-        return known.get(part.file, (0.0, 0.0))[part.is_long] or UNKNOWN_COSTS_S[part.is_long]
-
     chosen, spent = set(), 0.0
-    for part in sorted(ranks, key=lambda part: (ranks[part], cost(part), part.file)):
-        if ranks[part] == 0 or spent + cost(part) <= budget_s:
+    for part in sorted(ranks, key=lambda part: (ranks[part], cost(part, known), part.file)):
+        if ranks[part] == 0 or spent + cost(part, known) <= budget_s:
             chosen.add(part)
-            spent += cost(part)
+            spent += cost(part, known)
     return chosen
 
 
@@ -287,7 +292,7 @@ def pytest_configure(config: pytest.Config) -> None:
         ranks = concerned(files, changed)
         is_core = not ranks
         if is_core:
-            ranks = core(files)
+            ranks = core(files, costs())
         chosen = within_budget(ranks, costs())
         config.pluginmanager.register(Selection(chosen, set(ranks) - chosen, is_core))
 

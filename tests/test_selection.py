@@ -82,7 +82,7 @@ def test_the_nearest_come_first_and_the_cheapest_among_equals_until_the_time_is_
 
 
 def test_the_core_set_has_all_rooms():
-    chosen = within_budget(core(all_test_files()), costs())
+    chosen = within_budget(core(all_test_files(), costs()), costs())
     rooms = {path.name for path in (selection.ROOT / "workflow/tvmake").iterdir() if (path / "__init__.py").is_file()}
     assert {Path(file).parts[1] for file in files(chosen)} >= rooms & {Path(file).parts[1] for file in all_test_files()}
 

@@ -47,10 +47,24 @@ class _Kind:
         """The reference stage on a dataset."""
         from tvmake.artifact import stage_json
         from tvmake.artifact.signature import Signature
+        from tvmake.artifact.source import SourceRecord
+        from tvmake.storage.files import digest_file
 
+        source = samples / "m.onnx"
+        record = SourceRecord(source=str(source), format="onnx", files={str(source): digest_file(source)}, notes={})
+        stage_json.save(record, directory / "source.json")
         stage_json.save(Signature.model_validate(SIGNATURE), directory / "s.json")
-        options = {"model": {"source": str(samples / "m.onnx")}, "dataset": dataset}
-        return ["step", "reference", "s.json", "--options", json.dumps(options), "--reference", REFERENCE]
+        options = {"model": {"source": str(source)}, "dataset": dataset}
+        return [
+            "step",
+            "reference",
+            "s.json",
+            "source.json",
+            "--options",
+            json.dumps(options),
+            "--reference",
+            REFERENCE,
+        ]
 
 
 class Images(_Kind):
@@ -75,7 +89,7 @@ class Images(_Kind):
         """See :class:`cases.Kind`."""
         pictures = sorted(file for file in samples.iterdir() if file.suffix != ".onnx")
         chosen = chance.choice(pictures)
-        how, data = _changed(chosen, chance)
+        how, data = other_picture(chosen, chance)
         place = directory / "data"
         place.mkdir()
         (place / f"a{chosen.suffix}").write_bytes(data)
@@ -144,7 +158,25 @@ class Arrays(_Kind):
         return Case(how, [command], wrong, (REFERENCE, ".snakemake/"))
 
 
-def _changed(file: Path, chance: random.Random) -> tuple[str, bytes]:
+def other_array(file: Path, name: str, how: str, chance: random.Random) -> bytes:
+    """An ``.npy`` or ``.npz`` with other bytes, or that claims another shape, type or size."""
+    data = file.read_bytes()
+    if how == "bytes":
+        return mutate_bytes(data, chance)
+    if file.suffix == ".npy":
+        return _other_header(data, chance)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        content = _other_header(archive.read(f"{name}.npy"), chance)
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(f"{name}.npy", content + bytes(chance.choice(ZEROS)) * (chance.random() < 0.5))
+        if chance.random() < 0.3:
+            archive.writestr(chance.choice(("other.npy", "../outside.npy", f"{name}.npy", "a" * 60_000)), content)
+    return written.getvalue()
+
+
+def other_picture(file: Path, chance: random.Random) -> tuple[str, bytes]:
+    """An image with other bytes, chunks or size; what of it is changed, and its bytes."""
     data = file.read_bytes()
     if file.suffix == ".png" and chance.random() < 0.6:
         return "chunks", _other_chunks(data, chance)

@@ -4,6 +4,7 @@ import io
 import json
 import random
 import shutil
+import sys
 import tarfile
 from pathlib import Path
 
@@ -16,7 +17,13 @@ PACKAGE = "package.tar"
 class Packages:
     """Bytes of the archive, its members, a second archive after it, and what lies beside it."""
 
-    preload = ("tvmake.cli.app", "tvmake.provenance.check", "tvmake.device.connect", "tvmake.device.store")
+    preload = (
+        "tvmake.cli.app",
+        "tvmake.provenance.check",
+        "tvmake.device.connect",
+        "tvmake.device.store",
+        "tvmake.running.package",
+    )
 
     def prepare(self, samples: Path) -> None:
         """See :class:`cases.Kind`."""
@@ -55,10 +62,22 @@ class Packages:
             return None if package.read_bytes() == sound else "an altered package was accepted"
 
         receipt = ["--receipt", "receipt.json"]
-        commands = [["verify", PACKAGE], ["step", "deploy", PACKAGE, "--options", "{}", *receipt]]
-        if chance.random() < 0.5:
-            commands.reverse()
+        commands = [["verify", PACKAGE], ["step", "deploy", PACKAGE, "--options", "{}", *receipt], _opened]
+        chance.shuffle(commands)
         return Case(how, commands, wrong, ("receipt.json", ".snakemake/"))
+
+
+def _opened() -> int:
+    """As :func:`tvmake.open` does."""
+    import tvmake
+    from tvmake.errors import TvmakeError
+
+    try:
+        tvmake.open(PACKAGE)
+    except TvmakeError as error:
+        print(f"error: {error}".splitlines()[0], file=sys.stderr)
+        return 1
+    return 0
 
 
 def members_of(archive: bytes) -> list[tuple[tarfile.TarInfo, bytes]]:
@@ -112,5 +131,7 @@ def _with_manifest(sound: bytes, chance: random.Random) -> bytes:
     for index, (member, content) in enumerate(members):
         if member.name == "mod.json":
             changed = dumps(mutate_json(json.loads(content), chance))
+            if chance.random() < 0.2:  # made of mistakes
+                changed = b'{"kernels":[' + b",".join([chance.choice((b"{}", b"0", b"[]"))] * 1_000_000) + b"]}"
             members[index] = (member, changed)
     return archived(members)

@@ -1,6 +1,7 @@
 """Notes in ``.snakemake``, tvmake's own and Snakemake's: damaged ones never stop a run, nor hide a result that was altered."""
 
 import json
+import os
 import random
 import shutil
 from pathlib import Path
@@ -16,6 +17,21 @@ NOTES = (
     "tvmake-digests.json",
     "tvmake-directories.json",
 )
+PLACES = (
+    "tvmake-jobs",
+    "tvmake-listings",
+    "metadata",
+    "incomplete",
+    "locks",
+    "locks/0.input.lock",
+    "incomplete/cmVz",
+    "log",
+    "auxiliary",
+    "tvmake.lock",
+    "tvmake.pid",
+)
+"""Directories of notes, and what is there for as long as a run."""
+
 RESULTS = (
     "a/model.json",
     "a/float32/module.params",
@@ -26,7 +42,7 @@ RESULTS = (
 
 
 class States:
-    """Bytes and values of notes; in half of the cases a result is another one than was made."""
+    """Bytes and values of notes, and other things in their place; in half of the cases a result is another one than was made."""
 
     preload = ("snakemake.cli", "tvmake.cli.app", "tvmake.engine.run", "tvmake.plan.plan")
 
@@ -50,16 +66,44 @@ class States:
             (directory / "results" / altered).write_bytes(b"altered")
         pattern = chance.choice(NOTES)
         notes = sorted(path for path in state.glob(pattern) if path.is_file())
+        how = chance.choice(("content", "content", "place"))
+        if how == "place" and chance.random() < 0.5:
+            pattern = chance.choice(PLACES)
+            notes = [state / pattern]
+        (directory.parent / "outside" / "mine").write_text("mine")
         for note in chance.sample(notes, min(len(notes), chance.choice((1, 1, 5, 100)))):
-            note.write_bytes(_changed(note.read_bytes(), chance))
+            if how == "content":
+                note.write_bytes(_changed(note.read_bytes(), chance))
+            else:
+                _replace(note, directory.parent / "outside", chance)
 
         def wrong() -> str | None:
             output = (directory.parent / "output").read_text(errors="replace")
             planned = "would run" in output
             return None if planned or not altered else f"{altered} was altered, and nothing would make it again"
 
-        what = f"{pattern}{f', altered {altered}' if altered else ''}"
+        what = f"{how} of {pattern}{f', altered {altered}' if altered else ''}"
         return Case(what, [["make", "--dry-run"]], wrong, (".snakemake/", "results/", "logs/"), must_go_on=True)
+
+
+def _replace(note: Path, outside: Path, chance: random.Random) -> None:
+    """Something else than a file in a note's place, or than a directory in that of several."""
+    if note.is_dir():
+        shutil.rmtree(note)
+    note.unlink(missing_ok=True)
+    note.parent.mkdir(exist_ok=True)
+    match chance.randrange(5):
+        case 0:
+            os.mkfifo(note)
+        case 1 if note.name not in PLACES:
+            note.mkdir()
+            (note / "file").touch()
+        case 2:
+            note.symlink_to(chance.choice((outside / "mine", outside / "new")))
+        case 3:
+            note.symlink_to(outside)
+        case _:
+            note.symlink_to(note.name)
 
 
 def _changed(data: bytes, chance: random.Random) -> bytes:

@@ -115,14 +115,14 @@ def outcome(subject: Subject, imported: Any, tag: str, precision: str) -> tuple[
         module, params = transform(imported.module, imported.params, request)
         config = tvmake_target(tag)
         target = tvm_target(config, "targets.t")
+        if target.kind.name == "opencl":
+            opencl_library()  # before kernels are made, which takes TVM's part of it
         asked = BuildRequest(model="random", precision=precision, target_name="t", target=config)
         made, executable = lower_and_generate(module, target, asked, len(subject.inputs))
     except TvmakeError as error:
         return refusal(error)
     names = [str(parameter.name) for parameter in made.fused["main"].params[len(subject.inputs) :]]
     weights = packed_weights(params, made.packings, names) if made.packings else params
-    if target.kind.name == "opencl":
-        opencl_library()
     device = tvm.cpu() if target.kind.name == "llvm" else tvm.device(target.kind.name, 0)
     machine = tvm.relax.VirtualMachine(executable, device)
     arguments = [*subject.inputs, *(weights[name].numpy() for name in names)]

@@ -5,9 +5,8 @@ from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
-from typer.main import get_command
-
-from tvmake.cli.app import app
+from tvmake.cli.app import command as tvmake_command
+from tvmake.cli.verbosity import OPTIONS
 
 PAGE = Path(__file__).resolve().parents[1] / "reference" / "commands.md"
 
@@ -15,7 +14,8 @@ INTRODUCTION = """# Commands
 
 Every command with its arguments and options, as `--help` shows them. Errors go to standard error, with exit code 1 for something
 wrong with what you gave, 2 for a command line that makes no sense, 3 for a device or machine that lacks something, 4 for goals that
-are not met. This page is generated from the commands: `python docs/scripts/commands.py`.
+are not met. Every command besides `tvmake step` has `-v`, which says which config is read and where an error comes from, and `-q`, which leaves
+notes and progress out. This page is generated from the commands: `python docs/scripts/commands.py`.
 """
 
 STEP = "The commands are the [stages](stages.md)."
@@ -57,7 +57,7 @@ def _shown(argument: Any) -> str:
 def _row(parameter: Any) -> str | None:
     """The table's row of an argument or option; None for one without a help text."""
     text = getattr(parameter, "help", None)
-    if not text or parameter.name == "help" or parameter.hidden:
+    if not text or parameter.name == "help" or parameter.hidden or text in OPTIONS.values():
         return None
     if _is_argument(parameter):
         name = f"`{_shown(parameter)}`".replace("|", r"\|")
@@ -72,7 +72,7 @@ def _row(parameter: Any) -> str | None:
 
 def page() -> str:
     """The page, as Markdown."""
-    root = get_command(app)
+    root = tvmake_command()
     commands = {name: command for name, command in root.commands.items() if not command.hidden}
     parts = [part for name, command in commands.items() for part in sections(command, f"tvmake {name}")]
     return "\n".join([INTRODUCTION.rstrip(), *parts]).rstrip() + "\n"

@@ -2,22 +2,50 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <utility>
 
 namespace tvmake {
 
-bool CommandLine::Next() {
-  if (at_ + 1 >= argc_) return false;
-  flag_ = argv_[++at_];
-  return true;
+void CommandLine::Switch(const std::string& flag, bool* is_given) { switches_[flag] = is_given; }
+
+void CommandLine::Text(const std::string& flag, std::string* value) {
+  Value(flag, [value](const std::string& text) { *value = text; });
 }
 
-std::string CommandLine::Value() {
-  if (at_ + 1 >= argc_) throw UsageError(flag_ + ": a value is missing");
-  return argv_[++at_];
+void CommandLine::Number(const std::string& flag, int64_t* value, int64_t least) {
+  Value(flag, [=](const std::string& text) { *value = WholeNumber(flag, text, least); });
 }
 
-int64_t CommandLine::WholeNumber(int64_t least, int64_t most) {
-  return tvmake::WholeNumber(flag_, Value(), least, most);
+void CommandLine::Number(const std::string& flag, int* value, int least, int most) {
+  Value(flag, [=](const std::string& text) { *value = static_cast<int>(WholeNumber(flag, text, least, most)); });
+}
+
+void CommandLine::Each(const std::string& flag, std::vector<std::string>* values) {
+  Value(flag, [values](const std::string& text) { values->push_back(text); });
+}
+
+void CommandLine::Value(const std::string& flag, std::function<void(const std::string&)> take) {
+  values_[flag] = std::move(take);
+}
+
+bool IsAboutProgram(const std::string& flag) { return flag == "--help" || flag == "-h" || flag == "--version"; }
+
+std::vector<std::string> CommandLine::Parse(int argc, char** argv) const {
+  std::vector<std::string> given;
+  for (int at = 1; at < argc; ++at) {
+    const std::string flag = given.emplace_back(argv[at]);
+    if (IsAboutProgram(flag)) return given;
+    if (const auto found = switches_.find(flag); found != switches_.end()) {
+      *found->second = true;
+    } else if (const auto found = values_.find(flag); found == values_.end()) {
+      throw UsageError(flag + ": no such option; --help lists them");
+    } else if (++at < argc) {
+      found->second(argv[at]);
+    } else {
+      throw UsageError(flag + ": a value is missing");
+    }
+  }
+  return given;
 }
 
 int64_t WholeNumber(const std::string& flag, const std::string& text, int64_t least, int64_t most) {

@@ -1,6 +1,8 @@
 #include "options.h"
 
 #include <cstdlib>
+#include <set>
+#include <utility>
 
 namespace tvmake {
 
@@ -37,6 +39,10 @@ Exit codes: 0 done; 1 the package or an input is wrong; 2 usage; 3 this device l
 
 namespace {
 
+// What a request says too.
+const std::set<std::string> kMeasuring = {"--samples",       "--warmup",       "--runs",     "--number",
+                                          "--min-repeat-ms", "--min-duration", "--cooldown", "--profile"};
+
 double Duration(const std::string& flag, const std::string& text) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
@@ -50,56 +56,44 @@ double Duration(const std::string& flag, const std::string& text) {
 
 Options ParseOptions(int argc, char** argv) {
   Options options;
-  const std::map<std::string, std::string*> texts = {{"--package", &options.package}, {"--request", &options.request},
-                                                     {"--inputs", &options.inputs},   {"--outputs", &options.outputs},
-                                                     {"--result", &options.result},   {"--device", &options.device}};
   Measurement& how = options.measurement;
-  const std::map<std::string, std::pair<int64_t*, int64_t>> numbers = {{"--threads", {&options.threads, 1}},
-                                                                       {"--samples", {&options.samples, 1}},
-                                                                       {"--warmup", {&how.warmup, 0}},
-                                                                       {"--runs", {&how.repeat, 1}},
-                                                                       {"--number", {&how.number, 1}}};
-  const std::map<std::string, double*> durations = {{"--min-repeat-ms", &how.min_repeat_ms},
-                                                    {"--min-duration", &how.min_duration_s},
-                                                    {"--cooldown", &how.cooldown_s}};
+  CommandLine line;
+  line.Text("--package", &options.package);
+  line.Text("--request", &options.request);
+  line.Text("--inputs", &options.inputs);
+  line.Text("--outputs", &options.outputs);
+  line.Text("--result", &options.result);
+  line.Text("--device", &options.device);
+  line.Number("--threads", &options.threads, 1);
+  line.Each("--load-library", &options.libraries);
+  line.Value("--dim", [&](const std::string& extent) {
+    const std::size_t sign = extent.find('=');
+    if (sign == 0 || sign == std::string::npos) throw UsageError("--dim: expected NAME=N (got '" + extent + "')");
+    options.extents[extent.substr(0, sign)] = WholeNumber("--dim", extent.substr(sign + 1), 0);
+  });
+  line.Number("--samples", &options.samples, 1);
+  line.Number("--warmup", &how.warmup, 0);
+  line.Number("--runs", &how.repeat, 1);
+  line.Number("--number", &how.number, 1);
+  line.Switch("--profile", &how.profile_ops);
+  for (const auto& [flag, seconds] : {std::pair{"--min-repeat-ms", &how.min_repeat_ms},
+                                      {"--min-duration", &how.min_duration_s},
+                                      {"--cooldown", &how.cooldown_s}}) {
+    line.Value(flag, [flag = flag, seconds = seconds](const std::string& text) { *seconds = Duration(flag, text); });
+  }
 
-  std::string measuring;  // a flag that a request would overrule
-  CommandLine line(argc, argv);
-  while (line.Next()) {
-    const std::string& flag = line.flag();
-    if (flag == "--help" || flag == "-h") {
-      options.is_help = true;
-      return options;
-    }
-    if (flag == "--version") {
-      options.is_version = true;
-      return options;
-    }
-    if (flag == "--profile") {
-      how.profile_ops = true;
-      measuring = flag;
-    } else if (const auto text = texts.find(flag); text != texts.end()) {
-      *text->second = line.Value();
-    } else if (const auto number = numbers.find(flag); number != numbers.end()) {
-      *number->second.first = line.WholeNumber(number->second.second);
-      if (flag != "--threads") measuring = flag;
-    } else if (const auto duration = durations.find(flag); duration != durations.end()) {
-      *duration->second = Duration(flag, line.Value());
-      measuring = flag;
-    } else if (flag == "--load-library") {
-      options.libraries.push_back(line.Value());
-    } else if (flag == "--dim") {
-      const std::string extent = line.Value();
-      const std::size_t sign = extent.find('=');
-      if (sign == 0 || sign == std::string::npos) throw UsageError("--dim: expected NAME=N (got '" + extent + "')");
-      options.extents[extent.substr(0, sign)] = WholeNumber(flag, extent.substr(sign + 1), 0);
-    } else {
-      throw UsageError(flag + ": no such option; --help lists them");
-    }
+  const std::vector<std::string> given = line.Parse(argc, argv);
+  if (!given.empty() && IsAboutProgram(given.back())) {
+    options.is_version = given.back() == "--version";
+    options.is_help = !options.is_version;
+    return options;
   }
   if (options.package.empty()) throw UsageError("--package is missing; --help lists the options");
-  if (!options.request.empty() && !measuring.empty()) throw UsageError(measuring + ": the request says that already");
-  if (!options.request.empty() && options.result.empty()) throw UsageError("--request needs --result");
+  if (options.request.empty()) return options;
+  for (const std::string& flag : given) {
+    if (kMeasuring.count(flag)) throw UsageError(flag + ": the request says that already");
+  }
+  if (options.result.empty()) throw UsageError("--request needs --result");
   return options;
 }
 

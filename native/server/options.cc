@@ -2,8 +2,6 @@
 
 #include <stdlib.h>
 
-#include <map>
-
 namespace tvmake {
 
 const char kUsage[] =
@@ -55,12 +53,6 @@ double Seconds(const std::string& flag, const std::string& text) {
   return value;
 }
 
-// A number option: where its value goes, and its bounds.
-struct Bounded {
-  int* value;
-  int least, most;
-};
-
 void CheckKey(const std::string& key) {
   for (const char c : key) {
     if (static_cast<unsigned char>(c) <= ' ' || c == ':' || c == '"' || c == '\\') {
@@ -73,42 +65,29 @@ void CheckKey(const std::string& key) {
 
 Options ParseOptions(int argc, char** argv) {
   Options options;
-  const std::map<std::string, std::string*> texts = {{"--host", &options.host},
-                                                     {"--key", &options.key},
-                                                     {"--custom-addr", &options.announced_address},
-                                                     {"--workdir", &options.work_directory},
-                                                     {"--cache", &options.cache_directory}};
-  const std::map<std::string, Bounded> numbers = {{"--port", {&options.port, 0, 65535}},
-                                                  {"--port-end", {&options.port_end, 1, 65536}},
-                                                  {"--threads", {&options.threads, 1, 4096}},
-                                                  {"--cache-mb", {&options.cache_mb, 1, 1 << 30}}};
-  CommandLine line(argc, argv);
-  while (line.Next()) {
-    const std::string& flag = line.flag();
-    if (flag == "--help" || flag == "-h") {
-      options.is_help = true;
-      return options;
-    }
-    if (flag == "--version") {
-      options.is_version = true;
-      return options;
-    }
-    if (flag == "--allow-remote") {
-      options.is_remote_allowed = true;
-    } else if (const auto text = texts.find(flag); text != texts.end()) {
-      *text->second = line.Value();
-    } else if (const auto number = numbers.find(flag); number != numbers.end()) {
-      const Bounded& option = number->second;
-      *option.value = static_cast<int>(line.WholeNumber(option.least, option.most));
-    } else if (flag == "--tracker") {
-      SplitAddress(flag, line.Value(), &options.tracker_host, &options.tracker_port);
-    } else if (flag == "--session-timeout") {
-      options.session_timeout_s = Seconds(flag, line.Value());
-    } else if (flag == "--load-library") {
-      options.libraries.push_back(line.Value());
-    } else {
-      throw UsageError(flag + ": no such option; --help lists them");
-    }
+  CommandLine line;
+  line.Text("--host", &options.host);
+  line.Switch("--allow-remote", &options.is_remote_allowed);
+  line.Number("--port", &options.port, 0, 65535);
+  line.Number("--port-end", &options.port_end, 1, 65536);
+  line.Value("--tracker", [&](const std::string& address) {
+    SplitAddress("--tracker", address, &options.tracker_host, &options.tracker_port);
+  });
+  line.Text("--key", &options.key);
+  line.Text("--custom-addr", &options.announced_address);
+  line.Value("--session-timeout",
+             [&](const std::string& text) { options.session_timeout_s = Seconds("--session-timeout", text); });
+  line.Text("--workdir", &options.work_directory);
+  line.Text("--cache", &options.cache_directory);
+  line.Number("--cache-mb", &options.cache_mb, 1, 1 << 30);
+  line.Number("--threads", &options.threads, 1, 4096);
+  line.Each("--load-library", &options.libraries);
+
+  const std::vector<std::string> given = line.Parse(argc, argv);
+  if (!given.empty() && IsAboutProgram(given.back())) {
+    options.is_version = given.back() == "--version";
+    options.is_help = !options.is_version;
+    return options;
   }
   CheckKey(options.key);
   if (!options.tracker_host.empty() && options.key.empty()) throw UsageError("--tracker needs --key");

@@ -24,7 +24,7 @@ def test_any_field_wins_over_the_profile_even_when_it_is_zero_or_off():
 
 
 def test_every_field_of_the_measurement_can_be_set_in_the_config():
-    assert set(BenchmarkOptions.model_fields) == {"profile", *Measurement.model_fields}
+    assert set(BenchmarkOptions.model_fields) == {"profile", "baseline", *Measurement.model_fields}
 
 
 @pytest.mark.parametrize("options", [{"profile": "slow"}, {"repeat": 0}, {"cooldown_s": -1}, {"repeats": 3}])

@@ -57,7 +57,7 @@ def test_verify_finds_what_is_bad_and_puts_it_aside(cache, filled, capsys):
     entry.write_bytes(data)
     assert tvmake(["cache", "verify"]) == 1
     said = capsys.readouterr()
-    assert said.out == f"{cache}: 2 entries are intact, 1 are bad (put into quarantine)\n"
+    assert said.out == f"{cache}: 2 entries are intact, 1 is bad (put into quarantine)\n"
     assert (
         said.err == f"{filled[0].key}: workloads/empty.json is altered: its sha256 differs\n" or "altered" in said.err
     )
@@ -91,7 +91,7 @@ def test_prune_keeps_what_was_used_last(cache, filled, capsys):
     assert tvmake(["cache", "prune"]) == 0
     assert "0 entries removed" in capsys.readouterr().out
     assert tvmake(["cache", "prune", "--unused-days", "30"]) == 0
-    assert "1 entries removed" in capsys.readouterr().out
+    assert "1 entry removed" in capsys.readouterr().out
     assert tvmake(["cache", "prune", "--size-limit", "many"]) == 2
 
 

@@ -78,12 +78,14 @@ def test_the_list_of_what_a_key_is_made_of(files):
 
 @pytest.mark.parametrize("kind", [kind for kind in FRONTENDS if kind not in RUNS_CODE])
 def test_an_import_is_made_of_its_formats_libraries_and_its_files_with_their_names(files, kind):
-    source = {"onnx": "m.onnx", "pt2": "m.pt2", "tflite": "m.tflite", "zoo": "zoo:mobilenet_v2"}[kind]
+    source = {"onnx": "m.onnx", "pt2": "m.pt2", "tflite": "m.tflite", "zoo": "zoo:mobilenet_v2", "stablehlo": "m.mlir"}[
+        kind
+    ]
     if kind != "zoo":
         (files / source).write_text(kind)
         source = str(files / source)
     made = material(work_of("import", ImportOptions(source=source), {}, {"module": files / "out"}))
-    library = {"onnx": "onnx", "pt2": "torch", "tflite": "tflite", "zoo": "torch"}[kind]
+    library = {"onnx": "onnx", "pt2": "torch", "tflite": "tflite", "zoo": "torch", "stablehlo": "jax"}[kind]
     assert library in made["libraries"]
     assert [role for role, _ in made["inputs"]] == ([] if kind == "zoo" else [f"model file {source}"])
 
@@ -107,7 +109,7 @@ def test_export_moves_bytes_only_so_that_the_machine_does_not_count(files):
 
 
 def test_recipes_are_for_stages_there_are_and_the_rest_is_not_cached(files):
-    assert CACHED == ["import", "transform", "extract", "build", "export"]
+    assert CACHED == ["import", "calibrate", "transform", "extract", "build", "export"]
     for stage in set(stages()) - set(CACHED):
         with pytest.raises(NotCacheableError):
             material(work_of(stage, None, {}, {}))
@@ -146,6 +148,9 @@ def test_inputs_that_change_roles_change_the_key(files):
         {"target": TargetConfig(kind="llvm", mcpu="native", attributes={"num-cores": 2})},
         {"build": BuildOptions(opt_level=2)},
         {"build": BuildOptions(exec_mode="compiled")},
+        {"build": BuildOptions(pass_config={"tirx.disable_vectorize": True})},
+        {"build": BuildOptions(disabled_passes=["tirx.StorageRewrite"])},
+        {"target": TargetConfig(kind="llvm", mcpu="native", link_options=["-s"])},
         {"build": BuildOptions(dump=["ll"])},
         {"require_coverage": 0.5},
         {"cpu": "another cpu"},

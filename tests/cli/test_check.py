@@ -1,9 +1,12 @@
 """``tvmake check`` refuses what ``tvmake make`` would."""
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 import yaml
 
@@ -84,13 +87,20 @@ def test_a_model_that_cannot_be_read_is_refused(
         (tmp_path / name).mkdir()
     done = checked(tmp_path, {"source": name})
     assert done.returncode == 1, done.stdout
-    assert f"models.m: {name}: " in done.stderr and problem in done.stderr and remedy in done.stderr
+    assert f"models.m.source: {name}: " in done.stderr and problem in done.stderr and remedy in done.stderr
 
 
 def test_inputs_that_the_model_does_not_have_are_refused(tmp_path: Path):
     shutil.copy(ROOT / "resources" / "digits.onnx", tmp_path / "m.onnx")
     done = checked(tmp_path, {"source": "m.onnx", "inputs": {"imag": {"shape": [1, 1, 8, 8]}}})
-    assert done.returncode == 1 and "the model has no input 'imag'" in done.stderr
+    assert done.returncode == 1 and "models.m.inputs: m.onnx: the model has no input 'imag'" in done.stderr
+
+
+def test_a_function_that_is_not_trusted_is_refused(tmp_path: Path):
+    (tmp_path / "nets.py").write_text("open('it_ran', 'w')\n")
+    done = checked(tmp_path, {"source": "nets:net"})
+    assert done.returncode == 1 and "models.m.source: nets:net" in done.stderr and "trusted: true" in done.stderr
+    assert not (tmp_path / "it_ran").exists()
 
 
 def checked(directory: Path, model: dict[str, object], kind: str = "llvm") -> "subprocess.CompletedProcess[str]":
@@ -99,3 +109,109 @@ def checked(directory: Path, model: dict[str, object], kind: str = "llvm") -> "s
     (directory / "tvmake.yaml").write_text(yaml.safe_dump(config))
     command = [str(SCRIPTS / "tvmake"), "check"]
     return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=HANG_S, check=False)
+
+
+def check_of(directory: Path, change: dict[str, object], *arguments: str) -> subprocess.CompletedProcess[str]:
+    """``tvmake check`` of a config for the digits that is right but for some keys, given as ``models.digits.source``."""
+    for name in ("digits.onnx", "digits-test.npz"):
+        shutil.copy(ROOT / "resources" / name, directory)
+    config: dict = {"models": {"digits": {"source": "digits.onnx", "dataset": {"path": "digits-test.npz"}}}}
+    for key, value in change.items():
+        *parents, last = key.split(".")
+        place = config
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        place[last] = value
+    (directory / "tvmake.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
+    command = [str(SCRIPTS / "tvmake"), "check", *arguments]
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=HANG_S, check=False)
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "where", "problem", "remedy"),
+    [
+        ({"targets.cpu": {"mcpu": "skylaek"}}, 1, ": targets.cpu.mcpu", "LLVM knows no CPU", "'skylake'"),
+        ({"targets.cpu": {"mtriple": "foo-bar"}}, 1, ": targets.cpu.mtriple", "no processor 'foo'", "targets"),
+        ({"targets.cpu": {"cc": "nog++"}}, 3, ": targets.cpu", "'nog++' is not installed", "toolchain: zig"),
+        ({"models.digits.dataset": None, "models.digits.goals.top1": 0.9}, 1, ": models.digits.goals.top1",
+         "the model has no dataset", "top1_agreement"),
+        ({"models.digits.dataset.labels": None, "models.digits.goals.top1_drop": 0.1}, 1,
+         ": models.digits.goals.top1_drop", "digits-test.npz has none", "dataset.labels"),
+        ({"models.digits.dataset.path": "none.npz"}, 1, ": models.digits.dataset.path", "no such file", "begin at /"),
+        ({"models.digits.source": "none.onnx"}, 1, ": models.digits.source", "no such file", "begin at /"),
+        ({"models.digits.transform.passes": [{"at": "start", "use": "gone.x:f"}]}, 1,
+         ".transform.passes[0].use", "no such file: gone/x.py", "begin at /"),
+        ({"models.digits.source": "digit.onnx"}, 1, ": models.digits.source", "no such file", "did you mean 'digits.onnx'?"),
+        ({"models.digits.goals.metrics.f1.use": "gone:f1"}, 1, ": models.digits.goals.metrics.f1.use", "no such file: gone.py",
+         "begin at /"),
+        ({"models.digits.source": "~/digits.onnx"}, 1, ": models.digits.source", "no such file", "the whole path"),
+        ({"models.digits.source": "http://x/y.onnx"}, 1, ": models.digits.source", "no such file", "download it"),
+        ({"targets.cpu": {"mattr": ["avx2"]}}, 1, ": targets.cpu.mattr", "switched on by +", "'+avx2'"),
+        ({"models.digits.dataset.images": "pixels"}, 1, ": models.digits.dataset", "no array 'pixels'", "images"),
+        ({"tuning": {"store": "digits.onnx", "trials": 4}}, 1, ": tuning.store: digits.onnx", "no directory", "records"),
+        ({"models.digits.dataset.preprocess.crop": 500}, 1, ": models.digits.dataset", "cropped to 500×500", "preprocess.resize"),
+        ({"models.digits.dims.batch": 4}, 1, ": models.digits.dims", "no dynamic dimension 'batch'", "shapes are fixed"),
+        ({"models.digits.goals.sqnr_db": -3}, 1, ": models.digits.goals.sqnr_db", "expected at least 0", ""),
+        ({"results": "/proc/results"}, 1, ": results", "no directory can be made in /proc", "that you may write to"),
+        ({"precisions": ["fp16"]}, 1, ": precisions.fp16", "expected one of", "did you mean 'float16'?"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_named_with_line_key_cause_and_remedy(tmp_path, change, code, where, problem, remedy):
+    done = check_of(tmp_path, change)
+    assert done.returncode == code, done.stdout + done.stderr
+    (line, *rest) = done.stderr.splitlines()
+    assert re.match(r"error: tvmake\.yaml:\d+: ", line) and where in line and problem in line
+    assert remedy in "".join(rest)
+
+
+@pytest.mark.parametrize(
+    ("target", "problem", "remedy"),
+    [
+        ({"mcpu": "native", "mattr": ["+avx2", "+avx512vnnni"]}, "no feature 'avx512vnnni' for x86_64", "'avx512vnni'"),
+        ({"mtriple": "aarch64-linux-gnu", "mattr": ["+neon", "-dotprd"]}, "no feature 'dotprd' for aarch64", "'dotprod'"),
+    ],
+)  # fmt: skip
+def test_a_feature_that_llvm_would_ignore_is_refused(tmp_path, target, problem, remedy):
+    done = check_of(tmp_path, {"targets.cpu": target})
+    assert done.returncode == 1
+    assert ": targets.cpu.mattr: LLVM knows " + problem in done.stderr
+    assert f"did you mean {remedy}?" in done.stderr
+
+
+def test_labels_beyond_the_models_classes_are_refused(tmp_path):
+    with np.load(ROOT / "resources/digits-test.npz") as arrays:
+        np.savez(tmp_path / "shifted.npz", images=arrays["images"], labels=arrays["labels"] + 1)
+    done = check_of(tmp_path, {"models.digits.dataset.path": "shifted.npz"})
+    assert done.returncode == 1
+    assert "has label 10, the model's classes are 0 to 9" in done.stderr
+
+
+def test_values_for_dimensions_that_a_model_has_are_accepted(tmp_path):
+    shapes = {"inputs": {"image": {"shape": ["batch", 1, 8, 8]}}}
+    model = onnx.load(ROOT / "resources/digits.onnx")
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_param = "n"
+    onnx.save(model, tmp_path / "open.onnx")
+    for source, dims, code in (({}, "n", 0), ({}, "batch", 1), (shapes, "batch", 0), (shapes, "n", 1)):
+        done = check_of(tmp_path, {"models": {"digits": {"source": "open.onnx", **source, "dims": {dims: 4}}}})
+        assert done.returncode == code, done.stderr
+
+
+@pytest.mark.parametrize(("name", "read_as"), [("on", "True"), ("18", "18"), ("null", "None")])
+def test_a_name_that_yaml_makes_something_else_of_is_shown_as_written(tmp_path, name, read_as):
+    (tmp_path / "tvmake.yaml").write_text(f"models:\n  {name}: {{source: digits.onnx}}\n")
+    command = [str(SCRIPTS / "tvmake"), "check"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=HANG_S, check=False)
+    assert done.returncode == 1
+    assert f"tvmake.yaml:2: models: YAML reads the name {name} as {read_as}" in done.stderr
+    assert f"put it in quotation marks: '{name}'" in done.stderr
+
+
+def test_a_mistake_in_a_setting_is_said_to_be_there(tmp_path):
+    done = check_of(tmp_path, {}, "--set", "benchmark.repeet=3")
+    assert done.stderr.startswith("error: --set: benchmark.repeet: unknown key\n  did you mean 'repeat'?")
+
+
+def test_a_right_config_passes(tmp_path):
+    done = check_of(tmp_path, {"models.digits.goals.top1": 0.9})
+    assert done.returncode == 0, done.stderr

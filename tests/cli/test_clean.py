@@ -38,8 +38,11 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for model in CONFIG["models"]:
         put(f"results/{model}/model.json", "m")
         put(f"{model}.onnx", "network")
-    for file in (*plan.report_job().outputs, *plan.results_of("package.provenance.json")):
-        put(file, "")
+    for file in (
+        *(file for job in plan.run_jobs() for file in job.outputs),
+        *plan.results_of("package.provenance.json"),
+    ):
+        put("results/best/a/local/choice.json" if file == "results/best" else file, "")
     return tmp_path
 
 

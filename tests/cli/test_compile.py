@@ -1,19 +1,16 @@
 """`tvmake compile`: a model's file to a package in one command, and nothing but the package beside it."""
 
-import shutil
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.workflow.project import ROOT, Project
+from tests.workflow.project import Project, model_project
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    directory = tmp_path / "project"
-    directory.mkdir()
-    shutil.copy(ROOT / "resources/digits.onnx", directory / "digits.onnx")
-    return Project(directory)
+    return model_project(tmp_path / "project")
 
 
 def visible(project: Project) -> set[str]:
@@ -41,6 +38,14 @@ MISTAKES = {
     "no precision": (["digits.onnx", "--precision", "float8"], "expected one of float32"),
     "no input": (["digits.onnx", "--input-shape", "photo=1,1,8,8"], "the model has no input 'photo'"),
     "no shape": (["digits.onnx", "--input-shape", "image"], "for example: --input-shape image=1,3,224,224"),
+    "no pass": (["digits.onnx", "--disabled-pass", "tirx.StorageRewrit"], "did you mean 'tirx.StorageRewrite'?"),
+    "no setting": (["digits.onnx", "--pass-config", "tir.noalias=1"], "did you mean 'tirx.noalias'?"),
+    "no value": (
+        ["digits.onnx", "--pass-config", "tirx.noalias"],
+        "for example: --pass-config tirx.disable_vectorize=true",
+    ),
+    "no form": (["digits.onnx", "--dump-code", "relay"], "expected one of relax"),
+    "a directory": (["digits.onnx", "-o", "."], "name the package in it: digits.tar"),
     "no directory": (["digits.onnx", "-o", "none/digits.tar"], "there is no directory 'none'"),
     "no key": (["digits.onnx", "--set", "builds.opt_level=3"], "did you mean 'build'?"),
 }
@@ -53,3 +58,24 @@ def test_a_mistake_is_named_and_leaves_no_package(arguments: list[str], words: s
     assert words in done.stderr
     assert "Traceback" not in done.stderr
     assert visible(project) == {"digits.onnx"}
+
+
+def test_texts_of_the_code_and_of_each_pass_are_kept_beside_the_package(project: Project):
+    options = [
+        "--pass-config",
+        "tirx.disable_vectorize=1",
+        "--disabled-pass",
+        "tirx.StorageRewrite",
+        "--dump-code",
+        "relax,tir,ll,passes",
+        "--print-pass-times",
+    ]
+    done = project.run("tvmake", "compile", "digits.onnx", *options, "--cross-compiler-options=-s")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^ +[0-9.]+ ms  FuseOps$", done.stdout, re.MULTILINE)
+    sources = project.directory / "digits.sources"
+    assert {path.name for path in sources.iterdir()} == {"relax.py", "tir.py", "mod.ll", "passes"}
+    assert "000-transformed.py" in {path.name for path in (sources / "passes").iterdir()}
+    assert not list(sources.glob("passes/*-tirx.StorageRewrite.py"))
+    assert list(sources.glob("passes/*-FuseOps.py"))
+    assert project.run("tvmake", "run", "digits.tar").returncode == 0

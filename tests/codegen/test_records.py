@@ -19,6 +19,7 @@ from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.module_files import load_module, load_params
 from tvmake.codegen.lowering import fused_module, packs_weights
 from tvmake.codegen.scheduling.apply import apply_best
+from tvmake.config.build import PassOptions
 from tvmake.config.requests.building import BuildRequest
 from tvmake.config.target import TargetConfig
 from tvmake.device.local.worker import LoadedPackage
@@ -34,7 +35,7 @@ OPENCL = TargetConfig(kind="opencl")
 
 
 def fused(net: Transformed, target: "tvm.target.Target") -> "tvm.IRModule":
-    return fused_module(load_module(net.module), target, [], 3, 1, packs_weights(target))
+    return fused_module(load_module(net.module), target, [], PassOptions(), 1, packs_weights(target))
 
 
 def request(target: TargetConfig = CPU, **options: object) -> BuildRequest:

@@ -52,10 +52,11 @@ def test_files_are_in_the_order_of_the_pipeline(run: Plan):
 
 def test_every_artifact_is_locked_or_known_to_be_measured():
     auto = {**CONFIG, "transform": {"layout": "auto"}}
-    locked = {output.artifact for config in (CONFIG, auto) for _, output, _ in hermetic_outputs(plan_of(config))}
+    small = {**CONFIG, "precisions": ["int8"]}
+    locked = {output.artifact for config in (CONFIG, auto, small) for _, output, _ in hermetic_outputs(plan_of(config))}
     measured = {
         "layout.json", "{workload}.json", "receipt.json", "numerics.json", "latency.json", "summary.json", "summary.csv",
-        "index.html",
+        "index.html", "best", "selection.json",
     }  # fmt: skip
     # The reference is made by other frameworks; budgets come from what was measured; configs hold this machine's paths.
     others = {"reference.npz", "budget.json", "round/workloads", "workloads/{workload}.json", "config.resolved.yaml"}
@@ -190,3 +191,9 @@ def test_a_compiler_is_named_for_targets_of_every_kind_and_a_missing_one_too():
     )
     assert found["here"] == found["tag"] == driver_identity("g++")
     assert found["none"] == "none (the compiler 'no-such-compiler' is not installed)"
+
+
+def test_a_pipe_is_no_lock_and_is_not_waited_for(tmp_path: Path):
+    os.mkfifo(tmp_path / "run.lock")
+    with pytest.raises(InputError, match="cannot be read: it is a pipe, not a file"):
+        read_lock(tmp_path / "run.lock")

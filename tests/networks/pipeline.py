@@ -48,7 +48,7 @@ class Network:
             names = ("model.json", "model.params", "signature.json", "source.json")
             import_model(self.options, *(place / name for name in names))
             asked = ReferenceRequest(model=self.options, samples=SAMPLES)
-            reference(place / "signature.json", asked, place / "reference.npz")
+            reference(place / "signature.json", place / "source.json", asked, place / "reference.npz")
 
         return _kept({"network": self.options.model_dump(), "samples": SAMPLES}, ("import_model", "reference"), write)
 

@@ -39,7 +39,9 @@ SLACK_DB = 6.0
 
 HERE = TargetConfig(tag="x86-64-v3")
 BOARD = native.CORTEX
-BUFFERS, TEXTURES = TargetConfig(tag="adreno-730-buffer"), TargetConfig(tag="adreno-730-texture")
+BUFFERS = TargetConfig(tag="adreno-730-buffer")
+TEXTURES = TargetConfig(tag="adreno-730-texture", attributes={"texture_spatial_limit": 8192})
+"""PoCL's images are as large as the machine's memory lets them be: on small ones half as large as Adreno's."""
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from tests.requirements import need, require
 from tests.workflow.project import ROOT, Project, new_project
 from tvmake.native.parts import parts, sources_digest
 
-HEAVY = {"tvm", "tvm_ffi", "torch", "snakemake", "onnx", "onnxruntime", "pydantic", "numpy", "altair", "yaml"}
+HEAVY = {"tvm", "tvm_ffi", "torch", "snakemake", "onnx", "onnxruntime", "pydantic", "numpy", "jinja2", "yaml"}
 """Libraries that cost time to import and that help needs nothing of."""
 
 CHECKOUT_FILES = [

@@ -10,6 +10,7 @@ import yaml
 from tvmake.config.model import ImportOptions
 from tvmake.config.reading.load import check, load, merge
 from tvmake.config.requests.building import BuildRequest
+from tvmake.config.requests.calibrating import CalibrateRequest
 from tvmake.config.requests.referencing import ReferenceRequest
 from tvmake.config.requests.reporting import ReportRequest
 from tvmake.config.requests.running import BenchmarkRequest, DeployRequest, ValidateRequest
@@ -45,6 +46,7 @@ KERNEL = {"number": 1, "workload": "0" * 64, "layout": "NHWC"}
 REQUESTS = {
     "import": ImportOptions,
     "reference": ReferenceRequest,
+    "calibrate": CalibrateRequest,
     "transform": TransformRequest,
     "choose_layout": ChooseLayoutRequest,
     "extract": ExtractRequest,
@@ -55,6 +57,7 @@ REQUESTS = {
     "deploy": DeployRequest,
     "validate": ValidateRequest,
     "benchmark": BenchmarkRequest,
+    "select": ReportRequest,
     "report": ReportRequest,
 }
 
@@ -226,24 +229,29 @@ def changed_stages(overlay: str, variant: Variant = DIGITS, base: str = TEXT) ->
 @pytest.mark.parametrize(
     ("overlay", "stages"),
     [
-        ("models: {digits: {opset: 18}}", {"import", "reference"}),
-        ("models: {digits: {source: other.onnx}}", {"import", "reference"}),
-        ("models: {digits: {dims: {N: 2}}}", {"reference", "transform"}),
-        ("models: {digits: {dataset: {path: x.npz}}}", {"reference"}),
+        ("models: {digits: {opset: 18}}", {"import", "reference", "benchmark"}),
+        ("models: {digits: {source: other.onnx}}", {"import", "reference", "benchmark"}),
+        ("models: {digits: {dims: {N: 2}}}", {"calibrate", "reference", "transform"}),
+        ("models: {digits: {dataset: {path: x.npz}}}", {"calibrate", "reference"}),
         ("models: {digits: {goals: {top1_drop: 0.1}}}", {"validate"}),
         ("models: {other: {seed: 5, dims: {N: 2}, goals: {top1: 1}}}", set()),
-        ("validation: {samples: 3}", {"reference"}),
-        ("validation: {seed: 3}", {"reference"}),
+        ("validation: {samples: 3}", {"calibrate", "reference"}),
+        ("validation: {seed: 3}", {"calibrate", "reference"}),
         ("validation: {goals: {rtol: 0.1}}", {"validate"}),
-        ("transform: {layout: NHWC}", {"transform", "report"}),
+        ("validation: {goals: {latency_ms: 5}}", {"select", "report"}),
+        ("models: {digits: {goals: {speedup: 1, package_mb: 3}}}", {"select", "report"}),
+        ("models: {digits: {goals: {metrics: {f1: {use: 'a:b', at_least: 0.5}}}}}", {"validate"}),
+        ("transform: {layout: NHWC}", {"transform", "select", "report"}),
         ("transform: {layout: auto}", set()),
-        ("models: {digits: {transform: {fold_batch_norm: false}}}", {"transform"}),
-        ("transform: {passes: [{use: 'a:b', at: start}]}", {"transform"}),
+        ("models: {digits: {transform: {fold_batch_norm: false}}}", {"calibrate", "transform"}),
+        ("transform: {passes: [{use: 'a:b', at: start}]}", {"calibrate", "transform"}),
         ("transform: {passes: [{use: 'a:b', at: after_fusion}]}", {"build", "choose_layout", "extract"}),
         ("build: {opt_level: 2}", {"build", "choose_layout", "extract"}),
+        ("build: {pass_config: {tirx.disable_vectorize: true}}", {"build", "choose_layout", "extract"}),
+        ("build: {disabled_passes: [tirx.StorageRewrite]}", {"build", "choose_layout", "extract"}),
         ("models: {digits: {build: {dump: [ll]}}}", {"build"}),
         ("targets: {cpu: {attributes: {num-cores: 2}}}", {"build", "choose_layout", "extract", "tune", "pick_best"}),
-        ("tuning: {trials: 8}", {"budget", "report"}),
+        ("tuning: {trials: 8}", {"budget", "select", "report"}),
         ("tuning: {rounds: 3}", {"budget"}),
         ("tuning: {seed: 8}", {"choose_layout", "tune"}),
         ("tuning: {layout_trials: 8}", {"choose_layout"}),
@@ -251,20 +259,21 @@ def changed_stages(overlay: str, variant: Variant = DIGITS, base: str = TEXT) ->
         ("tuning: {store: elsewhere}", {"choose_layout", "tune", "pick_best"}),
         ("tuning: {untuned: [fused_conv2d]}", {"pick_best"}),
         ("tuning: {require_coverage: 0.5}", {"build"}),
-        ("models: {digits: {tuning: {trials: 8}}}", {"budget", "report"}),
+        ("models: {digits: {tuning: {trials: 8}}}", {"budget", "select", "report"}),
         ("models: {digits: {tuning: {require_coverage: 0.5}}}", {"build"}),
         ("targets: {cpu: {tuning: {seed: 8}}}", {"choose_layout", "tune"}),
         ("benchmark: {repeat: 3}", {"benchmark"}),
+        ("benchmark: {baseline: false}", {"benchmark"}),
         ("benchmark: {profile: mlperf-like}", {"benchmark"}),
         ("models: {digits: {benchmark: {warmup: 9}}}", {"benchmark"}),
         (
             "targets: {cpu: {device: bench}}\ndevices: {bench: {threads: 1}}",
-            {"deploy", "validate", "benchmark", "report", "choose_layout", "tune", "pick_best"},
+            {"deploy", "validate", "benchmark", "select", "report", "choose_layout", "tune", "pick_best"},
         ),
         ("devices: {local: {threads: 1}}", {"deploy", "validate", "benchmark", "choose_layout", "tune", "pick_best"}),
         ("devices: {unused: {threads: 1}}", set()),
-        ("targets: {third: {kind: cuda}}", {"report"}),
-        ("precisions: {float32: {never: [nn.softmax]}, float16: {}}", {"transform"}),
+        ("targets: {third: {kind: cuda}}", {"select", "report"}),
+        ("precisions: {float32: {never: [nn.softmax]}, float16: {}}", {"calibrate", "transform"}),
     ],
 )
 def test_a_change_reaches_the_stages_that_read_it_and_no_others(overlay, stages):
@@ -297,6 +306,13 @@ def test_code_for_this_machine_knows_the_machine_and_portable_code_does_not():
     made = plan()
     assert asked(made, "build")["cpu"] == cpu_identity()
     assert "cpu" not in asked(made, "build", Variant("digits", "float32", "phone"))
+
+
+def test_the_kernels_to_tune_are_the_models_own_or_else_everybodys():
+    made = plan("tuning: {trials: 8, kernels: [a]}\nmodels: {digits: {tuning: {kernels: [b]}}}")
+    request = BudgetRequest.model_validate_json(made.options("budget", SimpleNamespace(target="cpu", number=1)))
+    found = {name: budget.kernels for name, budget in request.variants.items()}
+    assert found == {"digits/float32": ["b"], "digits/float16": ["b"], "other/float16": ["a"]}
 
 
 def test_the_device_of_a_target_does_not_reach_its_build():

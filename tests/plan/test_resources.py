@@ -89,7 +89,8 @@ def test_stages_on_a_device_may_wait_for_it_as_long_as_it_may_take(models: Path)
 
 def test_a_long_measurement_gets_its_time(models: Path):
     long = "models: {small: {benchmark: {min_duration_s: 3600}}}"
-    assert needs(long).minutes("benchmark")(job(), 1) == needs().minutes("benchmark")(job(), 1) + 60
+    # The package, and the original framework beside it.
+    assert needs(long).minutes("benchmark")(job(), 1) == needs().minutes("benchmark")(job(), 1) + 2 * 60
 
 
 @pytest.mark.parametrize(("stage", "cores"), [("benchmark", 8), ("tune", 1), ("choose_layout", 1)])

@@ -2,9 +2,11 @@
 
 import io
 import json
+import os
 import subprocess
 import sys
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +145,24 @@ def test_what_is_no_list_is_refused(package: Path, text: str):
     components_file(package).write_text(text)
     with pytest.raises(InputError, match=r"is no component list|of another package"):
         check_package(package)
+
+
+@pytest.mark.parametrize("beside", [origin_file, signature_file])
+def test_a_pipe_in_the_place_of_provenance_or_signature_is_refused_and_not_waited_for(
+    package: Path, beside: Callable[[Path], Path], capsys: pytest.CaptureFixture[str]
+):
+    file = beside(package)
+    file.unlink(missing_ok=True)
+    os.mkfifo(file)
+    assert run(["verify", str(package)]) == 1
+    assert capsys.readouterr().err == f"error: {file}: cannot be read: it is a pipe, not a file\n"
+
+
+def test_a_pipe_in_the_place_of_a_list_counts_as_none(package: Path, capsys: pytest.CaptureFixture[str]):
+    components_file(package).unlink()
+    os.mkfifo(components_file(package))
+    assert run(["verify", str(package)]) == 0
+    assert "component list" not in capsys.readouterr().out
 
 
 def test_a_package_without_a_list_is_fine(package: Path):

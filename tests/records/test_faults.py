@@ -197,3 +197,12 @@ def test_a_file_size_limit_is_one_clear_error_and_loses_nothing(store, tmp_path)
     before = files(store.root)
     store.append(PLACE, CONV, [record(10**6)])
     assert files(store.root) != before
+
+
+def test_a_pipe_in_the_place_of_records_is_one_clear_error_and_is_not_waited_for(store):
+    store.append(PLACE, CONV, [record(1)])
+    path = store.journal(PLACE, CONV).path
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(MachineError, match="it is a pipe, not a file"):
+        store.load(PLACE, CONV)

@@ -1,5 +1,8 @@
 """Finished runs, written file by file through the stages' own models."""
 
+import shutil
+from collections.abc import Collection
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +18,15 @@ from tvmake.benchmark.result import Latency, latency_report
 from tvmake.config.benchmark import Measurement
 from tvmake.config.requests.reporting import ReportRequest, VariantRow
 from tvmake.config.validation import Goals
+from tvmake.records.best import BestKernel, BestSet
 from tvmake.report.cache_use import cache_use
+from tvmake.report.history import DIRECTORY, keep
 from tvmake.report.results import read_results
 from tvmake.report.rows import Summary, summarise
 from tvmake.stages import registry
-from tvmake.stages.report import path_in, report
+from tvmake.stages.gathering import path_in
+from tvmake.stages.report import report
+from tvmake.stages.select import select
 from tvmake.storage.files import digest_file
 from tvmake.validate.numerics import Comparison
 from tvmake.validate.result import Numerics
@@ -27,9 +34,9 @@ from tvmake.validate.result import Numerics
 STEADY = [1.0, 1.01, 0.99, 1.0, 1.02, 0.98, 1.0, 1.01, 0.99, 1.0]
 
 
-def gather(request: ReportRequest) -> Summary:
-    """What a report of these variants says."""
-    return summarise(read_results(request, path_in(request.results)), cache_use(request.variants))
+def gather(request: ReportRequest, chosen: Collection[str] = ()) -> Summary:
+    """What a report of these variants says, where ``chosen`` are the best of their models."""
+    return summarise(read_results(request, path_in(request.results)), cache_use(request.variants), chosen=chosen)
 
 
 class Run:
@@ -57,11 +64,34 @@ class Run:
         tunable=4,
         soc="Test SoC",
         weights=b"weights",
+        curve=(),
+        kernel_name="fused_conv2d",
+        calibration=None,
     ):
-        """Write one variant's files; ``error`` is what the package's outputs are off by, relative."""
-        variant = VariantRow(model=model, precision=precision, target=target, device=device)
+        """Write one variant's files.
+
+        Args:
+            error: what the package's outputs are off by, relative.
+            curve: trials and latencies of the search for its one kernel that was tuned.
+        """
+        variant = VariantRow(
+            model=model,
+            precision=precision,
+            target=target,
+            device=device,
+            is_tuned=bool(curve),
+            is_calibrated=calibration is not None,
+        )
         self.variants.append(variant)
         self._write_package(variant, output, tuned, tunable, weights)
+        if calibration is not None:
+            stage_json.save(calibration, self.path(variant, "calibration.json"))
+        if curve:
+            kernel = BestKernel(
+                workload="0" * 64, name=kernel_name, calls=1, flops=1e9, trials=8, curve=curve, latency_ms=curve[-1][1]
+            )
+            best = BestSet(target="{}", generation="tvm-0.27", device_class="cpu", kernels=(kernel,))
+            stage_json.save(best, self.path(variant, "best.json"))
         if device:
             digest = digest_file(self.path(variant, "package.tar"))
             fingerprint = Fingerprint(
@@ -97,12 +127,28 @@ class Run:
     def file(self, artifact: str) -> Path:
         return Path(registry.path(artifact, str(self.results)))
 
+    def remove(self) -> None:
+        """Delete every variant's files; what is known of earlier runs stays."""
+        for directory in self.results.glob("*"):
+            if directory.is_dir() and directory.name != DIRECTORY:
+                shutil.rmtree(directory)
+
+    def age_history(self) -> None:
+        """Make what is kept of earlier runs a day older: its times have seconds."""
+        for file in sorted((self.results / DIRECTORY).glob("*.json")):
+            run = stage_json.load(Summary, file)
+            at = datetime.fromisoformat(run.created_at) - timedelta(days=1)
+            file.unlink()
+            keep(run.model_copy(update={"created_at": at.isoformat()}), self.results)
+
     @property
     def request(self) -> ReportRequest:
         return ReportRequest(results=str(self.results), variants=self.variants)
 
     def report(self) -> Summary:
-        return report(self.request, self.file("summary.json"), self.file("summary.csv"), self.file("index.html"))
+        select(self.request, self.file("selection.json"), self.file("best"))
+        files = (self.file("summary.json"), self.file("summary.csv"), self.file("index.html"))
+        return report(self.request, self.file("selection.json"), *files)
 
     def _write_package(self, variant: VariantRow, output: str, tuned: int, tunable: int, weights: bytes):
         files = {LIBRARY: self.path(variant, "mod.so"), WEIGHTS: self.path(variant, "mod.params")}

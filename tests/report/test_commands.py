@@ -49,11 +49,23 @@ def test_diff_exits_with_4_only_when_a_regression_was_to_fail_it(run, another_ru
     assert tvmake("diff", new, old, "--fail-on-regression", 5).exit_code == 0
 
 
+def test_diff_writes_the_comparison_as_a_page(run, another_run, tvmake, tmp_path):
+    run.add(samples_ms=[1.0] * 10)
+    another_run.add(samples_ms=[2.0] * 10)
+    run.report()
+    another_run.report()
+    done = tvmake("diff", run.results, another_run.results, "--html", tmp_path / "diff.html")
+    assert done.exit_code == 0
+    page = (tmp_path / "diff.html").read_text()
+    assert "1 slower" in page
+    assert "+100.0 %" in page
+
+
 @pytest.mark.parametrize(
     "module", ["tvmake.stages.report", "tvmake.cli.results.show", "tvmake.cli.results.diff", "tvmake.report.terminal"]
 )
-def test_no_compiler_framework_or_plotting_library_is_imported_with(module):
-    heavy = "{'tvm', 'torch', 'onnx', 'onnxruntime', 'altair', 'vl_convert', 'pandas'}"
+def test_no_compiler_framework_or_template_engine_is_imported_with(module):
+    heavy = "{'tvm', 'torch', 'onnx', 'onnxruntime', 'jinja2', 'pandas'}"
     script = f"import sys, {module}; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -65,8 +77,11 @@ def test_a_report_is_made_without_tvm_torch_and_onnx(run):
         "import sys; from pathlib import Path\n"
         "from tvmake.config.requests.reporting import ReportRequest\n"
         "from tvmake.stages.report import report\n"
-        f"report(ReportRequest.model_validate_json({run.request.model_dump_json()!r}),"
-        f" *map(Path, {[str(run.file(name)) for name in ('summary.json', 'summary.csv', 'index.html')]!r}))\n"
+        "from tvmake.stages.select import select\n"
+        f"request = ReportRequest.model_validate_json({run.request.model_dump_json()!r})\n"
+        f"selection = Path({str(run.file('selection.json'))!r})\n"
+        f"select(request, selection, Path({str(run.file('best'))!r}))\n"
+        f"report(request, selection, *map(Path, {[str(run.file(name)) for name in ('summary.json', 'summary.csv', 'index.html')]!r}))\n"
         "print(sorted({'tvm', 'torch', 'onnx'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -4,7 +4,8 @@ import pytest
 from rich.console import Console
 
 from tests.report.conftest import gather
-from tvmake.report.diff import NOISE_FLOOR, compare
+from tvmake.errors import InputError
+from tvmake.report.diff import compare
 from tvmake.report.diff_text import print_diff
 
 
@@ -21,29 +22,79 @@ def diff(run, another_run):
 
 
 @pytest.mark.parametrize(
-    ("after", "said"), [(1.0, "same"), (1.02, "same"), (0.98, "same"), (1.05, "slower"), (0.95, "faster")]
+    ("after", "said"), [(1.0, "same"), (1.04, "same"), (0.97, "same"), (1.06, "slower"), (0.94, "faster")]
 )
 def test_a_steady_latency_changed_when_it_moves_by_more_than_the_floor(run, another_run, after, said):
     run.add(samples_ms=steady(1.0))
     another_run.add(samples_ms=steady(after))
     (variant,) = diff(run, another_run).variants
-    assert variant.threshold == NOISE_FLOOR
     assert variant.latency == said
     assert variant.ratio == pytest.approx(after)
 
 
-@pytest.mark.parametrize(("after", "said"), [(1.10, "same"), (1.20, "slower")])
-def test_the_spread_of_both_measurements_raises_the_threshold(run, another_run, after, said):
+@pytest.mark.parametrize(("after", "said"), [(1.10, "same"), (1.40, "slower")])
+def test_a_change_counts_when_the_interval_excludes_none(run, another_run, after, said):
     run.add(samples_ms=spread(1.0, 0.1))
     another_run.add(samples_ms=spread(after, 0.1))
     (variant,) = diff(run, another_run).variants
-    assert variant.threshold == pytest.approx(0.1414, abs=0.005)
+    assert variant.low < variant.ratio < variant.high
+    assert (variant.low > 1) == (said == "slower")
     assert variant.latency == said
+
+
+def test_outliers_hide_no_slowdown(run, another_run):
+    run.add(samples_ms=[1.0] * 18 + [50.0, 80.0])
+    another_run.add(samples_ms=[4.0] * 18 + [90.0, 200.0])
+    found = diff(run, another_run)
+    assert found.variants[0].ratio == pytest.approx(4)
+    assert found.exit_code(10) == 4
+
+
+def with_baseline(summary, speedup, framework="onnxruntime 1.31"):
+    row = summary.rows[0]
+    figures = {"baseline": framework, "speedup": speedup, "speedup_low": speedup * 0.98, "speedup_high": speedup * 1.02}
+    return summary.model_copy(update={"rows": [row.model_copy(update=figures)]})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [(0.5, 0.5, "same"), (0.5, 0.49, "same"), (0.5, 0.4, "slower"), (0.5, 0.6, "same")],
+    ids=["the baseline as well", "nearly as well", "the baseline not", "the baseline more"],
+)
+def test_a_slowdown_has_to_show_against_the_baseline_too(run, another_run, before, after, said):
+    run.add(samples_ms=steady(1.0))
+    another_run.add(samples_ms=steady(1.25))
+    old, new = with_baseline(gather(run.request), before), with_baseline(gather(another_run.request), after)
+    found = compare(old, new)
+    (variant,) = found.variants
+    assert variant.latency == said
+    assert variant.relative == pytest.approx(before / after)
+    assert found.exit_code(10) == (4 if said == "slower" else 0)
+    assert any("the machine, not the package" in line for line in variant.changes) == (said == "same")
+
+
+def test_another_framework_says_nothing_of_a_slowdown(run, another_run):
+    run.add(samples_ms=steady(1.0))
+    another_run.add(samples_ms=steady(1.25))
+    old = with_baseline(gather(run.request), 0.5)
+    new = with_baseline(gather(another_run.request), 0.5, "onnxruntime 1.32")
+    (variant,) = compare(old, new).variants
+    assert variant.latency == "slower"
+    assert variant.relative is None
+
+
+def test_a_summary_without_samples_is_refused_and_not_called_the_same(run, another_run):
+    run.add()
+    another_run.add()
+    old = gather(run.request)
+    old = old.model_copy(update={"rows": [row.model_copy(update={"samples_ms": []}) for row in old.rows]})
+    with pytest.raises(InputError, match="the old run's summary holds no latency samples"):
+        compare(old, gather(another_run.request))
 
 
 def test_swapping_the_runs_swaps_the_verdict(run, another_run):
     run.add(samples_ms=steady(1.0))
-    another_run.add(samples_ms=steady(1.031))
+    another_run.add(samples_ms=steady(1.051))
     assert diff(run, another_run).variants[0].latency == "slower"
     assert diff(another_run, run).variants[0].latency == "faster"
 
@@ -126,6 +177,30 @@ def test_the_text_has_one_line_a_variant_and_one_a_change(run, another_run):
     text = io.StringIO()
     print_diff(diff(run, another_run), Console(file=text, width=20))
     header, row, *remarks = text.getvalue().splitlines()
-    assert header.split() == ["variant", "statistic", "old", "ms", "new", "ms", "change", "noise", "latency"]
-    assert row.split() == ["digits/float32/cpu", "p50", "1.000", "1.500", "+50.0", "%", "±3.0", "%", "slower"]
+    assert header.split() == [
+        "variant",
+        "statistic",
+        "old",
+        "ms",
+        "new",
+        "ms",
+        "change",
+        "95",
+        "%",
+        "interval",
+        "latency",
+    ]
+    assert row.split() == [
+        "digits/float32/cpu",
+        "p50",
+        "1.000",
+        "1.500",
+        "+50.0",
+        "%",
+        "+49.9",
+        "…",
+        "+50.1",
+        "%",
+        "slower",
+    ]
     assert remarks == ["digits/float32/cpu: tuned kernels 0/4 → 4/4", "removed: gone/float32/cpu"]

@@ -4,6 +4,7 @@ import json
 import pytest
 
 from tests.report.conftest import gather
+from tvmake.artifact.calibration import Calibration, Kept
 from tvmake.config.validation import Goals
 from tvmake.errors import InputError
 from tvmake.report.rows import SummaryRow, tuned_text
@@ -124,8 +125,8 @@ def test_csv_columns_are_the_rows_fields_in_order_whatever_the_rows_hold(run, an
     for each in (run, another_run):
         each.report()
         header = each.file("summary.csv").read_text().splitlines()[0]
-        assert header.split(",") == list(SummaryRow.model_fields)
-    assert header.startswith("model,precision,target,device,soc,verdict,missed,warnings,tuned,")
+        assert header.split(",") == [name for name in SummaryRow.model_fields if name != "samples_ms"]
+    assert header.startswith("model,precision,target,device,soc,verdict,best,missed,warnings,tuned,")
 
 
 def test_csv_reads_back_with_lists_in_one_field_and_nothing_for_none(run):
@@ -138,3 +139,15 @@ def test_csv_reads_back_with_lists_in_one_field_and_nothing_for_none(run):
     assert failed["noisy"] == "false"
     assert float(failed["p50_ms"]) == 1.0
     assert (unrun["p50_ms"], unrun["device"], unrun["missed"]) == ("", "", "")
+
+
+def test_what_ranges_come_from_and_what_stays_in_float_is_said(run):
+    kept = [Kept(operator="matmul", name=f"lv{number}", reason="has no weight") for number in range(5)]
+    calibration = Calibration(
+        data="random", samples=4, method="minmax", ranges=[], kept=kept, warnings=["ranges come from 4 random inputs"]
+    )
+    run.add(precision="int8", calibration=calibration)
+    (row,) = gather(run.request).rows
+    assert row.warnings[0] == "int8: ranges come from 4 random inputs"
+    assert row.warnings[1].startswith("int8: 5 products in float32: matmul 'lv0' (has no weight), ")
+    assert row.warnings[1].endswith("; calibration.json has the others")

@@ -60,3 +60,17 @@ def test_a_run_exits_with_4_when_any_variant_misses_its_goals(run, errors, code)
         run.add(model=f"model{number}", error=error)
     run.add(target="phone", device=None)
     assert exit_code(gather(run.request)) == code
+
+
+def test_a_narrow_terminal_gets_whole_words_and_says_what_it_does_not_show(run):
+    run.add(model="mobilenet_v2", precision="float16_acc32")
+    run.add(model="digits", target="tuned")
+    wide = printed(run, force_terminal=True, color_system=None, width=200)
+    narrow = printed(run, force_terminal=True, color_system=None, width=70)
+    assert "p90 ms" in wide
+    assert "a wider terminal" not in wide
+    header, first, second, *rest = narrow.splitlines()
+    assert all(len(line) <= 70 for line in (header, first, second))
+    assert first.split()[:3] == ["mobilenet_v2", "cpu", "float16_acc32"]
+    assert first.split()[-1] == second.split()[-1] == "pass"
+    assert any(line.startswith("a wider terminal has p90 ms") for line in rest)

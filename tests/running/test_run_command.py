@@ -111,10 +111,19 @@ MISTAKES = {
     "a name for an archive": (["-i", "x=y.npz"], "give it without 'x='"),
     "no file": (["-i", "none.npz"], "none.npz: no such file"),
     "a damaged file": (["-i", "cut.npz"], "cut.npz: cannot be read"),
+    "an archive that unpacks to too much": (["-i", "bomb.npz"], "bomb.npz: cannot be read: it unpacks to"),
+    "an array that is mostly holes": (["-i", "holes.npy"], "holes.npy: cannot be read: it is mostly holes"),
+    "an archive by an array's name": (["-i", "archive.npy"], "archive.npy: cannot be read: the magic string"),
     "another kind of file": (["-i", "labels.txt"], "labels.txt: not a file of inputs"),
     "two files for one input": (["-i", "in.npy", "-i", "in.npy"], "every input has its file already"),
     "two pictures for one": (["-i", "photo.png", "-i", "photo.png"], "2 pictures for 'x' float32 [1, 3, 8, 8]"),
     "a picture of another size": (["-i", "photo.png"], "--preprocess resize="),
+    "a damaged picture": (["-i", "cut.png"], "give a picture that an image viewer shows"),
+    "a directory": (["-i", "."], ".: a directory, and no file of inputs"),
+    "an archive of objects": (["-i", "objects.npz"], "objects.npz: cannot be read"),
+    "an empty archive": (["-i", "empty.npz"], "empty.npz: holds no arrays"),
+    "a device without a host": (["-D", "ssh"], "write it as ssh:[USER@]HOST[:PORT]"),
+    "a device that is not there": (["-D", "rpc:127.0.0.1:9/none"], "no tracker at 127.0.0.1:9"),
     "an unknown key": (["-p", "size=3"], "the keys are color, resize"),
     "no key": (["-p", "resize"], "for example: --preprocess resize=256"),
     "another suffix": (["-o", "out.txt"], "name it out.npz"),
@@ -131,6 +140,14 @@ def test_a_mistake_is_named_with_what_the_package_expects(arguments: list[str], 
     np.save("in.npy", X)
     np.save("words.npy", np.array(["word"]))
     Path("cut.npz").write_bytes(Path("y.npz").read_bytes()[:100])
+    np.savez("objects.npz", x=np.array([{}], dtype=object))
+    np.savez("empty.npz")
+    np.savez_compressed("bomb.npz", x=np.zeros(80 << 20, np.uint8))
+    Path("archive.npy").write_bytes(Path("y.npz").read_bytes())
+    with Path("holes.npy").open("wb") as holes:
+        np.lib.format.write_array_header_1_0(holes, {"descr": "<f4", "fortran_order": False, "shape": (1 << 30,)})
+        holes.truncate(4 << 30)
+    Path("cut.png").write_bytes(b"no picture")
     Path("labels.txt").write_text("only one\n")
     Image.new("RGB", (30, 20)).save("photo.png")
     assert words in typed.refused(*arguments)

@@ -18,7 +18,7 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
     [
         (("onnx", "pt2", "tflite", "packages", "bundles", "records", "cache", "locks"), 40),
         (("configs", "images", "arrays", "tracker"), 40),
-        (("states", "intermediates", "server"), 8),
+        (("states", "intermediates", "server", "runs", "summaries"), 8),
     ],
 )
 def test_hostile_files_are_refused_in_one_line_or_accepted_and_right(

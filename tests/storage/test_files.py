@@ -11,6 +11,7 @@ import pytest
 from tvmake.errors import MachineError
 from tvmake.storage.files import (
     TEMPORARY_PREFIX,
+    atomic_directory,
     atomic_path,
     canonical_json,
     digest_bytes,
@@ -88,3 +89,22 @@ def test_digests_are_full_sha256(tmp_path: Path):
     (tmp_path / "x").write_bytes(b"abc")
     expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     assert digest_file(tmp_path / "x") == digest_bytes(b"abc") == expected
+
+
+def test_a_directory_replaces_a_file_and_a_link_but_not_what_the_link_leads_to(tmp_path: Path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "mine").touch()
+    (tmp_path / "link").symlink_to("elsewhere")
+    (tmp_path / "file").touch()
+    for name in ("link", "file"):
+        with atomic_directory(tmp_path / name) as directory:
+            (directory / "made").touch()
+        assert not (tmp_path / name).is_symlink()
+        assert (tmp_path / name / "made").exists()
+    assert (tmp_path / "elsewhere" / "mine").exists()
+
+
+def test_a_directory_in_the_place_of_a_file_is_one_clear_error(tmp_path: Path):
+    (tmp_path / "result").mkdir()
+    with pytest.raises(MachineError, match=r"Is a directory[^\0]*move what is in its place"):
+        write_bytes(tmp_path / "result", b"")

@@ -8,7 +8,7 @@ import pytest
 
 from tvmake.errors import InputError
 from tvmake.storage.job_records import FORM, RECORDS, record_file, record_of, recorded
-from tvmake.storage.known_digests import digest_of
+from tvmake.storage.known_digests import digest_of, has_digest
 from tvmake.storage.state_file import write_state
 
 LIST = os.listdir
@@ -127,6 +127,19 @@ def test_a_result_that_is_not_as_it_was_made_is_not_read():
     with recorded([OUTPUTS[0]], [after]):
         after.touch()
     assert record_of([str(after)])
+
+
+def test_an_input_that_is_no_file_is_refused_and_not_waited_for():
+    os.mkfifo("pipe")
+    with pytest.raises(InputError, match="cannot be read: it is a pipe, not a file"), recorded([Path("pipe")], []):
+        pass
+
+
+def test_what_is_no_file_has_no_content(tmp_path: Path):
+    os.mkfifo("pipe")
+    Path("circle").symlink_to("circle")
+    assert not any(has_digest(Path(name), "") for name in ("pipe", "circle", "nothing", "/dev/zero"))
+    assert has_digest(Path("model.json"), digest_of(Path("model.json")))
 
 
 def test_writing_a_record_does_not_list_the_others(monkeypatch: pytest.MonkeyPatch):

@@ -1,5 +1,6 @@
 """Notes with a digest: read as they were written, or not at all."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,13 @@ def test_a_note_with_any_byte_changed_or_cut_off_is_not_read(file: Path):
 
 def test_no_note_is_none(file: Path):
     assert read_state(file, 1) is None
+
+
+def test_what_is_no_file_is_not_read_and_not_waited_for(file: Path):
+    write_state(file, 1, "written")
+    file.unlink()
+    makers = (os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/zero"), lambda path: path.symlink_to(path))
+    for make in makers:
+        make(file)
+        assert read_state(file, 1) is None
+        file.rmdir() if file.is_dir() else file.unlink()

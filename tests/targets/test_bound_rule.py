@@ -27,7 +27,9 @@ def forked(x: Any, w: Any) -> Any:
 def kernel(words: str, expression: Any, *inputs: Any, name: str) -> Any:
     """The network's one unscheduled kernel whose name has these letters."""
     (found,) = [
-        one for symbol, one in lowered(expression, *inputs, name=name).fused.functions_items() if words in str(symbol)
+        one
+        for symbol, one in lowered(expression, *inputs, name=name).unscheduled.functions_items()
+        if words in str(symbol)
     ]
     return found
 

@@ -9,6 +9,7 @@ from tests.targets.adreno.nets import BUFFER, kernels, op, target, tensor
 from tests.tune.graphs import graph
 from tvmake.codegen.link import generate
 from tvmake.codegen.lowering import lower
+from tvmake.config.build import BuildOptions, PassOptions
 from tvmake.config.catalogue.entries import catalogue
 from tvmake.config.target import TargetConfig
 
@@ -19,7 +20,9 @@ OPENCL = sorted({entry.same_as or name for name, entry in catalogue().items() if
 
 def softmax(of):
     module = graph(lambda x: op.nn.softmax(x), X)
-    (source,) = kernels(generate(lower(module, of, [], 3, 1).final, of, "bytecode", 3, "targets.t").mod).values()
+    (source,) = kernels(
+        generate(lower(module, of, [], PassOptions(), 1).final, of, BuildOptions(), "targets.t").mod
+    ).values()
     return source
 
 

@@ -61,12 +61,22 @@ def test_another_linux_is_linked_by_the_cross_compiler(tmp_path, monkeypatch):
     assert compiler_driver(TargetConfig(mtriple="riscv64-linux-gnu"), WHERE) == "riscv64-linux-gnu-g++"
 
 
-def test_a_missing_cross_compiler_names_its_package(tmp_path, monkeypatch):
+@pytest.mark.parametrize("processor", ["aarch64", "i686"])
+def test_a_missing_cross_compiler_names_its_package(tmp_path, monkeypatch, processor):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(toolchain, "zig_command", lambda: None)
-    error = refusal(mtriple="aarch64-linux-gnu")
-    assert "'aarch64-linux-gnu-g++' is not installed" in error.problem
-    assert "apt-get install g++-aarch64-linux-gnu" in error.remedy
+    error = refusal(mtriple=f"{processor}-linux-gnu")
+    assert f"'{processor}-linux-gnu-g++' is not installed" in error.problem
+    assert f"apt-get install g++-{processor}-linux-gnu" in error.remedy
+
+
+def test_a_compiler_that_debian_does_not_have_is_not_said_to_be_installed_from_there(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(toolchain, "zig_command", lambda: None)
+    assert refusal(cc="nog++").remedy == (
+        "name a compiler on PATH, or leave out `cc`, or set `toolchain: zig` (pip install ziglang) instead of `cc`"
+    )
+    assert "apt-get" not in refusal(mtriple="msp430-none-elf", kind="c").remedy
 
 
 def test_android_is_linked_by_the_ndk_of_the_lowest_level_that_fits(tmp_path, monkeypatch):

@@ -82,11 +82,20 @@ def transformed(
     return transform(model.module, model.params, request)
 
 
+class Compiled:
+    """A module, compiled for this machine; called with inputs, it returns its output."""
+
+    def __init__(self, made: Transformed):
+        module, self.params = made
+        self.machine = relax.VirtualMachine(tvm.compile(module, target="llvm"), tvm.cpu())
+
+    def __call__(self, *inputs: np.ndarray) -> np.ndarray:
+        return self.machine["main"](*(tvm.runtime.tensor(value) for value in inputs), *self.params.values()).numpy()
+
+
 def run(made: Transformed, *inputs: np.ndarray) -> np.ndarray:
     """The module's output, compiled for this machine."""
-    module, params = made
-    machine = relax.VirtualMachine(tvm.compile(module, target="llvm"), tvm.cpu())
-    return machine["main"](*(tvm.runtime.tensor(value) for value in inputs), *params.values()).numpy()
+    return Compiled(made)(*inputs)
 
 
 def calls(module: "tvm.IRModule", name: str = "") -> list[relax.Call]:

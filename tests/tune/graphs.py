@@ -6,6 +6,7 @@ from typing import Any
 import tvm
 
 from tvmake.codegen.lowering import fused_module
+from tvmake.config.build import PassOptions
 from tvmake.records.workload import Workload, workload
 from tvmake.transform.layouts import CHOSEN_LAYOUT
 
@@ -40,7 +41,7 @@ def kernel(
     Args:
         weights: whether all inputs but the first are weights whose layout is free.
     """
-    fused = fused_module(kept(graph(expression, *inputs)), target, [], 3, 1, layout_free=weights)
+    fused = fused_module(kept(graph(expression, *inputs)), target, [], PassOptions(), 1, layout_free=weights)
     (function,) = [one for _, one in fused.functions_items() if isinstance(one, tvm.tirx.PrimFunc)]
     return function
 

@@ -1,10 +1,12 @@
 """Spreading trials: every kernel gets some, heavy ones more, shared ones once, and later rounds go where it pays."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tvmake.artifact.tasks import Task, TaskList
 from tvmake.config.requests.tuning import ModelBudget
+from tvmake.errors import InputError
 from tvmake.records.record import TuningContext
 from tvmake.tune.budget import spread
 from tvmake.tune.receipts import Receipt
@@ -110,3 +112,16 @@ def test_the_rounds_together_spend_the_budget_and_never_take_back(
             for workload, had in before.items()
         }
     assert sum(before.values()) == max(budget, len(kernels))
+
+
+def test_only_the_kernels_that_are_named_get_trials():
+    variants = {"a/float32": tasks((1, 1, 10.0), (2, 1, 10.0), (13, 1, 10.0))}
+    found, _ = spread(variants, {"a/float32": ModelBudget(trials=60, kernels=["kernel1*"])}, 1.0, {})
+    assert {budget.name: budget.trials for budget in found.values()} == {"kernel1": 30, "kernel13": 30}
+
+
+def test_a_kernel_that_is_not_there_or_not_worth_it_is_refused_with_those_that_are():
+    variants = {"a/float32": tasks((1, 1, 10.0), (2, 1, 10.0), trivial=(2,))}
+    for pattern in ("kernel2", "conv*"):
+        with pytest.raises(InputError, match=r"it has: kernel1$"):
+            spread(variants, {"a/float32": ModelBudget(trials=60, kernels=[pattern])}, 1.0, {})

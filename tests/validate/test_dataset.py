@@ -85,6 +85,11 @@ def test_arrays_without_labels_have_none(tmp_path):
     assert [sample.labels for sample in samples] == [None, None]
 
 
+def test_a_negative_label_is_refused_when_the_array_is_opened(tmp_path):
+    with pytest.raises(InputError, match="sample 1: has label -1"):
+        opened(npz(tmp_path, images=np.zeros((2, 4), np.float32), labels=np.array([0, -1])), signature(1, 4))
+
+
 def test_rows_of_exactly_the_models_shape_are_taken_as_they_are_even_without_a_batch_axis(tmp_path):
     rows = np.random.RandomState(0).standard_normal((3, 5, 6)).astype(np.float32)
     sign = Signature(inputs=(tensor("image", (5, 6)),), outputs=(tensor("y", (5, 6)),))
@@ -212,7 +217,7 @@ ZEROS = np.zeros((4, 8, 8), np.uint8)
         ({"images": ZEROS}, {}, signature(1, 64), "a sample of the model's input is [64]"),
         ({"images": np.zeros((4, 65))}, {}, signature(1, 64), "is [65]; a sample of the model's input is [64]"),
         ({"images": np.array(["a", "b"])}, {}, signature(1, 1), "array 'images' is <U1"),
-        ({"images": ZEROS}, {"limit": 2}, signature(3, 1, 8, 8), "2 are used; one call of the model takes 3"),
+        ({"images": ZEROS}, {"limit": 2}, signature(3, 1, 8, 8), "2 of them for use; one call of the model takes 3"),
         ({"images": ZEROS}, {"input": "pixels"}, signature(1, 1, 8, 8), "the model has no input 'pixels'"),
         ({"images": ZEROS}, {"preprocess": {"crop": 9}}, signature(1, 1, 9, 9), "is 8×8 when it is to be cropped"),
         ({"images": ZEROS}, {"preprocess": {"mean": [1, 2]}}, signature(1, 1, 8, 8), "mean has 2 numbers, the input"),

@@ -33,6 +33,14 @@ def test_a_pipe_in_a_datasets_place_is_refused_at_once(tmp_path: Path, name: str
         open_rows(tmp_path / name, DatasetConfig(path=name), [])
 
 
+def test_a_pipe_in_the_place_of_a_listed_image_is_refused_at_once(tmp_path: Path):
+    (tmp_path / "list.csv").write_text("file,label\na.png,0\n")
+    os.mkfifo(tmp_path / "a.png")
+    rows = open_rows(tmp_path / "list.csv", DatasetConfig(path="list.csv"), [])
+    with pytest.raises(InputError, match="it is a pipe"):
+        rows.sample(0)
+
+
 @pytest.mark.parametrize(
     "header",
     [

@@ -96,7 +96,7 @@ def is_running(pid: int) -> bool:
     """Whether a process exists and has not ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it may end between the two: open, and read
         return False
 
 

@@ -41,7 +41,16 @@ TRIALS = 4
 READ_LATE = ("TVMAKE_", "AWS_", "ANDROID_", "ADB_")
 """Beginnings of the names of variables that change nothing of how libraries load."""
 
-MEASURED = ("receipt.json", "numerics.json", "latency.json", "summary.json", "summary.csv", "index.html")
+MEASURED = (
+    "receipt.json",
+    "numerics.json",
+    "latency.json",
+    "selection.json",
+    "summary.json",
+    "summary.csv",
+    "index.html",
+)
+MEASURED_DIRECTORIES = ("best", "history")
 """Results that hold times of this run."""
 
 
@@ -130,7 +139,8 @@ class Project:
         return {
             path: data
             for path, data in files.items()
-            if Path(path).name not in MEASURED and not path.endswith(".snakemake_timestamp")
+            if Path(path).name not in MEASURED
+            and not {*MEASURED_DIRECTORIES, ".snakemake_timestamp"} & {*Path(path).parts}
         }
 
     def result(self, path: str) -> Any:
@@ -140,6 +150,18 @@ class Project:
     def leftovers(self) -> list[str]:
         """Temporary files that nothing has cleaned up."""
         return [str(path) for path in self.directory.rglob(".tvmake-*")]
+
+
+def model_project(directory: Path, name: str = "digits.onnx") -> Project:
+    """A directory with the digits model and nothing else.
+
+    Args:
+        directory: to make.
+        name: of the model's file there.
+    """
+    directory.mkdir()
+    shutil.copy(ROOT / "resources/digits.onnx", directory / name)
+    return Project(directory)
 
 
 def new_project(directory: Path) -> Project:

@@ -77,12 +77,21 @@ def kill_before(file: str, project: Project, directory: Path) -> None:
 
 
 def test_without_a_package_there_is_no_pass(demo: Project, finished: Project):
-    for package in demo.directory.glob("results/*/*/*/package.tar"):
+    for package in demo.directory.glob("results/digits/*/*/package.tar"):
         package.unlink()
     done = demo.make()
     assert done.returncode == 0, done.stderr
     assert demo.hermetic(*HERMETIC) == finished.hermetic(*HERMETIC)
     assert finished_stages(done.stderr) == {"export"}
+
+
+def test_the_best_package_comes_back_and_nothing_else_is_made_for_it(demo: Project):
+    for package in demo.directory.glob("results/**/package.tar"):
+        package.unlink()
+    done = demo.make()
+    assert done.returncode == 0, done.stderr
+    assert list(demo.directory.glob("results/best/digits/*/package.tar"))
+    assert finished_stages(done.stderr) == {"export", "select"}
 
 
 def test_what_a_job_left_whose_record_is_gone_is_made_again(demo: Project, finished: Project):
@@ -96,6 +105,64 @@ def test_what_a_job_left_whose_record_is_gone_is_made_again(demo: Project, finis
 
 
 # --- damage -----------------------------------------------------------------------------------------------------------
+
+
+def pipe(path: Path) -> None:
+    """Nobody writes to it: who opens it waits."""
+    path.unlink()
+    os.mkfifo(path)
+
+
+def endless(path: Path) -> None:
+    """A link to a device that never ends."""
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+def circle(path: Path) -> None:
+    """A link to itself."""
+    path.unlink()
+    path.symlink_to(path.name)
+
+
+@pytest.mark.parametrize("damage", [pipe, endless, circle])
+@pytest.mark.parametrize("file", [f"{VARIANT}/package.tar", "results/summary.json"])
+def test_what_is_no_file_is_made_again(demo: Project, finished: Project, file: str, damage):
+    damage(demo.directory / file)
+    done = demo.make()
+    assert done.returncode == 0, done.stderr
+    assert not (demo.directory / file).is_symlink()
+    assert (demo.directory / file).is_file()
+    assert demo.hermetic(*HERMETIC) == finished.hermetic(*HERMETIC)
+    assert demo.planned_rules() == {}
+
+
+@pytest.mark.parametrize("command", ["check", "make"])
+def test_a_directory_in_the_place_of_a_result_is_named_and_stays(demo: Project, command: str):
+    place = demo.directory / VARIANT / "mod.so"
+    place.unlink()
+    place.mkdir()
+    (place / "mine.txt").touch()
+    done = demo.run("tvmake", command)
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        f"error: {VARIANT}/mod.so: is a directory, where a file is to be made",
+        "  move it elsewhere",
+    ]
+    assert (place / "mine.txt").exists()
+    (place / "mine.txt").unlink()
+    assert demo.make().returncode == 0
+    assert place.is_file()
+
+
+@pytest.mark.parametrize("command", ["check", "make"])
+def test_a_file_in_the_place_of_a_directory_is_named(demo: Project, command: str):
+    place = demo.directory / "results" / "digits"
+    place.rename(demo.directory / "elsewhere")
+    place.touch()
+    done = demo.run("tvmake", command)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: results/digits: is no directory, and results or logs are to be made in it\n")
 
 
 @pytest.mark.parametrize("damage", [flip, cut])

@@ -54,7 +54,7 @@ def test_a_comment_in_the_model_is_imported_and_nothing_is_built_or_measured_aga
     assert made(demo) == COMMENTED
     assert without_sources(demo) == before
     assert demo.planned_rules() == {}
-    for package in sorted(demo.directory.glob("results/**/package.tar")):
+    for package in sorted(demo.directory.glob("results/digits/**/package.tar")):
         checked = check_package(package)
         assert checked.source and checked.has_list
         assert checked.source.files == {"digits.onnx": digest_file(demo.directory / "digits.onnx")}

@@ -95,7 +95,7 @@ def test_without_results_the_choice_is_the_same_and_nothing_is_measured(auto: Pr
     assert records(auto) == measured
 
 
-RETUNED = {"budget": 1, "pick_best": 1, "report": 1}
+RETUNED = {"budget": 1, "pick_best": 1, "select": 1, "report": 1}
 AFTER = {"build": 1, "export": 1, "attest": 1, "deploy": 1, "validate": 1, "benchmark": 1}
 
 
@@ -105,7 +105,7 @@ AFTER = {"build": 1, "export": 1, "attest": 1, "deploy": 1, "validate": 1, "benc
         ("targets.tuned.tuning.layout_trials", 3, {"choose_layout", "extract", *RETUNED, *AFTER}),
         ("targets.tuned.tuning.trials_per_kernel", TRIALS + 2, {*RETUNED, *AFTER}),
         ("transform.fold_batch_norm", False, {"transform", "choose_layout", "extract", *RETUNED, *AFTER}),
-        ("benchmark.repeat", 4, {"benchmark", "report"}),
+        ("benchmark.repeat", 4, {"benchmark", "select", "report"}),
     ],
 )
 def test_a_config_change_reruns_what_reads_it(auto: Project, key: str, value: object, expected: set[str]):

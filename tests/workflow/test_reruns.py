@@ -9,9 +9,14 @@ import pytest
 from tests.workflow.project import ROOT, Project
 
 ONE_PRECISION = dict.fromkeys(
-    ("transform", "build", "export", "attest", "deploy", "validate", "benchmark", "report"), 1
+    ("transform", "build", "export", "attest", "deploy", "validate", "benchmark", "select", "report"), 1
 )
-AFTER_TRANSFORM = {"build": 2, "export": 2, "attest": 2, "deploy": 2, "validate": 2, "benchmark": 2, "report": 1}
+GATHERED = {"select": 1, "report": 1}
+NEW_MEASUREMENT = {"benchmark": 2, **GATHERED}
+NEW_NUMERICS = {"validate": 2, **GATHERED}
+NEW_DEVICE = {"deploy": 2, "validate": 2, **NEW_MEASUREMENT}
+NEW_DATASET = {"reference": 1, "validate": 2, **NEW_MEASUREMENT}
+AFTER_TRANSFORM = {"build": 2, "export": 2, "attest": 2, **NEW_DEVICE}
 EVERYTHING = {"import": 1, "reference": 1, "transform": 2, **AFTER_TRANSFORM}
 
 
@@ -28,14 +33,19 @@ def test_a_touched_model_with_the_same_content_executes_nothing(demo: Project):
     ("key", "value", "expected"),
     [
         ("models.digits.inputs", {"image": {"range": [0, 1]}}, EVERYTHING),
-        ("models.digits.dataset.limit", 8, {"reference": 1, "validate": 2, "benchmark": 2, "report": 1}),
-        ("models.digits.goals", {"top1_drop": 0.2}, {"validate": 2, "report": 1}),
+        ("models.digits.dataset.limit", 8, NEW_DATASET),
+        ("models.digits.goals", {"top1_drop": 0.2}, NEW_NUMERICS),
         (
             "models.digits.goals",
             {"per_precision": {"float16": {"top1_drop": 0.2}}, "top1_drop": 0.1},
-            {"validate": 1, "report": 1},
+            {"validate": 1, **GATHERED},
         ),
-        ("validation.goals", {"cosine": 0.9}, {"validate": 2, "report": 1}),
+        (
+            "models.digits.goals",
+            {"top1_drop": 0.1, "latency_ms": {"p99": 1000}, "speedup": 0.001},
+            GATHERED,
+        ),
+        ("validation.goals", {"cosine": 0.9}, NEW_NUMERICS),
         ("transform.layout", "NHWC", {"transform": 2, **AFTER_TRANSFORM}),
         ("transform.layout", "auto", {}),
         ("transform.fold_batch_norm", False, {"transform": 2, **AFTER_TRANSFORM}),
@@ -43,17 +53,20 @@ def test_a_touched_model_with_the_same_content_executes_nothing(demo: Project):
         ("build.dump", ["ll"], AFTER_TRANSFORM),
         ("build.opt_level", 2, AFTER_TRANSFORM),
         ("targets.cpu.mcpu", "x86-64", AFTER_TRANSFORM),
-        ("devices", {"local": {"threads": 1}}, {"deploy": 2, "validate": 2, "benchmark": 2, "report": 1}),
-        ("benchmark.repeat", 4, {"benchmark": 2, "report": 1}),
+        ("devices", {"local": {"threads": 1}}, NEW_DEVICE),
+        ("benchmark.repeat", 4, NEW_MEASUREMENT),
         ("benchmark.profile", "quick", {}),
-        ("models.digits.benchmark", {"warmup": 2}, {"benchmark": 2, "report": 1}),
+        ("benchmark.baseline", False, NEW_MEASUREMENT),
+        ("benchmark.baseline", True, {}),
+        ("models.digits.benchmark", {"baseline": False}, NEW_MEASUREMENT),
+        ("models.digits.benchmark", {"warmup": 2}, NEW_MEASUREMENT),
         (
             "precisions",
             ["float32", "float16", "float16_acc32"],
             ONE_PRECISION,
         ),
-        ("precisions", ["float32"], {"report": 1}),
-        ("variants.exclude", [{"precision": "float16"}], {"report": 1}),
+        ("precisions", ["float32"], GATHERED),
+        ("variants.exclude", [{"precision": "float16"}], GATHERED),
         (
             "precisions",
             {"float32": {}, "float16": {"never": ["nn.relu"]}},
@@ -62,10 +75,14 @@ def test_a_touched_model_with_the_same_content_executes_nothing(demo: Project):
         (
             "targets.generic",
             {"kind": "llvm"},
-            {"build": 2, "export": 2, "attest": 2, "deploy": 2, "validate": 2, "benchmark": 2, "report": 1},
+            AFTER_TRANSFORM,
         ),
-        ("targets.cuda", {"kind": "cuda", "arch": "sm_80"}, {"build": 2, "export": 2, "attest": 2, "report": 1}),
-        ("models.other", {"source": "digits.pt2"}, {**EVERYTHING}),
+        (
+            "targets.cuda",
+            {"kind": "cuda", "arch": "sm_80"},
+            {"build": 2, "export": 2, "attest": 2, **GATHERED},
+        ),
+        ("models.other", {"source": "digits.pt2"}, EVERYTHING),
     ],
     ids=lambda value: str(value)[:40],
 )
@@ -92,7 +109,7 @@ def test_a_changed_model_file_reruns_everything(demo: Project):
 def test_a_changed_dataset_reruns_reference_validation_and_benchmark(demo: Project):
     with (demo.directory / "digits-test.npz").open("ab") as file:
         file.write(b"\x00")
-    assert demo.planned_rules() == {"reference": 1, "validate": 2, "benchmark": 2, "report": 1}
+    assert demo.planned_rules() == NEW_DATASET
 
 
 def test_a_changed_user_pass_reruns_the_stage_it_is_in(demo: Project):
@@ -128,12 +145,14 @@ def test_the_same_package_elsewhere_reruns_nothing(demo: Project, tmp_path: Path
         ("frontend/torch/importer.py", {}),
         ("transform/precision.py", {"transform": 2, **AFTER_TRANSFORM}),
         ("codegen/link.py", AFTER_TRANSFORM),
-        ("artifact/package.py", {**AFTER_TRANSFORM}),
-        ("validate/numerics.py", {"validate": 2, "report": 1}),
-        ("benchmark/statistics.py", {"benchmark": 2, "report": 1}),
-        ("device/local/worker.py", {"deploy": 2, "validate": 2, "benchmark": 2, "report": 1}),
+        ("artifact/package.py", AFTER_TRANSFORM),
+        ("validate/numerics.py", NEW_NUMERICS),
+        ("benchmark/statistics.py", NEW_MEASUREMENT),
+        ("benchmark/baseline/onnx_model.py", NEW_MEASUREMENT),
+        ("benchmark/baseline/torch_model.py", {}),
+        ("device/local/worker.py", NEW_DEVICE),
         ("provenance/components.py", {"attest": 2}),
-        ("report/page.py", {"report": 1}),
+        ("report/page/results_page.py", {"report": 1}),
         ("cli/make.py", {}),
     ],
 )
@@ -152,7 +171,7 @@ def test_a_change_in_the_package_reruns_the_stages_that_use_it(
     [
         ("apache-tvm", {**EVERYTHING, "reference": 1}),
         ("apache-tvm-ffi", {**EVERYTHING, "reference": 1}),
-        ("onnxruntime", {"reference": 1, "validate": 2, "benchmark": 2, "report": 1}),
+        ("onnxruntime", NEW_DATASET),
         ("cyclonedx-python-lib", {"attest": 2}),
         ("torch", {}),
     ],

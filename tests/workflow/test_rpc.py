@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,24 +13,11 @@ from tests.tune.measure.processes import eventually
 from tests.workflow.faults import started
 from tests.workflow.project import Project, new_project
 
-# Two minutes; the transport by itself is in tests/device/rpc/test_rpc.py and tests/tune/measure/test_remote.py.
-pytestmark = pytest.mark.long
+pytest_plugins = "tests.tune.measure.farm_fixtures"
+pytestmark = pytest.mark.long  # two minutes; the transport by itself: tests/device/rpc, tests/tune/measure
 
+SERVERS = 2
 TRIALS = 4
-
-
-@pytest.fixture(scope="module")
-def shared_farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farm]:
-    made = Farm(tmp_path_factory.mktemp("farm"), servers=2)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def farm(shared_farm: Farm) -> Farm:
-    """Two servers, all there, whatever the last test did to them."""
-    shared_farm.restore(2)
-    return shared_farm
 
 
 def remote_project(directory: Path, farm: Farm) -> Project:

@@ -1,4 +1,13 @@
-"""tvmake: a declarative pipeline from trained models to tuned, validated packages built with Apache TVM."""
+"""tvmake: a declarative pipeline from trained models to tuned, validated packages built with Apache TVM.
+
+::
+
+    model = tvmake.load("model.onnx")
+    package = model.compile("native", tune=200)
+    outputs = package.run({"image": array})
+
+``load``, ``open`` and ``Results`` import what they need when they are used.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +16,26 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-__all__ = ["__version__", "open", "snakefile"]
+__all__ = ["Model", "Package", "Results", "__version__", "load", "open", "snakefile"]
 
 __version__ = "0.2.0"
+
+_LATER = {"load": "api.model", "Model": "api.model", "Results": "api.results", "Package": "running.package"}
+"""By name, because every room imports this module, and a stage's results depend on what its code imports."""
+
+
+def __getattr__(name: str) -> Any:
+    """What is imported when it is used; the stub beside this file says of what type."""
+    if name not in _LATER:
+        raise AttributeError(f"module 'tvmake' has no attribute '{name}'")
+    from importlib import import_module
+
+    import_module("tvmake.process.tvm_import").hide_torch_from_tvm()
+    return getattr(import_module(f"tvmake.{_LATER[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def snakefile() -> Path:
@@ -19,21 +45,19 @@ def snakefile() -> Path:
     return workflow()
 
 
-def open(package: Path | str, threads: int | None = None) -> Any:  # the stub beside this file says of what class
-    """A package, loaded into this process: ``tvmake.open("package.tar").run({"image": array})``.
+def open(package: Path | str, threads: int | None = None) -> Any:
+    """A package: ``tvmake.open("package.tar").run({"image": array})``.
+
+    Its digests are checked; its code is loaded into this process when it runs first, and stays as long as the process lives.
 
     Args:
-        package: a ``package.tar`` of this machine's processor or GPU.
+        package: a ``package.tar``.
         threads: of the CPU that kernels may use; None means all.
 
     Returns:
-        A :class:`tvmake.running.package.Package`.
+        A :class:`tvmake.Package`.
 
     Raises:
-        InputError: the package is damaged, or made with another TVM than this one.
-        DeviceError: it is for another processor, or for a device that this machine does not have.
+        InputError: the package is damaged, or there is none.
     """
-    from importlib import import_module
-
-    # By name, because every room imports this module, and a stage's results depend on what its code imports.
-    return import_module("tvmake.running.package").Package(package, threads)
+    return __getattr__("Package")(package, threads)

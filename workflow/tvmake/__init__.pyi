@@ -1,6 +1,9 @@
 from pathlib import Path
 
-from tvmake.running.package import Package
+from tvmake.api.model import Model as Model
+from tvmake.api.model import load as load
+from tvmake.api.results import Results as Results
+from tvmake.running.package import Package as Package
 
 __version__: str
 

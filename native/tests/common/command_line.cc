@@ -2,35 +2,59 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
+#include <vector>
+
 #include "arguments.h"
 
 using namespace tvmake;
 using tvmake::testing::Arguments;
 
-TEST_CASE("flags and their values come in order") {
-  Arguments arguments({"--a", "1", "--b", "--c", "text"});
-  CommandLine line(arguments.count(), arguments.values());
-  REQUIRE(line.Next());
-  CHECK(line.flag() == "--a");
-  CHECK(line.WholeNumber(0) == 1);
-  REQUIRE(line.Next());
-  CHECK(line.flag() == "--b");
-  REQUIRE(line.Next());
-  CHECK(line.Value() == "text");
-  CHECK_FALSE(line.Next());
-  CHECK_FALSE(line.Next());
+TEST_CASE("values go where their flags say, in the order given") {
+  std::string text;
+  int64_t number = 0;
+  int bounded = 0;
+  bool is_given = false, is_other_given = false;
+  std::vector<std::string> each;
+  CommandLine line;
+  line.Text("--text", &text);
+  line.Number("--number", &number, 1);
+  line.Number("--bounded", &bounded, 0, 9);
+  line.Switch("--switch", &is_given);
+  line.Switch("--other", &is_other_given);
+  line.Each("--each", &each);
+  Arguments arguments({"--each", "--a", "--switch", "--text", "t", "--number", "7", "--bounded", "9", "--each", "b"});
+  const std::vector<std::string> given = line.Parse(arguments.count(), arguments.values());
+  CHECK(given == std::vector<std::string>{"--each", "--switch", "--text", "--number", "--bounded", "--each"});
+  CHECK(text == "t");
+  CHECK(number == 7);
+  CHECK(bounded == 9);
+  CHECK(is_given);
+  CHECK_FALSE(is_other_given);
+  CHECK(each == std::vector<std::string>{"--a", "b"});
 }
 
-TEST_CASE("a flag at the end lacks its value") {
-  Arguments arguments({"--a"});
-  CommandLine line(arguments.count(), arguments.values());
-  REQUIRE(line.Next());
-  CHECK_THROWS_WITH_AS(line.Value(), "--a: a value is missing", UsageError);
+TEST_CASE("a flag at the end lacks its value, and one that nobody knows is refused") {
+  std::string text;
+  CommandLine line;
+  line.Text("--a", &text);
+  Arguments without_value({"--a"}), unknown({"--b"});
+  CHECK_THROWS_WITH_AS(line.Parse(without_value.count(), without_value.values()), "--a: a value is missing",
+                       UsageError);
+  CHECK_THROWS_WITH_AS(line.Parse(unknown.count(), unknown.values()), "--b: no such option; --help lists them",
+                       UsageError);
+}
+
+TEST_CASE("nothing after --help, -h and --version is looked at") {
+  for (const char* flag : {"--help", "-h", "--version"}) {
+    CAPTURE(flag);
+    Arguments arguments({flag, "--nonsense"});
+    CHECK(CommandLine().Parse(arguments.count(), arguments.values()) == std::vector<std::string>{flag});
+  }
 }
 
 TEST_CASE("a program that was started without even its name has no flags") {
-  CommandLine line(0, nullptr);
-  CHECK_FALSE(line.Next());
+  CHECK(CommandLine().Parse(0, nullptr).empty());
 }
 
 TEST_CASE("whole numbers are refused outside their bounds, with text after them, and beyond 64 bits") {

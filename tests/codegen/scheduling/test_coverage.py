@@ -9,6 +9,7 @@ from tvmake.artifact.manifest import Coverage
 from tvmake.codegen.kernel_analysis import work
 from tvmake.codegen.lowering import Lowered, fused_module
 from tvmake.codegen.scheduling.coverage import coverage, require
+from tvmake.config.build import PassOptions
 from tvmake.errors import InputError
 from tvmake.records.best import BestKernel, BestSet
 from tvmake.records.workload import GENERATION, target_identity, workload
@@ -25,7 +26,9 @@ def module() -> "tvm.IRModule":
         x = op.matmul(op.matmul(x, small), small)
         return op.reshape(op.matmul(x, large), (640,))
 
-    return fused_module(graph(expression, ((10, 32), F32), ((32, 32), F32), ((32, 64), F32)), CPU, [], 3, 1, False)
+    return fused_module(
+        graph(expression, ((10, 32), F32), ((32, 32), F32), ((32, 64), F32)), CPU, [], PassOptions(), 1, False
+    )
 
 
 def lowered(module: "tvm.IRModule", *tuned: str, **misses: str) -> Lowered:
@@ -86,7 +89,7 @@ def test_everything_tuned_covers_everything(module):
 
 
 def test_nothing_to_tune_is_nothing_missed():
-    plain = fused_module(graph(lambda x: op.reshape(x, (640,)), ((10, 64), F32)), CPU, [], 3, 1, False)
+    plain = fused_module(graph(lambda x: op.reshape(x, (640,)), ((10, 64), F32)), CPU, [], PassOptions(), 1, False)
     got = coverage(lowered(plain), CPU, None)
     assert (got.tuned, got.tunable, got.time_share) == (0, 0, 1.0)
     require(1.0, got, "net")

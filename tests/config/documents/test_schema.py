@@ -57,11 +57,7 @@ def test_the_files_that_shipped_configs_name_exist(path, monkeypatch):
     below = [path.with_name(OVERLAYS[path.name])] if path.name in OVERLAYS else []
     plan = Plan(load([*below, path]))
     for model in plan.config.models:
-        for file in [
-            *plan.reference_files(model),
-            *plan.pass_files("transform", model),
-            *plan.pass_files("build", model),
-        ]:
+        for file in plan.source_files(model):
             assert Path(file).exists(), file
 
 

@@ -1,6 +1,7 @@
 """Reading config files: overlays, every mistake at once with its file, line and key."""
 
 import contextlib
+import os
 from pathlib import Path
 
 import pytest
@@ -338,7 +339,9 @@ def test_a_key_with_a_letter_missing_gets_the_right_one_suggested(key, data):
 
 def test_a_key_far_from_any_gets_the_known_ones_listed(write):
     (mistake,) = mistakes(write(MINIMAL + "build: {zzz: 1}"))
-    assert mistake.remedy == "known keys here: opt_level, exec_mode, cuda_graph, schedule_rules, dump"
+    assert mistake.remedy == (
+        "known keys here: opt_level, pass_config, disabled_passes, exec_mode, cuda_graph, schedule_rules, dump"
+    )
 
 
 def test_a_target_tag_close_to_a_known_one_gets_it_suggested(write):
@@ -439,3 +442,9 @@ def test_any_values_give_a_config_or_errors_that_name_a_key(values):
         for single in getattr(error, "errors", [error]):
             assert single.problem.partition(": ")[0]
             assert single.exit_code == 1
+
+
+def test_a_pipe_is_no_config_and_is_not_waited_for(tmp_path: Path):
+    os.mkfifo(tmp_path / "tvmake.yaml")
+    with pytest.raises(InputError, match="cannot be read: it is a pipe, not a file"):
+        read_yaml(tmp_path / "tvmake.yaml", {})

@@ -5,7 +5,6 @@ import shutil
 import signal
 import threading
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ from tests.device.configs import device_config
 from tests.device.local.test_local import image, inputs_file, own_store, package, packed  # noqa: F401  # fixtures
 from tests.device.vouched import stored, vouch
 from tests.patience import HANG_S
-from tests.tune.measure.farm import HOST, Farm, free_port, wait_patiently
+from tests.tune.measure.farm import HOST, Farm, free_port
 from tests.tune.measure.processes import children, command, eventually
 from tvmake.artifact.package import LIBRARY, MANIFEST, WEIGHTS
 from tvmake.artifact.tensor_file import member, read_array
@@ -27,26 +26,10 @@ from tvmake.device.rpc import session
 from tvmake.device.rpc.device import RPCDevice
 from tvmake.errors import DeviceError, InputError
 
-pytestmark = pytest.mark.long
+pytest_plugins = "tests.tune.measure.farm_fixtures"
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("patience")]
 
-
-@pytest.fixture(autouse=True)
-def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    wait_patiently(monkeypatch)
-
-
-@pytest.fixture(scope="module")
-def shared_farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farm]:
-    made = Farm(tmp_path_factory.mktemp("farm"), servers=1)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def farm(shared_farm: Farm) -> Farm:
-    """One server, all there, whatever the last test did to it."""
-    shared_farm.restore(1)
-    return shared_farm
+SERVERS = 1
 
 
 def remote(farm: Farm, **config: object) -> RPCDevice:

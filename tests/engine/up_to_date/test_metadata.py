@@ -1,6 +1,7 @@
 """Records of Snakemake's that it could not read are removed before it meets them; all others stay."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -88,3 +89,12 @@ def test_what_is_left_can_be_read_by_snakemake(tmp_path: Path, damage: object):
     (file,) = state(tmp_path, bytes(content))
     remove_damaged_records(tmp_path)
     assert not file.exists() or snakemake_reads(bytes(content))
+
+
+@pytest.mark.parametrize("place", ["metadata", "incomplete"])
+def test_a_record_that_is_no_file_is_removed_and_not_waited_for(tmp_path: Path, place: str):
+    (file,) = state(tmp_path, b"{}", place=place)
+    file.unlink()
+    os.mkfifo(file)
+    remove_damaged_records(tmp_path)
+    assert not file.exists()

@@ -50,11 +50,12 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Question:
     for name in ("one", "two"):
         Path(f"{name}.onnx").write_bytes(b"net" + name.encode())
     plan = Plan(load_layers([Path("tvmake.yaml")], {}))
-    for job in (*(job for variant in plan.variants for job in plan.jobs(variant)), plan.report_job()):
+    for job in (*(job for variant in plan.variants for job in plan.jobs(variant)), *plan.run_jobs()):
         for name in job.outputs:
             Path(name).parent.mkdir(parents=True, exist_ok=True)
             if name.endswith("sources"):
                 Path(name).mkdir(exist_ok=True)
+                Path(name, "kernel.cl").write_text("content")
             else:
                 Path(name).write_text("content")
     for name in ("metadata", "incomplete"):
@@ -114,6 +115,10 @@ CHANGES: dict[str, tuple[Callable[[], object], set[Variant]]] = {
     "package: gone": (lambda: Path(PACKAGE).unlink(), ONE),
     "package: replaced, same size and time": (lambda: other_content_of_the_same_size_and_time(PACKAGE), ONE),
     "output directory: gone": (lambda: shutil.rmtree("results/one/float32/cpu/sources"), ONE),
+    "output directory: another file in it": (
+        lambda: other_content_of_the_same_size_and_time("results/one/float32/cpu/sources/kernel.cl"),
+        ONE,
+    ),
     "shared result: other content": (lambda: Path("results/one/model.json").write_text("other"), OF_ONE),
     "option of a model": (lambda: edited("models.one.dims", {"n": 1}), OF_ONE),
     "option of a precision": (
@@ -130,7 +135,7 @@ CHANGES: dict[str, tuple[Callable[[], object], set[Variant]]] = {
     "the notes: gone": (lambda: noop.NOTES.unlink(), EVERYTHING),
     "the notes: cut off": (lambda: noop.NOTES.write_text(noop.NOTES.read_text()[:-20]), EVERYTHING),
     "the notes: of another form": (
-        lambda: noop.NOTES.write_text(noop.NOTES.read_text().replace('"form": 3', '"form": 2')),
+        lambda: noop.NOTES.write_text(noop.NOTES.read_text().replace(f'"form": {noop.FORM}', '"form": 2')),
         EVERYTHING,
     ),
 }

@@ -6,7 +6,8 @@ from onnx import helper
 
 from tests.frontend.compiled import run_compiled
 from tests.frontend.onnx.models import FLOAT, model, random, read, runtime, save
-from tvmake.frontend.onnx.domains import CONTRIB
+from tvmake.frontend.onnx.domains import CONTRIB, QUANTISED
+from tvmake.frontend.onnx.rewrites.contrib_quantized import RULES
 
 INT32 = 6
 BERT_INPUTS = {"ids": (INT32, [2, 5]), "segments": (INT32, [2, 5])}
@@ -50,3 +51,7 @@ def test_a_contrib_operator_agrees_with_onnx_runtime(tmp_path, operator):
     ]
     imported = read(save(tmp_path / "m.onnx", made))
     np.testing.assert_allclose(run_compiled(imported, feeds)[0], runtime(made, feeds)[0], rtol=1e-3, atol=1e-4)
+
+
+def test_every_quantised_operator_that_is_let_through_is_replaced():
+    assert set(RULES) == set(QUANTISED)

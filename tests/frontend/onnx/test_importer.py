@@ -173,12 +173,12 @@ def test_an_input_without_a_rank_needs_a_shape(tmp_path):
 
 def test_every_missing_operator_is_listed_with_its_count(tmp_path):
     made = model(
-        [node("Det", ["x"], ["a"]), node("Det", ["x"], ["b"]), node("RandomNormalLike", ["x"], ["c"])],
+        [node("Bernoulli", ["x"], ["a"]), node("Bernoulli", ["x"], ["b"]), node("RandomNormalLike", ["x"], ["c"])],
         {"x": (FLOAT, [3, 3])},
         ["a", "b", "c"],
     )
     assert (
-        "2 operators cannot be imported: Det (2×), RandomNormalLike (1×)"
+        "2 operators cannot be imported: Bernoulli (2×), RandomNormalLike (1×)"
         in refusal(save(tmp_path / "m.onnx", made)).problem
     )
 

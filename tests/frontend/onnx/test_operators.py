@@ -251,3 +251,52 @@ def test_a_recurrent_layer_takes_a_dynamic_batch(tmp_path):
 def test_half_precision_elu(tmp_path):
     made = model([node("Elu", ["x"], ["y"])], {"x": (onnx.TensorProto.FLOAT16, [6])}, ["y"], opset=22)
     assert_agrees(tmp_path, made, [random(6).astype(np.float16)], rtol=2e-3)
+
+
+@pytest.mark.parametrize(("extra", "groups", "parts"), [({}, 1, 1), ({"mask": True}, 2, 2)])
+def test_deformable_convolution_samples_where_its_offsets_say(tmp_path, extra, groups, parts):
+    constants = {"w": random(4, 4 // groups, 3, 2, seed=1), "b": random(4, seed=2)}
+    inputs = {"x": (FLOAT, [2, 4, 6, 7]), "offset": (FLOAT, [2, parts * 12, 6, 4])}
+    values = [random(2, 4, 6, 7), 2 * random(2, parts * 12, 6, 4, seed=3)]
+    if extra:
+        inputs["mask"] = (FLOAT, [2, parts * 6, 6, 4])
+        values.append(random(2, parts * 6, 6, 4, seed=4))
+    convolution = node(
+        "DeformConv", ["x", "w", "offset", "b", *extra], ["y"], kernel_shape=[3, 2], pads=[1, 0, 1, 1], strides=[1, 2],
+        group=groups, offset_group=parts,
+    )  # fmt: skip
+    assert_agrees(tmp_path, model([convolution], inputs, ["y"], constants, opset=19), values)
+
+
+@pytest.mark.parametrize(
+    "extra", [{"pads": [1, 0, 0, 1]}, {"ceil_mode": 1, "dilations": [2, 1]}, {"auto_pad": "SAME_UPPER"}]
+)
+def test_places_of_maxima_count_from_the_first_element_of_the_batch(tmp_path, extra):
+    pool = node("MaxPool", ["x"], ["y", "i"], kernel_shape=[2, 3], strides=[2, 2], **extra)
+    made = model([pool], {"x": (FLOAT, [2, 3, 7, 8])}, ["y", "i"])
+    assert_agrees(tmp_path, made, [random(2, 3, 7, 8)], runtime)
+
+
+@pytest.mark.parametrize("mode", ["linear", "circular"])
+def test_a_cache_is_written_where_each_row_stands(tmp_path, mode):
+    scatter = node("TensorScatter", ["cache", "new", "at"], ["y"], mode=mode)
+    inputs = {"cache": (FLOAT, [2, 3, 8, 4]), "new": (FLOAT, [2, 3, 2, 4]), "at": (INT64, [2])}
+    begins = np.array([6, 3] if mode == "linear" else [7, 3])
+    assert_agrees(
+        tmp_path, model([scatter], inputs, ["y"], opset=24), [random(2, 3, 8, 4), random(2, 3, 2, 4, seed=1), begins]
+    )
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_determinants_of_small_matrices(tmp_path, size):
+    made = model([node("Det", ["x"], ["y"])], {"x": (FLOAT, [3, size, size])}, ["y"])
+    assert_agrees(tmp_path, made, [random(3, size, size)])
+
+
+def test_bits_become_another_type(tmp_path):
+    cast = [node("BitCast", ["x"], ["i"], to=onnx.TensorProto.INT32), node("BitCast", ["i"], ["y"], to=FLOAT)]
+    made = model(cast, {"x": (FLOAT, [2, 3])}, ["i", "y"], opset=26)
+    x = random(2, 3)
+    bits, back = run_compiled(read(save(tmp_path / "m.onnx", made)), [x])
+    np.testing.assert_array_equal(bits, x.view(np.int32))
+    np.testing.assert_array_equal(back, x)

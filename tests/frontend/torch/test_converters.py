@@ -48,6 +48,9 @@ NETS = {
             (x * 10).to(torch.int64) // 3 + torch.div((x * 10).to(torch.int64), -4, rounding_mode="trunc")
         ).float()
     ),
+    "product": Of(lambda x: (x + 1).prod()),
+    "product along an axis": Of(lambda x: x.prod(-1, keepdim=True) + (x + 1).prod(1, keepdim=True)),
+    "product of integers": Of(lambda x: (x * 3).to(torch.int32).prod(2) + (x > 0).prod(1, dtype=torch.int32).sum()),
     "hypotenuse": Of(lambda x: torch.hypot(x, x.abs() + 1)),
     "shifted integers": Of(lambda x: (((x * 10).to(torch.int64) << 2) >> 1).float()),
 }

@@ -136,7 +136,7 @@ def test_a_factory_runs_only_when_trusted(module_name, tmp_path):
         ("number", {}, "returns int, not a module"),
         ("many", {"inputs": SHAPES}, r"takes \*args"),
         ("scorers", {}, "has no function 'scorers'"),
-        ("leaving", {}, "fails at .*py:28: SystemExit: bye"),
+        ("leaving", {}, r"fails: SystemExit: bye \(.*py:28\)"),
     ],
 )
 def test_mistakes_are_told_in_one_line(module_name, function, settings, problem):
@@ -146,11 +146,11 @@ def test_mistakes_are_told_in_one_line(module_name, function, settings, problem)
     assert caught.value.remedy
 
 
-def test_an_error_in_the_factory_is_told_with_its_place_in_the_users_code(module_name, tmp_path):
+def test_an_error_in_the_factory_is_told_with_its_place_in_the_users_code(module_name):
     line = SOURCE.splitlines().index('    return Scorer(widths["wide"])') + 1
     with pytest.raises(InputError) as caught:
         export(module_name, "broken")
-    assert caught.value.problem == f"the factory fails at {tmp_path / module_name}.py:{line}: KeyError: 'wide'"
+    assert caught.value.problem == f"the factory fails: KeyError: 'wide' ({module_name}.py:{line})"
 
 
 def test_a_module_that_cannot_be_traced_is_told_with_its_place(module_name, tmp_path):
@@ -160,11 +160,13 @@ def test_a_module_that_cannot_be_traced_is_told_with_its_place(module_name, tmp_
 
 
 def test_modules_that_cannot_be_imported_are_told_apart(module_name, tmp_path):
-    with pytest.raises(InputError, match="there is no Python module 'absent_module'"):
+    with pytest.raises(InputError, match="no module named 'absent_module'"):
         export("absent_module", "net")
     (tmp_path / f"{module_name}.py").write_text("import absent_library\n")
-    with pytest.raises(InputError, match=f"{module_name}.py:1: ModuleNotFoundError: No module named 'absent_library'"):
+    with pytest.raises(
+        InputError, match=rf"ModuleNotFoundError: No module named 'absent_library' \(.*{module_name}\.py:1\)"
+    ):
         export(module_name, "net")
     (tmp_path / f"{module_name}_2.py").write_text("def net(:\n")
-    with pytest.raises(InputError, match=f"{module_name}_2.py:1: SyntaxError"):
+    with pytest.raises(InputError, match=rf"SyntaxError: .*{module_name}_2\.py:1\)"):
         export(f"{module_name}_2", "net")

@@ -9,6 +9,7 @@ import tvm
 from tests.tune.graphs import graph
 from tvmake.codegen.link import generate
 from tvmake.codegen.lowering import Lowered, lower
+from tvmake.config.build import BuildOptions, PassOptions
 from tvmake.config.target import TargetConfig
 from tvmake.targets.resolve import tvm_target
 
@@ -40,12 +41,12 @@ def conv(data: Any, weight: Any, **options: Any) -> Any:
 
 def lowered(expression: Any, *inputs: Any, name: str = TEXTURE) -> Lowered:
     """A network on its way to code; all inputs but the first are weights."""
-    return lower(graph(expression, *inputs), target(name), [], 3, 1)
+    return lower(graph(expression, *inputs), target(name), [], PassOptions(), 1)
 
 
 def executable(made: Lowered, name: str = TEXTURE) -> Any:
     """A lowered network's code."""
-    return generate(made.final, target(name), "bytecode", 3, "targets.t")
+    return generate(made.final, target(name), BuildOptions(), "targets.t")
 
 
 def kernels(built: Any) -> dict[str, str]:

@@ -7,6 +7,7 @@ import tvm
 from tests.targets.adreno.nets import BUFFER, conv, executable, op, target, tensor
 from tests.tune.graphs import graph
 from tvmake.codegen.lowering import lower
+from tvmake.config.build import PassOptions
 from tvmake.targets.adreno.passes import texture_scopes
 
 
@@ -27,12 +28,12 @@ def test_tvm_still_changes_the_module_it_is_given():
         tvm.transform.Sequential(texture_scopes(target()))(module)
     assert constant.ty.vdevice is not None
     with pytest.raises(KeyError):
-        executable(lower(module, target(BUFFER), [], 3, 1), BUFFER)
+        executable(lower(module, target(BUFFER), [], PassOptions(), 1), BUFFER)
 
 
 def test_a_module_built_for_textures_can_be_built_for_anything_else():
     module, constant = with_a_constant()
     before = tvm.ir.save_json(module)
-    assert executable(lower(module, target(), [], 3, 1))
+    assert executable(lower(module, target(), [], PassOptions(), 1))
     assert constant.ty.vdevice is None and tvm.ir.save_json(module) == before
-    assert executable(lower(module, target(BUFFER), [], 3, 1), BUFFER)
+    assert executable(lower(module, target(BUFFER), [], PassOptions(), 1), BUFFER)

@@ -62,3 +62,31 @@ def test_a_network_of_many_operators_computes_what_it_does_on_the_cpu(name, devi
     machine.set_input("main", *(tvm.runtime.tensor(value, device) for value in arguments))
     machine.invoke_stateful("main")
     np.testing.assert_allclose(machine.get_outputs("main").numpy(), expected, rtol=1e-4, atol=1e-5)
+
+
+def integers(x, w, depthwise, dense):
+    """Quantised convolutions, a pooling and a matrix, with float arithmetic between them."""
+    small = op.astype(op.clip(op.round(op.multiply(x, const(50))), -128, 127), "int8")
+    sums = op.nn.conv2d(small, w, padding=1, out_dtype="int32")
+    second = op.astype(op.clip(op.round(op.multiply(op.astype(sums, "float32"), const(0.02))), 0, 255), "uint8")
+    pooled = op.nn.max_pool2d(second, (2, 2), (2, 2))
+    more = op.nn.conv2d(pooled, depthwise, padding=1, groups=16, out_dtype="int32")
+    third = op.astype(op.clip(op.round(op.multiply(op.astype(more, "float32"), const(0.01))), 0, 255), "uint8")
+    return op.matmul(op.reshape(third, (1, 16 * 36)), dense, out_dtype="int32")
+
+
+def const(value):
+    return tvm.relax.const(np.float32(value))
+
+
+def test_integers_stay_in_buffers_and_are_exact(device):
+    shapes = [tensor(*shape, dtype="int8") for shape in ((16, 8, 3, 3), (16, 1, 3, 3), (16 * 36, 10))]
+    random = np.random.default_rng(0)
+    inputs = [random.standard_normal(X[0]).astype(np.float32)]
+    inputs += [random.integers(-127, 128, shape).astype(np.int8) for shape, _ in shapes]
+    built = tvm.compile(graph(integers, X, *shapes), target="llvm")
+    expected = tvm.relax.VirtualMachine(built, tvm.cpu())["main"](*map(tvm.runtime.tensor, inputs)).numpy()
+    machine = tvm.relax.VirtualMachine(executable(lowered(integers, X, *shapes)), device)
+    found = machine["main"](*(tvm.runtime.tensor(value, device) for value in inputs)).numpy()
+    np.testing.assert_array_equal(found, expected)
+    assert expected.std() > 0

@@ -17,6 +17,7 @@ from tvmake.codegen.scheduling.apply import apply_best
 from tvmake.codegen.scheduling.coverage import coverage
 from tvmake.codegen.scheduling.replay import replay
 from tvmake.codegen.weights import packed_weights
+from tvmake.config.build import PassOptions
 from tvmake.native.backend import opencl_library
 from tvmake.records.workload import workload
 from tvmake.targets.kernel_pipeline import tir_pipeline
@@ -29,12 +30,14 @@ def net(x, w, v):
 
 
 def fused(name):
-    return fused_module(graph(net, X, W, V), target(name), [], 3, 1, layout_free=False)
+    return fused_module(graph(net, X, W, V), target(name), [], PassOptions(), 1, layout_free=False)
 
 
 def tuned(name):
     best = best_set(fused(name), target(name))
-    made = lower(graph(net, X, W, V), target(name), [], 3, 1, partial(apply_best, target=target(name), best=best))
+    made = lower(
+        graph(net, X, W, V), target(name), [], PassOptions(), 1, partial(apply_best, target=target(name), best=best)
+    )
     return made, best
 
 
@@ -85,6 +88,6 @@ def test_every_candidate_of_a_convolution_writes_whole_pixels():
 def test_other_kernels_that_write_textures_are_not_tuned_and_the_reason_is_told():
     large = tensor(1, 16, 64, 64)
     module = graph(lambda x, w: conv(op.nn.max_pool2d(conv(x, w), (2, 2), (2, 2)), w), large, tensor(16, 16, 3, 3))
-    made = functions(fused_module(module, target(), [], 3, 1, layout_free=False))
+    made = functions(fused_module(module, target(), [], PassOptions(), 1, layout_free=False))
     (pooling,) = [function for name, function in made.items() if "max_pool2d" in name]
     assert why_trivial(pooling) == "it writes a texture, and only convolutions are tuned to write whole pixels"

@@ -9,6 +9,7 @@ from tests.tune.replayed import kernels, traces
 from tvmake.codegen.lowering import fused_module
 from tvmake.codegen.scheduling.replay import replay
 from tvmake.codegen.weights import packed_weights
+from tvmake.config.build import PassOptions
 from tvmake.records.workload import workload
 from tvmake.targets.weights.layout_free import ATTRIBUTE, mark_layout_free
 from tvmake.targets.weights.prepack import prepack, split
@@ -23,7 +24,7 @@ def conv(data, weight):
 
 
 def fused(expression, *inputs, layout_free=True):
-    return fused_module(kept(graph(expression, *inputs)), CPU, [], 3, 1, layout_free)
+    return fused_module(kept(graph(expression, *inputs)), CPU, [], PassOptions(), 1, layout_free)
 
 
 def scheduled(module, name):
@@ -99,7 +100,7 @@ def test_a_weight_used_twice_by_one_kernel_is_packed_once_and_kept_where_others_
 def test_a_packed_weight_takes_a_free_name():
     inputs = X, W, ((1, 16, 1, 1), F32)
     named = graph(lambda x, w, v: op.add(conv(x, w), v), *inputs, names=["x", "w", "w_packed"])
-    plain = fused_module(kept(named), CPU, [], 3, 1, layout_free=True)
+    plain = fused_module(kept(named), CPU, [], PassOptions(), 1, layout_free=True)
     (name,) = kernels(plain)
     made = prepack(scheduled(plain, name), 1)
     names = [str(parameter.name) for parameter in made.module["main"].params]

@@ -13,7 +13,7 @@ import pytest
 from tests.patience import HANG_S
 from tests.tune.measure import kernels
 from tests.tune.measure.conftest import QUICK
-from tests.tune.measure.farm import HOST, Farm, free_port, wait_patiently
+from tests.tune.measure.farm import HOST, Farm, free_port
 from tests.tune.measure.processes import eventually, workers
 from tvmake.device.rpc.tracker import Tracker
 from tvmake.errors import DeviceError
@@ -21,28 +21,12 @@ from tvmake.tune.measure import device_threads
 from tvmake.tune.measure.interface import Candidate, Measured
 from tvmake.tune.measure.remote import RPCMeasurer
 
-pytestmark = pytest.mark.long
+pytest_plugins = "tests.tune.measure.farm_fixtures"
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("patience")]
+
+SERVERS = 2
 
 MANY = 12
-
-
-@pytest.fixture(autouse=True)
-def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    wait_patiently(monkeypatch)
-
-
-@pytest.fixture(scope="module")
-def shared_farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farm]:
-    made = Farm(tmp_path_factory.mktemp("farm"), servers=2)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def farm(shared_farm: Farm) -> Farm:
-    """Two servers, all there, whatever the last test did to them."""
-    shared_farm.restore(2)
-    return shared_farm
 
 
 class Remote:

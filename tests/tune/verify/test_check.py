@@ -12,11 +12,12 @@ from tests.process import shared
 from tests.tune.graphs import kernel, kernel_workload
 from tests.tune.replayed import record, traces
 from tvmake.codegen.run_kernel import Tensor
+from tvmake.config.device import LocalDeviceConfig
 from tvmake.process.forkserver.client import DIRECTORY
 from tvmake.records.workload import Workload
 from tvmake.tune.trace import trace_json
 from tvmake.tune.verify.check import Checker, check_record, compare
-from tvmake.tune.verify.kernel_runner import KernelFailure, LocalKernelRunner
+from tvmake.tune.verify.kernel_runner import KernelFailure, LocalKernelRunner, kernel_runner
 from tvmake.tune.verify.tolerance import random_inputs, tolerance
 
 op = tvm.relax.op
@@ -104,8 +105,8 @@ def halve_the_channels(schedule: "tvm.s_tir.Schedule") -> None:
 
 
 def narrow_the_sum(schedule: "tvm.s_tir.Schedule") -> None:
-    """Sums in float16 instead of float32."""
-    schedule.unsafe_set_dtype(schedule.get_sblock("conv2d_nchw"), 0, "float16")
+    """Sums in int8 instead of float32; builds compute what a schedule narrows to float16 or bfloat16 in float32 again."""
+    schedule.unsafe_set_dtype(schedule.get_sblock("conv2d_nchw"), 0, "int8")
 
 
 @pytest.mark.parametrize("change", [halve_the_channels, narrow_the_sum])
@@ -164,6 +165,15 @@ def test_a_kernel_that_crashes_or_hangs_leaves_the_caller_unharmed(c_kernel, bod
     runner = LocalKernelRunner(timeout_s=8)
     with pytest.raises(KernelFailure, match=reason):
         runner.run(c_kernel(body), [], [Tensor(dtype=F32, shape=(4,))], fill=0xFF)
+
+
+def test_kernels_run_with_the_variables_of_their_device(c_kernel):
+    library = c_kernel('if (!getenv("TVMAKE_TEST_DRIVER")) abort();')
+    config = LocalDeviceConfig(env={"TVMAKE_TEST_DRIVER": "theirs"})
+    target = tvm.target.Target("llvm")
+    assert kernel_runner("here", config, target, "g++").run(library, [], [Tensor(dtype=F32, shape=(4,))], fill=0)
+    with pytest.raises(KernelFailure, match="SIGABRT"):
+        kernel_runner("here", LocalDeviceConfig(), target, "g++").run(library, [], [], fill=0)
 
 
 def test_what_a_kernel_leaves_unwritten_is_nan(c_kernel):

@@ -2,7 +2,6 @@
 
 import os
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,33 +11,18 @@ import tvm
 from tests.device.configs import device_config
 from tests.patience import HANG_S
 from tests.tune.measure import kernels
-from tests.tune.measure.farm import HOST, Farm, wait_patiently
+from tests.tune.measure.farm import HOST, Farm
 from tests.tune.measure.processes import eventually
 from tvmake.codegen.run_kernel import Tensor
 from tvmake.errors import DeviceError
 from tvmake.tune.verify.kernel_runner import KernelFailure, RPCKernelRunner, kernel_runner
 
+pytest_plugins = "tests.tune.measure.farm_fixtures"
+pytestmark = pytest.mark.usefixtures("patience")
+
+SERVERS = 1
 OUTPUT = [Tensor(dtype="float32", shape=(64,))]
 ARGUMENT = np.zeros(16, "float32")
-
-
-@pytest.fixture(autouse=True)
-def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    wait_patiently(monkeypatch)
-
-
-@pytest.fixture(scope="module")
-def shared_farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farm]:
-    made = Farm(tmp_path_factory.mktemp("farm"), servers=0)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def farm(shared_farm: Farm) -> Farm:
-    """One server, all there, whatever the last test did to it."""
-    shared_farm.restore(1)
-    return shared_farm
 
 
 def runner(farm: Farm, **config: object) -> RPCKernelRunner:

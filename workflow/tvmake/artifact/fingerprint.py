@@ -2,8 +2,10 @@
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from tvmake.storage.documents import FailsFast
 
-class Fingerprint(BaseModel):
+
+class Fingerprint(FailsFast, BaseModel):
     """Who a device is: everything that can change a measured result."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

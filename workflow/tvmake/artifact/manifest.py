@@ -5,6 +5,7 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from tvmake.artifact.signature import Signature
+from tvmake.storage.documents import FailsFast
 from tvmake.storage.files import canonical_json, digest_bytes
 
 SCHEMA_VERSION: Final = 2
@@ -13,7 +14,7 @@ STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE: Final = "https://slsa.dev/provenance/v1"
 
 
-class _Part(BaseModel):
+class _Part(FailsFast, BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from tvmake.artifact.manifest import SCHEMA_VERSION, FileEntry, Manifest
 from tvmake.errors import InputError
+from tvmake.storage.documents import parse
 from tvmake.storage.files import digest_file
 from tvmake.storage.plain_files import read_plain
 from tvmake.storage.tar import Member, extract, read_tar, write_tar
@@ -15,7 +16,7 @@ from tvmake.storage.tar import Member, extract, read_tar, write_tar
 LIBRARY, MANIFEST, WEIGHTS = "mod.so", "mod.json", "mod.params"
 REQUIRED = (LIBRARY, MANIFEST, WEIGHTS)
 
-MOST_MANIFEST_BYTES = 32 << 20
+MOST_MANIFEST_BYTES = 16 << 20
 """mod.json is read as a whole; that of a large network has a few MB."""
 
 _REFUSED = "make the package again with `tvmake make`, or copy it again from where it came"
@@ -41,7 +42,7 @@ def read_manifest(data: bytes, where: str) -> Manifest:
         InputError: damaged, or of another schema version.
     """
     try:
-        manifest = Manifest.model_validate_json(data)
+        manifest = parse(Manifest, data)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         if first["loc"] == ("schema_version",):

@@ -6,3 +6,6 @@ TRANSFORMED = MODEL + "/{precision}"
 CANDIDATE = TRANSFORMED + "/layouts/{layout}"
 VARIANT = TRANSFORMED + "/{target}"
 ROUND = RUN + "/tuning/{target}/round{number}"
+
+HISTORY = "history"
+"""The directory in the results with the summaries of earlier runs, which cannot be made again."""

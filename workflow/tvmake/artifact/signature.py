@@ -2,11 +2,13 @@
 
 from pydantic import BaseModel, ConfigDict
 
+from tvmake.storage.documents import FailsFast
+
 Dim = int | str
 """A fixed extent, or the name of a dynamic dimension."""
 
 
-class TensorSpec(BaseModel):
+class TensorSpec(FailsFast, BaseModel):
     """One input or output.
 
     ``name`` is the name in the source model, ``relax_name`` the one in the Relax function (``input.1`` becomes
@@ -24,7 +26,7 @@ class TensorSpec(BaseModel):
     range: tuple[float, float] | None = None
 
 
-class Signature(BaseModel):
+class Signature(FailsFast, BaseModel):
     """Ordered inputs and outputs of ``main``; parameters are not part of it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

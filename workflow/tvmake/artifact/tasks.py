@@ -2,8 +2,10 @@
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from tvmake.storage.documents import FailsFast
 
-class _File(BaseModel):
+
+class _File(FailsFast, BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 

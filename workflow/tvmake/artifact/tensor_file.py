@@ -13,13 +13,19 @@ from urllib.parse import quote
 import numpy as np
 
 Kind = str
-"""``input``, ``output`` or ``labels``."""
+"""``input``, ``output``, ``labels`` or ``truth``."""
 
 DAMAGE = (
     ValueError, TypeError, LookupError, OverflowError, OSError, EOFError, MemoryError, RuntimeError, SyntaxError,
     tokenize.TokenError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 """What numpy and zipfile raise over arrays that are damaged: numpy reads an array's header as a Python literal."""
+
+
+def reason(error: Exception) -> str:
+    """What one of DAMAGE says, in a line."""
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return next(iter(text.strip().splitlines()), type(error).__name__)
 
 
 def member(kind: Kind, name: str | None, number: int) -> str:

@@ -4,8 +4,10 @@ from collections.abc import Iterable
 
 from pydantic import BaseModel, ConfigDict
 
+from tvmake.storage.documents import FailsFast
 
-class KernelCall(BaseModel):
+
+class KernelCall(FailsFast, BaseModel):
     """One call of one kernel, as a profiled run reports it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -14,7 +16,7 @@ class KernelCall(BaseModel):
     duration_ms: float
 
 
-class KernelRow(BaseModel):
+class KernelRow(FailsFast, BaseModel):
     """One kernel in one run of the model.
 
     ``calls`` and ``total_ms`` are means over the profiled runs, ``mean_ms`` is per call, ``share`` is of the sum over

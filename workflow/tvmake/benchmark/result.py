@@ -6,14 +6,16 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from tvmake.artifact.fingerprint import Fingerprint
+from tvmake.benchmark.baseline.result import Baseline, NoBaseline
 from tvmake.benchmark.ops import KernelRow
-from tvmake.benchmark.statistics import LatencyStatistics, latency_statistics
+from tvmake.benchmark.statistics import LatencyComparison, LatencyStatistics, compare_latency, latency_statistics
 from tvmake.config.benchmark import Measurement
+from tvmake.storage.documents import FailsFast
 
 Condition = str | int | float | bool | None
 
 
-class LatencyReport(BaseModel):
+class LatencyReport(FailsFast, BaseModel):
     """One package measured on one device.
 
     ``samples_ms`` are in the order they were taken, each the mean of ``number`` runs; ``number`` is what was used,
@@ -42,8 +44,8 @@ class LatencyReport(BaseModel):
         return self.statistics.percentile_ms(self.measurement.percentile)
 
 
-class Latency(BaseModel):
-    """latency.json: raw samples and statistics, of which package, on which device."""
+class Latency(FailsFast, BaseModel):
+    """latency.json: raw samples and statistics, of which package, on which device; and of the baseline, if one was wanted."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -52,6 +54,19 @@ class Latency(BaseModel):
     baseline_memory_bytes: int
     """The runtime's own memory, before the package was loaded."""
     fingerprint: Fingerprint
+    baseline: Baseline | NoBaseline | None = None
+    """The source model in its own framework, or why there is no figure of it; None where none was asked for."""
+
+    @property
+    def speedup(self) -> LatencyComparison | None:
+        """The package against the baseline, by the measurement's percentile: ``ratio`` is the baseline's latency over the
+        package's, above 1 where the package is faster. None without a baseline."""
+        if not isinstance(self.baseline, Baseline):
+            return None
+        measured = self.report
+        return compare_latency(
+            measured.samples_ms, self.baseline.samples_ms, percentile=measured.measurement.percentile
+        )
 
 
 def latency_report(

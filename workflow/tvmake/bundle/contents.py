@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from tvmake.artifact.manifest import FileEntry
 from tvmake.errors import InputError
 from tvmake.lock.document import Lock
+from tvmake.storage.documents import FailsFast, parse
 from tvmake.storage.files import canonical_json
 
 SCHEMA_VERSION: Final = 1
@@ -27,7 +28,7 @@ MOST_CONTENTS_BYTES = 64 << 20
 AGAIN = "copy the bundle again from where it came"
 
 
-class Contents(BaseModel):
+class Contents(FailsFast, BaseModel):
     """bundle.json."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -38,7 +39,7 @@ class Contents(BaseModel):
     """Every other member."""
 
 
-class _Version(BaseModel):
+class _Version(FailsFast, BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     schema_version: JsonValue = None
@@ -56,7 +57,7 @@ def parse_contents(data: bytes, bundle: Path) -> Contents:
         InputError: damaged, or of another schema version.
     """
     try:
-        version = _Version.model_validate_json(data).schema_version
+        version = parse(_Version, data).schema_version
     except ValidationError:
         raise InputError(str(bundle), f"{CONTENTS} is damaged: not a JSON object", AGAIN) from None
     if version != SCHEMA_VERSION or isinstance(version, bool):
@@ -65,7 +66,7 @@ def parse_contents(data: bytes, bundle: Path) -> Contents:
             str(bundle), f"is of schema version {shown}, expected {SCHEMA_VERSION}", "use the tvmake that wrote it"
         )
     try:
-        return Contents.model_validate_json(data)
+        return parse(Contents, data)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         key = ".".join(str(part) for part in first["loc"])

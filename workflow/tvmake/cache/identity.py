@@ -37,10 +37,13 @@ DISTRIBUTIONS = {
     "ml_dtypes": ("ml-dtypes",),
     "torch": ("torch", "sympy"),
     "sympy": ("sympy",),
+    "PIL": ("pillow",),
     "onnx": ("onnx", "protobuf"),
+    "jax": ("jax", "jaxlib"),
     "google": ("protobuf",),
     "tflite": ("tflite", "flatbuffers"),
     "pydantic": ("pydantic", "pydantic-core"),
+    "pydantic_core": ("pydantic-core",),
     "packaging": ("packaging",),
     "cyclonedx": (
         "cyclonedx-python-lib",

@@ -17,7 +17,8 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run ``tvmake`` with these arguments and return its exit code; a TvmakeError becomes one clear line."""
-    from tvmake.cli.app import app
+    from tvmake.cli import completion, verbosity
+    from tvmake.cli.app import command
     from tvmake.errors import TvmakeError, print_error
     from tvmake.process.output import escaped_output
     from tvmake.process.python import protect_children
@@ -27,10 +28,13 @@ def run(arguments: list[str]) -> int:
     protect_children()
     with escaped_output():
         try:
-            app(arguments, prog_name="tvmake")
+            if completion.is_asked():
+                completion.prepare()
+            command()(arguments, prog_name="tvmake")
         except SystemExit as exit_:
             return exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
         except TvmakeError as error:
+            verbosity.print_origin(error)
             print_error(error)
             return error.exit_code
         except BrokenPipeError:

@@ -1,15 +1,16 @@
 """The typer application; each command lives in a module of its own and imports what it needs when it runs."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.main import get_command
 
-from tvmake.cli import cache, check, clean, compile, init, make, step
+from tvmake.cli import cache, check, clean, compile, completion, init, make, step, tune, verbosity
 from tvmake.cli.device import app as device
 from tvmake.cli.machine import doctor, runtime, targets
 from tvmake.cli.packages import bundle, run, sign, verify
 from tvmake.cli.records import app as records
-from tvmake.cli.results import diff, lock, show
+from tvmake.cli.results import debug, diff, explain, lock, logs, report, show, status
 
 app = typer.Typer(
     name="tvmake",
@@ -42,18 +43,32 @@ app.command("init")(init.init)
 app.command("make", context_settings=make.CONTEXT)(make.make)
 app.command("clean")(clean.clean)
 app.command("compile")(compile.compile_model)
+app.command("tune")(tune.tune)
 app.command("run")(run.run)
 app.command("lock")(lock.lock)
 app.command("verify")(verify.verify)
 app.command("sign")(sign.sign)
 app.command("check")(check.check)
+app.command("status")(status.status)
+app.command("explain")(explain.explain)
+app.command("logs")(logs.logs)
+app.command("debug")(debug.debug)
 app.command("show")(show.show)
+app.command("report")(report.report)
 app.command("diff")(diff.diff)
 app.command("targets")(targets.targets)
 app.command("doctor")(doctor.doctor)
+app.command("completion")(completion.completion)
 app.add_typer(bundle.app, name="bundle")
 app.add_typer(cache.app, name="cache")
 app.add_typer(device.app, name="device")
 app.add_typer(records.app, name="records")
 app.add_typer(runtime.app, name="runtime")
 app.add_typer(step.app, name="step")
+
+
+def command() -> Any:
+    """The application as the command that runs: every command with ``-v`` and ``-q``, besides the steps, which rules call."""
+    root = get_command(app)
+    verbosity.add_options(root, without=("step",))
+    return root

@@ -11,6 +11,7 @@ import typer
 
 from tvmake.cache import loaded  # noqa: F401  # notes when code was loaded
 from tvmake.cli.configs import ConfigFiles, Settings
+from tvmake.process.output import counted
 
 if TYPE_CHECKING:
     from tvmake.cache.store import Store
@@ -69,7 +70,10 @@ def verify_command(where: Where = None, config: ConfigFiles = None, settings: Se
             if not chosen.read_only:
                 store.quarantine(entry.stored.key)
     what = "left in place" if chosen.read_only else "put into quarantine"
-    typer.echo(f"{store.place}: {intact} entries are intact" + (f", {bad} are bad ({what})" if bad else ""))
+    typer.echo(
+        f"{store.place}: {counted(intact, 'entry is', 'entries are')} intact"
+        + (f", {bad} {'is' if bad == 1 else 'are'} bad ({what})" if bad else "")
+    )
     raise typer.Exit(1 if bad else 0)
 
 
@@ -106,7 +110,7 @@ def prune_command(
         store.forget_quarantined([stored.key for stored in store.quarantined()])
         left = store.entries()
     typer.echo(
-        f"{store.place}: {len(gone)} entries removed ({_size(sum(stored.size for stored in gone))}), "
+        f"{store.place}: {counted(len(gone), 'entry', 'entries')} removed ({_size(sum(stored.size for stored in gone))}), "
         f"{len(left)} left ({_size(sum(stored.size for stored in left))})"
     )
 
@@ -118,7 +122,9 @@ def clear_command(where: Where = None, config: ConfigFiles = None, settings: Set
         gone = store.entries()
         store.remove([stored.key for stored in gone])
         store.forget_quarantined([stored.key for stored in store.quarantined()])
-    typer.echo(f"{store.place}: {len(gone)} entries removed ({_size(sum(stored.size for stored in gone))})")
+    typer.echo(
+        f"{store.place}: {counted(len(gone), 'entry', 'entries')} removed ({_size(sum(stored.size for stored in gone))})"
+    )
 
 
 @contextmanager
@@ -168,7 +174,9 @@ def _print_summary(summary: dict[str, Any]) -> None:
     notes = [f"of at most {_size(limit)}"] if limit is not None else []
     notes += ["read-only"] if summary["read_only"] else []
     notes += ["sealed with a secret"] if summary["sealed"] else []
-    typer.echo(f"{summary['cache']}: {summary['entries']} entries, {', '.join([_size(summary['bytes']), *notes])}")
+    typer.echo(
+        f"{summary['cache']}: {counted(summary['entries'], 'entry', 'entries')}, {', '.join([_size(summary['bytes']), *notes])}"
+    )
     rows = [
         (name, str(stage["entries"]), _size(stage["bytes"]), f"{stage['run_s']:.1f} s")
         for name, stage in summary["stages"].items()

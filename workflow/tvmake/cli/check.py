@@ -5,10 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tvmake.cli.configs import ConfigFiles, Settings
+from tvmake.cli.configs import AsJson, ConfigFiles, Settings
 
 if TYPE_CHECKING:
+    from tvmake.artifact.signature import Signature
     from tvmake.config.root import ModelConfig
+    from tvmake.config.target import TargetConfig
+    from tvmake.plan.plan import Plan
 
 UNUSUAL_KINDS = ("metal", "rocm", "vulkan", "hexagon", "webgpu")
 """Target kinds that TVM's wheels may have no code generator for."""
@@ -18,25 +21,45 @@ def check(
     config: ConfigFiles = None,
     settings: Settings = None,
     files: Annotated[bool, typer.Option("--files", help="List every file that would be made.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Validate a config and list what it would make."""
     from rich.table import Table
 
-    from tvmake.cli.configs import config_files, load_plan, print_note
-    from tvmake.plan.preconditions import check_stores, missing_inputs
+    from tvmake.cli.configs import config_files, load_plan, naming_lines, print_note
+    from tvmake.plan.preconditions import (
+        check_datasets,
+        check_dims,
+        check_places,
+        check_results_can_be_made,
+        check_stores,
+        missing_inputs,
+    )
+    from tvmake.process.output import counted
     from tvmake.report.console import SafeConsole
 
     paths = config_files(config)
     plan = load_plan(paths, settings, print_note)
-    if missing := missing_inputs(plan):
-        raise missing
-    check_stores(plan)
-    _check_models(plan.config.models)
-    # TVM takes a second to load; it is asked where the answer may be no.
-    if unusual := {name: target.kind for name, target in plan.config.targets.items() if target.kind in UNUSUAL_KINDS}:
-        from tvmake.targets.listing import check_generated
+    with naming_lines(paths):
+        if missing := missing_inputs(plan):
+            raise missing
+        check_stores(plan)
+        check_results_can_be_made(plan)
+        check_places(plan, plan.variants)
+        declared = _check_models(plan.config.models)
+        check_dims(plan, declared)
+        check_datasets(plan, declared)
+        # TVM takes a second to load; it is asked where the answer may be no.
+        if unusual := {
+            name: target.kind for name, target in plan.config.targets.items() if target.kind in UNUSUAL_KINDS
+        }:
+            from tvmake.targets.listing import check_generated
 
-        check_generated(unusual)
+            check_generated(unusual)
+        _check_targets({name: plan.config.targets[name] for name in {variant.target for variant in plan.variants}})
+    if as_json:
+        _print_json(plan)
+        return
     table = Table("model", "precision", "target", "runs on", box=None, pad_edge=False, header_style="bold")
     for variant in plan.variants:
         table.add_row(
@@ -51,23 +74,66 @@ def check(
         for file in plan.goals():
             console.print(file, highlight=False)
     console.print(
-        f"{', '.join(map(str, paths))}: ok; {len(plan.variants)} variants of {len(plan.config.models)} models, "
-        f"{len(plan.runnable)} of them run on a device",
+        f"{', '.join(map(str, paths))}: ok; {counted(len(plan.variants), 'variant')} of {counted(len(plan.config.models), 'model')}, "
+        f"{len(plan.runnable)} to run on a device",
         highlight=False,
     )
 
 
-def _check_models(models: "Mapping[str, ModelConfig]") -> None:
-    """See that each model can be read: what the import would refuse at once is refused here."""
-    from tvmake.config.reading.load import one_or_many
-    from tvmake.errors import InputError
-    from tvmake.frontend.inspect import check_source
+def _print_json(plan: "Plan") -> None:
+    import json
 
-    errors = []
-    for name, model in models.items():
+    variants = [{**vars(variant), "device": plan.device_of(variant.target)} for variant in plan.variants]
+    typer.echo(json.dumps({"variants": variants, "files": plan.goals()}, indent=2, ensure_ascii=False))
+
+
+def _check_targets(targets: "Mapping[str, TargetConfig]") -> None:
+    """See that LLVM knows each target's CPU, and that the compilers that link for them are there."""
+    from tvmake.config.reading.load import one_or_many
+    from tvmake.errors import TvmakeError
+    from tvmake.targets.toolchain import compiler_driver
+
+    errors: list[TvmakeError] = []
+    for name, target in sorted(targets.items()):
+        where = f"targets.{name}"
         try:
-            check_source(model.import_options())
-        except InputError as error:
-            errors.append(InputError(f"models.{name}: {error.where}", error.problem, error.remedy))
+            parts = [part for part in (target, target.host) if part]
+            if target.tag or any(part.mattr or part.mcpu not in (None, "native") for part in parts):
+                from tvmake.targets.resolve import linker, tvm_target
+
+                tvm_target(target, where)
+                linker(target, where, is_tried=False)
+            else:
+                compiler_driver(target, where, is_tried=False)
+        except TvmakeError as error:
+            errors.append(error)
     if errors:
         raise one_or_many(errors)
+
+
+def _check_models(models: "Mapping[str, ModelConfig]") -> "dict[str, Signature]":
+    """See that each model can be read: what the import would refuse at once is refused here.
+
+    Returns:
+        What those take and give that can be asked without running them.
+    """
+    from tvmake.config.reading.load import one_or_many
+    from tvmake.errors import InputError
+    from tvmake.frontend.inspect import configured, inspect_source
+    from tvmake.frontend.trust import check_trusted
+
+    errors, declared = [], {}
+    for name, model in models.items():
+        options = model.import_options()
+        key = "source"
+        try:
+            check_trusted(options)
+            source = inspect_source(options)
+            key = "inputs"
+            if (signature := configured(source, options)) is not None:
+                declared[name] = signature
+        except InputError as error:
+            errors.append(InputError(f"models.{name}.{key}: {error.where}", error.problem, error.remedy))
+    if errors:
+        raise one_or_many(errors)
+    return declared

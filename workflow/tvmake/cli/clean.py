@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tvmake.cli.configs import ConfigFiles, Settings
+from tvmake.cli.configs import AsJson, ConfigFiles, Directory, Settings
 
 if TYPE_CHECKING:
     from tvmake.plan.cleanup import Leftovers
@@ -21,34 +20,36 @@ def clean(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete it; without this, it is listed only.")] = False,
     config: ConfigFiles = None,
     settings: Settings = None,
-    directory: Annotated[Path, typer.Option("--directory", "-d", help="Work in this directory.")] = Path(),
+    directory: Directory = Path(),
+    as_json: AsJson = False,
 ) -> None:
     """List what runs have made under the results directory and logs/; with --yes, delete it.
 
     Tuning records, models, datasets and files that tvmake does not make stay in any case.
     """
+    import json
     from contextlib import nullcontext
 
-    from tvmake.cli.configs import config_files, overlay
-    from tvmake.config.reading.load import load_layers
+    from tvmake.cli.configs import plan_in
     from tvmake.engine.run_mutex import only_run
-    from tvmake.errors import InputError
     from tvmake.plan.cleanup import by_model, leftovers, remove
-    from tvmake.plan.plan import Plan
 
-    if not directory.is_dir():
-        raise InputError(str(directory), "no such directory")
-    paths = [path.resolve() for path in config] if config else None
-    os.chdir(directory)
-    plan = Plan(load_layers(config_files(paths), overlay(settings)))
+    plan = plan_in(directory, config, settings)
     results = plan.config.results
     with only_run() if yes else nullcontext():
         found = leftovers(plan, stale)
-        for path, size in found.removable if stale else by_model(found.removable, results):
+        listed = list(found.removable if stale else by_model(found.removable, results))
+        for path, size in () if as_json else listed:
             typer.echo(f"{_text(size):>9}  {path}")
         if yes:
             for path, _ in found.removable:
                 remove(Path(path), results)
+    if as_json:
+        rows = [{"path": str(path), "bytes": size} for path, size in listed]
+        typer.echo(
+            json.dumps({"deleted": yes, "removable": rows, "kept": found.kept, "foreign": found.foreign}, indent=2)
+        )
+        return
     _print_sums(found, stale, yes)
 
 

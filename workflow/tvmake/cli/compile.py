@@ -1,101 +1,138 @@
 """``tvmake compile``: one package of one model, without a config."""
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from tvmake.cli.configs import Settings
-
-WORK = Path(".tvmake")
-"""Where such runs are made, beside what users see: a directory each."""
-
-NATIVE = "native"
+from tvmake.cli.single import Cores, Model, OnDevice, Precision, Quiet, Shapes, Target
+from tvmake.plan.single import NATIVE
 
 
 def compile_model(
-    model: Annotated[str, typer.Argument(help="A .onnx, .pt2, .tflite, .keras or .h5 file, or zoo:<name>.")],
-    target: Annotated[
-        str, typer.Option("--target", "-t", help="A name of `tvmake targets`, or a target as TVM spells it; `native` is this machine's CPU.")
-    ] = NATIVE,
-    precision: Annotated[str, typer.Option("--precision", help="float32, float16 or float16_acc32.")] = "float32",
-    tune: Annotated[int, typer.Option("--tune", min=0, metavar="TRIALS", help="Search for fast kernels, with so many measurements.")] = 0,
+    model: Model,
+    target: Target = NATIVE,
+    precision: Precision = "float32",
+    tune: Annotated[
+        int | None,
+        typer.Option(
+            "--tune", min=0, metavar="TRIALS",
+            help="Search for fast kernels, with so many measurements. [default: what `tvmake tune` found here, if it did]",
+        ),
+    ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="The package to write. [default: MODEL.tar]")] = None,
-    shapes: Annotated[
+    shapes: Shapes = None,
+    device: OnDevice = None,
+    layout: Annotated[
+        Literal["keep", "NCHW", "NHWC", "auto"],
+        typer.Option("--layout", help="Data layout of convolutions, and of what follows them."),
+    ] = "keep",
+    opt_level: Annotated[int, typer.Option("--opt-level", "-O", min=0, max=4, help="TVM's pass level.")] = 3,
+    pass_config: Annotated[
         list[str] | None,
-        typer.Option("--input-shape", metavar="INPUT=1,3,224,224", help="Extents of an input that the model leaves open; repeatable."),
+        typer.Option("--pass-config", metavar="NAME=VALUE", help="A setting of TVM's passes; repeatable."),
+    ] = None,
+    disabled_passes: Annotated[
+        list[str] | None,
+        typer.Option("--disabled-pass", metavar="NAME,…", help="Passes of TVM to leave out; repeatable."),
+    ] = None,
+    dump: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--dump-code", metavar="FORM,…",
+            help="Keep texts in a directory beside the package: relax, tir, ll, asm, kernels, passes (the module after each pass).",
+        ),
+    ] = None,
+    pass_times: Annotated[bool, typer.Option("--print-pass-times", help="Print how long each of TVM's passes took.")] = False,
+    compiler: Annotated[
+        str | None, typer.Option("--cross-compiler", metavar="PROGRAM", help="What links the code, e.g. aarch64-linux-gnu-g++.")
+    ] = None,
+    link_options: Annotated[
+        str | None, typer.Option("--cross-compiler-options", metavar="OPTIONS", help="Further arguments of that program.")
     ] = None,
     settings: Settings = None,
-    cores: Annotated[str | None, typer.Option("--cores", "-j", help="Cores to use. [default: all]")] = None,
+    cores: Cores = None,
+    quiet: Quiet = False,
 ) -> None:  # fmt: skip
     """Compile one model for one target to one package, without a config.
 
     What was made before is not made again. The run lies in .tvmake/, with a config to go on from (`tvmake make -d`); tuning
     records go to the store that all runs share.
     """
+    import shlex
     import shutil
 
-    import yaml
-
-    from tvmake.cli import run
-    from tvmake.cli.configs import overlay
+    from tvmake.cli.configs import overlay, print_note
+    from tvmake.cli.single import make, single_run, words
+    from tvmake.config.reading.load import merge
     from tvmake.errors import InputError
-    from tvmake.process.output import printable
-    from tvmake.storage.files import atomic_path, write_text
+    from tvmake.process.output import counted, printable
+    from tvmake.storage.files import atomic_directory, atomic_path
 
-    source = model if model.startswith("zoo:") else str(Path(model).resolve())
-    if not model.startswith("zoo:") and not Path(model).is_file():
-        raise InputError(
-            model, "no such file", "give a model's file, or zoo:<name>; a Python function needs a config: `tvmake init`"
-        )
-    name = _slug(Path(model.removeprefix("zoo:")).stem)
-    of_target = _slug(target)
-    wanted = output or Path(f"{name}.tar")
+    linking = {"cc": compiler, "link_options": shlex.split(link_options) if link_options else None}
+    layer: dict[str, Any] = {
+        "transform": {"layout": layout},
+        "build": {
+            "opt_level": opt_level,
+            "pass_config": _pass_settings(pass_config or ()),
+            "disabled_passes": words(disabled_passes),
+            "dump": [*words(dump), *(["times"] if pass_times else [])],
+        },
+    }
+    keys = {key: value for key, value in linking.items() if value}
+    run = single_run(model, target, precision, tune, shapes, device, merge(layer, overlay(settings)), keys)
+    wanted = output or Path(f"{run.model_name}.tar")
     if not wanted.parent.is_dir():
         raise InputError(str(wanted), f"there is no directory '{wanted.parent}'", "make it first")
-    config: dict[str, Any] = {
-        "models": {
-            name: {"source": source, "inputs": {key: {"shape": shape} for key, shape in map(_shape, shapes or ())}}
-        },
-        "precisions": [precision],
-        "targets": {of_target: {"kind": "llvm", "mcpu": NATIVE} if target == NATIVE else target},
-        "tuning": {"trials": tune},
-    }
-    # In full, because the run changes into it.
-    directory, package = (WORK / f"{name}-{of_target}").resolve(), wanted.resolve()
-    directory.mkdir(parents=True, exist_ok=True)
-    write_text(directory / "tvmake.yaml", yaml.safe_dump(config, sort_keys=False))
-    overlay(settings)  # what is wrong with an option is said before anything else
-    made = f"results/{name}/{precision}/{of_target}/package.tar"
-    options = [
-        *(["--cores", cores] if cores else []),
-        *(word for setting in settings or () for word in ("--set", setting)),
-    ]
-    code = run(["make", made, "--directory", str(directory), "--config", str(directory / "tvmake.yaml"), *options])
-    if code:
-        raise typer.Exit(code)
-    with atomic_path(package) as temporary:
-        shutil.copyfile(directory / made, temporary)
+    if wanted.is_dir():
+        raise InputError(str(wanted), "is a directory", f"name the package in it: {wanted / f'{run.model_name}.tar'}")
+    if tune is None and run.trials and not quiet:
+        print_note(
+            f"with the kernels that `tvmake tune` found in {counted(run.trials, 'trial')}; --tune 0 compiles without them"
+        )
+    made = make(run, "package.tar", cores, quiet)
+    with atomic_path(wanted) as temporary:
+        shutil.copyfile(made, temporary)
+    if dump:
+        sources = wanted.with_suffix(".sources")
+        with atomic_directory(sources) as temporary:
+            shutil.copytree(
+                run.directory / run.result("sources"),
+                temporary,
+                ignore=shutil.ignore_patterns(".*"),
+                dirs_exist_ok=True,
+            )
+        typer.echo(printable(f"wrote {sources.name}/"))
+    if pass_times:
+        _print_pass_times(run.directory / run.build_log)
     typer.echo(printable(f"wrote {wanted}; run it with `tvmake run {wanted}`"))
 
 
-def _slug(text: str) -> str:
-    """A name for a model or target: letters, digits and dashes of what was given."""
-    import re
+def _print_pass_times(log: Path) -> None:
+    """The lines of a build's log that say how long each pass took."""
+    from tvmake.cli.configs import print_note
+    from tvmake.config.build import PASS_TIME
 
-    return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-").lower() or "model"
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.startswith(PASS_TIME)]
+    for line in lines:
+        typer.echo(line.removeprefix(PASS_TIME))
+    if not lines:
+        print_note("no pass ran: the cache had what they make")
 
 
-def _shape(text: str) -> tuple[str, list[int]]:
-    from tvmake.errors import UsageError
+def _pass_settings(texts: Iterable[str]) -> dict[str, Any]:
+    """``NAME=VALUE`` each, where the value is YAML; TVM's names have dots of their own. 0 and 1 are what older TVM wrote for no
+    and yes."""
+    from tvmake.cli.configs import overlay
+    from tvmake.config.catalogue.passes import SWITCHES
 
-    name, equals, extents = text.partition("=")
-    try:
-        shape = [int(extent) for extent in extents.strip("[]() ").split(",")]
-    except ValueError:
-        shape = []
-    if not equals or not name or not shape or min(shape) < 1:
-        raise UsageError(
-            f"--input-shape {text}", "expected INPUT=EXTENTS", "for example: --input-shape image=1,3,224,224"
-        )
-    return name, shape
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        (parsed,) = overlay(
+            [f"value={value}" if equals and name else text], "--pass-config", "tirx.disable_vectorize=true"
+        ).values()
+        found[name] = bool(parsed) if name in SWITCHES and parsed in (0, 1) else parsed
+    return found

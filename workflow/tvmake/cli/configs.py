@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tvmake.cli import verbosity
 from tvmake.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    from tvmake.plan.plan import Plan
+    from tvmake.plan.plan import Plan, Variant
 
 DEFAULTS = (Path("tvmake.yaml"), Path("config/config.yaml"))
 
@@ -65,7 +68,8 @@ def overlay(settings: list[str] | None, option: str = "--set", example: str = "b
         try:
             value = parse(text).values()
         except yaml.YAMLError:
-            raise UsageError(f"{option} {setting}", "the value is not YAML") from None
+            remedy = f"quote it for the shell, and close its brackets: {option} '{key}=[a, b]'"
+            raise UsageError(f"{option} {setting}", "the value is not YAML", remedy) from None
         place = layer
         *parents, last = key.split(".")
         for parent in parents:
@@ -74,9 +78,23 @@ def overlay(settings: list[str] | None, option: str = "--set", example: str = "b
     return layer
 
 
+@contextmanager
+def naming_lines(files: list[Path]) -> Iterator[None]:
+    """Errors that name a key of the config leave with its file and line."""
+    from tvmake.errors import TvmakeError
+
+    try:
+        yield
+    except TvmakeError as error:
+        from tvmake.config.reading.load import located
+
+        raise located(error, files) from None
+
+
 def print_note(text: str) -> None:
-    """Print what a user may want to change, and need not."""
-    typer.echo(f"note: {text}", err=True)
+    """Print what a user may want to change, and need not; ``--quiet`` leaves it out."""
+    if not verbosity.Verbosity.quiet:
+        typer.echo(f"note: {text}", err=True)
 
 
 def load_plan(files: list[Path], settings: list[str] | None, note: Callable[[str], None] | None = None) -> Plan:
@@ -92,4 +110,40 @@ def load_plan(files: list[Path], settings: list[str] | None, note: Callable[[str
     from tvmake.plan.plan import Plan
 
     layer = overlay(settings)
+    verbosity.print_detail(f"config: {', '.join(map(str, files))}{' and --set' if layer else ''}")
     return Plan(load_layers(files, layer, note) if note else load_layers(files, layer))
+
+
+Directory = Annotated[Path, typer.Option("--directory", "-d", help="Work in this directory.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def plan_in(directory: Path, config: list[Path] | None, settings: list[str] | None) -> Plan:
+    """Go to a directory, and read the plan of the config there; config files are named from where the command was typed.
+
+    Raises:
+        InputError: there is no such directory, or no config in it.
+        TvmakeError: the config is wrong.
+    """
+    if not directory.is_dir():
+        raise InputError(str(directory), "no such directory")
+    paths = [path.resolve() for path in config] if config else None
+    os.chdir(directory)
+    return load_plan([Path(os.path.relpath(path)) for path in config_files(paths)], settings)
+
+
+def named_variants(plan: Plan, named: str) -> Sequence[Variant]:
+    """The variant of a name (``model/precision/target``), or all of a model's.
+
+    Raises:
+        InputError: there is none.
+    """
+    from difflib import get_close_matches
+
+    found = [variant for variant in plan.variants if named.strip("/") in (str(variant), variant.model)]
+    if found:
+        return found
+    names = [*map(str, plan.variants), *plan.config.models]
+    close = get_close_matches(named, names, 1)
+    remedy = f"did you mean '{close[0]}'? " if close else ""
+    raise InputError(named, "no such variant or model", f"{remedy}`tvmake status` lists the variants")

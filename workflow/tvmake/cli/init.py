@@ -8,7 +8,7 @@ import typer
 
 def init(
     model: Annotated[
-        str, typer.Argument(help="A .onnx, .pt2 or .tflite file, zoo:<name>, or package.module:function.")
+        str, typer.Argument(help="A .onnx, .pt2, .tflite or .mlir file, zoo:<name>, or package.module:function.")
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Config file to write.")] = Path("tvmake.yaml"),
     force: Annotated[bool, typer.Option("--force", "-f", help="Replace the file if it is there.")] = False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import time
@@ -18,7 +19,9 @@ from tvmake.storage.directories import SNAKEMAKE_STATE
 if TYPE_CHECKING:
     from tvmake.engine.up_to_date.question import Question
     from tvmake.plan.plan import Plan
-    from tvmake.report.rows import Summary
+    from tvmake.report.rows import Summary, SummaryRow
+
+PACKAGES_SHOWN = 10
 
 CONTEXT = {"allow_extra_args": True, "ignore_unknown_options": True}
 
@@ -35,6 +38,9 @@ def make(
         bool, typer.Option("--stop-early", help="Stop at the first failure instead of finishing independent work.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print failures and the summary only.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Say why each job runs, and print its command.")
+    ] = False,
     cache: Annotated[
         bool, typer.Option("--cache/--no-cache", help="Use the cache that the config or TVMAKE_CACHE names.")
     ] = True,
@@ -51,8 +57,13 @@ def make(
     """
     from tvmake.cli.configs import config_files, overlay, print_note
     from tvmake.engine.profiles import with_profiles_found
+    from tvmake.plan.preconditions import check_wanted
 
     started_with = dict(os.environ)
+    if cores is not None and cores != "all" and not (cores.isdecimal() and int(cores)):
+        from tvmake.errors import UsageError
+
+        raise UsageError(f"--cores {cores}", "expected a number of cores from 1 on, or all")
     if not directory.is_dir():
         from tvmake.errors import InputError
 
@@ -80,6 +91,7 @@ def make(
     arguments += ["--dry-run"] if dry_run else []
     arguments += ["--no-keep-going"] if stop_early else []
     partly = bool(wanted) and not wanted[0].startswith("-")
+    check_wanted(plan, itertools.takewhile(lambda word: not word.startswith("-"), wanted))
 
     def read_question() -> Question | None:
         from tvmake.engine.up_to_date.question import question
@@ -87,8 +99,8 @@ def make(
         return question(_plan(given, layer), given, started_with)
 
     # Only a run that asks for everything, in no special way, may go by what is remembered of earlier ones.
-    is_whole = not wanted and (cores in (None, "all") or (cores.isdecimal() and int(cores) > 0))
-    options = _Options(arguments, dry_run, partly, quiet, warm, cache)
+    is_whole = not wanted
+    options = _Options(arguments, dry_run, partly, quiet, verbose, warm, cache, given)
     if rebuild:
         # What another run left in a cache would prove nothing.
         options = replace(options, partly=True, cache=False)
@@ -106,8 +118,11 @@ class _Options:
     partly: bool
     """Whether only some files are asked for."""
     quiet: bool
+    verbose: bool
     warm: bool
     cache: bool
+    files: list[Path]
+    """The config's."""
 
 
 def _run(plan: Plan, options: _Options, read_question: Callable[[], Question | None]) -> int:
@@ -115,23 +130,26 @@ def _run(plan: Plan, options: _Options, read_question: Callable[[], Question | N
     from contextlib import nullcontext
 
     from tvmake.cache.prepare import prepare_cache
+    from tvmake.cli.configs import naming_lines
     from tvmake.engine.run_mutex import only_run
     from tvmake.engine.up_to_date.noop import up_to_date
     from tvmake.engine.up_to_date.scope import UpToDate
-    from tvmake.plan.preconditions import check_stores, missing_inputs
+    from tvmake.plan.preconditions import check_places, check_stores, missing_inputs
 
     # That Snakemake's log cannot be written is said once, by what cannot be written next.
     logging.raiseExceptions = False
     # Snakemake does not mind a missing source whose results exist; a config that names one is wrong all the same.
-    if not options.partly and (missing := missing_inputs(plan)):
-        raise missing
-    check_stores(plan)
+    with naming_lines(options.files):
+        if not options.partly and (missing := missing_inputs(plan)):
+            raise missing
+        check_stores(plan)
     prepare_cache(plan.config.cache if options.cache else None, is_wanted=options.cache and not options.dry_run)
     with nullcontext() if options.dry_run else only_run():
         question = read_question()
         left_out = up_to_date(question) if question else UpToDate()
         if left_out.is_everything(plan):
             return _nothing_to_do(plan, options.dry_run)
+        check_places(plan, [variant for variant in plan.variants if variant not in left_out.variants])
         from tvmake.engine.release import check_release
 
         check_release()
@@ -145,6 +163,7 @@ def _run(plan: Plan, options: _Options, read_question: Callable[[], Question | N
                 plan=question.plan if question else plan,
                 arguments=options.arguments,
                 quiet=options.quiet,
+                verbose=options.verbose,
                 warm=options.warm,
                 has_results=Path(plan.file("summary.json")).parent.is_dir(),
                 question=question,
@@ -226,9 +245,17 @@ def _print(plan: Plan, summary: Summary) -> None:
 
     print_summary(summary)
     print(f"\nresults: {plan.file('summary.json')}, {plan.file('summary.csv')}, {plan.file('index.html')}")
-    for row in summary.rows:
-        package = Path(plan.file("summary.json")).with_name(row.model) / row.precision / row.target / "package.tar"
-        if row.device is not None and package.is_file():
+    packages = [(row, file) for row in summary.rows if (file := _package(plan, row)).is_file()]
+    for number, (_, file) in enumerate(packages[:PACKAGES_SHOWN]):
+        print(printable(f"{'packages: ' if number == 0 else ' ' * 10}{file}"))
+    if len(packages) > PACKAGES_SHOWN:
+        print(f"{' ' * 10}and {len(packages) - PACKAGES_SHOWN} more, for each variant one")
+    for row, file in sorted(packages, key=lambda package: not package[0].best):
+        if row.device is not None:
             device = "" if row.device == "local" else f" -d {row.device}"
-            print(printable(f"run a package: tvmake run {package}{device}"))
+            print(printable(f"run a package: tvmake run {file}{device}"))
             break
+
+
+def _package(plan: Plan, row: SummaryRow) -> Path:
+    return Path(plan.file("package.tar", model=row.model, precision=row.precision, target=row.target))

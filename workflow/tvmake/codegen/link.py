@@ -2,16 +2,26 @@
 
 import errno
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import tvm
 
+from tvmake.codegen.passes import pass_context
+from tvmake.config.build import BuildOptions
 from tvmake.errors import InputError, MachineError
 from tvmake.storage.files import atomic_path, no_space
 from tvmake.targets.kernel_pipeline import tir_pipeline
 
 
-def generate(module: "tvm.IRModule", target: "tvm.target.Target", exec_mode: str, opt_level: int, where: str):
+def generate(
+    module: "tvm.IRModule",
+    target: "tvm.target.Target",
+    options: BuildOptions,
+    where: str,
+    instruments: Sequence[Any] = (),
+):
     """Run the code generators on a lowered module.
 
     Returns:
@@ -21,23 +31,30 @@ def generate(module: "tvm.IRModule", target: "tvm.target.Target", exec_mode: str
         InputError: this TVM has no code generator for the target, or it fails on a kernel.
     """
     try:
-        with tvm.transform.PassContext(opt_level=opt_level):
+        with pass_context(options, instruments=instruments):
             return tvm.relax.build(
-                module, target=target, relax_pipeline=None, tir_pipeline=tir_pipeline(target), exec_mode=exec_mode
+                module,
+                target=target,
+                relax_pipeline=None,
+                tir_pipeline=tir_pipeline(target),
+                exec_mode=options.exec_mode,
             )
     except (tvm.error.InternalError, ValueError, RuntimeError, TypeError, AttributeError) as error:
         raise InputError(where, f"code generation for {target.kind.name} failed: {cause(error)}") from error
 
 
-def link(executable: "tvm.relax.VMExecutable", compiler: str, destination: Path) -> None:
+def link(executable: "tvm.relax.VMExecutable", compiler: str, destination: Path, options: Sequence[str] = ()) -> None:
     """Link mod.so, atomically.
+
+    Args:
+        options: further arguments of the compiler.
 
     Raises:
         MachineError: the linker fails.
     """
     try:
         with atomic_path(destination) as temporary:
-            executable.export_library(str(temporary), cc=compiler)
+            executable.export_library(str(temporary), cc=compiler, options=list(options))
     except RuntimeError as error:
         if os.strerror(errno.ENOSPC) in str(error):
             raise no_space(str(destination)) from error

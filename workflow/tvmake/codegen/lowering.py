@@ -11,10 +11,14 @@ from typing import Any
 import tvm
 
 from tvmake.codegen.kernel_names import shorten_kernel_names
+from tvmake.codegen.passes import pass_context
+from tvmake.config.build import PassOptions
 from tvmake.config.transform import UserPass
 from tvmake.errors import InputError
+from tvmake.targets import gpu_rules
 from tvmake.targets.bound_rule import general_rules, refuse_unbound
 from tvmake.targets.cpu.channels_last import channels_last
+from tvmake.targets.cpu.integer_products import suit_products
 from tvmake.targets.cpu.schedules.apply import apply_rules
 from tvmake.targets.kernel_pipeline import uses_textures
 from tvmake.targets.opencl.scans import SumsAsReductions
@@ -45,7 +49,7 @@ class Lowered:
     """A module on its way to the code generator."""
 
     fused: "tvm.IRModule"
-    """Relax calling fused tensor functions: those with a record scheduled by it, on CPUs the others by rules; else unscheduled."""
+    """Relax calling fused tensor functions: those with a record scheduled by it, others by tvmake's rules; else unscheduled."""
     final: "tvm.IRModule"
     """Ready for code generation."""
     unscheduled: "tvm.IRModule"
@@ -64,12 +68,13 @@ def lower(
     module: "tvm.IRModule",
     target: "tvm.target.Target",
     passes: Sequence[UserPass],
-    opt_level: int,
+    options: PassOptions,
     inputs: int = 0,
     records: Records | None = None,
     cuda_graph: bool = False,
     rules: bool = True,
     refused: Collection[str] = (),
+    instruments: Sequence[Any] = (),
 ) -> Lowered:
     """Lower a module for a target.
 
@@ -77,26 +82,28 @@ def lower(
         inputs: how many of ``main``'s arguments are the model's inputs; needed with records.
         records: what schedules the kernels that have been tuned.
         cuda_graph: have CUDA targets record their kernels as a graph.
-        rules: schedule kernels for CPUs by rules where there is no record.
-        refused: kernels to leave as plain loops.
+        rules: schedule kernels by tvmake's rules where there is no record.
+        refused: kernels to leave without: as plain loops on CPUs, to TVM's rules on GPUs.
+        instruments: what is to see each pass.
 
     Raises:
         InputError: a user pass fails; a kernel for a GPU has no schedule that runs there.
     """
     has_rules = rules and is_cpu(target)
     packs = (records is not None or has_rules) and packs_weights(target)
-    graph = fused_graph(module, target, passes, opt_level, inputs, layout_free=packs)
+    graph = fused_graph(module, target, passes, options, inputs, layout_free=packs, instruments=instruments)
     unscheduled, packings = graph.module, graph.packings
     applied = records(unscheduled) if records else Applied(unscheduled)
     fused, ruled = applied.module, frozenset[str]()
     if has_rules:
         fused, ruled = apply_rules(fused, target, refused)
     elif is_gpu(target):
+        fused = gpu_rules.apply_rules(fused, target, refused) if rules else fused
         ruled = frozenset(_kernels(fused) - applied.tuned.keys())
     transform = tvm.relax.transform
     graphs = [transform.RewriteCUDAGraph()] if cuda_graph and target.kind.name == "cuda" else []
     switches = {"relax.backend.use_cuda_graph": bool(graphs)}
-    with target, tvm.transform.PassContext(opt_level=opt_level, config=switches), ordered_shape_variables():
+    with target, pass_context(options, switches, instruments), ordered_shape_variables():
         if packs:
             prepacked = prepack(fused, inputs)
             fused, packings = prepacked.module, (*packings, *prepacked.packings)
@@ -131,21 +138,22 @@ def fused_module(
     module: "tvm.IRModule",
     target: "tvm.target.Target",
     passes: Sequence[UserPass],
-    opt_level: int,
+    options: PassOptions,
     inputs: int,
     layout_free: bool,
 ) -> "tvm.IRModule":
     """The module of :func:`fused_graph`."""
-    return fused_graph(module, target, passes, opt_level, inputs, layout_free).module
+    return fused_graph(module, target, passes, options, inputs, layout_free).module
 
 
 def fused_graph(
     module: "tvm.IRModule",
     target: "tvm.target.Target",
     passes: Sequence[UserPass],
-    opt_level: int,
+    options: PassOptions,
     inputs: int,
     layout_free: bool,
+    instruments: Sequence[Any] = (),
 ) -> Prepacked:
     """The graph of fused, unscheduled kernels: what kernels to tune are taken from, and what a build goes on from.
 
@@ -156,13 +164,17 @@ def fused_graph(
     Raises:
         InputError: a user pass fails.
     """
-    with target, tvm.transform.PassContext(opt_level=opt_level), ordered_shape_variables():
+    with target, pass_context(options, instruments=instruments), ordered_shape_variables():
         module = apply_user_passes(module, passes, "before_legalize")
         if uses_textures(target):
             graph = _texture_graph(module, target, inputs)
         else:
             module = tvm.transform.Sequential(_dispatch(target))(module)
-            module = channels_last(module) if is_cpu(target) else module
+            if is_cpu(target):
+                module = suit_products(
+                    module, target, inputs
+                )  # of matrices, which are lowered with what is in no layout
+                module = suit_products(channels_last(module), target, inputs)
             graph = Prepacked(tvm.transform.Sequential(_legalize())(module), ())
             graph = take_out_weight_layouts(graph.module, inputs) if is_cpu(target) else graph
         fused = apply_user_passes(shorten_kernel_names(graph.module), passes, "after_fusion")
@@ -189,6 +201,13 @@ def _texture_graph(module: "tvm.IRModule", target: "tvm.target.Target", inputs: 
 def packs_weights(target: "tvm.target.Target") -> bool:
     """Whether kernels tuned for a target choose their weights' layout: MetaSchedule does not offer it for GPUs."""
     return not is_gpu(target)
+
+
+def default_schedule(module: "tvm.IRModule", kernel: str, target: "tvm.target.Target") -> "tvm.tirx.PrimFunc":
+    """An unscheduled kernel as TVM's own rules schedule it for a target: on CPUs, as it is."""
+    alone = tvm.IRModule({kernel: module[kernel]}, attrs=module.attrs, global_infos=module.global_infos)
+    with target:
+        return tvm.transform.Sequential(_schedule(target))(alone)[kernel]
 
 
 def _kernels(module: "tvm.IRModule") -> set[str]:

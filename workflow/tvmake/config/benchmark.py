@@ -52,6 +52,9 @@ class BenchmarkOptions(Strict):
 
     profile: Literal["quick", "mlperf-like"] = "quick"
     """The measurement to start from."""
+    baseline: bool = True
+    """Measure the source model in its own framework (ONNX Runtime, torch, LiteRT) by turns with each package, where that is
+    possible: for packages that run on this machine's CPU."""
     warmup: Count | None = None
     """Runs before the first sample."""
     number: Positive | None = None
@@ -73,5 +76,5 @@ class BenchmarkOptions(Strict):
 
     def measurement(self) -> Measurement:
         """The profile with the fields set here in place of its own."""
-        changes = self.model_dump(exclude={"profile"}, exclude_none=True)
+        changes = self.model_dump(exclude={"profile", "baseline"}, exclude_none=True)
         return PROFILES[self.profile].model_copy(update=changes)

@@ -51,6 +51,8 @@ class DatasetConfig(Strict):
     does not name."""
     arrays: dict[str, str] = Field(default_factory=dict)
     """Further inputs of the model and the ``.npz`` key that feeds each, taken as they are."""
+    truth: list[str] = Field(default_factory=list)
+    """Keys of an ``.npz`` whose rows are kept beside the samples for metrics of your own: boxes, masks, next tokens."""
     limit: Positive | None = 1000
     """Use at most this many samples, drawn with ``seed``; null uses all."""
     seed: int = Field(default=0, ge=0)

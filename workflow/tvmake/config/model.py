@@ -7,13 +7,14 @@ from pydantic import Field, field_validator
 
 from tvmake.config.base import LocalPath, Positive, Strict
 
-SourceFormat = Literal["onnx", "pt2", "tflite", "keras", "factory", "zoo"]
+SourceFormat = Literal["onnx", "pt2", "tflite", "keras", "factory", "relax", "zoo", "stablehlo"]
 
 Dim = Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
 FORMATS: Mapping[str, SourceFormat] = {
     ".onnx": "onnx", ".pt2": "pt2", ".tflite": "tflite", ".keras": "keras", ".h5": "keras",
+    ".mlir": "stablehlo", ".mlirbc": "stablehlo", ".stablehlo": "stablehlo",
 }  # fmt: skip
 """Of model files, by the end of their names."""
 
@@ -53,7 +54,8 @@ class ImportOptions(Strict):
     """All that the import stage reads of a model's config."""
 
     source: LocalPath
-    """A path (.onnx, .pt2, .tflite, .keras, .h5), ``package.module:function`` returning an nn.Module, or ``zoo:<name>``."""
+    """A path (.onnx, .pt2, .tflite, .keras, .h5, .mlir, .mlirbc), ``package.module:function`` returning an nn.Module (or, with
+    ``format: relax``, a Relax module), or ``zoo:<name>``."""
     format: SourceFormat | None = None
     """The source's format; by default the one that the source's name implies."""
     trusted: bool = False

@@ -14,7 +14,7 @@ def model_files(model: ImportOptions) -> list[str]:
     kind = model.source_format()
     if kind == "zoo":
         return []
-    if kind == "factory":
+    if kind in ("factory", "relax"):
         return [python_file(model.source), *model.files]
     source = Path(model.source)
     beside = [source.with_name(source.name + end) for end in (".data", "_data")] + [source.with_suffix(".data")]

@@ -2,13 +2,25 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, model_validator
 
-from tvmake.config.base import Strict
+from tvmake.config.base import Positive, Strict
 
-BasePrecision = Literal["float32", "float16", "float16_acc32"]
+BasePrecision = Literal["float32", "float16", "float16_acc32", "int8"]
 
 OpName = Annotated[str, StringConstraints(pattern=r"^(relax\.)?[a-z_0-9]+(\.[a-z_0-9]+)*$")]
+
+
+class CalibrationOptions(Strict):
+    """How the ranges of activations are found for ``int8``."""
+
+    method: Literal["minmax", "percentile", "entropy"] = "minmax"
+    """``minmax``: from the smallest to the largest value seen; ``percentile``: without the outermost ones; ``entropy``: cut
+    where the 8-bit values keep most of the distribution (Kullback-Leibler divergence)."""
+    percentile: Annotated[float, Field(gt=50, le=100)] = 99.99
+    """For ``percentile``: the share of values, in percent, that has to be within the range."""
+    samples: Positive = 128
+    """Use at most this many calls of the model."""
 
 
 class PrecisionConfig(Strict):
@@ -19,10 +31,21 @@ class PrecisionConfig(Strict):
     """
 
     base: BasePrecision = "float32"
-    """``float32``; ``float16`` (multiplied and accumulated in half); ``float16_acc32`` (multiplied in half, accumulated in single)."""
+    """``float32``; ``float16`` (multiplied and accumulated in half); ``float16_acc32`` (multiplied in half, accumulated in single);
+    ``int8`` (convolutions and products of matrices in 8-bit integers, summed in 32 bits, the rest in single)."""
     always: list[OpName] = Field(default_factory=list)
     """Operators always computed in float16 (those TVM can: convolutions and matmul by default)."""
     never: list[OpName] = Field(default_factory=list)
     """Operators kept in float32 (softmax and losses by default)."""
     follow: list[OpName] = Field(default_factory=list)
     """Operators that take the type of their inputs (element-wise ones by default)."""
+    calibration: CalibrationOptions = CalibrationOptions()
+    """For ``int8``: how the ranges of activations are found."""
+
+    @model_validator(mode="after")
+    def _calibrates_integers_only(self) -> "PrecisionConfig":
+        if self.base != "int8" and self.calibration != CalibrationOptions():
+            raise ValueError("calibration is for base int8")
+        if self.base == "int8" and (self.always or self.follow):
+            raise ValueError("base int8 has no always and follow: name what stays in float32 under never")
+        return self

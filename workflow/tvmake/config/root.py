@@ -20,7 +20,7 @@ from tvmake.config.tuning import ModelTuning, TuningOptions
 from tvmake.config.validation import PrecisionGoals, ValidationOptions
 from tvmake.config.variants import VariantFilter
 
-RESERVED_MODEL_NAMES = frozenset({"best", "diff", "sources", "tuning"})
+RESERVED_MODEL_NAMES = frozenset({"best", "diff", "history", "sources", "tuning"})
 
 Names = Annotated[list[Name], Field(min_length=1)]
 
@@ -86,6 +86,8 @@ class ModelConfig(ImportOptions):
 class Config(Strict):
     """A tvmake config: models × precisions × targets, and how to treat them."""
 
+    title: str | None = Field(default=None, max_length=200)
+    """Heading of the results page; the project directory's name when left out."""
     models: dict[Name, ModelConfig]
     """The models, by the name their results go under."""
     targets: Annotated[dict[Name, TargetConfig], BeforeValidator(_named_targets)] = Field(
@@ -95,7 +97,7 @@ class Config(Strict):
     precisions: Annotated[dict[Name, PrecisionConfig], BeforeValidator(_named_precisions)] = Field(
         default={"float32": PrecisionConfig()}, validate_default=False
     )
-    """A list of ``float32``, ``float16``, ``float16_acc32``, or a mapping of names to details."""
+    """A list of ``float32``, ``float16``, ``float16_acc32``, ``int8``, or a mapping of names to details."""
     devices: dict[Name, DeviceConfig] = Field(default_factory=dict)
     """The devices that targets name."""
     variants: VariantFilter = VariantFilter()

@@ -21,6 +21,13 @@ ToolchainName = Literal["system", "gcc", "zig", "ndk"]
 
 GLIBC = re.compile(r"2\.\d{1,2}")
 
+PROCESSOR = re.compile(
+    r"(aarch64|amd64|amdgcn|arm|avr|bpf|hexagon|i[3-6]86|lanai|loongarch|mips|msp430|nvptx|powerpc|ppc|r600|riscv|s390x|"
+    r"sparc|spirv|thumb|wasm|x86_64|xcore)\w*(-|$)"
+)
+"""How the triples begin that TVM's LLVM has code generators for."""
+COMMON_PROCESSORS = ("aarch64", "armv7a", "i686", "powerpc64le", "riscv64", "x86_64")
+
 
 class TargetConfig(Strict):
     """A TVM target: a ``tag`` or a ``kind``, refined by the attributes below.
@@ -48,6 +55,8 @@ class TargetConfig(Strict):
     """The CPU side of a GPU target; this machine's CPU when left out. A text may be a triple (``aarch64-linux-android``)."""
     cc: str | None = None
     """The compiler driver that links mod.so (``aarch64-linux-gnu-g++``); when left out, the toolchain's."""
+    link_options: list[str] = Field(default_factory=list)
+    """Further arguments of that driver (``-Wl,-z,max-page-size=16384``)."""
     toolchain: ToolchainName | None = None
     """Where the compiler driver comes from: the ``system``, a cross ``gcc``, ``zig``, or Android's ``ndk``
     (ANDROID_NDK_HOME); when left out, what fits the triple and is installed."""
@@ -64,14 +73,14 @@ class TargetConfig(Strict):
     @classmethod
     def _text(cls, value: Any) -> Any:
         if isinstance(value, str):
-            return parse_target(value, get_args(TargetKind), known_tags())
+            return written_target(value)
         if not isinstance(value, dict):
             return value
         value = dict(value)
         for key in ("kind", "tag"):
             written = value.get(key)
             if isinstance(written, str) and re.search(r"[\s,]", written.strip()):
-                value = _refined(parse_target(value.pop(key), get_args(TargetKind), known_tags()), value)
+                value = _refined(written_target(value.pop(key)), value)
         if isinstance(value.get("host"), str):
             value["host"] = parse_host(value["host"], get_args(TargetKind), known_tags())
         return value
@@ -83,6 +92,23 @@ class TargetConfig(Strict):
             names = known_tags() if "/" in tag else [*catalogue(), *known_tags()]
             raise ValueError(f"no such target tag '{tag}'{suggestion(tag, names)}")
         return tag
+
+    @field_validator("mtriple")
+    @classmethod
+    def _known_processor(cls, triple: str | None) -> str | None:
+        # LLVM crashes when it is asked about a processor that it does not know.
+        if triple is not None and not PROCESSOR.match(triple):
+            name = triple.partition("-")[0]
+            raise ValueError(f"LLVM knows no processor '{name}'{suggestion(name, COMMON_PROCESSORS)}")
+        return triple
+
+    @field_validator("mattr")
+    @classmethod
+    def _signed(cls, features: list[str]) -> list[str]:
+        for feature in features:
+            if not feature.startswith(("+", "-")):
+                raise ValueError(f"a feature is switched on by + or off by -; write '+{feature}'")
+        return features
 
     @field_validator("glibc", mode="before")
     @classmethod
@@ -186,6 +212,15 @@ class TargetConfig(Strict):
             # TVM's schedules read one name or the other.
             attributes["max_threads_per_block"] = self.attributes["max_num_threads"]
         return {**attributes, **self.attributes}
+
+
+def written_target(text: str) -> dict[str, Any]:
+    """The keys of a target that a text stands for.
+
+    Raises:
+        ValueError: it stands for none.
+    """
+    return parse_target(text, get_args(TargetKind), known_tags())
 
 
 def obstacle(target: TargetConfig, base_precision: str) -> str | None:

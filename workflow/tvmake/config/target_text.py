@@ -2,10 +2,11 @@
 
 Understood: names of the catalogue (``adreno-730-texture``), TVM's tags (``qcom/adreno-opencl``), kinds (``llvm``), kinds
 with options as TVM took them before 0.18 (``opencl -device=adreno -max_num_threads=256``), and lists of them as ``tvmc``
-takes them, the device first (``opencl, clml, llvm -mtriple=aarch64-linux-android``).
+takes them, the device first (``opencl, clml, llvm -mtriple=aarch64-linux-android``), and TVM's JSON (``{"kind": "llvm", "mcpu": …}``).
 """
 
 import difflib
+import json
 import re
 import shlex
 from collections.abc import Callable, Collection, Mapping
@@ -50,6 +51,8 @@ def parse_target(text: str, kinds: Collection[str], tags: Collection[str]) -> Va
     """
     if text in tags:  # some of TVM's have a comma
         return {"tag": text}
+    if text.lstrip().startswith("{"):
+        return _from_json(text, kinds, tags)
     parts = [part.strip() for part in text.split(",")]
     # A list of features has commas of its own.
     parts = _joined(parts)
@@ -88,6 +91,30 @@ def suggestion(text: str, known: Collection[str]) -> str:
     """``; did you mean …?`` with the nearest of what is known, or where to look."""
     close = difflib.get_close_matches(text, known, n=1, cutoff=0.5)
     return f"; did you mean '{close[0]}'?" if close else "; `tvmake targets` lists what there is"
+
+
+def _from_json(text: str, kinds: Collection[str], tags: Collection[str]) -> Values:
+    try:
+        given = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f'\'{text}\': this is no JSON: {error}; write a target as {{"kind": "llvm"}}') from None
+    host = given.pop("host", None)
+    found = _parse_one(_line(given), kinds, tags)
+    if host is not None:
+        found["host"] = _parse_one(_line(host) if isinstance(host, dict) else str(host), kinds, tags)
+    return found
+
+
+def _line(given: Mapping[str, Any]) -> str:
+    """A target's JSON as kind and options."""
+    name = str(given.get("kind") or given.get("tag") or "")
+    if not name:
+        raise ValueError(f'\'{json.dumps(given)}\': names no kind; write {{"kind": "llvm", …}}')
+    options = {key: value for key, value in given.items() if key not in ("kind", "tag")}
+    texts = {
+        key: ",".join(map(str, value)) if isinstance(value, list) else str(value) for key, value in options.items()
+    }
+    return shlex.join([name, *(f"-{key}={value}" for key, value in texts.items())])
 
 
 def _joined(parts: list[str]) -> list[str]:

@@ -12,6 +12,8 @@ PassPoint = Literal["start", "before_precision", "after_precision", "before_lega
 ``before_legalize`` on Relax operators with the target known; ``after_fusion`` on fused tensor functions."""
 
 TRANSFORM_POINTS: tuple[str, ...] = ("start", "before_precision", "after_precision")
+FLOAT_POINTS: tuple[str, ...] = ("start", "before_precision")
+"""Before a precision changes the network."""
 BUILD_POINTS: tuple[str, ...] = ("before_legalize", "after_fusion")
 
 Layout = Literal["keep", "NCHW", "NHWC"]

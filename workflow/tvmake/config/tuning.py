@@ -41,6 +41,8 @@ class ModelTuning(Strict):
     """Candidates to measure for each kernel, instead of spreading ``trials``."""
     floor: Positive | None = None
     """Candidates that even the cheapest kernel gets."""
+    kernels: list[Text] | None = None
+    """Tune these kernels only."""
     require_coverage: Share | None = None
     """Fail a build when records cover less than this share of the kernels' estimated time."""
 
@@ -54,6 +56,9 @@ class TuningOptions(Strict):
     """Candidates to measure for each kernel, instead of spreading ``trials``."""
     floor: Positive = 16
     """Candidates that even the cheapest kernel gets when ``trials`` are spread."""
+    kernels: list[Text] = Field(default_factory=list)
+    """Tune these kernels only, by the names that `tvmake records list` and the report show; ``*`` stands for anything (``fused_conv2d*``).
+    All are tuned when left out. The others keep the records that they have, and what they cost counts for nobody."""
     layout_trials: Positive = 32
     """Candidates to measure for each kernel that ``transform.layout: auto`` compares layouts by. They count as trials of
     the layout that is chosen."""
@@ -74,7 +79,8 @@ class TuningOptions(Strict):
     deadline_s: Annotated[float, Field(gt=0)] | None = None
     """Stop a kernel after this many seconds."""
     warm_start: bool = True
-    """Teach the cost model the records of the target's other kernels before the first batch."""
+    """Begin with what is known: measure the schedule of the target's rules and those of similar kernels in the store first, and
+    teach the cost model the records of the target's other kernels."""
     require_coverage: Share | None = None
     """Fail a build when records cover less than this share of the kernels' estimated time."""
     measure: TrialMeasurement = TrialMeasurement()

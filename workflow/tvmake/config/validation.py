@@ -1,8 +1,6 @@
 """``validation:`` and ``goals:`` — how a package is compared with its source model, and what it must reach.
 
-Default goals depend on the precision:
-
-All of them are free of scale, because outputs may be logits of size 10, probabilities or pixel coordinates: errors are
+Default goals are numeric, and depend on the precision. All of them are free of scale, because outputs may be logits of size 10, probabilities or pixel coordinates: errors are
 measured against the power (dB) or the RMS of the reference's output in the same sample.
 
 float32: 60 dB (an error of 0.1 % of the RMS) and no element off by more than 1 % of the RMS. Reordering sums costs a few
@@ -20,24 +18,65 @@ direction: 1 − cos ≈ 10^(−dB/10)/2 for an error independent of the signal.
 float16_acc32: sums are exact to float32, only activations and weights are rounded. L layers cost about 10·log10(L) dB
 more than one rounding, which leaves 73 − 20 dB for a hundred layers that amplify nothing; measured are 61 dB (small,
 trained), 44 dB (ResNet-18, drawn) and 27 dB (MobileNetV2, drawn). 20 dB and a cosine of 0.99.
+
+int8: rounding to 8 bits of a range that is used evenly costs about 48 dB, less by what the range exceeds the usual values;
+layers add up. 10 dB and a cosine of 0.95 tell a quantised network from a wrong one; whether it is good enough, ``top1_drop``
+says.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
 
-from tvmake.config.base import Positive, Strict
+from tvmake.config.base import Name, Positive, Strict
+from tvmake.config.transform import PythonName
 
 Bound = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Cosine = Annotated[float, Field(ge=-1, le=1)]
-Decibel = Annotated[float, Field(ge=-200, le=200)]
+Decibel = Annotated[float, Field(ge=0, le=200)]
+
+
+Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+PercentileName = Annotated[str, StringConstraints(pattern=r"^p(\d{1,2}(\.\d+)?|100)$")]
+
+
+def _median(value: Any) -> Any:
+    return value if isinstance(value, dict) or value is None else {"p50": value}
+
+
+class Metric(Strict):
+    """A figure of your own over all samples, computed for the package and for the source model, and what it must reach."""
+
+    use: PythonName
+    """A function, as ``package.module:function``, that takes the samples and returns a number; modules are looked for among those
+    installed, then in the working directory. A sample has ``inputs``, ``outputs`` and ``truth`` (arrays by name) and ``labels``."""
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    """Keyword arguments for the function."""
+    at_least: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    """The least that the package's figure may be."""
+    at_most: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    """The most that the package's figure may be."""
+    within: Bound | None = None
+    """How far the package's figure may be from the source model's, in either direction."""
+
+    @property
+    def bounds(self) -> dict[str, float]:
+        """The bounds that are set, by key."""
+        return {key: value for key in ("at_least", "at_most", "within") if (value := getattr(self, key)) is not None}
+
+    @model_validator(mode="after")
+    def _bounded(self) -> "Metric":
+        if self.at_least is not None and self.at_most is not None and self.at_least > self.at_most:
+            raise ValueError(f"at_least {self.at_least:g} is above at_most {self.at_most:g}")
+        return self
 
 
 class Goals(Strict):
-    """Bounds on the numerics. A goal left out keeps its default for the precision; null drops it.
+    """Bounds on numerics, latency and size. A goal left out keeps its default for the precision; null drops it.
 
-    A goal that cannot be measured (an accuracy without labels, top-1 without a [batch, classes] output) is missed.
+    A goal that cannot be measured (an accuracy without labels, top-1 without a [batch, classes] output, a speed-up without a
+    baseline) is missed. Latency and memory are of packages that run on a device; the others have no such goals.
     """
 
     rtol: Bound | None = None
@@ -67,6 +106,29 @@ class Goals(Strict):
     """Smallest top-1 accuracy. Needs labels."""
     repeatable: bool | None = None
     """The same input must give the same bits twice; reads of uninitialised memory show here."""
+    metrics: dict[Name, Metric] | None = None
+    """Figures of your own, by name, with their bounds; one without bounds is reported only."""
+    latency_ms: Annotated[dict[PercentileName, Size], BeforeValidator(_median)] | None = None
+    """Largest latency: of the median, or by percentile (``{p50: 5, p99: 9}``)."""
+    speedup: Size | None = None
+    """How many times as fast as the baseline the package must be, at least: the source model in its own framework on the same
+    machine."""
+    package_mb: Size | None = None
+    """Largest size of package.tar, in MB of 10^6 bytes."""
+    peak_memory_mb: Size | None = None
+    """Largest peak of the resident memory of the process that runs the package, in MB of 10^6 bytes."""
+    load_ms: Size | None = None
+    """Longest time from opening the package to being ready to run."""
+
+    @property
+    def numeric(self) -> "Goals":
+        """Those that the outputs are judged by."""
+        return self.model_copy(update=dict.fromkeys(PERFORMANCE))
+
+    @property
+    def performance(self) -> "Goals":
+        """Those of latency, memory and size."""
+        return Goals(**{name: getattr(self, name) for name in PERFORMANCE})
 
     def updated(self, other: "Goals") -> "Goals":
         """These goals with those that ``other`` sets, null included, in place of their own."""
@@ -74,11 +136,14 @@ class Goals(Strict):
         return self.model_copy(update=changes)
 
 
+PERFORMANCE = ("latency_ms", "speedup", "package_mb", "peak_memory_mb", "load_ms")
+
+
 class PrecisionGoals(Goals):
     """Goals for every precision, and exceptions for some."""
 
     per_precision: dict[str, Goals] = Field(default_factory=dict)
-    """Goals for ``float32``, ``float16`` or ``float16_acc32`` alone; they win over the ones beside. A precision of
+    """Goals for ``float32``, ``float16``, ``float16_acc32`` or ``int8`` alone; they win over the ones beside. A precision of
     your own goes by its ``base``."""
 
     @field_validator("per_precision")
@@ -93,6 +158,7 @@ class PrecisionGoals(Goals):
 DEFAULT_GOALS: dict[str, Goals] = {
     "float32": Goals(sqnr_db=60.0, max_abs_rms=1e-2, equal=1.0, repeatable=True),
     "float16": Goals(sqnr_db=15.0, cosine=0.98, equal=0.99, repeatable=True),
+    "int8": Goals(sqnr_db=10.0, cosine=0.95, equal=0.9, repeatable=True),
     "float16_acc32": Goals(sqnr_db=20.0, cosine=0.99, equal=0.99, repeatable=True),
 }
 """Goals per precision where the config says nothing; the module's text gives the reasons."""

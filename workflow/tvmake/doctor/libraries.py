@@ -17,6 +17,7 @@ OLDEST_PYTHON = (3, 10)
 IMPORT_NAMES = {
     "torch": "torch",
     "ai-edge-litert": "ai_edge_litert.interpreter",
+    "jax": "jax",
     "onnx": "onnx",
     "onnxruntime": "onnxruntime",
 }
@@ -25,6 +26,7 @@ IMPORT_NAMES = {
 USES = {
     "torch": ".pt2 files, factories and the zoo",
     "ai-edge-litert": "references for .tflite models",
+    "jax": "StableHLO files (.mlir)",
 }
 
 

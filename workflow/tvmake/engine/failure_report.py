@@ -1,15 +1,16 @@
 """The report of a run that failed: what was made with its figures, and a row for each variant that was not, with the reason."""
 
 import os
-import re
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
 from tvmake.config.requests.reporting import ReportRequest, VariantRow
-from tvmake.engine.progress.job_log import error_lines, telling_lines, written_since
+from tvmake.engine.progress.job_log import ending, telling_lines, written_since
 from tvmake.plan.plan import Job, Plan, Variant
 from tvmake.report.rows import Summary, SummaryRow
 from tvmake.stages.report import write_report
+from tvmake.stages.select import write_selection
 from tvmake.storage.job_records import forget, has_job_records, record_of
 
 
@@ -26,30 +27,37 @@ def report_failures(plan: Plan, began: float) -> Summary:
         InputError: a variant's file is damaged.
         MachineError: the report cannot be written.
     """
-    job = plan.report_job()
-    request = ReportRequest.model_validate_json(job.options)
+    jobs = {job.stage: job for job in plan.run_jobs()}
+    request = ReportRequest.model_validate_json(jobs["report"].options)
     unmade, made = [], []
     for variant, row in zip(plan.variants, request.variants, strict=True):
         if _is_variant_made(plan, variant):
             made.append(row)
         else:
             unmade.append(_row(row, plan.jobs(variant), began))
-    forget(job.outputs)
-    summary, table, page = map(Path, job.outputs)
-    return write_report(request.model_copy(update={"variants": made}), unmade, summary, table, page)
+    for job in jobs.values():
+        forget(job.outputs)
+    request = request.model_copy(update={"variants": made})
+    selection, best = map(Path, jobs["select"].outputs)
+    write_selection(request, unmade, selection, best)
+    summary, table, page = map(Path, jobs["report"].outputs)
+    return write_report(request, selection, unmade, summary, table, page)
 
 
 def discard_unfinished_report(plan: Plan) -> None:
     """Remove the report of a run that failed, so that it is made anew."""
-    outputs = plan.report_job().outputs
-    if has_job_records() and record_of(outputs) is None:
-        for name in outputs:
-            Path(name).unlink(missing_ok=True)
+    for outputs in (job.outputs for job in plan.run_jobs()):
+        if has_job_records() and record_of(outputs) is None:
+            for path in map(Path, outputs):
+                if path.is_dir():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink(missing_ok=True)
 
 
 def _is_variant_made(plan: Plan, variant: Variant) -> bool:
     """Whether all is there that a variant promises and that the report reads, and no job of it has failed since."""
-    read = plan.outputs_of(variant).keys() & set(plan.report_job().inputs)
+    read = plan.outputs_of(variant).keys() & {path for job in plan.run_jobs() for path in job.inputs}
     jobs = plan.jobs(variant)
     return all(map(os.path.exists, (*plan.goals_of(variant), *read))) and all(record_of(job.outputs) for job in jobs)
 
@@ -61,7 +69,14 @@ def _is_made(job: Job) -> bool:
 def _row(variant: VariantRow, jobs: Iterable[Job], began: float) -> SummaryRow:
     """Why a variant was not made: the first of its jobs that failed in this run, or else the first that is missing."""
     missing = [job for job in jobs if not _is_made(job)]
-    failed = next((job for job in missing if written_since(Path(job.log), began) and _has_failed(Path(job.log))), None)
+    failed = next(
+        (
+            job
+            for job in missing
+            if written_since(Path(job.log), began) and ending(Path(job.log)) in ("failed", "cut short")
+        ),
+        None,
+    )
     named = variant.model_dump(include={"model", "precision", "target", "device"})
     if failed is None:
         return SummaryRow(**named, verdict="not made", stage=missing[0].stage)
@@ -74,13 +89,3 @@ def _row(variant: VariantRow, jobs: Iterable[Job], began: float) -> SummaryRow:
         remedy=" ".join(line.strip() for line in remedy if line.startswith("  ")) or None,
         log=failed.log,
     )
-
-
-_LAST_LINE = re.compile(r'^\{"stage": .*"exit": (-?\d+),', re.MULTILINE)
-"""What a step writes at its end (:mod:`tvmake.cli.stage_process`)."""
-
-
-def _has_failed(log: Path) -> bool:
-    """Whether the job of a log ended with an error, or without a word; one that still runs has written something."""
-    ended = _LAST_LINE.findall(log.read_text(errors="replace"))
-    return bool(error_lines(log)) or not ended or ended[-1] != "0"

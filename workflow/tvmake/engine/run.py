@@ -19,6 +19,7 @@ from tvmake.engine.patches import log_queue, sigterm_lock
 from tvmake.engine.progress import handler
 from tvmake.engine.progress.handler import Run
 from tvmake.engine.progress.snakemake_errors import usage_error
+from tvmake.engine.state_places import put_right
 from tvmake.engine.up_to_date.altered import altered, jobs_of, mend_times_of_sources, note_altered, was_made
 from tvmake.engine.up_to_date.early_cutoff import make_in_rounds
 from tvmake.engine.up_to_date.metadata import remove_damaged_records
@@ -68,6 +69,7 @@ class Request:
     arguments: Sequence[str]
     """Snakemake's."""
     quiet: bool
+    verbose: bool
     warm: bool
     """Whether steps are forked from processes that have TVM or torch loaded."""
     has_results: bool
@@ -97,7 +99,12 @@ def run(request: Request) -> int:
     gc.set_threshold(GARBAGE_OBJECTS, *gc.get_threshold()[1:])
     sigterm_lock.apply()
     log_queue.apply()
-    Run.begin(request.quiet, request.missing_inputs)
+    Run.begin(
+        request.quiet,
+        request.verbose,
+        request.missing_inputs,
+        lambda: jobs_of(request.plan, request.plan.variants),
+    )
     parsed = _parsed(request.arguments)
     if parsed is None:
         return 0
@@ -105,6 +112,7 @@ def run(request: Request) -> int:
     Run.made = not any(getattr(args, name, None) for name in INSTEAD_OF_RUNNING)
     if Run.made and (error := request.obstacle(args)):
         raise error
+    put_right()
     remove_damaged_records()
     # Jobs of other executors may run elsewhere, and their memory is accounted to them.
     local = args.executor in (None, "local")

@@ -13,11 +13,9 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from tvmake.engine.state_places import LOCK, LOCKS, MARK, STATE, at_work, put_right
 from tvmake.errors import MachineError
-from tvmake.storage.directories import SNAKEMAKE_STATE
-from tvmake.storage.files import writing
-
-STATE = SNAKEMAKE_STATE
+from tvmake.storage.files import write_text, writing
 
 
 @contextmanager
@@ -30,40 +28,51 @@ def only_run() -> Iterator[None]:
     Raises:
         MachineError: another run is at work here, or the directory cannot be written.
     """
-    mark = STATE / "tvmake.pid"
-    lock = FileLock(STATE / "tvmake.lock", timeout=0)
+    lock = FileLock(LOCK, timeout=0)
     with writing(STATE):
         STATE.mkdir(exist_ok=True)
+        put_right()
         try:
             lock.acquire()
         except Timeout:
             raise MachineError(
                 str(Path.cwd()),
-                f"another `tvmake make` is at work here{_process(mark)}",
+                f"another `tvmake make` is at work here{_process()}",
                 "wait for it to end, or work in another directory with --directory",
             ) from None
     try:
-        with writing(mark):
-            if mark.exists() and _forget_locks():
+        with writing(MARK):
+            if MARK.exists() and _forget_locks():
                 print("note: the last run here was killed; its lock is removed", file=sys.stderr)
-            mark.write_text(f"{os.getpid()}\n")
+            write_text(MARK, f"{os.getpid()}\n")
         yield
     finally:
         # Reached after errors and Ctrl-C too: Snakemake has removed its own lock by then.
-        mark.unlink(missing_ok=True)
+        MARK.unlink(missing_ok=True)
         lock.release()
 
 
-def _process(mark: Path) -> str:
+def is_at_work() -> bool:
+    """Whether a `tvmake make` of this machine is at work here."""
+    process = at_work()
+    if process is None:
+        return False
     try:
-        return f" (process {int(mark.read_text())})"
-    except (OSError, ValueError):
-        return ""
+        os.kill(process, 0)
+    except PermissionError:
+        return True  # of another user
+    except (OSError, OverflowError):
+        return False
+    return True
+
+
+def _process() -> str:
+    process = at_work()
+    return "" if process is None else f" (process {process})"
 
 
 def _forget_locks() -> bool:
-    locks = STATE / "locks"
-    if not any(locks.glob("*.lock")):
+    if not any(LOCKS.glob("*.lock")):
         return False
-    shutil.rmtree(locks)
+    shutil.rmtree(LOCKS)
     return True

@@ -17,6 +17,8 @@ from tvmake.engine.up_to_date.sources import Sources
 from tvmake.plan.plan import Plan
 from tvmake.plan.resources import JobResources
 from tvmake.process.python import protect_children
+from tvmake.storage.code_fingerprint import parts
+from tvmake.storage.listings import is_kept, keep_listing
 from tvmake.storage.resources import snakefile
 
 
@@ -28,6 +30,13 @@ class Workflow:
     scope: Scope
     sources: Sources
     resources: JobResources
+
+    def keep(self) -> None:
+        """Keep what was read, sources and code, for later runs to compare with."""
+        self.sources.keep()
+        for fingerprint, job in {job.fingerprint: job for job in jobs_of(self.plan, self.scope.variants)}.items():
+            if not is_kept(fingerprint):
+                keep_listing(fingerprint, parts(*self.plan.roots(job.stage, job.wildcards)))
 
 
 def open_workflow(config: Mapping[str, Any], workflow: Any, ancient: Any) -> Workflow:

@@ -42,6 +42,16 @@ def check_inputs(where: str, signature: Signature, entries: Mapping[str, InputSp
                 raise InputError(where, problem, f"{listing}; export the model again for another shape")
 
 
+def with_extents(signature: Signature, entries: Mapping[str, InputSpec]) -> Signature:
+    """The signature with the extents that the config gives its inputs, which :func:`check_inputs` passed."""
+    shapes = {name: entry.shape for name, entry in entries.items() if entry.shape is not None}
+    inputs = tuple(
+        spec.model_copy(update={"shape": tuple(shapes[spec.name])}) if spec.name in shapes else spec
+        for spec in signature.inputs
+    )
+    return signature.model_copy(update={"inputs": inputs})
+
+
 def with_ranges(signature: Signature, entries: Mapping[str, InputSpec]) -> Signature:
     """The signature with the ranges of values that the config states."""
     inputs = tuple(

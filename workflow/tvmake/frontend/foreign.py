@@ -10,7 +10,7 @@ from tvmake.config.model_files import model_files
 from tvmake.errors import InputError, TvmakeError
 from tvmake.process.limits import Limits, limited
 
-FILES = frozenset({"onnx", "pt2", "tflite"})
+FILES = frozenset({"onnx", "pt2", "tflite", "stablehlo"})
 """Formats that are files from elsewhere; the others are code that the user runs."""
 
 

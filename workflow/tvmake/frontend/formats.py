@@ -1,8 +1,10 @@
-"""Which modules read each source format, and which run it as the reference.
+"""Which modules read each source format, which run it as the reference, and which as the baseline of latency.
 
 Named rather than imported: reading an ONNX file loads no torch, and a change in one format's modules reruns no other
 format's models.
 """
+
+from tvmake.errors import MachineError
 
 TORCH_FRONTEND = ("tvmake.frontend.torch.importer", "tvmake.frontend.torch.source")
 
@@ -13,6 +15,8 @@ FRONTENDS: dict[str, tuple[str, ...]] = {
     "keras": TORCH_FRONTEND,
     "factory": TORCH_FRONTEND,
     "zoo": TORCH_FRONTEND,
+    "stablehlo": ("tvmake.frontend.stablehlo.importer",),
+    "relax": ("tvmake.frontend.relax.importer",),
 }
 """The first has ``read(source, options)``; for PyTorch it takes the program that the second's ``load_program`` gives."""
 
@@ -23,5 +27,32 @@ RUNTIMES: dict[str, str] = {
     "keras": "tvmake.validate.reference_torch",
     "factory": "tvmake.validate.reference_torch",
     "zoo": "tvmake.validate.reference_torch",
+    "stablehlo": "tvmake.validate.reference_jax",
+    "relax": "tvmake.validate.reference_relax",
 }
 """Each has ``open_model(source, options, signature) -> Runtime``."""
+
+BASELINES: dict[str, str] = {
+    "onnx": "tvmake.benchmark.baseline.onnx_model",
+    "tflite": "tvmake.benchmark.baseline.tflite_model",
+    "pt2": "tvmake.benchmark.baseline.torch_model",
+    "keras": "tvmake.benchmark.baseline.torch_model",
+    "factory": "tvmake.benchmark.baseline.torch_model",
+    "zoo": "tvmake.benchmark.baseline.torch_model",
+    "stablehlo": "tvmake.benchmark.baseline.jax_model",
+    "relax": "tvmake.benchmark.baseline.relax_model",
+}
+"""Each has ``prepare(source, options, signature, inputs, threads) -> Prepared``."""
+
+_LIBRARIES = {"pt2": "torch", "tflite": "tflite", "stablehlo": "jax"}
+"""What reads a format."""
+
+
+def missing_library(source: str, kind: str, error: ModuleNotFoundError) -> MachineError:
+    """What to say where a format's modules cannot be loaded; what is missing first may only come along with their library."""
+    return MachineError(source, f"reading it needs the library '{_LIBRARIES.get(kind) or error.name}'", install(kind))
+
+
+def install(kind: str) -> str:
+    """The command that installs what reads a format."""
+    return f"install it: pip install 'tvmake[{kind if kind in ('tflite', 'stablehlo', 'keras') else 'torch'}]'"

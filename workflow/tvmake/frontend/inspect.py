@@ -9,9 +9,9 @@ from tvmake.artifact.signature import Signature, TensorSpec
 from tvmake.config.model import FORMATS, OTHER_FORMATS, ImportOptions
 from tvmake.config.model_files import python_file
 from tvmake.errors import InputError, MachineError
-from tvmake.frontend.configured_inputs import check_inputs
+from tvmake.frontend.configured_inputs import check_inputs, with_extents
 from tvmake.frontend.foreign import foreign
-from tvmake.frontend.trust import check_trusted
+from tvmake.frontend.formats import install, missing_library
 from tvmake.process.limits import isolated
 
 
@@ -22,21 +22,26 @@ class Declared:
     format: str
     inputs: Sequence[TensorSpec] = ()
     """Empty for a factory, which would have to be called, and for a Keras model, which would have to be loaded."""
+    outputs: Sequence[TensorSpec] = ()
+    """Empty too for a network of the zoo."""
     arguments: dict[str, Any] = field(default_factory=dict)
     """A zoo network's arguments, with their defaults."""
 
 
-def check_source(options: ImportOptions) -> None:
-    """See that a model can be read, and has the inputs and arguments that a config gives it.
+def configured(declared: Declared, options: ImportOptions) -> Signature | None:
+    """What a model takes and gives, as far as it declares that.
+
+    Returns:
+        Inputs with the extents that the config gives them, and outputs; None for a source that would have to be run.
 
     Raises:
-        InputError: it cannot, or has not.
-        MachineError: a library that reads the format is not installed.
+        InputError: the config's `inputs:` contradict the model's.
     """
-    check_trusted(options)
-    declared = inspect_source(options)
-    if declared.inputs:
-        check_inputs(options.source, Signature(inputs=tuple(declared.inputs), outputs=()), options.inputs)
+    if not declared.inputs:
+        return None
+    signature = Signature(inputs=tuple(declared.inputs), outputs=tuple(declared.outputs))
+    check_inputs(options.source, signature, options.inputs)
+    return with_extents(signature, options.inputs)
 
 
 def inspect_source(options: ImportOptions) -> Declared:
@@ -53,7 +58,7 @@ def inspect_source(options: ImportOptions) -> Declared:
         raise InputError(source, "tvmake cannot tell its format", remedy)
     if kind == "zoo":
         return _zoo(options)
-    if kind == "factory":
+    if kind in ("factory", "relax"):
         _check_module(source)
         return Declared(kind)
     path = Path(source)
@@ -62,7 +67,7 @@ def inspect_source(options: ImportOptions) -> Declared:
     if kind == "keras":  # only Keras can tell what it takes, and running it takes trust
         return Declared(kind)
     signature = Signature.model_validate_json(isolated(lambda: _inspected(kind, options), source))
-    return Declared(kind, signature.inputs)
+    return Declared(kind, signature.inputs, signature.outputs)
 
 
 def _inspected(kind: str, options: ImportOptions) -> bytes:
@@ -71,10 +76,12 @@ def _inspected(kind: str, options: ImportOptions) -> bytes:
             from tvmake.frontend.onnx.inputs import inspect
         elif kind == "pt2":
             from tvmake.frontend.torch.pt2 import inspect
+        elif kind == "stablehlo":
+            from tvmake.frontend.stablehlo.source import inspect
         else:
             from tvmake.frontend.tflite.source import inspect
     except ModuleNotFoundError as error:
-        raise MachineError(options.source, f"reading it needs the library '{error.name}'", _install(kind)) from None
+        raise missing_library(options.source, kind, error) from None
     with foreign(options):
         return inspect(Path(options.source)).model_dump_json().encode()
 
@@ -83,11 +90,11 @@ def _zoo(options: ImportOptions) -> Declared:
     try:
         from tvmake.frontend.zoo.models import INPUT_RANGE, checked_arguments
     except ModuleNotFoundError as error:
-        raise MachineError(options.source, f"the zoo needs the library '{error.name}'", _install("zoo")) from None
+        raise MachineError(options.source, f"the zoo needs the library '{error.name}'", install("zoo")) from None
     arguments = checked_arguments(options.source, options)
     shape = (arguments.batch, 3, arguments.size, arguments.size)
     image = TensorSpec(name="x", relax_name="x", shape=shape, dtype="float32", range=INPUT_RANGE)
-    return Declared("zoo", (image,), arguments.model_dump())
+    return Declared("zoo", (image,), arguments=arguments.model_dump())
 
 
 def _check_module(source: str) -> None:
@@ -98,7 +105,3 @@ def _check_module(source: str) -> None:
             f"there is no Python module {file}",
             "it is looked for in the working directory and along PYTHONPATH",
         )
-
-
-def _install(kind: str) -> str:
-    return f"install it: pip install 'tvmake[{'tflite' if kind == 'tflite' else 'torch'}]'"

@@ -5,6 +5,7 @@ from tvmake.errors import InputError
 
 RUNS_CODE = {
     "factory": "a factory is Python code that the import would run",
+    "relax": "a function that builds a Relax module is Python code that the import would run",
     "keras": "loading a Keras model can run code that it brings along",
 }
 """Formats that always can."""

@@ -8,13 +8,14 @@ from pydantic import BaseModel, ConfigDict
 from tvmake.config.transform import Layout
 from tvmake.records.frozen import SCHEMA_VERSION, LockedRecords, parse, read_bytes
 from tvmake.records.record import Digest
+from tvmake.storage.documents import FailsFast
 from tvmake.storage.files import write_text
 
 LOCK = Path("run.lock")
 """Its usual name."""
 
 
-class _Part(BaseModel):
+class _Part(FailsFast, BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 

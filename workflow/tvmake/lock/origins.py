@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from tvmake import __version__
+from tvmake.config.dataset_files import dataset_files
 from tvmake.lock.compilers import compilers
 from tvmake.lock.document import Origins, Tool
 from tvmake.lock.git import revision
 from tvmake.plan.plan import Plan
-from tvmake.plan.sources import dataset_files
 from tvmake.stages.registry import stages
 from tvmake.storage.code_fingerprint import DISTRIBUTIONS, PACKAGE_ROOT, reachable, version
 from tvmake.storage.files import digest_bytes, digest_file
@@ -79,7 +79,7 @@ def is_dataset(name: str) -> bool:
 
 def stage_roots(plan: Plan, stage: str, models: Iterable[str]) -> list[str]:
     """The modules that a stage's code begins with."""
-    return list(dict.fromkeys(root for model in models for root in plan.roots(stage, model)))
+    return list(dict.fromkeys(root for model in models for root in plan.roots(stage, {"model": model})))
 
 
 def libraries(plan: Plan, stage: str, models: Iterable[str]) -> set[str]:

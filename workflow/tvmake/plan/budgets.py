@@ -45,7 +45,7 @@ class Budgets:
         """A round, if its budget is there and can be read."""
         try:
             return self._round(budget)
-        except (FileNotFoundError, InputError):
+        except (OSError, InputError):
             return None
 
     def _round(self, budget: str) -> Round:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tvmake.artifact.paths import HISTORY
 from tvmake.cache.settings import directory
 from tvmake.errors import InputError
 from tvmake.plan.outputs import PlannedFiles, Recognised, directories, recognise
@@ -14,7 +15,7 @@ from tvmake.stages import registry
 from tvmake.storage.directories import LOGS
 from tvmake.storage.files import writing
 from tvmake.storage.job_records import record_of
-from tvmake.storage.known_digests import digest_of
+from tvmake.storage.known_digests import has_digest
 from tvmake.storage.own_directories import is_own
 
 
@@ -57,6 +58,8 @@ def leftovers(plan: Plan, stale: bool) -> Leftovers:
         is_all_own = is_own(root)
         for entry, recognised in _entries(root, results, inputs) if Path(root).is_dir() else ():
             is_directory = entry.is_dir(follow_symlinks=False)
+            if Path(entry.path).parent == Path(results) / HISTORY:
+                continue
             if Path(entry.path).absolute() in inputs:
                 found.foreign += _count(entry.path) if is_directory else 1
             elif (
@@ -110,7 +113,7 @@ def _is_as_made(path: str, recognised: Recognised, plan: Plan) -> bool:
     if made.startswith(f"{LOGS}/"):
         made = registry.path(recognised.artifact, plan.config.results, **recognised.wildcards)
     record = record_of([made])
-    return record is not None and (made != path or record.outputs.get(path) == digest_of(Path(path)))
+    return record is not None and (made != path or has_digest(Path(path), record.outputs.get(path, "")))
 
 
 def _entries(root: str, results: str, inputs: set[Path]) -> Iterator[tuple[os.DirEntry[str], Recognised | None]]:
@@ -130,7 +133,7 @@ def _inputs(plan: Plan) -> set[Path]:
     config = plan.config
     named: list[str | Path | None] = []
     for model in config.models:
-        named += [*plan.reference_files(model), *plan.pass_files("transform", model), *plan.pass_files("build", model)]
+        named += plan.source_files(model)
         dataset = config.models[model].dataset
         named.append(dataset.path if dataset else None)
     for target in config.targets:

@@ -106,7 +106,7 @@ class Jobs:
             rule=rule_of(kind),
             wildcards=context.wildcards,
             options=self._requests.options(stage.name, context) if stage.request else "",
-            fingerprint=self._requests.fingerprint(stage.name, context.model or None),
+            fingerprint=self._requests.fingerprint(stage.name, context),
             inputs=tuple(path for _, paths in read for path in paths),
             sources=tuple(path for entry, paths in read if entry.is_source for path in paths),
             outputs=tuple(context.file(output.artifact) for output in kind.outputs),

@@ -3,8 +3,8 @@
 from functools import cached_property
 from typing import Any
 
-from tvmake.config import model_files
-from tvmake.config.benchmark import Measurement
+from tvmake.config import dataset_files, model_files
+from tvmake.config.benchmark import BenchmarkOptions
 from tvmake.config.build import BuildOptions
 from tvmake.config.device import DeviceConfig
 from tvmake.config.model import ImportOptions
@@ -12,7 +12,6 @@ from tvmake.config.root import Config, overridden
 from tvmake.config.transform import TransformOptions
 from tvmake.config.tuning import TuningOptions
 from tvmake.config.validation import ValidationOptions
-from tvmake.plan import sources
 from tvmake.targets.cpu.identity import cpu_identity
 
 
@@ -44,9 +43,9 @@ class ModelOptions:
         return overridden(self._config.validation, self.config.validation)
 
     @cached_property
-    def measurement(self) -> Measurement:
+    def benchmark(self) -> BenchmarkOptions:
         """How its packages are timed."""
-        return overridden(self._config.benchmark, self.config.benchmark).measurement()
+        return overridden(self._config.benchmark, self.config.benchmark)
 
     @property
     def files(self) -> list[str]:
@@ -56,7 +55,7 @@ class ModelOptions:
     @property
     def dataset_files(self) -> list[str]:
         """The files of its dataset, as they are now."""
-        return sources.dataset_files(self.config.dataset)
+        return dataset_files.dataset_files(self.config.dataset)
 
 
 class TargetOptions:

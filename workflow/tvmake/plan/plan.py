@@ -9,12 +9,13 @@ import yaml
 from tvmake.config.reading.former_keys import KeyPath
 from tvmake.config.reading.load import Position, check, read_yaml
 from tvmake.config.root import Config
-from tvmake.config.transform import BUILD_POINTS, CANDIDATES, TRANSFORM_POINTS
+from tvmake.config.transform import BUILD_POINTS, CANDIDATES, FLOAT_POINTS, TRANSFORM_POINTS
 from tvmake.plan.jobs import Job, Jobs
 from tvmake.plan.planned_config import PlannedConfig, PlannedJob, Variant
 from tvmake.plan.requests import Requests
 from tvmake.stages import registry
 from tvmake.stages.descriptor import Output, Stage
+from tvmake.stages.validate import metric_files
 from tvmake.storage.directories import LOGS
 from tvmake.storage.files import write_text
 from tvmake.storage.own_directories import make_own
@@ -59,19 +60,21 @@ class Plan(PlannedConfig):
         """
         return self._requests.options(stage, wildcards)
 
-    def fingerprint(self, stage: str, model: str | None = None) -> str:
-        """Digest of the code and library versions a stage uses; for import and reference, of that model's format."""
-        return self._requests.fingerprint(stage, model)
+    def fingerprint(self, stage: str, wildcards: Any = None) -> str:
+        """Digest of the code and library versions a stage uses; with wildcards, of what one job of it uses (code for its
+        model's format)."""
+        return self._requests.fingerprint(stage, wildcards)
 
-    def roots(self, stage: str, model: str | None = None) -> tuple[str, ...]:
-        """The modules that a stage's code begins with; with a model, those that it has loaded by name too."""
-        return self._requests.roots(stage, model)
+    def roots(self, stage: str, wildcards: Any = None) -> tuple[str, ...]:
+        """The modules that a stage's code begins with; with wildcards, those too that one job of it has loaded by name."""
+        return self._requests.roots(stage, wildcards)
 
     # --- files ----------------------------------------------------------------------------------------------------
 
     def goals(self) -> list[str]:
-        """The files that a full run is for: the report, and all that each variant promises."""
-        return [*self.report_job().outputs, *(file for variant in self.variants for file in self.goals_of(variant))]
+        """The files that a full run is for: the best packages, the report, and all that each variant promises."""
+        gathered = [file for job in self.run_jobs() for file in job.outputs]
+        return [*gathered, *(file for variant in self.variants for file in self.goals_of(variant))]
 
     def goals_of(self, variant: Variant) -> list[str]:
         """The files that a variant promises: without one of them it is not made, whatever is known of the others."""
@@ -79,9 +82,10 @@ class Plan(PlannedConfig):
         return [path for path, output in self.outputs_of(variant).items() if output.artifact in goals]
 
     def results_of(self, artifact: str) -> list[str]:
-        """One file per variant that has it: numerics and latency need a device, records tuning, a layout ``auto``."""
+        """One file per variant that has it: numerics and latency need a device, records tuning, ranges ``int8``, a layout ``auto``."""
         stage = registry.maker(artifact)
-        return [context.file(artifact) for context in self.contexts() if stage is None or stage.exists(context)]
+        files = [context.file(artifact) for context in self.contexts() if stage is None or stage.exists(context)]
+        return list(dict.fromkeys(files))
 
     def task_files(self, target: str) -> list[str]:
         """The kernels of each variant that is tuned for a target."""
@@ -104,6 +108,15 @@ class Plan(PlannedConfig):
         context = PlannedJob(self, variant.model, variant.precision, variant.target)
         return [context.file("best.json")] if context.is_tuned else []
 
+    def calibration_files(self, variant: Any) -> list[str]:
+        """The ranges that a precision's network is made with: none unless it is int8."""
+        context = PlannedJob(self, variant.model, variant.precision)
+        return [context.file("calibration.json")] if context.precision_config.base == "int8" else []
+
+    def calibrated_files(self, model: str) -> list[str]:
+        """What the calibrate stage reads besides the imported network."""
+        return [*self.model(model).dataset_files, *PlannedJob(self, model).pass_files(FLOAT_POINTS)]
+
     def model_files(self, model: str) -> list[str]:
         """What the import stage reads."""
         return self.model(model).files
@@ -116,6 +129,17 @@ class Plan(PlannedConfig):
         """The Python files of the user passes a stage runs."""
         return PlannedJob(self, model).pass_files(TRANSFORM_POINTS if stage == "transform" else BUILD_POINTS)
 
+    def metric_files(self, wildcards: Any) -> list[str]:
+        """The Python files of the metrics that a package is validated with."""
+        return metric_files(self.context(wildcards))
+
+    def source_files(self, model: str) -> list[str]:
+        """All files that a model's jobs read and none makes."""
+        passes = self.pass_files("transform", model) + self.pass_files("build", model)
+        variants = [context for context in self.contexts() if context.model == model]
+        metrics = [file for context in variants for file in metric_files(context)]
+        return list(dict.fromkeys([*self.reference_files(model), *passes, *metrics]))
+
     # --- jobs -----------------------------------------------------------------------------------------------------
 
     def jobs(self, variant: Variant) -> tuple[Job, ...]:
@@ -125,9 +149,9 @@ class Plan(PlannedConfig):
         """
         return self._jobs.of_variant(variant)
 
-    def report_job(self) -> Job:
-        """The job that gathers every variant's figures."""
-        return next(job for job in self._jobs.of_run() if job.stage == "report")
+    def run_jobs(self) -> tuple[Job, ...]:
+        """The jobs that there are once in a run, in the order that data flows: they gather every variant's figures."""
+        return self._jobs.of_run()
 
     def outputs_of_stage(self, stage: Stage) -> Mapping[str, Output]:
         """What a stage makes for all variants, by path."""

@@ -8,14 +8,14 @@ from functools import cached_property
 from typing import Any, Literal
 
 from tvmake.artifact.tasks import KernelBudget
-from tvmake.config.benchmark import Measurement
+from tvmake.config.benchmark import BenchmarkOptions
 from tvmake.config.build import BuildOptions
 from tvmake.config.model import ImportOptions
 from tvmake.config.precision import PrecisionConfig
 from tvmake.config.root import Config, ModelConfig
 from tvmake.config.transform import Layout, TransformOptions, UserPass
 from tvmake.config.tuning import TuningOptions
-from tvmake.config.validation import ValidationOptions
+from tvmake.config.validation import Goals, ValidationOptions, goals_for
 from tvmake.plan import sources
 from tvmake.plan.budgets import Budgets, Round
 from tvmake.plan.options import ModelOptions, TargetOptions
@@ -110,10 +110,6 @@ class PlannedConfig:
             self.budgets.known(self.file("budget.json", target=target, number=number))
             for number in range(1, self.rounds(target) + 1)
         )
-
-    def measurement(self, model: str) -> Measurement:
-        """How a model's packages are timed."""
-        return self.model(model).measurement
 
     def frozen(self, variant: Any) -> list[str]:
         """The lock that says which records and layout a variant has, if there is one."""
@@ -220,9 +216,14 @@ class PlannedJob:
         return self._plan.model(self.model).validation
 
     @property
-    def measurement(self) -> Measurement:
+    def goals(self) -> Goals:
+        """What the variant must reach, defaults applied."""
+        return goals_for(self.precision_config.base, self.validation.goals, self.model_config.goals)
+
+    @property
+    def benchmark(self) -> BenchmarkOptions:
         """How the model's packages are timed."""
-        return self._plan.model(self.model).measurement
+        return self._plan.model(self.model).benchmark
 
     @property
     def tuning(self) -> TuningOptions:

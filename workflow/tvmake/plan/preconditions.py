@@ -1,24 +1,68 @@
 """What must be there before a plan's jobs can run."""
 
+import difflib
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from tvmake.artifact.signature import Signature
+from tvmake.config.dataset import DatasetConfig
+from tvmake.config.model_files import python_file
 from tvmake.config.reading.load import one_or_many
+from tvmake.config.validation import goals_for
 from tvmake.errors import InputError, TvmakeError
-from tvmake.plan.plan import Plan
+from tvmake.plan.outputs import directories, recognise
+from tvmake.plan.plan import Plan, Variant
 from tvmake.records.store import open_store
+from tvmake.storage.directories import LOGS
+
+LABELLED_GOALS = ("top1", "top1_drop")
+UNLABELLED_GOALS = "top1_agreement, sqnr_db"
 
 
 def missing_inputs(plan: Plan) -> TvmakeError | None:
-    """The error for models, datasets and pass files that the config names and that do not exist, if there are any."""
+    """The error for models, datasets, passes and metrics that the config names and that do not exist or are no files, if any."""
     missing = [
-        InputError(f"models.{model}", f"no such file: {file}")
-        for model in plan.config.models
-        for file in dict.fromkeys(
-            plan.reference_files(model) + plan.pass_files("transform", model) + plan.pass_files("build", model)
+        InputError(
+            _key_of(plan, model, file),
+            f"{'is no file' if os.path.lexists(file) else 'no such file'}: {file}",
+            _how_to_name(file),
         )
-        if not Path(file).exists()
+        for model in plan.config.models
+        for file in plan.source_files(model)
+        if not (os.path.isfile(file) or os.path.isdir(file))  # noqa: PTH112, PTH113  # of thousands
     ]
     return one_or_many(missing) if missing else None
+
+
+def _how_to_name(file: str) -> str:
+    """What to do about a file that is not there."""
+    if file.startswith("~"):
+        return "~ is a shell's word for a home directory; write the whole path"
+    if "://" in file:
+        return "only files are read; download it and name the file"
+    place = Path(file).parent
+    near = [str(place / name) for name in os.listdir(place)] if place.is_dir() else []  # noqa: PTH208
+    close = difflib.get_close_matches(str(place / Path(file).name), near, n=1, cutoff=0.8)
+    return f"did you mean '{close[0]}'?" if close else f"relative paths begin at {Path.cwd()}"
+
+
+def _key_of(plan: Plan, model: str, file: str) -> str:
+    """The key that names a file of a model."""
+    options = plan.config.models[model]
+    if file == options.source:
+        return f"models.{model}.source"
+    if options.dataset is not None and file == options.dataset.path:
+        return f"models.{model}.dataset.path"
+    for key, transform in ((f"models.{model}.transform", options.transform), ("transform", plan.config.transform)):
+        for index, each in enumerate(transform.passes if transform else ()):
+            if python_file(each.use) == file:
+                return f"{key}.passes[{index}].use"
+    for name, metric in ((options.goals and options.goals.metrics) or {}).items():
+        if python_file(metric.use) == file:
+            return f"models.{model}.goals.metrics.{name}.use"
+    return f"models.{model}.source" if python_file(options.source) == file else f"models.{model}"
 
 
 def check_stores(plan: Plan) -> None:
@@ -28,4 +72,159 @@ def check_stores(plan: Plan) -> None:
         InputError: it is no directory.
     """
     for target in dict.fromkeys(variant.target for variant in plan.variants if plan.is_tuned(variant)):
-        open_store(plan.tuning(target).store)
+        try:
+            open_store(plan.tuning(target).store)
+        except InputError as error:
+            raise InputError(f"tuning.store: {error.where}", error.problem, error.remedy) from None
+
+
+def check_places(plan: Plan, variants: Iterable[Variant]) -> None:
+    """Refuse directories where results and logs are to be files, and files where their directories are to be.
+
+    What lies in such a directory is nothing that tvmake made, so it is not removed; an empty one is, when its file is made.
+
+    Raises:
+        InputError, ErrorList: something is in the way.
+    """
+    jobs = [*(job for variant in variants for job in plan.jobs(variant)), *plan.run_jobs()]
+    files = dict.fromkeys(file for job in jobs for file in (*job.outputs, job.log))
+    found = [*_no_directories(files), *_no_files(files, plan.config.results)]
+    if found:
+        raise one_or_many(found)
+
+
+def check_results_can_be_made(plan: Plan) -> None:
+    """Refuse a place for results where no directory can be made; one is made beside it and removed again.
+
+    Raises:
+        InputError: the system refuses.
+    """
+    results = Path(plan.config.results)
+    if os.path.lexists(results):
+        return
+    above = next(place for place in results.absolute().parents if place.exists())
+    try:
+        os.rmdir(tempfile.mkdtemp(prefix=".tvmake-", dir=above))  # noqa: PTH106
+    except OSError as error:
+        problem = f"{results}: no directory can be made in {above}: {error.strerror}"
+        raise InputError("results", problem, "name a directory that you may write to") from None
+
+
+def _no_directories(files: Iterable[str]) -> Iterator[InputError]:
+    above = dict.fromkeys(str(parent) for name in dict.fromkeys(map(os.path.dirname, files)) for parent in _chain(name))
+    for name in above:
+        if os.path.lexists(name) and not os.path.isdir(name):  # noqa: PTH112  # of thousands
+            what = "is a link that leads nowhere" if os.path.islink(name) else "is no directory"  # noqa: PTH114
+            yield InputError(
+                name, f"{what}, and results or logs are to be made in it", "remove it, or move it elsewhere"
+            )
+
+
+def _chain(directory: str) -> list[Path]:
+    """A directory and those above it, as they are named."""
+    place = Path(directory)
+    return [one for one in (place, *place.parents) if one != Path()]
+
+
+def _no_files(files: Iterable[str], results: str) -> Iterator[InputError]:
+    for name in files:
+        if not os.path.isdir(name) or not os.listdir(name):  # noqa: PTH112, PTH208  # of tens of thousands
+            continue
+        known = recognise(name, results)
+        if known is None or name.startswith(f"{LOGS}/") or known.artifact not in directories():
+            yield InputError(name, "is a directory, where a file is to be made", "move it elsewhere")
+
+
+def check_dims(plan: Plan, declared: Mapping[str, Signature]) -> None:
+    """Refuse values for dynamic dimensions that a model does not have.
+
+    Args:
+        declared: inputs by model, of those that can be told without running it.
+
+    Raises:
+        InputError, ErrorList: a model has no such dimension.
+    """
+    errors = []
+    for name, signature in declared.items():
+        extents = {extent for spec in signature.inputs for extent in spec.shape if isinstance(extent, str)}
+        listing = f"it has: {', '.join(sorted(extents))}" if extents else "all its shapes are fixed"
+        errors += [
+            InputError(f"models.{name}.dims", f"the model has no dynamic dimension '{unknown}'", listing)
+            for unknown in plan.config.models[name].dims
+            if unknown not in extents
+        ]
+    if errors:
+        raise one_or_many(errors)
+
+
+def check_datasets(plan: Plan, declared: Mapping[str, Signature]) -> None:
+    """Refuse datasets that cannot be opened or do not fit their model, and goals that need labels where the samples have none.
+
+    Such goals would be missed however good a package is. Of the samples the first ones are read.
+
+    Args:
+        declared: inputs and outputs by model, of those that can be told without running it.
+
+    Raises:
+        InputError, ErrorList: a model has such a goal and no labels, or such a dataset.
+    """
+    errors: list[TvmakeError] = []
+    for name in dict.fromkeys(variant.model for variant in plan.runnable):
+        model = plan.config.models[name]
+        levels = (plan.config.validation.goals, plan.model(name).validation.goals, model.goals)
+        bases = {plan.config.precisions[variant.precision].base for variant in plan.runnable if variant.model == name}
+        goals = [goals_for(base, *levels) for base in sorted(bases)]
+        wanted = [goal for goal in LABELLED_GOALS if any(getattr(each, goal) is not None for each in goals)]
+        where = f"models.{name}.goals.{wanted[0] if wanted else ''}"
+        if model.dataset is None:
+            if not wanted:
+                continue
+            remedy = f"give the model a `dataset` with labels, or goals that need none: {UNLABELLED_GOALS}"
+            errors.append(InputError(where, "needs labels, and the model has no dataset", remedy))
+            continue
+        dims = {**plan.model(name).validation.dims, **model.dims}
+        try:
+            has_labels = _has_labels(model.dataset, declared.get(name), dims)
+        except InputError as error:
+            errors.append(InputError(f"models.{name}.dataset: {error.where}", error.problem, error.remedy))
+            continue
+        if wanted and not has_labels:
+            remedy = f"say where they are (`dataset.labels`), or set goals that need none: {UNLABELLED_GOALS}"
+            errors.append(InputError(where, f"needs labels, and {model.dataset.path} has none", remedy))
+    if errors:
+        raise one_or_many(errors)
+
+
+def _has_labels(dataset: DatasetConfig, signature: Signature | None, dims: Mapping[str, int]) -> bool:
+    """Whether a dataset's samples have labels; the first ones are read where it is known what takes them."""
+    from tvmake.validate.dataset import load_dataset
+    from tvmake.validate.dataset_sources import open_rows
+
+    if signature is not None:
+        return next(iter(load_dataset(dataset, signature, dims=dims))).labels is not None
+    names = dataset.label_names
+    return open_rows(Path(dataset.path), dataset, names if isinstance(names, list) else []).labels is not None
+
+
+def check_wanted(plan: Plan, files: Iterable[str]) -> None:
+    """Refuse files of models, precisions and targets that the config does not have.
+
+    Raises:
+        InputError: one is of none of its variants.
+    """
+    known: dict[str, list[str]] = {
+        "model": list(plan.config.models),
+        "precision": list(plan.config.precisions),
+        "target": list(plan.config.targets),
+    }
+    for file in files:
+        found = recognise(os.path.normpath(file), plan.config.results)
+        for axis, name in found.wildcards.items() if found else ():
+            if axis in known and name not in known[axis]:
+                close = difflib.get_close_matches(name, known[axis], n=1)
+                problem = f"the config has no {axis} '{name}'"
+                raise InputError(
+                    file,
+                    problem,
+                    f"did you mean '{close[0]}'?" if close else f"it has {', '.join(known[axis])}",
+                )

@@ -14,7 +14,7 @@ class Requests:
     def __init__(self, plan: PlannedConfig):
         self._plan = plan
         self._options: dict[tuple[str, ...], str] = {}
-        self._fingerprints: dict[tuple[str, str | None], str] = {}
+        self._roots: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def options(self, stage: str, wildcards: Any = None) -> str:
         """Canonical JSON of exactly what a stage reads of the config; empty for a stage that reads nothing of it.
@@ -27,24 +27,28 @@ class Requests:
         described = registry.stages()[stage]
         if described.request is None:
             return ""
-        context = self._plan.context(wildcards).of(described)
-        # No request depends on the workload.
-        key = (stage, context.model, context.precision, context.target, context.number, context.layout)
+        context, key = self._job(stage, wildcards)
         if key not in self._options:
             request = described.request(context)
             self._options[key] = canonical_json(request.model_dump(mode="json", exclude_defaults=True))
         return self._options[key]
 
-    def fingerprint(self, stage: str, model: str | None = None) -> str:
-        """Digest of the code and library versions a stage uses; for import and reference, of that model's format."""
-        key = (stage, model if registry.stages()[stage].code else None)
-        if key not in self._fingerprints:
-            self._fingerprints[key] = fingerprint(*self.roots(*key))
-        return self._fingerprints[key]
+    def fingerprint(self, stage: str, wildcards: Any = None) -> str:
+        """Digest of the code and library versions a stage uses; with wildcards, of what one job of it uses (code for its
+        model's format)."""
+        return fingerprint(*self.roots(stage, wildcards))
 
-    def roots(self, stage: str, model: str | None = None) -> tuple[str, ...]:
-        """The modules that a stage's code begins with; with a model, those that it has loaded by name too."""
+    def roots(self, stage: str, wildcards: Any = None) -> tuple[str, ...]:
+        """The modules that a stage's code begins with; with wildcards, those too that one job of it has loaded by name."""
         described = registry.stages()[stage]
-        if described.code is None or described.request is None or model is None:
+        if described.code is None or described.request is None or wildcards is None:
             return described.roots(None)
-        return described.roots(described.request(PlannedJob(self._plan, model=model)))
+        context, key = self._job(stage, wildcards)
+        if key not in self._roots:
+            self._roots[key] = described.roots(described.request(context))
+        return self._roots[key]
+
+    def _job(self, stage: str, wildcards: Any) -> tuple[PlannedJob, tuple[str, ...]]:
+        context = self._plan.context(wildcards).of(registry.stages()[stage])
+        # No request depends on the workload.
+        return context, (stage, context.model, context.precision, context.target, context.number, context.layout)

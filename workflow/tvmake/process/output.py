@@ -24,6 +24,11 @@ def printable(text: str) -> str:
     return _IN_LINE.sub(_escape, text)
 
 
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """``1 variant``, ``3 variants``; a plural that is not the noun with an s is given."""
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
 def _escape(found: re.Match[str]) -> str:
     return found[0].encode("unicode_escape").decode()
 

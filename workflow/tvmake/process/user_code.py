@@ -1,15 +1,25 @@
-"""Import modules that a user's config names: they may lie in the working directory."""
+"""Code that a user's config names: its modules may lie in the working directory, and what it raises is told in one line."""
 
 import importlib
 import importlib.util
+import inspect
 import sys
+import sysconfig
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from tvmake.errors import InputError
 
+PACKAGE = Path(__file__).resolve().parents[1]
 
-def import_named(name: str, where: str) -> ModuleType:
+LONGEST = 300
+"""Characters of an error's message; PyTorch's have paragraphs."""
+
+
+def _import(name: str, where: str) -> ModuleType:
     """Import a module that is installed, or lies in the working directory.
 
     The working directory comes last, in this process and from now on: no file in it takes the place of a module that Python or
@@ -45,3 +55,72 @@ def _check_not_hidden(name: str, where: str) -> None:
             f"{own} has the name of another Python module ({spec.origin or name}), which is found before it",
             "give the file another name",
         )
+
+
+def load_function(use: str, where: str) -> Callable[..., Any]:
+    """The function that ``package.module:function`` names; its module is looked for in the working directory too, after all that
+    is installed.
+
+    Args:
+        use: the name.
+        where: what names it, for errors.
+
+    Raises:
+        InputError: no such module or function, or importing it fails.
+    """
+    module_name, _, function = use.partition(":")
+    try:
+        imported = _import(module_name, where)
+    except InputError:
+        raise
+    except ModuleNotFoundError as error:
+        if error.name and (module_name == error.name or module_name.startswith(f"{error.name}.")):
+            problem = f"no module named '{error.name}'"
+            raise InputError(where, problem, "it is looked for in the working directory and on PYTHONPATH") from None
+        raise blame(where, "cannot be imported", error, remedy="install what it needs beside tvmake") from error
+    except (Exception, SystemExit) as error:  # importing runs the user's code
+        raise blame(where, "cannot be imported", error, remedy=f"try `python -c 'import {module_name}'`") from error
+    found = getattr(imported, function, None)
+    if not callable(found):
+        functions = [n for n, f in vars(imported).items() if inspect.isfunction(f) and f.__module__ == module_name]
+        hint = f"it defines: {', '.join(sorted(functions))}" if functions else "it defines no functions"
+        raise InputError(where, f"'{module_name}' has no function '{function}' ({imported.__file__})", hint)
+    loaded: Callable[..., Any] = found
+    return loaded
+
+
+def blame(where: str, what: str, error: BaseException, called: Any = None, remedy: str | None = None) -> InputError:
+    """The error in one line: the line of the user's code that it passed through last, else where ``called`` stands."""
+    message = _first_line(str(error))
+    cause = f"{type(error).__name__}: {message[:LONGEST]}" if message else type(error).__name__
+    return InputError(where, f"{what}: {cause}{_place(error) or defined_at(called)}", remedy)
+
+
+def _first_line(message: str) -> str:
+    """What an error says first; TVM's say it last, below the frames of its C++ sources."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    return lines[-1 if lines[0].startswith("Traceback") else 0] if lines else ""
+
+
+def _place(error: BaseException) -> str:
+    if isinstance(error, SyntaxError) and error.filename:
+        return _shown(error.filename, error.lineno)
+    libraries = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        file = Path(frame.filename)
+        # TVM appends frames of its C++ sources, which are no files here.
+        if file.is_file() and not frame.filename.startswith(libraries) and PACKAGE not in file.parents:
+            return _shown(frame.filename, frame.lineno)
+    return ""
+
+
+def defined_at(function: Any) -> str:
+    """Where a Python function begins; nothing for what is not written in Python."""
+    code = getattr(function, "__code__", None)
+    return _shown(code.co_filename, code.co_firstlineno) if code else ""
+
+
+def _shown(filename: str, line: int | None) -> str:
+    file = Path(filename)
+    shown = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
+    return f" ({shown}:{line})"

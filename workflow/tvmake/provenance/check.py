@@ -15,6 +15,7 @@ from tvmake.provenance.origin import check_origin, origin_file
 from tvmake.provenance.signature import Signed, check, signature_file
 from tvmake.provenance.statement import Statement, check_statement
 from tvmake.storage.files import digest_file
+from tvmake.storage.plain_files import read_plain
 
 MOST_LIST_BYTES = 64 << 20
 """A component list has some kB."""
@@ -109,9 +110,8 @@ def _signature(file: Path, trusted: list[bytes] | None, is_required: bool) -> Si
 
 def _check_list(package: Path, manifest: Manifest, digest: str, source: SourceRecord | None) -> None:
     file = components_file(package)
-    if file.stat().st_size > MOST_LIST_BYTES:
-        raise InputError(str(file), f"is no component list: larger than {MOST_LIST_BYTES >> 20} MiB")
+    content = read_plain(file, MOST_LIST_BYTES, "component list")
     expected = component_list(manifest, digest, library_of(package), source)
     # Another version may list other things; that the list is this package's is checked all the same.
     is_ours = Component(name="tvmake", version=__version__) in manifest.components
-    check_component_list(file.read_bytes(), expected, str(file), is_ours, with_source=source is not None)
+    check_component_list(content, expected, str(file), is_ours, with_source=source is not None)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tvmake.errors import InputError
 from tvmake.storage.files import digest_bytes
+from tvmake.storage.plain_files import open_plain
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -102,7 +103,7 @@ def ssh_string(data: bytes) -> bytes:
 
 def _read(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             data = file.read(MOST_BYTES + 1)
     except FileNotFoundError:
         raise InputError(str(path), "no such key file", _MAKE_ONE) from None

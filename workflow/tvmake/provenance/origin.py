@@ -11,7 +11,9 @@ from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.source import SourceRecord
 from tvmake.errors import InputError
 from tvmake.provenance.statement import Statement, check_statement, resource
+from tvmake.storage.documents import parse
 from tvmake.storage.files import digest_file
+from tvmake.storage.plain_files import read_plain
 
 SUFFIX = ".provenance.json"
 
@@ -60,9 +62,7 @@ def read_origin(file: Path) -> tuple[Statement, SourceRecord]:
         InputError: it cannot be read, or is no such statement.
     """
     try:
-        if file.stat().st_size > MOST_BYTES:
-            raise InputError(str(file), f"is no provenance: larger than {MOST_BYTES >> 20} MiB")
-        statement = Statement.model_validate_json(file.read_bytes())
+        statement = parse(Statement, read_plain(file, MOST_BYTES, "provenance"))
         return statement, SourceRecord.model_validate(
             statement.predicate.buildDefinition.internalParameters.get("source")
         )

@@ -15,6 +15,7 @@ from pathlib import Path
 from tvmake.errors import InputError
 from tvmake.provenance.keys import ED25519, name_of, read_private_key, ssh_form, ssh_string
 from tvmake.storage.files import write_bytes
+from tvmake.storage.plain_files import open_plain
 
 SUFFIX = ".sig"
 """As ``ssh-keygen -Y sign`` names it."""
@@ -114,14 +115,14 @@ def check(package: Path, signature: Path) -> Signed:
 
 
 def _signed_bytes(package: Path, algorithm: str) -> bytes:
-    with package.open("rb") as file:
+    with open_plain(package) as file:
         digest = hashlib.file_digest(file, algorithm).digest()
     return MAGIC + b"".join(ssh_string(part) for part in (NAMESPACE.encode(), b"", algorithm.encode(), digest))
 
 
 def _blob(signature: Path) -> bytes:
     try:
-        with signature.open("rb") as file:
+        with open_plain(signature) as file:
             data = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise InputError(str(signature), f"cannot be read: {error.strerror}") from None

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tvmake.artifact.manifest import PREDICATE_TYPE, STATEMENT_TYPE, Component, FileEntry, Manifest
 from tvmake.errors import InputError
+from tvmake.storage.documents import FailsFast
 
 BUILD_TYPE: Final = "urn:tvmake:build:v1"
 BUILDER: Final = "urn:tvmake:builder"
@@ -22,7 +23,7 @@ PYPI = ("tvmake", "apache-tvm", "apache-tvm-ffi", "numpy")
 """The components that are Python packages."""
 
 
-class _Part(BaseModel):
+class _Part(FailsFast, BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
@@ -65,7 +66,7 @@ class Predicate(_Part):
     runDetails: RunDetails
 
 
-class Statement(BaseModel):
+class Statement(FailsFast, BaseModel):
     """in-toto's statement."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True, validate_by_name=True)

@@ -5,9 +5,10 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from tvmake.records.record import Record
+from tvmake.storage.documents import FailsFast
 
 
-class _File(BaseModel):
+class _File(FailsFast, BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 

@@ -11,7 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from tvmake.config.transform import Layout
 from tvmake.errors import InputError
 from tvmake.records.record import Digest, Generation, TuningContext
+from tvmake.storage import documents
+from tvmake.storage.documents import FailsFast
 from tvmake.storage.files import canonical_json
+from tvmake.storage.plain_files import open_plain
 
 Part = TypeVar("Part", bound=BaseModel)
 
@@ -21,7 +24,7 @@ MOST_BYTES = 256 << 20
 """A lock is read as a whole; that of a hundred variants has a few MB."""
 
 
-class LockedKernel(BaseModel):
+class LockedKernel(FailsFast, BaseModel):
     """A kernel of a run's best.json, its record by digest."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
@@ -39,7 +42,7 @@ class LockedKernel(BaseModel):
     """Why there is no record."""
 
 
-class LockedRecords(BaseModel):
+class LockedRecords(FailsFast, BaseModel):
     """The records of one variant."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
@@ -58,7 +61,7 @@ class LockedRecords(BaseModel):
         )
 
 
-class Frozen(BaseModel):
+class Frozen(FailsFast, BaseModel):
     """What stages read of a lock."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -88,7 +91,7 @@ class Frozen(BaseModel):
         return self.layouts[variant]
 
 
-class _Version(BaseModel):
+class _Version(FailsFast, BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     schema_version: JsonValue = None
@@ -111,7 +114,7 @@ def read_bytes(lock: Path) -> bytes:
         InputError: it cannot be read, or is too large to be a lock.
     """
     try:
-        with lock.open("rb") as file:
+        with open_plain(lock) as file:
             data = file.read(MOST_BYTES + 1)
     except FileNotFoundError:
         raise InputError(str(lock), "no such lock", "`tvmake lock` writes one after `tvmake make`") from None
@@ -130,7 +133,7 @@ def parse(kind: type[Part], data: bytes, where: str) -> Part:
     """
     again = "write it again with `tvmake lock`, or copy it again from where it came"
     try:
-        head = _Version.model_validate_json(data)
+        head = documents.parse(_Version, data)
     except ValidationError:
         raise InputError(where, "is no lock, or truncated: not a JSON object", again) from None
     if head.schema_version != SCHEMA_VERSION or isinstance(head.schema_version, bool):
@@ -141,7 +144,7 @@ def parse(kind: type[Part], data: bytes, where: str) -> Part:
             f"use the tvmake that wrote it{by}, or write one with `tvmake lock`",
         )
     try:
-        return kind.model_validate_json(data)
+        return documents.parse(kind, data)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         key = ".".join(str(part) for part in first["loc"])

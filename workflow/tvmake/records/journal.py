@@ -21,6 +21,7 @@ from tvmake.errors import MachineError
 from tvmake.records.line import START, BadLine, Line, decode
 from tvmake.storage.disk import reading, saving, sync_directory
 from tvmake.storage.files import atomic_path
+from tvmake.storage.plain_files import open_plain
 
 LOCK_TIMEOUT_S = 120.0
 """Nobody holds the lock for longer than it takes to rewrite one file."""
@@ -97,7 +98,7 @@ class Journal:
             MachineError: the file cannot be read.
         """
         try:
-            with reading(self.path), self.path.open("rb") as file:
+            with reading(self.path), open_plain(self.path) as file:
                 for number, line in enumerate(file, start=1):
                     raw = line.removesuffix(b"\n")
                     if raw.strip():
@@ -118,7 +119,7 @@ class Journal:
     def set_aside(self) -> int:
         """How many bad lines were set aside."""
         try:
-            with reading(self.quarantine), self.quarantine.open("rb") as file:
+            with reading(self.quarantine), open_plain(self.quarantine) as file:
                 return sum(1 for _ in file)
         except FileNotFoundError:
             return 0
@@ -194,7 +195,7 @@ class Journal:
     def _quarantined(self) -> set[str]:
         known = set()
         try:
-            with reading(self.quarantine), self.quarantine.open("rb") as file:
+            with reading(self.quarantine), open_plain(self.quarantine) as file:
                 for line in file:
                     try:
                         known.add(json.loads(line)["line"])

@@ -26,6 +26,7 @@ from tvmake.records.record import TuningContext
 from tvmake.records.store import RecordStore
 from tvmake.storage.disk import reading, saving
 from tvmake.storage.files import digest_bytes, write_text
+from tvmake.storage.plain_files import open_plain
 from tvmake.storage.shared_directory import Directory, open_directory
 
 SEGMENT_BYTES = 32 << 20
@@ -253,8 +254,8 @@ def _load_read_segments(store: RecordStore, url: str, place: TuningContext, work
     if not store.journal(place, workload).path.exists():
         return _ReadSegments(url=url)  # the records were deleted, and can be had again
     try:
-        with reading(path):
-            read_segments = _ReadSegments.model_validate_json(path.read_bytes())
+        with reading(path), open_plain(path) as file:
+            read_segments = _ReadSegments.model_validate_json(file.read())
     except (FileNotFoundError, ValidationError):
         return _ReadSegments(url=url)
     return read_segments if read_segments.url == url else _ReadSegments(url=url)

@@ -21,6 +21,7 @@ from tvmake.records.record import Record, Status, TuningContext, Verdict
 from tvmake.storage.directories import data_directory
 from tvmake.storage.disk import reading, saving
 from tvmake.storage.files import write_bytes
+from tvmake.storage.plain_files import open_plain
 
 _KEY = re.compile(r"[0-9a-f]{64}")
 
@@ -219,8 +220,8 @@ def open_store(root: Path | str | None = None) -> RecordStore:
 def read_single(path: Path) -> Line | BadLine | None:
     """The line in a file of one; None if there is no such file."""
     try:
-        with reading(path):
-            return decode(path.read_bytes().removesuffix(b"\n"))
+        with reading(path), open_plain(path) as file:
+            return decode(file.read().removesuffix(b"\n"))
     except FileNotFoundError:
         return None
     except BadLine as error:

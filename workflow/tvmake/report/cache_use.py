@@ -7,12 +7,13 @@ from pydantic import BaseModel, ConfigDict
 
 from tvmake.cache.line import CacheLine, read_lines
 from tvmake.config.requests.reporting import VariantRow
+from tvmake.storage.documents import FailsFast
 
 LOGS = Path("logs")
 """Where the rules put them."""
 
 
-class CacheUse(BaseModel):
+class CacheUse(FailsFast, BaseModel):
     """Where the results came from that this summary is about."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)

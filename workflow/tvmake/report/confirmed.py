@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tvmake.storage.job_records import JobRecord, has_job_records, record_of
-from tvmake.storage.known_digests import digest_of
+from tvmake.storage.known_digests import has_digest
 
 
 def unconfirmed(summary: Path) -> list[str]:
@@ -30,5 +30,5 @@ def _changed(project: Path, record: JobRecord) -> list[str]:
     return [
         name
         for name, digest in record.inputs.items()
-        if not (project / name).exists() or not record_of([name], project) or digest_of(project / name) != digest
+        if not record_of([name], project) or not has_digest(project / name, digest)
     ]

@@ -7,7 +7,10 @@ from typing import Literal
 
 from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.artifact.manifest import Manifest
+from tvmake.benchmark.baseline.result import Baseline, NoBaseline
 from tvmake.benchmark.result import Latency
+from tvmake.config.validation import Goals
+from tvmake.process.output import counted
 from tvmake.records.best import BestSet
 from tvmake.report import quantities
 from tvmake.report.results import VariantResults
@@ -35,7 +38,7 @@ def variant_facts(row: SummaryRow, result: VariantResults) -> list[Facts]:
     """Latency, numerics and package, each as name and value."""
     facts: list[Facts] = []
     if result.latency:
-        facts.append(("Latency", _latency_facts(row, result.latency)))
+        facts.append(("Latency", _latency_facts(row, result.latency, result.variant.goals)))
     if result.numerics:
         facts.append(("Numerics", _numerics_facts(row, result.numerics)))
     facts.append(("Package", _package_facts(row, result.manifest)))
@@ -75,7 +78,7 @@ def device_facts(device: Fingerprint) -> list[tuple[str, str]]:
     ]
 
 
-def _latency_facts(row: SummaryRow, latency: Latency) -> list[tuple[str, str]]:
+def _latency_facts(row: SummaryRow, latency: Latency, goals: Goals) -> list[tuple[str, str]]:
     report = latency.report
     statistics, measurement = report.statistics, report.measurement
     ms = quantities.milliseconds
@@ -88,9 +91,28 @@ def _latency_facts(row: SummaryRow, latency: Latency) -> list[tuple[str, str]]:
         ("mean ± deviation", f"{ms(statistics.mean_ms)} ± {ms(statistics.std_ms)} ms (CV {statistics.cv:.1%})"),
         ("min, max", f"{ms(statistics.min_ms)}, {ms(statistics.max_ms)} ms"),
         ("samples", f"{samples}; {statistics.outliers} of them outliers; {measurement.warmup} warm-up runs before"),
+        *_baseline_facts(row, latency.baseline),
         ("load, first run", f"{ms(row.load_ms)}, {ms(row.first_run_ms)} ms"),
         ("peak memory", memory),
+        ("goals", _goals(goals)),
         *((name.replace("_", " "), str(value)) for name, value in report.conditions.items()),
+    ]
+
+
+def _baseline_facts(row: SummaryRow, baseline: Baseline | NoBaseline | None) -> list[tuple[str, str]]:
+    if isinstance(baseline, NoBaseline):
+        return [("baseline", f"not measured: {baseline.problem}")]
+    if baseline is None or row.speedup is None:
+        return []
+    ms, times = quantities.milliseconds, quantities.times
+    how = f"{counted(len(baseline.samples_ms), 'sample')} by turns with the package, {counted(baseline.threads, 'thread')}"
+    slower = ", so the package is slower" if row.speedup < 1 else ""
+    return [
+        ("baseline", f"{ms(row.baseline_ms)} ms ({row.percentile}) in {baseline.framework}, {how}"),
+        (
+            "× baseline",
+            f"{times(row.speedup)} as fast as the baseline ({times(row.speedup_low)} to {times(row.speedup_high)}){slower}",
+        ),
     ]
 
 
@@ -98,8 +120,8 @@ def _numerics_facts(row: SummaryRow, numerics: Numerics) -> list[tuple[str, str]
     report = numerics.report
     facts = [
         ("reference", numerics.reference),
-        ("inputs", f"{report.samples} samples, {numerics.data}"),
-        ("goals", _goals(numerics)),
+        ("inputs", f"{counted(report.samples, 'sample')}, {numerics.data}"),
+        ("goals", _goals(numerics.report.goals)),
         ("repeatable", {None: "not checked", True: "yes", False: "no"}[report.repeatable]),
     ]
     if row.top1_agreement is not None:
@@ -107,12 +129,19 @@ def _numerics_facts(row: SummaryRow, numerics: Numerics) -> list[tuple[str, str]
     for name, got, reference in (("top-1", row.top1, row.reference_top1), ("top-5", row.top5, row.reference_top5)):
         if got is not None:
             facts.append((name, f"{quantities.share(got)}, reference {quantities.share(reference)}"))
+    for name, measured in report.metrics.items():
+        sides = ("not a number" if side is None else f"{side:.6g}" for side in (measured.value, measured.reference))
+        facts.append((name, ", reference ".join(sides)))
     return facts
 
 
-def _goals(numerics: Numerics) -> str:
-    goals = numerics.report.goals.model_dump(exclude_none=True)
-    return ", ".join(f"{name} {value}" for name, value in goals.items()) or "none"
+def _goals(goals: Goals) -> str:
+    """Goals in words; those of metrics by the metric's name."""
+    values = goals.model_dump(exclude_none=True, exclude={"metrics", "latency_ms"})
+    for name, metric in (goals.metrics or {}).items():
+        values |= {f"{name} {key.replace('_', ' ')}": value for key, value in metric.bounds.items()}
+    values |= {f"latency_ms {percentile}": bound for percentile, bound in (goals.latency_ms or {}).items()}
+    return ", ".join(f"{name} {value}" for name, value in values.items()) or "none"
 
 
 def _package_facts(row: SummaryRow, manifest: Manifest) -> list[tuple[str, str]]:

@@ -1,21 +1,19 @@
 """Compare two runs, variant by variant.
 
-A change of latency counts when it exceeds what repeating a run changes by itself: ``NOISE_FLOOR``, or the spread of the
-two measurements, sqrt(cv_old² + cv_new²), where that is larger. The spread is not divided by the square root of the
-number of samples, because samples of one run share its conditions (clock, temperature, memory layout) and are not
-independent. Latencies from different devices are shown and not judged.
+A change of latency counts when the bootstrap interval of the ratio of both runs' percentiles says so, and the ratio exceeds what
+repeating a run changes by itself (:func:`tvmake.benchmark.statistics.compare_latency`). Where both runs measured the same baseline beside
+the package, it has to have changed against that, too: a machine that is busier slows both. It goes by all samples: a few outliers,
+which make a standard deviation as large as one likes, hide nothing. Latencies from different devices are shown and not judged.
 """
 
-import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tvmake.errors import GoalError
+from tvmake.benchmark.statistics import THRESHOLD, LatencyComparison, Speedup, compare_latency, relative_change
+from tvmake.errors import GoalError, InputError
 from tvmake.report import quantities
 from tvmake.report.rows import Summary, SummaryRow, failed_line, missed_line
 
-NOISE_FLOOR = 0.03
-"""Relative change below which latencies count as equal, however steady each run was."""
 SQNR_STEP_DB = 0.5
 """Smallest change of the SQNR worth a line."""
 
@@ -26,7 +24,7 @@ Change = Literal["faster", "slower", "same", "not comparable", "not measured"]
 class VariantDiff:
     """One variant in both runs.
 
-    ``ratio`` is new latency over old, None when either is missing; ``threshold`` the relative change that counts.
+    ``ratio`` is new latency over old, None when either is missing; ``low`` and ``high`` bound it with 95 % confidence.
     ``changes`` says in words what else changed. ``is_worse`` holds when goals that were met are missed now, or what was made
     is not made any more.
     """
@@ -36,8 +34,11 @@ class VariantDiff:
     old_ms: float | None
     new_ms: float | None
     ratio: float | None
-    threshold: float | None
+    low: float | None
+    high: float | None
     latency: Change
+    relative: float | None = None
+    """Of both speedups: how many times as slow the package got against its baseline; None where a run has none, or another one."""
     changes: list[str] = field(default_factory=list)
     is_worse: bool = False
 
@@ -66,7 +67,11 @@ class SummaryDiff:
 
 
 def compare(old: Summary, new: Summary) -> SummaryDiff:
-    """Compare two summaries."""
+    """Compare two summaries.
+
+    Raises:
+        InputError: a latency has no samples.
+    """
     before = {row.variant: row for row in old.rows}
     after = {row.variant: row for row in new.rows}
     versions = (
@@ -81,29 +86,55 @@ def compare(old: Summary, new: Summary) -> SummaryDiff:
     )
 
 
-def noise_threshold(old: SummaryRow, new: SummaryRow) -> float:
-    """The relative change of latency that counts between two measurements."""
-    return max(NOISE_FLOOR, math.hypot(old.cv or 0.0, new.cv or 0.0))
-
-
 def _compare(old: SummaryRow, new: SummaryRow) -> VariantDiff:
     statistic, old_ms, new_ms = _latencies(old, new)
-    ratio = threshold = None
+    compared = None
     latency: Change = "not measured"
-    if old_ms is not None and new_ms is not None and old_ms > 0:
-        ratio, threshold = new_ms / old_ms, noise_threshold(old, new)
-        latency = _judge(ratio, threshold) if old.soc == new.soc else "not comparable"
+    if old_ms is not None and new_ms is not None:
+        compared = _compared(old, new)
+        latency = compared.verdict if old.soc == new.soc else "not comparable"
+    relative = _relative(old, new)
+    changes = _changes(old, new)
+    if latency in ("slower", "faster") and relative is not None and not _agrees(latency, relative.ratio):
+        changes.insert(0, _as_the_baseline(latency, new, relative))
+        latency = "same"
     return VariantDiff(
         variant=new.variant,
         statistic=statistic,
         old_ms=old_ms,
         new_ms=new_ms,
-        ratio=ratio,
-        threshold=threshold,
+        ratio=compared.ratio if compared else None,
+        low=compared.low if compared else None,
+        high=compared.high if compared else None,
         latency=latency,
-        changes=_changes(old, new),
+        relative=relative.ratio if relative else None,
+        changes=changes,
         is_worse=old.verdict in ("pass", "not run") and new.verdict in ("fail", "failed", "not made"),
     )
+
+
+def _relative(old: SummaryRow, new: SummaryRow) -> Speedup | None:
+    """The change against the baseline, where both runs have the same one, by the same statistic."""
+    speedups = [_speedup(row) for row in (old, new)]
+    if None in speedups or old.baseline != new.baseline or old.percentile != new.percentile:
+        return None
+    first, second = (speedup for speedup in speedups if speedup is not None)
+    return relative_change(first, second)
+
+
+def _speedup(row: SummaryRow) -> Speedup | None:
+    if not row.speedup or not row.speedup_low or not row.speedup_high:
+        return None
+    return Speedup(row.speedup, row.speedup_low, row.speedup_high)
+
+
+def _agrees(latency: Change, relative: float) -> bool:
+    return relative > 1 + THRESHOLD if latency == "slower" else relative < 1 / (1 + THRESHOLD)
+
+
+def _as_the_baseline(latency: Change, new: SummaryRow, relative: Speedup) -> str:
+    beside = f"{quantities.change(relative.ratio)} against it"
+    return f"{latency} as {new.baseline} beside it is ({beside}): the machine, not the package"
 
 
 def _latencies(old: SummaryRow, new: SummaryRow) -> tuple[str | None, float | None, float | None]:
@@ -113,11 +144,13 @@ def _latencies(old: SummaryRow, new: SummaryRow) -> tuple[str | None, float | No
     return ("p50" if old.percentile or new.percentile else None), old.p50_ms, new.p50_ms
 
 
-def _judge(ratio: float, threshold: float) -> Change:
-    if ratio > 1 + threshold:
-        return "slower"
-    # Symmetric in the ratio: swapping the runs swaps the verdict.
-    return "faster" if ratio < 1 / (1 + threshold) else "same"
+def _compared(old: SummaryRow, new: SummaryRow) -> LatencyComparison:
+    for which, row in (("old", old), ("new", new)):
+        if not row.samples_ms:
+            problem = f"the {which} run's summary holds no latency samples, as an earlier version wrote it"
+            raise InputError(row.variant, problem, "make that run again with this version to compare it")
+    percentile = old.percentile if old.percentile is not None and old.percentile == new.percentile else "p50"
+    return compare_latency(old.samples_ms, new.samples_ms, percentile=percentile)
 
 
 def _changes(old: SummaryRow, new: SummaryRow) -> list[str]:
@@ -138,6 +171,8 @@ def _changes(old: SummaryRow, new: SummaryRow) -> list[str]:
     changed("top-5", quantities.share(old.top5), quantities.share(new.top5))
     if old.sqnr_db is None or new.sqnr_db is None or abs(old.sqnr_db - new.sqnr_db) >= SQNR_STEP_DB:
         changed("SQNR", quantities.level(old.sqnr_db), quantities.level(new.sqnr_db))
+    for name in dict.fromkeys([*old.metrics, *new.metrics]):
+        changed(name, quantities.figure(old.metrics.get(name)), quantities.figure(new.metrics.get(name)))
     changed("tuned kernels", f"{old.tuned_kernels}/{old.tunable_kernels}", f"{new.tuned_kernels}/{new.tunable_kernels}")
     changed("layout", old.layout, new.layout)
     changed("package", quantities.size(old.package_bytes), quantities.size(new.package_bytes))

@@ -10,8 +10,8 @@ from tvmake.report.console import SafeConsole
 from tvmake.report.diff import SummaryDiff, VariantDiff
 from tvmake.report.terminal import plain_table
 
-COLUMNS = ("variant", "statistic", "old ms", "new ms", "change", "noise", "latency")
-NUMERIC = ("old ms", "new ms", "change", "noise")
+COLUMNS = ("variant", "statistic", "old ms", "new ms", "change", "95 % interval", "latency")
+NUMERIC = ("old ms", "new ms", "change", "95 % interval")
 STYLES = {"faster": "green", "slower": "bold red"}
 
 
@@ -43,7 +43,7 @@ def _cells(variant: VariantDiff) -> list[str]:
         quantities.milliseconds(variant.old_ms),
         quantities.milliseconds(variant.new_ms),
         quantities.change(variant.ratio),
-        quantities.ABSENT if variant.threshold is None else f"±{variant.threshold * 100:.1f} %",
+        quantities.interval(variant.low, variant.high),
         variant.latency,
     ]
 

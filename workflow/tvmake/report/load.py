@@ -11,6 +11,9 @@ from tvmake.report.rows import Summary
 SUMMARY = "summary.json"
 """The summary's name in the results directory."""
 
+MOST_BYTES = 32 << 20
+"""Of a summary, which may be of a run elsewhere: some thousand bytes a variant."""
+
 
 def load_summary(place: Path) -> Summary:
     """Read a summary.json, or the one in a results directory.
@@ -23,7 +26,11 @@ def load_summary(place: Path) -> Summary:
         raise InputError(
             str(path), "no such summary", "`tvmake make` writes one; name another results directory or file"
         )
-    return stage_json.load(Summary, path)
+    try:
+        return stage_json.load(Summary, path, MOST_BYTES)
+    except InputError as error:
+        remedy = "name a results directory, or the summary.json in it; `tvmake make` writes it anew"
+        raise InputError(error.where, error.problem, remedy) from None
 
 
 def load_sources(place: Path, summary: Summary) -> dict[str, SourceRecord]:

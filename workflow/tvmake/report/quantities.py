@@ -1,5 +1,7 @@
 """Figures as people read them; an absent one is a dash."""
 
+from datetime import UTC, datetime
+
 from rich.filesize import decimal
 
 ABSENT = "–"
@@ -23,6 +25,19 @@ def change(ratio: float | None) -> str:
     return ABSENT if ratio is None else f"{(ratio - 1) * 100:+.1f} %"
 
 
+def interval(low: float | None, high: float | None) -> str:
+    """Bounds of a ratio as signed changes in per cent."""
+    return ABSENT if low is None or high is None else f"{(low - 1) * 100:+.1f} … {(high - 1) * 100:+.1f} %"
+
+
+def times(ratio: float | None) -> str:
+    """A factor, three significant digits or so: 0.051 ×, 1.34 ×, 17.2 ×."""
+    if ratio is None:
+        return ABSENT
+    decimals = 3 if ratio < 0.1 else 2 if ratio < 10 else 1 if ratio < 100 else 0
+    return f"{ratio:.{decimals}f} ×"
+
+
 def size(value: int | None) -> str:
     """Bytes in decimal units."""
     return ABSENT if value is None else decimal(value)
@@ -38,3 +53,11 @@ def level(value: float | None) -> str:
 def figure(value: float | None) -> str:
     """An error figure, three significant digits."""
     return ABSENT if value is None else f"{value:.3g}"
+
+
+def moment(text: str) -> str:
+    """A time in ISO 8601 to the minute, in UTC: ``2026-11-20 10:00 UTC``."""
+    try:
+        return f"{datetime.fromisoformat(text).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    except ValueError:
+        return text

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tvmake.artifact import stage_json
+from tvmake.artifact.calibration import Calibration
 from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.package import read_manifest
@@ -38,6 +39,8 @@ class VariantResults:
     latency: Latency | None = None
     best: BestSet | None = None
     """The records it was built with; None for a variant that is not tuned."""
+    calibration: Calibration | None = None
+    """What its 8-bit ranges come from; None for a variant without them."""
     layout: LayoutChoice | None = None
     """Which data layout was chosen, and why; None for a variant that did not choose."""
 
@@ -94,5 +97,6 @@ def _read(results: str, variant: VariantRow, path_of: PathOf) -> VariantResults:
         numerics=measured("numerics.json", Numerics) if variant.device else None,
         latency=measured("latency.json", Latency) if variant.device else None,
         best=stage_json.load(BestSet, place("best.json")) if variant.is_tuned else None,
+        calibration=stage_json.load(Calibration, place("calibration.json")) if variant.is_calibrated else None,
         layout=stage_json.load(LayoutChoice, place("layout.json")) if variant.layout == "auto" else None,
     )

@@ -2,8 +2,9 @@
 
 import csv
 import io
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from typing import Any, Final, Literal, get_args
@@ -11,23 +12,36 @@ from typing import Any, Final, Literal, get_args
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tvmake import __version__
+from tvmake.artifact.calibration import Kept
 from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.artifact.package import LIBRARY, WEIGHTS
+from tvmake.benchmark.baseline.result import Baseline, NoBaseline
+from tvmake.benchmark.goals import missed_performance
+from tvmake.benchmark.result import Latency
+from tvmake.config.requests.reporting import VariantRow
 from tvmake.config.transform import Layout
 from tvmake.device.fingerprint import local_fingerprint
 from tvmake.errors import InputError
+from tvmake.process.output import counted
 from tvmake.report import quantities
 from tvmake.report.cache_use import CacheUse
 from tvmake.report.results import VariantResults
+from tvmake.storage.documents import FailsFast
 from tvmake.validate.verdict import MissedGoal
 
 SCHEMA_VERSION: Final = 1
+
+MOST_KEPT = 3
+"""Products in float32 that a warning names."""
+
+MOST_SAMPLES = 1000
+"""Latency samples of a variant that a summary keeps."""
 
 Tuned = Literal["yes", "partly", "no"]
 Verdict = Literal["pass", "fail", "not run", "failed", "not made"]
 
 
-class _Record(BaseModel):
+class _Record(FailsFast, BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
 
@@ -48,6 +62,8 @@ class SummaryRow(_Record):
     verdict: Verdict
     """``pass`` when every goal is met, ``fail`` when one is missed; ``not run`` for a target without a device; ``failed`` for a
     variant that could not be made; ``not made`` where the run ended before."""
+    best: bool = False
+    """Whether it is the fastest variant of its model on its device that meets all goals."""
     missed: list[MissedGoal] = []
     """The goals that were not met."""
     warnings: list[str] = []
@@ -73,10 +89,21 @@ class SummaryRow(_Record):
     noisy: bool | None = None
     """Whether the samples vary or drift by more than benchmark.noise_cv."""
     latency_samples: int | None = None
+    samples_ms: list[float] = []
+    """The latency samples, in the order they were taken: of many every so many-th, at most 1,000. Comparisons go by them."""
     load_ms: float | None = None
     """From opening the package to being ready to run."""
     first_run_ms: float | None = None
     """The first run, which pays for what is built or uploaded on demand."""
+    baseline: str | None = None
+    """The framework that the source model was measured in, by turns with the package, with its version."""
+    baseline_ms: float | None = None
+    """The same statistic as ``latency_ms``, of the source model there."""
+    speedup: float | None = None
+    """``baseline_ms`` / ``latency_ms``: how many times as fast as the baseline the package is; below 1 it is slower."""
+    speedup_low: float | None = None
+    """``speedup_low`` and ``speedup_high`` bound it with 95 % confidence, as far as the samples tell."""
+    speedup_high: float | None = None
     peak_memory_bytes: int | None = None
     """Peak resident memory of the process that ran the package."""
     top1: float | None = None
@@ -100,6 +127,8 @@ class SummaryRow(_Record):
     sqnr_db: float | None = None
     """Signal-to-quantisation-noise ratio of the worst output, in dB, within ±200."""
     numerics_samples: int | None = None
+    metrics: dict[str, float | None] = {}
+    """Users' metrics of the package, by name."""
     package: str | None = None
     """Path inside the results directory."""
     package_sha256: str | None = None
@@ -142,7 +171,10 @@ class Summary(_Record):
 
 
 def summarise(
-    results: Sequence[VariantResults], cache: CacheUse | None = None, unmade: Sequence[SummaryRow] = ()
+    results: Sequence[VariantResults],
+    cache: CacheUse | None = None,
+    unmade: Sequence[SummaryRow] = (),
+    chosen: Collection[str] = (),
 ) -> Summary:
     """Summarise results that were read before.
 
@@ -150,6 +182,7 @@ def summarise(
         results: of the variants that were made.
         cache: what came from the cache.
         unmade: the rows of the variants that were not.
+        chosen: the variants that are the best of their model on their device.
 
     Raises:
         InputError: a figure is not a number.
@@ -159,7 +192,7 @@ def summarise(
         tvmake_version=__version__,
         tvm_version=metadata.version("apache-tvm"),
         machine=local_fingerprint(None),
-        rows=[*(_row(result) for result in results), *unmade],
+        rows=[*(_row(result, chosen) for result in results), *unmade],
         warnings=_run_warnings(results),
         cache=cache,
     )
@@ -168,11 +201,13 @@ def summarise(
 def table_csv(summary: Summary) -> str:
     """The rows as CSV (RFC 4180, with a header line); None is an empty field, lists are joined by ``; ``."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(SummaryRow.model_fields), lineterminator="\r\n")
+    columns = [name for name in SummaryRow.model_fields if name != "samples_ms"]
+    writer = csv.DictWriter(text, fieldnames=columns, lineterminator="\r\n")
     writer.writeheader()
     for row in summary.rows:
-        values = row.model_dump(mode="json")
+        values = row.model_dump(mode="json", include=set(columns))
         values["missed"] = "; ".join(missed_line(goal) for goal in row.missed)
+        values["metrics"] = "; ".join(f"{name} {quantities.figure(figure)}" for name, figure in row.metrics.items())
         values["warnings"] = "; ".join(row.warnings)
         writer.writerow({key: _cell(value) for key, value in values.items()})
     return text.getvalue()
@@ -188,12 +223,12 @@ def _cell(value: Any) -> Any:
     return str(value).lower() if isinstance(value, bool) else value
 
 
-def _row(result: VariantResults) -> SummaryRow:
+def _row(result: VariantResults, chosen: Collection[str]) -> SummaryRow:
     coverage, files = result.manifest.coverage, result.manifest.files
     configured = result.variant.layout
     try:
         return SummaryRow(
-            **result.variant.model_dump(exclude={"is_tuned", "layout"}),
+            **result.variant.model_dump(exclude={"is_tuned", "is_calibrated", "layout", "goals"}),
             soc=result.fingerprints[0].soc if result.fingerprints else None,
             tuned=_tuned(coverage.tuned, coverage.tunable),
             tuned_kernels=coverage.tuned,
@@ -208,15 +243,20 @@ def _row(result: VariantResults) -> SummaryRow:
             warnings=_warnings(result),
             **_numerics_fields(result),
             **_latency_fields(result),
+            **_judged(result),
+            best=_name(result.variant) in chosen,
         )
     except ValidationError as error:
         # Fields are typed where they are read; what is left to go wrong is a figure that is NaN or infinite.
         first = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in first["loc"])
-        where = f"{result.variant.model}/{result.variant.precision}/{result.variant.target}"
         raise InputError(
-            where, f"{key}: {first['msg'].lower()}", "delete this variant's results and run again"
+            _name(result.variant), f"{key}: {first['msg'].lower()}", "delete this variant's results and run again"
         ) from None
+
+
+def _name(variant: VariantRow) -> str:
+    return f"{variant.model}/{variant.precision}/{variant.target}"
 
 
 def tuned_text(row: SummaryRow) -> str:
@@ -260,14 +300,20 @@ def _tuned(tuned: int, tunable: int) -> Tuned:
     return "yes" if tuned >= tunable else "partly"
 
 
+def _judged(result: VariantResults) -> dict[str, Any]:
+    missed = list(result.numerics.report.missed) if result.numerics else []
+    missed += missed_performance(result.variant.goals, result.package_bytes, result.latency)
+    has_run = result.numerics is not None
+    return {"missed": missed, "verdict": "fail" if missed else "pass" if has_run else "not run"}
+
+
 def _numerics_fields(result: VariantResults) -> dict[str, Any]:
     if result.numerics is None:
-        return {"verdict": "not run"}
+        return {}
     report = result.numerics.report
     fields: dict[str, Any] = {
-        "verdict": "pass" if report.passed else "fail",
-        "missed": report.missed,
         "numerics_samples": report.samples,
+        "metrics": {name: figure.value for name, figure in report.metrics.items()},
     }
     if report.overall:
         fields |= report.overall.model_dump(include={"max_abs", "max_abs_rms", "max_rel", "cosine", "sqnr_db"})
@@ -288,19 +334,49 @@ def _latency_fields(result: VariantResults) -> dict[str, Any]:
         **statistics.model_dump(include={"p50_ms", "p90_ms", "mean_ms", "min_ms", "cv"}),
         "noisy": statistics.is_noisy,
         "latency_samples": statistics.samples,
+        "samples_ms": report.samples_ms[:: math.ceil(len(report.samples_ms) / MOST_SAMPLES)],
         "load_ms": report.load_ms,
         "first_run_ms": report.first_run_ms,
         "peak_memory_bytes": report.peak_memory_bytes or None,
+        **_baseline_fields(result.latency),
+    }
+
+
+def _baseline_fields(latency: Latency) -> dict[str, Any]:
+    compared = latency.speedup
+    if compared is None or not isinstance(latency.baseline, Baseline):
+        return {}
+    return {
+        "baseline": latency.baseline.framework,
+        "baseline_ms": compared.candidate_ms,
+        "speedup": compared.ratio,
+        "speedup_low": compared.low,
+        "speedup_high": compared.high,
     }
 
 
 def _warnings(result: VariantResults) -> list[str]:
     found = list(result.numerics.report.warnings) if result.numerics else []
+    if result.calibration:
+        found += [f"int8: {warning}" for warning in result.calibration.warnings]
+        found += _kept_in_float(result.calibration.kept)
     if result.latency:
         found += [f"latency: noisy: {reason}" for reason in result.latency.report.statistics.noise]
+        if isinstance(baseline := result.latency.baseline, NoBaseline):
+            remedy = f" ({baseline.remedy})" if baseline.remedy else ""
+            found.append(f"no baseline: {baseline.problem}{remedy}")
     if len(result.fingerprints) > 1:
         found.append("the device or its software changed between validation and benchmark")
     return found
+
+
+def _kept_in_float(kept: Sequence[Kept]) -> list[str]:
+    """One line for the products that are not quantised, if any."""
+    if not kept:
+        return []
+    named = [f"{one.operator} '{one.name}' ({one.reason})" for one in kept[:MOST_KEPT]]
+    more = "; calibration.json has the others" if len(kept) > MOST_KEPT else ""
+    return [f"int8: {counted(len(kept), 'product')} in float32: {', '.join(named)}{more}"]
 
 
 def _run_warnings(results: Sequence[VariantResults]) -> list[str]:

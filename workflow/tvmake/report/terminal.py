@@ -13,22 +13,34 @@ from tvmake.report import quantities
 from tvmake.report.console import SafeConsole
 from tvmake.report.rows import Summary, SummaryRow, cache_text, counts_text, failed_line, missed_line, tuned_text
 
+BASELINE = "× baseline"
 UNMADE = ("failed", "not made")
-COLUMNS = ("model", "target", "precision", "p50 ms", "p90 ms", "accuracy", "tuned", "size", "verdict")
-NUMERIC = ("p50 ms", "p90 ms", "accuracy", "size")
+COLUMNS = ("model", "target", "precision", "p50 ms", "p90 ms", BASELINE, "accuracy", "tuned", "size", "verdict")
+NUMERIC = ("p50 ms", "p90 ms", BASELINE, "accuracy", "size")
+NAMES = ("model", "target", "precision")
+GAP = 2
+"""Columns of the terminal between two of the table's."""
+
+SPARED = ("p90 ms", "size", "accuracy", "tuned")
+"""Columns that a narrow terminal does without, the first ones first; files and page have them."""
+
 STYLES = {"pass": "green", "fail": "bold red", "not run": "yellow", "failed": "bold red", "not made": "yellow"}
 
 
 def print_summary(summary: Summary, console: Console | None = None) -> None:
     """Print the table, then missed goals and warnings, one line each.
 
-    ``accuracy`` is top-1, or the SQNR where there are no labels. A terminal gets colours and folds what is too wide;
+    ``accuracy`` is top-1, or the SQNR where there are no labels. A terminal gets colours, and as many columns as it has room for;
     anything else gets plain text of whatever width the content needs.
     """
     console = console or SafeConsole()
     cells = [_cells(row) for row in summary.rows]
     if console.is_terminal:
-        console.print(_rich_table(cells))
+        left_out = _left_out(cells, console.width)
+        console.print(_rich_table(cells, left_out))
+        if left_out:
+            text = f"a wider terminal has {' and '.join(left_out)} too"
+            console.print(Text(text, style="dim"), soft_wrap=True)
     else:
         console.file.write("".join(line + "\n" for line in plain_table(COLUMNS, cells, NUMERIC)))
     for style, line in _remarks(summary):
@@ -65,21 +77,38 @@ def _cells(row: SummaryRow) -> list[str]:
         printable(row.precision),
         quantities.milliseconds(row.p50_ms),
         quantities.milliseconds(row.p90_ms),
+        quantities.times(row.speedup).removesuffix(" ×"),
         accuracy,
         tuned_text(row),
         quantities.size(row.package_bytes),
-        row.verdict,
+        row.verdict + (", best" if row.best else ""),
     ]
 
 
-def _rich_table(cells: list[list[str]]) -> Table:
+def _left_out(cells: Sequence[Sequence[str]], width: int) -> list[str]:
+    """The columns without which the table fits into a terminal, if it does; all that can be spared where it never does."""
+    widths = {name: max(map(cell_len, column)) for name, *column in zip(COLUMNS, COLUMNS, *cells, strict=True)}
+    left_out: list[str] = []
+    for name in SPARED:
+        if sum(widths.values()) + GAP * (len(widths) - 1) <= width:
+            break
+        del widths[name]
+        left_out.append(name)
+    return left_out
+
+
+def _rich_table(cells: list[list[str]], left_out: Sequence[str] = ()) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in COLUMNS:
-        table.add_column(name, justify="right" if name in NUMERIC else "left", overflow="fold")
+    shown = [name for name in COLUMNS if name not in left_out]
+    for name in shown:
+        # Names fold where even so there is no room; figures and words do not.
+        is_name = name in NAMES
+        table.add_column(name, justify="right" if name in NUMERIC else "left", overflow="fold", no_wrap=not is_name)
     for row in cells:
         # Text, not str: a name may hold brackets, which rich would read as markup.
-        *plain, verdict = row
-        table.add_row(*(Text(cell) for cell in plain), Text(verdict, style=STYLES[verdict]))
+        texts = dict(zip(COLUMNS, (Text(cell) for cell in row), strict=True))
+        texts["verdict"].stylize(STYLES[row[-1].partition(",")[0]])
+        table.add_row(*(texts[name] for name in shown))
     return table
 
 
@@ -90,4 +119,12 @@ def _remarks(summary: Summary) -> list[tuple[str, str]]:
     warnings += [("yellow", f"warning: {row.variant}: {text}") for row in summary.rows for text in row.warnings]
     cache = [("", f"cache: {cache_text(summary.cache)}")] if summary.cache else []
     counts = [("", counts_text(summary))] if any(row.verdict in ("fail", *UNMADE) for row in summary.rows) else []
-    return [(style, printable(line)) for style, line in failed + missed + warnings + cache + counts]
+    lines = failed + missed + warnings + _baseline_lines(summary) + cache + counts
+    return [(style, printable(line)) for style, line in lines]
+
+
+def _baseline_lines(summary: Summary) -> list[tuple[str, str]]:
+    frameworks = dict.fromkeys(row.baseline for row in summary.rows if row.baseline)
+    if not frameworks:
+        return []
+    return [("", f"{BASELINE}: times as fast as the model in {', '.join(map(str, frameworks))}; below 1 it is slower")]

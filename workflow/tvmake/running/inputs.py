@@ -7,10 +7,12 @@ from typing import Literal
 
 import numpy as np
 
+from tvmake.artifact.array_files import array_of, open_arrays, read_array_file
 from tvmake.artifact.signature import Signature, TensorSpec
-from tvmake.artifact.tensor_file import DAMAGE, member, write_array
+from tvmake.artifact.tensor_file import DAMAGE, member, reason, write_array
 from tvmake.config.dataset import Preprocessing
 from tvmake.errors import InputError
+from tvmake.process.output import counted
 from tvmake.validate.dataset_sources import IMAGE_SUFFIXES, FileRows
 from tvmake.validate.preprocess import ImagePreprocessor
 from tvmake.validate.samples import concrete_shape, numpy_dtype, random_tensor
@@ -37,7 +39,8 @@ def inputs_from_files(signature: Signature, given: Sequence[str], preprocessing:
         name, path = _named(signature, text)
         suffix = path.suffix.lower()
         if not path.is_file():
-            raise InputError(str(path), "no such file", f"give files of {_inputs(signature)}")
+            problem = "a directory, and no file of inputs" if path.is_dir() else "no such file"
+            raise InputError(str(path), problem, f"give files of {_inputs(signature)}")
         if suffix == ".npz":
             if name is not None:
                 raise InputError(str(path), "names its inputs itself", f"give it without '{name}='")
@@ -134,20 +137,19 @@ def _spec(signature: Signature, name: str) -> TensorSpec:
 
 def _array(path: Path) -> np.ndarray:
     try:
-        loaded: np.ndarray = np.load(path, allow_pickle=False)
+        return read_array_file(path)
     except DAMAGE as error:
-        raise InputError(str(path), f"cannot be read: {error}", "write it with numpy.save") from None
-    return loaded
+        raise InputError(str(path), f"cannot be read: {reason(error)}", "write it with numpy.save") from None
 
 
 def _from_archive(signature: Signature, path: Path) -> Arrays:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            names = list(archive.files)
-            arrays = {name: archive[name] for name in names}
-    except DAMAGE as error:
-        raise InputError(str(path), f"cannot be read: {error}", "write it with numpy.savez") from None
     known = _names(signature)
+    try:
+        with open_arrays(path) as archive:
+            names = list(archive.files)
+            arrays = {name: array_of(archive, name) for name in names if name in known}
+    except DAMAGE as error:
+        raise InputError(str(path), f"cannot be read: {reason(error)}", "write it with numpy.savez") from None
     if unknown := [name for name in names if name not in known]:
         raise InputError(str(path), f"the package has no input '{unknown[0]}'", f"it takes {_inputs(signature)}")
     if not arrays:
@@ -160,12 +162,17 @@ def _batch(spec: TensorSpec, files: list[Path], preprocessing: Preprocessing) ->
     if not sample:
         raise InputError(str(files[0]), f"a picture cannot become {described(spec)}", "give an .npy or .npz")
     if isinstance(spec.shape[0], int) and batch != len(files):
-        pictures = f"{len(files)} picture" + ("s" if len(files) > 1 else "")
-        raise InputError(str(files[0]), f"{pictures} for {described(spec)}", f"give {batch} of them")
+        raise InputError(
+            str(files[0]), f"{counted(len(files), 'picture')} for {described(spec)}", f"give {batch} of them"
+        )
     convert = ImagePreprocessor(preprocessing, tuple(sample), numpy_dtype(spec), f"input '{spec.name}'", is_file=True)
     rows = FileRows(files[0].parent, files, None, [])
     try:
-        return np.stack([convert(rows.sample(number), rows.where(number)) for number in range(len(files))])
+        pictures = [rows.sample(number) for number in range(len(files))]
+    except InputError as error:
+        raise InputError(error.where, error.problem, "give a picture that an image viewer shows") from None
+    try:
+        return np.stack([convert(picture, rows.where(number)) for number, picture in enumerate(pictures)])
     except InputError as error:
         remedy = "say how it becomes the input: --preprocess resize=…, crop=…, color=…, layout=…"
         raise InputError(error.where, error.problem, remedy) from None
@@ -181,7 +188,7 @@ def _fitted(spec: TensorSpec, array: np.ndarray, dims: dict[str, int]) -> np.nda
     if array.shape != concrete_shape(spec, dims):
         raise InputError(f"input '{spec.name}'", f"is {what}, and the package takes {described(spec)}")
     with np.errstate(all="ignore"):
-        cast = array.astype(dtype)
+        cast = array.astype(dtype, copy=False)
     is_number = array.dtype.kind in "biuf" and (dtype.kind in "biufV")
     keeps = dtype.kind not in "iub" or (array.dtype.kind in "iub" and np.array_equal(cast, array))
     if array.dtype != dtype and not (is_number and keeps):

@@ -6,18 +6,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tvmake.artifact import paths
+from tvmake.config.device import LocalDeviceConfig
 from tvmake.config.requests.running import BenchmarkRequest
+from tvmake.frontend.formats import BASELINES
 from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
-    from tvmake.benchmark.result import Condition, LatencyReport
-    from tvmake.device.interface import Timing
+    from tvmake.benchmark.baseline.result import Baseline, NoBaseline
+    from tvmake.benchmark.result import Condition, Latency, LatencyReport
+    from tvmake.config.model import ImportOptions
+    from tvmake.device.interface import Deployment, Device, RunResult, Timing
 
 
-def benchmark(package: Path, reference: Path, request: BenchmarkRequest, latency: Path) -> LatencyReport:
-    """Time a package on the first sample of ``reference`` and write ``latency``.
+def benchmark(package: Path, reference: Path, request: BenchmarkRequest, latency: Path) -> Latency:
+    """Time a package on the first sample of ``reference``, by turns with its baseline if there is one, and write ``latency``.
+
+    A baseline that cannot be measured is a note beside the package's figures, not a failure.
 
     Raises:
         InputError: the package or the inputs are damaged.
@@ -27,26 +33,39 @@ def benchmark(package: Path, reference: Path, request: BenchmarkRequest, latency
 
     from tvmake.artifact import stage_json
     from tvmake.benchmark.result import Latency
-    from tvmake.config.device import LocalDeviceConfig
     from tvmake.device.connect import connect
-    from tvmake.device.interface import RunRequest
 
     device = connect(request.device_name, request.device)
     deployment = device.push(package)
-    run = RunRequest(samples=1, want_outputs=False, measurement=request.measurement)
     with device.exclusive():
         is_local = isinstance(request.device, LocalDeviceConfig)
         here = {"load_average_1m": round(os.getloadavg()[0], 2)} if is_local else {}
-        result = device.execute(deployment, run, reference, None)
-    report = _report(request, result.timing, {**here, **result.timing.conditions})
+        result, baseline = _measured(device, deployment, request, reference)
     measured = Latency(
-        report=report,
+        report=_report(request, result.timing, {**here, **result.timing.conditions}),
         package_sha256=deployment.package_sha256,
         baseline_memory_bytes=result.timing.baseline_memory_bytes,
         fingerprint=result.fingerprint,
+        baseline=baseline,
     )
     stage_json.save(measured, latency)
-    return report
+    return measured
+
+
+def _measured(
+    device: Device, deployment: Deployment, request: BenchmarkRequest, reference: Path
+) -> tuple[RunResult, Baseline | NoBaseline | None]:
+    from tvmake.benchmark.baseline.process import baseline_process
+    from tvmake.config.device_variables import plain
+    from tvmake.device.interface import RunRequest
+    from tvmake.device.local.device import LocalDevice
+
+    run = RunRequest(samples=1, want_outputs=False, measurement=request.measurement)
+    if request.baseline is None or not isinstance(device, LocalDevice):
+        return device.execute(deployment, run, reference, None), None
+    with baseline_process(request, reference, plain(device.config.env, device.where)) as baseline:
+        result = device.execute(deployment, run, reference, None, baseline.address)
+        return result, baseline.result()
 
 
 def _report(request: BenchmarkRequest, timing: Timing, conditions: Mapping[str, Condition]) -> LatencyReport:
@@ -70,23 +89,49 @@ def _report(request: BenchmarkRequest, timing: Timing, conditions: Mapping[str, 
 
 def benchmark_request(job: JobContext) -> BenchmarkRequest:
     """How the package is timed, and where."""
-    return BenchmarkRequest(**job.device_fields, measurement=job.measurement)
+    measurement = job.benchmark.measurement()
+    return BenchmarkRequest(**job.device_fields, measurement=measurement, baseline=_baseline(job))
+
+
+def _baseline(job: JobContext) -> ImportOptions | None:
+    """The source model, if the benchmark measures it too: frameworks run where the package runs on this machine's CPU."""
+    is_here = isinstance(job.device_fields["device"], LocalDeviceConfig) and job.target_fields["target"].is_cpu
+    return job.import_options if job.benchmark.baseline and is_here else None
+
+
+def framework_modules(request: BenchmarkRequest) -> tuple[str, ...]:
+    """The module that runs the baseline."""
+    kind = str(request.baseline.source_format()) if request.baseline else ""
+    return (BASELINES[kind],) if kind in BASELINES else ()
+
+
+def _lines(measured: Latency) -> Iterator[str]:
+    from tvmake.benchmark.baseline.result import NoBaseline
+
+    if isinstance(measured.baseline, NoBaseline):
+        yield f"no baseline: {measured.baseline.problem}"
 
 
 STAGE = Stage(
     name="benchmark",
     summary="Time a package on its device.",
     function=benchmark,
-    inputs=(Input("package.tar", "package"), Input("receipt.json"), Input("reference.npz", "reference")),
+    inputs=(
+        Input("package.tar", "package"),
+        Input("receipt.json"),
+        Input("reference.npz", "reference"),
+    ),
     outputs=(Output("latency.json", paths.VARIANT, "latency", "Samples and statistics to write (JSON)."),),
     logs=(Log("logs/{model}/{precision}/{target}/benchmark.log"),),
     request_model=BenchmarkRequest,
     request=benchmark_request,
     exists=lambda job: job.device_name is not None,
+    report=_lines,
+    code=framework_modules,
     is_goal=True,
-    memory_mb=1200,
+    memory_mb=2500,
     minutes=30,
-    more_seconds=lambda job: job.measurement.min_duration_s,
+    more_seconds=lambda job: 2 * job.benchmark.measurement().min_duration_s,
     is_on_device=True,
     is_alone=True,
 )

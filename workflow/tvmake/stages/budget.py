@@ -24,7 +24,7 @@ def spread_trials(
         receipts: of the rounds before this one.
 
     Raises:
-        InputError: a file is missing or damaged.
+        InputError: a file is missing or damaged, or a pattern of ``tuning.kernels`` matches nothing.
     """
     import shutil
 
@@ -54,7 +54,10 @@ def budget_request(job: JobContext) -> BudgetRequest:
     """What each tuned variant of the target may spend."""
     variants = {
         f"{variant.model}/{variant.precision}": ModelBudget(
-            trials=variant.tuning.trials, trials_per_kernel=variant.tuning.trials_per_kernel, floor=variant.tuning.floor
+            trials=variant.tuning.trials,
+            trials_per_kernel=variant.tuning.trials_per_kernel,
+            floor=variant.tuning.floor,
+            kernels=variant.tuning.kernels,
         )
         for variant in job.variants
         if variant.is_tuned

@@ -1,12 +1,18 @@
 """Build: lower a transformed module for a target, generate and link its code, and describe the result."""
 
+from __future__ import annotations
+
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tvmake.artifact import paths
 from tvmake.cache.recipe import Recipe
 from tvmake.config.requests.building import BuildRequest
 from tvmake.config.transform import BUILD_POINTS
 from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
+
+if TYPE_CHECKING:
+    from tvmake.codegen.passes import PassTimes
 
 
 def build(
@@ -19,13 +25,16 @@ def build(
     weights: Path,
     sources: Path,
     best: Path | None = None,
-) -> None:
+) -> PassTimes | None:
     """Write mod.so, mod.json, mod.params and the directory of generated sources.
 
     The same inputs give the same bytes, in any directory and process.
 
     Args:
         best: the tuning records to schedule kernels with (a ``BestSet``); None builds without.
+
+    Returns:
+        How long each pass took, where ``dump`` asks for it.
 
     Raises:
         InputError: the target or a user pass is wrong, TVM cannot generate code for the model on it, or the records
@@ -42,12 +51,13 @@ def build(
     from tvmake.codegen.generating import lower_and_generate
     from tvmake.codegen.link import link
     from tvmake.codegen.manifest import package_manifest
+    from tvmake.codegen.passes import PassRecord, PassTimes
     from tvmake.codegen.scheduling.coverage import coverage, require
     from tvmake.codegen.sources import dump_sources
     from tvmake.codegen.weights import packed_weights
     from tvmake.records.best import BestSet
     from tvmake.storage.files import atomic_path
-    from tvmake.targets.resolve import check_library, linker, linker_identity, tvm_target
+    from tvmake.targets.resolve import check_library, link_options, linker, linker_identity, tvm_target
 
     where = f"targets.{request.target_name}"
     compiler = linker(request.target, where)
@@ -58,10 +68,12 @@ def build(
     loaded = load_module(module)
     offloaded = clml_offload(loaded, load_params(params)) if asks_for_clml(target) else None
     loaded = offloaded.module if offloaded else loaded
-    lowered, executable = lower_and_generate(loaded, target, request, inputs, records)
+    record = PassRecord() if "passes" in request.build.dump else None
+    times = PassTimes() if "times" in request.build.dump else None
+    lowered, executable = lower_and_generate(loaded, target, request, inputs, records, record, times)
     covered = coverage(lowered, target, records)
     require(request.require_coverage, covered, f"{request.model}/{request.precision}/{request.target_name}")
-    link(executable, compiler, lib)
+    link(executable, compiler, lib, link_options(request.target))
     check_library(lib, request.target, where)
     if lowered.packings:
         names = [str(parameter.name) for parameter in lowered.fused["main"].params[inputs:]]
@@ -69,7 +81,7 @@ def build(
     else:
         with atomic_path(weights) as temporary:
             shutil.copyfile(params, temporary)
-    reports = offloaded.files() if offloaded else {}
+    reports = {**(offloaded.files() if offloaded else {}), **(record.texts if record else {})}
     dump_sources(request.build.dump, lowered, executable, sources, reports)
     written = package_manifest(
         request,
@@ -83,6 +95,7 @@ def build(
         compiler=linker_identity(compiler),
     )
     stage_json.save(written, manifest)
+    return times
 
 
 def build_request(job: JobContext) -> BuildRequest:
@@ -128,6 +141,7 @@ STAGE = Stage(
     request_model=BuildRequest,
     request=build_request,
     subject=lambda given: "{0.model}/{0.precision}/{0.target_name}".format(given["request"]),
+    report=lambda times: times.lines() if times else (),
     is_hermetic=True,
     recipe=Recipe(
         user_passes=lambda request: request.passes,

@@ -14,14 +14,14 @@ from tvmake.cache.recipe import Recipe
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from tvmake.config.benchmark import Measurement
+    from tvmake.config.benchmark import BenchmarkOptions
     from tvmake.config.build import BuildOptions
     from tvmake.config.model import ImportOptions
     from tvmake.config.precision import PrecisionConfig
     from tvmake.config.root import Config, ModelConfig
     from tvmake.config.transform import Layout, TransformOptions, UserPass
     from tvmake.config.tuning import TuningOptions
-    from tvmake.config.validation import ValidationOptions
+    from tvmake.config.validation import Goals, ValidationOptions
 
 WILDCARDS = ("model", "precision", "target", "number", "layout", "workload")
 """What tells the jobs of a stage apart."""
@@ -67,9 +67,14 @@ class JobContext(Protocol):
     @property
     def validation(self) -> ValidationOptions: ...
     @property
+    def goals(self) -> Goals:
+        """What the variant must reach, defaults applied."""
+        ...
+
+    @property
     def tuning(self) -> TuningOptions: ...
     @property
-    def measurement(self) -> Measurement: ...
+    def benchmark(self) -> BenchmarkOptions: ...
 
     @property
     def target_fields(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tvmake.artifact import paths
 from tvmake.cache.recipe import Recipe
+from tvmake.config.build import PassOptions
 from tvmake.config.requests.tuning import ExtractRequest
 from tvmake.config.transform import BUILD_POINTS
 from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
@@ -56,14 +57,15 @@ def kernels_of(module: Path, signature: Path, request: ExtractRequest) -> tuple[
     target = tvm_target(request.target, f"targets.{request.target_name}")
     inputs = len(stage_json.load(Signature, signature).inputs)
     fused = fused_module(
-        load_module(module), target, request.passes, request.opt_level, inputs, layout_free=packs_weights(target)
+        load_module(module), target, request.passes, request, inputs, layout_free=packs_weights(target)
     )
     return kernels(fused, target)
 
 
 def extract_request(job: JobContext) -> ExtractRequest:
     """Which kernels the variant consists of."""
-    return ExtractRequest(**job.target_fields, opt_level=job.build.opt_level, passes=job.user_passes(BUILD_POINTS))
+    context = {name: getattr(job.build, name) for name in PassOptions.model_fields}
+    return ExtractRequest(**job.target_fields, **context, passes=job.user_passes(BUILD_POINTS))
 
 
 STAGE = Stage(

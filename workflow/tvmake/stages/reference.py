@@ -18,26 +18,32 @@ if TYPE_CHECKING:
     from tvmake.validate.runtime import Runtime
 
 
-def reference(signature: Path, request: ReferenceRequest, reference: Path) -> ReferenceSetInfo:
+def reference(signature: Path, source: Path, request: ReferenceRequest, reference: Path) -> ReferenceSetInfo:
     """Run the source model and write inputs, outputs and labels to ``reference``.
+
+    Args:
+        source: what the import stage read (a ``SourceRecord``).
 
     Raises:
         InputError: the dataset does not fit the model, or the model's framework refuses an input, or one of
-            their files changes meanwhile.
+            their files changes meanwhile; a factory has drawn other weights than for the import.
         MachineError: the model's framework is not installed.
     """
     from tvmake.artifact import stage_json
     from tvmake.artifact.signature import Signature
+    from tvmake.artifact.source import SourceRecord
     from tvmake.config.model_files import model_files
     from tvmake.storage.plain_files import unchanged
 
     known = stage_json.load(Signature, signature)
     read = [*model_files(request.model), *([request.dataset.path] if request.dataset else [])]
     with unchanged(Path(name) for name in read if Path(name).is_file()):
-        return _written(request, known, reference)
+        weights = stage_json.load(SourceRecord, source).notes.get("weights")
+        return _written(request, known, weights, reference)
 
 
-def _written(request: ReferenceRequest, known: Signature, reference: Path) -> ReferenceSetInfo:
+def _written(request: ReferenceRequest, known: Signature, weights: object, reference: Path) -> ReferenceSetInfo:
+    from tvmake.errors import InputError
     from tvmake.frontend.foreign import foreign
     from tvmake.validate.dataset import Sample, load_dataset
     from tvmake.validate.reference import open_reference
@@ -47,6 +53,12 @@ def _written(request: ReferenceRequest, known: Signature, reference: Path) -> Re
     dataset = load_dataset(request.dataset, known, dims=request.dims) if request.dataset else None
     with foreign(request.model):
         runtime = open_reference(request.model.source, request.model, known)
+    if runtime.weights and weights and runtime.weights != weights:
+        raise InputError(
+            request.model.source,
+            f"gives other weights each time: sha256 {str(weights)[:12]}… at import, {runtime.weights[:12]}… now",
+            "draw all of them from the random states that `seed` sets (random, numpy.random, torch), or load them from a file",
+        )
     drawn = random_samples(known, request.samples, request.seed, request.dims)
     samples: Iterable[Sample] = dataset if dataset is not None else (Sample(inputs, None) for inputs in drawn)
     info = ReferenceSetInfo(
@@ -55,6 +67,7 @@ def _written(request: ReferenceRequest, known: Signature, reference: Path) -> Re
         data="dataset" if dataset is not None else "random",
         seed=request.dataset.seed if request.dataset else request.seed,
         label_names=dataset.label_names if dataset is not None else [],
+        truth=request.dataset.truth if request.dataset else [],
     )
     return write_reference_set(reference, info, _with_outputs(samples, runtime, known))
 
@@ -69,7 +82,7 @@ def _with_outputs(samples: Iterable[Sample], runtime: Runtime, known: Signature)
     for sample, outputs in zip(
         kept, reference_outputs(runtime, known, (sample.inputs for sample in ahead)), strict=True
     ):
-        yield ReferenceSample(sample.inputs, outputs, sample.labels)
+        yield ReferenceSample(sample.inputs, outputs, sample.labels, sample.truth)
 
 
 def reference_request(job: JobContext) -> ReferenceRequest:
@@ -94,7 +107,11 @@ STAGE = Stage(
     name="reference",
     summary="Run the original model in its own framework.",
     function=reference,
-    inputs=(Input(files=lambda job: [*job.model_files, *job.dataset_files]), Input("signature.json", "signature")),
+    inputs=(
+        Input(files=lambda job: [*job.model_files, *job.dataset_files]),
+        Input("signature.json", "signature"),
+        Input("source.json", "source"),
+    ),
     # Not hermetic: other frameworks make it.
     outputs=(Output("reference.npz", paths.MODEL, "reference", "Inputs, labels and outputs to write (npz)."),),
     logs=(Log("logs/{model}/reference.log"),),

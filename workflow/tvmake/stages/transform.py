@@ -17,6 +17,7 @@ def transform_model(
     module: Path,
     params: Path,
     bound: Path,
+    calibration: Path | None = None,
 ) -> None:
     """Transform an imported model; write ``module``, ``params`` and ``bound`` (its signature with dimensions bound).
 
@@ -24,12 +25,14 @@ def transform_model(
         InputError: an unknown dimension or operator, a failing user pass, or damaged stage files.
     """
     from tvmake.artifact import stage_json
+    from tvmake.artifact.calibration import Calibration
     from tvmake.artifact.module_files import load_module, load_params, save_module, save_params
     from tvmake.artifact.signature import Signature
     from tvmake.transform.graph import bound_signature, transform
 
     before = stage_json.load(Signature, signature)
-    rewritten, weights = transform(load_module(imported), load_params(imported_params), request)
+    ranges = stage_json.load(Calibration, calibration) if calibration else None
+    rewritten, weights = transform(load_module(imported), load_params(imported_params), request, ranges)
     save_params(weights, params)
     save_module(rewritten, module)
     stage_json.save(bound_signature(before, rewritten), bound)
@@ -52,6 +55,13 @@ STAGE = Stage(
         Input("model.params", "imported_params"),
         Input("signature.json", "signature"),
         Input(files=lambda job: job.pass_files(TRANSFORM_POINTS)),
+        Input(
+            "calibration.json",
+            "calibration",
+            lambda job: [job.file("calibration.json")] if job.precision_config.base == "int8" else [],
+            "Ranges of activations, for int8.",
+            is_optional=True,
+        ),
     ),
     outputs=(
         Output("module.json", paths.TRANSFORMED, "module", "Relax module to write (JSON)."),

@@ -51,6 +51,7 @@ def tune(kernel: Path, name: str, trials: int, request: TuneRequest, receipt: Pa
     from tvmake.tune.measure.kernel import device_kind
     from tvmake.tune.search import transfer
     from tvmake.tune.search.events import EventLog
+    from tvmake.tune.search.nearest import Shape
     from tvmake.tune.search.search import Search
     from tvmake.tune.search.spaces import for_rules
 
@@ -62,7 +63,7 @@ def tune(kernel: Path, name: str, trials: int, request: TuneRequest, receipt: Pa
     check_limits(fingerprint, json.loads(str(target)), f'"{FLOAT16}"' in code, request.target_name, used)
     context = tuning_context(target, fingerprint)
     store = RecordStore(Path(request.store) if request.store else records_root())
-    store.define(context, tuned.key, {"name": name, "module": code})
+    store.define(context, tuned.key, {"name": name, "module": code, **Shape.of(tuned).description})
     if request.shared:
         # fsspec takes half a second to import.
         from tvmake.records import shared

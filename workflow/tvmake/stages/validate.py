@@ -6,19 +6,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tvmake.artifact import paths
+from tvmake.config.model_files import python_file
 from tvmake.config.requests.running import ValidateRequest
-from tvmake.config.validation import goals_for
 from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
 from tvmake.storage.temporary import temporary_directory
 
 if TYPE_CHECKING:
     import zipfile
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import numpy as np
 
     from tvmake.artifact.signature import TensorSpec
+    from tvmake.config.validation import Metric
+    from tvmake.validate.metrics import MetricFigure
     from tvmake.validate.numerics import NumericsReport
+    from tvmake.validate.reference_set import ReferenceSet
 
 
 def validate(package: Path, reference: Path, request: ValidateRequest, numerics: Path) -> NumericsReport:
@@ -53,6 +56,8 @@ def validate(package: Path, reference: Path, request: ValidateRequest, numerics:
                 comparison.add(sample.outputs, _outputs(archive, specs, number), sample.labels)
             if run.repeat_first:
                 comparison.add_repeat(_outputs(archive, specs, 0), _outputs(archive, specs, len(known)))
+            if request.goals.metrics:
+                comparison.add_metrics(_metrics(request.goals.metrics, known, archive))
     report = comparison.report()
     judged = Numerics(
         report=report,
@@ -71,10 +76,30 @@ def _outputs(archive: zipfile.ZipFile, specs: tuple[TensorSpec, ...], number: in
     return {spec.name: read_array(archive, member("output", spec.name, number), spec.dtype) for spec in specs}
 
 
+def _metrics(metrics: Mapping[str, Metric], known: ReferenceSet, archive: zipfile.ZipFile) -> dict[str, MetricFigure]:
+    from tvmake.validate.metrics import MetricSample, MetricSamples, measure
+
+    specs = known.info.signature.outputs
+
+    def of_package() -> Iterator[MetricSample]:
+        for number, sample in enumerate(known):
+            yield MetricSample(sample.inputs, _outputs(archive, specs, number), sample.labels, sample.truth)
+
+    def of_reference() -> Iterator[MetricSample]:
+        for sample in known:
+            yield MetricSample(sample.inputs, sample.outputs, sample.labels, sample.truth)
+
+    return measure(metrics, MetricSamples(of_package, len(known)), MetricSamples(of_reference, len(known)))
+
+
 def validate_request(job: JobContext) -> ValidateRequest:
     """Which numerics the package must reach, and where it runs."""
-    goals = goals_for(job.precision_config.base, job.validation.goals, job.model_config.goals)
-    return ValidateRequest(**job.device_fields, goals=goals)
+    return ValidateRequest(**job.device_fields, goals=job.goals.numeric)
+
+
+def metric_files(job: JobContext) -> list[str]:
+    """The Python files of the variant's metrics."""
+    return list(dict.fromkeys(python_file(metric.use) for metric in (job.goals.metrics or {}).values()))
 
 
 def _lines(report: NumericsReport) -> Iterator[str]:
@@ -88,7 +113,12 @@ STAGE = Stage(
     name="validate",
     summary="Compare a package on its device with the original model.",
     function=validate,
-    inputs=(Input("package.tar", "package"), Input("receipt.json"), Input("reference.npz", "reference")),
+    inputs=(
+        Input("package.tar", "package"),
+        Input("receipt.json"),
+        Input("reference.npz", "reference"),
+        Input(files=metric_files),
+    ),
     outputs=(Output("numerics.json", paths.VARIANT, "numerics", "Figures and verdict to write (JSON)."),),
     logs=(Log("logs/{model}/{precision}/{target}/validate.log"),),
     request_model=ValidateRequest,

@@ -24,6 +24,7 @@ DISTRIBUTIONS = {
     "onnxruntime": ("onnxruntime",),
     "tflite": ("tflite",),
     "ai_edge_litert": ("ai-edge-litert",),
+    "jax": ("jax", "jaxlib"),
     "numpy": ("numpy",),
     "PIL": ("pillow",),
     "cyclonedx": ("cyclonedx-python-lib",),
@@ -47,14 +48,17 @@ def fingerprint(*roots: str) -> str:
     Args:
         roots: dotted module names inside the package.
     """
-    modules, libraries = reachable(*roots)
     sha256 = hashlib.sha256()
-    for module in modules:
-        sha256.update(f"{module} {_digest(module)}\n".encode())
-    for library in libraries:
-        for distribution in DISTRIBUTIONS[library]:
-            sha256.update(f"{distribution} {version(distribution)}\n".encode())
+    for name, value in parts(*roots).items():
+        sha256.update(f"{name} {value}\n".encode())
     return sha256.hexdigest()
+
+
+def parts(*roots: str) -> dict[str, str]:
+    """What :func:`fingerprint` is a digest of: modules with the digests of their texts, libraries with their versions."""
+    modules, libraries = reachable(*roots)
+    distributions = [name for library in libraries for name in DISTRIBUTIONS[library]]
+    return {module: _digest(module) for module in modules} | {name: version(name) for name in distributions}
 
 
 def reachable(*roots: str) -> tuple[list[str], list[str]]:

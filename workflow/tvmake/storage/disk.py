@@ -41,7 +41,7 @@ def reading(path: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise MachineError(str(path), f"cannot be read ({os.strerror(error.errno or 0)})", _CHOOSE) from error
+        raise MachineError(str(path), f"cannot be read ({error.strerror or error})", _CHOOSE) from error
 
 
 def sync_directory(directory: Path) -> None:

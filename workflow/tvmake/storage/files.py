@@ -35,7 +35,7 @@ def digest_bytes(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def digest_file(path: Path) -> str:
+def digest_file(path: Path | str) -> str:
     """sha256 of a file's content, in full, as hex.
 
     Raises:
@@ -86,7 +86,7 @@ def atomic_path(destination: Path, *, suffix: str | None = None, aside: Path | N
 def atomic_directory(destination: Path) -> Iterator[Path]:
     """Give a temporary directory beside ``destination``; put it there when the block ends without an error.
 
-    A directory that is there already is replaced.
+    A directory, link or file that is there already is replaced.
 
     Raises:
         MachineError: as for :func:`atomic_path`.
@@ -98,7 +98,9 @@ def atomic_directory(destination: Path) -> Iterator[Path]:
             temporary.mkdir()
             yield temporary
             temporary.chmod(0o777 & ~_umask())
-            if destination.is_dir():
+            if destination.is_symlink() or destination.is_file():
+                destination.unlink()
+            elif destination.is_dir():
                 shutil.rmtree(destination)
             temporary.replace(destination)
 
@@ -175,7 +177,13 @@ def writing(destination: Path) -> Iterator[None]:
             raise MachineError(
                 str(destination), "is larger than the files this process may write", "raise the limit (ulimit -f)"
             ) from error
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR):
+        if error.errno in (errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENOTEMPTY):
+            raise MachineError(
+                str(destination),
+                f"cannot be written ({os.strerror(error.errno)})",
+                "move what is in its place, or in that of its directory, elsewhere",
+            ) from error
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             raise MachineError(
                 str(destination),
                 f"cannot be written ({os.strerror(error.errno)})",

@@ -14,7 +14,7 @@ from tvmake.errors import InputError
 from tvmake.storage.directories import SNAKEMAKE_STATE
 from tvmake.storage.files import digest_bytes
 from tvmake.storage.known_digests import digest_of, stamp_of
-from tvmake.storage.state_file import read_state, write_state
+from tvmake.storage.state_file import read_note, remove_note, state_in, write_state
 
 RECORDS = SNAKEMAKE_STATE / "tvmake-jobs"
 FORM = 1
@@ -39,12 +39,12 @@ def recorded(inputs: Iterable[Path], outputs: Iterable[Path]) -> Iterator[None]:
         outputs: files and directories that are made.
 
     Raises:
-        InputError: an input is the result of a job, and is not as that job left it.
+        InputError: an input is the result of a job, and is not as that job left it; or it cannot be read.
         MachineError: the record cannot be written.
     """
     read, made = [path for path in inputs if path.exists()], list(outputs)
     forget(map(str, made))
-    before = {path: (stamp_of(path), digest_of(path)) for path in read}
+    before = {path: _state(path) for path in read}
     for path, (_, digest) in before.items():
         _check(path, digest)
     yield
@@ -57,8 +57,15 @@ def recorded(inputs: Iterable[Path], outputs: Iterable[Path]) -> Iterator[None]:
         write_state(record_file(str(path)), FORM, asdict(record), aside=SNAKEMAKE_STATE)
 
 
+def _state(path: Path) -> tuple[str, str]:
+    try:
+        return stamp_of(path), digest_of(path)
+    except OSError as error:
+        raise InputError(str(path), f"cannot be read: {(error.strerror or str(error)).lower()}") from None
+
+
 def _check(path: Path, digest: str) -> None:
-    record = _read(str(path))
+    record = record_of([str(path)])
     if record and record.outputs.get(str(path), digest) != digest:
         raise InputError(
             str(path),
@@ -74,14 +81,15 @@ def record_of(outputs: Iterable[str], project: Path = Path()) -> JobRecord | Non
         outputs: some or all that the job makes, as it was given them.
         project: the directory that the job ran in.
     """
-    records = [_read(name, project) for name in outputs]
-    return records[0] if records and all(record == records[0] for record in records) else None
+    records = str(project / RECORDS)
+    notes = {read_note(_place(name, records)) for name in outputs}
+    return _record(notes.pop()) if len(notes) == 1 else None
 
 
 def forget(outputs: Iterable[str]) -> None:
     """Remove the records of outputs, which do not count as made then."""
     for name in outputs:
-        record_file(name).unlink(missing_ok=True)
+        remove_note(record_file(name))
 
 
 def has_job_records(project: Path = Path()) -> bool:
@@ -91,11 +99,15 @@ def has_job_records(project: Path = Path()) -> bool:
 
 def record_file(output: str) -> Path:
     """Where the record of the job that makes ``output`` is kept."""
-    return RECORDS / f"{digest_bytes(output.encode(errors='surrogateescape'))}.json"
+    return Path(_place(output))
 
 
-def _read(output: str, project: Path = Path()) -> JobRecord | None:
-    kept = read_state(project / record_file(output), FORM)
+def _place(output: str, records: str = str(RECORDS)) -> str:
+    return f"{records}/{digest_bytes(output.encode(errors='surrogateescape'))}.json"
+
+
+def _record(note: str) -> JobRecord | None:
+    kept = state_in(note, FORM)
     try:
         return JobRecord(
             *({str(name): str(digest) for name, digest in kept[key].items()} for key in ("inputs", "outputs"))

@@ -34,13 +34,17 @@ class KnownDigests:
         self._kept = _read(file)
         self._known = dict(self._kept)
 
-    def digest(self, path: Path) -> str:
+    def digest(self, path: Path | str) -> str:
         """sha256 of a file's content, as hex; of a directory, of the names and contents of the files in it.
 
         Raises:
             OSError: the file cannot be read.
         """
         return digest_of(path, self._of_file)
+
+    def has(self, path: Path | str, digest: str) -> bool:
+        """Whether a file or directory is there and has this digest (:func:`has_digest`)."""
+        return has_digest(path, digest, self._of_file)
 
     def save(self) -> None:
         """Keep what is known; a directory that cannot be written only costs reading the files again."""
@@ -53,8 +57,8 @@ class KnownDigests:
             return
         self._kept = self._known = there
 
-    def _of_file(self, path: Path) -> str:
-        name = os.path.abspath(path)  # noqa: PTH100  # names of links stay
+    def _of_file(self, path: Path | str) -> str:
+        name = os.path.join(os.getcwd(), path)  # noqa: PTH118, PTH109  # of tens of thousands
         stamp = _stamp(path)
         known = self._known.get(name)
         if known is not None and known[0] == stamp:
@@ -65,7 +69,7 @@ class KnownDigests:
         return digest
 
 
-def digest_of(path: Path, of_file: Callable[[Path], str] = digest_file) -> str:
+def digest_of(path: Path | str, of_file: Callable[[str], str] = digest_file) -> str:
     """sha256 of a file's content, as hex; of a directory, of the names and contents of the files in it.
 
     Args:
@@ -74,10 +78,23 @@ def digest_of(path: Path, of_file: Callable[[Path], str] = digest_file) -> str:
     Raises:
         OSError: a file cannot be read.
     """
-    if not path.is_dir():
-        return of_file(path)
-    listed = [[str(file.relative_to(path)), of_file(file)] for file in _inside(path)]
+    name = os.fspath(path)
+    if not os.path.isdir(name):  # noqa: PTH112  # of tens of thousands
+        return of_file(name)
+    listed = [["/".join(file), of_file("/".join((name, *file)))] for file in _inside(name)]
     return digest_bytes(canonical_json(listed).encode())
+
+
+def has_digest(path: Path | str, digest: str, of_file: Callable[[str], str] = digest_file) -> bool:
+    """Whether a file or directory is there and has this digest; what cannot be read, a pipe say, has none.
+
+    Args:
+        of_file: as for :func:`digest_of`.
+    """
+    try:
+        return digest_of(path, of_file) == digest
+    except OSError:
+        return False
 
 
 def stamp_of(path: Path) -> str:
@@ -88,16 +105,26 @@ def stamp_of(path: Path) -> str:
     """
     if not path.is_dir():
         return " ".join(map(str, _stamp(path)))
-    return digest_bytes(canonical_json([[str(file), *_stamp(file)] for file in _inside(path)]).encode())
+    listed = [[*file, *_stamp(path.joinpath(*file))] for file in _inside(str(path))]
+    return digest_bytes(canonical_json(listed).encode())
 
 
-def _inside(directory: Path) -> list[Path]:
+def _inside(directory: str) -> list[tuple[str, ...]]:
+    """The names of files in a directory and those in it, from there, as parts."""
     # Hidden files are notes of programs that work here, Snakemake's time stamps among them.
-    return sorted(file for file in directory.rglob("[!.]*") if file.is_file())
+    found: list[tuple[str, ...]] = []
+    for place, _, names in os.walk(directory, onerror=_raise):
+        parts = tuple(place[len(directory) :].split("/")[1:])
+        found += [(*parts, name) for name in names if name[0] != "." and os.path.isfile(f"{place}/{name}")]  # noqa: PTH113
+    return sorted(found)
 
 
-def _stamp(path: Path) -> Stamp:
-    known = path.stat()
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _stamp(path: Path | str) -> Stamp:
+    known = os.stat(path)  # noqa: PTH116  # of tens of thousands
     return known.st_ino, known.st_size, known.st_mtime_ns, known.st_ctime_ns
 
 

@@ -5,8 +5,8 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from tvmake.errors import InputError
 
@@ -26,11 +26,11 @@ KINDS = {
 class NotPlainError(OSError):
     """Something else than a plain file; ``strerror`` says what."""
 
-    def __init__(self, what: str, path: Path):
+    def __init__(self, what: str, path: Path | str):
         super().__init__(errno.EINVAL, what, str(path))
 
 
-def open_plain(path: Path) -> BinaryIO:
+def open_plain(path: Path | str) -> BufferedReader:
     """Open a file for reading, without ever waiting for somebody to write to it.
 
     Raises:
@@ -46,6 +46,8 @@ def open_plain(path: Path) -> BinaryIO:
             raise NotPlainError(f"it is {KINDS.get(stat.S_IFMT(about.st_mode), 'something else')}, not a file", path)
         if _is_hollow(file, about):
             raise NotPlainError(f"it is mostly holes: {about.st_size} bytes, {about.st_blocks * 512} on the disk", path)
+        if about.st_size == 0 and _is_the_kernels(file):
+            raise NotPlainError("it is made by the kernel as it is read, not a file", path)
         os.set_blocking(file, True)
         return os.fdopen(file, "rb")
     except BaseException:
@@ -76,6 +78,16 @@ def read_plain(path: Path, most_bytes: int, what: str, remedy: str | None = None
     if len(content) > most_bytes:
         raise InputError(str(path), f"is no {what}: larger than {most_bytes >> 20} MiB", remedy)
     return content
+
+
+def _is_the_kernels(file: int) -> bool:
+    """Whether a file without a size has content all the same, or waits for some, as /proc/kmsg does."""
+    try:
+        has_content = bool(os.read(file, 1))
+    except BlockingIOError:
+        return True
+    os.lseek(file, 0, os.SEEK_SET)
+    return has_content and os.fstat(file).st_size == 0
 
 
 def _is_hollow(file: int, about: os.stat_result) -> bool:

@@ -4,10 +4,12 @@ What is damaged, altered or of another form is not read: everything in these not
 """
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 from tvmake.storage.files import digest_bytes, write_text
+from tvmake.storage.plain_files import open_plain
 
 
 def write_state(path: Path, form: int, content: Any, *, aside: Path | None = None) -> None:
@@ -22,16 +24,39 @@ def write_state(path: Path, form: int, content: Any, *, aside: Path | None = Non
         MachineError: it cannot be written.
         OSError: its directory cannot be made.
     """
+    if path.is_dir():
+        remove_note(path)
     write_text(path, _sealed(form, json.dumps(content)), aside=aside)
 
 
-def read_state(path: Path, form: int) -> Any:
+def remove_note(path: Path) -> None:
+    """Remove what is in a note's place: a directory too, and a link, but not what it leads to."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def read_state(path: Path | str, form: int) -> Any:
     """What a note says; None where there is none of this form that is as it was written."""
+    return state_in(read_note(path), form)
+
+
+def read_note(path: Path | str) -> str:
+    """A note as it lies there, whole or not; empty where there is none."""
     try:
-        text = path.read_text()
-        content = text.partition(CONTENT)[2].removesuffix("}")
+        with open_plain(path) as file:
+            return file.read().decode()
+    except (OSError, ValueError):
+        return ""
+
+
+def state_in(text: str, form: int) -> Any:
+    """What the text of a note says; None where it is not of this form, or not as it was written."""
+    content = text.partition(CONTENT)[2].removesuffix("}")
+    try:
         return json.loads(content) if text == _sealed(form, content) else None
-    except (OSError, ValueError, RecursionError):
+    except (ValueError, RecursionError):
         return None
 
 

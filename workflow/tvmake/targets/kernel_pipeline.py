@@ -18,6 +18,10 @@ def tir_pipeline(target: "tvm.target.Target") -> str:
 
         source_hook.install()
         opencl_math.install()
+    if target.kind.name == "cuda":
+        from tvmake.targets.cuda import math as cuda_math
+
+        cuda_math.install()
     if uses_textures(target):
         from tvmake.targets.adreno import tir_pipeline as textures
 

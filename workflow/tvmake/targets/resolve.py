@@ -1,6 +1,7 @@
 """From the config's target to TVM's."""
 
 import difflib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +10,16 @@ import tvm
 from tvmake.config.target import TargetConfig
 from tvmake.errors import InputError
 from tvmake.targets import toolchain
+from tvmake.targets.cpu.native import native_attributes
 from tvmake.targets.toolchain import driver_identity as linker_identity
 
-__all__ = ["check_library", "linker", "linker_identity", "native_cpu", "tvm_target"]
+__all__ = ["check_library", "link_options", "linker", "linker_identity", "tvm_target"]
 
 CPU_KINDS = ("llvm", "c")
 
 
 def tvm_target(config: TargetConfig, where: str) -> "tvm.target.Target":
-    """Build the TVM target with its host; ``native`` becomes this machine's CPU name as LLVM knows it.
+    """Build the TVM target with its host; ``native`` becomes this machine's CPU as LLVM knows it, without what it lacks.
 
     Raises:
         InputError: TVM refuses the combination, or LLVM does not know the CPU.
@@ -35,13 +37,18 @@ def tvm_target(config: TargetConfig, where: str) -> "tvm.target.Target":
     return target
 
 
-def linker(config: TargetConfig, where: str) -> str:
-    """The compiler driver that links mod.so for the target's host.
+def linker(config: TargetConfig, where: str, *, is_tried: bool = True) -> str:
+    """The compiler driver that links mod.so for the target's host; ``is_tried`` as for the toolchain's.
 
     Raises:
         MachineError: it is not installed, does not run, or compiles for another processor.
     """
-    return toolchain.compiler_driver(_with_host_of_tag(config), where)
+    return toolchain.compiler_driver(_with_host_of_tag(config), where, is_tried=is_tried)
+
+
+def link_options(config: TargetConfig) -> list[str]:
+    """The user's arguments for that driver."""
+    return [*(config.host.link_options if config.host else ()), *config.link_options]
 
 
 def check_library(library: Path, config: TargetConfig, where: str) -> None:
@@ -68,28 +75,36 @@ def _with_host_of_tag(config: TargetConfig) -> TargetConfig:
 def _resolved(config: TargetConfig) -> dict[str, Any]:
     attributes = config.tvm_attributes()
     if attributes.get("mcpu") == "native":
-        attributes["mcpu"] = native_cpu()
+        here = native_attributes()
+        features = [*here.get("mattr", ()), *attributes.get("mattr", ())]  # of two that contradict the last one holds
+        attributes |= here | ({"mattr": features} if features else {})
     return attributes
 
 
-def native_cpu() -> str:
-    """This machine's CPU, in LLVM's words (``cascadelake``)."""
-    return str(tvm.target.codegen.llvm_get_system_cpu())
-
-
 def _check_cpu(target: "tvm.target.Target", where: str) -> None:
+    """See that LLVM knows the CPU and its features; it builds without those that it does not know."""
+    codegen = tvm.target.codegen
+    triple = target.attrs.get("mtriple") or codegen.llvm_get_system_triple()
+    base = {"kind": "llvm", "mtriple": triple}
     name = target.attrs.get("mcpu")
-    if not name:
-        return
-    triple = target.attrs.get("mtriple") or tvm.target.codegen.llvm_get_system_triple()
-    known = [
-        str(cpu)
-        for cpu in tvm.target.codegen.llvm_get_cpu_archlist(tvm.target.Target({"kind": "llvm", "mtriple": triple}))
-    ]
-    if known and str(name) not in known:
-        close = difflib.get_close_matches(str(name), known, n=1)
-        hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known[:8])} …"
+    known = [str(cpu) for cpu in codegen.llvm_get_cpu_archlist(tvm.target.Target(base))]
+    if name and known and str(name) not in known:
+        hint = _nearest(str(name), known) or f"known: {', '.join(known[:8])} …"
         raise InputError(f"{where}.mcpu", f"LLVM knows no CPU '{name}' for {triple}", hint)
+    for feature in map(str, target.attrs.get("mattr") or ()):
+        if not codegen.target_has_features(feature[1:], tvm.target.Target({**base, "mattr": [f"+{feature[1:]}"]})):
+            features = {
+                str(one)
+                for cpu in known
+                for one in codegen.llvm_get_cpu_features(tvm.target.Target({**base, "mcpu": cpu}))
+            }
+            problem = f"LLVM knows no feature '{feature[1:]}' for {triple}"
+            raise InputError(f"{where}.mattr", problem, _nearest(feature[1:], sorted(features)))
+
+
+def _nearest(name: str, known: Sequence[str]) -> str | None:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean '{close[0]}'?" if close else None
 
 
 def _last_line(error: BaseException) -> str:

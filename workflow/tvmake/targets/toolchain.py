@@ -12,17 +12,17 @@ import re
 import shlex
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
 from tvmake.artifact.elf import Library, read_library
 from tvmake.config.target import TargetConfig
-from tvmake.errors import MachineError
+from tvmake.errors import InputError, MachineError
 from tvmake.process.python import python_command
 from tvmake.storage.directories import cache_directory
-from tvmake.storage.files import digest_bytes
+from tvmake.storage.files import digest_bytes, scratch_directory
+from tvmake.storage.plain_files import read_plain
 from tvmake.storage.temporary import temporary_directory
 
 NDK_VARIABLES = ("ANDROID_NDK_HOME", "ANDROID_NDK_ROOT", "ANDROID_NDK")
@@ -33,16 +33,46 @@ OLDEST_ANDROID_API = 24
 GNU_ARCHITECTURES = {"arm64": "aarch64", "amd64": "x86_64", "i686": "i386", "armv7a": "arm", "armv7l": "arm"}
 """Words for a processor, by the one that ELF files and GNU triples use here."""
 
+DEBIAN_TRIPLES = frozenset(
+    f"{name}-linux-{abi}"
+    for abi, names in {
+        "gnu": [
+            "aarch64",
+            "alpha",
+            "hppa",
+            "i686",
+            "m68k",
+            "powerpc",
+            "powerpc64",
+            "powerpc64le",
+            "riscv64",
+            "s390x",
+            "sh4",
+            "sparc64",
+            "x86_64",
+        ],
+        "gnueabi": ["arm"],
+        "gnueabihf": ["arm"],
+    }.items()
+    for name in names
+)
+"""What Debian 12 has cross compilers for."""
+
 SYSTEM = "g++"
 
 PROBE = "int tvmake_probe(int value) { return value + 1; }\n"
 
-TIMEOUT_S = 120
-"""zig compiles parts of a C library the first time."""
+TIMEOUT_S = 900
+"""zig compiles parts of a C library the first time, on a busy machine for minutes."""
 
 
-def compiler_driver(config: TargetConfig, where: str) -> str:
+def compiler_driver(config: TargetConfig, where: str, *, is_tried: bool = True) -> str:
     """The compiler driver that links mod.so for a target's host: a name on PATH, or a path.
+
+    Args:
+        config: the target.
+        where: its key.
+        is_tried: whether to see what it compiles for, which zig takes a minute for the first time.
 
     Raises:
         MachineError: it is not installed, does not run, or compiles for another processor.
@@ -53,9 +83,9 @@ def compiler_driver(config: TargetConfig, where: str) -> str:
         raise MachineError(
             where,
             f"the compiler '{driver}' is not installed",
-            f"install it (Debian: apt-get install {_debian(driver)})",
+            _how_to_get(driver, config, host),
         )
-    if driver != SYSTEM or host.triple is not None:
+    if is_tried and (driver != SYSTEM or host.triple is not None):
         # The system's own compiler for this machine shows what it can when it links, which is soon enough.
         _check_driver(driver, host.triple, where)
     return driver
@@ -139,13 +169,21 @@ def zig_driver(triple: str, glibc: str | None, where: str) -> str:
         raise MachineError(where, f"zig does not link for {triple} here", "leave out `toolchain`, or name another")
     text = f'#!/bin/sh\nexec {shlex.join(command)} cc -target {zig_triple} "$@"\n'
     place = cache_directory("toolchains") / f"zig-{zig_triple}-{digest_bytes(text.encode())[:12]}"
-    if not place.exists():
+    if not _is_program(place, text):
         place.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=place.parent, delete=False) as fresh:
-            fresh.write(text)
-        Path(fresh.name).chmod(0o755)
-        Path(fresh.name).replace(place)
+        with scratch_directory(place.parent) as scratch:
+            fresh = scratch / place.name
+            fresh.write_text(text)
+            fresh.chmod(0o755)
+            fresh.replace(place)
     return str(place)
+
+
+def _is_program(place: Path, text: str) -> bool:
+    try:
+        return os.access(place, os.X_OK) and read_plain(place, len(text), "compiler driver") == text.encode()
+    except (OSError, InputError):
+        return False
 
 
 def driver_identity(driver: str) -> str:
@@ -235,13 +273,13 @@ def _gnu_triple(triple: str | None) -> str:
     architecture = _architecture(triple or platform.machine())
     if architecture == "arm":
         return "arm-linux-gnueabihf"
-    return f"{architecture}-linux-gnu"
+    return f"{architecture.replace('i386', 'i686')}-linux-gnu"
 
 
 def _zig_triple(triple: str, glibc: str | None) -> str | None:
     if _is_android(triple) or "linux" not in triple:
         return None
-    zig_triple = _gnu_triple(triple).replace("i386", "x86")
+    zig_triple = _gnu_triple(triple).replace("i686", "x86")
     return f"{zig_triple}.{glibc}" if glibc else zig_triple
 
 
@@ -257,6 +295,20 @@ def _numbers(version: str) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def _debian(name: str) -> str:
-    triple, dash, tool = name.rpartition("-")
-    return f"{tool}-{triple}" if dash else name
+def _how_to_get(driver: str, config: TargetConfig, host: TargetConfig) -> str:
+    """What to do about a compiler that is not there."""
+    ways = [f"install it (Debian: apt-get install {package})"] if (package := _debian(driver)) else []
+    if config.cc or host.cc:
+        ways.append("name a compiler on PATH, or leave out `cc`" if not ways else "leave out `cc`")
+    if _zig_triple(host.triple or f"{platform.machine()}-linux-gnu", None):
+        installed = "" if zig_command() else " (pip install ziglang)"
+        ways.append(f"set `toolchain: zig`{installed}{' instead of `cc`' if config.cc or host.cc else ''}")
+    return ", or ".join(ways) or "name a compiler for it: `cc`"
+
+
+def _debian(driver: str) -> str | None:
+    """The Debian package that a compiler comes in; None for one that Debian does not have."""
+    if driver in ("g++", "gcc", "clang"):
+        return driver
+    triple, _, tool = driver.rpartition("-")
+    return f"{tool}-{triple.replace('_', '-')}" if triple in DEBIAN_TRIPLES and tool in ("g++", "gcc") else None

@@ -5,10 +5,14 @@ from typing import Any
 
 import tvm
 
+from tvmake.artifact.calibration import Calibration
 from tvmake.artifact.signature import Dim, Signature, TensorSpec
 from tvmake.config.requests.transforming import TransformRequest
 from tvmake.errors import InputError
 from tvmake.frontend.relax_fixes import lift_constants
+from tvmake.quantize.insert import insert
+from tvmake.quantize.integers import to_integers
+from tvmake.quantize.sites import find_sites
 from tvmake.transform.fold_constants import evaluate_constants
 from tvmake.transform.layout_clips import split_clips
 from tvmake.transform.layout_norms import flatten_norms
@@ -19,11 +23,15 @@ from tvmake.transform.user_passes import apply_user_passes
 
 
 def transform(
-    module: "tvm.IRModule", params: Mapping[str, Any], request: TransformRequest
+    module: "tvm.IRModule",
+    params: Mapping[str, Any],
+    request: TransformRequest,
+    calibration: Calibration | None = None,
 ) -> tuple["tvm.IRModule", dict[str, Any]]:
     """Bind parameters and dimensions, fold, change layout and precision, run user passes, and detach parameters again.
 
-    Folding needs the weights as constants, which is why they are bound on the way.
+    Args:
+        calibration: the ranges of activations, which ``int8`` needs.
 
     Returns:
         The module, with parameters as trailing arguments of ``main``, and the parameters in argument order.
@@ -33,13 +41,14 @@ def transform(
     """
     options = request.transform
     passes = tvm.relax.transform
-    module = passes.BindParams("main", dict(params))(module)
-    module = bind_dims(module, request.dims)
-    module = apply_user_passes(module, options.passes, "start")
-    folding = [passes.FoldBatchnormToConv2D()] if options.fold_batch_norm else []
-    module = tvm.transform.Sequential([*folding, passes.DecomposeOpsForInference()])(module)
-    module = evaluate_constants(spread_single_values(module))
-    module = apply_user_passes(module, options.passes, "before_precision")
+    module = float_network(module, params, request)
+    if request.precision.base == "int8":
+        if calibration is None:
+            raise InputError(
+                "int8", "needs the ranges of activations", "give --calibration; `tvmake step calibrate` makes it"
+            )
+        sites = find_sites(module, request.precision.never)
+        module = evaluate_constants(to_integers(insert(module, sites, calibration.ranges)))
     if (layouts := LAYOUTS.get(options.layout)) is not None:
         module = evaluate_constants(passes.ConvertLayout(layouts)(flatten_norms(split_clips(module))))
     module = to_precision(module, request.precision)
@@ -47,6 +56,24 @@ def transform(
     if options.layout != "keep" and has_convolutions(module):
         module = module.with_attr(CHOSEN_LAYOUT, options.layout)
     return lift_constants(module)
+
+
+def float_network(module: "tvm.IRModule", params: Mapping[str, Any], request: TransformRequest) -> "tvm.IRModule":
+    """The network before its precision and layout are changed: folded, its parameters bound as constants, which folding needs.
+
+    Raises:
+        InputError: an unknown dimension, or a failing user pass.
+    """
+    options = request.transform
+    passes = tvm.relax.transform
+    module = passes.BindParams("main", dict(params))(module)
+    module = bind_dims(module, request.dims)
+    module = apply_user_passes(module, options.passes, "start")
+    module = to_integers(module)  # before folding, which would make floats of quantised weights
+    folding = [passes.FoldBatchnormToConv2D()] if options.fold_batch_norm else []
+    module = tvm.transform.Sequential([*folding, passes.DecomposeOpsForInference()])(module)
+    module = evaluate_constants(spread_single_values(module))
+    return apply_user_passes(module, options.passes, "before_precision")
 
 
 def bind_dims(module: "tvm.IRModule", dims: Mapping[str, int]) -> "tvm.IRModule":

@@ -8,6 +8,7 @@ import tvm
 
 from tvmake.config.precision import PrecisionConfig
 from tvmake.errors import InputError
+from tvmake.quantize.integers import has_quantized
 from tvmake.transform.fold_constants import evaluate_constants
 from tvmake.transform.layout_clips import join_clips, split_clips
 
@@ -22,15 +23,19 @@ _PLEVEL = 20
 
 
 def to_precision(module: "tvm.IRModule", precision: PrecisionConfig) -> "tvm.IRModule":
-    """Compute ``module`` at a precision; inputs and outputs keep their dtypes.
+    """Compute ``module`` at a precision; inputs and outputs keep their dtypes. One that computes in integers stays as it is.
 
     Raises:
         InputError: an operator is not known, or cannot be computed in float16 always.
     """
+    if precision.base == "int8":
+        return module  # quantised before
     if precision.base == "float32":
         if precision.always or precision.never or precision.follow:
             raise InputError("precisions", "always, never and follow need base float16 or float16_acc32")
         return module
+    if has_quantized(module):
+        return module  # ToMixedPrecision takes sums of integers for float's, and fails
     accumulator = "float16" if precision.base == "float16" else "float32"
     transform = tvm.relax.transform
     with _policies_set(precision):

@@ -1,10 +1,12 @@
 """Spread trials over kernels: first by the work in them, then to where more trials pay most."""
 
-from collections.abc import Mapping
+import fnmatch
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tvmake.artifact.tasks import KernelBudget, TaskList
+from tvmake.artifact.tasks import KernelBudget, Task, TaskList
 from tvmake.config.requests.tuning import ModelBudget
+from tvmake.errors import InputError
 from tvmake.tune.receipts import Receipt
 
 BACKWARD = 0.2
@@ -41,14 +43,16 @@ def spread(
 
     Returns:
         Budgets by workload, the largest first, and the trials saved by sharing.
+
+    Raises:
+        InputError: a variant has none of the kernels that its budget names.
     """
     wanted: dict[str, dict[str, int]] = {}
     names: dict[str, str] = {}
     for variant, tasks in variants.items():
         kernels = {
             task.workload: _Kernel(task.names[0], task.calls, task.flops, (variant,))
-            for task in tasks.tasks
-            if task.trivial is None
+            for task in _to_tune(variant, tasks, budgets[variant].kernels)
         }
         for workload, trials in _spread_one(kernels, budgets[variant], portion, receipts).items():
             wanted.setdefault(workload, {})[variant] = trials
@@ -63,6 +67,19 @@ def spread(
         sum(trials_by_variant.values()) - max(trials_by_variant.values()) for trials_by_variant in wanted.values()
     )
     return dict(sorted(kernel_budgets.items(), key=lambda item: (-item[1].trials, item[0]))), saved
+
+
+def _to_tune(variant: str, tasks: TaskList, patterns: Sequence[str]) -> list[Task]:
+    """The kernels that are worth it, and that a pattern names where there are any."""
+    tunable = [task for task in tasks.tasks if task.trivial is None]
+    if not patterns:
+        return tunable
+    names = sorted({name for task in tunable for name in task.names})
+    for pattern in patterns:
+        if not fnmatch.filter(names, pattern):
+            known = ", ".join(names) or "none"
+            raise InputError("tuning.kernels", f"{variant} has no kernel '{pattern}' to tune", f"it has: {known}")
+    return [task for task in tunable if any(fnmatch.filter(task.names, pattern) for pattern in patterns)]
 
 
 def _spread_one(

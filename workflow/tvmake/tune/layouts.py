@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict
 
 from tvmake.artifact.tasks import Task
 from tvmake.config.transform import Layout
+from tvmake.storage.documents import FailsFast
 
 SHARE = 2 / 3
 """Of a network's operations, how much the kernels that are measured do: with those of a few kinds of convolution, the
@@ -15,7 +16,7 @@ MAX_KERNELS = 5
 """Kernels of a layout to measure, whatever they cover."""
 
 
-class _File(BaseModel):
+class _File(FailsFast, BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 

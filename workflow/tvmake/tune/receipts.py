@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from tvmake.errors import MachineError
 from tvmake.records.record import Status, TuningContext
 from tvmake.records.store import RecordStore, StoredRecord
+from tvmake.storage.documents import FailsFast
 
 VISIBILITY_TIMEOUT_S = 90.0
 """NFS trusts what it knows of a directory for up to 60 s (acdirmax in nfs(5)), the latency-wait of the cluster profiles."""
@@ -23,7 +24,7 @@ VISIBILITY_TIMEOUT_S = 90.0
 POLL_S = 0.5
 
 
-class Receipt(BaseModel):
+class Receipt(FailsFast, BaseModel):
     """One kernel's search so far, earlier runs included."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)

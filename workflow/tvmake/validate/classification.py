@@ -5,11 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
+from tvmake.storage.documents import FailsFast
+
 TOP = 5
 SOFTMAX_TOLERANCE = 1e-2
 
 
-class ClassificationFigures(BaseModel):
+class ClassificationFigures(FailsFast, BaseModel):
     """Shares are of rows (0..1). Accuracies are None without labels, top-5 figures with five classes or fewer.
 
     ``top5_agreement`` is the mean overlap of the two sets of five highest-ranked classes. A row that holds NaN

@@ -1,26 +1,30 @@
 """A dataset as a sequence of calls: inputs of exactly the model's shapes and dtypes, with labels if it has them."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from tvmake.artifact.signature import Signature, TensorSpec
 from tvmake.config.dataset import DatasetConfig
+from tvmake.config.dataset_files import MOST_LIST_BYTES
 from tvmake.errors import InputError
+from tvmake.process.output import counted
 from tvmake.storage.plain_files import read_plain
-from tvmake.validate.dataset_sources import MOST_LIST_BYTES, Rows, open_rows
+from tvmake.validate.dataset_sources import Rows, open_rows
 from tvmake.validate.preprocess import ImagePreprocessor
 from tvmake.validate.samples import concrete_shape, numpy_dtype
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One call of the model. ``labels`` are int64 class indices [batch], or None."""
+    """One call of the model. ``labels`` are int64 class indices [batch], or None; ``truth`` has rows [batch, …] of further
+    arrays of the dataset, by key, for metrics."""
 
     inputs: dict[str, np.ndarray]
     labels: np.ndarray | None
+    truth: dict[str, np.ndarray] = field(default_factory=dict)
 
 
 class Dataset:
@@ -29,12 +33,21 @@ class Dataset:
     ``len`` counts calls, not images. ``label_names`` is empty when the names are not known.
     """
 
-    def __init__(self, rows: Rows, chosen: np.ndarray, feeds: "Feeds", label_names: list[str], classes: int | None):
+    def __init__(
+        self,
+        rows: Rows,
+        chosen: np.ndarray,
+        feeds: "Feeds",
+        label_names: list[str],
+        classes: int | None,
+        truth: list[str],
+    ):
         self.label_names = label_names
         self.classes = classes
         self._rows = rows
         self._chosen = chosen
         self._feeds = feeds
+        self._truth = truth
 
     def __len__(self) -> int:
         return len(self._chosen) // self._feeds.batch
@@ -43,7 +56,18 @@ class Dataset:
         for number in range(len(self)):
             indices = self._chosen[number * self._feeds.batch : (number + 1) * self._feeds.batch]
             labels = None if self._rows.labels is None else self._rows.labels[indices]
-            yield Sample(self._feeds.inputs(self._rows, indices), labels)
+            inputs = self._feeds.inputs(self._rows, indices)
+            for name, values in inputs.items():
+                # What a network makes of them proves nothing about a package.
+                if values.dtype.kind == "f" and not np.isfinite(values).all():
+                    which = f"sample {indices[0]}" if len(indices) == 1 else f"samples {indices[0]} to {indices[-1]}"
+                    raise InputError(
+                        f"{self._rows.path}, {which}",
+                        f"input {name!r} holds NaN or infinity",
+                        "take the sample out of the dataset, or mend its values",
+                    )
+            truth = {key: self._rows.array(key)[indices] for key in self._truth}
+            yield Sample(inputs, labels, truth)
 
 
 @dataclass(frozen=True)
@@ -114,10 +138,12 @@ def load_dataset(
     if len(chosen) < feeds.batch:
         raise InputError(
             str(path),
-            f"has {len(rows)} samples, of which {len(chosen)} are used; one call of the model takes {feeds.batch}",
+            f"has {counted(len(rows), 'sample')}, {len(chosen)} of them for use; one call of the model takes {feeds.batch}",
             "add samples, raise `limit`, or import the model with a smaller batch",
         )
-    return Dataset(rows, chosen, feeds, class_names, classes)
+    for key in config.truth:
+        _check_truth(rows, key)
+    return Dataset(rows, chosen, feeds, class_names, classes, config.truth)
 
 
 def _image_input(config: DatasetConfig, signature: Signature) -> TensorSpec:
@@ -206,6 +232,15 @@ def _array_feed(
     if not np.can_cast(array.dtype, dtype, "same_kind"):
         raise InputError(str(rows.path), f"array {key!r} is {array.dtype}; input {name!r} takes {dtype}", "convert it")
     return key, shape, dtype
+
+
+def _check_truth(rows: Rows, key: str) -> None:
+    array = rows.array(key)
+    if not array.ndim or len(array) != len(rows):
+        problem = f"array {key!r} is {list(array.shape)}, and there are {len(rows)} samples"
+        raise InputError(str(rows.path), problem, "store one row per sample")
+    if array.dtype.kind not in "biufc":
+        raise InputError(str(rows.path), f"array {key!r} is {array.dtype}", "store numbers")
 
 
 def _choose(count: int, config: DatasetConfig) -> np.ndarray:

@@ -1,23 +1,18 @@
 """Where a dataset's samples lie: named arrays, a directory of images, or a list of files and labels."""
 
-import csv
-import os
-import zipfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from tvmake.artifact.tensor_file import DAMAGE
+from tvmake.artifact.array_files import FREE_BYTES, MOST_RATIO, array_of, open_arrays
+from tvmake.artifact.tensor_file import DAMAGE, reason
 from tvmake.config.dataset import DatasetConfig
+from tvmake.config.dataset_files import LIST_SUFFIXES, listed, separator
 from tvmake.errors import InputError
-from tvmake.storage.plain_files import open_plain, read_plain
-
-FREE_BYTES, MOST_RATIO = 64 << 20, 200
-"""Arrays and images that unpack to more than both are refused: to so many bytes, or so many times their file's size."""
-
-MOST_LIST_BYTES = 256 << 20
-"""A list of files is read as a whole."""
+from tvmake.storage.plain_files import open_plain
 
 IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"})
 
@@ -63,7 +58,7 @@ def open_rows(path: Path, config: DatasetConfig, names: list[str]) -> Rows:
         raise InputError(str(path), "no such dataset", "check `dataset.path`")
     if path.is_dir():
         return _directory(path, names)
-    if path.suffix.lower() in (".csv", ".tsv"):
+    if path.suffix.lower() in LIST_SUFFIXES:
         return _file_list(path, names)
     if path.suffix.lower() == ".npz":
         return ArrayRows(path, config)
@@ -101,6 +96,10 @@ class ArrayRows:
             )
         if labels.dtype.kind not in "iu" and not (labels.dtype.kind == "f" and (labels == np.floor(labels)).all()):
             raise InputError(str(self.path), f"array {key!r} is {labels.dtype}", "store class indices as integers")
+        if labels.size and labels.min() < 0:
+            where = f"{self.path}, sample {int(labels.argmin())}"
+            remedy = "labels are the indices of the model's outputs, starting at 0"
+            raise InputError(where, f"has label {int(labels.min())}", remedy)
         return labels.astype(np.int64)
 
     def __len__(self) -> int:
@@ -113,44 +112,30 @@ class ArrayRows:
         return f"{self.path}, sample {index}"
 
     def _keys(self) -> list[str]:
-        with self._open() as archive:
+        with self._opened() as archive:
             return list(archive.files)
 
-    def _open(self):
-        try:
-            with open_plain(self.path) as file:
-                self._refuse_bomb(file)
-            archive = np.load(self.path, allow_pickle=False)
-        except DAMAGE as error:
-            raise InputError(str(self.path), f"not an .npz of arrays ({error})", "write it with numpy.savez") from None
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise InputError(str(self.path), "holds one array, not named ones", "write it with numpy.savez")
-        return archive
-
-    def _refuse_bomb(self, file: BinaryIO) -> None:
-        """Refuse arrays that unpack to far more than their file holds; zipfile reads no more than they claim."""
-        allowed = max(FREE_BYTES, MOST_RATIO * os.fstat(file.fileno()).st_size)
-        if zipfile.is_zipfile(file):
-            with zipfile.ZipFile(file) as archive:
-                claimed = sum(member.file_size for member in archive.infolist())
-            if claimed > allowed:
-                problem = f"unpacks to {claimed >> 20} MiB, too much for its size"
-                raise InputError(str(self.path), problem, "write it with numpy.savez, uncompressed")
+    @contextmanager
+    def _opened(self) -> Iterator[np.lib.npyio.NpzFile]:
+        with ExitStack() as stack:
+            try:
+                archive = stack.enter_context(open_arrays(self.path))
+            except DAMAGE as error:
+                problem = f"not an .npz of arrays ({reason(error)})"
+                raise InputError(str(self.path), problem, "write it with numpy.savez") from None
+            yield archive
 
     def array(self, key: str) -> np.ndarray:
         if key not in self._arrays:
-            with self._open() as archive:
+            with self._opened() as archive:
                 if key not in archive.files:
                     raise InputError(
                         str(self.path), f"has no array {key!r}", f"its arrays are: {', '.join(archive.files) or 'none'}"
                     )
                 try:
-                    array = archive[key]
-                    if not isinstance(array, np.ndarray):  # numpy gives the bytes of what does not begin as an array
-                        raise TypeError("it is no array of numpy's")
-                    self._arrays[key] = array
+                    self._arrays[key] = array_of(archive, key)
                 except DAMAGE as error:
-                    raise InputError(str(self.path), f"array {key!r} cannot be read: {error}") from None
+                    raise InputError(str(self.path), f"array {key!r} cannot be read: {reason(error)}") from None
         return self._arrays[key]
 
 
@@ -174,13 +159,15 @@ class FileRows:
 
         file = self._files[index]
         try:
-            with Image.open(file) as image:
+            with open_plain(file) as opened, Image.open(opened) as image:
                 mode = "L" if image.mode in ("1", "L", "I;16", "I", "F") else "RGB"
                 self._refuse_bomb(file, image.width * image.height * len(mode))
                 return np.asarray(image if image.mode == mode else image.convert(mode))
         except (OSError, UnidentifiedImageError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-            reason = "no such file" if isinstance(error, FileNotFoundError) else f"not a readable image ({error})"
-            raise InputError(str(file), reason, f"fix it, or take it out of {self.path}") from None
+            problem = (
+                "no such file" if isinstance(error, FileNotFoundError) else f"not a readable image ({reason(error)})"
+            )
+            raise InputError(str(file), problem, f"fix it, or take it out of {self.path}") from None
 
     def _refuse_bomb(self, file: Path, claimed: int) -> None:
         """Refuse an image before it is unpacked to far more than its file holds."""
@@ -220,30 +207,23 @@ def _images_in(directory: Path) -> list[Path]:
 
 
 def _file_list(path: Path, names: list[str]) -> FileRows:
-    try:
-        text = read_plain(path, MOST_LIST_BYTES, "list of files").decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(str(path), f"cannot be read: {error}") from None
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-    lines = [
-        (number, [cell.strip() for cell in line])
-        for number, line in enumerate(csv.reader(text.splitlines(), delimiter=delimiter), 1)
-        if any(cell.strip() for cell in line)
-    ]
-    if lines and lines[0][1] in (["file"], ["file", "label"]):
+    lines = listed(path)
+    if lines and lines[0].cells in (["file"], ["file", "label"]):
         lines = lines[1:]
     if not lines:
         raise InputError(str(path), "lists no files", "write one `file,label` a line")
-    columns = len(lines[0][1])
+    columns = len(lines[0].cells)
     files, labels = [], []
-    for number, line in lines:
-        if len(line) != columns or columns > 2:
+    for number, cells in lines:
+        if len(cells) != columns or columns > 2:
             raise InputError(
-                f"{path}:{number}", f"has {len(line)} columns", f"write `file` or `file{delimiter}label` on every line"
+                f"{path}:{number}",
+                f"has {len(cells)} columns",
+                f"write `file` or `file{separator(path)}label` on every line",
             )
-        files.append(path.parent / line[0])
+        files.append(path.parent / cells[0])
         if columns == 2:
-            labels.append(_label(line[1], names, f"{path}:{number}"))
+            labels.append(_label(cells[1], names, f"{path}:{number}"))
     return FileRows(path, files, labels if columns == 2 else None, [])
 
 

@@ -15,13 +15,14 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from tvmake.config.validation import Goals
+from tvmake.storage.documents import FailsFast
 
 DECIBEL_CAP = 200.0
 RELATIVE_FLOOR = 0.01
 """Share of an output's largest |reference| below which a relative error is taken against that share instead."""
 
 
-class NonFinite(BaseModel):
+class NonFinite(FailsFast, BaseModel):
     """Elements that are not numbers."""
 
     model_config = ConfigDict(extra="forbid")
@@ -30,7 +31,7 @@ class NonFinite(BaseModel):
     inf: int = 0
 
 
-class OutputFigures(BaseModel):
+class OutputFigures(FailsFast, BaseModel):
     """How one output compares, over all samples.
 
     ``max_rel`` and ``mean_rel`` are relative to |reference|, floored at 1 % of the largest |reference| of the sample.

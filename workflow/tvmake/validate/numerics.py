@@ -6,14 +6,16 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from tvmake.config.validation import Goals
+from tvmake.storage.documents import FailsFast
 from tvmake.validate.classification import Classification, ClassificationFigures, is_classification
 from tvmake.validate.figures import OutputComparison, OutputFigures
+from tvmake.validate.metrics import MetricFigure, missed_metrics
 from tvmake.validate.verdict import MissedGoal, missed_goals, warnings
 
 Outputs = Mapping[str, np.ndarray]
 
 
-class OverallFigures(BaseModel):
+class OverallFigures(FailsFast, BaseModel):
     """The worst figure of any output; ``mean_abs`` and ``mean_rel`` are the largest mean of any output."""
 
     model_config = ConfigDict(extra="forbid")
@@ -29,7 +31,7 @@ class OverallFigures(BaseModel):
     nonfinite_mismatches: int
 
 
-class NumericsReport(BaseModel):
+class NumericsReport(FailsFast, BaseModel):
     """What a comparison found. ``passed`` holds exactly when ``missed`` is empty.
 
     ``repeatable`` is None when no sample was run twice. ``overall`` is None when no output could be compared.
@@ -46,6 +48,8 @@ class NumericsReport(BaseModel):
     outputs: list[OutputFigures]
     classification: ClassificationFigures | None
     repeatable: bool | None
+    metrics: dict[str, MetricFigure] = {}
+    """Users' metrics, by name."""
 
 
 class Comparison:
@@ -62,6 +66,7 @@ class Comparison:
         self._classification: Classification | None = None
         self._repeatable: bool | None = None
         self._structural: dict[str, MissedGoal] = {}
+        self._metrics: dict[str, MetricFigure] = {}
 
     def add(self, reference: Outputs, got: Outputs, labels: np.ndarray | None = None) -> None:
         """Compare one sample's outputs; ``labels`` are class indices [batch], for accuracy."""
@@ -84,6 +89,10 @@ class Comparison:
         same = first.keys() == second.keys() and all(_identical(first[name], second[name]) for name in first)
         self._repeatable = same and self._repeatable is not False
 
+    def add_metrics(self, figures: Mapping[str, MetricFigure]) -> None:
+        """Take the figures of the goals' metrics, each of them."""
+        self._metrics = dict(figures)
+
     def _classify(self, name: str, expected: np.ndarray, actual: np.ndarray, labels: np.ndarray | None) -> None:
         if not is_classification(expected):
             return
@@ -98,6 +107,8 @@ class Comparison:
         classification = self._classification.figures() if self._classification else None
         missed = list(self._structural.values())
         missed += missed_goals(self.goals, outputs, classification, self._repeatable)
+        if self._metrics:
+            missed += missed_metrics(self.goals.metrics or {}, self._metrics)
         if not outputs and not missed:
             missed.append(MissedGoal(goal="samples", bound=1, value=0, reason="nothing was compared"))
         return NumericsReport(
@@ -110,6 +121,7 @@ class Comparison:
             outputs=outputs,
             classification=classification,
             repeatable=self._repeatable,
+            metrics=self._metrics,
         )
 
 

@@ -31,7 +31,7 @@ def open_reference(source: str, options: ImportOptions, signature: Signature) ->
     """
     module = RUNTIMES.get(options.source_format() or "")
     if module is None:
-        raise InputError(source, "cannot tell the model's format", "set `format` to onnx, pt2, tflite, factory or zoo")
+        raise InputError(source, "cannot tell the model's format", "set models.<name>.format")
     return importlib.import_module(module).open_model(source, options, signature)
 
 

@@ -1,15 +1,17 @@
 """ONNX models through ONNX Runtime, or through the onnx package's reference implementation where it has no kernel."""
 
 import numpy as np
+import onnx
 
 from tvmake.artifact.signature import Signature
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError, MachineError
+from tvmake.frontend.onnx.narrow_types import NARROW, carried, restored
 from tvmake.validate.runtime import Runtime, named
 
 
 def open_model(path: str, _options: ImportOptions, signature: Signature) -> Runtime:
-    """The model in ONNX Runtime, or in onnx.reference where that has no kernel.
+    """The model in ONNX Runtime, or in onnx.reference where that has no kernel, or types that numpy lacks go in or out.
 
     Raises:
         InputError: neither ONNX Runtime nor the reference implementation can load the model.
@@ -43,6 +45,9 @@ def open_model(path: str, _options: ImportOptions, signature: Signature) -> Runt
     }
     names = [spec.name for spec in signature.outputs]
     _check_names(path, signature, taken, {value.name for value in session.get_outputs()})
+    narrow = _narrow_types(onnx.load(path, load_external_data=False))
+    if narrow:
+        return _reference_implementation(path, signature, f"its {', '.join(sorted(narrow))} cannot be handed over")
 
     def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         try:
@@ -56,26 +61,35 @@ def open_model(path: str, _options: ImportOptions, signature: Signature) -> Runt
 
 
 def _reference_implementation(path: str, signature: Signature, reason: str) -> Runtime:
-    import onnx
     from onnx.reference import ReferenceEvaluator
     from onnx.reference.op_run import RuntimeContextError, RuntimeImplementationError, RuntimeTypeError
 
     refusals = (RuntimeContextError, RuntimeImplementationError, RuntimeTypeError, NotImplementedError)
+    model = onnx.load(path)
+    narrow = _narrow_types(model)
     try:
-        evaluator = ReferenceEvaluator(onnx.load(path))
+        evaluator = ReferenceEvaluator(model)
     except refusals as error:
         raise _unrunnable(path, reason, error) from None
     names = [spec.name for spec in signature.outputs]
     _check_names(path, signature, set(evaluator.input_names), set(evaluator.output_names))
 
     def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        values = {name: restored(value, narrow.get(name, 0)) for name, value in inputs.items()}
         try:
             with np.errstate(all="ignore"):
-                return dict(zip(names, evaluator.run(names, inputs), strict=True))
+                outputs = evaluator.run(names, values)
+                return {name: carried(np.asarray(value)) for name, value in zip(names, outputs, strict=True)}
         except (*refusals, ValueError, TypeError) as error:
             raise _unrunnable(path, reason, error) from None
 
     return Runtime(f"onnx.reference of {named('onnx')}", run)
+
+
+def _narrow_types(model: onnx.ModelProto) -> dict[str, int]:
+    """Element types of inputs and outputs that packages hold in bytes, by name."""
+    values = {value.name: value.type.tensor_type.elem_type for value in (*model.graph.input, *model.graph.output)}
+    return {name: kind for name, kind in values.items() if kind in NARROW}
 
 
 def _unrunnable(path: str, reason: str, error: Exception) -> InputError:

@@ -1,12 +1,12 @@
 """Inputs, the reference's outputs and labels in one file, made once a model and read by every validation of it.
 
 A tensor file (``tvmake.artifact.tensor_file``) with the kinds ``input``, ``output`` and, where there are labels,
-``labels``, and ``reference_set.json``, which says what they are. Equal content is equal bytes.
+``labels`` or ``truth``, and ``reference_set.json``, which says what they are. Equal content is equal bytes.
 """
 
 import zipfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -16,12 +16,13 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from tvmake.artifact.signature import Signature
 from tvmake.artifact.tensor_file import DAMAGE, entry, member, read_array, write_array
 from tvmake.errors import InputError
+from tvmake.storage.documents import FailsFast, parse
 from tvmake.storage.files import atomic_path
 
 DESCRIPTION = "reference_set.json"
 
 
-class ReferenceSetInfo(BaseModel):
+class ReferenceSetInfo(FailsFast, BaseModel):
     """What a reference set holds. ``samples`` counts calls of the model, ``labelled`` the images with labels."""
 
     model_config = ConfigDict(extra="forbid")
@@ -32,17 +33,20 @@ class ReferenceSetInfo(BaseModel):
     data: Literal["dataset", "random"]
     seed: int
     label_names: list[str] = []
+    truth: list[str] = []
     samples: int = 0
     labelled: int = 0
 
 
 @dataclass(frozen=True)
 class ReferenceSample:
-    """One call: inputs and reference outputs by their names in the source, labels int64 [batch] or None."""
+    """One call: inputs and reference outputs by their names in the source, labels int64 [batch] or None, and
+    further arrays of the dataset by key."""
 
     inputs: dict[str, np.ndarray]
     outputs: dict[str, np.ndarray]
     labels: np.ndarray | None
+    truth: dict[str, np.ndarray] = field(default_factory=dict)
 
 
 def write_reference_set(
@@ -57,7 +61,7 @@ def write_reference_set(
     count = labelled = 0
     with atomic_path(destination) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
         for count, sample in enumerate(samples, 1):
-            for kind, tensors in (("input", sample.inputs), ("output", sample.outputs)):
+            for kind, tensors in (("input", sample.inputs), ("output", sample.outputs), ("truth", sample.truth)):
                 for name, array in tensors.items():
                     write_array(archive, member(kind, name, count - 1), array)
             if sample.labels is not None:
@@ -84,7 +88,7 @@ class ReferenceSet:
         self.path = Path(path)
         try:
             with zipfile.ZipFile(self.path) as archive:
-                self.info = ReferenceSetInfo.model_validate_json(archive.read(DESCRIPTION))
+                self.info = parse(ReferenceSetInfo, archive.read(DESCRIPTION))
         except FileNotFoundError:
             raise InputError(str(path), "no such file", "run the reference stage") from None
         except (*DAMAGE, ValidationError) as error:
@@ -108,9 +112,12 @@ class ReferenceSet:
                 )
                 has_labels = member("labels", None, number) in members
                 labels = self._read(archive, "labels", None, number, "int64") if has_labels else None
-                yield ReferenceSample(inputs, outputs, labels)
+                truth = {key: self._read(archive, "truth", key, number, None) for key in self.info.truth}
+                yield ReferenceSample(inputs, outputs, labels, truth)
 
-    def _read(self, archive: zipfile.ZipFile, kind: str, name: str | None, number: int, dtype: str) -> np.ndarray:
+    def _read(
+        self, archive: zipfile.ZipFile, kind: str, name: str | None, number: int, dtype: str | None
+    ) -> np.ndarray:
         try:
             return read_array(archive, member(kind, name, number), dtype)
         except DAMAGE as error:

@@ -34,8 +34,8 @@ def open_model(path: str, _options: ImportOptions, signature: Signature) -> Runt
         )
     except (ValueError, RuntimeError) as error:
         raise InputError(path, f"LiteRT cannot load it: {error}", "convert the model again") from None
-    inputs = _by_name(path, "input", interpreter.get_input_details(), [spec.name for spec in signature.inputs])
-    outputs = _by_name(path, "output", interpreter.get_output_details(), [spec.name for spec in signature.outputs])
+    inputs = by_name(path, "input", interpreter.get_input_details(), [spec.name for spec in signature.inputs])
+    outputs = by_name(path, "output", interpreter.get_output_details(), [spec.name for spec in signature.outputs])
 
     def run(sample: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         try:
@@ -53,7 +53,12 @@ def open_model(path: str, _options: ImportOptions, signature: Signature) -> Runt
     return Runtime(named("ai-edge-litert"), run)
 
 
-def _by_name(path: str, kind: str, details: list[dict], names: list[str]) -> dict[str, dict]:
+def by_name(path: str, kind: str, details: list[dict], names: list[str]) -> dict[str, dict]:
+    """The interpreter's details of tensors, by name.
+
+    Raises:
+        InputError: a name is missing.
+    """
     details_by_name = {entry["name"]: entry for entry in details}
     for name in names:
         if name not in details_by_name:

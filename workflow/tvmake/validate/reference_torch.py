@@ -24,13 +24,13 @@ def open_model(source: str, options: ImportOptions, signature: Signature) -> Run
         raise MachineError(
             source, "running a PyTorch model needs torch", "install it with `pip install tvmake[torch]`"
         ) from None
-    module, structure = _load(source, options)
+    module, structure, weights = load_callable(source, options)
     if structure.num_leaves != len(signature.inputs):
         problem = f"takes {structure.num_leaves} tensors, not {len(signature.inputs)}"
         raise InputError(source, problem, "import it again")
 
     def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        flat = [_to_torch(inputs[spec.name]) for spec in signature.inputs]
+        flat = [to_torch(inputs[spec.name]) for spec in signature.inputs]
         args, kwargs = pytree.tree_unflatten(flat, structure)
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
@@ -47,28 +47,33 @@ def open_model(source: str, options: ImportOptions, signature: Signature) -> Run
             raise InputError(source, f"returns {len(leaves)} tensors, not {len(signature.outputs)}", "import it again")
         return {spec.name: _to_numpy(leaf) for spec, leaf in zip(signature.outputs, leaves, strict=True)}
 
-    def _to_torch(array: np.ndarray) -> torch.Tensor:
-        if array.dtype.name == "bfloat16":  # numpy and torch do not share this type
-            return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
-        return torch.from_numpy(np.array(array))
-
     def _to_numpy(tensor: torch.Tensor) -> np.ndarray:
         tensor = tensor.detach().contiguous()
         return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
-    return Runtime(named("torch"), run)
+    return Runtime(named("torch"), run, weights)
 
 
-def _load(source: str, options: ImportOptions) -> tuple[Any, Any]:
-    """What to call, and the structure of its arguments (a pytree of positional and keyword ones)."""
+def to_torch(array: np.ndarray) -> Any:
+    """An array as a tensor of its own memory."""
+    import torch
+
+    if array.dtype.name == "bfloat16":  # numpy and torch do not share this type
+        return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
+    return torch.from_numpy(np.array(array))
+
+
+def load_callable(source: str, options: ImportOptions) -> tuple[Any, Any, str | None]:
+    """What to call, the structure of its arguments (a pytree of positional and keyword ones), and its weights' digest."""
     if options.source_format() == "zoo":
         from torch.utils import _pytree as pytree
 
         from tvmake.frontend.zoo import models as zoo
 
         # Run as it is: exporting it first would cost seconds and add nothing.
-        return zoo.network(source, options), pytree.tree_structure(((None,), {}))
+        return zoo.network(source, options), pytree.tree_structure(((None,), {})), None
+    from tvmake.frontend.torch.program import weights_digest
     from tvmake.frontend.torch.source import load_program
 
     program = load_program(source, options)
-    return program.module(), program.call_spec.in_spec
+    return program.module(), program.call_spec.in_spec, weights_digest(program)

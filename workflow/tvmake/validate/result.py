@@ -3,10 +3,11 @@
 from pydantic import BaseModel, ConfigDict
 
 from tvmake.artifact.fingerprint import Fingerprint
+from tvmake.storage.documents import FailsFast
 from tvmake.validate.numerics import NumericsReport
 
 
-class Numerics(BaseModel):
+class Numerics(FailsFast, BaseModel):
     """numerics.json: the figures, against what, and where the package ran."""
 
     model_config = ConfigDict(extra="forbid")

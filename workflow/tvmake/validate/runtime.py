@@ -14,6 +14,8 @@ class Runtime:
     name: str
     """Library and version that really run the model: ``onnxruntime 1.31.1``."""
     run: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
+    weights: str | None = None
+    """The sha256 of the weights that were loaded or drawn for it, as the import notes it; None where a file holds them."""
 
 
 def named(distribution: str) -> str:

@@ -3,6 +3,7 @@
 from pydantic import BaseModel, ConfigDict
 
 from tvmake.config.validation import Goals
+from tvmake.storage.documents import FailsFast
 from tvmake.validate.classification import ClassificationFigures
 from tvmake.validate.figures import OutputFigures
 
@@ -12,7 +13,7 @@ LEAST_CHANGE = 1e-3
 """Change between inputs, as a share of the outputs' RMS, below which a reference hardly depends on its input."""
 
 
-class MissedGoal(BaseModel):
+class MissedGoal(FailsFast, BaseModel):
     """A bound that was not met. ``output`` and ``value`` are None where they do not apply."""
 
     model_config = ConfigDict(extra="forbid")

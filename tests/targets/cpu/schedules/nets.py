@@ -9,15 +9,17 @@ from tests.tune.graphs import Shape, graph
 from tvmake.codegen.link import generate
 from tvmake.codegen.lowering import Lowered, lower
 from tvmake.codegen.weights import packed_weights
+from tvmake.config.build import BuildOptions, PassOptions
+from tvmake.targets.cpu.native import native_attributes
 
-NATIVE = tvm.target.Target({"kind": "llvm", "mcpu": tvm.target.codegen.llvm_get_system_cpu()})
+NATIVE = tvm.target.Target({"kind": "llvm", **native_attributes()})
 BASELINE = tvm.target.Target({"kind": "llvm"})
 """The vectors that every CPU of the architecture has."""
 
 
 def lowered(expression: Any, *inputs: Shape, rules: bool = True, target: Any = NATIVE) -> Lowered:
     """A network on its way to code; all inputs but the first are weights."""
-    return lower(graph(expression, *inputs), target, [], 3, 1, rules=rules)
+    return lower(graph(expression, *inputs), target, [], PassOptions(), 1, rules=rules)
 
 
 def values(*inputs: Shape, seed: int = 0) -> list[np.ndarray]:
@@ -38,7 +40,7 @@ def result(made: Lowered, arguments: list[np.ndarray], target: Any = NATIVE) -> 
         params = {f"x{index}": tensor for index, tensor in enumerate(tensors) if index}
         names = [str(parameter.name) for parameter in made.fused["main"].params[1:]]
         tensors = [tensors[0], *packed_weights(params, made.packings, names).values()]
-    executable = generate(made.final, target, "bytecode", 3, "targets.t")
+    executable = generate(made.final, target, BuildOptions(), "targets.t")
     return tvm.relax.VirtualMachine(executable, tvm.cpu())["main"](*tensors).numpy()
 
 

@@ -12,6 +12,7 @@ from tests.targets.cpu.schedules.nets import BASELINE, NATIVE, error, lowered
 
 op = tvm.relax.op
 F32 = "float32"
+AVX512 = tvm.target.Target({"kind": "llvm", "mcpu": "skylake-avx512"})
 NEAR = 2e-6
 """Sums are added up in another order."""
 
@@ -49,6 +50,8 @@ KERNELS = {
         lambda x, w: conv(x, w, strides=2, padding=3), tensor(1, 3, 31, 33), tensor(64, 3, 7, 7)
     ),
     "convolution, grouped": (lambda x, w: conv(x, w, groups=4), tensor(1, 16, 12, 12), tensor(24, 4, 3, 3)),
+    "convolution, grouped by eight": (lambda x, w: conv(x, w, groups=3), tensor(1, 12, 9, 9), tensor(24, 4, 3, 3)),
+    "convolution, in pairs": (lambda x, w: conv(x, w, groups=16), tensor(1, 16, 9, 9), tensor(32, 1, 3, 3)),
     "convolution, depthwise": (lambda x, w: conv(x, w, groups=48), tensor(1, 48, 28, 28), tensor(48, 1, 3, 3)),
     "convolution, depthwise, strided": (
         lambda x, w: conv(x, w, groups=20, strides=2), tensor(2, 20, 15, 15), tensor(20, 1, 3, 3)
@@ -72,6 +75,7 @@ KERNELS = {
     "product of integers": (op.matmul, tensor(20, 30, dtype="int32"), tensor(30, 40, dtype="int32")),
     "product in half precision": (op.matmul, tensor(20, 32, dtype="float16"), tensor(32, 48, dtype="float16")),
     "softmax": (op.nn.softmax, tensor(3, 50, 197)),
+    "softmax of windows": (op.nn.softmax, tensor(8, 2, 49, 49)),
     "layer norm": (norm, tensor(1, 197, 192), tensor(192), tensor(192)),
     "layer norm of few": (norm, tensor(1, 5, 7), tensor(7), tensor(7)),
     "gate": (gate, tensor(1, 24, 14, 14), tensor(24, 24, 1, 1)),
@@ -123,6 +127,64 @@ def test_products_of_any_extents(batch: int, rows: int, length: int, columns: in
     assert error(op.matmul, tensor(batch, rows, length), tensor(batch, length, columns)) <= NEAR
 
 
+@settings(max_examples=12, deadline=None)
+@given(rows=st.integers(1, 9), length=st.integers(1, 70))
+def test_rows_of_any_length(rows: int, length: int):
+    assert error(op.nn.softmax, tensor(rows, length)) <= NEAR
+    assert error(op.add, tensor(rows, length), tensor(rows, 1)) <= NEAR
+
+
+def lanes(made: Any) -> set[int]:
+    """The lengths of vectors in a module's scheduled kernels."""
+    found: set[int] = set()
+
+    def note(loop: Any) -> None:
+        if loop.kind == tvm.tirx.ForKind.VECTORIZED:
+            found.add(int(loop.extent))
+
+    for name, function in made.final.functions_items():
+        if str(name.name_hint) in made.ruled:
+            tvm_ffi.structural_walk(function.body, (tvm.tirx.For, note))
+    return found
+
+
+def test_vectors_of_a_grouped_convolution_stay_within_its_groups():
+    def grouped(data: Any, weight: Any) -> Any:
+        return op.nn.conv2d(data, weight, groups=4, data_layout="NHWC", kernel_layout="OHWI")
+
+    assert max(lanes(lowered(grouped, tensor(1, 9, 9, 32), tensor(32, 3, 3, 8), target=AVX512))) == 8
+
+
+def test_rows_of_odd_lengths_are_computed_in_whole_vectors():
+    assert lanes(lowered(op.nn.softmax, tensor(64, 197), target=AVX512)) == {16}
+    assert lanes(lowered(op.nn.softmax, tensor(64, 24), target=AVX512)) == {8}
+
+
+@pytest.mark.parametrize("name", ["depthwise", "pool"])
+def test_padding_is_made_where_it_is_used(name: str):
+    def depthwise(data: Any, weight: Any) -> Any:
+        return op.nn.conv2d(
+            data, weight, groups=48, padding=1, strides=2, data_layout="NHWC", kernel_layout="OHWI", out_layout="NHWC"
+        )
+
+    def pool(data: Any) -> Any:
+        return op.nn.max_pool2d(data, (3, 3), (2, 2), 1, layout="NHWC")
+
+    inputs = [tensor(1, 56, 56, 48), tensor(48, 3, 3, 1)]
+    made = lowered(depthwise, *inputs) if name == "depthwise" else lowered(pool, inputs[0])
+    (kernel,) = [
+        function for variable, function in made.final.functions_items() if str(variable.name_hint) in made.ruled
+    ]
+    parallel: list[Any] = []
+
+    def note(loop: Any) -> None:
+        if loop.kind == tvm.tirx.ForKind.PARALLEL:
+            parallel.append(loop)
+
+    tvm_ffi.structural_walk(kernel.body, (tvm.tirx.For, note))
+    assert len(parallel) == 1
+
+
 def vectors(made: Any) -> int:
     """How many loops of a module's kernels are in vectors."""
     found: list[Any] = []
@@ -163,7 +225,8 @@ def test_a_kernel_that_is_refused_stays_plain():
     (name,) = lowered(expression, *inputs).ruled
     from tests.tune.graphs import graph
     from tvmake.codegen.lowering import lower
+    from tvmake.config.build import PassOptions
 
-    made = lower(graph(expression, *inputs), NATIVE, [], 3, 1, refused=[name])
+    made = lower(graph(expression, *inputs), NATIVE, [], PassOptions(), 1, refused=[name])
     assert made.ruled == frozenset()
     assert vectors(made) == 0

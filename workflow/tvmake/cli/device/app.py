@@ -3,19 +3,24 @@
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tvmake.cli.configs import ConfigFiles
+from tvmake.cli.configs import AsJson, ConfigFiles
 
 if TYPE_CHECKING:
     from tvmake.config.device import DeviceConfig
 
 app = typer.Typer(no_args_is_help=True, help="Devices: what there is, whether it works; RPC servers and the tracker.")
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="A device of the config; `local` is this machine.")]
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="A device of the config, or its address (ssh:HOST, adb:SERIAL, rpc:TRACKER:PORT/KEY); `local` is this machine.",
+    ),
+]
 AtTracker = Annotated[
     str | None,
     typer.Option(
@@ -177,14 +182,15 @@ def devices_of(config: list[Path] | None) -> "dict[str, DeviceConfig]":
 
 
 def chosen_device(name: str, config: list[Path] | None) -> "DeviceConfig":
-    """A device by name.
+    """A device by its name in the config, or by its address.
 
     Raises:
-        InputError: the config has no such device.
+        InputError: the config has no such device, and it is no address.
     """
     from difflib import get_close_matches
 
     from tvmake.config.device import LocalDeviceConfig
+    from tvmake.config.device_text import ADDRESSES, parse_device
     from tvmake.errors import InputError
 
     known = devices_of(config)
@@ -192,6 +198,24 @@ def chosen_device(name: str, config: list[Path] | None) -> "DeviceConfig":
         return known[name]
     if name == "local":
         return LocalDeviceConfig()
+    if (address := parse_device(name)) is not None:
+        return _at_address(name, address)
     close = get_close_matches(name, known, 1)
-    hint = f"did you mean '{close[0]}'?" if close else f"there are: {', '.join(['local', *known])}"
-    raise InputError("devices", f"no device '{name}'", hint)
+    hint = f"did you mean '{close[0]}'?" if close else f"there are: {', '.join(['local', *known])}; or give an address:"
+    raise InputError("devices", f"no device '{name}'", hint if close else f"{hint} {ADDRESSES}")
+
+
+def _at_address(text: str, values: "dict[str, Any]") -> "DeviceConfig":
+    from pydantic import TypeAdapter, ValidationError
+
+    from tvmake.config.device import DeviceConfig
+    from tvmake.config.device_text import ADDRESSES
+    from tvmake.errors import InputError
+
+    try:
+        device: DeviceConfig = TypeAdapter(DeviceConfig).validate_python(values)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        problem = first["msg"].removeprefix("Value error, ").partition(";")[0]
+        raise InputError(f"device '{text}'", problem, f"write it as {ADDRESSES}") from None
+    return device

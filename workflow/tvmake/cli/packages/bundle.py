@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from tvmake.cli.configs import ConfigFiles, Settings
+from tvmake.process.output import counted, printable
 
 app = typer.Typer(no_args_is_help=True, help="Carry a run to another site: config, lock, records and packages.")
 
@@ -31,7 +32,7 @@ def export_command(
     contents = write_bundle(plan, lock, file, with_inputs=inputs)
     packages = sum(name.startswith(PACKAGES) and name.endswith("/package.tar") for name in contents.files)
     records = "with the records of its kernels" if RECORDS in contents.files else "without records"
-    typer.echo(f"{file}: {packages} packages, {records}, {file.stat().st_size / 1e6:.1f} MB")
+    typer.echo(f"{file}: {counted(packages, 'package')}, {records}, {file.stat().st_size / 1e6:.1f} MB")
     if not inputs:
         typer.echo(
             "note: the models are not in it (--inputs); without them packages can be used, not made again", err=True
@@ -50,17 +51,19 @@ def import_command(
 ) -> None:
     """Check a bundle, place its files, and add its records to the store. Files that are there are not overwritten."""
     from tvmake.bundle.read import read_bundle
-    from tvmake.process.output import printable
     from tvmake.records.store import open_store
 
     imported = read_bundle(file, into, open_store(store), replace=replace)
     for path in imported.replaced:
         typer.echo(f"replaced {path}")
-    typer.echo(f"{file}: {len(imported.placed)} files placed in {into}, {len(imported.unchanged)} were there already")
+    typer.echo(
+        f"{file}: {counted(len(imported.placed), 'file')} placed in {into}, {counted(len(imported.unchanged), 'was', 'were')} there already"
+    )
     if imported.records is not None:
         fresh = sum(imported.records.fresh.values())
         typer.echo(f"records: {fresh} new, {imported.records.known} known before")
         for reason, count in imported.records.refused.most_common():
             typer.echo(
-                f"warning: {count} lines set aside: {printable(reason)}; see {imported.records.quarantine}", err=True
+                f"warning: {counted(count, 'line')} set aside: {printable(reason)}; see {imported.records.quarantine}",
+                err=True,
             )

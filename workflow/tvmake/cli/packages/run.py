@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tvmake.cli.configs import ConfigFiles
+from tvmake.cli.configs import AsJson, ConfigFiles
 
 if TYPE_CHECKING:
     from tvmake.config.dataset import Preprocessing
@@ -39,16 +39,18 @@ def run(
     top: Annotated[int, typer.Option("--print-top", min=0, metavar="N", help="Print the N classes with the highest scores.")] = 0,
     labels: Annotated[Path | None, typer.Option("--labels", metavar="FILE", help="Names of the classes, one a line.")] = None,
     repeat: Annotated[int, typer.Option("--repeat", min=0, metavar="N", help="Time N runs more.")] = 0,
+    number: Annotated[int, typer.Option("--number", min=1, metavar="N", help="Average N runs into each of the timed ones.")] = 1,
     profile: Annotated[bool, typer.Option("--profile", help="Time each kernel.")] = False,
-    device: Annotated[str, typer.Option("--device", "-d", metavar="NAME", help="A device of the config; `local` is this machine.")] = "local",
+    device: Annotated[str, typer.Option("--device", "-d", "-D", metavar="NAME", help="A device of the config, or its address (ssh:HOST, adb:SERIAL, rpc:TRACKER:PORT/KEY); `local` is this machine.")] = "local",
     config: ConfigFiles = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Run a package once: on arrays, pictures or made-up inputs, here or on a device.
 
     The package's digests are checked, and its code runs in a process of its own.
     """
     from tvmake.artifact.package import inspect
+    from tvmake.cli.configs import print_note
     from tvmake.cli.device.app import chosen_device
     from tvmake.config.benchmark import Measurement
     from tvmake.device.connect import connect
@@ -66,12 +68,14 @@ def run(
     files = inputs_from_files(manifest.signature, inputs or [], _preprocessing(preprocess))
     arrays = fitting(manifest.signature, files, fill or (None if inputs else "random"))
     wants_time = bool(repeat or profile)
-    measurement = Measurement(repeat=max(repeat, 1), profile_ops=profile) if wants_time else None
+    measurement = Measurement(repeat=max(repeat, 1), number=number, profile_ops=profile) if wants_time else None
     chosen = connect(device, chosen_device(device, config))
     done = run_package(package, manifest, chosen, arrays, measurement)
     if output is not None:
         write_outputs(done.outputs, output)
-    _print(done, top or (5 if labels else 0), names, repeat, as_json)
+    if profile and not done.kernels:
+        print_note("kernels cannot be timed on this device: they are on this machine, and over ssh and adb")
+    _print(done, top or (5 if labels else 0), names, repeat, number, as_json)
 
 
 def _preprocessing(settings: list[str] | None) -> "Preprocessing":
@@ -90,9 +94,10 @@ def _preprocessing(settings: list[str] | None) -> "Preprocessing":
         raise UsageError(f"--preprocess {key}", first["msg"].lower(), f"the keys are {keys}") from None
 
 
-def _print(done: "Run", top: int, labels: list[str], repeat: int, as_json: bool) -> None:
+def _print(done: "Run", top: int, labels: list[str], repeat: int, number: int, as_json: bool) -> None:
     import json
 
+    from tvmake.process.output import counted
     from tvmake.running.outputs import highest, summary
 
     timing = done.result.timing
@@ -120,7 +125,7 @@ def _print(done: "Run", top: int, labels: list[str], repeat: int, as_json: bool)
     typer.echo(f"\nload {timing.load_ms:.1f} ms, first run {timing.first_run_ms:.2f} ms")
     if latency:
         typer.echo(
-            f"{repeat} runs: median {latency.p50_ms:.4g} ms, minimum {latency.min_ms:.4g}, 90 % within {latency.p90_ms:.4g}"
+            f"{counted(repeat, 'run')}{f' of {number}' if number > 1 else ''}: median {latency.p50_ms:.4g} ms, minimum {latency.min_ms:.4g}, 90 % within {latency.p90_ms:.4g}"
         )
     if kernels := done.kernels:
         rows: list[dict[str, object]] = [

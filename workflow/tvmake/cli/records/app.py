@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tvmake.cli.configs import ConfigFiles, Settings
+from tvmake.process.output import counted, printable
 
 if TYPE_CHECKING:
     from tvmake.records.ingest import Ingested
@@ -100,7 +101,9 @@ def export_command(
     if not chosen:
         raise InputError(str(opened.root), "holds no such records", "`tvmake records list` shows what is there")
     held = export_records(opened, chosen, file)
-    typer.echo(f"{file}: {held} records and verdicts of {len(chosen)} workloads")
+    typer.echo(
+        f"{file}: {counted(held, 'record or verdict', 'records and verdicts')} of {counted(len(chosen), 'workload')}"
+    )
 
 
 @app.command("import")
@@ -167,6 +170,7 @@ def prune_command(
         bool, typer.Option("--other-generations", help="Drop the records of other TVM generations than the installed.")
     ] = False,
     apply: Annotated[bool, typer.Option("--apply", help="Do it; without, only say what would be dropped.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Drop records that are not wanted any more. What is dropped counts as not tried when tuning goes on."""
     from datetime import UTC
@@ -187,7 +191,21 @@ def prune_command(
         failures_before=failures_before and failures_before.replace(tzinfo=UTC),
         keep_generation=current_generation() if other_generations else None,
     )
-    print_pruned(prune(_store(store), rules, apply), apply)
+    pruned = prune(_store(store), rules, apply)
+    if as_json:
+        rows = [
+            {
+                "generation": entry.place.generation,
+                "place": entry.place.digest,
+                "workload": entry.workload,
+                "drop": entry.dropped,
+                "keep": entry.kept,
+            }
+            for entry in pruned
+        ]
+        typer.echo(json.dumps({"applied": apply, "workloads": rows}, indent=2))
+    else:
+        print_pruned(pruned, apply)
 
 
 @app.command("verify")
@@ -218,11 +236,12 @@ def _print(table: Any, rows: list[dict[str, Any]], as_json: bool, nothing: str) 
 
 def _print_ingested(source: str, ingested: "Ingested") -> None:
     from tvmake.cli.records.tables import brief_target
-    from tvmake.process.output import printable
     from tvmake.records.record import current_generation
 
     fresh, workloads = sum(ingested.fresh.values()), len(ingested.fresh)
-    typer.echo(f"{source}: {fresh} new records and verdicts of {workloads} workloads, {ingested.known} known before")
+    typer.echo(
+        f"{source}: {counted(fresh, 'new record or verdict', 'new records and verdicts')} of {counted(workloads, 'workload')}, {ingested.known} known before"
+    )
     for place in ingested.places:
         held = sum(count for (origin, _), count in ingested.fresh.items() if origin == place)
         typer.echo(f"  {held} for {printable(f'{brief_target(place.target)} on {place.device_class}')}")
@@ -233,6 +252,6 @@ def _print_ingested(source: str, ingested: "Ingested") -> None:
             err=True,
         )
     for reason, count in ingested.refused.most_common():
-        typer.echo(f"warning: {count} lines set aside: {printable(reason)}", err=True)
+        typer.echo(f"warning: {counted(count, 'line')} set aside: {printable(reason)}", err=True)
     if ingested.quarantine:
         typer.echo(f"  see {ingested.quarantine}", err=True)

@@ -68,9 +68,11 @@ def _exchanges(
 
 def _print_outcome(what: str, outcome: "Exchanged", places: int) -> None:
     """One line of what arrived, and a warning for each segment left out."""
-    from tvmake.process.output import printable
+    from tvmake.process.output import counted, printable
 
-    typer.echo(f"{what}: {outcome.records} new records and verdicts in {outcome.segments} segments; {places} places")
+    typer.echo(
+        f"{what}: {counted(outcome.records, 'new record or verdict', 'new records and verdicts')} in {counted(outcome.segments, 'segment')}; {counted(places, 'place')}"
+    )
     for name, reason in outcome.refused[:REFUSED_SHOWN]:
         typer.echo(f"warning: {printable(name)}: {printable(reason)}", err=True)
     if len(outcome.refused) > REFUSED_SHOWN:

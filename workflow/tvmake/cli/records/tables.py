@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tvmake.cli.terminal import open_console
-from tvmake.process.output import printable
+from tvmake.process.output import counted, printable
 
 if TYPE_CHECKING:
     from tvmake.records.prune import Pruned
@@ -110,7 +110,7 @@ def print_pruned(pruned: "Sequence[Pruned]", applied: bool) -> None:
         console.print(table)
     total = sum(entry.dropped for entry in pruned)
     outcome = "dropped" if applied else "would be dropped"
-    console.print(f"{total} records {outcome}", highlight=False)
+    console.print(f"{counted(total, 'record')} {outcome}", highlight=False)
     if pruned and not applied:
         console.print("run it again with --apply to drop them", style="dim")
 
@@ -123,8 +123,8 @@ def print_verified(verified: "Verified") -> None:
     if len(verified.findings) > FINDINGS_SHOWN:
         console.print(f"… and {len(verified.findings) - FINDINGS_SHOWN} more")
     console.print(
-        f"{verified.records} records and {verified.verdicts} verdicts of {verified.workloads} workloads in "
-        f"{verified.places} places; {len(verified.findings)} findings"
+        f"{counted(verified.records, 'record')} and {counted(verified.verdicts, 'verdict')} of "
+        f"{counted(verified.workloads, 'workload')} in {counted(verified.places, 'place')}; {counted(len(verified.findings), 'finding')}"
     )
     for count, what in (
         (verified.duplicates, "lines are there twice and count once"),

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from tvmake.cli.configs import AsJson
+
 Run = Annotated[Path, typer.Argument(help="A summary.json, or the results directory that holds one.")]
 
 
@@ -20,12 +22,28 @@ def diff(
             help="Exit with 4 when a variant got slower by more than PERCENT and more than noise, or misses goals it met.",
         ),
     ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write the comparison as a page too.", dir_okay=False)
+    ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Compare two runs: latency, numerics, verdicts, sizes."""
+    import json
+    from dataclasses import asdict
+
     from tvmake.report.diff import compare
     from tvmake.report.diff_text import print_diff
     from tvmake.report.load import load_summary
 
-    found = compare(load_summary(old), load_summary(new))
-    print_diff(found)
+    before, after = load_summary(old), load_summary(new)
+    found = compare(before, after)
+    if as_json:
+        typer.echo(json.dumps(asdict(found), indent=2, ensure_ascii=False))
+    else:
+        print_diff(found)
+    if html is not None:
+        from tvmake.report.page.diff_page import render_diff
+        from tvmake.storage.files import write_text
+
+        write_text(html, render_diff(found, before, after))
     raise typer.Exit(found.exit_code(fail_on_regression))

@@ -26,14 +26,15 @@ def lock(
     from tvmake.cli.configs import config_files, load_plan
     from tvmake.lock.document import write_lock
     from tvmake.lock.make import lock_run
+    from tvmake.process.output import counted
 
     plan = load_plan(config_files(config), settings)
     _check_finished(plan, config, settings)
     document = lock_run(plan)
     write_lock(document, output)
     typer.echo(
-        f"{output}: {len(document.artifacts)} files of {len(plan.variants)} variants, {len(document.origins.inputs)} inputs,"
-        f" records of {len(document.records)} variants"
+        f"{output}: {counted(len(document.artifacts), 'file')} of {counted(len(plan.variants), 'variant')}, "
+        f"{counted(len(document.origins.inputs), 'input')}, records of {counted(len(document.records), 'variant')}"
     )
     for where, revision in (
         ("tvmake's code", document.origins.tvmake.revision),

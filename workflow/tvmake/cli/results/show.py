@@ -5,11 +5,16 @@ from typing import Annotated
 
 import typer
 
+from tvmake.cli.configs import AsJson
+
 
 def show(
     results: Annotated[Path, typer.Argument(help="A results directory, or a summary.json.")] = Path("results"),
+    as_json: AsJson = False,
 ) -> None:
     """Print the summary table of a finished run, and where its models came from."""
+    import json
+
     from tvmake.cli.configs import print_note
     from tvmake.process.output import printable
     from tvmake.report.confirmed import unconfirmed
@@ -17,8 +22,13 @@ def show(
     from tvmake.report.terminal import print_summary
 
     summary = load_summary(results)
+    sources = load_sources(results, summary)
+    if as_json:
+        found = {name: source.model_dump(mode="json") for name, source in sources.items()}
+        typer.echo(json.dumps({**summary.model_dump(mode="json"), "sources": found}, indent=2, ensure_ascii=False))
+        return
     print_summary(summary)
-    for model, source in load_sources(results, summary).items():
+    for model, source in sources.items():
         typer.echo(printable(f"{model}: {source.summary()}"))
     if changed := unconfirmed(results / SUMMARY if results.is_dir() else results):
         named = f"{len(changed)} files, {changed[0]} among them," if len(changed) > 1 else changed[0]

@@ -14,6 +14,7 @@ import types
 import tvm
 
 from tvmake.targets.affected import is_affected
+from tvmake.targets.cpu.dots import dots
 
 RELEASES = "<0.28"
 
@@ -43,6 +44,8 @@ def light_intrinsics(target: "tvm.target.Target") -> None:
         _stand_in()
     if name := intrinsics_of(target):
         importlib.import_module(f"{PACKAGE}.{name}")
+    if target.kind.name == "llvm":
+        dots(target)
 
 
 def intrinsics_of(target: "tvm.target.Target") -> str | None:

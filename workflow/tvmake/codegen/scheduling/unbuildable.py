@@ -7,10 +7,11 @@ measured on a device, such a record never becomes a winner; where code is only g
 import tvm
 
 from tvmake.codegen.compiler_errors import explain
-from tvmake.codegen.lowering import Lowered, is_gpu
+from tvmake.codegen.lowering import Lowered
 from tvmake.codegen.run_kernel import ENTRY
 from tvmake.process.isolation import Refused, each_isolated
 from tvmake.targets.kernel_pipeline import tir_pipeline
+from tvmake.targets.scheduled_kernel import is_scheduled
 
 LIMIT_S = 600
 """For one kernel; large ones take some seconds."""
@@ -27,8 +28,8 @@ def unbuildable_kernels(lowered: Lowered, target: "tvm.target.Target") -> dict[s
             raise Refused(explain(error)) from error
         return b""
 
-    # Those that rules schedule for a GPU cannot go without.
-    names = sorted(lowered.tuned if is_gpu(target) else {*lowered.tuned, *lowered.ruled})
+    # Those that TVM's rules schedule for a GPU, later on, cannot go without.
+    names = sorted({*lowered.tuned, *(name for name in lowered.ruled if is_scheduled(lowered.fused[name]))})
     results = each_isolated(names, build, "it ends the code generator", LIMIT_S)
     return {
         name: f"there is no code for its {_origin(name, lowered)}: {result}"

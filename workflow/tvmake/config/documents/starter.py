@@ -37,7 +37,7 @@ def starter(source: str, inputs: Sequence[StarterInput], kind: str, arguments: d
 def model_name(source: str) -> str:
     """A name for a model's results, from its source."""
     stem = re.split(r"[/\\:]", source.rstrip("/"))[-1]
-    stem = re.sub(r"\.(onnx|pt2|tflite)$", "", stem, flags=re.IGNORECASE)
+    stem = re.sub(r"\.(onnx|pt2|tflite|mlir|mlirbc)$", "", stem, flags=re.IGNORECASE)
     name = re.sub(r"[^A-Za-z0-9_-]+", "_", stem).strip("_-")[:60] or "model"
     return f"{name}_model" if name in RESERVED_MODEL_NAMES else name
 
@@ -179,6 +179,7 @@ precisions:
   - float32
   # - float16_acc32  # float16 values, sums in float32
   # - float16        # float16 throughout: fastest on mobile GPUs, least exact
+  # - int8           # products in 8-bit integers; give the model a dataset, which their ranges are taken from
 
 # What to compile for. Every model and precision is made for every target; `tvmake targets` lists what this TVM knows.
 targets:
@@ -210,7 +211,7 @@ _STAGES = """
 
 # build:
 #   opt_level: 3
-#   dump: []  # generated sources to keep: relax, tir, ll, asm, kernels
+#   dump: []  # generated sources to keep: relax, tir, ll, asm, kernels, passes
 
 # How much to compare where there is no dataset.
 # validation: {samples: 16, seed: 0}

@@ -1,54 +1,26 @@
 """Read config files: YAML with line numbers, overlays, and every error at once."""
 
-import difflib
 import re
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Any
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-from tvmake.config.base import Name, pattern_of
-from tvmake.config.precision import OpName
 from tvmake.config.reading.former_keys import KeyPath, former_keys, renamed, value_at
+from tvmake.config.reading.messages import kinds_below, message, shown, yaml_remedy
 from tvmake.config.reading.yaml_text import LARGEST_BYTES, parse
 from tvmake.config.root import Config
-from tvmake.config.transform import PythonName
 from tvmake.errors import ErrorList, InputError, TvmakeError
+from tvmake.storage.plain_files import open_plain
 
 Position = tuple[str, int]
-"""A file and a line, 1-based."""
+"""A file and a line, 1-based; 0 for what is in no file."""
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters besides tabs and ends of lines, and halves of characters."""
-
-EXPECTED = {
-    "dict_type": "a mapping of names",
-    "model_type": "a mapping of keys",
-    "list_type": "a list",
-    "string_type": "a text",
-    "bool_parsing": "true or false",
-    "bool_type": "true or false",
-    "int_parsing": "a whole number",
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "float_parsing": "a number",
-    "float_type": "a number",
-    "too_short": "at least one entry",
-}
-"""The value that is expected, by pydantic's type of error, in a config file's words."""
-
-PATTERNS = {
-    pattern_of(kind): description
-    for kind, description in (
-        (Name, "a name of letters, digits, dot, dash and underscore that starts with a letter or digit"),
-        (PythonName, "package.module:function"),
-        (OpName, "an operator's name as in Relax, such as nn.conv2d"),
-    )
-}
-"""Descriptions of the values that match a pattern."""
 
 
 def load(paths: Sequence[Path]) -> Config:
@@ -74,7 +46,17 @@ def load_layers(paths: Sequence[Path], last: Mapping[str, Any], note: Callable[[
     positions: dict[KeyPath, Position] = {}
     for path in paths:
         merged = merge(merged, read_yaml(path, positions))
+    positions |= dict.fromkeys(_ends(last), ("--set", 0))
     return check(merge(merged, last), positions, str(paths[-1]) if paths else "config", note)
+
+
+def _ends(values: Mapping[str, Any], above: KeyPath = ()) -> Iterator[KeyPath]:
+    """The keys with a value of their own."""
+    for key, value in values.items():
+        if isinstance(value, Mapping) and value:
+            yield from _ends(value, (*above, key))
+        else:
+            yield (*above, key)
 
 
 def check(
@@ -126,6 +108,33 @@ def _unprintable(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
             yield from _unprintable(entry, (*path, str(index)))
 
 
+def located(error: TvmakeError, files: Iterable[Path]) -> TvmakeError:
+    """The same error with file and line of the config key that it begins with; as it is where there is none.
+
+    Args:
+        error: its ``where`` may begin with a key, as ``models.digits.source`` or ``targets.cpu: …``.
+        files: the config's, later ones laid over earlier ones.
+    """
+    if isinstance(error, ErrorList):
+        return ErrorList([located(each, files) for each in error.errors])
+    positions: dict[KeyPath, Position] = {}
+    for file in files:
+        try:
+            read_yaml(file, positions)
+        except InputError:
+            return error
+    key = error.where.partition(": ")[0]
+    known = [
+        path
+        for path in positions
+        if dotted(path) == key or (len(path) > 1 and f"{key}.".startswith((f"{dotted(path)}.", f"{dotted(path)}[")))
+    ]
+    if not known:
+        return error
+    place, line = positions[max(known, key=len)]
+    return type(error)(f"{place}:{line}: {error.where}", error.problem, error.remedy)
+
+
 def one_or_many(errors: Sequence[TvmakeError]) -> TvmakeError:
     """A single error as itself, several as a list."""
     return errors[0] if len(errors) == 1 else ErrorList(errors)
@@ -138,14 +147,17 @@ def read_yaml(path: Path, positions: dict[KeyPath, Position]) -> dict[str, Any]:
         InputError: missing, unreadable, not YAML, not a mapping, or a key given twice.
     """
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             content = file.read(LARGEST_BYTES + 1)
         text = "" if len(content) > LARGEST_BYTES else content.decode()
     except FileNotFoundError:
         raise InputError(str(path), "no such config file", "`tvmake init MODEL` writes one from a model file") from None
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise InputError(str(path), f"cannot be read: {reason}") from None
+        if isinstance(error, OSError):
+            raise InputError(str(path), f"cannot be read: {error.strerror}") from None
+        number = content.count(b"\n", 0, error.start) + 1
+        remedy = f"save it as UTF-8: iconv -f LATIN1 -t UTF-8 {path.name} > new.yaml"
+        raise InputError(f"{path}:{number}", "cannot be read: it is not UTF-8 text", remedy) from None
     if len(content) > LARGEST_BYTES:
         problem = f"is larger than {LARGEST_BYTES // 2**20} MiB, which no config is"
         raise InputError(str(path), problem, "name what it lists by files of their own, or split the run")
@@ -156,13 +168,15 @@ def read_yaml(path: Path, positions: dict[KeyPath, Position]) -> dict[str, Any]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f":{mark.line + 1}" if mark else ""
-        raise InputError(f"{path}{line}", f"not valid YAML: {error.problem or error.context}") from None
+        problem = f"not valid YAML: {error.problem or error.context}"
+        raise InputError(f"{path}{line}", problem, yaml_remedy(error, text)) from None
     except yaml.YAMLError as error:
         raise InputError(str(path), f"not valid YAML: {' '.join(str(error).split())}") from None
     if values is None:
         return {}
     if not isinstance(values, dict):
-        raise InputError(str(path), f"expected a mapping of keys, found a {type(values).__name__}")
+        problem = f"expected a mapping of keys, found a {type(values).__name__}"
+        raise InputError(str(path), problem, "begin with `models:`; `tvmake init MODEL` writes a config")
     return values
 
 
@@ -190,7 +204,7 @@ def without_nulls(value: Any, kinds: Sequence[Any] = (Config,)) -> Any:
     if isinstance(value, Mapping):
         kept = {}
         for key, entry in value.items():
-            below = _kinds_below(kinds, str(key))
+            below = kinds_below(kinds, str(key))
             # An unknown key stays, so that it is reported.
             if entry is not None or not below or types.NoneType in below or Any in below:
                 kept[key] = without_nulls(entry, below)
@@ -229,6 +243,14 @@ def _translate(
     seen: set[KeyPath] = set()
     for detail in error.errors(include_url=False):
         path = _written_path(detail, values)
+        if detail["loc"][-1:] == ("[key]",) and detail["type"] == "string_type":
+            above = tuple(map(str, detail["loc"][:-2]))
+            name = _key_as_written(detail["input"], above, positions)
+            problem = f"{dotted(above)}: YAML reads the name {name} as {shown(detail['input'])}, which is no text"
+            yield InputError(
+                _where((*above, name), positions, default_file), problem, f"put it in quotation marks: '{name}'"
+            )
+            continue
         if detail["type"] == "union_tag_invalid":
             path = (*path, detail["ctx"]["discriminator"].strip("'"))
         if not path and detail["type"] == "value_error":
@@ -240,8 +262,16 @@ def _translate(
             continue
         if path not in seen:  # a union reports once per branch
             seen.add(path)
-            message, remedy = _message(detail, path)
-            yield InputError(_where(path, positions, default_file), f"{dotted(path)}: {message}", remedy)
+            problem, remedy = message(detail, path)
+            yield InputError(_where(path, positions, default_file), f"{dotted(path)}: {problem}", remedy)
+
+
+def _key_as_written(key: Any, above: KeyPath, positions: Mapping[KeyPath, Position]) -> str:
+    """The text of a key that YAML made something else of (``on``, ``18``)."""
+    for path in positions:
+        if path[:-1] == above and path and yaml.safe_load(path[-1]) == key:
+            return path[-1]
+    return str(key)
 
 
 def _written_path(detail: Mapping[str, Any], values: Any) -> KeyPath:
@@ -276,72 +306,8 @@ def dotted(path: KeyPath) -> str:
 def _where(path: KeyPath, positions: Mapping[KeyPath, Position], default_file: str) -> str:
     for length in range(len(path), 0, -1):
         if position := positions.get(path[:length]):
-            return f"{position[0]}:{position[1]}"
+            return f"{position[0]}:{position[1]}" if position[1] else position[0]
+    for written, (file, line) in positions.items():
+        if not line and written[: len(path)] == path:  # a key above those of --set
+            return file
     return default_file
-
-
-def _message(detail: Mapping[str, Any], path: KeyPath) -> tuple[str, str | None]:
-    kind, given = detail["type"], detail.get("input")
-    if kind == "extra_forbidden":
-        known = _fields_at(path[:-1])
-        close = difflib.get_close_matches(path[-1], known, n=1, cutoff=0.5)
-        remedy = f"did you mean '{close[0]}'?" if close else f"known keys here: {', '.join(known)}"
-        return "unknown key", remedy
-    if kind == "missing":
-        return "this key is required", None
-    if kind in EXPECTED:
-        return f"expected {EXPECTED[kind]} (got {_shown(given)})", None
-    if kind == "string_pattern_mismatch" and detail["ctx"]["pattern"] in PATTERNS:
-        return f"expected {PATTERNS[detail['ctx']['pattern']]} (got {_shown(given)})", None
-    message = detail["msg"].removeprefix("Value error, ")
-    if kind == "value_error":
-        problem, _, hint = message.partition("; ")
-        return problem, hint or None
-    if kind in ("literal_error", "union_tag_invalid"):
-        context = detail["ctx"]
-        given = context.get("tag", given)
-        choices = re.findall("'([^']*)'", context.get("expected") or context["expected_tags"])
-        close = difflib.get_close_matches(str(given), choices, n=1)
-        return f"expected one of {', '.join(choices)} (got {_shown(given)})", (
-            f"did you mean '{close[0]}'?" if close else None
-        )
-    return f"{message[0].lower()}{message[1:]} (got {_shown(given)})", None
-
-
-def _shown(given: Any, limit: int = 80) -> str:
-    text = repr(given)
-    return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-def _fields_at(path: KeyPath) -> list[str]:
-    """The keys the model at ``path`` knows, in their documented order."""
-    kinds: Sequence[Any] = (Config,)
-    for part in path:
-        kinds = _kinds_below(kinds, part)
-    return list(dict.fromkeys(name for kind in kinds if _is_model(kind) for name in kind.model_fields))
-
-
-def _kinds_below(kinds: Sequence[Any], part: str) -> list[Any]:
-    """The types that the value at ``part`` of a value of one of ``kinds`` may have."""
-    below: list[Any] = []
-    for kind in kinds:
-        if _is_model(kind):
-            if part in kind.model_fields:
-                below += _branches(kind.model_fields[part].annotation)
-        elif get_origin(kind) in (dict, Mapping):
-            below += _branches(get_args(kind)[1])
-        elif get_origin(kind) in (list, tuple):
-            below += _branches(get_args(kind)[0])
-    return below
-
-
-def _is_model(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, BaseModel)
-
-
-def _branches(annotation: Any) -> list[Any]:
-    if get_origin(annotation) is Annotated:
-        return _branches(get_args(annotation)[0])
-    if get_origin(annotation) in (Union, types.UnionType):
-        return [branch for option in get_args(annotation) for branch in _branches(option)]
-    return [annotation]

@@ -4,6 +4,7 @@ from typing import Literal
 
 from tvmake.config.base import Strict
 from tvmake.config.transform import Layout
+from tvmake.config.validation import Goals
 
 
 class VariantRow(Strict):
@@ -14,8 +15,12 @@ class VariantRow(Strict):
     target: str
     device: str | None = None
     is_tuned: bool = False
+    is_calibrated: bool = False
+    """Whether its activations are held in 8 bits, by ranges that calibration found."""
     layout: Layout | Literal["auto"] = "keep"
     """``auto`` for one that has chosen its data layout by measuring."""
+    goals: Goals = Goals()
+    """Those of latency, memory and size; numerics are judged where they are measured."""
 
 
 class ReportRequest(Strict):
@@ -23,3 +28,5 @@ class ReportRequest(Strict):
 
     results: str
     variants: list[VariantRow]
+    title: str | None = None
+    """Heading of the page; the directory's name when left out."""

@@ -2,6 +2,7 @@
 
 from tvmake.config.benchmark import Measurement
 from tvmake.config.device import OnDevice
+from tvmake.config.model import ImportOptions
 from tvmake.config.validation import Goals
 
 
@@ -20,3 +21,6 @@ class BenchmarkRequest(DeployRequest):
     """How a package is timed."""
 
     measurement: Measurement = Measurement()
+    baseline: ImportOptions | None = None
+    """The source model, to be measured beside the package in the framework it came from; None where that is not wanted, or not
+    possible."""

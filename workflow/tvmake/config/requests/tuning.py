@@ -3,18 +3,18 @@
 from pydantic import Field
 
 from tvmake.config.base import Positive, Strict
+from tvmake.config.build import PassOptions
 from tvmake.config.device import OnDevice
 from tvmake.config.target import TargetConfig
 from tvmake.config.transform import Layout, UserPass
 from tvmake.config.tuning import CostModel, Strategy, TrialMeasurement
 
 
-class ExtractRequest(Strict):
+class ExtractRequest(PassOptions):
     """Which kernels a variant consists of."""
 
     target_name: str
     target: TargetConfig = TargetConfig()
-    opt_level: int = 3
     passes: list[UserPass] = Field(default_factory=list)
     """The build's passes that run before kernels are fused, or on the fused module."""
     cpu: str | None = None
@@ -27,6 +27,8 @@ class ModelBudget(Strict):
     trials: int
     trials_per_kernel: int | None = None
     floor: int = 16
+    kernels: list[str] = Field(default_factory=list)
+    """Patterns of the kernels to tune; all where there is none."""
 
 
 class BudgetRequest(Strict):

@@ -23,6 +23,7 @@ from tvmake.device.fingerprint import local_fingerprint
 from tvmake.device.interface import Deployment, RunRequest, RunResult
 from tvmake.device.lease import lease
 from tvmake.device.local.accelerator import accelerator
+from tvmake.device.turns import total_limit_s
 from tvmake.errors import KINDS, DeviceError
 from tvmake.process.forkserver.client import DIRECTORY, entry_command
 from tvmake.process.parent_death import bound_environment
@@ -58,31 +59,41 @@ class LocalDevice:
         """See :class:`tvmake.device.interface.Device`."""
         return lease(self.name)
 
-    def execute(self, deployment: Deployment, request: RunRequest, inputs: Path, outputs: Path | None) -> RunResult:
+    def execute(
+        self, deployment: Deployment, request: RunRequest, inputs: Path, outputs: Path | None, partner: str = ""
+    ) -> RunResult:
         """See :class:`tvmake.device.interface.Device`: this machine is observed around a measurement, and conditioned where
-        the config says so."""
+        the config says so.
+
+        Args:
+            partner: the socket of a process that measures by turns with the package (:mod:`tvmake.device.turns`).
+        """
         if request.measurement is None:
             return self._execute(deployment, request, inputs, outputs)
         files = LocalFiles(f"device '{self.name}'")
         with conditioned(files, self.config.conditioning or Conditioning()) as notes:
-            result = self._execute(deployment, request, inputs, outputs)
+            result = self._execute(deployment, request, inputs, outputs, partner)
         return with_conditions(result, notes)
 
-    def _execute(self, deployment: Deployment, request: RunRequest, inputs: Path, outputs: Path | None) -> RunResult:
+    def _execute(
+        self, deployment: Deployment, request: RunRequest, inputs: Path, outputs: Path | None, partner: str = ""
+    ) -> RunResult:
         with temporary_directory("tvmake-run-") as directory:
             request_file, result_file = Path(directory) / "request.json", Path(directory) / "result.json"
             request_file.write_text(request.model_dump_json())
             arguments = [deployment.location, str(request_file), str(inputs), str(result_file)]
-            if outputs:
-                arguments.append(str(outputs))
-            self._run(arguments, deployment, fresh=request.measurement is not None)
+            arguments += [str(outputs or ""), partner]
+            limit_s = self.config.timeout_s
+            if partner and request.measurement:
+                limit_s += total_limit_s(request.measurement)
+            self._run(arguments, deployment, limit_s, fresh=request.measurement is not None)
             problem = Path(f"{result_file}.error")
             if problem.is_file():
                 kind, where, text, remedy = json.loads(problem.read_text())
                 raise KINDS[kind](where, text, remedy)
             return load(RunResult, result_file)
 
-    def _run(self, arguments: list[str], deployment: Deployment, fresh: bool) -> None:
+    def _run(self, arguments: list[str], deployment: Deployment, limit_s: float, fresh: bool) -> None:
         environment = bound_environment(
             {**os.environ, "TVM_USE_RUNTIME_LIB": "1", **plain(self.config.env, self.where)}
         )
@@ -96,7 +107,7 @@ class LocalDevice:
             environment["TVM_NUM_THREADS"] = str(self.config.threads)
         command = entry_command("runtime", ENTRY, arguments)
         try:
-            done = run_supervised(command, self.config.timeout_s, environment=environment, stdout=sys.stderr)
+            done = run_supervised(command, limit_s, environment=environment, stdout=sys.stderr)
         except subprocess.TimeoutExpired:
             raise DeviceError(
                 self.where,

@@ -1,4 +1,6 @@
-"""Runs one request on this machine, in a process of its own: ``main([PACKAGE, REQUEST, INPUTS, RESULT, OUTPUTS])``.
+"""Runs one request on this machine, in a process of its own: ``main([PACKAGE, REQUEST, INPUTS, RESULT, OUTPUTS, PARTNER])``.
+
+OUTPUTS and PARTNER, the socket of a process to take turns with (:mod:`tvmake.device.turns`), may be empty.
 
 It loads TVM's runtime only, verifies every digest before it maps a library, and leaves either RESULT or, for a
 mistake that a user can correct, ``RESULT.error`` (its kind, where, problem, remedy).
@@ -13,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import tvm
+import tvm_ffi
 
 from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.package import LIBRARY, WEIGHTS
@@ -23,6 +26,7 @@ from tvmake.device.local.accelerator import accelerator_properties
 from tvmake.device.local.cuda_compiler import choose_compiler
 from tvmake.device.samples import run_samples, since
 from tvmake.device.store import stored
+from tvmake.device.turns import TURNS, Partner, Sampler
 from tvmake.errors import TvmakeError
 from tvmake.native.runtime_libraries import present
 
@@ -70,10 +74,10 @@ class LoadedPackage:
 def main(arguments: list[str]) -> int:
     """Serve one request; see the module's text for the arguments."""
     directory, request_file, inputs, result_file = (Path(argument) for argument in arguments[:4])
-    outputs = Path(arguments[4]) if len(arguments) > 4 else None
+    outputs, partner = (*arguments[4:], "", "")[:2]
     try:
         request = RunRequest.model_validate_json(request_file.read_bytes())
-        result = serve(directory, request, inputs, outputs)
+        result = serve(directory, request, inputs, Path(outputs) if outputs else None, partner)
     except TvmakeError as error:
         Path(f"{result_file}.error").write_text(
             json.dumps([type(error).__name__, error.where, error.problem, error.remedy])
@@ -83,15 +87,15 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def serve(directory: Path, request: RunRequest, inputs: Path, outputs: Path | None) -> RunResult:
-    """Run one request on the package unpacked in ``directory``."""
+def serve(directory: Path, request: RunRequest, inputs: Path, outputs: Path | None, partner: str = "") -> RunResult:
+    """Run one request on the package unpacked in ``directory``; measure by turns with the process behind ``partner``."""
     manifest = stored(directory)
     baseline = _resident_bytes()
     started = time.perf_counter()
     package = LoadedPackage(directory, manifest)
     load_ms = since(started)
     first_run_ms = run_samples(package, manifest, request, inputs, outputs)
-    measured: dict[str, Any] = _measure(package, request.measurement) if request.measurement else {}
+    measured: dict[str, Any] = _measure(package, request.measurement, partner) if request.measurement else {}
     timing = Timing(
         load_ms=load_ms,
         first_run_ms=first_run_ms,
@@ -105,35 +109,31 @@ def serve(directory: Path, request: RunRequest, inputs: Path, outputs: Path | No
     return RunResult(timing=timing, fingerprint=fingerprint)
 
 
-def _measure(package: LoadedPackage, how: Measurement) -> dict[str, Any]:
-    warmup_ms = [_timed(package, 1) for _ in range(how.warmup)]
-    number = how.number
-    if how.min_repeat_ms:
-        number = max(number, _runs_lasting(package, how.min_repeat_ms))
-    samples_ms: list[float] = []
-    # Only time spent measuring counts, not the pauses between samples.
-    while len(samples_ms) < how.repeat or sum(samples_ms) * number < how.min_duration_s * 1000:
-        if how.cooldown_s and samples_ms:
-            time.sleep(how.cooldown_s)
-        samples_ms.append(_timed(package, number))
+def _measure(package: LoadedPackage, how: Measurement, address: str) -> dict[str, Any]:
+    def timed(number: int) -> float:
+        started = time.perf_counter()
+        for _ in range(number):
+            package.run()
+        package.device.sync()
+        return since(started) / number
+
+    partner = Partner(address, how) if address else None
+    sampler = Sampler(timed, how, TURNS if partner else 1)
+    if partner:
+        partner.begin(tvm_ffi.get_global_func("runtime.NumThreads")())
+    while not sampler.has_enough:
+        sampler.take_turn()
+        if partner:
+            partner.pass_on()
+    if partner:
+        partner.close()
     op_runs = _profile(package) if how.profile_ops else []
-    return {"warmup_ms": warmup_ms, "samples_ms": samples_ms, "number": number, "op_runs": op_runs}
-
-
-def _timed(package: LoadedPackage, number: int) -> float:
-    started = time.perf_counter()
-    for _ in range(number):
-        package.run()
-    package.device.sync()
-    return since(started) / number
-
-
-def _runs_lasting(package: LoadedPackage, min_ms: float) -> int:
-    """As in TVM's time_evaluator: raise the count until one sample lasts long enough."""
-    number = 1
-    while (lasted := _timed(package, number) * number) < min_ms:
-        number = max(number + 1, int(number * min(10.0, 1.2 * min_ms / max(lasted, 1e-6))))
-    return number
+    return {
+        "warmup_ms": sampler.warmup_ms,
+        "samples_ms": sampler.samples_ms,
+        "number": sampler.number,
+        "op_runs": op_runs,
+    }
 
 
 def _profile(package: LoadedPackage) -> list[OpTime]:

@@ -117,7 +117,8 @@ class _Connect:
                     f"copy a public key there (`ssh-copy-id`), or set user and identity; `{command}` has to work by itself",
                 )
             case socket.gaierror():
-                return Unreachable(self.where, f"no such host: {self.host}", f"correct devices.{self.name}.host")
+                key = "the address" if ":" in self.name else f"devices.{self.name}.host"
+                return Unreachable(self.where, f"no such host: {self.host}", f"correct {key}")
             case ConnectionRefusedError():
                 return Unreachable(
                     self.where, f"no ssh server at {at} (connection refused)", "start sshd there, or correct the port"

@@ -8,21 +8,28 @@ import logging
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import Progress
+from rich.text import Text
 from snakemake.logging import get_event
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from tvmake.cache.line import read_lines
+from tvmake.engine.progress.bar import progress_bar
 from tvmake.engine.progress.failures import failures
 from tvmake.engine.progress.job_log import written_since
+from tvmake.engine.progress.reasons import is_uncertain, kinds_of, why
 from tvmake.engine.progress.snakemake_errors import translated
 from tvmake.engine.progress.tuning import TuningProgress
+from tvmake.engine.up_to_date.changes import Change, changes
 from tvmake.errors import TvmakeError, print_error
+from tvmake.plan.plan import Job
+from tvmake.process.output import counted
 from tvmake.report.console import SafeConsole
 from tvmake.stages.registry import cached_rules, searching_rules
 from tvmake.storage.directories import SNAKEMAKE_STATE
@@ -31,19 +38,17 @@ PLUGIN = "tvmake"
 GENERIC_LOGS = SNAKEMAKE_STATE / "cluster"
 """Where the profiles for other clusters than Slurm have jobs write, by the job's name there."""
 
+SHOWN = ("warning: cache ", "warning: int8: ")
+"""How lines of a job's log begin that are shown when it ends, each once."""
+
+EXAMINED = 500
+"""So many jobs of a dry run are compared with what their results were made of."""
+
+BUDGET = "budget"
+"""The rule that plans searches, so that how many there are is known only once it ran."""
+
 ALL = "all"
 """The rule that only gathers the others."""
-
-REASONS = {
-    "Missing output files": "not made yet",
-    "Input files updated by another job": "its inputs change",
-    "Updated input files": "its inputs changed",
-    "Params have changed since last execution": "its options, code or library versions changed",
-    "Code has changed since last execution": "its rule changed",
-    "Set of input files has changed since last execution": "it has other inputs now",
-    "Forced execution": "forced",
-}
-"""Snakemake's reasons, in the words of the pipeline."""
 
 ALREADY_SHOWN = (
     "At least one job did not complete successfully",
@@ -70,14 +75,25 @@ class Run:
     """Whether files were to be made, rather than something shown."""
     missing_inputs: Callable[[], TvmakeError | None] = staticmethod(lambda: None)
     """Names the config's files that do not exist, for when Snakemake finds that some are missing."""
+    verbose = False
+    jobs: Callable[[], Iterable[Job]] = staticmethod(tuple)
+    """The jobs that the config asks for, to say what of them changed."""
     codes: set[int]
     """Exit codes of the jobs that failed, and of refusals by Snakemake itself."""
 
     @classmethod
-    def begin(cls, quiet: bool, missing_inputs: Callable[[], TvmakeError | None]) -> None:
+    def begin(
+        cls,
+        quiet: bool,
+        verbose: bool,
+        missing_inputs: Callable[[], TvmakeError | None],
+        jobs: Callable[[], Iterable[Job]],
+    ) -> None:
         """Forget the run before."""
         cls.quiet, cls.interrupted, cls.ended, cls.made, cls.codes = quiet, False, False, False, set()
+        cls.verbose = verbose
         cls.missing_inputs = staticmethod(missing_inputs)
+        cls.jobs = staticmethod(jobs)
 
     @classmethod
     def interrupt(cls) -> None:
@@ -96,7 +112,7 @@ class LogHandler(LogHandlerBase):
 
     def __post_init__(self) -> None:
         """Called by Snakemake's base class once settings are in place."""
-        self.console = SafeConsole(stderr=True, highlight=False, soft_wrap=True)
+        self.console = SafeConsole(stderr=True, highlight=False)
         self.on_terminal = self.console.is_terminal  # rich asks the environment each time
         self.began = time.time()
         self.started: dict[int, float] = {}
@@ -106,6 +122,8 @@ class LogHandler(LogHandlerBase):
         self.groups: dict[str, list[int]] = {}
         self.failed_groups: set[int] = set()
         self.planned = 0
+        self.uncertain = 0
+        self.has_searches = False
         self.complained = False
         self.dry = bool(self.common_settings.dryrun)
         self.bar: Progress | None = None
@@ -115,6 +133,10 @@ class LogHandler(LogHandlerBase):
         self.shown: set[str] = set()
         self.search_logs: dict[int, Path] = {}
         self.cached_logs: dict[int, Path] = {}
+        self.planned_jobs: dict[str, Job] | None = None
+        # Before the first job starts: one that starts loses the record of what it was made of.
+        examined = islice(Run.jobs(), EXAMINED) if Run.verbose and not self.dry else ()
+        self.changed = {name: found for job in examined for found in [changes(job)] for name in job.outputs}
 
     def emit(self, record: logging.LogRecord) -> None:
         """Show one record."""
@@ -143,9 +165,7 @@ class LogHandler(LogHandlerBase):
     def close(self) -> None:
         """End the progress bar; after a dry run that came to its end, say how much there is to do."""
         if self.dry and not self.complained and not Run.interrupted:
-            self.console.print(
-                f"{self.planned} jobs would run" if self.planned else "nothing to do: everything is up to date"
-            )
+            self._print(self._prediction())
         self.dry = False
         self.tuning.close()
         if self.bar is not None:
@@ -158,14 +178,7 @@ class LogHandler(LogHandlerBase):
             count for name, count in (data.get("per_rule_job_counts") or {}).items() if name != "total"
         )
         if not self.dry and not Run.quiet and total and self.on_terminal:
-            self.bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeElapsedColumn(),
-                console=self.console,
-                transient=True,
-            )
+            self.bar = progress_bar(self.console)
             self.task = self.bar.add_task("", total=total)
             self.tuning = TuningProgress(self.bar)
             self.bar.start()
@@ -180,12 +193,20 @@ class LogHandler(LogHandlerBase):
         if self.dry:
             if data.get("rule_name") != ALL:
                 self.planned += 1
-                why = _why(str(data.get("reason") or ""))
+                kinds, found = kinds_of(str(data.get("reason") or "")), self._changes(data)
+                self.uncertain += is_uncertain(kinds) and not found
+                self.has_searches = self.has_searches or data.get("rule_name") == BUDGET
+                reason = why(kinds, found)
                 if self.on_terminal:
-                    self.console.print(f"would {label}  [dim]({why})[/dim]")
+                    self._print(Text.assemble(f"would {label}  ", (f"({reason})", "dim")))
                 else:
-                    print(f"would {label}  ({why})", file=sys.stderr)  # ten times as quick, for thousands of jobs
+                    print(f"would {label}  ({reason})", file=sys.stderr)  # ten times as quick, for thousands of jobs
             return
+        if Run.verbose and data.get("rule_name") != ALL:
+            kinds = kinds_of(str(data.get("reason") or ""))
+            self._print(Text(f"  {label}: {why(kinds, self._changes(data))}", "dim"))
+            if command := str(data.get("shellcmd") or ""):
+                self._print(Text(f"    {' '.join(command.split())}", "dim"))
         if data.get("rule_name") in searching_rules():
             events = next((Path(str(path)) for path in data.get("log") or [] if str(path).endswith(".jsonl")), None)
             if events is not None:
@@ -196,23 +217,46 @@ class LogHandler(LogHandlerBase):
         if self.bar is not None:
             self.bar.update(self.task, description=label)
 
+    def _changes(self, data: dict[str, Any]) -> list[Change]:
+        """What differs from what a job's results were made of; of the first jobs, where there are very many."""
+        if self.planned > EXAMINED:
+            return []
+        if self.planned_jobs is None:
+            self.planned_jobs = {name: job for job in Run.jobs() for name in job.outputs}
+        name = next((name for name in map(str, data.get("output") or ()) if name in self.planned_jobs), None)
+        if name is None:
+            return []
+        return changes(self.planned_jobs[name]) if self.dry else self.changed.get(name, [])
+
+    def _prediction(self) -> str:
+        if not self.planned:
+            return "nothing to do: everything is up to date"
+        jobs = counted(self.planned, "job")
+        searches = ", besides the searches that tuning plans" if self.has_searches else ""
+        if not self.uncertain:
+            return f"{jobs} would run{searches}"
+        certain = self.planned - self.uncertain
+        return f"up to {jobs} would run{searches}: {certain} for sure, the others if what those make differs from what is there"
+
+    def _print(self, text: str | Text, **how: Any) -> None:
+        """Print a line, as long as it is: the terminal wraps it."""
+        self.console.print(text, soft_wrap=True, **how)
+
     def _finished(self, data: dict[str, Any]) -> None:
         for number in self._numbers(data):
             cached = self.cached_logs.pop(number, None)
             how = self.tuning.finished(number) or (_origin(cached) if cached else "")
             if not Run.quiet and not self.dry and self.jobs.get(number, ALL) != ALL:
                 seconds = time.monotonic() - self.started.get(number, time.monotonic())
-                self.console.print(
-                    f"[green]✓[/green] {self.jobs[number]}  [dim]{seconds:.1f} s{how and f', {how}'}[/dim]"
-                )
+                self._print(f"[green]✓[/green] {self.jobs[number]}  [dim]{seconds:.1f} s{how and f', {how}'}[/dim]")
             if number in self.search_logs:
                 for line in _warnings(self.search_logs.pop(number)):
-                    self.console.print(f"  {line}", markup=False, style="yellow")
+                    self._print(f"  {line}", markup=False, style="yellow")
             for line in _warnings(cached) if cached else ():
                 # A cache that is away is away for every step.
-                if line.startswith("warning: cache ") and line not in self.shown:
+                if line.startswith(SHOWN) and line not in self.shown:
                     self.shown.add(line)
-                    self.console.print(f"  {line}", markup=False, style="yellow")
+                    self._print(f"  {line}", markup=False, style="yellow")
 
     def _failed(
         self, infos: list[dict[str, Any]], message: str, cluster_logs: Sequence[str], group: bool = False
@@ -242,17 +286,17 @@ class LogHandler(LogHandlerBase):
         if not logs and written and not clusters:
             return
         self.failed_logs.update(logs)
-        self.console.print(f"[red]✗[/red] {label}")
+        self._print(f"[red]✗[/red] {label}")
         rule = self.rules.get(numbers[0], "RULE") if numbers else "RULE"
         if group or message or clusters:
             # A job that did not start on its node leaves the logs of an earlier run.
             logs = [log for log in logs if written_since(Path(log), self.began)]
         for failure in failures(label, rule, message, logs, clusters, was_sent=group or bool(message)):
             # A store or a device that is lost fails every kernel's search in the same words.
-            self.console.print("  the same error" if failure.text in self.shown else failure.text, markup=False)
+            self._print("  the same error" if failure.text in self.shown else failure.text, markup=False)
             self.shown.add(failure.text)
             for shown in failure.logs:
-                self.console.print(f"  log: {shown}", style="dim")
+                self._print(f"  log: {shown}", style="dim")
             if failure.code is not None:
                 Run.codes.add(failure.code)
 
@@ -267,7 +311,7 @@ class LogHandler(LogHandlerBase):
             return
         error = Run.missing_inputs() if "MissingInputException" in text else translated(text)
         if error is None:
-            self.console.print(text, markup=False)
+            self._print(text, markup=False)
         elif str(error) not in self.shown:
             self.shown.add(str(error))
             Run.codes.add(error.exit_code)
@@ -299,9 +343,3 @@ def _origin(log: Path) -> str:
         return "from the cache" if any(line.cache == "hit" for line in read_lines(log.read_text())) else ""
     except (OSError, UnicodeDecodeError):
         return ""
-
-
-def _why(reason: str) -> str:
-    """Snakemake's reason without its lists: ``output missing``, ``inputs change`` …"""
-    kinds = [part.partition(":")[0].strip() for part in reason.replace("\n", " ").split(";")]
-    return ", ".join(REASONS.get(kind, kind.lower()) for kind in dict.fromkeys(kinds) if kind)

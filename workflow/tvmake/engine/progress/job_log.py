@@ -1,6 +1,8 @@
 """What a job's log says of its failure."""
 
+import re
 from pathlib import Path
+from typing import Literal
 
 from tvmake.storage.files import is_full, no_space
 
@@ -45,6 +47,21 @@ def error_lines(log: Path) -> list[str]:
                 break
             telling.append(line)
     return telling
+
+
+_LAST_LINE = re.compile(r'^\{"stage": .*"exit": (-?\d+),', re.MULTILINE)
+"""What a step writes at its end (:mod:`tvmake.cli.stage_process`)."""
+
+
+def ending(log: Path) -> Literal["none", "ended", "failed", "cut short"]:
+    """How the job of a log ended: without an error, with one, or without a word, as one that still runs has it; ``none`` is no log."""
+    lines = log_lines(log)
+    if lines is None:
+        return "none"
+    ended = _LAST_LINE.findall("\n".join(lines))
+    if error_lines(log) or (ended and ended[-1] != "0"):
+        return "failed"
+    return "ended" if ended else "cut short"
 
 
 def log_lines(log: Path) -> list[str] | None:

@@ -4,6 +4,7 @@ Snakemake looks at an input's content where the input is newer than what was mad
 copied with its old time, it does not; so outputs whose inputs have changed are given an old time, which has Snakemake look.
 """
 
+import errno
 import os
 import sys
 import time
@@ -19,13 +20,16 @@ from tvmake.storage.job_records import has_job_records, record_file, record_of
 LONG_AGO_S = 1
 """A time that nothing else has, in seconds since 1970."""
 
+DIRECTORY_TIME = ".snakemake_timestamp"
+"""Snakemake's name for the file in a directory whose time it takes for the directory's."""
+
 NOTED = 10
 """So many altered results are named."""
 
 
 def jobs_of(plan: Plan, variants: Iterable[Variant]) -> list[Job]:
     """The jobs of variants and the report, each once, in the order in which data flows."""
-    jobs = [*(job for variant in variants for job in plan.jobs(variant)), plan.report_job()]
+    jobs = [*(job for variant in variants for job in plan.jobs(variant)), *plan.run_jobs()]
     return list({job.outputs: job for job in jobs}.values())
 
 
@@ -70,10 +74,11 @@ def mend_times_of_sources(jobs: Iterable[Job]) -> list[str]:
 def mend_times(jobs: Iterable[Job]) -> None:
     """Give an old time to results that were made of something else than what is there now, and none a time in the future.
 
-    Snakemake refuses results that are older than what they were made of.
+    Snakemake refuses results that are older than what they were made of, and links that lead to themselves: those are removed.
     """
     now = time.time()
     for job in jobs:
+        _remove_circles(job.outputs)
         record = record_of(job.outputs)
         if record and any(True for _ in _other_than(record.inputs)):
             _set_time(job.outputs, LONG_AGO_S)
@@ -82,22 +87,35 @@ def mend_times(jobs: Iterable[Job]) -> None:
 
 
 def _other_than(recorded: Mapping[str, str]) -> Iterator[str]:
-    """The files that are there and have another content."""
+    """The files that are there and have another content, or are no files."""
     digests = known_digests()
     for name, digest in recorded.items():
-        path = Path(name)
-        if path.exists() and digests.digest(path) != digest:
+        if os.path.exists(name) and not digests.has(name, digest):  # noqa: PTH110  # of tens of thousands
             yield name
 
 
 def _time(name: str) -> float:
-    try:
-        return os.stat(name).st_mtime  # noqa: PTH116  # of tens of thousands
-    except FileNotFoundError:
-        return 0.0
+    """When a result was made, for Snakemake: a directory's time is that of a file in it."""
+    for path in (f"{name}/{DIRECTORY_TIME}", name):
+        try:
+            return os.stat(path).st_mtime  # noqa: PTH116  # of tens of thousands
+        except OSError:  # not there, no directory, or a link that leads nowhere
+            continue
+    return 0.0
+
+
+def _remove_circles(names: Iterable[str]) -> None:
+    for name in names:
+        if os.path.islink(name):  # noqa: PTH114  # of tens of thousands
+            try:
+                os.stat(name)  # noqa: PTH116
+            except OSError as error:
+                if error.errno == errno.ELOOP:
+                    Path(name).unlink()
 
 
 def _set_time(names: Iterable[str], seconds: float) -> None:
     for name in names:
-        with suppress(FileNotFoundError, PermissionError):
-            os.utime(name, (seconds, seconds))
+        for path in (name, f"{name}/{DIRECTORY_TIME}"):
+            with suppress(OSError):
+                os.utime(path, (seconds, seconds))

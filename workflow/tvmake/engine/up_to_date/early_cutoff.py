@@ -62,8 +62,12 @@ def make_in_rounds(
 
     known: set[str] = set()
     while files := [file for file in altered() if file not in known]:
-        known.update(files)
-        if not make_first(files, forcerun=files):
+        forced = copy(args)
+        forced.targets = forced.forcerun = files
+        # What one of them is made of may be made again as well, and be as before.
+        first = first_round(plan(forced) or (), was_made) or files
+        known.update(first)
+        if not make_first(first, forcerun=[file for file in files if file in first]):
             return False
     if not has_results or any(getattr(args, option, None) for option in FORCING):
         return make(args)

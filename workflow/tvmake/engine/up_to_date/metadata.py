@@ -5,20 +5,27 @@ is no text, or a value of another kind. Without a record it goes by times alone,
 that have none are made again (:mod:`tvmake.engine.up_to_date.altered`).
 """
 
+import ast
 import base64
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from snakemake.persistence import RECORD_FORMAT_VERSION
 
 from tvmake.storage.directories import SNAKEMAKE_STATE
+from tvmake.storage.plain_files import open_plain
+from tvmake.storage.state_file import remove_note
 
 FINISHED, INCOMPLETE = "metadata", "incomplete"
 """The directories of records: what finished jobs were made of, and which jobs have begun."""
+
+LONGEST_NAME = 254
+"""Characters of a record's name: with the ``@`` as many as file systems have room for."""
 
 KINDS: dict[str, tuple[type, ...]] = {
     "rule": (str,),
@@ -48,8 +55,9 @@ def remove_damaged_records(state: Path = SNAKEMAKE_STATE) -> None:
     """Remove the records that Snakemake could not read, or not go by, with a note; the jobs they stand for run again."""
     damaged = [path for path in _files(state / FINISHED) if not _is_whole(path)]
     damaged += [path for path in _files(state / INCOMPLETE) if not _is_readable(_content(path))]
+    damaged += [path for kind in (FINISHED, INCOMPLETE) for path in _other_directories(state / kind)]
     for path in damaged:
-        path.unlink(missing_ok=True)
+        remove_note(Path(path))
     if damaged:
         count = f"{len(damaged)} records" if len(damaged) > 1 else "a record"
         print(
@@ -64,9 +72,57 @@ def recorded_outputs(state: Path = SNAKEMAKE_STATE) -> set[str]:
     A record's place is the result's name in base64, in directories with an ``@`` where a file system would find it too long
     (``FilePersistence`` in Snakemake's ``persistence/file.py``).
     """
-    place = state / FINISHED
-    coded = ["".join(part.removeprefix("@") for part in path.relative_to(place).parts) for path in _files(place)]
+    place = f"{state / FINISHED}/"
+    coded = ["".join(part.removeprefix("@") for part in path[len(place) :].split("/")) for path in _files(place)]
     return {name for text in coded if (name := _decoded(text)) is not None}
+
+
+@dataclass(frozen=True)
+class FinishedJob:
+    """What Snakemake noted of the job that made a result."""
+
+    rule: str
+    command: str
+    code: str
+    """The rule's command, with the names of its inputs and parameters left in."""
+    inputs: tuple[str, ...]
+    parameters: tuple[Any, ...]
+    """The values, without names, of those that are not made from inputs."""
+    digests: Mapping[str, str]
+    """sha256 of those inputs that it read to compare them later."""
+    began: float
+    ended: float
+    """In seconds since 1970."""
+
+
+def finished_job(output: str, state: Path = SNAKEMAKE_STATE) -> FinishedJob | None:
+    """What is noted of the job that made ``output``; None where nothing is, or nothing that can be read."""
+    record = _content(str(_record_file(output, state)))
+    if not _is_readable(record) or any(record.get(name) is None for name in ESSENTIAL):
+        return None
+    return FinishedJob(
+        rule=record["rule"],
+        command=" ".join(record["shellcmd"].split()),
+        code=record["code"],
+        inputs=tuple(record["input"]),
+        parameters=tuple(map(_literal, record["params"])),
+        digests={name: str(digest).removeprefix("sha256:") for name, digest in record["input_checksums"].items()},
+        began=record.get("starttime") or 0.0,
+        ended=record.get("endtime") or 0.0,
+    )
+
+
+def _record_file(output: str, state: Path) -> Path:
+    code = base64.urlsafe_b64encode(output.encode()).decode()
+    *directories, name = (code[start : start + LONGEST_NAME] for start in range(0, len(code), LONGEST_NAME))
+    return state.joinpath(FINISHED, *(f"@{directory}" for directory in directories), name)
+
+
+def _literal(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, RecursionError):
+        return text
 
 
 def _decoded(text: str) -> str | None:
@@ -76,20 +132,31 @@ def _decoded(text: str) -> str | None:
         return None
 
 
-def _files(place: Path) -> Iterator[Path]:
+def _files(place: Path | str) -> Iterator[str]:
     for directory, _, names in os.walk(place):
-        yield from (Path(directory) / name for name in names)
+        yield from (os.path.join(directory, name) for name in names)  # noqa: PTH118  # of tens of thousands
 
 
-def _content(path: Path) -> Any:
-    """What a record says; None where it is not JSON."""
+def _other_directories(place: Path) -> list[str]:
+    """The directories among records that Snakemake does not make, where it wants to write a record."""
+    return [
+        path
+        for directory, below, _ in os.walk(place)
+        for name in below
+        if (path := os.path.join(directory, name)) and (not name.startswith("@") or os.path.islink(path))  # noqa: PTH114, PTH118
+    ]
+
+
+def _content(path: str) -> Any:
+    """What a record says; None where it is not JSON, or no file."""
     try:
-        return json.loads(path.read_bytes())
-    except (FileNotFoundError, ValueError, RecursionError):
+        with open_plain(path) as file:
+            return json.loads(file.read())
+    except (OSError, ValueError, RecursionError):
         return None
 
 
-def _is_whole(path: Path) -> bool:
+def _is_whole(path: str) -> bool:
     record = _content(path)
     return (
         _is_readable(record)

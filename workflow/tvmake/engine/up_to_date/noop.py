@@ -16,14 +16,14 @@ from tvmake.engine.up_to_date.scope import UpToDate, read_by_others
 from tvmake.engine.up_to_date.sources import has_records
 from tvmake.engine.up_to_date.stamps import Stamps
 from tvmake.errors import MachineError
-from tvmake.plan.plan import Job
+from tvmake.plan.plan import Job, Plan, Variant
 from tvmake.storage.directories import SNAKEMAKE_STATE
 from tvmake.storage.known_digests import SETTLED_NS
 from tvmake.storage.state_file import read_state, write_state
 
 STATE = SNAKEMAKE_STATE
 NOTES = STATE / "tvmake-up-to-date.json"
-FORM = 3
+FORM = 4
 """Of the notes; another one is not read."""
 
 INCOMPLETE = STATE / "incomplete"
@@ -61,7 +61,8 @@ def up_to_date(question: Question) -> UpToDate:
         variant
         for variant in plan.variants
         if holds(kept.get(str(variant)), None if is_same_run else question.variants.get(variant))
-        and all(os.path.exists(name) for name in read_by_others(plan, variant))  # noqa: PTH110  # of thousands
+        # Of the same run, they were there when it was noted.
+        and (is_same_run or _is_there_for_others(plan, variant))
     )
     report = holds(kept.get(REPORT), None if is_same_run else question.report)
     return UpToDate(variants, report)
@@ -86,15 +87,20 @@ def note(question: Question, left_out: UpToDate, began_ns: int) -> None:
         for variant in plan.variants:
             if variant in left_out.variants:
                 writer.keep(str(variant), question.variants[variant])
-            else:
+            elif _is_there_for_others(plan, variant):
                 writer.add(str(variant), question.variants[variant], plan.jobs(variant), stamps, settled_ns)
         if left_out.report:
             writer.keep(REPORT, question.report)
         else:
-            writer.add(REPORT, question.report, (plan.report_job(),), stamps, settled_ns)
+            writer.add(REPORT, question.report, plan.run_jobs(), stamps, settled_ns)
         write_state(NOTES, FORM, {"question": question.whole, "files": writer.names, "notes": writer.notes})
     except (OSError, MachineError):
         return
+
+
+def _is_there_for_others(plan: Plan, variant: Variant) -> bool:
+    """Whether the files of a variant that jobs outside it read are there: it is not asked about when those run."""
+    return all(os.path.exists(name) for name in read_by_others(plan, variant))  # noqa: PTH110  # of thousands
 
 
 class _Writer:
@@ -117,10 +123,9 @@ class _Writer:
     def add(self, name: str, question: str, jobs: Iterable[Job], stamps: Stamps, settled_ns: int) -> None:
         """Add a note on jobs, unless one of their files changed after ``settled_ns``."""
         jobs = tuple(jobs)
-        inputs = {file for job in jobs for file in job.inputs}
-        outputs = {file for job in jobs for file in job.outputs}
-        trees = sorted(file for file in inputs if os.path.isdir(file))  # noqa: PTH112  # of thousands
-        files = sorted((inputs | outputs).difference(trees))
+        named = {file for job in jobs for file in (*job.inputs, *job.outputs)}
+        trees = sorted(file for file in named if os.path.isdir(file))  # noqa: PTH112  # of thousands
+        files = sorted(named.difference(trees))
         digest, newest_ns = stamps.digest(files, trees)
         if newest_ns < settled_ns:
             self.notes[name] = {

@@ -54,7 +54,7 @@ class Question:
     @cached_property
     def report(self) -> str:
         """The report's own question."""
-        return self._digest((self.plan.report_job(),))
+        return self._digest(self.plan.run_jobs())
 
     def _digest(self, jobs: Iterable[Job]) -> str:
         known = [[job.stage, job.options, job.fingerprint, job.inputs, job.outputs] for job in jobs]
@@ -81,7 +81,7 @@ def question(plan: Plan, config_files: Iterable[Path], environment: Mapping[str,
                 "workflow": workflow,
                 "config": plan.resolved_config(),
                 "cpu": cpu_identity() if any(target.is_native for target in plan.config.targets.values()) else None,
-                "sources": {model: _sources(plan, model) for model in plan.config.models},
+                "sources": {model: plan.source_files(model) for model in plan.config.models},
                 "code": {str(path): digest_bytes(path.read_bytes()) for path in package},
                 "versions": {name: version(name) for names in DISTRIBUTIONS.values() for name in names},
                 "python": sys.prefix,
@@ -114,11 +114,6 @@ def _concerning_all(
 
 def _digest(value: Any) -> str:
     return digest_bytes(canonical_json(value).encode())
-
-
-def _sources(plan: Plan, model: str) -> list[str]:
-    """The files that a model's jobs read and none makes: some are there only if they were found beside others."""
-    return plan.reference_files(model) + plan.pass_files("transform", model) + plan.pass_files("build", model)
 
 
 def _files_of_workflow() -> list[Path]:

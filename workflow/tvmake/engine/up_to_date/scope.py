@@ -46,9 +46,9 @@ class Scope:
         return tuple(variant for variant in self.plan.variants if variant not in self.left_out.variants)
 
     def goals(self) -> list[str]:
-        """The files to make: all that the variants promise, and the report."""
+        """The files to make: all that the variants promise, the best packages and the report."""
         files = [file for variant in self.variants for file in self.plan.goals_of(variant)]
-        return [*self.plan.report_job().outputs, *files]
+        return [*(file for job in self.plan.run_jobs() for file in job.outputs), *files]
 
     def names(self, wildcard: str, otherwise: str) -> str:
         """The pattern for a wildcard (``model``, ``precision``, ``target``).

@@ -13,6 +13,7 @@ from typing import Any
 from tvmake.storage.directories import SNAKEMAKE_STATE
 from tvmake.storage.files import canonical_json, digest_bytes
 from tvmake.storage.known_digests import KnownDigests
+from tvmake.storage.listings import keep_listing
 
 STATE = SNAKEMAKE_STATE
 DIGESTS = STATE / "tvmake-digests.json"
@@ -49,6 +50,7 @@ class Sources:
         # Without Snakemake's records nothing is known of what results were made of, so that times have to decide.
         self._mark: Mark = ancient if ancient is not None and has_records() else str
         self._digests = known_digests()
+        self._listings: dict[str, dict[str, str]] = {}
 
     def files(self, names: Iterable[str]) -> list[Any]:
         """Sources as a rule's input."""
@@ -59,9 +61,14 @@ class Sources:
 
         A source that is not there is left out; Snakemake says that it is missing.
         """
-        found = [[name, self._digests.digest(Path(name))] for name in names if Path(name).exists()]
-        return digest_bytes(canonical_json(found).encode())
+        found = {name: self._digests.digest(Path(name)) for name in names if Path(name).exists()}
+        digest = digest_bytes(canonical_json([[name, content] for name, content in found.items()]).encode())
+        if found:
+            self._listings[digest] = found
+        return digest
 
     def keep(self) -> None:
         """Keep what was read for the next run."""
         self._digests.save()
+        for digest, listing in self._listings.items():
+            keep_listing(digest, listing)

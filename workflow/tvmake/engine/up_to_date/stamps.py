@@ -8,12 +8,16 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 
+Stamp = tuple[str, int]
+"""A text that says how a file is, or a directory with all that is in it; and when the newest of it was changed (ns since 1970)."""
+
 
 class Stamps:
     """Stamps of files, each looked at once however often it is asked for."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[str, int]] = {}
+        self._known: dict[str, Stamp] = {}
+        self._trees: dict[str, Stamp] = {}
 
     def digest(self, files: Iterable[str], trees: Iterable[str] = ()) -> tuple[str, int]:
         """sha256 over the stamps of files, and of directories with all that is in them.
@@ -25,38 +29,36 @@ class Stamps:
         Raises:
             OSError: a directory cannot be read, or a file's directory is not there either.
         """
-        sha256 = hashlib.sha256()
-        newest_ns = 0
-        for name in (*files, *_inside_all(trees)):
-            if name not in self._known:
-                self._known[name] = _stamp(name)
-            text, changed_ns = self._known[name]
-            sha256.update(text.encode(errors="surrogateescape"))
-            newest_ns = max(newest_ns, changed_ns)
-        return sha256.hexdigest(), newest_ns
+        stamps = [self._known.get(name) or self._look(name) for name in files]
+        stamps += [self._trees.get(name) or self._look_inside(name) for name in trees]
+        text = "".join([text for text, _ in stamps])
+        newest_ns = max([changed_ns for _, changed_ns in stamps], default=0)
+        return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest(), newest_ns
+
+    def _look(self, name: str) -> Stamp:
+        self._known[name] = _stamp(name)
+        return self._known[name]
+
+    def _look_inside(self, name: str) -> Stamp:
+        stamps = [_stamp(entry) for entry in (name, *(_inside(name) if os.path.isdir(name) else ()))]  # noqa: PTH112
+        self._trees[name] = "".join([text for text, _ in stamps]), max([changed_ns for _, changed_ns in stamps])
+        return self._trees[name]
 
 
-def _stamp(name: str) -> tuple[str, int]:
+def _stamp(name: str) -> Stamp:
     try:
         found = os.lstat(name)
     except FileNotFoundError:
-        parent = os.path.dirname(name) or "."  # noqa: PTH120  # of tens of thousands
-        return _text(f"{name} is gone", [os.lstat(parent)])
+        parent = os.lstat(os.path.dirname(name) or ".")  # noqa: PTH120  # of tens of thousands
+        return f"{name} is gone\0{_values(parent)}\n", parent.st_ctime_ns
     if stat.S_ISLNK(found.st_mode):
-        return _text(name, [found, os.stat(name)])  # noqa: PTH116  # of tens of thousands
-    return _text(name, [found])
+        behind = os.stat(name)  # noqa: PTH116  # of tens of thousands
+        return f"{name}\0{_values(found)} {_values(behind)}\n", max(found.st_ctime_ns, behind.st_ctime_ns)
+    return f"{name}\0{_values(found)}\n", found.st_ctime_ns
 
 
-def _text(name: str, found: list[os.stat_result]) -> tuple[str, int]:
-    values = [(one.st_mode, one.st_ino, one.st_size, one.st_mtime_ns, one.st_ctime_ns) for one in found]
-    return f"{name}\0{values}\n", max(one.st_ctime_ns for one in found)
-
-
-def _inside_all(directories: Iterable[str]) -> Iterator[str]:
-    for directory in directories:
-        yield directory
-        if os.path.isdir(directory):  # noqa: PTH112  # of thousands
-            yield from _inside(directory)
+def _values(found: os.stat_result) -> str:
+    return f"{found.st_mode} {found.st_ino} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
 
 
 def _inside(directory: str) -> Iterator[str]:

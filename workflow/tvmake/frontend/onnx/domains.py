@@ -11,6 +11,13 @@ CONTRIB_DOMAIN = "com.microsoft"
 CONTRIB = frozenset({"FastGelu", "BiasGelu", "Gelu", "SkipLayerNormalization", "EmbedLayerNormalization", "Attention"})
 """ONNX Runtime's operators that TVM implements; compared with ONNX Runtime in tests/frontend/onnx/test_contrib.py."""
 
+QUANTISED = frozenset({
+    "QLinearAdd", "QLinearMul", "QLinearGlobalAveragePool", "QLinearAveragePool", "QLinearLeakyRelu", "QLinearSigmoid",
+    "QLinearSoftmax", "QLinearConcat", "QGemm", "DynamicQuantizeMatMul", "MatMulIntegerToFloat", "QuantizeLinear",
+    "DequantizeLinear",
+})  # fmt: skip
+"""Those that preparation replaces (``rewrites.contrib_quantized``)."""
+
 STANDARD = ("", "ai.onnx", "ai.onnx.preview")
 
 CLASSICAL = "ai.onnx.ml"
@@ -20,15 +27,19 @@ CLASSICAL_REMEDY = "tvmake compiles neural networks; ONNX Runtime runs classical
 CUSTOM_REMEDY = "Export the model without custom operators."
 
 
-def check_domains(model: onnx.ModelProto, where: str) -> None:
+def check_domains(model: onnx.ModelProto, where: str, is_prepared: bool = False) -> None:
     """Refuse operators of other domains: TVM's importer ignores the domain and takes any ``Relu`` for ONNX's.
+
+    Args:
+        is_prepared: whether those that can be replaced have been.
 
     Raises:
         InputError: naming every foreign operator with its count.
     """
+    admitted = CONTRIB if is_prepared else CONTRIB | QUANTISED
     foreign: Counter[str] = Counter()
     for node in all_nodes(model.graph):
-        if node.domain in STANDARD or (node.domain == CONTRIB_DOMAIN and node.op_type in CONTRIB):
+        if node.domain in STANDARD or (node.domain == CONTRIB_DOMAIN and node.op_type in admitted):
             continue
         foreign[f"{node.domain}::{node.op_type}"] += 1
     if foreign:

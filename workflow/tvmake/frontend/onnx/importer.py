@@ -14,14 +14,15 @@ from tvmake.artifact.signature import Signature, TensorSpec
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
 from tvmake.frontend.imported import ImportedModel
+from tvmake.frontend.onnx.converters import CONVERTERS
 from tvmake.frontend.onnx.graph import opset_of
 from tvmake.frontend.onnx.inputs import (
     bind_inputs,
-    index_ranges,
     inspect,
     relax_name,
     rename_values,
     strip_initializers,
+    value_ranges,
 )
 from tvmake.frontend.onnx.prepare import inline_small, prepare
 from tvmake.frontend.onnx.rewrites.stacked import unstack_reductions
@@ -53,7 +54,7 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
     original_inputs = [value.name for value in model.graph.input]
     original_outputs = [value.name for value in model.graph.output]
     bind_inputs(model, options.inputs, where)
-    ranges = index_ranges(model)
+    ranges = value_ranges(model)
     prepared = prepare(model, where, options.opset)
     del model  # the prepared one holds the weights now
     inline_small(prepared.model)
@@ -100,8 +101,13 @@ class _Importer(ONNXGraphImporter):
 
     node = "the graph"
 
+    def _check_for_unsupported_ops(self, graph: onnx.GraphProto) -> None:
+        """Nothing: `refuse` has looked, and knows the operators that are converted here."""
+
     def _convert_operator(self, op_name: str, inputs: Any, attrs: dict[str, Any], opset: int) -> Any:
         self.node = f"{op_name} {attrs['tvm_custom']['name']!r}"
+        if op_name in CONVERTERS:
+            return self.bb.normalize(CONVERTERS[op_name](self.bb, inputs, attrs))
         return super()._convert_operator(op_name, inputs, attrs, opset)
 
 

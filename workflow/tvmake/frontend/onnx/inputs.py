@@ -13,22 +13,14 @@ from tvmake.config.model import InputSpec
 from tvmake.errors import InputError
 from tvmake.frontend.onnx.domains import check_domains
 from tvmake.frontend.onnx.graph import all_nodes, subgraphs, value_shape
+from tvmake.frontend.onnx.narrow_types import carrier, sensible_range
 from tvmake.frontend.onnx.source import parse
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SIMPLE_EXPRESSION = re.compile(r"([A-Za-z_]\w*)\s*([+*-]|//)\s*([A-Za-z_]\w*|\d+)")
 _ARITHMETIC = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__, "//": int.__floordiv__}
 _PASSES_INDICES_ON = {"Identity", "Cast", "Unsqueeze", "Squeeze", "Reshape", "Flatten"}
-_UNSUPPORTED_TYPES = {
-    TensorProto.STRING,
-    TensorProto.COMPLEX64,
-    TensorProto.COMPLEX128,
-    TensorProto.INT4,
-    TensorProto.UINT4,
-    TensorProto.INT2,
-    TensorProto.UINT2,
-    TensorProto.FLOAT4E2M1,
-}
+_UNSUPPORTED_TYPES = {TensorProto.STRING, TensorProto.COMPLEX64, TensorProto.COMPLEX128}
 
 
 def inspect(source: Path) -> Signature:
@@ -42,7 +34,7 @@ def inspect(source: Path) -> Signature:
     strip_initializers(model)
     bind_inputs(model, {}, str(source))
     inputs = [_spec(value) for value in model.graph.input]
-    ranges = index_ranges(model)
+    ranges = value_ranges(model)
     return Signature(
         inputs=tuple(spec.model_copy(update={"range": ranges.get(spec.name)}) for spec in inputs),
         outputs=tuple(_spec(value) for value in model.graph.output),
@@ -60,8 +52,8 @@ def _spec(value: onnx.ValueInfoProto) -> TensorSpec:
 
 
 def dtype_name(data_type: int) -> str:
-    """TVM's spelling of an ONNX element type."""
-    return helper.tensor_dtype_to_np_dtype(data_type).name if data_type else "unknown"
+    """TVM's spelling of the element type that a compiled model holds an ONNX one in."""
+    return helper.tensor_dtype_to_np_dtype(carrier(data_type)).name if data_type else "unknown"
 
 
 def strip_initializers(model: onnx.ModelProto) -> None:
@@ -278,15 +270,16 @@ def _rename_uses(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
             _rename_uses(body, names)
 
 
-def index_ranges(model: onnx.ModelProto) -> dict[str, tuple[float, float]]:
-    """Inclusive bounds of integer inputs that select rows of a constant table (an embedding), by input name."""
+def value_ranges(model: onnx.ModelProto) -> dict[str, tuple[float, float]]:
+    """Inclusive bounds of inputs, by name: the values of narrow types, rows of a constant table (an embedding) that one selects."""
     rows = {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer}
     origin = {
         value.name: value.name
         for value in model.graph.input
         if value.type.tensor_type.elem_type in (TensorProto.INT32, TensorProto.INT64)
     }
-    ranges: dict[str, tuple[float, float]] = {}
+    narrow = {value.name: sensible_range(value.type.tensor_type.elem_type) for value in model.graph.input}
+    ranges = {name: bounds for name, bounds in narrow.items() if bounds}
     for node in model.graph.node:
         if node.op_type in _PASSES_INDICES_ON and node.input[0] in origin:
             origin[node.output[0]] = origin[node.input[0]]

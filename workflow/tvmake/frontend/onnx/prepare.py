@@ -16,8 +16,9 @@ from tvmake.errors import InputError
 from tvmake.frontend.onnx.domains import check_domains
 from tvmake.frontend.onnx.graph import Builder, Graph, all_nodes, attributes, opset_of
 from tvmake.frontend.onnx.refuse import check_nodes
-from tvmake.frontend.onnx.rewrites import control_flow, expand
+from tvmake.frontend.onnx.rewrites import control_flow, expand, narrow
 from tvmake.frontend.onnx.rewrites import operators as rewrite
+from tvmake.frontend.onnx.rewrites.contrib_quantized import rewrite_contrib
 from tvmake.frontend.onnx.rewrites.fold import drop_unused, fold
 from tvmake.frontend.onnx.rewrites.sequences import resolve_sequences
 
@@ -48,17 +49,22 @@ def prepare(model: onnx.ModelProto, where: str, opset: int | None = None) -> Pre
     """
     graph = Graph(model, where)
     inline_functions(graph)
-    check_domains(graph.model, where)
+    rewrite_contrib(graph)
+    check_domains(graph.model, where, is_prepared=True)
     convert(graph, opset)
     changes: Counter[str] = Counter()
     for _ in range(MAX_ROUNDS):
         drop_unused(graph)
+        written_out = narrow.write_out(graph)
+        changes["narrow types"] += written_out
+        if written_out:
+            graph.refresh()
         folded = fold(graph)
         changes["folded"] += folded
         rewritten = apply_rules(graph)
         rewritten["sequences"] += resolve_sequences(graph)
         changes.update(rewritten)
-        if not folded and not any(rewritten.values()):
+        if not (folded or written_out) and not any(rewritten.values()):
             break
         graph.refresh()
     drop_unused(graph)

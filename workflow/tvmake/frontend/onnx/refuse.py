@@ -9,8 +9,10 @@ from onnx import TensorProto
 from tvm.relax.frontend.onnx.onnx_frontend import _get_convert_map
 
 from tvmake.errors import InputError
+from tvmake.frontend.onnx.converters import CONVERTERS
 from tvmake.frontend.onnx.domains import STANDARD, counted, plural
 from tvmake.frontend.onnx.graph import Graph, all_nodes, attributes
+from tvmake.frontend.onnx.narrow_types import NARROW
 from tvmake.frontend.onnx.rewrites.declared_shapes import REDUCTIONS
 from tvmake.frontend.onnx.rewrites.resize import is_trusted
 
@@ -18,8 +20,8 @@ MICROSOFT_ONLY = frozenset({"FastGelu", "BiasGelu", "SkipLayerNormalization", "E
 
 
 def supported_operators() -> frozenset[str]:
-    """Operators of the standard domain that TVM's importer converts."""
-    return frozenset(_get_convert_map()) | {"If"}
+    """Operators of the standard domain that TVM's importer or tvmake converts."""
+    return frozenset(_get_convert_map()) | CONVERTERS.keys() | {"If"}
 
 
 def check_nodes(graph: Graph) -> None:
@@ -43,7 +45,7 @@ def check_nodes(graph: Graph) -> None:
     reasons = []
     for node in all_nodes(graph.graph):
         check = CHECKS.get(node.op_type) if node.domain in STANDARD else None
-        reason = _narrow(node, graph) or (check(node, graph) if check else None)
+        reason = _element_type(node, graph) or (check(node, graph) if check else None)
         if reason:
             reasons.append(f"{node.op_type} {node.name!r}: {reason}")
     if reasons:
@@ -171,17 +173,13 @@ CHECKS: dict[str, Check] = {
 }
 """Per operator, why a node that TVM would import must not be; None when it may."""
 
-NARROW = frozenset({
-    TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E4M3FNUZ, TensorProto.FLOAT8E5M2, TensorProto.FLOAT8E5M2FNUZ,
-    TensorProto.FLOAT8E8M0, TensorProto.FLOAT4E2M1, TensorProto.INT4, TensorProto.UINT4, TensorProto.INT2,
-    TensorProto.UINT2, TensorProto.STRING, TensorProto.COMPLEX64, TensorProto.COMPLEX128,
-})  # fmt: skip
-"""Element types TVM converts wrongly on the CPU, or has none of."""
+UNSUPPORTED = NARROW | {TensorProto.STRING, TensorProto.COMPLEX64, TensorProto.COMPLEX128}
+"""Element types TVM has none of, or gets wrong; the narrow ones where an operator computes with them."""
 
 
-def _narrow(node: onnx.NodeProto, graph: Graph) -> str | None:
+def _element_type(node: onnx.NodeProto, graph: Graph) -> str | None:
     for name in (*node.input, *node.output):
-        if graph.dtype(name) in NARROW:
+        if graph.dtype(name) in UNSUPPORTED:
             kind = TensorProto.DataType.Name(graph.dtype(name)).lower()
             return f"element type {kind} is not supported"
     return None

@@ -4,7 +4,6 @@ Networks resize position embeddings, standardise weights and build masks in ever
 Weights that are only arranged otherwise stay as they are: the packer arranges them for the target.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -60,28 +59,32 @@ def compute_constants(program: ExportedProgram) -> None:
     wanted = [node for node in wanted if isinstance(node.meta["val"], Tensor)]
     if not wanted:
         return
-    first_input = next(iter(program.graph.find_nodes(op="placeholder")))
-    values = dict(_placeholders(program))
-    added = 0
+    values = given_values(program)
     with torch.no_grad(), one_thread():
         for number, node in enumerate(wanted):
             try:
-                value = _value(node, values).detach().contiguous().clone()
+                value = computed(node, values).detach().contiguous().clone()
             except (RuntimeError, NotImplementedError):
                 continue  # PyTorch cannot run it here; the importer says what it thinks of it
-            name = f"tvmake_computed_{number}"
-            with program.graph.inserting_before(first_input):
-                constant = program.graph.placeholder(name)
-            constant.meta = {name: kept for name, kept in node.meta.items() if name in ("val", "tensor_meta")}
-            values[constant] = program.constants[name] = value
-            spec = InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(constant.name), name)
-            program.graph_signature.input_specs.insert(added, spec)
-            added += 1
+            constant = add_constant(program, f"tvmake_computed_{number}", value, node.meta["val"])
+            values[constant] = value
             node.replace_all_uses_with(constant)
     for node in reversed(known):
         if node.op == "call_function" and not node.users:  # assertions about constants among them, which held
             program.graph.erase_node(node)
     program.graph_module.recompile()
+
+
+def add_constant(program: ExportedProgram, name: str, value: Tensor, example: Tensor) -> fx.Node:
+    """Give a program a constant; ``example`` is the fake tensor that stands for it while the program is looked at."""
+    first = next(iter(program.graph.find_nodes(op="placeholder")))
+    with program.graph.inserting_before(first):
+        constant = program.graph.placeholder(name)
+    constant.meta = {"val": example}
+    program.constants[name] = value
+    spec = InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(constant.name), name)
+    program.graph_signature.input_specs.insert(0, spec)
+    return constant
 
 
 def _known(program: ExportedProgram) -> dict[fx.Node, bool]:
@@ -123,15 +126,18 @@ def _size(node: fx.Node) -> int:
     return sum(value.numel() * value.element_size() for value in values)
 
 
-def _placeholders(program: ExportedProgram) -> Iterator[tuple[fx.Node, Any]]:
+def given_values(program: ExportedProgram) -> dict[fx.Node, Any]:
+    """Parameters, buffers and constants by their nodes."""
     nodes = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
+    values = {}
     for spec in program.graph_signature.input_specs:
         if spec.target is not None:
             given = program.state_dict if spec.target in program.state_dict else program.constants
-            yield nodes[spec.arg.name], given[spec.target]
+            values[nodes[spec.arg.name]] = given[spec.target]
+    return values
 
 
-def _value(node: fx.Node, values: dict[fx.Node, Any]) -> Any:
+def computed(node: fx.Node, values: dict[fx.Node, Any]) -> Any:
     """What a node gives, computed after all that it needs; kept in ``values``."""
     waiting = [node]
     while waiting:

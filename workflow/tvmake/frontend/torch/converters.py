@@ -2,6 +2,7 @@
 
 ``elu``: TVM 0.27 drops its ``scale`` and ``input_scale``, so that SELU and CELU, which torch decomposes into it, are wrong.
 Remove it when tests/frontend/torch/test_converters.py::test_tvm_still_drops_the_scale_of_elu fails.
+``prod``: TVM 0.27 does not know the form with an axis, and leaves integers in their type.
 ``native_group_norm``: TVM 0.27 fails where there is no weight or no bias.
 ``add`` and ``sub``: TVM 0.27 ignores their ``alpha``, and computes something else. Remove them when
 test_converters.py::test_tvm_still_ignores_alpha fails.
@@ -50,6 +51,15 @@ def _extreme(reduce: Callable[..., Any]) -> Callable[[fx.Node, Any], Any]:
         return importer.block_builder.emit(reduce(importer.env[node.args[0]], axes or None, bool(keeps)))
 
     return convert
+
+
+def _product(node: fx.Node, importer: Any) -> Any:
+    data, dtype = importer.env[node.args[0]], str(node.meta["val"].dtype).removeprefix("torch.")
+    axis = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
+    keeps = node.args[2] if len(node.args) > 2 else node.kwargs.get("keepdim", False)
+    if str(data.ty.dtype.dtype) != dtype:  # torch multiplies integers and booleans as int64
+        data = importer.block_builder.emit(relax.op.astype(data, dtype))
+    return importer.block_builder.emit(relax.op.prod(data, axis, bool(keeps)))
 
 
 def _native_group_norm(node: fx.Node, importer: Any) -> Any:
@@ -178,6 +188,8 @@ CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
     "elu.default": _elu,
     "amax.default": _extreme(relax.op.max),
     "amin.default": _extreme(relax.op.min),
+    "prod.default": _product,
+    "prod.dim_int": _product,
     "native_group_norm.default": _native_group_norm,
     "add.Tensor": _scaled(relax.op.add, "add.Tensor"),
     "sub.Tensor": _scaled(relax.op.subtract, "sub.Tensor"),

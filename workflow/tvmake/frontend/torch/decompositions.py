@@ -255,6 +255,33 @@ def _max_pool_with_places(
     return values.amax(-1), places.reshape(-1)[first + numbers]
 
 
+def _overlapped(pieces: Tensor, sizes: Sequence[int], dim: int, size: int, step: int) -> Any:
+    """The sum of pieces that each begin a step after the one before: a transposed convolution that passes them on."""
+    dim %= len(sizes)
+    if not all(isinstance(extent, int) for extent in (sizes[dim], size, step)):
+        return NotImplemented
+    columns = pieces.movedim(dim, -1)  # [others, size, pieces]
+    others = columns.shape[:-2]
+    columns = columns.reshape(-1, size, columns.shape[-1])
+    found = torch.conv_transpose1d(columns, torch.eye(size, dtype=pieces.dtype).unsqueeze(1), stride=step)
+    found = torch.constant_pad_nd(found, [0, sizes[dim] - found.shape[-1]])
+    return found.reshape(*others, sizes[dim]).movedim(-1, dim)
+
+
+def _mode(data: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
+    """The value that occurs most, the smallest of several, and its last place."""
+    if data.ndim == 0 or not isinstance(data.shape[dim], int):
+        return NotImplemented
+    row = data.movedim(dim, -1)
+    counts = (row.unsqueeze(-1) == row.unsqueeze(-2)).to(torch.int64).sum(-1)
+    is_most = counts == counts.amax(-1, keepdim=True)
+    highest = row.amax(-1, keepdim=True)
+    value = torch.where(is_most, row, highest).amin(-1)
+    places = torch.arange(row.shape[-1])
+    place = torch.where(row == value.unsqueeze(-1), places, -1).amax(-1)
+    return (value.unsqueeze(dim), place.unsqueeze(dim)) if keepdim else (value, place)
+
+
 def _windows(extent: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> Tensor:
     """The coordinates of each window along an axis, those outside of the picture moved to the window's nearest inside."""
     spare = extent + 2 * padding - dilation * (kernel - 1) - 1
@@ -276,6 +303,8 @@ DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
     aten._pdist_forward.default: _distances_of_pairs,
     aten.kthvalue.default: _kth_value,
     aten.median.dim: _median,
+    aten.mode.default: _mode,
+    aten.unfold_backward.default: _overlapped,
     aten.median.default: _median_of_all,
     aten.searchsorted.Tensor: _search_sorted,
     aten.bucketize.Tensor: _bucketize,

@@ -2,11 +2,7 @@
 
 import inspect
 import random
-import site
-import sysconfig
-import traceback
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +14,7 @@ from tvmake.config.model import ImportOptions, InputSpec
 from tvmake.errors import InputError
 from tvmake.frontend.torch.program import DTYPES
 from tvmake.frontend.trust import check_trusted
-from tvmake.process.user_code import import_named
+from tvmake.process.user_code import blame, load_function
 
 _TORCH_DTYPES = {name: dtype for dtype, name in DTYPES.items()}
 
@@ -37,50 +33,23 @@ def export(source: str, options: ImportOptions) -> ExportedProgram:
             are missing; PyTorch cannot export the module.
     """
     check_trusted(options)
-    function = _find(source)
+    function = load_function(source, source)
     random.seed(options.seed)  # Keras draws by Python's
     np.random.seed(options.seed % 2**32)
     torch.manual_seed(options.seed)
     try:
         returned = function(**options.arguments)
     except (Exception, SystemExit) as error:
-        raise _failure(source, "the factory fails", error, "call it in Python with the same `arguments`") from error
+        remedy = "call it in Python with the same `arguments`"
+        raise blame(source, "the factory fails", error, function, remedy) from error
     module, examples = _module_and_examples(source, returned)
     module.eval()
     inputs, dynamic = _inputs(source, module, examples, options)
     try:
         return torch.export.export(module, inputs, dynamic_shapes=dynamic)
     except Exception as error:
-        raise _failure(
-            source, "torch.export cannot trace it", error, "see the PyTorch guide to torch.export for the cause"
-        ) from error
-
-
-def _find(source: str) -> Callable[..., Any]:
-    module_name, _, function_name = source.partition(":")
-    try:
-        module = import_named(module_name, source)
-    except ModuleNotFoundError as error:
-        if error.name and (module_name == error.name or module_name.startswith(error.name + ".")):
-            problem = f"there is no Python module '{error.name}'"
-            raise InputError(source, problem, f"looked in {Path.cwd()} and the installed packages") from error
-        raise _failure(source, "its module cannot be imported", error, "install what it needs beside tvmake") from error
-    except InputError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise _failure(
-            source, "its module cannot be imported", error, f"try `python -c 'import {module_name}'`"
-        ) from error
-    function = getattr(module, function_name, None)
-    if not callable(function):
-        callables = sorted(
-            name
-            for name, value in vars(module).items()
-            if inspect.isfunction(value) and value.__module__ == module_name
-        )
-        listing = f"it defines: {', '.join(callables)}" if callables else "it defines no functions"
-        raise InputError(source, f"'{module_name}' has no function '{function_name}'", listing)
-    return function
+        remedy = "see the PyTorch guide to torch.export for the cause"
+        raise blame(source, "torch.export cannot trace it", error, remedy=remedy) from error
 
 
 def _module_and_examples(source: str, returned: Any) -> tuple[nn.Module, tuple[Tensor, ...]]:
@@ -91,11 +60,10 @@ def _module_and_examples(source: str, returned: Any) -> tuple[nn.Module, tuple[T
         if all(isinstance(example, Tensor) for example in examples):
             return module, tuple(examples)
         raise InputError(source, "its example inputs are not all tensors", "return (module, (tensor, …))")
-    raise InputError(
-        source,
-        f"the factory returns {type(returned).__name__}, not a module",
-        "return an nn.Module, or an nn.Module and a tuple of example inputs",
-    )
+    remedy = "return an nn.Module, or an nn.Module and a tuple of example inputs"
+    if type(module).__name__ == "IRModule":
+        remedy = "set `format: relax` for a function that returns a Relax module"
+    raise InputError(source, f"the factory returns {type(module).__name__}, not a module", remedy)
 
 
 def _inputs(
@@ -167,23 +135,3 @@ def _draw(
     if torch_dtype.is_floating_point:
         return (torch.rand(shape, generator=generator) * (high - low) + low).to(torch_dtype)
     return torch.full(shape, int(low), dtype=torch_dtype)  # zero is a valid index of any table
-
-
-def _failure(source: str, problem: str, error: BaseException, remedy: str) -> InputError:
-    message = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    place = _place(error)
-    cause = f"{type(error).__name__}: {message[:300]}" if message else type(error).__name__
-    return InputError(source, f"{problem}{f' at {place}' if place else ''}: {cause}", remedy)
-
-
-def _place(error: BaseException) -> str | None:
-    """``file:line`` of the last frame in the user's own code, below which only libraries were called."""
-    if isinstance(error, SyntaxError) and error.filename:
-        return f"{error.filename}:{error.lineno}"
-    libraries = [sysconfig.get_path("stdlib"), *site.getsitepackages(), str(Path(__file__).parents[2])]
-    user_frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith(("<", *libraries)) and "site-packages" not in frame.filename
-    ]
-    return f"{user_frames[-1].filename}:{user_frames[-1].lineno}" if user_frames else None

@@ -16,6 +16,7 @@ from tvmake.errors import InputError
 from tvmake.frontend.configured_inputs import check_inputs, describe, with_ranges
 from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.relax_fixes import drop_unused_params, lift_constants, wrap_takes
+from tvmake.frontend.torch import complex_numbers
 from tvmake.frontend.torch import program as exported
 from tvmake.frontend.torch.constants import compute_constants, input_dependent
 from tvmake.frontend.torch.converters import CONVERTERS
@@ -72,11 +73,13 @@ def read(program: ExportedProgram, options: ImportOptions) -> ImportedModel:
     check_inputs(where, exported.signature(where, program), options.inputs)
     extents = exported.settle_extents(where, program, options.inputs)
     signature = exported.signature(where, program, extents)
+    weights = exported.weights_digest(program)
     core = _decomposed(program)
     _refuse_mutation(where, core)  # the graph as exported still has in-place operators; here they are spelled out
     resolvable = _make_resolvable(where, core, extents)
     if resolvable is not core:
         core, extents = resolvable, {}
+    complex_numbers.resolve(core, where)
     compute_constants(core)
     core = _decompose_unknown(core)
     promote(core)
@@ -96,7 +99,12 @@ def read(program: ExportedProgram, options: ImportOptions) -> ImportedModel:
         module=module,
         params=params | constants,
         signature=with_ranges(_with_image_range(signature, options), options.inputs),
-        notes={"format": str(options.source_format()), "torch": torch.__version__, "operators": _operators(program)},
+        notes={
+            "format": str(options.source_format()),
+            "torch": torch.__version__,
+            "operators": _operators(program),
+            "weights": weights,
+        },
     )
 
 

@@ -1,5 +1,6 @@
 """What an exported PyTorch program takes and returns, found without TVM: signature, dynamic extents, flat calls."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 
 import sympy
@@ -33,6 +34,16 @@ DTYPES = {
 # Operators that leave the values of an index tensor as they are, on its way to a lookup.
 _VALUE_PRESERVING = {"view", "reshape", "unsqueeze", "squeeze", "clone", "_to_copy", "to", "alias", "detach", "slice"}
 _VALUE_PRESERVING |= {"contiguous", "flatten", "permute", "transpose", "t", "expand", "select", "lift_fresh_copy"}
+
+
+def weights_digest(program: ExportedProgram) -> str:
+    """The sha256 of all parameters, buffers and constants with their names, types and shapes."""
+    found = hashlib.sha256()
+    for name, value in sorted({**program.state_dict, **program.constants}.items()):
+        if isinstance(value, Tensor):
+            found.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
+            found.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return found.hexdigest()
 
 
 def signature(where: str, program: ExportedProgram, extents: Extents | None = None) -> Signature:

@@ -14,6 +14,7 @@ from tvmake.targets.adreno.one_epilogue import OfOneEpilogue
 from tvmake.targets.adreno.scope_copies import ArgumentsInBuffers, copies_as_kernels
 from tvmake.targets.adreno.whole_pixels import WholePixels
 from tvmake.targets.bound_rule import BoundRule, Launching, general_rules
+from tvmake.targets.dtypes import dtype_name
 
 LAYOUTS = {"relax.nn.conv2d": [DATA, KERNEL, DATA], "relax.nn.conv2d_transpose": ["NCHW", "IOHW"]}
 """Transposed convolutions have no kernel in blocks of channels, and TVM 0.27 stops where it is not told so."""
@@ -45,7 +46,10 @@ def texture_scopes(target: "tvm.target.Target") -> list[Any]:
     transform, adreno = tvm.relax.transform, tvm.relax.backend.adreno.transform
     return [
         # What does not know the fifth axis is lowered beforehand, and stays out of the blocks.
-        transform.LegalizeOps(dict.fromkeys(BLOCKED_PAIRS, _legalize_pair), skip_ops=[*KEPT, *BLOCKED]),
+        transform.LegalizeOps(
+            {**dict.fromkeys(BLOCKED_PAIRS, _legalize_pair), **dict.fromkeys(KEPT, _legalize_integers)},
+            skip_ops=BLOCKED,
+        ),
         transform.ConvertLayout(LAYOUTS),
         transform.Normalize(),
         transform.FoldConstant(),
@@ -68,6 +72,13 @@ def _legalize_pair(builder: "tvm.relax.BlockBuilder", call: "tvm.relax.Call") ->
     """An operation on two operands as it is, where blocks of channels can take it; else lowered."""
     shapes = [_extents(operand.ty) for operand in call.args]
     if len({shape for shape in shapes if shape}) == 1 or all(not shape or _has_blocks(shape) for shape in shapes):
+        return call
+    return call.op.get_attr("FLegalize")(builder, call)
+
+
+def _legalize_integers(builder: "tvm.relax.BlockBuilder", call: "tvm.relax.Call") -> Any:
+    """What reads integers lowered, so that they stay in buffers: images hold 16- and 32-bit numbers. Else as it is."""
+    if dtype_name(call.args[0].ty).startswith("float"):
         return call
     return call.op.get_attr("FLegalize")(builder, call)
 

@@ -20,6 +20,7 @@ IN_ANY_LAYOUT = [
         "nn.conv2d", "nn.conv2d_transpose", "nn.max_pool2d", "nn.avg_pool2d", "nn.adaptive_avg_pool2d", "nn.relu",
         "nn.leakyrelu", "nn.silu", "nn.gelu", "nn.gelu_tanh", "sigmoid", "tanh", "exp", "log", "sqrt", "rsqrt", "erf", "abs",
         "negative", "square", "floor", "ceil", "round", "concat", "mean", "sum", "max", "min", "permute_dims",
+        "astype",
     )
 ]  # fmt: skip
 """Operators that ConvertLayout computes as well with another order of axes."""

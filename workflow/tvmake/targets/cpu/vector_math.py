@@ -14,6 +14,8 @@ from typing import Any
 import tvm
 import tvm_ffi
 
+from tvmake.targets.cpu.half_precision import HalfPrecision
+from tvmake.targets.cpu.incomplete_vectors import IncompleteVectors
 from tvmake.targets.dtypes import dtype_name
 
 tirx = tvm.tirx
@@ -73,7 +75,13 @@ def register() -> str:
 def _pipeline() -> tuple[Any, Any, Any]:
     lowering, host, device = tvm.tirx.compilation_pipeline.get_tir_pipeline("default")
     # A call that stands in two places is replaced by one expression, whose variables would be bound twice.
-    return tvm.transform.Sequential([VectorMath(), tirx.transform.ConvertSSA(), lowering]), host, device
+    return (
+        tvm.transform.Sequential(
+            [IncompleteVectors(), HalfPrecision(), VectorMath(), tirx.transform.ConvertSSA(), lowering]
+        ),
+        host,
+        device,
+    )
 
 
 def _replaced(call: Any) -> Any:

@@ -1,7 +1,8 @@
 """Bring weights into the layout of a target's kernels once, when the package is built.
 
 Parameters are arguments of ``main``, so that TVM would convert the layout of every weight in every run. Kernels that
-depend on weights only, and only move data, become packings (``targets.prepack``); ``main`` takes their results.
+depend on weights only, and only move data or compute integers of them, become packings (``targets.prepack``); ``main`` takes
+their results, which are the same on every machine.
 """
 
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from tvmake.targets.weights.prepack import Packing, Prepacked, unused_name
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
-MOVING = frozenset({"tirx.if_then_else", "tirx.likely"})
+MOVING = frozenset({"prim.if_then_else", "prim.likely", "tirx.if_then_else", "tirx.likely"})
 """Calls that compute nothing."""
 
 REDUCTION = 2
@@ -96,7 +97,7 @@ class _Finder:
         ):
             return
         kernel = self.module[call.args[0]]
-        if len(call.args) > 2 or not _only_moves(kernel):
+        if len(call.args) > 2 or not (_only_moves(kernel) or _is_exact(kernel)):
             return
         source = self.names[arguments[0]]
         name = unused_name(source.partition("_packed")[0] + "_packed", self.names_in_use)
@@ -137,3 +138,15 @@ def _only_moves(kernel: Any) -> bool:
 
     tvm_ffi.structural_walk(kernel.body, [(tvm.s_tir.SBlock, block), (tvm.ir.Call, call)])
     return not found
+
+
+def _is_exact(kernel: Any) -> bool:
+    """Whether a kernel computes with integers alone."""
+    kinds: list[str] = []
+
+    def note(access: Any) -> None:
+        buffer = access.buffer if isinstance(access, tvm.tirx.BufferStore) else access.source
+        kinds.append(dtype_name(buffer.ty))
+
+    tvm_ffi.structural_walk(kernel.body, [(tvm.tirx.BufferStore, note), (tvm.ir.TensorLoad, note)])
+    return all(kind.startswith(("int", "uint")) for kind in kinds)

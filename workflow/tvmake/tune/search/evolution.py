@@ -19,6 +19,7 @@ from tvmake.records.summary import ranked
 from tvmake.records.workload import Workload, structure
 from tvmake.tune.search.cost_model import MAX_RECORDS, WARMUP, cost_model, measured_features, sample_records
 from tvmake.tune.search.spaces import meta_schedule_context
+from tvmake.tune.search.starts import ORIGINS
 from tvmake.tune.search.transfer import KernelFeatures
 from tvmake.tune.trace import trace_key
 from tvmake.tune.verify.record_validation import ValidRecord, validate_records
@@ -54,8 +55,9 @@ class _Known:
 
     @property
     def order(self) -> tuple[int, str]:
-        """Where it stands among the others, in whatever order they were measured."""
-        return self.stored.record.batch, self.key
+        """Where it stands among the others, in whatever order they were measured; starts come before all batches."""
+        batch = _batch(self.stored)
+        return -1 if batch is None else batch, self.key
 
 
 class Evolution:
@@ -187,7 +189,8 @@ class Evolution:
         model = cost_model(self._options.cost_model, self._threads, self._draw, training)
         if self._options.cost_model == "xgb" and sum(len(one.costs) for one in training) >= WARMUP:
             return model, GENERATIONS
-        return model, UNTRAINED_GENERATIONS if before else 0
+        has_seeds = any(one.valid and one.valid.tuning is not None for one in before)
+        return model, UNTRAINED_GENERATIONS if has_seeds else 0
 
     def _measured_features(self, known: Sequence[_Known]) -> KernelFeatures | None:
         features = {
@@ -217,11 +220,16 @@ class Evolution:
 
 
 def _next_batch(stored: Iterable[StoredRecord], size: int) -> int:
-    numbers = [one.record.batch for one in stored]
+    numbers = [number for one in stored if (number := _batch(one)) is not None]
     if not numbers:
         return 0
     last = max(numbers)
     return last if numbers.count(last) < size else last + 1
+
+
+def _batch(stored: StoredRecord) -> int | None:
+    """Which batch a record was in; None for what was measured before any."""
+    return None if stored.record.strategy in ORIGINS else stored.record.batch
 
 
 def _unknown(proposed: Sequence[Any], before: Sequence[_Known]) -> list[Any]:

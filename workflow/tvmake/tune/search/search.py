@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any, Protocol
 
 import tvm
@@ -19,6 +20,7 @@ from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.config.requests.tuning import SearchOptions
 from tvmake.errors import DeviceError, InputError
 from tvmake.process.isolation import Refused
+from tvmake.process.output import counted
 from tvmake.records.plausible import implausible
 from tvmake.records.record import Record, Status, TuningContext, Verdict
 from tvmake.records.store import RecordStore, StoredRecord
@@ -28,7 +30,9 @@ from tvmake.tune.measure.interface import Candidate, Measured, Measurer
 from tvmake.tune.search.evolution import Evolution
 from tvmake.tune.search.fixed_order import FixedOrder
 from tvmake.tune.search.grid import Grid
+from tvmake.tune.search.nearest import nearest_starts
 from tvmake.tune.search.spaces import meta_schedule_context
+from tvmake.tune.search.starts import Start, start_by_rule
 from tvmake.tune.search.transfer import KernelFeatures
 from tvmake.tune.search.whole_pixels import with_whole_pixels
 from tvmake.tune.trace import trace_json, trace_key
@@ -64,6 +68,16 @@ class Trial:
     error: str | None
     is_throttled: bool = False
     """Whether heat slowed the device down, as far as one can see."""
+
+
+@dataclass(frozen=True)
+class _Proposal:
+    """A schedule that was measured, and where it came from."""
+
+    trace: Any
+    origin: str
+    """A strategy, or one of :data:`tvmake.tune.search.starts.ORIGINS`."""
+    batch: int
 
 
 class Source(Protocol):
@@ -131,7 +145,10 @@ class Search:
 
     def _search(self, measurer: Measurer) -> str:
         self._until = time.monotonic() + (self.options.deadline_s or math.inf)
-        source = self._source()
+        ctx, spaces = self._design_spaces()
+        if self.options.warm_start:
+            self._measure_starts(ctx, spaces, measurer)
+        source = self._source(ctx, spaces)
         stale = 0
         while self._spent < self.trials:
             if time.monotonic() > self._until:
@@ -155,7 +172,8 @@ class Search:
         before = journal.set_aside()
         stored = self.store.load(self.context, self.workload.key)
         if bad := journal.set_aside() - before:
-            self.warn(f"{journal.path}: {bad} damaged lines set aside (in {journal.quarantine.name}, with the reason)")
+            lines = counted(bad, "damaged line")
+            self.warn(f"{journal.path}: {lines} set aside (in {journal.quarantine.name}, with the reason)")
         return stored
 
     @property
@@ -175,12 +193,17 @@ class Search:
         best = min((ms for ms in latencies if ms is not None), default=None)
         return best is not None and best not in latencies[-patience:]
 
-    def _source(self) -> Source:
-        workload, options = self.workload, self.options
-        ctx = meta_schedule_context(workload, "replay-trace", options.seed, self.target, self.threads)
+    def _design_spaces(self) -> tuple[Any, list[Any]]:
+        """MetaSchedule's context of the kernel, and what candidates are drawn from."""
+        workload = self.workload
+        ctx = meta_schedule_context(workload, "replay-trace", self.options.seed, self.target, self.threads)
         spaces = [with_whole_pixels(space, workload) for space in ctx.generate_design_space()]
         if not spaces:
             raise InputError(f"kernel {workload.key[:12]}", "MetaSchedule has no schedules for it")
+        return ctx, spaces
+
+    def _source(self, ctx: Any, spaces: list[Any]) -> Source:
+        workload, options = self.workload, self.options
         if options.strategy == "grid":
             return Grid(ctx, spaces, options.batch)
         if options.strategy == "evolutionary":
@@ -230,6 +253,24 @@ class Search:
         self._proposed |= keys
         return has_unknown
 
+    def _measure_starts(self, ctx: Any, spaces: list[Any], measurer: Measurer) -> None:
+        """Measure the schedule of the target's rules, and those of similar kernels, as far as they are new."""
+        found = chain(
+            start_by_rule(self.workload),
+            nearest_starts(self.workload, self.store, self.context, spaces, ctx),
+        )
+        starts: dict[str, Start] = {}
+        for start in found:
+            key = canonical_json(start.trace)
+            if len(starts) < self.trials - self._spent and not self._is_measured(key):
+                starts.setdefault(key, start)
+        candidates = [start.candidate(number) for number, start in enumerate(starts.values())]
+        keys = list(starts)
+        with closing(measurer.measure(candidates)) as results:
+            for measured in results:
+                key = keys[measured.number]
+                self._store(key, _Proposal(starts[key].trace, starts[key].origin, 0), measured)
+
     def _measure_new(self, batch: Sequence[Any], batch_number: int, measurer: Measurer) -> None:
         """Measure what is not in the store yet of a batch."""
         fresh: dict[int, Any] = {}
@@ -241,7 +282,9 @@ class Search:
         candidates = [Candidate(number, one.sch.mod, list(one.args_info)) for number, one in fresh.items()]
         with closing(measurer.measure(candidates)) as results:
             for measured in results:
-                self._store(keys[measured.number], fresh[measured.number], measured, batch_number)
+                trace = trace_json(fresh[measured.number].sch.trace)
+                proposal = _Proposal(trace, self.options.strategy, batch_number)
+                self._store(keys[measured.number], proposal, measured)
                 if time.monotonic() > self._until:
                     # As if it were interrupted here: a search with more time would go on with this batch.
                     break
@@ -250,11 +293,11 @@ class Search:
         known = self._known.get(key)
         return known is not None and known.status != "device_lost"
 
-    def _store(self, key: str, proposed: Any, measured: Measured, batch: int) -> None:
-        record = self._record(proposed, measured, batch)
+    def _store(self, key: str, proposal: "_Proposal", measured: Measured) -> None:
+        record = self._record(proposal, measured)
         if (problem := implausible(record)) is not None:
             measured = replace(measured, status="run_error", samples_s=(), error=problem)
-            record = self._record(proposed, measured, batch)
+            record = self._record(proposal, measured)
         self.store.append(self.context, self.workload.key, [record])
         self._known[key] = StoredRecord(record=record, digest=record.digest, verdict=None)
         self.measured += 1
@@ -263,18 +306,18 @@ class Search:
         hot = measured.conditions.get("throttled", "").startswith("yes")
         self.watch(Trial(self._spent, measured.status, self._known[key].latency_ms, self.best_ms, measured.error, hot))
 
-    def _record(self, proposed: Any, measured: Measured, batch: int) -> Record:
+    def _record(self, proposal: "_Proposal", measured: Measured) -> Record:
         return Record(
-            trace=trace_json(proposed.sch.trace),
+            trace=proposal.trace,
             status=measured.status,
             samples_s=measured.samples_s,
             error=measured.error,
             measured_at=_now(),
             device=self.device,
-            strategy=self.options.strategy,
+            strategy=proposal.origin,
             cost_model=self.options.cost_model,
             seed=self.options.seed,
-            batch=batch,
+            batch=proposal.batch,
             conditions=dict(measured.conditions),
         )
 

@@ -1,11 +1,10 @@
 """Whether a tuned kernel computes what the unscheduled one does."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tvm
@@ -20,9 +19,9 @@ from tvmake.process.isolation import Refused, each_isolated
 from tvmake.records.record import Record, Verdict
 from tvmake.records.workload import Workload
 from tvmake.storage.temporary import temporary_directory
+from tvmake.targets.cpu.native import native_attributes
 from tvmake.targets.kernel_pipeline import tir_pipeline
 from tvmake.targets.memory import in_buffers, memory_scope
-from tvmake.targets.resolve import native_cpu
 from tvmake.targets.weights.prepack import split
 from tvmake.tune.measure.cuda.code import machine_code
 from tvmake.tune.measure.linker import Linker
@@ -85,23 +84,9 @@ class Checker:
         return _verdict(record, right, found.error, where + reason)
 
     def _outputs(self, record: Record, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        with temporary_directory("tvmake-check-") as name:
-            directory = Path(name)
-            light_intrinsics(self.workload.target)
-            build = partial(_build_record, self.workload, directory=directory, compiler=self.runner.compiler)
-            (answer,) = each_isolated([record.trace], build, "it cannot be built", BUILD_LIMIT_S)
-            if isinstance(answer, Refused):
-                raise answer
-            packing = _Packing.model_validate_json(answer)
-            arguments = list(inputs)
-            if packing.places:
-                weights = [inputs[place] for place in packing.places]
-                packed = LocalKernelRunner().run(directory / PACKING, weights, packing.results, fill=0)
-                for place, value in zip(packing.places, packed, strict=True):
-                    arguments[place] = value
-            results = _tensors(outputs(self._unscheduled))
-            scopes = [memory_scope(one) for one in self._unscheduled.params[: len(arguments)]]
-            return self.runner.run(directory / KERNEL, arguments, results, CHECKED_FILL, scopes)
+        light_intrinsics(self.workload.target)
+        make = partial(replay, self.workload, record.trace)
+        return scheduled_outputs(make, self._unscheduled, self.workload.target, inputs, self.runner)
 
     @property
     def _unscheduled(self) -> "tvm.tirx.PrimFunc":
@@ -111,6 +96,46 @@ class Checker:
         if self._expected is None:
             self._expected = _expectation(in_buffers(self._unscheduled), self.seed)
         return self._expected
+
+
+def scheduled_outputs(
+    make: Callable[[], "tvm.tirx.PrimFunc"],
+    unscheduled: "tvm.tirx.PrimFunc",
+    target: "tvm.target.Target",
+    inputs: Sequence[np.ndarray],
+    runner: KernelRunner,
+) -> list[np.ndarray]:
+    """Build a scheduled kernel in a fork, and run it once.
+
+    Args:
+        make: gives the scheduled kernel; called in the fork.
+        unscheduled: the same kernel without a schedule, which says what its arguments are.
+        inputs: its inputs; where the kernel packs weights, that is done on this machine before.
+
+    Raises:
+        Refused: it cannot be built.
+        KernelFailure: it crashes, hangs or raises an error.
+        DeviceError: the device was lost.
+    """
+    with temporary_directory("tvmake-check-") as name:
+        directory = Path(name)
+
+        def build(_item: None) -> bytes:
+            return _build_kernel(make(), target, directory, runner.compiler)
+
+        (answer,) = each_isolated([None], build, "it cannot be built", BUILD_LIMIT_S)
+        if isinstance(answer, Refused):
+            raise answer
+        packing = _Packing.model_validate_json(answer)
+        arguments = list(inputs)
+        if packing.places:
+            weights = [inputs[place] for place in packing.places]
+            packed = LocalKernelRunner().run(directory / PACKING, weights, packing.results, fill=0)
+            for place, value in zip(packing.places, packed, strict=True):
+                arguments[place] = value
+        results = _tensors(outputs(unscheduled))
+        scopes = [memory_scope(one) for one in unscheduled.params[: len(arguments)]]
+        return runner.run(directory / KERNEL, arguments, results, CHECKED_FILL, scopes)
 
 
 @dataclass(frozen=True)
@@ -177,7 +202,7 @@ class _Packing(BaseModel):
 
 def _expectation(function: "tvm.tirx.PrimFunc", seed: int) -> _Expected:
     """Inputs and what the unscheduled kernel makes of them, finite where that can be had."""
-    host = tvm.target.Target({"kind": "llvm", "mcpu": native_cpu()})
+    host = tvm.target.Target({"kind": "llvm", **native_attributes()})
     runner = LocalKernelRunner(REFERENCE_TIMEOUT_S)
     try:
         with temporary_directory("tvmake-check-") as name:
@@ -194,9 +219,8 @@ def _expectation(function: "tvm.tirx.PrimFunc", seed: int) -> _Expected:
     return found
 
 
-def _build_record(workload: Workload, trace: Any, directory: Path, compiler: str) -> bytes:
-    """In a fork: build a record's kernel, and what the build does to its weights, on this machine; a _Packing as JSON."""
-    kernel = replay(workload, trace)
+def _build_kernel(kernel: "tvm.tirx.PrimFunc", target: "tvm.target.Target", directory: Path, compiler: str) -> bytes:
+    """In a fork: build a kernel, and what the build does to its weights, on this machine; a _Packing as JSON."""
     packing = _Packing()
     if parts := split(kernel):
         kernel = parts.compute
@@ -205,7 +229,7 @@ def _build_record(workload: Workload, trace: Any, directory: Path, compiler: str
         packing = _Packing(
             places=tuple(parts.packed), results=tuple(_tensors(parts.packing.params[len(parts.packed) :]))
         )
-    _build(kernel, workload.target, compiler, directory / KERNEL)
+    _build(kernel, target, compiler, directory / KERNEL)
     return packing.model_dump_json().encode()
 
 

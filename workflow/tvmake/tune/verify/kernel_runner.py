@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -15,10 +15,11 @@ from tvmake.artifact.tensor_file import member, read_array, write_array
 from tvmake.codegen.compiler_errors import telling_line
 from tvmake.codegen.run_kernel import ENTRY, KernelRequest, Tensor, filled
 from tvmake.config.device import DeviceConfig, LocalDeviceConfig, RpcDeviceConfig
+from tvmake.config.device_variables import plain
 from tvmake.device.rpc.device import RequestFailed, RPCSessions, SessionLost, SessionTimeout
 from tvmake.device.rpc.messages import CallKernel
 from tvmake.device.rpc.serving import served
-from tvmake.process.forkserver.client import entry_command
+from tvmake.process.forkserver.client import DIRECTORY, entry_command
 from tvmake.process.parent_death import bound_environment
 from tvmake.process.supervised import exit_description, run_supervised
 from tvmake.storage.temporary import temporary_directory
@@ -33,6 +34,8 @@ ENTRY_POINT = "tvmake.codegen.run_kernel:main"
 ATTEMPTS = 2
 """How often a kernel is run while devices are lost; the second loss is taken for its own doing."""
 
+
+NONE: Mapping[str, str] = {}
 
 GLOBAL = "global"
 """The memory of a buffer."""
@@ -77,10 +80,19 @@ class LocalKernelRunner:
         timeout_s: how long loading and running one may take, in seconds.
         device: the runtime's name for the kind of device.
         threads: threads of CPU kernels; the machine's cores by default.
+        variables: environment variables for those processes, over this one's.
     """
 
-    def __init__(self, timeout_s: float = 60.0, device: str = "cpu", threads: int | None = None, compiler: str = "g++"):
+    def __init__(
+        self,
+        timeout_s: float = 60.0,
+        device: str = "cpu",
+        threads: int | None = None,
+        compiler: str = "g++",
+        variables: Mapping[str, str] = NONE,
+    ):
         self.timeout_s = timeout_s
+        self.variables = variables
         self.device = device
         self.threads = threads
         self.compiler = compiler
@@ -119,7 +131,11 @@ class LocalKernelRunner:
                 ]
 
     def _run(self, arguments: list[str]) -> None:
-        environment = bound_environment({**os.environ, "TVM_USE_RUNTIME_LIB": "1"})
+        environment = bound_environment({**os.environ, "TVM_USE_RUNTIME_LIB": "1", **self.variables})
+        if self.variables:
+            environment.pop(
+                DIRECTORY, None
+            )  # some count only while libraries are loaded, which a fork's parent has done
         if self.threads:
             environment["TVM_NUM_THREADS"] = str(self.threads)
         command = entry_command("runtime", ENTRY_POINT, arguments)
@@ -194,7 +210,8 @@ def kernel_runner(name: str, config: DeviceConfig, target: "tvm.target.Target", 
     kind = device_kind(target)
     match config:
         case LocalDeviceConfig():
-            return LocalKernelRunner(device=kind, threads=config.threads, compiler=compiler)
+            variables = plain(config.env, f"device '{name}'")
+            return LocalKernelRunner(device=kind, threads=config.threads, compiler=compiler, variables=variables)
         case RpcDeviceConfig():
             sessions = RPCSessions(name, config)
             return RPCKernelRunner(lambda: sessions, kind, compiler)

@@ -7,8 +7,9 @@ from is read off in the fork as well.
 
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -71,7 +72,7 @@ def validate_records(
         By the record's digest what it gives, or why its trace is no schedule of this kernel.
     """
     light_intrinsics(workload.target)
-    known = {_shape(trace_json(space.trace.simplified(True))[0]) for space in spaces}
+    known = _shapes(spaces)
     designs = {one.digest: _design(one.record.trace, known) for one in fastest}
     training_digests = {one.digest for one in training}
     every = {one.digest: one for one in [*fastest, *training]}
@@ -83,6 +84,17 @@ def validate_records(
             answer if isinstance(answer, Refused) else _valid_record(workload, context, one, answer)
         )
     return found
+
+
+def designs_of(records: Iterable[StoredRecord], spaces: Sequence[Any], count: int) -> list[Any]:
+    """The traces, without postprocessing, of the first records whose schedules MetaSchedule could have chosen from spaces.
+
+    Args:
+        count: how many, at most.
+    """
+    known = _shapes(spaces)
+    designs = (_design(one.record.trace, known) for one in records)
+    return list(islice((design for design in designs if design is not None), count))
 
 
 def tuning_record(workload: Workload, trace: Any, seconds: Sequence[float], target: "tvm.target.Target") -> Any:
@@ -147,6 +159,10 @@ def _is_decision(value: Any) -> bool:
     if isinstance(value, list):
         return bool(value) and all(type(one) is int and 1 <= one <= LARGEST for one in value)
     return type(value) is int and -2 <= value <= LARGEST
+
+
+def _shapes(spaces: Sequence[Any]) -> set[str]:
+    return {_shape(trace_json(space.trace.simplified(True))[0]) for space in spaces}
 
 
 def _shape(instructions: Sequence[Any]) -> str:

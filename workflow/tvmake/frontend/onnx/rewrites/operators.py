@@ -10,7 +10,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from tvmake.frontend.onnx.graph import Builder, attributes, optional_input
-from tvmake.frontend.onnx.rewrites import declared_shapes, quantized, resize, rnn, signal
+from tvmake.frontend.onnx.rewrites import declared_shapes, quantized, resize, rnn, sampling, signal
 from tvmake.frontend.onnx.rewrites.expand import expand
 
 Rule = Callable[[onnx.NodeProto, Builder], list[str] | None]
@@ -318,5 +318,6 @@ RULES: dict[str, Rule] = {
     **quantized.RULES,
     **resize.RULES,
     **rnn.RULES,
+    **sampling.RULES,
     **signal.RULES,
 }

@@ -1,5 +1,8 @@
 """Integer arithmetic of quantised operators, exactly: int32 products, one rescaling, round half to even, saturate."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
@@ -51,6 +54,11 @@ def qlinear_matmul(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     dtype = build.graph.dtype(y_zero)
     if dtype not in (TensorProto.INT8, TensorProto.UINT8):
         return None
+    if are_constants(build, a_scale, a_zero, b_scale, b_zero, y_scale, y_zero) and _sizes(build, a_scale, y_scale) == {
+        1
+    }:
+        product = build.op("MatMul", real(build, a, a_scale, a_zero), real(build, b, b_scale, b_zero, -1))
+        return [stored(build, product, y_scale, y_zero)]
     left, right = _operands(build, a, a_zero, b, b_zero)
     total = build.op("MatMul", left, right)
     scales = [build.cast(name, TensorProto.FLOAT) for name in (a_scale, b_scale, y_scale)]
@@ -58,6 +66,39 @@ def qlinear_matmul(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     second = _along(build, scales[1], b_scale, b, -1)
     factor = build.op("Div", build.op("Mul", first, second), _along(build, scales[2], y_scale, a, -2))
     return [_requantise(build, total, factor, _scalar(build, y_zero), dtype)]
+
+
+def are_constants(build: Builder, *names: str) -> bool:
+    return all(build.graph.is_constant(name) for name in names if name)
+
+
+def _sizes(build: Builder, *names: str) -> set[int]:
+    return {int(np.prod(build.graph.static_shape(name) or ())) for name in names}
+
+
+def real(build: Builder, name: str, scale: str, zero: str, axis: int = 0) -> str:
+    """Integers as the real numbers that they stand for, one scale for all or one for each place along ``axis``.
+
+    The rewrites of the imported network (``tvmake.quantize``) compute in integers what is between these and ``stored``.
+    """
+    rank = build.graph.rank(name) or 1
+    if _sizes(build, scale) == {1}:
+        parameters = [_scalar(build, parameter) for parameter in (scale, zero) if parameter]
+        return build.op("DequantizeLinear", name, *parameters)
+    return build.op("DequantizeLinear", name, *filter(None, (scale, zero)), axis=axis % rank)
+
+
+def stored(build: Builder, name: str, scale: str, zero: str) -> str:
+    return build.op("QuantizeLinear", name, *(_scalar(build, parameter) for parameter in (scale, zero) if parameter))
+
+
+def real_bias(build: Builder, bias: str, x_scale: str, w_scale: str) -> str:
+    """A bias in units of the sums that it is added to."""
+    scales = [build.graph.constant(name) for name in (x_scale, w_scale)]
+    assert all(scale is not None for scale in scales)
+    product = np.asarray(scales[0], np.float32).reshape(()) * np.asarray(scales[1], np.float32)
+    spread = np.broadcast_to(product.reshape(-1), (int(np.prod(build.graph.static_shape(bias) or (1,))),))
+    return build.op("DequantizeLinear", bias, build.const(spread, np.float32), axis=0)
 
 
 def _scalar(build: Builder, name: str) -> str:
@@ -85,67 +126,65 @@ def qlinear_conv(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     rank = build.graph.rank(weight)
     if rank is None:
         return None
-    total = _int_conv(
-        node, build, _centred(build, x, x_zero), _centred(build, weight, w_zero, 0), optional_input(node, 8)
-    )
+    bias = optional_input(node, 8)
+    parameters = (x_scale, x_zero, w_scale, w_zero, y_scale, y_zero, bias)
+    if (
+        are_constants(build, *parameters)
+        and w_scale in build.graph.constants
+        and _sizes(build, x_scale, y_scale) == {1}
+    ):
+        operands = [real(build, x, x_scale, x_zero), real(build, weight, w_scale, w_zero)]
+        operands += [real_bias(build, bias, x_scale, w_scale)] if bias else []
+        return [stored(build, build.op("Conv", *operands, **attributes(node)), y_scale, y_zero)]
+    total = _int_conv(node, build, _centred(build, x, x_zero), _centred(build, weight, w_zero, 0), bias)
     per_channel = build.graph.shape(w_scale) not in ((), (1,))
     w_factor = build.reshape(w_scale, [1, -1, *[1] * (rank - 2)]) if per_channel else _scalar(build, w_scale)
     factor = build.op("Div", build.op("Mul", _scalar(build, x_scale), w_factor), _scalar(build, y_scale))
     return [_requantise(build, total, factor, _scalar(build, y_zero), dtype)]
 
 
-_SMALL = {
-    TensorProto.INT4: np.int8,
-    TensorProto.UINT4: np.uint8,
-    TensorProto.INT2: np.int8,
-    TensorProto.UINT2: np.uint8,
-}
-"""Packed element types and the ones they are stored as."""
-
-
 def dequantize(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """Blocked scales, and packed 4- and 2-bit constants, which TVM takes neither of."""
+    """Blocked scales, which TVM does not take."""
     graph, values = build.graph, attributes(node)
     x, scale, zero = node.input[0], node.input[1], optional_input(node, 2)
-    if graph.dtype(x) in _SMALL:
-        data = [graph.constant(name) if name else None for name in (x, zero)]
-        if data[0] is None or (zero and data[1] is None):
-            return None
-        wide = [build.const(value, _SMALL[graph.dtype(x)]) for value in data if value is not None]
-        return [build.op("DequantizeLinear", wide[0], scale, *wide[1:], **values)]
-    block = values.get("block_size", 0)
-    if not block:
+    if not values.get("block_size", 0):
         return None
     dtype = values.get("output_dtype") or graph.dtype(scale)
-    spread = [_spread(build, name, x, values.get("axis", 1), block) for name in (scale, zero) if name]
-    if not all(spread):
+    wide = [spread(build, name, x, values) for name in (scale, zero) if name]
+    if not all(wide):
         return None
     value = build.cast(x, dtype)
     if zero:
-        value = build.op("Sub", value, build.cast(spread[1], dtype))
-    return [build.op("Mul", value, build.cast(spread[0], dtype))]
+        value = build.op("Sub", value, build.cast(wide[1], dtype))
+    return [build.op("Mul", value, build.cast(wide[0], dtype))]
 
 
 def quantize(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     """Blocked scales: divide, round half to even, add the zero point, saturate."""
     graph, values = build.graph, attributes(node)
     x, scale, zero = node.input[0], node.input[1], optional_input(node, 2)
-    block = values.get("block_size", 0)
     dtype = graph.dtype(zero) if zero else values.get("output_dtype") or TensorProto.UINT8
-    if not block or dtype not in (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16):
+    integers = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16)
+    if not values.get("block_size", 0) or dtype not in integers:
         return None
-    spread = [_spread(build, name, x, values.get("axis", 1), block) for name in (scale, zero) if name]
-    if not all(spread):
+    wide = [spread(build, name, x, values) for name in (scale, zero) if name]
+    if not all(wide):
         return None
     limits = np.iinfo(helper.tensor_dtype_to_np_dtype(dtype))
-    value = build.op("Round", build.op("Div", x, spread[0]))
+    value = build.op("Round", build.op("Div", x, wide[0]))
     if zero:
-        value = build.op("Add", value, build.cast(spread[1], graph.dtype(x)))
+        value = build.op("Add", value, build.cast(wide[1], graph.dtype(x)))
     return [build.cast(build.op("Clip", value, build.like(limits.min, x), build.like(limits.max, x)), dtype)]
 
 
-def _spread(build: Builder, name: str, like: str, axis: int, block: int) -> str:
-    """Repeat each element ``block`` times along ``axis``, cut to the extent of ``like``; "" when shapes are unknown."""
+def spread(build: Builder, name: str, like: str, values: Mapping[str, Any]) -> str:
+    """A scale or zero point in a shape that broadcasts against ``like``, as the node's axis and blocks have it.
+
+    "" when it goes by blocks and shapes are unknown.
+    """
+    axis, block = values.get("axis", 1), values.get("block_size", 0)
+    if not block:
+        return _along(build, name, name, like, axis)
     shape, target = build.graph.static_shape(name), build.graph.static_shape(like)
     if shape is None or target is None:
         return ""

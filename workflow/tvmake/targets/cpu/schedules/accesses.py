@@ -1,5 +1,6 @@
 """What a block reads and writes, along which of its axes."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -113,6 +114,28 @@ def is_contiguous(load: Any, axis: Any) -> bool:
     if not uses(load.indices, axis):
         return True
     return step(load.indices[-1], axis) == 1 and not uses(load.indices[:-1], axis)
+
+
+def neighbours(load: Any, axis: Any) -> int | None:
+    """How many neighbours along an axis share each value that is loaded: 8 for ``x[axis // 8]``; None for other loads."""
+    whole: list[Any] = []
+    divisions: list[Any] = []
+
+    def note(division: Any) -> None:
+        if (
+            isinstance(division.a, tvm.ir.Var)
+            and division.a.same_as(axis.var)
+            and isinstance(division.b, tvm.tirx.IntImm)
+        ):
+            divisions.append(int(division.b))
+
+    def note_variable(variable: Any) -> None:
+        if variable.same_as(axis.var):
+            whole.append(variable)
+
+    for index in load.indices:
+        tvm_ffi.structural_walk(index, [(tvm.tirx.FloorDiv, note), (tvm.ir.Var, note_variable)])
+    return math.gcd(*divisions) if divisions and len(divisions) == len(whole) else None
 
 
 def extent(axis: Any) -> int:

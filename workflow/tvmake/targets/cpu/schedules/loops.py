@@ -5,10 +5,12 @@ from typing import Any
 
 import tvm
 
-from tvmake.targets.cpu.schedules.accesses import SPATIAL, bits, extent, innermost, is_contiguous, loads_in
+from tvmake.targets.cpu.incomplete_vectors import LENGTH
+from tvmake.targets.cpu.schedules.accesses import SPATIAL, extent, innermost, is_contiguous, loads_in
 from tvmake.targets.cpu.schedules.machine import Machine
-from tvmake.targets.cpu.schedules.tiled import WORK_OF_A_THREAD, vectorize
+from tvmake.targets.cpu.schedules.tiled import WORK_OF_A_THREAD
 from tvmake.targets.cpu.schedules.tiles import divisors
+from tvmake.targets.cpu.schedules.vectors import lanes_of, vectorize
 
 VALUES_OF_A_THREAD = 1 << 14
 """Values below which the others are not woken for an element-wise block."""
@@ -21,7 +23,14 @@ def elementwise(schedule: Any, block: Any, machine: Machine) -> None:
     """Vectors along memory, and the other loops on all cores."""
     own = schedule.get(block)
     *outer, last = schedule.get_loops(block)
-    outer.append(vectorize(schedule, last, machine, own.body.buffer) if hasattr(own.body, "buffer") else last)
+    if not hasattr(own.body, "buffer"):
+        outer.append(last)
+    else:
+        vectors = vectorize(schedule, last, machine, own.body.buffer)
+        if LENGTH not in schedule.get(vectors).annotations:
+            outer.append(vectors)
+    if not outer:
+        return
     fused = schedule.fuse(*outer)
     if math.prod(map(extent, own.iter_vars)) >= VALUES_OF_A_THREAD:
         schedule.parallel(fused)
@@ -63,21 +72,21 @@ def _lanes(own: Any, machine: Machine) -> int:
         return 1
     if not any(innermost(load.indices, [axis]) is not None for load in loads):
         return 1
-    full = machine.lanes(bits(own.body.buffer))
-    return max(divisor for divisor in divisors(extent(axis)) if divisor <= full)
+    return lanes_of(extent(axis), machine.bits(own.body.buffer), machine)
 
 
 def _partial(schedule: Any, block: Any, steps: list[Any], lanes: int, is_large: bool) -> None:
     """A vector of partial results for each result, reduced to one at the end."""
+    length = int(schedule.get(steps[-1]).extent)
     _, within = schedule.split(steps[-1], [None, lanes])
     partial = schedule.rfactor(within, factor_axis=0)
-    rows = schedule.get_loops(block)[0]
+    rows, *others, lane = schedule.get_loops(partial)
     if is_large:
         schedule.parallel(rows)
-    schedule.compute_at(partial, rows, preserve_unit_loops=True)
-    _, *loops = schedule.get_loops(partial)
-    lane, *others = loops
-    schedule.reorder(*others, lane)
+    # Not the other way round: a block that moves loses the condition that ends an incomplete vector.
+    schedule.reverse_compute_at(block, rows, preserve_unit_loops=True)
+    if length % lanes:
+        schedule.annotate(others[-1], LENGTH, length)
     schedule.vectorize(lane)
     schedule.vectorize(schedule.get_loops(schedule.decompose_reduction(partial, others[0]))[-1])
-    schedule.decompose_reduction(block, schedule.get_loops(block)[-1])
+    schedule.decompose_reduction(block, schedule.get_loops(block)[1])

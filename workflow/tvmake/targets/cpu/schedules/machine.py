@@ -1,8 +1,15 @@
 """What schedules have to know of a CPU."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import tvm
+
+from tvmake.targets.cpu.dots import Dot, dots
+from tvmake.targets.cpu.half_precision import HALF, computes_half
+from tvmake.targets.cpu.schedules.accesses import bits
+from tvmake.targets.dtypes import dtype_name
 
 WIDTHS = (("avx512f", 64, 32), ("avx", 32, 16), ("sve", 16, 32), ("neon", 16, 32), ("sse2", 16, 16))
 """Features in LLVM's words, widest first, with the bytes of a vector register and how many there are. Of SVE the 16 bytes that
@@ -19,6 +26,14 @@ class Machine:
 
     vector_bytes: int = 16
     registers: int = 16
+    dots: Sequence[Dot] = ()
+    """Its instructions for products of small integers."""
+    computes_half: bool = False
+    """Whether it has arithmetic of float16."""
+
+    def bits(self, typed: Any) -> int:
+        """How many bits a value of a tensor takes in a register: float16 is computed in float32 where it has to be."""
+        return 32 if dtype_name(typed) == HALF and not self.computes_half else bits(typed)
 
     def lanes(self, bits: int) -> int:
         """How many values of so many bits a vector has."""
@@ -34,5 +49,5 @@ def machine(target: "tvm.target.Target") -> Machine:
     """The vector unit of a target's CPU, by its features as LLVM knows them."""
     for feature, width, registers in WIDTHS:
         if tvm.target.codegen.target_has_features(feature, target):
-            return Machine(width, registers)
-    return Machine()
+            return Machine(width, registers, dots(target), computes_half(target))
+    return Machine(computes_half=computes_half(target))

@@ -8,7 +8,16 @@ from tvmake.targets.cpu.schedules.accesses import Contraction, is_contiguous
 from tvmake.targets.weights.prepack import MARK
 
 
-def pack(schedule: Any, block: Any, taken: Contraction, load: Any, width: int, is_weight: bool) -> None:
+def pack(
+    schedule: Any,
+    block: Any,
+    taken: Contraction,
+    load: Any,
+    width: int,
+    is_weight: bool,
+    neighbours: Any | None = None,
+    group: int = 1,
+) -> None:
     """Let a contraction read ``width`` values along its lane axis side by side, and then those of the next product.
 
     Weights are copied once, when the package is built (``targets.prepack``); of other operands the kernel makes a copy, which
@@ -21,13 +30,11 @@ def pack(schedule: Any, block: Any, taken: Contraction, load: Any, width: int, i
         load: the operand.
         width: of the tile.
         is_weight: whether the operand is a weight.
+        neighbours: an axis of the sum, of which each lane has ``group`` values side by side.
+        group: how many of them a step multiplies.
     """
     axis = taken.lane_axis
-    places = [
-        place
-        for place, index in enumerate(load.indices)
-        if axis is not None and isinstance(index, tvm.ir.Var) and index.same_as(axis.var)
-    ]
+    places = _places(load, axis)
     if len(places) != 1 or not all(isinstance(index, tvm.ir.Var | tvm.tirx.IntImm) for index in load.indices):
         return
     if not is_weight and is_contiguous(load, axis):
@@ -37,9 +44,13 @@ def pack(schedule: Any, block: Any, taken: Contraction, load: Any, width: int, i
     (read,) = [number for number, region in enumerate(taken.block.reads) if region.source.same_as(load.source)]
     copy = schedule.cache_read(block, read, "global")
 
+    beside = _places(load, neighbours)
+
     def packed(*indices: Any) -> list[Any]:
-        others = [indices[other] for other in range(rank) if other != place]
-        return [indices[place] // width, *others, indices[place] % width]
+        steps = [index // group if other in beside else index for other, index in enumerate(indices)]
+        others = [steps[other] for other in range(rank) if other != place]
+        last = [indices[other] % group for other in beside]
+        return [indices[place] // width, *others, indices[place] % width, *last]
 
     schedule.transform_layout(
         copy,
@@ -50,3 +61,12 @@ def pack(schedule: Any, block: Any, taken: Contraction, load: Any, width: int, i
         for padding in schedule.get_producers(copy):
             schedule.compute_inline(padding)
         schedule.annotate(copy, MARK, ann_val=True)
+
+
+def _places(load: Any, axis: Any | None) -> list[int]:
+    """Which of a load's indices are an axis."""
+    return [
+        place
+        for place, index in enumerate(load.indices)
+        if axis is not None and isinstance(index, tvm.ir.Var) and index.same_as(axis.var)
+    ]

@@ -4,7 +4,7 @@ from typing import Any
 
 import tvm
 
-from tvmake.targets.cpu.schedules.accesses import Contraction, bits, contraction, extent, loads_in, uses
+from tvmake.targets.cpu.schedules.accesses import Contraction, contraction, extent, loads_in, uses
 from tvmake.targets.cpu.schedules.machine import Machine
 from tvmake.targets.cpu.schedules.tiles import divisors
 
@@ -29,7 +29,7 @@ def pad(schedule: Any, block: Any, machine: Machine) -> bool:
     axes = list(taken.block.iter_vars)
     multiples = [1] * len(axes)
     lanes = taken.lane_axis
-    full = machine.lanes(bits(taken.block.body.buffer))
+    full = machine.lanes(machine.bits(taken.block.body.buffer))
     for place, axis in enumerate(axes):
         if axis.iter_type != 0:
             continue

@@ -8,6 +8,7 @@ import tvm_ffi
 
 from tvmake.targets.cpu.schedules import loops
 from tvmake.targets.cpu.schedules.accesses import SPATIAL, extent, innermost, is_fixed, is_injective, loads_in
+from tvmake.targets.cpu.schedules.dotted import Dotted, put_instructions
 from tvmake.targets.cpu.schedules.inlining import inline
 from tvmake.targets.cpu.schedules.machine import Machine, machine
 from tvmake.targets.cpu.schedules.padding import pad, padded_weights
@@ -19,9 +20,18 @@ from tvm.s_tir.dlight import analysis  # isort: skip
 FAILURES = (tvm.s_tir.ScheduleError, tvm.error.InternalError, ValueError, TypeError, IndexError)
 """What TVM raises, here or there, where a step does not suit a kernel."""
 
+CONDITIONALS = ("prim.if_then_else", "tirx.if_then_else")
+"""What takes a value where there is one: padding. TVM 0.27 names it in one way, and before in the other."""
+
 
 def scheduled(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target") -> "tvm.tirx.PrimFunc | None":
-    """A kernel with a schedule for a CPU; None where no rule suits it.
+    """A kernel with a schedule for a CPU; None where no rule suits it."""
+    found = schedule_by_rule(function, target)
+    return found.mod["main"] if found is not None else None
+
+
+def schedule_by_rule(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target") -> "tvm.s_tir.Schedule | None":
+    """A kernel's schedule for a CPU, with its trace; None where no rule suits it.
 
     The steps for a block are taken back together where one of them does not suit it.
     """
@@ -34,7 +44,7 @@ def scheduled(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target") -> "tv
         return None
 
 
-def _scheduled(function: "tvm.tirx.PrimFunc", unit: Machine, weights: list[Any]) -> "tvm.tirx.PrimFunc | None":
+def _scheduled(function: "tvm.tirx.PrimFunc", unit: Machine, weights: list[Any]) -> "tvm.s_tir.Schedule | None":
     schedule = tvm.s_tir.Schedule(function)
     root = analysis.get_root_block(schedule)
     inline(schedule, root)
@@ -49,7 +59,8 @@ def _scheduled(function: "tvm.tirx.PrimFunc", unit: Machine, weights: list[Any])
             if is_injective(schedule.get(schedule.get_sblock(name))) != is_reduction:
                 schedule, taken = _with_block(schedule, name, unit, weights, done)
                 done |= taken
-    return schedule.mod["main"] if done else None
+    put_instructions(schedule)
+    return schedule if done else None
 
 
 def _names(schedule: Any) -> list[str]:
@@ -73,7 +84,9 @@ def _pad_all(schedule: Any, root: Any, unit: Machine, weights: list[Any]) -> lis
 def _with_block(schedule: Any, name: str, unit: Machine, weights: list[Any], done: set[str]) -> tuple[Any, set[str]]:
     """A schedule with one more block scheduled, by the first way that suits it; and the blocks that are, then."""
     own = schedule.get(schedule.get_sblock(name))
-    ways: list[Any] = [_elementwise] if is_injective(own) else [_tiled, _plain_tiled, _reduction]
+    ways: list[Any] = (
+        [_elementwise] if is_injective(own) else [_dotted, _plain_dotted, _tiled, _plain_tiled, _reduction]
+    )
     for way in ways:
         trial = schedule.copy()
         try:
@@ -98,6 +111,23 @@ def _reduction(schedule: Any, block: Any, unit: Machine, _weights: list[Any], _d
         return None
     loops.reduction(schedule, block, unit)
     return set()
+
+
+def _dotted(schedule: Any, block: Any, unit: Machine, weights: list[Any], done: set[str]) -> set[str] | None:
+    return _dotted_with(schedule, block, unit, weights, _epilogue(schedule, block, done))
+
+
+def _plain_dotted(schedule: Any, block: Any, unit: Machine, weights: list[Any], _done: set[str]) -> set[str] | None:
+    return _dotted_with(schedule, block, unit, weights, None)
+
+
+def _dotted_with(schedule: Any, block: Any, unit: Machine, weights: list[Any], epilogue: Any | None) -> set[str] | None:
+    dotted = Dotted.of(schedule, block, unit, weights, unit.dots)
+    if dotted is None:
+        return None
+    taken = {str(schedule.get(epilogue).name_hint)} if epilogue is not None else set()
+    dotted.apply(epilogue, None)
+    return taken
 
 
 def _tiled(schedule: Any, block: Any, unit: Machine, weights: list[Any], done: set[str]) -> set[str] | None:
@@ -157,7 +187,7 @@ def _has_guard(block: Any) -> bool:
     found: list[Any] = []
 
     def note(call: Any) -> None:
-        if getattr(call.op, "name", "") == "tirx.if_then_else":
+        if str(getattr(call.op, "name", "")) in CONDITIONALS:
             found.append(call)
 
     tvm_ffi.structural_walk(block.body, (tvm.ir.Call, note))

@@ -7,7 +7,6 @@ from typing import Any
 from tvmake.targets.cpu.schedules.accesses import (
     SPATIAL,
     Contraction,
-    bits,
     contraction,
     extent,
     innermost,
@@ -15,14 +14,19 @@ from tvmake.targets.cpu.schedules.accesses import (
     is_fixed,
     is_injective,
     loads_in,
+    neighbours,
     uses,
 )  # fmt: skip
 from tvmake.targets.cpu.schedules.machine import Machine
 from tvmake.targets.cpu.schedules.packing import pack
 from tvmake.targets.cpu.schedules.tiles import Rows, Tile, best_tile, divisors
+from tvmake.targets.cpu.schedules.vectors import vectorize
 
 WORK_OF_A_THREAD = 1 << 16
 """Steps of a reduction below which the others are not woken: about as long as that takes."""
+
+FEWEST_LANES = 4
+"""Of a tile of a grouped convolution."""
 
 UNROLLED_STEPS = 25
 """A window up to this size is written out, so that its values are loaded once for neighbouring results."""
@@ -53,6 +57,7 @@ class Tiled:
         self.loads = [load for load in loads_in(self.own.body.value) if not load.source.same_as(self.own.body.buffer)]
         self.lane_axis: Any = innermost(self.own.body.indices, self.spatial)
         self.weights = weights
+        self.columns = self._columns()
         self.tile = self._tile()
 
     @staticmethod
@@ -74,7 +79,17 @@ class Tiled:
     @property
     def along_lanes(self) -> list[Any]:
         """The operands that are read as vectors."""
-        return [load for load in self.loads if uses(load.indices, self.lane_axis)]
+        return [load for load in self.loads if uses(load.indices, self.lane_axis) and not self._is_of_a_group(load)]
+
+    def _is_of_a_group(self, load: Any) -> bool:
+        """Whether a load is the same for all lanes of a tile: those of a group of a convolution."""
+        return self.columns < extent(self.lane_axis) and (neighbours(load, self.lane_axis) or 0) % self.columns == 0
+
+    def _columns(self) -> int:
+        """How many lanes a tile may have: of a grouped convolution those of one group, if they are enough for vectors."""
+        shared = [found for load in self.loads if (found := neighbours(load, self.lane_axis))]
+        group = math.gcd(extent(self.lane_axis), *shared)
+        return group if group >= FEWEST_LANES else extent(self.lane_axis)
 
     def _tile(self) -> Tile:
         vectors = self.along_lanes
@@ -83,9 +98,12 @@ class Tiled:
             for index, axis in enumerate(self.spatial)
             if not axis.var.same_as(self.lane_axis.var) and extent(axis) > 1
         ]
-        length = math.prod(map(extent, self.reduced))
-        width = extent(self.lane_axis)
-        return best_tile(self.machine, bits(self.own.body.buffer), width, rows, length, max(1, len(vectors)))
+        bits = self.machine.bits(self.own.body.buffer)
+        return best_tile(self.machine, bits, self.columns, rows, self._steps(), max(1, len(vectors)))
+
+    def _steps(self) -> int:
+        """Of the sum."""
+        return math.prod(map(extent, self.reduced))
 
     def apply(self, epilogue: Any | None, padding: Any | None) -> bool:
         """Schedule it, with what follows on each value, and with what makes its padding; whether that is scheduled too.
@@ -95,10 +113,7 @@ class Tiled:
             padding: a block that makes the reduction's padded input, for this one alone; None where there is none.
         """
         schedule, tile = self.schedule, self.tile
-        if self.contraction and len({load.source for load in self.loads}) == len(self.loads):
-            for load in self.along_lanes:
-                is_weight = any(load.source.same_as(weight) for weight in self.weights)
-                pack(schedule, self.block, self.contraction, load, tile.width, is_weight)
+        self._pack()
         epilogue = epilogue if epilogue is not None else schedule.cache_write(self.block, 0, "global")
         loops = dict(
             zip((str(axis.var.name) for axis in self.own.iter_vars), schedule.get_loops(self.block), strict=True)
@@ -110,21 +125,31 @@ class Tiled:
         bands: list[Any] = []
         if padding is not None and len(self.along_lanes) == len(self.loads):
             bands, others = self._bands(others)
-        sums = [loops[str(axis.var.name)] for axis in self._summed()]
+        sums, products = self._sums(loops)
         outer = [*bands, outer_lanes, *others]
-        schedule.reorder(*outer, *sums, *inner, vectors, lanes)
+        schedule.reorder(*outer, *sums, *inner, vectors, lanes, *products)
         schedule.reverse_compute_at(epilogue, outer[-1], preserve_unit_loops=True)
-        parallel = schedule.fuse(*(bands or outer))
+        parallel = schedule.fuse(*((*bands, outer_lanes) if bands else outer))
         if math.prod(map(extent, self.own.iter_vars)) >= WORK_OF_A_THREAD:
             schedule.parallel(parallel)
         if bands:
             schedule.compute_at(padding, parallel, preserve_unit_loops=True)
             fused = schedule.get_loops(padding)
             vectorize(schedule, fused[-1], self.machine, self.own.body.buffer)
-        self._finish(self.block, len(inner) + 2, self._unrolls())
-        self._finish(schedule.decompose_reduction(self.block, self._first_sum()), len(inner) + 2, is_unrolled=False)
-        self._finish_epilogue(epilogue, (1 if not bands else 1 + len(outer) - len(bands)))
+        self._finish_sum(len(inner) + 2)
+        self._finish_epilogue(epilogue, (1 if not bands else len(outer) - len(bands)))
         return bool(bands)
+
+    def _pack(self) -> None:
+        """Operands in the order in which they are read."""
+        if self.contraction and len({load.source for load in self.loads}) == len(self.loads):
+            for load in self.along_lanes:
+                is_weight = any(load.source.same_as(weight) for weight in self.weights)
+                pack(self.schedule, self.block, self.contraction, load, self.tile.width, is_weight)
+
+    def _sums(self, loops: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+        """Loops over the steps of the sum, and over what a step adds to each lane, where that is several products."""
+        return [loops[str(axis.var.name)] for axis in self._summed()], []
 
     def _rows(self, loops: dict[str, Any]) -> tuple[list[Any], list[Any]]:
         """Loops over tiles, and within a tile."""
@@ -150,23 +175,23 @@ class Tiled:
         return [], others
 
     def _summed(self) -> list[Any]:
-        """The axes of the sum, in the order in which the packed operand has them."""
-        vectors = self.along_lanes
-        if not vectors:
-            return self.reduced
-        order = [str(index.name) for index in vectors[-1].indices if hasattr(index, "name")]
-        names = {name: place for place, name in enumerate(order)}
-        return sorted(self.reduced, key=lambda axis: names.get(str(axis.var.name), -1))
+        """The axes of the sum in the order in which an operand has them, a packed one before others."""
+        wanted = {str(axis.var.name) for axis in self.reduced}
+        for load in (*reversed(self.along_lanes), *self.loads):
+            order = [str(index.name) for index in load.indices if hasattr(index, "name")]
+            if wanted <= set(order):
+                return sorted(self.reduced, key=lambda axis: order.index(str(axis.var.name)))
+        return self.reduced
 
     def _unrolls(self) -> bool:
-        steps = math.prod(map(extent, self.reduced))
-        tile = self.tile
+        steps, tile = self._steps(), self.tile
         return bool(steps <= UNROLLED_STEPS and steps * tile.height * tile.vectors <= UNROLLED_PRODUCTS)
 
-    def _first_sum(self) -> Any:
-        loops = self.schedule.get_loops(self.block)
-        kinds = 2 + (1 if self.tile.height > 1 else 0)
-        return loops[len(loops) - kinds - len(self.reduced)]
+    def _finish_sum(self, within: int) -> None:
+        """Vectors for the sum and for what it begins with, of which ``within`` loops are over a tile's results."""
+        first = self.schedule.get_loops(self.block)[-within - len(self.reduced)]
+        self._finish(self.block, within, self._unrolls())
+        self._finish(self.schedule.decompose_reduction(self.block, first), within, is_unrolled=False)
 
     def _finish(self, block: Any, within: int, is_unrolled: bool) -> None:
         loops = self.schedule.get_loops(block)
@@ -186,15 +211,3 @@ class Tiled:
             last = vectors
         for loop in (*rows, last):
             self.schedule.unroll(loop)
-
-
-def vectorize(schedule: Any, loop: Any, machine: Machine, buffer: Any) -> Any:
-    """Vectorise a loop as wide as it divides; the loop over vectors."""
-    length = int(schedule.get(loop).extent)
-    full = machine.lanes(bits(buffer))
-    lanes = max(divisor for divisor in divisors(length) if divisor <= full)
-    if lanes == 1:
-        return loop
-    vectors, within = schedule.split(loop, [None, lanes])
-    schedule.vectorize(within)
-    return vectors

@@ -1,0 +1,199 @@
+"""`tvmake.load`: models become packages in Python as they do on the command line, and nothing is made twice."""
+
+import hashlib
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import yaml
+
+import tvmake
+from tests.workflow.project import ROOT
+from tvmake.errors import InputError
+
+TVMAKE = str(Path(sys.executable).with_name("tvmake"))
+FAST = {
+    "tuning": {
+        "rounds": 1,
+        "batch": 2,
+        "population": 16,
+        "cost_model": "random",
+        "measure": {"repeat": 1, "min_repeat_ms": 0},
+    }
+}
+HEAVY = {"numpy", "tvm", "torch", "onnx", "onnxruntime", "pydantic", "yaml", "snakemake", "typer", "pandas"}
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TVMAKE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")  # a notebook's kernel has no environment activated
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    shutil.copy(ROOT / "resources/digits.onnx", "digits.onnx")
+    return tmp_path / "work"
+
+
+def digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def image() -> np.ndarray:
+    return np.random.default_rng(0).uniform(0, 16, (1, 1, 8, 8)).astype("float32")
+
+
+def test_a_file_becomes_a_package_that_runs_is_timed_and_is_right(capfd: pytest.CaptureFixture[str]):
+    model = tvmake.load("digits.onnx")
+    package = model.compile(output="mine.tar")
+    assert "✓ build digits float32 native" in capfd.readouterr().err
+    assert package.file == Path("mine.tar")
+    (scores,) = package.run({"image": image()}).values()
+    assert scores.shape == (1, 10)
+    assert np.array_equal(scores, *package.run(image()).values())
+
+    report = package.validate(model, samples=3)
+    assert report.passed and report.samples == 3 and report.overall is not None
+    assert report.overall.sqnr_db > 60
+    assert package.validate({"logits": scores}, image()).passed
+    assert not package.validate(scores + 1, image()).passed
+
+    timed = package.benchmark(repeat=5, profile=True)
+    assert len(timed.samples_ms) == 5 and timed.kernels
+    assert timed.percentile(0) == min(timed.samples_ms) <= timed.median_ms <= timed.percentile(100)
+    for shown in (model, package, timed):
+        assert shown._repr_html_().startswith("<table>")
+
+
+def test_the_command_line_makes_the_same_bytes_and_nothing_is_made_twice(capfd: pytest.CaptureFixture[str]):
+    made = tvmake.load("digits.onnx").compile(shows_progress=False)
+    assert capfd.readouterr().err == ""
+    command = [TVMAKE, "compile", "digits.onnx"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "✓" not in done.stderr
+    assert digest(Path("digits.tar")) == digest(made.file)
+
+
+def test_a_model_of_a_config_is_made_among_its_results(place: Path):
+    values = {
+        "models": {"digits": {"source": "digits.onnx"}},
+        "precisions": ["float32", "float16"],
+        "targets": {"cpu": {"kind": "llvm", "mcpu": "native"}},
+    }
+    Path("tvmake.yaml").write_text(yaml.safe_dump(values))
+    package = tvmake.load("digits").compile(precision="float16")
+    assert package.file == Path("results/digits/float16/cpu/package.tar")
+    assert package.validate(tvmake.load("digits")).passed
+    before = digest(package.file)
+    subprocess.run([TVMAKE, "make", str(package.file), "--forceall"], check=True, capture_output=True)
+    assert digest(package.file) == before
+    with pytest.raises(InputError, match=r"has no variant digits/float32/phone"):
+        tvmake.load("digits", config="tvmake.yaml").compile("phone", "float32")
+    with pytest.raises(InputError, match="has no model 'dogits'"):
+        tvmake.load("dogits")
+
+
+def test_tuning_says_what_it_found_and_the_package_uses_it():
+    model = tvmake.load("digits.onnx")
+    found = model.tune(trials=4, options=FAST)
+    tuned = [kernel for kernel in found.kernels if kernel.latency_ms]
+    assert found.trials >= 4 and tuned
+    assert tuned[0].name in found._repr_html_()
+    package = model.compile(options=FAST)
+    assert package.manifest.coverage.tuned == len(tuned)
+    assert package.validate(model, samples=2).passed
+
+
+def test_an_onnx_model_in_memory_is_a_model():
+    proto = onnx.load("digits.onnx")
+    model = tvmake.load(proto, name="mine")
+    assert model.name == "mine" and model.source.endswith(".onnx")
+    assert tvmake.load(proto, name="mine").source == model.source
+    assert onnx.load(model.source) == proto
+
+
+def test_a_torch_module_is_a_model_and_the_same_one_is_the_same_file():
+    torch = pytest.importorskip("torch", reason="pip install 'tvmake[torch]'")
+
+    class Half(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.inner = torch.nn.Linear(4, 3)
+
+        def forward(self, x):
+            return self.inner(x) / 2
+
+    example = torch.ones(2, 4)
+    module = Half().train()
+    model = tvmake.load(module, example)
+    assert module.training
+    assert tvmake.load(Half(), (example,)).source == model.source
+    other = Half()
+    with torch.no_grad():
+        other.inner.bias += 1
+    assert tvmake.load(other, example).source != model.source
+    package = model.compile(shows_progress=False)
+    (got,) = package.run(example.numpy()).values()
+    assert np.allclose(got, module.eval()(example).detach().numpy(), atol=1e-5)
+    with pytest.raises(InputError, match="needs example inputs"):
+        tvmake.load(module)
+
+
+MISTAKES = {
+    "no file": (lambda: tvmake.load("none.onnx"), "none.onnx: no such file"),
+    "no model": (lambda: tvmake.load(3), "a int is no model that tvmake reads"),
+    "no shapes": (lambda: tvmake.load("digits.onnx", (1, 2)), "expected shapes by input"),
+    "no target": (
+        lambda: tvmake.load("digits.onnx").compile("adreno-730-textur"),
+        "did you mean 'adreno-730-texture'?",
+    ),
+    "no precision": (lambda: tvmake.load("digits.onnx").compile(precision="float8"), "expected one of float32"),
+    "no option": (lambda: tvmake.load("digits.onnx").compile(options={"builds": {}}), "did you mean 'build'?"),
+    "no directory": (lambda: tvmake.load("digits.onnx").compile(output="none/m.tar"), "there is no directory 'none'"),
+    "no trials": (lambda: tvmake.load("digits.onnx").tune(trials=0), "expected at least 1"),
+    "no package": (lambda: tvmake.open("none.tar"), "none.tar: no such package"),
+}
+
+
+@pytest.mark.parametrize(("mistake", "words"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_an_error_with_a_remedy(mistake, words: str):
+    with pytest.raises(InputError) as refused:
+        mistake()
+    assert words in str(refused.value)
+
+
+def test_a_job_that_fails_is_an_error_with_its_remedy():
+    Path("cut.onnx").write_bytes(Path("digits.onnx").read_bytes()[:2000])
+    with pytest.raises(InputError) as refused:
+        tvmake.load("cut.onnx").compile(shows_progress=False)
+    assert refused.value.problem == "not an ONNX model, or a truncated one"
+    assert "Download or copy the file again" in (refused.value.remedy or "")
+
+
+def test_a_package_for_another_machine_can_be_made_and_looked_at():
+    package = tvmake.load("digits.onnx").compile("adreno-730-texture", shows_progress=False)
+    assert package.manifest.device_kind == "opencl"
+    assert "image" in package._repr_html_()
+
+
+def test_a_package_that_was_made_anew_is_not_timed_for_the_one_that_was_opened():
+    model = tvmake.load("digits.onnx")
+    first = model.compile(shows_progress=False)
+    scores = first.run(image())
+    model.compile(options={"build": {"opt_level": 2}}, shows_progress=False)
+    assert all(np.array_equal(scores[name], found) for name, found in first.run(image()).items())
+    with pytest.raises(InputError, match="has changed since it was opened"):
+        first.benchmark()
+
+
+def test_importing_tvmake_loads_no_library():
+    code = f"import sys, tvmake; assert callable(tvmake.open); print(sorted({HEAVY!r} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+    assert {"load", "open", "Results", "Package", "Model"} <= set(dir(tvmake))
+    with pytest.raises(AttributeError, match="has no attribute 'lode'"):
+        _ = tvmake.lode

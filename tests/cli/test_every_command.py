@@ -1,0 +1,142 @@
+"""What holds for every command: -v and -q, --json wherever there is a table, and completion by the shell."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.patience import HANG_S
+from tvmake.cli import run
+from tvmake.cli.app import command
+
+TABLES = (
+    "check", "clean", "run", "show", "diff", "status", "explain", "logs", "debug", "tune", "targets", "doctor", "cache info",
+    "device list", "device info", "device doctor", "device push", "device query", "records list", "records top",
+    "records show", "records prune", "runtime list",
+)  # fmt: skip
+"""The commands that print tables."""
+
+CONFIG = "models: {net: {source: 'zoo:resnet18'}}\ntargets: {cpu: {kind: llvm}}\n"
+
+
+def commands(group: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    for name, below in group.commands.items():
+        if name == "step":  # what rules call
+            continue
+        if getattr(below, "commands", None):
+            yield from commands(below, f"{path}{name} ")
+        else:
+            yield f"{path}{name}", below
+
+
+COMMANDS = dict(commands(command()))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_says_more_or_less_when_asked(name: str):
+    options = [option for parameter in COMMANDS[name].params for option in parameter.opts]
+    assert options.count("--verbose") == options.count("-v") == 1
+    assert options.count("--quiet") == options.count("-q") == 1
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_table_is_there_for_programs(name: str):
+    assert "--json" in [option for parameter in COMMANDS[name].params for option in parameter.opts]
+
+
+def test_no_other_command_makes_a_table():
+    """A new command with a table needs --json, and a line above."""
+    offering = {
+        name for name, found in COMMANDS.items() if any("--json" in parameter.opts for parameter in found.params)
+    }
+    assert offering == set(TABLES)
+
+
+def test_verbose_names_the_config_and_the_origin_of_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    Path("tvmake.yaml").write_text(CONFIG)
+    assert run(["explain", "nothing.txt", "-v"]) == 1
+    errors = capsys.readouterr().err
+    assert "config: tvmake.yaml" in errors
+    assert "Traceback" in errors
+    assert run(["explain", "nothing.txt"]) == 1
+    errors = capsys.readouterr().err
+    assert "config:" not in errors
+    assert "Traceback" not in errors
+
+
+def test_a_plan_is_printed_for_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    Path("tvmake.yaml").write_text(CONFIG)
+    assert run(["check", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["variants"] == [{"model": "net", "precision": "float32", "target": "cpu", "device": "local"}]
+    assert "results/net/float32/cpu/package.tar" in found["files"]
+    assert run(["check"]) == 0
+    assert "1 variant of 1 model, 1 to run on a device" in capsys.readouterr().out
+    assert run(["clean", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["removable"] == []
+
+
+# --- completion -------------------------------------------------------------------------------------------------------
+
+
+def completed(words: str, place: Path) -> list[str]:
+    """What a shell is told to go on with after these words."""
+    environment = {
+        **os.environ,
+        "_TVMAKE_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split(" ")) - 1),
+    }
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("tvmake"))],
+        cwd=place, env=environment, capture_output=True, text=True, check=False, timeout=HANG_S,
+    )  # fmt: skip
+    return done.stdout.split()
+
+
+def test_commands_options_targets_and_variants_are_completed(tmp_path: Path):
+    (tmp_path / "tvmake.yaml").write_text(CONFIG)
+    assert {"compile", "completion"} <= set(completed("tvmake comp", tmp_path))
+    assert "--print-top" in completed("tvmake run --print", tmp_path)
+    assert "adreno-730-texture" in completed("tvmake compile m.onnx -t adreno-7", tmp_path)
+    assert completed("tvmake logs n", tmp_path) == ["net/float32/cpu"]
+    assert "tvmake.yaml" in completed("tvmake explain tvm", tmp_path)
+
+
+def test_nothing_is_completed_from_a_config_that_is_wrong(tmp_path: Path):
+    (tmp_path / "tvmake.yaml").write_text("models: 3\n")
+    assert completed("tvmake logs n", tmp_path) == []
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_script_for_each_shell(shell: str, tmp_path: Path):
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("tvmake")), "completion", shell],
+        capture_output=True, text=True, check=False, timeout=HANG_S,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert f"_TVMAKE_COMPLETE=complete_{shell}" in done.stdout
+
+
+def test_bash_takes_the_script_and_completes(tmp_path: Path):
+    program = Path(sys.executable).with_name("tvmake")
+    script = f"""source <({program} completion bash)
+COMP_WORDS=(tvmake comp); COMP_CWORD=1
+_tvmake_completion {program}
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=HANG_S
+    )
+    assert set(done.stdout.split()) == {"compile", "completion"}, done.stderr

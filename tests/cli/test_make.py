@@ -1,0 +1,30 @@
+"""``tvmake make`` refuses a command line that cannot work before anything is made."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.patience import HANG_S
+from tests.workflow.project import ROOT, SCRIPTS
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "problem", "remedy"),
+    [
+        (["--cores", "0"], 2, "--cores 0: expected a number of cores", ""),
+        (["--cores", "many"], 2, "--cores many: expected a number of cores", ""),
+        (["-j", "-3"], 2, "--cores -3: expected a number of cores", ""),
+        (["results/digit/float32/cpu/package.tar"], 1, "the config has no model 'digit'", "did you mean 'digits'?"),
+        (["./results/digits/float16/cpu/mod.so"], 1, "the config has no precision 'float16'", "'float32'"),
+    ],
+)
+def test_what_cannot_be_made_is_refused(tmp_path: Path, arguments, code, problem, remedy):
+    shutil.copy(ROOT / "resources" / "digits.onnx", tmp_path)
+    (tmp_path / "tvmake.yaml").write_text("models: {digits: {source: digits.onnx}}\nprecisions: [float32]\n")
+    command = [str(SCRIPTS / "tvmake"), "make", *arguments]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=HANG_S, check=False)
+    assert done.returncode == code, done.stderr
+    assert problem in done.stderr and remedy in done.stderr and "Traceback" not in done.stderr
+    assert not (tmp_path / "results").exists()

@@ -1,0 +1,34 @@
+"""Which files a dataset consists of: a change of any of them is seen."""
+
+from pathlib import Path
+
+import pytest
+
+from tvmake.config.dataset import DatasetConfig
+from tvmake.config.dataset_files import dataset_files
+from tvmake.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("list.csv", "file,label\na.png,0\n"),
+        ("list.csv", '\ufefffile,label\n"a.png",0\n'),
+        ("LIST.CSV", "a.png\n"),
+        ("list.tsv", "a.png\t0\n"),
+        ("list.csv", f"a.png,0\n{'x' * 5000},1\n\n"),
+    ],
+)
+def test_images_of_a_list_belong_to_it_however_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str
+):
+    monkeypatch.chdir(tmp_path)
+    Path("a.png").touch()
+    Path(name).write_text(text)
+    assert dataset_files(DatasetConfig(path=name)) == [name, "a.png"]
+
+
+def test_a_list_that_is_no_text_is_named(tmp_path: Path):
+    (tmp_path / "list.csv").write_bytes(b"\xff,1\n")
+    with pytest.raises(InputError, match="cannot be read"):
+        dataset_files(DatasetConfig(path=str(tmp_path / "list.csv")))

@@ -1,0 +1,82 @@
+"""Where one computation departs from another, told by values alone."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tvmake.debug.departure import Value, difference, first_departure
+
+RANDOM = np.random.default_rng(0)
+SHAPE = (1, 3, 4, 5)
+
+
+def drawn(shape: tuple[int, ...] = SHAPE) -> np.ndarray:
+    return RANDOM.standard_normal(shape).astype(np.float32)
+
+
+def chain(arrays: list[np.ndarray]) -> list[Value]:
+    """Each computed from the one before."""
+    return [Value(f"v{at}", f"op{at}", (f"v{at - 1}",), array) for at, array in enumerate(arrays)]
+
+
+def test_the_same_values_in_another_order_of_axes_are_found():
+    arrays = [drawn() for _ in range(3)]
+    channels_last = [array.transpose(0, 2, 3, 1) for array in arrays]
+    assert first_departure(chain(channels_last), arrays, 1e-6) is None
+
+
+def test_what_one_side_alone_computes_is_no_departure():
+    arrays = [drawn() for _ in range(4)]
+    assert first_departure(chain(arrays), [arrays[0], arrays[3]], 1e-6) is None
+
+
+def test_the_first_value_that_leads_to_nothing_right_is_named_with_what_it_should_be():
+    right = [drawn() for _ in range(4)]
+    wrong = [right[0], drawn(), right[2] + np.float32(0.5), drawn()]
+    found = first_departure(chain(wrong), right, 1e-3)
+    assert found is not None
+    assert found.value.name == "v1"  # nothing behind it is found
+    found = first_departure(chain([right[0], drawn(), right[2], right[3] * np.float32(1.5)]), right, 1e-3)
+    assert found is not None and found.nearest is not None
+    assert (found.value.operator, round(found.error, 2)) == ("op3", round(difference(found.value.array, right[3]), 2))
+    np.testing.assert_array_equal(found.nearest, right[3])
+
+
+def test_of_two_branches_the_wrong_one_is_named():
+    start, left, right, end = (drawn() for _ in range(4))
+    values = [
+        Value("start", "a", (), start),
+        Value("left", "b", ("start",), left),
+        Value("right", "c", ("start",), right + np.float32(1)),
+        Value("end", "d", ("left", "right"), end + np.float32(1)),
+    ]
+    found = first_departure(values, [start, left, right, end], 1e-3)
+    assert found is not None and found.value.name == "right"
+
+
+def test_what_overflows_is_told_by_the_rest():
+    right = 1e5 * drawn()
+    with np.errstate(over="ignore"):
+        halves = right.astype(np.float16)
+    found = first_departure(chain([halves]), [drawn(), right, drawn()], 0.1)
+    assert found is not None and found.error == float("inf")
+    assert found.nearest is right or np.array_equal(found.nearest, right)
+
+
+def test_values_that_are_no_numbers_are_equal_where_both_have_them():
+    array = np.array([1.0, np.inf, np.nan])
+    assert difference(array, array.copy()) == 0
+    assert difference(array, np.array([1.0, 2.0, np.nan])) == float("inf")
+
+
+@given(length=st.integers(2, 12), at=st.integers(0, 11), hidden=st.sets(st.integers(0, 11)))
+def test_a_fault_is_named_wherever_it_is_and_whatever_the_other_side_has_fused_away(
+    length: int, at: int, hidden: set[int]
+):
+    at %= length
+    right = [drawn((2, 7)) for _ in range(length)]
+    wrong = [array if place < at else array + drawn((2, 7)) for place, array in enumerate(right)]
+    shown = [array for place, array in enumerate(right) if place not in hidden or place >= at]
+    found = first_departure(chain(wrong), shown, 1e-3)
+    first = min([at, *(place for place in range(at) if all(one in hidden for one in range(place, at)))])
+    assert found is not None and found.value.name == f"v{first}"

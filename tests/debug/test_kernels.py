@@ -1,0 +1,88 @@
+"""Each kernel by itself: the first wrong one is found, and whether its schedule is at fault."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import tvm
+
+from tests.native.opencl_device import POCL, library
+from tests.process import shared
+from tests.tune.graphs import graph, kept, kernel
+from tvmake.codegen.lowering import Lowered, lower
+from tvmake.config.build import BuildOptions
+from tvmake.config.target import TargetConfig
+from tvmake.debug.kernels import first_wrong_kernel
+from tvmake.debug.relax_values import Trace, trace_kernels
+from tvmake.process.forkserver.client import DIRECTORY
+from tvmake.targets.resolve import tvm_target
+from tvmake.tune.verify.kernel_runner import LocalKernelRunner
+
+F32 = "float32"
+op = tvm.relax.op
+HERE = tvm.target.Target({"kind": "llvm"})
+SHAPES = (((1, 8, 10, 10), F32), ((16, 8, 3, 3), F32), ((100, 1600), F32))
+RANDOM = np.random.default_rng(0)
+
+
+def values(shape: tuple[int, ...]) -> np.ndarray:
+    return RANDOM.standard_normal(shape).astype(np.float32)
+
+
+def network(x, w, v):
+    return op.matmul(op.reshape(op.nn.softmax(op.nn.conv2d(x, w, padding=1)), (1, 1600)), op.permute_dims(v))
+
+
+@pytest.fixture(autouse=True)
+def warm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As under ``tvmake make``: kernels run in forks of a process that has TVM's runtime loaded."""
+    monkeypatch.setenv(DIRECTORY, shared.directory())
+
+
+@pytest.fixture(scope="module")
+def lowered() -> Lowered:
+    return lower(kept(graph(network, *SHAPES)), HERE, (), BuildOptions(), 3)
+
+
+@pytest.fixture(scope="module")
+def trace(lowered: Lowered) -> Trace:
+    return trace_kernels(lowered.unscheduled, [values(shape) for shape, _ in SHAPES])
+
+
+def test_right_kernels_are_right_on_the_values_that_a_network_has(lowered: Lowered, trace: Trace):
+    assert lowered.ruled
+    assert first_wrong_kernel(lowered, trace.steps, HERE, LocalKernelRunner()) is None
+
+
+def test_kernels_of_a_gpu_are_taken_as_the_package_has_them(monkeypatch: pytest.MonkeyPatch):
+    library()
+    monkeypatch.setenv("TVMAKE_OPENCL_PLATFORM", POCL)
+    target = tvm_target(TargetConfig(tag="adreno-730-texture"), "targets.t")
+    textures = lower(graph(network, *SHAPES), target, (), BuildOptions(), 3)
+    steps = trace_kernels(textures.unscheduled, [values(shape) for shape, _ in SHAPES]).steps
+    assert first_wrong_kernel(textures, steps, target, LocalKernelRunner(device="opencl")) is None
+
+
+def test_a_wrong_schedule_is_named_with_its_kernel(lowered: Lowered, trace: Trace):
+    name = next(name for name in lowered.ruled if "softmax" in name)
+    wrong = kernel(
+        lambda x: op.multiply(op.nn.softmax(x), tvm.relax.const(1.1, F32)), ((1, 16, 10, 10), F32), target=HERE
+    )
+    fused = tvm.IRModule({**lowered.fused.functions, lowered.fused.get_global_var(name): wrong})
+    found = first_wrong_kernel(replace(lowered, fused=fused), trace.steps, HERE, LocalKernelRunner())
+    assert found is not None
+    assert (found.step.kernel, found.schedule, found.is_right_unscheduled) == (name, "rule", True)
+    assert 0.01 < found.error < 1
+
+
+def test_a_kernel_that_is_wrong_whatever_its_schedule_is_the_code_generators(lowered: Lowered, trace: Trace):
+    """A runner whose results are off stands for a driver that computes something else."""
+
+    class Driver(LocalKernelRunner):
+        def run(self, *arguments, **options):
+            return [value * np.float32(1.5) for value in super().run(*arguments, **options)]
+
+    found = first_wrong_kernel(lowered, trace.steps, HERE, Driver())
+    assert found is not None
+    assert found.step is next(step for step in trace.steps if step.kernel)
+    assert not found.is_right_unscheduled

@@ -1,0 +1,29 @@
+"""Small programs, as jax exports them."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+
+def export(function: Callable[..., Any], *inputs: np.ndarray) -> Any:
+    """The exported function (``jax.export.Exported``), for the shapes and types of the inputs."""
+    shapes = [jax.ShapeDtypeStruct(value.shape, value.dtype) for value in inputs]
+    return jax.export.export(jax.jit(function))(*shapes)
+
+
+def write(path: Path, function: Callable[..., Any], *inputs: np.ndarray) -> Path:
+    """The function as a file: MLIR text, or a portable artifact where the name ends in ``.mlirbc``."""
+    exported = export(function, *inputs)
+    if path.suffix == ".mlirbc":
+        path.write_bytes(exported.mlir_module_serialized)
+    else:
+        path.write_text(exported.mlir_module())
+    return path
+
+
+def drawn(*shape: int, seed: int = 0) -> np.ndarray:
+    """Normal numbers, float32."""
+    return np.random.default_rng(seed).standard_normal(shape).astype("float32")

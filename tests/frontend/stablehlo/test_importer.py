@@ -1,0 +1,168 @@
+"""StableHLO files: their forms, names and refusals."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.frontend.compiled import run_compiled
+from tests.requirements import need_module
+from tvmake.artifact.signature import TensorSpec
+from tvmake.config.model import ImportOptions, InputSpec
+from tvmake.errors import InputError, MachineError
+from tvmake.frontend.inspect import configured, inspect_source
+from tvmake.stages.import_model import import_model
+from tvmake.validate.reference import run_reference
+
+need_module("jax", "pip install 'tvmake[stablehlo]'")
+
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+from jax import lax  # noqa: E402
+
+from tests.frontend.stablehlo.programs import drawn, export, write  # noqa: E402
+from tvmake.frontend.stablehlo.importer import read  # noqa: E402
+from tvmake.frontend.stablehlo.source import inspect  # noqa: E402
+
+
+def network(x):
+    return {"logits": jax.nn.relu(x @ drawn(4, 64, seed=1)) @ drawn(64, 3, seed=2), "mean": x.mean(1)}
+
+
+X = drawn(2, 4)
+
+
+def options(path: Path, **settings) -> ImportOptions:
+    return ImportOptions(source=str(path), **settings)
+
+
+def refusal(path: Path, text: str | bytes) -> str:
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(InputError) as refused:
+        read(path, options(path))
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["m.mlir", "m.mlirbc", "m.stablehlo"])
+def test_text_and_portable_artifacts_are_the_same_model(tmp_path: Path, name: str):
+    path = write(tmp_path / name, network, X)
+    model = read(path, options(path))
+    assert [spec.name for spec in model.signature.inputs] == ["x"]
+    assert [spec.name for spec in model.signature.outputs] == ["logits", "mean"]
+    assert sorted(value.numpy().shape for value in model.params.values()) == [(4, 64), (64, 3)]
+    for found, expected in zip(run_compiled(model, [X]), network(X).values(), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_text_without_locations_has_numbered_inputs(tmp_path: Path):
+    text = jax.jit(lambda a, b: (a + b, a)).lower(X, X).as_text()
+    (tmp_path / "m.mlir").write_text(text)
+    signature = inspect(tmp_path / "m.mlir")
+    assert [spec.name for spec in signature.inputs] == ["arg0", "arg1"]
+    assert [spec.name for spec in signature.outputs] == ["output_0", "output_1"]
+    assert signature.inputs[0] == TensorSpec(name="arg0", relax_name="arg0", shape=(2, 4), dtype="float32")
+
+
+def test_a_program_runs_in_jax_as_its_reference(tmp_path: Path):
+    path = write(tmp_path / "m.mlir", network, X)
+    [found] = run_reference(str(path), options(path), inspect(path), [{"x": X}])
+    for name, expected in network(X).items():
+        np.testing.assert_allclose(found[name], expected, rtol=1e-5, atol=1e-5)
+
+
+def test_64_bits_stay_64_bits(tmp_path: Path):
+    value = np.random.default_rng(0).standard_normal((2, 3))
+    with jax.enable_x64(True):
+        path = write(tmp_path / "m.mlir", lambda x: x / 3 + jnp.linspace(0, 1, 3), value)
+    expected = value / 3 + np.linspace(0, 1, 3)
+    model = read(path, options(path))
+    [reference] = run_reference(str(path), options(path), model.signature, [{"x": value}])
+    for found in (run_compiled(model, [value])[0], reference["output"]):
+        assert found.dtype == np.float64
+        np.testing.assert_allclose(found, expected, rtol=1e-14)
+
+
+def test_an_input_that_looks_up_rows_has_their_range(tmp_path: Path):
+    def lookup(ids, x):
+        return jnp.take(jnp.asarray(drawn(10, 4)), ids, axis=0) + x
+
+    path = write(tmp_path / "m.mlir", lookup, np.zeros((2, 3), "int32"), drawn(4))
+    assert [spec.range for spec in read(path, options(path)).signature.inputs] == [(0, 9), None]
+
+
+def test_a_config_that_contradicts_the_program_is_refused_by_check(tmp_path: Path):
+    path = write(tmp_path / "m.mlir", network, X)
+    declared = inspect_source(options(path))
+    assert [spec.shape for spec in declared.inputs] == [(2, 4)]
+    with pytest.raises(InputError, match="the model has no input 'y'"):
+        configured(declared, options(path, inputs={"y": InputSpec()}))
+    with pytest.raises(InputError, match="axis 0 of input 'x' is fixed to 2"):
+        configured(declared, options(path, inputs={"x": InputSpec(shape=[1, 4])}))
+
+
+def test_every_operator_that_is_not_converted_is_listed(tmp_path: Path):
+    def exotic(x):
+        return jnp.linalg.qr(x)[0], jnp.fft.rfft(x).real, x.at[0].set(1.0)
+
+    path = write(tmp_path / "m.mlir", exotic, X)
+    with pytest.raises(InputError, match=r"operators are not converted: .*stablehlo\.scatter \(1×\)") as refused:
+        read(path, options(path))
+    assert "custom_call @" in str(refused.value) and "stablehlo.fft (" in str(refused.value)
+
+
+def test_a_form_of_an_operator_that_is_not_converted_is_named(tmp_path: Path):
+    def odd(x):
+        return lax.reduce(x, np.float32(1), lambda a, b: a * b + a, (1,))
+
+    path = write(tmp_path / "m.mlir", odd, X)
+    with pytest.raises(
+        InputError, match=r"stablehlo\.reduce in a form that is not converted: that combines float32 by"
+    ):
+        read(path, options(path))
+
+
+def test_a_loop_that_goes_by_data_is_refused(tmp_path: Path):
+    def until(x):
+        return lax.while_loop(lambda v: v.sum() < 100, lambda v: v * 2, x)
+
+    path = write(tmp_path / "m.mlir", until, X)
+    with pytest.raises(InputError, match=r"stablehlo\.while\) whose number of steps depends on data"):
+        read(path, options(path))
+
+
+def test_open_extents_and_half_precision_are_refused(tmp_path: Path):
+    path = tmp_path / "m.mlir"
+    [batch] = jax.export.symbolic_shape("batch")
+    shape = jax.ShapeDtypeStruct((batch, 4), "float32")
+    exported = jax.export.export(jax.jit(lambda x: x * 2))(shape)
+    assert "an extent of 'arg0' is open" in refusal(path, exported.mlir_module())
+    halves = export(lambda x: x * 2, X.astype("float16")).mlir_module()
+    assert "'x' is float16" in refusal(path, halves) and "precisions: [float16]" in refusal(path, halves)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("", "is empty"),
+        ("def main(): pass", "is not a StableHLO module"),
+        (b"\x00\xff\xfe garbage", "is neither MLIR text nor bytecode"),
+        (b"ML\xefR\rStableHLO_v1.15.0\x00\x01", "is not a StableHLO module"),
+        ("module { }", "has no function 'main'"),
+        ("module { func.func @main(%a: tensor<2xf32>) { return } }", "returns nothing"),
+        ("module { func.func @main(%a: tensor<2xcomplex<f32>>) -> tensor<2xcomplex<f32>> { return %a : tensor<2xcomplex<f32>> } }", "the type complex<f32>, which is not read"),
+        (b"PK\x03\x04 and so on", "is a zip archive"),
+    ],
+    ids=["empty", "Python", "binary", "truncated", "no main", "no result", "complex", "zip"],
+)  # fmt: skip
+def test_what_is_no_model_is_one_clear_line(tmp_path: Path, content: str | bytes, problem: str):
+    assert problem in refusal(tmp_path / "m.mlir", content)
+
+
+def test_without_jax_the_import_names_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for name in [name for name in sys.modules if name.startswith(("jax.", "tvmake.frontend.stablehlo"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "jax", None)
+    (tmp_path / "m.mlir").write_text("module { }")
+    with pytest.raises(MachineError, match=r"needs the library 'jax'\n.*tvmake\[stablehlo\]"):
+        import_model(options(tmp_path / "m.mlir"), *(tmp_path / name for name in "abcd"))

@@ -1,0 +1,249 @@
+"""Every operator that is converted computes what jax computes."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.frontend.compiled import run_compiled
+from tests.requirements import need_module
+from tvmake.config.model import ImportOptions
+
+need_module("jax", "pip install 'tvmake[stablehlo]'")
+
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+from jax import lax  # noqa: E402
+
+from tests.frontend.stablehlo.programs import drawn, write  # noqa: E402
+from tvmake.frontend.stablehlo.importer import read  # noqa: E402
+
+X, Y = drawn(3, 4), drawn(3, 4, seed=1)
+IMAGE, PIXELS = drawn(2, 9, 8, 3), drawn(2, 3, 9, 8)
+WHOLE = np.array([[7, -7, 3, 0], [-3, 5, -8, 2]], "int32")
+OTHER = np.array([[2, 2, -2, 5], [2, -3, 3, -1]], "int32")
+ROWS = np.array([[4, 0], [2, -1]], "int32")
+
+
+def conv(*kernel: int, spec: tuple[str, str, str] = ("NHWC", "HWIO", "NHWC"), **options: Any) -> Callable[..., Any]:
+    weight, strides, padding = drawn(*kernel, seed=2), options.pop("strides", (1, 1)), options.pop("padding", "SAME")
+    return lambda x: lax.conv_general_dilated(x, weight, strides, padding, dimension_numbers=spec, **options)
+
+
+def window(start: float, combine: Any, *sizes: Any) -> Callable[..., Any]:
+    return lambda x: lax.reduce_window(x, np.float32(start), combine, *sizes)
+
+
+def recurrent(x: Any) -> Any:
+    weight = drawn(4, 4, seed=3)
+
+    def step(state: Any, row: Any) -> Any:
+        state = jnp.tanh(row + state @ weight)
+        return state, state
+
+    return lax.scan(step, jnp.zeros((4,)), x)
+
+
+def attention(x: Any) -> Any:
+    q, k, v = (jnp.einsum("btc,chd->bthd", x, drawn(8, 2, 4, seed=seed)) for seed in range(3))
+    weights = jnp.einsum("bthd,bshd->bhts", q, k) / 2
+    weights = jax.nn.softmax(jnp.where(jnp.tril(jnp.ones((5, 5), bool)), weights, -1e9))
+    return jnp.einsum("bhts,bshd->bthd", weights, v).reshape(2, 5, 8)
+
+
+PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
+    "arithmetic": (lambda x, y: (x + y) * (x - y) / (abs(y) + 1) - -x, (X, Y)),
+    "functions": (
+        lambda x: [
+            jnp.exp(x),
+            jnp.log(abs(x)),
+            jnp.sqrt(abs(x)),
+            lax.rsqrt(abs(x)),
+            jnp.sin(x),
+            jnp.cos(x),
+            jnp.tan(x),
+            jnp.tanh(x),
+            lax.logistic(x),
+        ],
+        (X,),
+    ),
+    "more functions": (
+        lambda x, y: [
+            jnp.expm1(x),
+            jnp.log1p(abs(x)),
+            jnp.cbrt(x),
+            jnp.arctan2(x, y),
+            lax.erf(x),
+            jnp.sign(x),
+            jnp.power(abs(x), y),
+        ],
+        (X, Y),
+    ),
+    "near zero": (lambda x: [jnp.expm1(x), jnp.log1p(x)], (np.array([1e-6, -3e-5, 1e-12, 0, 0.3], "float32"),)),
+    "rounding": (
+        lambda x: [jnp.round(x), jnp.floor(x), jnp.ceil(x), lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO)],
+        (np.array([0.5, 1.5, 2.5, -0.5, -1.5, 0.4, -2.6], "float32"),),
+    ),
+    "comparisons": (
+        lambda x, y: [x < y, x <= y, x > y, x >= y, x == y, x != y, ~(x < y) & (x > 0) | (y > 0), jnp.isfinite(x)],
+        (X, Y),
+    ),
+    "choices": (
+        lambda x, y: [jnp.where(x > 0, x, y), jnp.clip(x, -0.5, 0.5), jnp.maximum(x, y), jnp.minimum(x, 0.1)],
+        (X, Y),
+    ),
+    "integers": (
+        lambda a, b: [lax.div(a, b), lax.rem(a, b), a // b, a % b, a & b, a | b, a ^ b, ~a, a << 1, a >> 1],
+        (WHOLE, OTHER),
+    ),
+    "remainders": (lambda x, y: [lax.rem(x, y), x % y], (X, Y)),
+    "types": (
+        lambda x: [x.astype("int32"), (x > 0).astype("float32"), x.astype(bool), lax.reduce_precision(x, 5, 10)],
+        (3 * X,),
+    ),
+    "activations": (
+        lambda x: [
+            jax.nn.relu(x),
+            jax.nn.gelu(x),
+            jax.nn.gelu(x, approximate=False),
+            jax.nn.silu(x),
+            jax.nn.elu(x),
+            jax.nn.softplus(x),
+            jax.nn.relu6(x),
+            jax.nn.leaky_relu(x),
+            jax.nn.log_softmax(x),
+        ],
+        (X,),
+    ),
+    "shapes": (
+        lambda x: [
+            x.reshape(2, 6),
+            x.T,
+            x[:, None] * jnp.ones((3, 5, 4)),
+            jnp.concatenate([x, 2 * x], 1),
+            x[::2, 1:3],
+            x[:, ::-1],
+            jnp.stack([x, x]),
+            jnp.tile(x, (2, 1)),
+        ],
+        (X,),
+    ),
+    "padding": (
+        lambda x: [
+            jnp.pad(x, ((1, 2), (0, 3)), constant_values=1.5),
+            lax.pad(x, np.float32(7), ((1, 0, 2), (-1, 2, 1))),
+            lax.pad(x, np.float32(-np.inf), ((-1, -1, 0), (0, 1, 0))),
+        ],
+        (X,),
+    ),
+    "padded bools": (lambda x: jnp.pad(x > 0, 1, constant_values=True), (X,)),
+    "sums": (
+        lambda x: [
+            x.sum(),
+            x.mean(0),
+            x.max(1),
+            x.min((0, 1)),
+            x.prod(1),
+            x.var(1),
+            x.std(),
+            jnp.sum(x, 1) + jnp.sum(x > 0),
+        ],
+        (X,),
+    ),
+    "all and any": (lambda x: [jnp.all(x > -1, 1), jnp.any(x > 1, 0), (x > 0).max(1)], (X,)),
+    "extrema": (lambda x: [jnp.argmax(x, 1), jnp.argmin(x, 0), jnp.argmax(x), x.argmax(1, keepdims=True)], (X,)),
+    "order": (lambda x: [jnp.sort(x, 1), jnp.sort(x, 0, descending=True), jnp.argsort(x, 1), *lax.top_k(x, 2)], (X,)),
+    "running": (
+        lambda x: [
+            jnp.cumsum(x, 1),
+            jnp.cumprod(x, 0),
+            lax.cummax(x, 1),
+            lax.cumsum(x, 1, reverse=True),
+            lax.cummin(x, 0),
+        ],
+        (X,),
+    ),
+    "max pool": (window(-np.inf, lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME"), (IMAGE,)),
+    "min pool": (window(np.inf, lax.min, (1, 1, 2, 3), (1, 1, 2, 1), ((0, 0), (0, 0), (1, 0), (1, 2))), (PIXELS,)),
+    "sum pool": (window(0, lax.add, (1, 3, 2, 1), (1, 2, 1, 1), "SAME"), (IMAGE,)),
+    "dilated pool": (
+        lambda x: lax.reduce_window(
+            x, -np.inf, lax.max, (1, 2, 2, 1), (1, 1, 1, 1), "VALID", window_dilation=(1, 2, 3, 1)
+        ),
+        (IMAGE,),
+    ),
+    "products": (
+        lambda x: [
+            x @ drawn(4, 5, seed=4),
+            drawn(2, 3, seed=5) @ x,
+            x @ x.T,
+            x[0] @ x[1],
+            x @ drawn(4, seed=6),
+            jnp.outer(x[0], x[1]),
+            jnp.tensordot(x, x),
+        ],
+        (X,),
+    ),
+    "batched products": (
+        lambda x, y: [
+            jnp.einsum("bij,bkj->bik", x, y),
+            jnp.einsum("bij,bij->b", x, y),
+            jnp.einsum("bij,bij->ij", x, y),
+            jnp.einsum("bij,kij->ibk", x, y),
+        ],
+        (drawn(2, 3, 4), drawn(2, 3, 4, seed=1)),
+    ),
+    "integer products": (
+        lambda a, b: lax.dot_general(a, b, (((1,), (1,)), ((), ())), preferred_element_type="int32"),
+        (WHOLE.astype("int8"), OTHER.astype("int8")),
+    ),
+    "convolution": (conv(3, 3, 3, 5), (IMAGE,)),
+    "strided convolution": (conv(3, 2, 3, 4, strides=(2, 3), padding=((1, 0), (2, 1))), (IMAGE,)),
+    "dilated convolution": (conv(3, 3, 3, 4, rhs_dilation=(2, 1)), (IMAGE,)),
+    "grouped convolution": (conv(3, 3, 1, 6, feature_group_count=3), (IMAGE,)),
+    "transposed convolution": (lambda x: lax.conv_transpose(x, drawn(3, 3, 3, 4, seed=2), (2, 2), "SAME"), (IMAGE,)),
+    "convolution of channels first": (conv(4, 3, 3, 3, spec=("NCHW", "OIHW", "NCHW")), (PIXELS,)),
+    "convolution with negative padding": (conv(2, 2, 3, 4, padding=((-1, 0), (1, -1))), (IMAGE,)),
+    "convolution of sequences": (conv(3, 4, 6, spec=("NWC", "WIO", "NWC"), strides=(2,)), (drawn(2, 7, 4),)),
+    "convolution of volumes": (
+        conv(2, 2, 2, 3, 4, spec=("NDHWC", "DHWIO", "NDHWC"), strides=(1, 1, 2)),
+        (drawn(1, 4, 5, 6, 3),),
+    ),
+    "lookups": (
+        lambda x, i: [jnp.asarray(drawn(6, 4))[i], jnp.take(x, i, axis=1), x[i[0], i[1]], x[:, i[0]], x[1, i]],
+        (X, ROWS % 3),
+    ),
+    "lookups along": (
+        lambda x, i: [jnp.take_along_axis(x, i, axis=1), jnp.take(x, 1, axis=0)],
+        (X, np.array([[3, 0], [1, 1], [2, -1]], "int32")),
+    ),
+    "slices by number": (
+        lambda x, i: [
+            lax.dynamic_slice(x, (i[0], 1), (2, 2)),
+            lax.dynamic_update_slice(x, jnp.ones((2, 2)), (i[0], 0)),
+            lax.dynamic_update_slice(x, jnp.ones((1, 4)), (i[0], 0)),
+            lax.dynamic_index_in_dim(x, i[0], 0),
+        ],
+        (X, np.array([2], "int32")),
+    ),
+    "a recurrent network": (recurrent, (X,)),
+    "a loop": (lambda x: lax.fori_loop(0, 3, lambda i, v: v * 1.5 + i, x), (X,)),
+    "attention": (attention, (drawn(2, 5, 8),)),
+    "iota": (
+        lambda x: x * lax.iota("float32", 4) + lax.broadcasted_iota("float32", (3, 4), 0) + jnp.linspace(0, 1, 4),
+        (X,),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_computes_what_jax_computes(name: str, tmp_path: Path):
+    function, inputs = PROGRAMS[name]
+    path = write(tmp_path / "m.mlir", function, *inputs)
+    found = run_compiled(read(path, ImportOptions(source=str(path))), inputs)
+    expected = jax.tree_util.tree_leaves(jax.jit(function)(*inputs))
+    for number, (got, wanted) in enumerate(zip(found, expected, strict=True)):
+        assert got.dtype == wanted.dtype and got.shape == wanted.shape
+        np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=1e-5, err_msg=f"output {number}")

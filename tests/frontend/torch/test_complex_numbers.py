@@ -1,0 +1,97 @@
+"""Fourier transforms and complex numbers inside of networks compute what torch does."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from tests.frontend.torch.running import outputs
+from tests.frontend.torch.test_scattering import Of
+from tvmake.config.model import ImportOptions
+from tvmake.errors import InputError
+from tvmake.frontend.torch.importer import read
+
+WINDOW = torch.hann_window(32)
+SIGNAL = torch.arange(2 * 200).reshape(2, 200).mul(0.37).sin() + torch.arange(400).reshape(2, 200).mul(0.05).cos()
+PICTURE = torch.arange(3 * 9 * 10).reshape(3, 9, 10).sin() * 2
+
+
+def spectrum(x, **settings):
+    return torch.stft(x, 32, 8, window=WINDOW, return_complex=True, **settings)
+
+
+class Filters(nn.Module):
+    """A filter for each frequency, as global filter networks have."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.arange(3 * 9 * 6 * 2).reshape(3, 9, 6, 2).cos())
+
+    def forward(self, x):
+        found = torch.fft.rfft2(x, norm="ortho") * torch.view_as_complex(self.weight)
+        return torch.fft.irfft2(found, s=x.shape[-2:], norm="ortho")
+
+
+class Rotations(nn.Module):
+    """Rotary position embeddings in complex numbers, with a complex buffer."""
+
+    def __init__(self):
+        super().__init__()
+        turns = torch.arange(9 * 5).reshape(9, 5).float()
+        self.register_buffer("turns", torch.polar(torch.ones_like(turns), turns))
+
+    def forward(self, x):
+        turned = torch.view_as_complex(x.reshape(3, 9, 5, 2)) * self.turns
+        return torch.view_as_real(turned).flatten(2)
+
+
+NETS = {
+    "rfft": (PICTURE, lambda x: torch.view_as_real(torch.fft.rfft(x, dim=1))),
+    "rfft, padded": (PICTURE, lambda x: torch.fft.rfft(x, n=16).abs()),
+    "fft of real numbers": (PICTURE, lambda x: torch.fft.fft(x).real + torch.fft.fft(x, norm="forward").imag),
+    "fft2 and back": (PICTURE, lambda x: torch.fft.ifft2(torch.fft.fft2(x) * 2j).imag),
+    "irfft of odd length": (PICTURE, lambda x: torch.fft.irfft(torch.fft.rfft(x, dim=1), n=9, dim=1)),
+    "fftn, shifted": (PICTURE, lambda x: torch.fft.fftshift(torch.fft.fftn(x), dim=(1, 2)).abs()),
+    "hfft": (PICTURE, lambda x: torch.fft.hfft(torch.complex(x, x * 0.5), n=12)),
+    "autocorrelation": (SIGNAL, lambda x: torch.fft.irfft(torch.fft.rfft(x).abs() ** 2)),
+    "a spectrogram": (SIGNAL, lambda x: torch.log1p(spectrum(x).abs() ** 2)),
+    "a spectrogram of both sides": (SIGNAL, lambda x: spectrum(x, onesided=False, center=False, normalized=True).real),
+    "a mask on a spectrogram": (
+        SIGNAL,
+        lambda x: torch.istft(spectrum(x) * torch.sigmoid(spectrum(x).abs()), 32, 8, window=WINDOW, length=200),
+    ),
+    "filters": (PICTURE, Filters()),
+    "rotations": (PICTURE, Rotations()),
+    "quotients": (PICTURE, lambda x: torch.view_as_real(1.5 / torch.complex(x.abs() + 1, x) + torch.complex(x, x) / (x.abs() + 1))),
+    "powers": (PICTURE, lambda x: torch.exp(torch.complex(x * 0.1, x)).abs() + (torch.complex(x, x * 2) ** 2).real + torch.complex(x + 3, x).angle()),
+    "products of matrices": (
+        PICTURE,
+        lambda x: torch.view_as_real(torch.fft.fft(x) @ torch.complex(x, x * 0.3).transpose(1, 2) - x[:, :, :9] * 1j),
+    ),
+    "parts side by side": (PICTURE, lambda x: torch.cat([torch.fft.fft(x), torch.complex(x, x)[:, :4]], 1).flip(1).imag),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_it_computes_what_torch_does(name):
+    inputs, function = NETS[name]
+    network = (function if isinstance(function, nn.Module) else Of(function)).eval()
+    program = torch.export.export(network, (inputs,))
+    with torch.no_grad():
+        expected = network(inputs).numpy()
+    (found,) = outputs(read(program, ImportOptions(source="networks:one", trusted=True)), inputs.numpy())
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(
+    ("function", "problem"),
+    [
+        (lambda x: torch.fft.rfft(x.reshape(-1).repeat(20)).abs(), "5400 elements; up to 4096"),
+        (lambda x: torch.fft.fft(x).sqrt().real, "complex numbers in aten.sqrt"),
+    ],
+)
+def test_what_has_no_form_in_real_numbers_is_refused(function, problem):
+    program = torch.export.export(Of(function).eval(), (PICTURE,))
+    with pytest.raises(InputError, match=problem):
+        read(program, ImportOptions(source="networks:one", trusted=True))

@@ -1,0 +1,80 @@
+"""What must be there before a run, and what must not be in its way."""
+
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tvmake.config.reading.load import check
+from tvmake.errors import ErrorList, InputError
+from tvmake.plan.plan import Plan
+from tvmake.plan.preconditions import check_places, missing_inputs
+
+TEXT = """
+models: {digits: {source: digits.onnx}}
+targets: {cpu: {kind: llvm, mcpu: native}}
+"""
+VARIANT = "results/digits/float32/cpu"
+
+
+@pytest.fixture
+def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
+    monkeypatch.chdir(tmp_path)
+    return Plan(check(yaml.safe_load(TEXT), {}))
+
+
+def test_a_source_that_is_not_there_or_no_file_is_named(plan: Plan):
+    assert "no such file: digits.onnx" in str(missing_inputs(plan))
+    os.mkfifo("digits.onnx")
+    assert "is no file: digits.onnx" in str(missing_inputs(plan))
+    Path("digits.onnx").unlink()
+    Path("digits.onnx").touch()
+    assert missing_inputs(plan) is None
+
+
+def test_nothing_is_in_the_way_of_a_new_project_nor_of_a_finished_one(plan: Plan):
+    check_places(plan, plan.variants)
+    for path, output in plan.outputs_of(plan.variants[0]).items():
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).mkdir() if output.is_directory else Path(path).touch()
+        if output.is_directory:
+            (Path(path) / "kernel.cl").touch()
+    check_places(plan, plan.variants)
+
+
+def test_an_empty_directory_is_in_nobodys_way(plan: Plan):
+    Path(VARIANT, "mod.so").mkdir(parents=True)
+    check_places(plan, plan.variants)
+
+
+@pytest.mark.parametrize("name", [f"{VARIANT}/mod.so", "results/summary.json", "logs/digits/import.log"])
+def test_a_directory_with_something_in_it_is_named(plan: Plan, name: str):
+    Path(name, "mine").mkdir(parents=True)
+    with pytest.raises(InputError, match=f"^{name}: is a directory, where a file is to be made\n  move it elsewhere$"):
+        check_places(plan, plan.variants)
+
+
+@pytest.mark.parametrize("name", ["results", "results/digits", "logs"])
+def test_a_file_in_the_place_of_a_directory_is_named_once(plan: Plan, name: str):
+    Path(name).parent.mkdir(exist_ok=True)
+    Path(name).touch()
+    with pytest.raises(InputError, match=f"^{name}: is no directory"):
+        check_places(plan, plan.variants)
+
+
+def test_links_to_directories_are_directories_and_those_that_lead_nowhere_are_named(plan: Plan):
+    Path("elsewhere").mkdir()
+    Path("results").symlink_to("elsewhere")
+    check_places(plan, plan.variants)
+    Path("logs").symlink_to("logs")
+    with pytest.raises(InputError, match=r"^logs: is a link that leads nowhere"):
+        check_places(plan, plan.variants)
+
+
+def test_all_that_is_in_the_way_is_named_at_once(plan: Plan):
+    Path("logs").touch()
+    Path("results/summary.json/mine").mkdir(parents=True)
+    with pytest.raises(ErrorList) as caught:
+        check_places(plan, plan.variants)
+    assert len(caught.value.errors) == 2

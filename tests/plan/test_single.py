@@ -1,0 +1,65 @@
+"""A run for one package is an ordinary config, in a directory that belongs to its model and target."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.workflow.project import ROOT
+from tvmake.config.reading.load import check
+from tvmake.errors import InputError
+from tvmake.plan.single import SingleRun
+
+DIGITS = str(ROOT / "resources/digits.onnx")
+
+
+@pytest.fixture(autouse=True)
+def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_its_config_is_right_and_names_the_model_by_its_whole_path():
+    run = SingleRun(DIGITS, "adreno-730-texture", "float16", 8, {"inputs": {"image": {"shape": [1, 1, 8, 8]}}})
+    config = check(run.config(), {})
+    assert config.models["digits"].source == DIGITS
+    assert list(config.precisions) == ["float16"]
+    assert config.targets["adreno-730-texture"].tag == "adreno-730-texture"
+    assert config.tuning.trials == 8
+
+
+def test_a_layer_goes_over_it_key_by_key():
+    run = SingleRun(DIGITS, trials=8, layer={"tuning": {"rounds": 1}})
+    assert run.config()["tuning"] == {"trials": 8, "rounds": 1}
+
+
+def test_one_model_for_one_target_has_one_directory_and_the_config_lies_there():
+    run = SingleRun(DIGITS, precision="float16")
+    run.write_config()
+    assert run.directory == SingleRun(DIGITS).directory == Path(".tvmake/digits-native").resolve()
+    assert yaml.safe_load(run.config_file.read_text()) == run.config()
+    assert run.config_file.stat().st_mode & 0o077 == 0
+
+
+def test_a_file_that_is_not_there_is_named():
+    with pytest.raises(InputError, match=r"none\.onnx: no such file"):
+        SingleRun("none.onnx")
+    assert SingleRun("zoo:resnet18").model_name == "resnet18"
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"target": "adreno-730-textur"}, "target: no such target 'adreno-730-textur'\n  did you mean 'adreno-730-texture'?"),
+        ({"target": "foo"}, "target: no such target 'foo'\n  `tvmake targets` lists what there is"),
+        ({"precision": "fp16"}, "precision: expected one of float32, float16, float16_acc32, int8 (got 'fp16')\n  did you mean 'float16'?"),
+    ],
+)  # fmt: skip
+def test_a_name_that_there_is_not_is_told_by_what_it_was_given_as(options: dict[str, str], line: str):
+    with pytest.raises(InputError) as caught:
+        SingleRun(DIGITS, **options)
+    assert str(caught.value) == line
+
+
+def test_a_precision_of_the_users_own_is_one():
+    own = {"precisions": {"mine": {"base": "float16", "never": ["nn.softmax"]}}}
+    assert SingleRun(DIGITS, precision="mine", layer=own).config()["precisions"] == own["precisions"]

@@ -1,0 +1,127 @@
+"""Quantised sources are computed in integers, with ONNX Runtime's numbers, and their weights stay as small as they came."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+from onnxruntime.quantization import QuantType
+
+from tests.frontend.onnx import models as onnx_models
+from tests.quantize.nets import SHAPE, drawn_network, image, quantized_by_onnxruntime, quantized_dynamically
+from tests.transform.nets import Compiled, Transformed, calls, imported, input_dtypes, operators, run, transformed
+from tvmake.config.precision import PrecisionConfig
+
+PRODUCTS = ("nn.conv2d", "matmul")
+
+
+def output_step(made: onnx.ModelProto) -> float:
+    """The scale of what the network returns."""
+    last = next(node for node in made.graph.node if node.output[0] == made.graph.output[0].name)
+    assert last.op_type == "DequantizeLinear"
+    scales = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in made.graph.initializer}
+    return float(scales[last.input[1]].reshape(()))
+
+
+def weight_bytes(made: Transformed) -> int:
+    return sum(value.numpy().nbytes for value in made[1].values())
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_drawn_networks_differ_from_onnxruntime_by_a_step_at_most(seed, tmp_path):
+    quantized = quantized_by_onnxruntime(drawn_network(seed), seed, tmp_path)
+    made = transformed(imported(quantized))
+    for name in PRODUCTS:
+        for call in calls(made[0], name):
+            assert str(call.ty.dtype) == "int32", f"{name} of {input_dtypes(call)}"
+    step, steps, compiled = output_step(quantized), [], Compiled(made)
+    for number in range(8):
+        expected = onnx_models.runtime(quantized, [image(100 + number)])[0]
+        steps.append(np.abs(compiled(image(100 + number)) - expected) / step)
+    found = np.concatenate(steps)
+    assert np.mean(found <= 1.01) >= 0.999
+    assert found.max() <= 2.01
+
+
+def test_weights_of_a_quantised_network_take_a_quarter_of_the_floats(tmp_path):
+    network = wide()
+    floats = sum(onnx.numpy_helper.to_array(tensor).nbytes for tensor in network.graph.initializer)
+    made = transformed(imported(quantized_by_onnxruntime(network, 3, tmp_path)))
+    assert 0 < weight_bytes(made) <= 0.27 * floats
+
+
+@pytest.mark.parametrize("kind", [QuantType.QInt8, QuantType.QUInt8])
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_dynamically_quantised_products_are_exact(kind, per_channel, tmp_path):
+    nodes = [
+        helper.make_node("MatMul", ["x", "w1"], ["a"]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("MatMul", ["b", "w2"], ["y"]),
+    ]
+    constants = {"w1": onnx_models.random(32, 48, seed=1), "w2": onnx_models.random(48, 10, seed=2)}
+    network = onnx_models.model(nodes, {"x": (onnx_models.FLOAT, [5, 32])}, ["y"], constants)
+    quantized = quantized_dynamically(network, kind, per_channel, tmp_path)
+    made = transformed(imported(quantized))
+    x = onnx_models.random(5, 32, seed=3)
+    expected = onnx_models.runtime(quantized, [x])[0]
+    np.testing.assert_allclose(run(made, x), expected, rtol=1e-5, atol=1e-4 * np.abs(expected).max())
+    assert {str(value.dtype) for value in made[1].values()} == {"int8"}
+
+
+def test_a_value_that_comes_back_on_its_own_grid_stays_in_integers(tmp_path):
+    made = transformed(imported(quantized_by_onnxruntime(pooled(), 0, tmp_path)))
+    (pool,) = calls(made[0], "nn.max_pool2d")
+    assert input_dtypes(pool) in (["uint8"], ["int8"])
+
+
+def wide() -> onnx.ModelProto:
+    """Two convolutions with many weights."""
+    nodes = [
+        helper.make_node("Conv", ["image", "w1"], ["c"], kernel_shape=[1, 1]),
+        helper.make_node("Conv", ["c", "w2"], ["y"], kernel_shape=[3, 3]),
+    ]
+    weights = {"w1": onnx_models.random(32, 3, 1, 1), "w2": onnx_models.random(32, 32, 3, 3)}
+    return onnx_models.model(nodes, {"image": (onnx_models.FLOAT, list(SHAPE))}, ["y"], weights)
+
+
+def pooled() -> onnx.ModelProto:
+    nodes = [
+        helper.make_node("Conv", ["image", "w"], ["c"], kernel_shape=[3, 3]),
+        helper.make_node("MaxPool", ["c"], ["y"], kernel_shape=[2, 2], strides=[2, 2]),
+    ]
+    inputs = {"image": (onnx_models.FLOAT, list(SHAPE))}
+    return onnx_models.model(nodes, inputs, ["y"], {"w": onnx_models.random(8, 3, 3, 3)})
+
+
+def test_padding_is_the_zero_point_and_not_zero():
+    """A border of numbers 0, which the integer 100 stands for."""
+    constants = {
+        "s": np.float32(0.5), "z": np.uint8(100), "w": np.full((1, 1, 3, 3), 1, np.int8), "ws": np.float32(1),
+        "wz": np.int8(0),
+    }  # fmt: skip
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+        helper.make_node("DequantizeLinear", ["w", "ws", "wz"], ["v"]),
+        helper.make_node("Conv", ["d", "v"], ["y"], pads=[1, 1, 1, 1], kernel_shape=[3, 3]),
+    ]
+    network = onnx_models.model(nodes, {"x": (onnx_models.FLOAT, [1, 1, 3, 3])}, ["y"], constants)
+    made = transformed(imported(network))
+    assert operators(made[0])["nn.pad"] == 1
+    np.testing.assert_array_equal(
+        run(made, np.full((1, 1, 3, 3), 2, np.float32))[0, 0], [[8, 12, 8], [12, 18, 12], [8, 12, 8]]
+    )
+
+
+def test_a_network_without_integers_is_left_alone():
+    made = imported(drawn_network(0)).module
+    from tvmake.quantize.integers import to_integers
+
+    assert to_integers(made).same_as(made)
+
+
+def test_a_quantised_network_stays_in_integers_at_float16(tmp_path):
+    quantized = quantized_by_onnxruntime(pooled(), 0, tmp_path)
+    made = transformed(imported(quantized), PrecisionConfig(base="float16"))
+    assert {str(call.ty.dtype) for call in calls(made[0], "nn.conv2d")} == {"int32"}
+    expected = onnx_models.runtime(quantized, [image(1)])[0]
+    np.testing.assert_allclose(run(made, image(1)), expected, atol=1.01 * output_step(quantized))

@@ -1,0 +1,77 @@
+"""What is kept of earlier runs."""
+
+from tests.report.conftest import STEADY, gather
+from tvmake.report.history import DIRECTORY, KEPT, earlier, keep, measurements
+from tvmake.report.load import load_summary
+
+
+def at(summary, second):
+    return summary.model_copy(update={"created_at": f"2026-01-01T00:00:{second:02}+00:00"})
+
+
+def slower(summary, factor):
+    rows = [row.model_copy(update={"p50_ms": row.p50_ms * factor}) for row in summary.rows]
+    return summary.model_copy(update={"rows": rows})
+
+
+def test_a_run_is_kept_and_can_be_compared_with_later(run):
+    run.add()
+    summary = run.report()
+    (kept,) = earlier(run.results)
+    assert kept == summary
+    (file,) = (run.results / DIRECTORY).iterdir()
+    assert load_summary(file) == summary
+
+
+def test_making_the_report_again_is_no_other_run(run):
+    run.add()
+    summary = gather(run.request)
+    keep(at(summary, 1), run.results)
+    keep(at(summary, 2), run.results)
+    assert [kept.created_at for kept in earlier(run.results)] == ["2026-01-01T00:00:01+00:00"]
+
+
+def test_the_oldest_make_room(run):
+    run.add()
+    summary = gather(run.request)
+    for number in range(KEPT + 3):
+        keep(at(slower(summary, 1 + number), number), run.results)
+    found = earlier(run.results)
+    assert len(found) == KEPT
+    assert found[0].created_at == "2026-01-01T00:00:03+00:00"
+
+
+def test_a_damaged_file_is_left_out(run):
+    run.add()
+    keep(at(gather(run.request), 1), run.results)
+    (run.results / DIRECTORY / "2025-01-01T000000+0000.json").write_text("{")
+    assert len(earlier(run.results)) == 1
+
+
+def test_files_of_other_names_are_neither_read_nor_deleted(run):
+    run.add()
+    summary = gather(run.request)
+    keep(at(summary, 1), run.results)
+    mine = [run.results / DIRECTORY / name for name in ("0-mine.json", "zz.json")]
+    for path in mine:
+        path.write_bytes(next((run.results / DIRECTORY).glob("2026*.json")).read_bytes())
+    (run.results / DIRECTORY / "2020-01-01T000000.json").mkdir()
+    for number in range(2, KEPT + 5):
+        keep(at(slower(summary, 1 + number), number), run.results)
+    assert len(earlier(run.results)) == KEPT
+    assert all(path.exists() for path in mine)
+
+
+def test_a_measurement_that_later_runs_took_over_counts_once(run):
+    run.add(samples_ms=STEADY)
+    now = gather(run.request)
+    old = slower(now, 2)
+    runs = [at(old, 1), at(old, 2), at(now, 3)]
+    found = measurements(now.rows[0], runs)
+    assert [when for when, _ in found] == ["2026-01-01T00:00:01+00:00"]
+
+
+def test_a_model_may_not_be_called_as_what_is_kept():
+    from tvmake.config.root import RESERVED_MODEL_NAMES
+
+    assert DIRECTORY in RESERVED_MODEL_NAMES

@@ -1,0 +1,124 @@
+"""Calibration finds the ranges of activations; with them a network computes in int8."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from tests.frontend.onnx import models as onnx_models
+from tests.transform.nets import IMAGE, calls, classifier, classifier_onnx, input_dtypes, run
+from tvmake.artifact import stage_json
+from tvmake.artifact.calibration import Calibration
+from tvmake.artifact.module_files import save_module, save_params
+from tvmake.config.dataset import DatasetConfig, Preprocessing
+from tvmake.config.precision import PrecisionConfig
+from tvmake.config.requests.calibrating import CalibrateRequest
+from tvmake.config.requests.transforming import TransformRequest
+from tvmake.errors import InputError
+from tvmake.stages.calibrate import STAGE, calibrate
+from tvmake.transform.graph import transform
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> Path:
+    """The classifier, as the import stage writes it."""
+    directory = tmp_path_factory.mktemp("imported")
+    made = classifier()
+    save_module(made.module, directory / "model.json")
+    save_params(made.params, directory / "model.params")
+    stage_json.save(made.signature, directory / "signature.json")
+    return directory
+
+
+def dataset(directory: Path, images: np.ndarray) -> DatasetConfig:
+    np.savez(directory / "images.npz", images=images.astype(np.float32))
+    return DatasetConfig(path=str(directory / "images.npz"), labels=None, preprocess=Preprocessing(scale=1))
+
+
+def calibrated(files: Path, out: Path, data: DatasetConfig | None = None, **precision) -> Calibration:
+    request = CalibrateRequest(
+        model="net", precision=PrecisionConfig(base="int8", **precision), dataset=data, samples=4
+    )
+    return calibrate(
+        files / "model.json", files / "model.params", files / "signature.json", request, out / "calibration.json"
+    )
+
+
+def test_the_same_data_gives_the_same_bytes(files, tmp_path):
+    images = np.random.default_rng(0).normal(size=(4, 3, 8, 8))
+    calibrated(files, tmp_path, dataset(tmp_path, images))
+    first = (tmp_path / "calibration.json").read_bytes()
+    calibrated(files, tmp_path, dataset(tmp_path, images))
+    assert (tmp_path / "calibration.json").read_bytes() == first
+
+
+def test_ranges_are_those_of_the_data(files, tmp_path):
+    images = np.random.default_rng(0).normal(size=(4, 3, 8, 8)).astype(np.float32)
+    found = calibrated(files, tmp_path, dataset(tmp_path, images))
+    assert (found.ranges[0].low, found.ranges[0].high) == pytest.approx((images.min(), images.max()))
+    assert (found.data, found.samples, found.warnings) == ("dataset", 4, [])
+
+
+@pytest.mark.parametrize("method", ["percentile", "entropy"])
+def test_an_outlier_is_cut_off(files, tmp_path, method):
+    images = np.random.default_rng(0).normal(size=(4, 3, 8, 8))
+    images[0, 0, 0, 0] = 1000
+    found = calibrated(files, tmp_path, dataset(tmp_path, images), calibration={"method": method, "percentile": 99})
+    assert found.ranges[0].highest == 1000
+    assert found.ranges[0].high < 500
+
+
+def test_an_int8_network_multiplies_integers_and_keeps_close_to_the_float_one(files, tmp_path):
+    found = calibrated(files, tmp_path)
+    imported = classifier()
+    made = transform(imported.module, imported.params, TransformRequest(precision=PrecisionConfig(base="int8")), found)
+    products = [*calls(made[0], "nn.conv2d"), *calls(made[0], "matmul")]
+    assert len(products) == 3
+    assert {str(call.ty.dtype) for call in products} == {"int32"}
+    assert all(set(input_dtypes(call)) <= {"int8", "uint8"} for call in products)
+    exact = onnx_models.runtime(classifier_onnx(), [IMAGE])[0].astype(np.float64)
+    assert 10 * np.log10((exact**2).sum() / ((run(made, IMAGE) - exact) ** 2).sum()) > 25
+
+
+def test_what_is_excluded_stays_in_float_and_is_named(files, tmp_path):
+    found = calibrated(files, tmp_path, never=["matmul"])
+    assert [(kept.operator, kept.reason) for kept in found.kept] == [("matmul", "is named under never")]
+    imported = classifier()
+    precision = PrecisionConfig(base="int8", never=["matmul"])
+    made = transform(imported.module, imported.params, TransformRequest(precision=precision), found)
+    assert [str(call.ty.dtype) for call in calls(made[0], "matmul")] == ["float32"]
+
+
+def test_nothing_left_to_quantise_is_an_error(files, tmp_path):
+    with pytest.raises(InputError, match="there is no convolution or product of matrices to quantise"):
+        calibrated(files, tmp_path, never=["matmul", "nn.conv2d"])
+
+
+def test_random_inputs_a_single_sample_and_constants_are_warned_of(files, tmp_path):
+    assert "no dataset" in calibrated(files, tmp_path).warnings[0]
+    blank = calibrated(files, tmp_path, dataset(tmp_path, np.zeros((1, 3, 8, 8))))
+    assert "a single sample" in blank.warnings[0]
+    assert "the same value for every sample: image" in blank.warnings[1]
+    assert any(line.startswith("warning: int8: ") for line in STAGE.report(blank))
+
+
+def test_a_nan_is_named_with_tensor_and_sample(files, tmp_path):
+    images = np.zeros((3, 3, 8, 8))
+    images[2, 0, 0, 0] = np.nan
+    with pytest.raises(InputError, match="sample 2: input 'image' holds NaN or infinity"):
+        calibrated(files, tmp_path, dataset(tmp_path, images))
+
+
+def test_ranges_of_another_network_are_refused(files, tmp_path):
+    found = calibrated(files, tmp_path).model_copy(update={"ranges": []})
+    imported = classifier()
+    with pytest.raises(InputError, match="has 0 ranges for 3 tensors"):
+        transform(imported.module, imported.params, TransformRequest(precision=PrecisionConfig(base="int8")), found)
+
+
+def test_calibration_is_for_int8_alone():
+    with pytest.raises(ValidationError, match="calibration is for base int8"):
+        PrecisionConfig(base="float16", calibration={"method": "entropy"})
+    with pytest.raises(ValidationError, match="name what stays in float32 under never"):
+        PrecisionConfig(base="int8", always=["matmul"])

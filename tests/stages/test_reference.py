@@ -1,0 +1,67 @@
+"""The reference runs the network that was imported, not another of the same name."""
+
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tvmake.artifact import stage_json
+from tvmake.artifact.source import SourceRecord
+from tvmake.config.model import ImportOptions
+from tvmake.config.requests.referencing import ReferenceRequest
+from tvmake.errors import InputError
+from tvmake.stages.import_model import import_model
+from tvmake.stages.reference import reference
+
+SOURCE = """
+import numpy as np
+import torch
+from torch import nn
+
+
+class Scale(nn.Module):
+    def __init__(self, factor):
+        super().__init__()
+        self.register_buffer("factor", factor)
+
+    def forward(self, x):
+        return x * self.factor
+
+
+def seeded():
+    return Scale(torch.randn(3))
+
+
+def unseeded():
+    return Scale(torch.from_numpy(np.random.default_rng().standard_normal(3)).float())
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    return [tmp_path / name for name in ("model.json", "model.params", "signature.json", "source.json")]
+
+
+def run(function: str, files: list[Path]) -> Path:
+    module = f"weights_{function}"  # a name of its own, so that no other test has imported it
+    files[0].with_name(f"{module}.py").write_text(textwrap.dedent(SOURCE))
+    options = ImportOptions(source=f"{module}:{function}", trusted=True, inputs={"x": {"shape": [2, 3]}})
+    import_model(options, *files)
+    made = files[0].with_name("reference.npz")
+    reference(files[2], files[3], ReferenceRequest(model=options, samples=1), made)
+    return made
+
+
+def test_a_factory_that_draws_by_its_seed_is_run(files):
+    assert run("seeded", files).is_file()
+    assert len(str(stage_json.load(SourceRecord, files[3]).notes["weights"])) == 64
+
+
+def test_a_factory_that_draws_other_weights_each_time_is_refused(files):
+    with pytest.raises(InputError, match="other weights each time") as refused:
+        run("unseeded", files)
+    assert "seed" in refused.value.remedy
+    assert not files[0].with_name("reference.npz").exists()

@@ -1,0 +1,111 @@
+"""Products of small integers as networks for CPUs, and what they compute."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tvm
+
+from tests.targets.cpu.schedules.nets import lowered, result
+from tests.tune.graphs import Shape
+
+op = tvm.relax.op
+
+PORTABLE = tvm.target.Target({"kind": "llvm"})
+
+
+def tensor(*shape: int, dtype: str) -> Shape:
+    return shape, dtype
+
+
+def requantized(sums: Any, scale: Any) -> Any:
+    """Sums as 8 bits again, as a quantised network has them."""
+    steps = op.round(op.multiply(op.astype(sums, "float32"), scale))
+    least, most = (tvm.relax.const(value, "float32") for value in (0.0, 255.0))
+    return op.astype(op.maximum(op.minimum(steps, most), least), "uint8")
+
+
+def convolution(x: Any, w: Any, **options: Any) -> Any:
+    return op.nn.conv2d(x, w, **{"padding": 1, **options}, out_dtype="int32")
+
+
+def convolution_requantized(x: Any, w: Any, scale: Any) -> Any:
+    return requantized(convolution(x, w), scale)
+
+
+def residual(x: Any, w: Any, scale: Any) -> Any:
+    return requantized(op.add(convolution(x, w), op.astype(x, "int32")), scale)
+
+
+def product(x: Any, w: Any) -> Any:
+    return op.matmul(x, w, out_dtype="int32")
+
+
+Kernel = tuple[Callable[..., Any], Callable[[str], list[Shape]]]
+"""An expression, and its inputs by the type of the data; all but the first are weights."""
+
+KERNELS: dict[str, Kernel] = {
+    "convolution": (convolution, lambda data: [tensor(1, 16, 14, 14, dtype=data), tensor(32, 16, 3, 3, dtype="int8")]),
+    "convolution, its result in 8 bits": (
+        convolution_requantized,
+        lambda data: [
+            tensor(1, 16, 9, 14, dtype=data), tensor(24, 16, 3, 3, dtype="int8"), tensor(1, 24, 1, 1, dtype="float32")
+        ],
+    ),
+    "convolution, residual": (
+        residual,
+        lambda data: [
+            tensor(1, 32, 7, 7, dtype=data), tensor(32, 32, 3, 3, dtype="int8"), tensor(1, 32, 1, 1, dtype="float32")
+        ],
+    ),
+    "convolution from pictures": (
+        lambda x, w: convolution(x, w, strides=2, padding=3),
+        lambda data: [tensor(1, 3, 31, 33, dtype=data), tensor(64, 3, 7, 7, dtype="int8")],
+    ),
+    "convolution with uneven padding": (
+        lambda x, w: convolution(x, w, strides=2, padding=[0, 1, 2, 1]),
+        lambda data: [tensor(2, 8, 10, 11, dtype=data), tensor(16, 8, 3, 3, dtype="int8")],
+    ),
+    "convolution, dilated": (
+        lambda x, w: convolution(x, w, dilation=2, padding=2),
+        lambda data: [tensor(1, 8, 10, 10, dtype=data), tensor(8, 8, 3, 3, dtype="int8")],
+    ),
+    "convolution between primes of channels": (
+        convolution, lambda data: [tensor(1, 7, 5, 13, dtype=data), tensor(37, 7, 3, 3, dtype="int8")]
+    ),
+    "convolution to one channel": (
+        convolution, lambda data: [tensor(1, 5, 6, 6, dtype=data), tensor(1, 5, 3, 3, dtype="int8")]
+    ),
+    "convolution, depthwise": (
+        lambda x, w: convolution(x, w, groups=24),
+        lambda data: [tensor(1, 24, 14, 14, dtype=data), tensor(24, 1, 3, 3, dtype="int8")],
+    ),
+    "product": (product, lambda data: [tensor(64, 96, dtype=data), tensor(96, 128, dtype="int8")]),
+    "product of a vector": (product, lambda data: [tensor(1, 512, dtype=data), tensor(512, 1000, dtype="int8")]),
+    "product with awkward extents": (product, lambda data: [tensor(197, 61, dtype=data), tensor(61, 193, dtype="int8")]),
+    "product of a batch": (product, lambda data: [tensor(3, 5, 30, dtype=data), tensor(30, 10, dtype="int8")]),
+    "product with transposed weights": (
+        lambda x, w: product(x, op.permute_dims(w)),
+        lambda data: [tensor(6, 40, dtype=data), tensor(33, 40, dtype="int8")],
+    ),
+}  # fmt: skip
+
+
+def values(inputs: list[Shape], seed: int = 0) -> list[np.ndarray]:
+    """Values for a kernel's inputs, the extreme ones among them."""
+    draw = np.random.default_rng(seed)
+    found = []
+    for shape, dtype in inputs:
+        if dtype == "float32":
+            found.append(draw.uniform(0.001, 0.01, shape).astype(dtype))
+            continue
+        limits = np.iinfo(dtype)
+        drawn = draw.integers(limits.min, limits.max, shape, dtype=dtype, endpoint=True)
+        extreme = draw.integers(0, 4, shape)
+        found.append(np.where(extreme == 0, limits.min, np.where(extreme == 1, limits.max, drawn)).astype(dtype))
+    return found
+
+
+def plain(expression: Any, inputs: list[Shape], arguments: list[np.ndarray]) -> np.ndarray:
+    """What plain loops compute."""
+    return result(lowered(expression, *inputs, rules=False, target=PORTABLE), arguments, PORTABLE)

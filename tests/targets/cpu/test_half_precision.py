@@ -1,0 +1,63 @@
+"""float16 is computed in float32 by processors that have no arithmetic of float16, with the results of float32 rounded once."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+
+from tests.targets.cpu.schedules.nets import lowered, result, values
+from tvmake.targets.cpu.half_precision import NATIVE, HalfPrecision, computes_half
+from tvmake.targets.cpu.native import native_attributes
+
+op = tvm.relax.op
+HALF = "float16"
+WITHOUT = tvm.target.Target({"kind": "llvm", "mcpu": "haswell"})
+HERE = tvm.target.Target({"kind": "llvm", **native_attributes(), "mattr": [f"-{feature}" for feature in NATIVE]})
+"""This machine's processor as one without."""
+WITH = tvm.target.Target({"kind": "llvm", "mcpu": "sapphirerapids"})
+
+
+def convolution(data: Any, weight: Any) -> Any:
+    return op.nn.relu(op.nn.conv2d(data, weight, padding=1))
+
+
+KERNELS = {
+    "convolution": (convolution, (1, 8, 9, 9), (16, 8, 3, 3)),
+    "product": (op.matmul, (20, 33), (33, 48)),
+    "softmax": (op.nn.softmax, (4, 49)),
+    "gelu": (op.nn.gelu, (5, 77)),
+    "layer norm": (lambda x, scale, shift: op.nn.layer_norm(x, scale, shift, axes=[-1]), (6, 40), (40,), (40,)),
+    "pool": (lambda x: op.nn.avg_pool2d(x, (3, 3), (2, 2), 1), (1, 12, 9, 9)),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_results_are_those_of_float32_rounded(name: str):
+    expression, *shapes = KERNELS[name]
+    arguments = values(*((shape, HALF) for shape in shapes))
+    half = result(lowered(expression, *((shape, HALF) for shape in shapes), target=HERE), arguments, HERE)
+    single = [value.astype("float32") for value in arguments]
+    exact = result(lowered(expression, *((shape, "float32") for shape in shapes)), single)
+    assert half.dtype == HALF
+    assert np.abs(half - exact).max() <= np.abs(exact).max() * 2**-10
+
+
+def kernel(name: str, target: Any) -> "tvm.IRModule":
+    """A scheduled kernel of float16, for a target."""
+    expression, *shapes = KERNELS[name]
+    made = lowered(expression, *((shape, HALF) for shape in shapes), target=target)
+    function = next(found for variable, found in made.final.functions_items() if str(variable.name_hint) in made.ruled)
+    return tvm.IRModule({"main": function.with_attr("target", target)})
+
+
+def test_there_is_no_arithmetic_of_float16_left():
+    module = HalfPrecision()(kernel("softmax", WITHOUT))
+    assert "T.float16(" not in module.script()
+    assert not computes_half(WITHOUT)
+
+
+def test_processors_with_arithmetic_of_float16_use_it():
+    module = kernel("softmax", WITH)
+    assert computes_half(WITH)
+    assert HalfPrecision()(module)["main"].same_as(module["main"])

@@ -1,0 +1,56 @@
+"""Rows that are no multiple of a vector are computed in whole vectors and some single values."""
+
+from typing import Any
+
+import numpy as np
+import tvm
+import tvm_ffi
+
+from tvmake.targets.cpu.incomplete_vectors import LENGTH, IncompleteVectors
+
+from tvm import s_tir, te, tirx  # isort: skip
+
+
+def scheduled(length: int, lanes: int, marks: bool = True) -> "tvm.IRModule":
+    """A kernel that doubles rows, in vectors, of which the last is incomplete."""
+    x = te.placeholder((3, length), name="x", dtype="float32")
+    y = te.compute((3, length), lambda i, j: x[i, j] * 2.0, name="y")
+    schedule = s_tir.Schedule(te.create_prim_func([x, y]))
+    _, along = schedule.get_loops(schedule.get_sblock("y"))
+    vectors, within = schedule.split(along, [None, lanes])
+    schedule.vectorize(within)
+    if marks:
+        schedule.annotate(vectors, LENGTH, length)
+    return schedule.mod
+
+
+def vectors(module: "tvm.IRModule") -> list[tuple[int, bool]]:
+    """Of each loop in vectors: how many lanes it has, and whether it asks for each of them whether there is a value."""
+    found: list[tuple[int, bool]] = []
+
+    def note(loop: Any) -> None:
+        if loop.kind == tirx.ForKind.VECTORIZED:
+            predicate = loop.body.predicate
+            found.append((int(loop.extent), not (isinstance(predicate, tirx.IntImm) and int(predicate) == 1)))
+
+    tvm_ffi.structural_walk(module["main"].body, (tirx.For, note))
+    return found
+
+
+def test_whole_vectors_are_computed_without_a_condition():
+    before = scheduled(21, 8)
+    assert vectors(before) == [(8, True)]
+    assert vectors(IncompleteVectors()(before)) == [(8, False)]
+
+
+def test_all_values_are_computed():
+    module = tirx.transform.ConvertSSA()(IncompleteVectors()(scheduled(21, 8)))
+    given = np.arange(63, dtype="float32").reshape(3, 21)
+    result = tvm.runtime.tensor(np.zeros_like(given))
+    tvm.compile(module, target="llvm")["main"](tvm.runtime.tensor(given), result)
+    assert np.array_equal(result.numpy(), given * 2)
+
+
+def test_other_kernels_stay_as_they_are():
+    before = scheduled(21, 8, marks=False)
+    assert IncompleteVectors()(before)["main"].same_as(before["main"])

@@ -1,0 +1,163 @@
+"""Products of small integers are computed by the target's instructions for them, with the numbers of plain loops."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+import tvm_ffi
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.targets.cpu.emulated_kernel import run as run_emulated
+from tests.targets.cpu.integer_nets import KERNELS, convolution, plain, product, tensor, values
+from tests.targets.cpu.schedules.nets import NATIVE, lowered, result
+from tvmake.codegen.weights import packed_weights
+
+TARGETS = {
+    "VNNI": {"mcpu": "cascadelake"},
+    "AVX-512": {"mcpu": "x86-64-v4"},
+    "AVX2": {"mcpu": "x86-64-v3"},
+    "SSE4": {"mcpu": "x86-64-v2"},
+}
+"""What this machine may run, by its instructions."""
+
+FEATURES = {"VNNI": "avx512vnni", "AVX-512": "avx512bw", "AVX2": "avx2", "SSE4": "sse4.1"}
+
+
+def target_of(name: str) -> "tvm.target.Target":
+    """A target of this architecture; the test is skipped where this machine cannot run its code."""
+    if not tvm.target.codegen.target_has_features(FEATURES[name], NATIVE):
+        pytest.skip(f"this machine has no {name}")
+    return tvm.target.Target({"kind": "llvm", **TARGETS[name]})
+
+
+def instructions(made: Any) -> set[str]:
+    """The instructions for products of small integers that kernels name."""
+    found: set[str] = set()
+
+    def note(call: Any) -> None:
+        if getattr(call.op, "name", "") == "tirx.call_llvm_pure_intrin":
+            found.add(str(tvm.target.codegen.llvm_get_intrinsic_name(int(call.args[0]))))
+
+    for _, function in made.fused.functions_items():
+        if isinstance(function, tvm.tirx.PrimFunc):
+            tvm_ffi.structural_walk(function.body, (tvm.ir.Call, note))
+    return found
+
+
+def check(target: "tvm.target.Target", name: str, data: str) -> None:
+    expression, shapes = KERNELS[name]
+    inputs = shapes(data)
+    arguments = values(inputs)
+    made = lowered(expression, *inputs, target=target)
+    expected, found = plain(expression, inputs, arguments), result(made, arguments, target)
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found, expected)
+    assert bool(instructions(made)) == (name != "convolution, depthwise")
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_vnni_gives_the_numbers_of_plain_loops(name: str):
+    check(target_of("VNNI"), name, "int8" if len(name) % 2 else "uint8")
+
+
+@pytest.mark.parametrize("kind", ["AVX-512", "AVX2", "SSE4"])
+@pytest.mark.parametrize("data", ["uint8", "int8"])
+def test_so_do_the_instructions_of_older_processors(kind: str, data: str):
+    check(target_of(kind), "convolution between primes of channels", data)
+
+
+@settings(max_examples=5, deadline=None)
+@given(
+    data=st.sampled_from(["uint8", "int8"]), channels=st.integers(1, 21), filters=st.integers(1, 70),
+    height=st.integers(1, 9), width=st.integers(1, 21), window=st.sampled_from([1, 2, 3]), stride=st.integers(1, 3),
+)  # fmt: skip
+def test_convolutions_of_any_extents(
+    data: str, channels: int, filters: int, height: int, width: int, window: int, stride: int
+):
+    inputs = [tensor(1, channels, height, width, dtype=data), tensor(filters, channels, window, window, dtype="int8")]
+
+    def expression(x: Any, w: Any) -> Any:
+        return convolution(x, w, strides=stride, padding=window // 2)
+
+    arguments = values(inputs)
+    np.testing.assert_array_equal(result(lowered(expression, *inputs), arguments), plain(expression, inputs, arguments))
+
+
+@settings(max_examples=5, deadline=None)
+@given(
+    data=st.sampled_from(["uint8", "int8"]), rows=st.integers(1, 70), length=st.integers(1, 40),
+    columns=st.integers(1, 70),
+)  # fmt: skip
+def test_products_of_any_extents(data: str, rows: int, length: int, columns: int):
+    inputs = [tensor(rows, length, dtype=data), tensor(length, columns, dtype="int8")]
+    arguments = values(inputs)
+    np.testing.assert_array_equal(result(lowered(product, *inputs), arguments), plain(product, inputs, arguments))
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ({"mcpu": "cascadelake"}, {"llvm.x86.avx512.vpdpbusd.512"}),
+        ({"mcpu": "alderlake"}, {"llvm.x86.avx512.vpdpbusd.256"}),
+        ({"mcpu": "skylake-avx512"}, {"llvm.x86.avx512.pmaddw.d.512"}),
+        ({"mcpu": "haswell"}, {"llvm.x86.avx2.pmadd.wd"}),
+        ({"mcpu": "x86-64"}, set()),
+        ({"mtriple": "aarch64-linux-gnu", "mattr": ["+neon", "+dotprod"]}, {"llvm.aarch64.neon.sdot"}),
+        ({"mtriple": "aarch64-linux-gnu", "mattr": ["+neon", "+dotprod", "+i8mm"]}, {"llvm.aarch64.neon.usdot"}),
+        ({"mtriple": "aarch64-linux-gnu", "mattr": ["+neon"]}, set()),
+    ],
+)
+def test_the_target_s_features_say_which_instruction_it_is(target: dict[str, Any], expected: set[str]):
+    expression, shapes = KERNELS["convolution"]
+    made = lowered(expression, *shapes("uint8"), target=tvm.target.Target({"kind": "llvm", **target}))
+    assert instructions(made) == expected
+
+
+def test_what_moving_data_adds_is_computed_when_the_package_is_built():
+    expression, shapes = KERNELS["convolution"]
+    made = lowered(expression, *shapes("int8"), target=tvm.target.Target({"kind": "llvm", "mcpu": "cascadelake"}))
+    weights = {str(parameter.name): parameter.ty for parameter in made.fused["main"].params[1:]}
+    assert sorted(str(ty.dtype) for ty in weights.values()) == ["int32", "int8"]
+    assert [int(extent) for ty in weights.values() if str(ty.dtype) == "int8" for extent in ty.shape][-1] == 4
+
+
+def test_a_product_that_follows_a_convolution_is_computed_so_too():
+    def expression(x: Any, w: Any, v: Any) -> Any:
+        return product(tvm.relax.op.reshape(tvm.relax.op.astype(convolution(x, w), "int8"), (1, 256)), v)
+
+    inputs = [tensor(1, 4, 4, 4, dtype="uint8"), tensor(16, 4, 3, 3, dtype="int8"), tensor(256, 10, dtype="int8")]
+    arguments = values(inputs)
+    made = lowered(expression, *inputs, target=tvm.target.Target({"kind": "llvm", "mcpu": "cascadelake"}))
+    packed = [parameter.ty for parameter in made.fused["main"].params[1:] if str(parameter.ty.dtype) == "int8"]
+    assert [[int(extent) for extent in ty.shape][-2:] for ty in packed] == [[16, 4], [16, 4]]
+    np.testing.assert_array_equal(result(lowered(expression, *inputs), arguments), plain(expression, inputs, arguments))
+
+
+def test_a_product_of_two_computed_tensors_is_left_alone():
+    def expression(x: Any, y: Any) -> Any:
+        return product(x, tvm.relax.op.astype(tvm.relax.op.nn.relu(x), "int8"))
+
+    inputs = [tensor(16, 16, dtype="int8"), tensor(1, dtype="int8")]
+    assert instructions(lowered(expression, *inputs)) == set()
+
+
+@pytest.mark.parametrize(("data", "more"), [("int8", []), ("uint8", ["+i8mm"])])
+def test_arm_s_instructions_give_the_numbers_of_plain_loops(data: str, more: list[str], tmp_path: Path):
+    target = tvm.target.Target({"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mattr": ["+neon", "+dotprod", *more]})
+
+    def expression(x: Any, w: Any) -> Any:
+        return convolution(x, w, data_layout="NHWC", kernel_layout="OHWI")
+
+    inputs = [tensor(1, 6, 7, 8, dtype=data), tensor(12, 3, 3, 8, dtype="int8")]
+    arguments = values(inputs)
+    made = lowered(expression, *inputs, target=target)
+    (kernel,) = [function for _, function in made.fused.functions_items() if isinstance(function, tvm.tirx.PrimFunc)]
+    assert instructions(made)
+    names = [str(parameter.name) for parameter in made.fused["main"].params[1:]]
+    (weight,) = packed_weights({"x1": tvm.runtime.tensor(arguments[1])}, made.packings, names).values()
+    room = np.zeros([int(extent) for extent in kernel.params[-1].ty.shape], np.int32)
+    found = run_emulated(kernel, target, [arguments[0], weight.numpy(), room], tmp_path)
+    np.testing.assert_array_equal(found, plain(expression, inputs, arguments))

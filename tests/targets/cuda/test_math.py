@@ -1,0 +1,42 @@
+"""Powers of negative numbers in CUDA kernels."""
+
+import inspect
+
+import numpy as np
+import pytest
+import tvm
+
+from tvmake.targets.cuda.math import RULE, install, lowered
+
+from tvm import te  # isort: skip
+from tvm.support import nvcc  # isort: skip
+
+BASES = np.array([-2.5, -1, -0.5, 0, 0.5, 3], np.float32)
+
+
+def test_tvm_still_compiles_with_fast_mathematics():
+    """When this fails, targets/cuda/math.py can go."""
+    assert "--use_fast_math" in inspect.getsource(nvcc)
+
+
+@pytest.mark.parametrize("exponent", [1.0, 2.0, 3.0, 4.0, 5.0, -1.0, 0.0])
+def test_powers_of_negative_numbers_are_numbers(exponent: float):
+    data = te.placeholder(BASES.shape, "float32", name="data")
+    value = te.compute(
+        BASES.shape, lambda place: lowered(tvm.tirx.pow(data[place], tvm.tirx.const(exponent, "float32"))), name="power"
+    )
+    built = tvm.tirx.build(tvm.IRModule({"main": te.create_prim_func([data, value])}), target="llvm")
+    found = tvm.runtime.tensor(np.zeros_like(BASES))
+    built["main"](tvm.runtime.tensor(BASES), found)
+    with np.errstate(divide="ignore"):
+        np.testing.assert_allclose(found.numpy(), BASES ** np.float32(exponent), rtol=1e-6)
+
+
+def test_cuda_kernels_call_no_power_in_single_precision():
+    install()
+    rule = tvm.ir.Op.get("tirx.pow").get_attr(RULE)
+    base, exponent = tvm.tirx.Var("base", "float32"), tvm.tirx.Var("exponent", "float32")
+    assert "powf" not in str(rule(tvm.tirx.pow(base, exponent)))
+    assert "pow" not in str(rule(tvm.tirx.pow(base, tvm.tirx.const(2.0, "float32"))))
+    half = tvm.tirx.Var("half", "float16")
+    assert "pow" in str(rule(tvm.tirx.pow(half, half)))

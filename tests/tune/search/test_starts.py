@@ -1,0 +1,197 @@
+"""What is measured before a search draws anything: the rules' schedule, and those of similar kernels."""
+
+import json
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+import tvm
+import tvm_ffi
+from tvm import te, topi
+
+from tests.tune.search.test_search import DEVICE, MadeUp
+from tvmake.codegen.scheduling.replay import replay
+from tvmake.config.requests.tuning import SearchOptions
+from tvmake.records.store import RecordStore
+from tvmake.records.workload import Workload, workload
+from tvmake.targets.cpu.schedules.rule import scheduled
+from tvmake.targets.weights.layout_free import ATTRIBUTE
+from tvmake.tune.context import tuning_context
+from tvmake.tune.measure.interface import Candidate, Measured
+from tvmake.tune.search.nearest import Shape, nearest_tile
+from tvmake.tune.search.search import Search
+from tvmake.tune.search.spaces import for_rules
+from tvmake.tune.search.starts import start_by_rule
+
+CPU = tvm.target.Target({"kind": "llvm", "mcpu": "skylake-avx512"})
+GPU = tvm.target.Target({"kind": "opencl", "max_num_threads": 256})
+
+
+def convolution(pixels: int, channels: int = 32, dtype: str = "float32", target: tvm.target.Target = CPU) -> Workload:
+    """3×3, with weights whose layout is free."""
+    data = te.placeholder((1, pixels, pixels, channels), dtype, "data")
+    weight = te.placeholder((3, 3, channels, 2 * channels), dtype, "weight")
+    result = topi.nn.relu(topi.nn.conv2d_nhwc(data, weight, 1, 1, 1))
+    return workload(te.create_prim_func([data, weight, result]).with_attr(ATTRIBUTE, [1]), target)
+
+
+def product(rows: int) -> Workload:
+    """Of matrices, with rows that the rules pad."""
+    a, b = te.placeholder((rows, 192), "float32", "a"), te.placeholder((192, 192), "float32", "b")
+    return workload(te.create_prim_func([a, b, topi.nn.matmul(a, b)]).with_attr(ATTRIBUTE, [1]), CPU)
+
+
+def integer_product(target: tvm.target.Target = CPU) -> Workload:
+    """Of unsigned data and signed weights, by the target's instruction for them."""
+    a, b = te.placeholder((12, 64), "uint8", "a"), te.placeholder((64, 96), "int8", "b")
+    result = topi.nn.matmul(a, b, out_dtype="int32")
+    return workload(te.create_prim_func([a, b, result]).with_attr(ATTRIBUTE, [1]), target)
+
+
+def softmax() -> Workload:
+    a = te.placeholder((16, 197), "float32", "a")
+    return workload(te.create_prim_func([a, topi.nn.softmax(a)]), CPU)
+
+
+def search(root: Path, kernel: Workload, measurer: MadeUp, trials: int, **options: object) -> Search:
+    return Search(
+        workload=kernel,
+        context=tuning_context(kernel.target, DEVICE),
+        store=RecordStore(root),
+        measuring=lambda: nullcontext(measurer),
+        device=DEVICE,
+        options=SearchOptions(**{"batch": 4, "population": 16, **options}),
+        trials=trials,
+        target=for_rules(kernel.target, 2),
+        threads=1,
+    )
+
+
+def origins(run: Search) -> list[str]:
+    return [one.record.strategy for one in run.store.load(run.context, run.workload.key)]
+
+
+def tune(root: Path, kernel: Workload, trials: int = 8) -> Search:
+    """A finished search whose workload is described in the store."""
+    run = search(root, kernel, MadeUp(), trials)
+    run.store.define(run.context, kernel.key, {"name": "kernel", **Shape.of(kernel).description})
+    run.run()
+    return run
+
+
+@pytest.mark.parametrize(
+    "kernel", [convolution(28), convolution(7, 24), product(197), product(1), integer_product(), softmax()]
+)
+def test_the_rules_schedule_is_a_record_like_any_other(kernel: Workload):
+    (start,) = start_by_rule(kernel)
+    trace = json.loads(json.dumps(start.trace))
+    assert tvm_ffi.structural_equal(replay(kernel, trace), scheduled(kernel.module["main"], CPU))
+
+
+def test_what_is_measured_of_it_takes_packed_weights():
+    (start,) = start_by_rule(convolution(28))
+    weight = start.candidate(0).tensors()[1]
+    assert len(weight.shape) == 5
+
+
+@pytest.mark.parametrize("kernel", [convolution(28, target=GPU), convolution(7, 24, target=GPU)])
+def test_kernels_for_gpus_have_one_too(kernel: Workload):
+    (start,) = start_by_rule(kernel)
+    trace = json.loads(json.dumps(start.trace))
+    assert tvm_ffi.structural_equal(replay(kernel, trace), start.kernel)
+
+
+def test_there_is_none_where_no_rule_suits():
+    a = te.placeholder((64,), "float32", "a")
+    assert list(start_by_rule(workload(te.create_prim_func([a, topi.exp(a)]), GPU))) == []
+
+
+def test_a_search_begins_with_the_rules_schedule(tmp_path: Path):
+    run = search(tmp_path, convolution(28), MadeUp(), 9)
+    assert run.run() == "budget"
+    assert origins(run) == ["rule", *["evolutionary"] * 8]
+
+
+@pytest.mark.parametrize("strategy", ["evolutionary", "replay-trace"])
+def test_a_budget_of_one_is_the_rules_schedule(tmp_path: Path, strategy: str):
+    kernel = product(4)
+    run = search(tmp_path, kernel, MadeUp(), 1, strategy=strategy)
+    assert run.run() == "budget"
+    assert origins(run) == ["rule"]
+
+
+def test_without_a_warm_start_there_is_none(tmp_path: Path):
+    run = search(tmp_path, convolution(28), MadeUp(), 4, warm_start=False)
+    run.run()
+    assert origins(run) == ["evolutionary"] * 4
+
+
+def test_it_is_measured_once_however_often_the_search_goes_on(tmp_path: Path):
+    for trials in (3, 6, 9):
+        run = search(tmp_path, convolution(28), MadeUp(), trials)
+        run.run()
+    assert origins(run).count("rule") == 1
+    assert len(origins(run)) == 9
+
+
+def test_a_search_goes_on_where_the_rules_schedule_fails(tmp_path: Path):
+    class Failing(MadeUp):
+        """Fails at the first candidate."""
+
+        def measure(self, candidates: Sequence[Candidate]):
+            for candidate in candidates:
+                self.measured += 1
+                failed = Measured(candidate.number, "build_error", error="no code for it")
+                yield failed if self.measured == 1 else self.latency(candidate)
+
+    run = search(tmp_path, convolution(28), Failing(), 5)
+    assert run.run() == "budget"
+    assert run.best_ms is not None
+
+
+def test_a_kernel_starts_from_one_with_other_extents(tmp_path: Path):
+    tune(tmp_path, convolution(28))
+    run = tune(tmp_path, convolution(20))
+    assert set(origins(run)) == {"rule", "nearest", "evolutionary"}
+    assert origins(run).index("nearest") == 1
+
+
+def test_what_it_takes_over_is_a_schedule_of_its_own(tmp_path: Path):
+    tune(tmp_path, convolution(28))
+    run = tune(tmp_path, convolution(20))
+    near = [one for one in run.store.load(run.context, run.workload.key) if one.record.strategy == "nearest"]
+    for one in near:
+        replay(run.workload, one.record.trace)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [convolution(28, dtype="float16"), product(28)],
+    ids=["another type", "another kernel"],
+)
+def test_other_kernels_are_no_start(tmp_path: Path, other: Workload):
+    tune(tmp_path, other)
+    assert "nearest" not in origins(tune(tmp_path, convolution(20)))
+
+
+def test_a_damaged_description_is_passed_over(tmp_path: Path):
+    kernel = convolution(28)
+    run = search(tmp_path, kernel, MadeUp(), 4)
+    run.store.define(run.context, kernel.key, {"name": "kernel", "pattern": Shape.of(kernel).pattern, "extents": ["x"]})
+    run.run()
+    assert "nearest" not in origins(tune(tmp_path, convolution(20)))
+
+
+@pytest.mark.parametrize(
+    ("extent", "tile", "nearest"),
+    [
+        (56, [7, 2, 1, 4], [7, 2, 1, 4]),
+        (112, [7, 2, 1, 4], [14, 2, 1, 4]),
+        (7, [14, 1, 1, 4], [1, 1, 1, 7]),
+        (1, [4, 4], [1, 1]),
+        (60, [1, 64], [1, 60]),
+    ],
+)
+def test_a_tiling_is_the_nearest_one(extent: int, tile: list[int], nearest: list[int]):
+    assert nearest_tile(extent, tile) == nearest

@@ -1,0 +1,101 @@
+"""`tvmake debug`: the stage, the operator and the cause of a variant that is wrong."""
+
+import json
+
+import pytest
+import tvm
+from tvm import relax
+
+from tests.workflow.project import Project
+from tvmake.artifact.module_files import load_module, save_module
+
+LEAK = """
+import tvm
+from tvm import relax
+from tvm.relax.expr_functor import PyExprMutator, mutator
+
+
+@mutator
+class Leak(PyExprMutator):
+    def visit_call_(self, call):
+        call = super().visit_call_(call)
+        if getattr(call.op, "name", "") != "relax.nn.relu" or list(call.args[0].ty.shape)[1] != 32:
+            return call
+        return relax.op.nn.leakyrelu(call.args[0], 0.3)
+
+
+def leak():
+    def change(module, _):
+        changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
+        changed["main"] = Leak().visit_expr(module["main"])
+        return changed
+
+    return tvm.transform.module_pass(change, opt_level=0)
+"""
+
+
+def test_a_right_variant_is_right_at_every_stage(demo: Project):
+    done = demo.run("tvmake", "debug", "digits/float16/cpu", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["finding"] is None
+    assert [level["level"] for level in found["levels"]] == ["import", "transform", "build", "device"]
+    assert all(level["error"] < 0.05 and not level["missed"] for level in found["levels"])
+    assert found["levels"][0]["error"] < found["levels"][1]["error"]
+
+
+def test_a_pass_that_changes_what_is_computed_is_named_with_its_operator(demo: Project):
+    (demo.directory / "broken.py").write_text(LEAK)
+    demo.edit("transform.passes", [{"use": "broken:leak", "at": "before_precision"}])
+    demo.edit("precisions", ["float32"])
+    assert demo.make().returncode == 4
+    done = demo.run("tvmake", "debug", "digits/float32/cpu", "--reproducer", "repro")
+    assert done.returncode == 4, done.stderr
+    assert "first wrong: relax.nn.leakyrelu (" in done.stdout
+    assert "cause:       pass: without the pass broken:leak all is well" in done.stdout
+    written = demo.directory / "repro"
+    assert sorted(path.name for path in written.iterdir()) == ["diagnosis.json", "values.npz"]
+    assert json.loads((written / "diagnosis.json").read_text())["finding"]["operator"] == "relax.nn.leakyrelu"
+    again = demo.run("tvmake", "debug", "digits/float32/cpu", "--reproducer", "repro")
+    assert again.returncode == 1
+    assert "is there already" in again.stderr
+
+
+def test_a_wrong_import_is_named_by_the_source_models_node(demo: Project):
+    imported = demo.directory / "results/digits/model.json"
+    module = load_module(imported)
+
+    @relax.expr_functor.mutator
+    class Taller(relax.expr_functor.PyExprMutator):
+        def visit_call_(self, call):
+            call = super().visit_call_(call)
+            is_pool = getattr(call.op, "name", "") == "relax.nn.max_pool2d"
+            return relax.op.nn.avg_pool2d(call.args[0], (2, 2), (2, 2)) if is_pool else call
+
+    changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
+    changed["main"] = Taller().visit_expr(module["main"])
+    save_module(changed, imported)
+    done = demo.run("tvmake", "debug", "digits/float32/cpu", "--json")
+    assert done.returncode == 4, done.stderr
+    finding = json.loads(done.stdout)["finding"]
+    assert finding["cause"] == "importer"
+    assert finding["operator"].startswith("MaxPool")
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ("digits/float32/gpu", "no such variant or model"),
+        ("digits", "has 2 variants"),
+    ],
+)
+def test_a_name_that_is_no_single_variant_is_refused(demo: Project, named: str, said: str):
+    done = demo.run("tvmake", "debug", named)
+    assert done.returncode == 1
+    assert said in done.stderr
+
+
+def test_a_variant_that_is_not_made_is_refused(fresh: Project):
+    done = fresh.run("tvmake", "debug", "digits/float32/cpu")
+    assert done.returncode == 1
+    assert "no such file" in done.stderr and "tvmake make" in done.stderr

@@ -1,0 +1,307 @@
+"""A model in Python: ``tvmake.load("model.onnx").compile("native").run(…)``.
+
+The work is done by the workflow, as ``tvmake compile`` and ``tvmake make`` do it: the same results and records, and nothing twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tvmake.errors import InputError
+from tvmake.plan.single import NATIVE, ZOO, SingleRun, name_of
+
+if TYPE_CHECKING:
+    from tvmake.config.model import ImportOptions
+    from tvmake.config.root import Config
+    from tvmake.running.package import Package
+
+DEFAULT_CONFIG = Path("tvmake.yaml")
+
+Shapes = Mapping[str, Sequence[int]]
+
+
+@dataclass(frozen=True)
+class TunedKernel:
+    """One kernel of a network after tuning."""
+
+    name: str
+    calls: int
+    """How often the network calls it."""
+    trials: int
+    """Candidates measured so far."""
+    latency_ms: float | None
+    """Of the fastest candidate whose output is right; None where there is none, or nothing to tune."""
+    reason: str | None
+    """Why there is none."""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What tuning found, the heaviest kernel first."""
+
+    kernels: tuple[TunedKernel, ...]
+
+    @property
+    def trials(self) -> int:
+        """Candidates measured so far, for all kernels."""
+        return sum(kernel.trials for kernel in self.kernels)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (each.name, each.calls, each.trials, each.reason if each.latency_ms is None else f"{each.latency_ms:.4g}")
+            for each in self.kernels
+        ]
+        return html_table("tuning", ("kernel", "calls", "trials", "ms"), rows)
+
+
+class Model:
+    """A network to make packages of; :func:`tvmake.load` makes it.
+
+    Args:
+        name: what it is called in results.
+        source: its file, or ``zoo:<name>``; empty for a model of a config.
+        shapes: extents of inputs that the file leaves open.
+        trusted: whether loading the source may run code that it brings along.
+        config: the config that the model is named in.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        source: str = "",
+        shapes: Shapes | None = None,
+        trusted: bool = False,
+        config: Path | None = None,
+    ):
+        self.name = name
+        self.source = source
+        self.config_file = config
+        self._shapes = {key: list(shape) for key, shape in (shapes or {}).items()}
+        self._trusted = trusted
+        self._trials: dict[str, int] = {}
+
+    def compile(
+        self,
+        target: str | None = None,
+        precision: str | None = None,
+        *,
+        tune: int | None = None,
+        output: Path | str | None = None,
+        options: Mapping[str, Any] | None = None,
+        shows_progress: bool = True,
+    ) -> Package:
+        """Make a package; what was made before is not made again.
+
+        Args:
+            target: a name that ``tvmake targets`` lists, or a target as TVM spells it; ``native``, this machine's CPU, when left
+                out. For a model of a config: one of its targets, the model's first when left out.
+            precision: ``float32`` when left out, or the config's first.
+            tune: how many candidates to measure for fast kernels; when left out, as many as :meth:`tune` measured for
+                the target, or as the config says.
+            output: where to copy the package; it stays among the results, too.
+            options: further keys of a config: ``{"build": {"opt_level": 2}, "transform": {"layout": "NHWC"}}``.
+            shows_progress: print a line for each job to standard error.
+
+        Returns:
+            The package, which runs here if it is for this machine.
+
+        Raises:
+            InputError: the model, or what is asked of it, is wrong.
+            MachineError: this machine lacks something.
+        """
+        import shutil
+
+        from tvmake.running.package import Package
+        from tvmake.storage.files import atomic_path
+
+        made = self._make("package.tar", target, precision, tune, options, shows_progress)
+        if output is not None:
+            destination = Path(output)
+            if not destination.parent.is_dir():
+                raise InputError(str(output), f"there is no directory '{destination.parent}'", "make it first")
+            with atomic_path(destination) as temporary:
+                shutil.copyfile(made, temporary)
+            made = destination
+        return Package(made)
+
+    def tune(
+        self,
+        target: str | None = None,
+        precision: str | None = None,
+        *,
+        trials: int,
+        options: Mapping[str, Any] | None = None,
+        shows_progress: bool = True,
+    ) -> Tuning:
+        """Search for fast kernels on the target's device; ``compile`` for it uses them from then on.
+
+        What was measured before, by any run on this machine, counts.
+
+        Args:
+            trials: candidates to measure, over all kernels.
+            target, precision, options, shows_progress: as for :meth:`compile`.
+
+        Raises:
+            InputError, MachineError: as :meth:`compile`.
+            MachineError: this machine lacks something, or a device is lost.
+        """
+        from tvmake.artifact import stage_json
+        from tvmake.records.best import BestSet
+
+        if trials < 1:
+            raise InputError("trials", f"expected at least 1 (got {trials})")
+        made = self._make("best.json", target, precision, trials, options, shows_progress)
+        self._trials[target or ""] = trials
+        fields = ("name", "calls", "trials", "latency_ms", "reason")
+        best = stage_json.load(BestSet, made)
+        return Tuning(tuple(TunedKernel(*(getattr(each, field) for field in fields)) for each in best.kernels))
+
+    def import_options(self) -> ImportOptions:
+        """How the model is read, in a config's words."""
+        from tvmake.config.model import ImportOptions
+
+        if self.config_file:
+            return self._config(self.config_file).models[self.name].import_options()
+        return ImportOptions(**self._keys(str(self.source)))
+
+    def _keys(self, source: str) -> dict[str, Any]:
+        inputs = {"inputs": {name: {"shape": shape} for name, shape in self._shapes.items()}} if self._shapes else {}
+        return {"source": source, **inputs, **({"trusted": True} if self._trusted else {})}
+
+    def _make(
+        self,
+        artifact: str,
+        target: str | None,
+        precision: str | None,
+        tune: int | None,
+        options: Mapping[str, Any] | None,
+        shows_progress: bool,
+    ) -> Path:
+        from tvmake.process.command import run_tvmake
+
+        trials = self._trials.get(target or "") if tune is None else tune
+        if self.config_file:
+            made = self._of_config(self.config_file, artifact, target, precision)
+            layer = {**(options or {}), **({"tuning.trials": trials} if trials is not None else {})}
+            settings = [word for key, value in layer.items() for word in ("--set", f"{key}={json.dumps(value)}")]
+            run_tvmake(["make", str(made), "--config", str(self.config_file), *settings], shows_progress=shows_progress)
+            return made
+        keys = {key: value for key, value in self._keys("").items() if key != "source"}
+        run = SingleRun(
+            self.source,
+            target or NATIVE,
+            precision or "float32",
+            trials or 0,
+            keys,
+            layer=options or {},
+            name=self.name,
+        )
+        run.write_config()
+        run_tvmake(run.command(artifact), shows_progress=shows_progress)
+        return run.directory / run.result(artifact)
+
+    def _of_config(self, file: Path, artifact: str, target: str | None, precision: str | None) -> Path:
+        config = self._config(file)
+        variants = [names for names in config.combinations() if names[0] == self.name]
+        for _, of_variant, on in variants:
+            if precision in (None, of_variant) and target in (None, on):
+                return Path(config.results) / self.name / of_variant / on / artifact
+        known = ", ".join("/".join(names) for names in variants) or "none"
+        wanted = "/".join((self.name, precision or "*", target or "*"))
+        raise InputError(str(file), f"has no variant {wanted}", f"it has: {known}")
+
+    def _config(self, file: Path) -> Config:
+        from tvmake.config.reading.load import load
+
+        return load([file])
+
+    def __repr__(self) -> str:
+        return f"<tvmake.Model {self.name}: {self._origin()}>"
+
+    def _origin(self) -> str:
+        """Where the model comes from, from here where it is below."""
+        origin, here = Path(self.source or str(self.config_file)), Path.cwd()
+        return str(origin.relative_to(here) if origin.is_relative_to(here) else origin)
+
+    def _repr_html_(self) -> str:
+        shapes = [(name, shape) for name, shape in self._shapes.items()]
+        return html_table(self.name, ("", ""), [("source", self._origin()), *shapes])
+
+
+def load(
+    model: Any,
+    inputs: Any = None,
+    *,
+    config: Path | str | None = None,
+    name: str = "",
+    trusted: bool = False,
+) -> Model:
+    """A model to compile, to tune, and to compare packages with.
+
+    Args:
+        model: the path of a file, ``zoo:<name>``, a PyTorch module, a ``torch.export.ExportedProgram``, an
+            ``onnx.ModelProto``, or the name of a model in a config.
+        inputs: for a PyTorch module the example inputs, a tensor or a tuple of them; for a file the shapes of inputs that it leaves
+            open: ``{"image": (1, 3, 224, 224)}``.
+        config: the config that a name is in; ``tvmake.yaml`` here, when left out and there is no such file as ``model``.
+        name: what to call the model in results; by default after its file or class.
+        trusted: let loading the source run code that it brings along.
+
+    Raises:
+        InputError: there is no such model, or PyTorch cannot export it.
+    """
+    from tvmake.api import sources
+
+    if isinstance(model, str | os.PathLike):
+        return _named(os.fspath(model), inputs, Path(config) if config else None, name, trusted)
+    kinds = {f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(model).__mro__}
+    if "onnx.ModelProto" in kinds or hasattr(model, "SerializeToString"):
+        file = sources.onnx_file(model, name)
+        return Model(name or _without_digest(file), str(file), _shapes(inputs), trusted)
+    if kinds & {"torch.Module", "torch.ExportedProgram"}:
+        examples = () if inputs is None else tuple(inputs) if isinstance(inputs, list | tuple) else (inputs,)
+        file = sources.torch_file(model, examples, name)
+        # It was written a moment ago, in this process.
+        return Model(name or _without_digest(file), str(file), trusted=True)
+    remedy = "give a file's path, a PyTorch module, an ONNX model, or a model's name in a config"
+    raise InputError("load", f"a {type(model).__name__} is no model that tvmake reads", remedy)
+
+
+def _named(text: str, inputs: Any, config: Path | None, name: str, trusted: bool) -> Model:
+    is_file = text.startswith(ZOO) or Path(text).is_file()
+    file = config or (DEFAULT_CONFIG if not is_file and DEFAULT_CONFIG.is_file() else None)
+    if file is not None:
+        found = Model(text, config=file)
+        models = found._config(file).models
+        if text in models:
+            return found
+        if config or name_of(text) == text:
+            raise InputError(str(file), f"has no model '{text}'", f"it has: {', '.join(models)}")
+    run = SingleRun(text, name=name)
+    return Model(run.model_name, text if text.startswith(ZOO) else str(Path(text).resolve()), _shapes(inputs), trusted)
+
+
+def _shapes(inputs: Any) -> Shapes:
+    if inputs is None or isinstance(inputs, Mapping):
+        return inputs or {}
+    raise InputError("inputs", f"expected shapes by input (got {type(inputs).__name__})", "{'image': (1, 3, 224, 224)}")
+
+
+def _without_digest(file: Path) -> str:
+    return file.stem.rpartition("-")[0]
+
+
+def html_table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A table for notebooks."""
+    head = "".join(f"<th>{escape(column)}</th>" for column in columns) if any(columns) else ""
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape('' if cell is None else str(cell))}</td>" for cell in row) + "</tr>"
+        for row in rows
+    )
+    return f"<table><caption>{escape(caption)}</caption>{f'<tr>{head}</tr>' if head else ''}{body}</table>"

@@ -1,0 +1,108 @@
+"""The results of a run as a table: ``tvmake.Results("results").best("mobilenet")``."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, overload
+
+from tvmake.api.model import html_table
+from tvmake.errors import InputError, MachineError
+from tvmake.process.output import counted
+from tvmake.report.load import SUMMARY, load_summary
+from tvmake.report.rows import SummaryRow, tuned_text
+
+SHOWN = ("model", "precision", "target", "verdict", "latency_ms", "top1", "sqnr_db", "package_bytes")
+
+
+class Results:
+    """What a run made: one typed row a variant, in config order.
+
+    Args:
+        place: a results directory, or a ``summary.json``.
+
+    Raises:
+        InputError: there is no summary, or it is damaged.
+    """
+
+    def __init__(self, place: Path | str = "results"):
+        self.place = Path(place)
+        self.summary = load_summary(self.place)
+
+    @property
+    def rows(self) -> list[SummaryRow]:
+        """The rows; times are in ms, sizes in bytes."""
+        return self.summary.rows
+
+    def __iter__(self) -> Iterator[SummaryRow]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @overload
+    def __getitem__(self, key: int) -> SummaryRow: ...
+    @overload
+    def __getitem__(self, key: str) -> SummaryRow: ...
+    def __getitem__(self, key: int | str) -> SummaryRow:
+        """A row by its place, or by ``model/precision/target``."""
+        if isinstance(key, int):
+            return self.rows[key]
+        for row in self.rows:
+            if row.variant == key:
+                return row
+        raise KeyError(key)
+
+    def best(self, model: str, target: str | None = None) -> SummaryRow:
+        """The fastest variant of a model that meets its goals.
+
+        Args:
+            target: among those for this target alone.
+
+        Raises:
+            InputError: the model has none.
+        """
+        rows = [row for row in self.rows if row.model == model and target in (None, row.target)]
+        found = [row for row in rows if row.verdict == "pass" and row.latency_ms is not None]
+        if not found:
+            known = ", ".join(f"{row.variant}: {row.verdict}" for row in rows) or "there is no such variant"
+            raise InputError(str(self.place), f"no variant of '{model}' meets its goals and was timed", known)
+        return min(found, key=lambda row: (row.latency_ms, row.variant))
+
+    def package(self, row: SummaryRow) -> Path:
+        """Where the package of a row lies.
+
+        Raises:
+            InputError: it was not made.
+        """
+        if row.package is None:
+            raise InputError(row.variant, f"has no package: {row.verdict}", row.remedy)
+        root = self.place if self.place.is_dir() else self.place.parent
+        return root / row.package
+
+    def records(self) -> list[dict[str, Any]]:
+        """The rows as dictionaries of plain values."""
+        return [row.model_dump(mode="json") for row in self.rows]
+
+    def to_pandas(self) -> Any:
+        """The rows as a ``pandas.DataFrame``, a column for each field.
+
+        Raises:
+            MachineError: pandas is not installed.
+        """
+        try:
+            import pandas
+        except ModuleNotFoundError:
+            raise MachineError("to_pandas", "pandas is not installed", "pip install pandas") from None
+        return pandas.DataFrame.from_records(self.records(), columns=list(SummaryRow.model_fields))
+
+    def __repr__(self) -> str:
+        return f"<tvmake.Results {self.place / SUMMARY if self.place.is_dir() else self.place}: {counted(len(self), 'variant')}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [*(_figure(getattr(row, name)) for name in SHOWN), tuned_text(row), row.cause or ""] for row in self.rows
+        ]
+        return html_table(str(self.place), (*SHOWN, "tuned", ""), rows)
+
+
+def _figure(value: object) -> object:
+    return f"{value:.4g}" if isinstance(value, float) else value

@@ -1,0 +1,92 @@
+"""Models that exist in this process, as files: a PyTorch module, an ONNX model."""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tvmake.errors import InputError
+from tvmake.plan.single import WORK, name_of
+from tvmake.storage.files import atomic_path
+
+MODELS = WORK / "models"
+"""Where they are kept, by their content."""
+
+
+def onnx_file(model: Any, name: str) -> Path:
+    """An ``onnx.ModelProto`` as a file.
+
+    Raises:
+        InputError: it is larger than ONNX can hold in one file.
+    """
+    try:
+        data = model.SerializeToString(deterministic=True)
+    except ValueError as error:
+        remedy = "write it with onnx.save(…, save_as_external_data=True), and load the file"
+        raise InputError("the ONNX model", f"cannot be written: {error}", remedy) from None
+    place = _place(name or model.graph.name, hashlib.sha256(data).hexdigest(), ".onnx")
+    if not place.is_file():
+        with atomic_path(place) as temporary:
+            temporary.write_bytes(data)
+    return place
+
+
+def torch_file(module: Any, examples: Sequence[Any], name: str) -> Path:
+    """A PyTorch module, or a ``torch.export.ExportedProgram``, as a ``.pt2`` file.
+
+    Args:
+        examples: the inputs to trace it with; none for a program.
+
+    Raises:
+        InputError: PyTorch cannot export it.
+    """
+    import torch
+
+    called = name or type(module).__name__
+    program = module
+    if isinstance(module, torch.nn.Module):
+        if not examples:
+            remedy = "give what forward() takes: tvmake.load(module, inputs=(torch.zeros(1, 3, 224, 224),))"
+            raise InputError(called, "a PyTorch module needs example inputs", remedy)
+        was_training = module.training
+        try:
+            program = torch.export.export(module.eval(), tuple(examples))
+        except Exception as error:
+            line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            remedy = "see the PyTorch guide to torch.export for the cause"
+            raise InputError(called, f"torch.export cannot trace it: {line}", remedy) from error
+        finally:
+            module.train(was_training)
+    place = _place(called, _program_digest(program), ".pt2")
+    if not place.is_file():
+        with atomic_path(place) as temporary:
+            # PyTorch goes by the name's end.
+            written = temporary.with_name(f"{temporary.name}.pt2")
+            torch.export.save(program, written)
+            written.replace(temporary)
+    return place
+
+
+def _program_digest(program: Any) -> str:
+    """A digest of a program's graph and tensors; the file itself differs from one time to the next."""
+    digest = hashlib.sha256(str(program.graph_signature).encode())
+    digest.update(str(program.graph_module.code).encode())
+    digest.update(str(program.range_constraints).encode())
+    for name, tensor in sorted({**program.state_dict, **program.constants}.items()):
+        values = getattr(tensor, "detach", lambda value=tensor: value)()
+        if hasattr(values, "cpu"):
+            values = values.cpu().contiguous()
+            digest.update(f"{name} {values.dtype} {tuple(values.shape)}".encode())
+            digest.update(values.flatten().view(dtype=_byte_type()).numpy().tobytes() if values.numel() else b"")
+    return digest.hexdigest()
+
+
+def _byte_type() -> Any:
+    import torch
+
+    return torch.uint8
+
+
+def _place(name: str, digest: str, suffix: str) -> Path:
+    MODELS.mkdir(parents=True, exist_ok=True)
+    return (MODELS / f"{name_of(name)}-{digest[:12]}{suffix}").resolve()

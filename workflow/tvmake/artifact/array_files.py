@@ -1,0 +1,64 @@
+"""Arrays in files from elsewhere: plain ``.npy`` and ``.npz`` files, read only where they unpack to a size that fits their file's."""
+
+import os
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from tvmake.storage.plain_files import open_plain
+
+FREE_BYTES, MOST_RATIO = 64 << 20, 200
+"""Arrays and images that unpack to more than both are refused: to so many bytes, or so many times their file's size."""
+
+
+@contextmanager
+def open_arrays(path: Path) -> Iterator[np.lib.npyio.NpzFile]:
+    """Open an ``.npz``.
+
+    Raises:
+        One of :data:`tvmake.artifact.tensor_file.DAMAGE`: it is none, no plain file, or unpacks to too much.
+    """
+    with open_plain(path) as file:
+        _refuse_bomb(file)
+        archive = np.load(file, allow_pickle=False)
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise TypeError("it holds one array, not named ones")
+        yield archive
+
+
+def array_of(archive: np.lib.npyio.NpzFile, name: str) -> np.ndarray:
+    """An array of an open ``.npz``.
+
+    Raises:
+        One of DAMAGE: there is none of this name, or it is damaged.
+    """
+    array = archive[name]
+    if not isinstance(array, np.ndarray):  # numpy gives the bytes of what does not begin as an array
+        raise TypeError("it is no array of numpy's")
+    return array
+
+
+def read_array_file(path: Path) -> np.ndarray:
+    """The array in an ``.npy``.
+
+    Raises:
+        One of DAMAGE: it is none, no plain file, or shorter than its header says.
+    """
+    with open_plain(path) as file:
+        array: np.ndarray = np.lib.format.read_array(file, allow_pickle=False)
+        return array
+
+
+def _refuse_bomb(file: BinaryIO) -> None:
+    """Refuse an archive that unpacks to far more than it holds; zipfile reads no more of a member than it claims."""
+    allowed = max(FREE_BYTES, MOST_RATIO * os.fstat(file.fileno()).st_size)
+    if zipfile.is_zipfile(file):
+        with zipfile.ZipFile(file) as archive:
+            claimed = sum(member.file_size for member in archive.infolist())
+        if claimed > allowed:
+            raise ValueError(f"it unpacks to {claimed >> 20} MiB, too much for its size")
+    file.seek(0)

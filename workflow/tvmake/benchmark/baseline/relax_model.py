@@ -1,0 +1,24 @@
+"""Relax modules as TVM compiles them by itself, untuned."""
+
+import os
+
+import numpy as np
+
+from tvmake.artifact.signature import Signature
+from tvmake.benchmark.baseline.prepared import Prepared
+from tvmake.config.model import ImportOptions
+from tvmake.validate.reference_relax import plain
+from tvmake.validate.runtime import named
+
+
+def prepare(
+    source: str, options: ImportOptions, signature: Signature, inputs: dict[str, np.ndarray], threads: int
+) -> Prepared:
+    """The compiled module with its inputs.
+
+    Raises:
+        InputError: the function gives no module that can be used, or TVM cannot compile it.
+    """
+    os.environ["TVM_NUM_THREADS"] = str(threads)
+    call, _ = plain(source, options)
+    return Prepared(named("apache-tvm"), call([inputs[spec.name] for spec in signature.inputs]))

@@ -1,0 +1,35 @@
+"""PyTorch programs in torch, called as they are."""
+
+import numpy as np
+
+from tvmake.artifact.signature import Signature
+from tvmake.benchmark.baseline.prepared import Prepared
+from tvmake.config.model import ImportOptions
+from tvmake.errors import MachineError
+from tvmake.validate.reference_torch import load_callable, to_torch
+from tvmake.validate.runtime import named
+
+
+def prepare(
+    source: str, options: ImportOptions, signature: Signature, inputs: dict[str, np.ndarray], threads: int
+) -> Prepared:
+    """The program with its arguments as tensors.
+
+    Raises:
+        InputError: the program cannot be loaded.
+        MachineError: torch is not installed.
+    """
+    try:
+        import torch
+        from torch.utils import _pytree as pytree
+    except ImportError:
+        raise MachineError(source, "torch is not installed", "`pip install tvmake[torch]`") from None
+    module, structure, _ = load_callable(source, options)
+    torch.set_num_threads(threads)
+    args, kwargs = pytree.tree_unflatten([to_torch(inputs[spec.name]) for spec in signature.inputs], structure)
+
+    def run() -> object:
+        with torch.inference_mode():
+            return module(*args, **kwargs)
+
+    return Prepared(named("torch"), run)

@@ -1,0 +1,106 @@
+"""The baseline's process: ``python -m tvmake.benchmark.baseline.worker REQUEST REFERENCE RESULT``, its standard input a socket.
+
+It listens on that socket for the package's process, which says when and with how many threads to load the model, and when it
+is its turn (:mod:`tvmake.device.turns`). At the end it leaves a result. Neither a model nor a framework that crashes here
+disturbs the measurement of the package.
+"""
+
+import importlib
+import socket
+import sys
+import time
+import traceback
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from tvmake.benchmark.baseline.prepared import Prepared
+from tvmake.benchmark.baseline.result import Baseline, NoBaseline
+from tvmake.benchmark.statistics import latency_statistics
+from tvmake.config.requests.running import BenchmarkRequest
+from tvmake.device.turns import TURNS, Sampler, turn_limit_s
+from tvmake.errors import TvmakeError
+from tvmake.frontend.formats import BASELINES
+from tvmake.process.parent_death import end_with_starter
+from tvmake.process.tvm_import import hide_torch_from_tvm
+from tvmake.validate.reference_set import ReferenceSet
+
+
+def main(arguments: list[str]) -> int:
+    """Serve one measurement; see the module's text for the arguments."""
+    end_with_starter()
+    hide_torch_from_tvm()
+    request_file, reference, result = map(Path, arguments)
+    request = BenchmarkRequest.model_validate_json(request_file.read_bytes())
+    measured: BaseModel | None
+    try:
+        measured = _serve(request, reference, socket.socket(fileno=0))
+    except TvmakeError as error:
+        measured = NoBaseline(problem=error.problem, remedy=error.remedy)
+    except Exception as error:  # noqa: BLE001  # models and frameworks raise what they like; the package's figures stand
+        traceback.print_exc()
+        line = next(iter(str(error).strip().splitlines()), "")
+        measured = NoBaseline(problem=f"the framework cannot run it: {type(error).__name__}: {line}")
+    if measured is not None:
+        result.write_text(measured.model_dump_json())
+    return 0
+
+
+def _serve(request: BenchmarkRequest, reference: Path, listening: socket.socket) -> Baseline | None:
+    connection, _ = listening.accept()
+    listening.close()
+    with connection, connection.makefile("rw") as lines:
+        said = lines.readline().split()
+        if said[:1] != ["threads"]:
+            return None  # the package's process has ended
+        threads = int(said[1])
+        started = time.perf_counter()
+        prepared = _prepared(request, reference, threads)
+        load_ms = _since(started)
+        first_run_ms = _timed(prepared, 1)
+        sampler = Sampler(lambda number: _timed(prepared, number), request.measurement, TURNS)
+        lines.write("ready\n")
+        lines.flush()
+        while lines.readline().strip() == "turn":
+            sampler.take_turn(turn_limit_s(request.measurement))
+            lines.write("done\n")
+            lines.flush()
+    if not sampler.samples_ms:
+        return None
+    return Baseline(
+        framework=prepared.framework,
+        threads=threads,
+        load_ms=load_ms,
+        first_run_ms=first_run_ms,
+        number=sampler.number,
+        warmup_ms=sampler.warmup_ms,
+        samples_ms=sampler.samples_ms,
+        statistics=latency_statistics(sampler.samples_ms, request.measurement.noise_cv),
+    )
+
+
+def _prepared(request: BenchmarkRequest, reference: Path, threads: int) -> Prepared:
+    assert request.baseline is not None
+    known = ReferenceSet(reference)
+    sample = next(iter(known))
+    module = importlib.import_module(BASELINES[str(request.baseline.source_format())])
+    prepared: Prepared = module.prepare(
+        request.baseline.source, request.baseline, known.info.signature, sample.inputs, threads
+    )
+    return prepared
+
+
+def _timed(prepared: Prepared, number: int) -> float:
+    """How long one of so many runs takes, in ms."""
+    started = time.perf_counter()
+    for _ in range(number):
+        prepared.run()
+    return _since(started) / number
+
+
+def _since(started: float) -> float:
+    return (time.perf_counter() - started) * 1000
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,122 @@
+"""``tvmake debug``: the first operator of a variant that is wrong, and whose fault it is."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tvmake.cli import completion
+from tvmake.cli.configs import AsJson, ConfigFiles, Directory, Settings
+
+if TYPE_CHECKING:
+    from tvmake.debug.diagnosis import Diagnosis
+    from tvmake.debug.search import Variant
+
+
+def debug(
+    variant: Annotated[str, typer.Argument(autocompletion=completion.variants, help="model/precision/target.")],
+    reproducer: Annotated[
+        Path | None,
+        typer.Option(
+            "--reproducer",
+            metavar="DIR",
+            help="Write what is needed to see the fault again to this directory: values and code of the operator alone.",
+        ),
+    ] = None,
+    config: ConfigFiles = None,
+    settings: Settings = None,
+    directory: Directory = Path(),
+    as_json: AsJson = False,
+) -> None:
+    """Name the first operator of a variant whose output departs from the original framework's, and what makes it do so.
+
+    The network is run as each stage left it: imported, transformed, fused, on the device. In the first that misses the goals
+    every value is compared with the one before it. The exit code is 4 where goals are missed.
+    """
+    from tvmake.debug.reproducer import write_reproducer
+    from tvmake.debug.search import diagnose
+    from tvmake.errors import GoalError, InputError
+    from tvmake.process.output import printable
+
+    if reproducer is not None:
+        reproducer = reproducer.absolute()
+        if reproducer.exists():
+            raise InputError(str(reproducer), "is there already", "give a directory that is not there yet")
+    found, evidence = diagnose(
+        variant_files(directory, config, settings, variant), lambda line: print(line, file=sys.stderr)
+    )
+    if as_json:
+        typer.echo(found.model_dump_json(indent=2))
+    else:
+        for line in _lines(found):
+            typer.echo(printable(line))
+    if found.finding is None:
+        return
+    if reproducer is not None:
+        write_reproducer(found, evidence, reproducer)
+        print(f"wrote {reproducer}", file=sys.stderr)
+    raise typer.Exit(GoalError.exit_code)
+
+
+def _lines(found: Diagnosis) -> Iterator[str]:
+    yield f"{found.variant}, sample {found.sample} of {found.samples}, the one with the largest error"
+    for level in found.levels:
+        error = "no numbers" if level.error is None else f"{level.error:.2g} of the RMS"
+        yield f"  {level.level:<9}  {error:<18}  {'; '.join(level.missed) or 'meets the goals'}"
+    finding = found.finding
+    if finding is None:
+        yield "every stage meets the goals"
+        return
+    shape = " × ".join(map(str, finding.shape)) or "one number"
+    off = "" if finding.error is None else f", off by {finding.error:.2g} of the RMS"
+    yield f"first wrong: {finding.operator} ({finding.value}: {shape}, {finding.dtype}){off}"
+    yield f"cause:       {finding.cause}: {finding.detail}"
+    yield f"remedy:      {finding.remedy}"
+
+
+def variant_files(directory: Path, config: list[Path] | None, settings: list[str] | None, named: str) -> Variant:
+    """A variant's files, which must be there.
+
+    Raises:
+        InputError: there is no such variant, it is not made, or it has no device or no fixed shapes.
+    """
+    from tvmake.cli.configs import named_variants, plan_in
+    from tvmake.debug.search import Variant
+    from tvmake.errors import InputError
+    from tvmake.stages.build import build_request
+    from tvmake.stages.transform import transform_request
+    from tvmake.stages.validate import validate_request
+
+    plan = plan_in(directory, config, settings)
+    variants = named_variants(plan, named)
+    if len(variants) > 1:
+        raise InputError(named, f"has {len(variants)} variants", f"name one of them: {', '.join(map(str, variants))}")
+    job = plan.context(variants[0])
+    if job.device_name is None:
+        raise InputError(named, "has no device to run on", f"give targets.{job.target} a `device`")
+    files = {
+        "imported": job.file("model.json"),
+        "imported_params": job.file("model.params"),
+        "signature": job.file("signature.json"),
+        "reference": job.file("reference.npz"),
+        "module": job.network_file("module.json"),
+        "params": job.network_file("module.params"),
+        "package": job.file("package.tar"),
+        **({"calibration": job.file("calibration.json")} if job.precision_config.base == "int8" else {}),
+        **({"best": job.file("best.json")} if job.is_tuned else {}),
+    }
+    missing = [file for file in files.values() if not Path(file).is_file()]
+    if missing:
+        raise InputError(missing[0], "no such file", "`tvmake make` makes it")
+    return Variant(
+        name=str(variants[0]),
+        source=job.import_options,
+        transforming=transform_request(job),
+        building=build_request(job),
+        validating=validate_request(job),
+        **{name: Path(file) for name, file in files.items()},
+    )

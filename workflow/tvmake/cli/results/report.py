@@ -1,0 +1,42 @@
+"""``tvmake report``: the page of the results."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tvmake.cli.configs import ConfigFiles, Directory, Settings
+
+
+def report(
+    show: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
+    config: ConfigFiles = None,
+    settings: Settings = None,
+    directory: Directory = Path(),
+) -> None:
+    """Write the page of what is made so far, and print its path; variants that are not made are rows with the reason.
+
+    Nothing else is made. Where the page of the last run is whole and up to date, that is it.
+    """
+    import webbrowser
+
+    from tvmake.cli.configs import plan_in
+    from tvmake.engine.failure_report import report_failures
+    from tvmake.engine.run_mutex import only_run
+    from tvmake.engine.up_to_date.altered import jobs_of
+    from tvmake.engine.up_to_date.states import job_states
+    from tvmake.errors import InputError, MachineError
+    from tvmake.process.output import printable
+
+    plan = plan_in(directory, config, settings)
+    if not Path(plan.config.results).is_dir():
+        raise InputError(plan.config.results, "there are no results yet", "`tvmake make` makes them")
+    job = next(job for job in plan.run_jobs() if job.stage == "report")
+    states = job_states(jobs_of(plan, plan.variants))
+    page = Path(next(name for name in job.outputs if name.endswith(".html")))
+    if next(state for state in states if state.job.outputs == job.outputs).state != "made":
+        with only_run():
+            report_failures(plan, began=0)
+    typer.echo(printable(str(page.resolve())))
+    if show and not webbrowser.open(page.resolve().as_uri()):
+        raise MachineError("--open", "no browser could be started here", f"open {page.resolve()} in one")

@@ -1,0 +1,127 @@
+"""``tvmake status``: what is made, and what is not, for each variant and stage."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tvmake.cli.configs import AsJson, ConfigFiles, Directory, Settings
+
+if TYPE_CHECKING:
+    from tvmake.engine.up_to_date.states import JobState, State
+
+STYLES = {"made": "green", "failed": "bold red", "outdated": "yellow", "missing": "yellow", "running": "cyan"}
+
+WORST_FIRST: tuple[State, ...] = ("failed", "running", "missing", "outdated", "made")
+
+
+def status(
+    config: ConfigFiles = None,
+    settings: Settings = None,
+    directory: Directory = Path(),
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say why, for each job that is not made.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show what is made, failed, missing or outdated, by variant and stage.
+
+    ``outdated`` is also what lies behind another job that would run; it stays as it is if that job makes the same again. Jobs
+    that several variants share, such as a model's import, count once in the sum.
+    """
+    import json
+
+    from tvmake.cli.configs import plan_in
+    from tvmake.engine.up_to_date.altered import jobs_of
+    from tvmake.engine.up_to_date.states import STATES, job_states
+
+    plan = plan_in(directory, config, settings)
+    states = job_states(jobs_of(plan, plan.variants))
+    by_outputs = {state.job.outputs: state for state in states}
+    variants = {str(variant): [by_outputs[job.outputs] for job in plan.jobs(variant)] for variant in plan.variants}
+    rows = {**variants, "report": [by_outputs[job.outputs] for job in plan.run_jobs()]}
+    counts = Counter(state.state for state in states)
+    if as_json:
+        whole = {
+            "variants": {name: _variant(found) for name, found in rows.items()},
+            "jobs": {state: counts[state] for state in STATES},
+        }
+        typer.echo(json.dumps(whole, indent=2, ensure_ascii=False))
+        return
+    _print(rows)
+    if verbose:
+        for line in _reasons(states):
+            typer.echo(line)
+    _print_sum(variants, counts)
+
+
+def _state(found: Sequence[JobState]) -> State:
+    """A variant's: that of its worst job."""
+    states = {state.state for state in found}
+    return next(state for state in WORST_FIRST if state in states)
+
+
+def _stages(found: Sequence[JobState]) -> Mapping[str, Counter[str]]:
+    by_stage: dict[str, Counter[str]] = {}
+    for state in found:
+        by_stage.setdefault(state.job.stage, Counter())[state.state] += 1
+    return by_stage
+
+
+def _variant(found: Sequence[JobState]) -> dict[str, Any]:
+    return {
+        "state": _state(found),
+        "stages": {stage: dict(counts) for stage, counts in _stages(found).items()},
+        "because": [
+            f"{' '.join((cause.job.stage, *cause.job.wildcards.values()))}: {change}"
+            for state in found
+            if state.state != "made" and state.changes
+            for cause in [state]
+            for change in cause.changes
+        ],
+    }
+
+
+def _print(rows: Mapping[str, Sequence[JobState]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from tvmake.cli.terminal import open_console
+
+    table = Table("variant", "state", "jobs", "stages", box=None, pad_edge=False, header_style="bold")
+    for name, found in rows.items():
+        state = _state(found)
+        made = sum(one.state == "made" for one in found)
+        table.add_row(name, Text(state, style=STYLES[state]), f"{made}/{len(found)}", "; ".join(_unmade(found)))
+    open_console().print(table)
+
+
+def _unmade(found: Sequence[JobState]) -> Iterator[str]:
+    for wanted in WORST_FIRST[:-1]:
+        names = [
+            f"{stage} ({counts[wanted]})" if counts[wanted] > 1 else stage
+            for stage, counts in _stages(found).items()
+            if counts[wanted]
+        ]
+        if names:
+            yield f"{wanted}: {', '.join(names)}"
+
+
+def _reasons(states: Sequence[JobState]) -> Iterator[str]:
+    for state in states:
+        if state.state != "made" and state.changes and not (state.state == "missing" and state.waits_for):
+            label = " ".join((state.job.stage, *state.job.wildcards.values()))
+            for change in state.changes:
+                yield f"{label}: {state.state}: {change}"
+
+
+def _print_sum(variants: Mapping[str, Sequence[JobState]], jobs: Counter[State]) -> None:
+    from tvmake.process.output import counted
+
+    def counts(found: Counter[State]) -> str:
+        return ", ".join(f"{found[state]} {state}" for state in reversed(WORST_FIRST) if found[state])
+
+    states = Counter(_state(found) for found in variants.values())
+    typer.echo(f"{counted(len(variants), 'variant')}: {counts(states)}; {counted(jobs.total(), 'job')}: {counts(jobs)}")

@@ -1,0 +1,117 @@
+"""What ``tvmake compile`` and ``tvmake tune`` have in common: one model, one target, no config."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tvmake.cli import completion
+
+if TYPE_CHECKING:
+    from tvmake.plan.single import SingleRun
+
+Model = Annotated[str, typer.Argument(help="A .onnx, .pt2, .tflite, .keras, .h5 or .mlir file, or zoo:<name>.")]
+Target = Annotated[
+    str,
+    typer.Option(
+        "--target",
+        "-t",
+        autocompletion=completion.targets,
+        help="A name of `tvmake targets`, or a target as TVM spells it; `native` is this machine's CPU.",
+    ),
+]
+Precision = Annotated[str, typer.Option("--precision", help="float32, float16, float16_acc32 or int8.")]
+Shapes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input-shape", metavar="INPUT=1,3,224,224", help="Extents of an input that the model leaves open; repeatable."
+    ),
+]
+OnDevice = Annotated[
+    str | None,
+    typer.Option(
+        "--device",
+        "-D",
+        metavar="NAME",
+        help="Where kernels are measured: a device of the config here, or its address (ssh:HOST, adb:SERIAL, rpc:TRACKER:PORT/KEY).",
+    ),
+]
+Cores = Annotated[str | None, typer.Option("--cores", "-j", help="Cores to use. [default: all]")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print failures and the result only.")]
+
+
+def single_run(
+    model: str,
+    target: str,
+    precision: str,
+    trials: int | None,
+    shapes: list[str] | None,
+    device: str | None,
+    layer: Mapping[str, Any],
+    target_keys: Mapping[str, Any] | None = None,
+) -> SingleRun:
+    """The run for one package; without a number of trials as it was tuned before, if it was.
+
+    Args:
+        layer: a config over what the options say.
+        target_keys: further keys of the target.
+
+    Raises:
+        TvmakeError: an option makes no sense, or there is no such model or device.
+    """
+    from tvmake.plan.single import SingleRun
+
+    inputs = {name: {"shape": shape} for name, shape in map(_shape, shapes or ())}
+    where = _device(device) if device is not None else None
+    model_keys = {"inputs": inputs}
+    run = SingleRun(model, target, precision, trials or 0, model_keys, target_keys or {}, layer, device=where)
+    return run.as_tuned() if trials is None and device is None else run
+
+
+def make(run: SingleRun, artifact: str, cores: str | None, quiet: bool) -> Path:
+    """Make a result of the run's variant; returns where it lies.
+
+    Raises:
+        typer.Exit: it failed; why is printed.
+    """
+    from tvmake.cli import run as tvmake
+
+    run.write_config()
+    options = [*(["--cores", cores] if cores else []), *(["--quiet"] if quiet else [])]
+    here = Path.cwd()
+    code = tvmake([*run.command(artifact), *options])
+    os.chdir(here)
+    if code:
+        raise typer.Exit(code)
+    return run.directory / run.result(artifact)
+
+
+def words(texts: Iterable[str] | None) -> list[str]:
+    """The names in texts that separate them by commas."""
+    return [word.strip() for text in texts or () for word in text.split(",") if word.strip()]
+
+
+def _device(name: str) -> dict[str, Any]:
+    from tvmake.cli.device.app import chosen_device
+
+    device = chosen_device(name, None)
+    return {**device.model_dump(mode="json", exclude_unset=True), "via": device.via}
+
+
+def _shape(text: str) -> tuple[str, list[int]]:
+    from tvmake.errors import UsageError
+
+    name, equals, extents = text.partition("=")
+    try:
+        shape = [int(extent) for extent in extents.strip("[]() ").split(",")]
+    except ValueError:
+        shape = []
+    if not equals or not name or not shape or min(shape) < 1:
+        raise UsageError(
+            f"--input-shape {text}", "expected INPUT=EXTENTS", "for example: --input-shape image=1,3,224,224"
+        )
+    return name, shape

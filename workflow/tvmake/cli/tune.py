@@ -1,0 +1,154 @@
+"""``tvmake tune``: fast kernels for one model on one target, without a config."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tvmake.cli.configs import AsJson, Settings
+from tvmake.cli.single import Cores, Model, OnDevice, Precision, Quiet, Shapes, Target
+from tvmake.plan.single import NATIVE
+
+if TYPE_CHECKING:
+    from tvmake.records.best import BestKernel, BestSet
+
+
+def tune(
+    model: Model,
+    target: Target = NATIVE,
+    trials: Annotated[
+        int,
+        typer.Option(
+            "--trials",
+            "-n",
+            min=1,
+            metavar="N",
+            help="Measurements, spread over the kernels; those of earlier runs count.",
+        ),
+    ] = 256,
+    precision: Precision = "float32",
+    shapes: Shapes = None,
+    device: OnDevice = None,
+    kernels: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--kernels",
+            metavar="NAME,…",
+            help="Tune these kernels only, by the names that --list shows; * stands for anything.",
+        ),
+    ] = None,
+    list_only: Annotated[
+        bool,
+        typer.Option("--list", help="List the kernels that can be tuned, the heaviest first, and measure nothing."),
+    ] = False,
+    settings: Settings = None,
+    cores: Cores = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Search for fast kernels of one model on one target, without a config.
+
+    What is measured goes to the store that all runs share; `tvmake compile` with the same model, target and precision takes the best
+    of it. A run that is interrupted goes on where it was.
+    """
+    import json
+    import shlex
+
+    from tvmake.artifact import stage_json
+    from tvmake.cli.configs import load_plan, overlay
+    from tvmake.cli.single import make, single_run, words
+    from tvmake.config.reading.load import merge
+    from tvmake.errors import UsageError
+    from tvmake.records.best import BestSet
+    from tvmake.records.store import open_store
+
+    chosen = {"tuning": {"kernels": words(kernels)}} if kernels else {}
+    run = single_run(model, target, precision, trials, shapes, device, merge(chosen, overlay(settings)))
+    if list_only:
+        _print_tasks(make(run, "tasks.json", cores, quiet), as_json)
+        return
+    run.write_config()
+    plan = load_plan([run.config_file], None)
+    if plan.device_of(run.target_name) is None:
+        raise UsageError(
+            f"--target {target}",
+            "kernels are measured on a device, and this target is not this machine's",
+            "name the device: --device ssh:HOST, adb:SERIAL, rpc:TRACKER:PORT/KEY, or one of the config here",
+        )
+    best = stage_json.load(BestSet, make(run, "best.json", cores, quiet))
+    run.note_tuning()
+    store = plan.tuning(run.target_name).store
+    root = open_store(run.directory / store if store else None).root
+    if as_json:
+        found = {"device_class": best.device_class, "store": str(root), **_sums(best)}
+        typer.echo(json.dumps({**found, "kernels": [_row(kernel) for kernel in best.kernels]}, indent=2))
+        return
+    _print(best)
+    typer.echo(f"records: {root} ({best.device_class})")
+    same = [
+        model,
+        *([] if target == NATIVE else ["-t", target]),
+        *([] if precision == "float32" else ["--precision", precision]),
+    ]
+    typer.echo(f"`tvmake compile {shlex.join(same)}` uses them")
+
+
+def _row(kernel: BestKernel) -> dict[str, Any]:
+    return {
+        "kernel": kernel.name,
+        "calls": kernel.calls,
+        "trials": kernel.trials,
+        "best_ms": kernel.latency_ms,
+        "gflops": kernel.flops / kernel.latency_ms / 1e6 if kernel.latency_ms else None,
+        "reason": kernel.reason,
+        "workload": kernel.workload,
+    }
+
+
+def _sums(best: BestSet) -> dict[str, Any]:
+    tuned = [kernel for kernel in best.kernels if kernel.latency_ms is not None]
+    return {
+        "trials": sum(kernel.trials for kernel in best.kernels),
+        "tuned": len(tuned),
+        "best_ms": sum((kernel.latency_ms or 0) * kernel.calls for kernel in tuned),
+    }
+
+
+def _print(best: BestSet) -> None:
+    from tvmake.cli.device.tables import show
+    from tvmake.process.output import counted
+
+    rows = [
+        _row(kernel) for kernel in sorted(best.kernels, key=lambda kernel: -(kernel.latency_ms or 0) * kernel.calls)
+    ]
+    for row in rows:
+        row["best_ms"] = "" if row["best_ms"] is None else f"{row['best_ms']:.4g}"
+        row["gflops"] = "" if not row["gflops"] else f"{row['gflops']:.3g}"
+        row["not_tuned"] = row["reason"] or ""
+    show(rows, as_json=False, columns=("kernel", "calls", "trials", "best_ms", "gflops", "not_tuned"))
+    sums = _sums(best)
+    typer.echo(
+        f"\n{counted(sums['tuned'], 'kernel')} of {len(best.kernels)} tuned, {counted(sums['trials'], 'trial')}; "
+        f"the tuned ones take {sums['best_ms']:.4g} ms a run"
+    )
+
+
+def _print_tasks(file: Path, as_json: bool) -> None:
+    from tvmake.artifact import stage_json
+    from tvmake.artifact.tasks import TaskList
+    from tvmake.cli.device.tables import show
+
+    tasks = sorted(stage_json.load(TaskList, file).tasks, key=lambda task: -task.flops * task.calls)
+    rows = [
+        {
+            "kernel": task.names[0],
+            "calls": task.calls,
+            "mflop": float(f"{task.flops / 1e6:.4g}"),
+            "not_tuned": task.trivial or "",
+            "workload": task.workload if as_json else task.workload[:12],
+        }
+        for task in tasks
+    ]
+    show(rows, as_json=as_json, columns=("kernel", "calls", "mflop", "not_tuned", "workload"))

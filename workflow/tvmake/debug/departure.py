@@ -1,0 +1,128 @@
+"""Two computations of one network, value by value: where the second departs from the first.
+
+Rewrites rename, fuse and split operators, so values are told by what they hold, not by their names: a value of one graph is
+*found* in the other where that has a tensor with the same numbers, up to a bound and the order of its axes. What is not found is no
+fault in itself (it may have been fused away, or be half of an operator of the other side); it is one where nothing that
+is computed from it is found either, though all that it is computed from is.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import permutations
+
+import numpy as np
+
+MOST_AXES = 5
+"""Of tensors whose axes are tried in every order."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor that a graph computes."""
+
+    name: str
+    operator: str
+    """What computes it, in the graph's own words (``Conv``, ``relax.nn.relu``, ``aten.add.Tensor``)."""
+    inputs: tuple[str, ...]
+    """Names of the values it is computed from; constants and the network's inputs need not be among them."""
+    array: np.ndarray
+
+
+@dataclass(frozen=True)
+class Departure:
+    """The first value that is not found in the other graph, and nothing after it."""
+
+    value: Value
+    nearest: np.ndarray | None
+    """The tensor of that shape in the other graph which comes nearest; None where there is none."""
+    error: float
+    """Largest difference to it, as a share of the value's RMS; infinite where there is none, or where either is not finite."""
+
+
+def first_departure(values: Sequence[Value], others: Sequence[np.ndarray], bound: float) -> Departure | None:
+    """The first value where the other graph departs.
+
+    Args:
+        values: of one graph, in the order that they are computed.
+        others: the values of the other.
+        bound: the largest difference of two values that are the same, as a share of the RMS.
+
+    Returns:
+        None where a last value is found for each that is not.
+    """
+    pool = _Pool(others)
+    nearest = {value.name: pool.nearest(value.array) for value in values}
+    found = {name for name, (error, _) in nearest.items() if error <= bound}
+    leads_to_found = set(found)
+    for value in reversed(values):
+        if value.name in leads_to_found:
+            leads_to_found.update(value.inputs)
+    for value in values:
+        if value.name not in leads_to_found:
+            error, other = nearest[value.name]
+            return Departure(value, other, error)
+    return None
+
+
+def difference(expected: np.ndarray, got: np.ndarray) -> float:
+    """Largest difference of two arrays of one shape, as a share of the first one's RMS.
+
+    Values that are not finite are equal where the other has the same, else the difference is infinite.
+    """
+    want, have = (np.asarray(array, np.float64) for array in (expected, got))
+    finite = np.isfinite(want)
+    if not np.array_equal(want[~finite], have[~finite], equal_nan=True) or not np.isfinite(have[finite]).all():
+        return float("inf")
+    want, have = want[finite], have[finite]
+    if not want.size:
+        return 0.0
+    worst = float(np.abs(want - have).max())
+    scale = float(np.sqrt(np.mean(np.square(want))))
+    return 0.0 if worst == 0 else worst / scale if scale else float("inf")
+
+
+class _Pool:
+    """Arrays, looked up by what they hold."""
+
+    def __init__(self, arrays: Sequence[np.ndarray]):
+        self._by_extents: dict[tuple[int, ...], list[np.ndarray]] = {}
+        for array in arrays:
+            self._by_extents.setdefault(_extents(array.shape), []).append(np.asarray(array))
+
+    def nearest(self, array: np.ndarray) -> tuple[float, np.ndarray | None]:
+        """The smallest difference to any of them, and which it is, with its axes in the array's order."""
+        array = np.asarray(array)
+        best: tuple[float, np.ndarray | None] = (float("inf"), None)
+        least = (True, float("inf"))
+        for other in self._by_extents.get(_extents(array.shape), ()):
+            for turned in _turned(other, array.shape):
+                error = difference(array, turned)
+                distance = (False, error) if np.isfinite(error) else (True, _difference_of_numbers(array, turned))
+                if distance < least:
+                    least, best = distance, (error, turned)
+                if error == 0:
+                    return best
+        return best
+
+
+def _difference_of_numbers(array: np.ndarray, other: np.ndarray) -> float:
+    """The difference where both are finite: what overflows in one is told by the rest."""
+    both = np.isfinite(array) & np.isfinite(other)
+    return difference(array[both], other[both]) if both.any() else float("inf")
+
+
+def _extents(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(sorted(extent for extent in shape if extent != 1))
+
+
+def _turned(array: np.ndarray, shape: tuple[int, ...]) -> list[np.ndarray]:
+    """An array with its axes in each order that gives a shape, axes of extent 1 apart."""
+    squeezed = array.squeeze()
+    wanted = tuple(extent for extent in shape if extent != 1)
+    axes = range(squeezed.ndim)
+    orders = permutations(axes) if squeezed.ndim <= MOST_AXES else [tuple(axes)]
+    return [
+        squeezed.transpose(order).reshape(shape)
+        for order in orders
+        if tuple(squeezed.shape[axis] for axis in order) == wanted
+    ]

@@ -1,0 +1,88 @@
+"""Each kernel of a package by itself, on the package's device, against the same kernel without a schedule on this machine's CPU."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import tvm
+
+from tvmake.codegen.lowering import Lowered, default_schedule, is_gpu
+from tvmake.debug.relax_values import Step
+from tvmake.process.isolation import Refused
+from tvmake.tune.verify.check import compare, scheduled_outputs
+from tvmake.tune.verify.kernel_runner import KernelFailure, KernelRunner
+from tvmake.tune.verify.tolerance import tolerance
+
+
+@dataclass(frozen=True)
+class WrongKernel:
+    """A kernel whose output departs, though its inputs are right."""
+
+    step: Step
+    error: float
+    """Largest difference, as a share of the RMS; infinite where there is no output to compare."""
+    reason: str
+    schedule: str
+    """``record <digest>``, ``rule`` or ``default``."""
+    is_right_unscheduled: bool
+    """Whether the same kernel with TVM's default schedule is right on the same device."""
+
+
+def first_wrong_kernel(
+    lowered: Lowered,
+    steps: Sequence[Step],
+    target: "tvm.target.Target",
+    runner: KernelRunner,
+    watch: Callable[[int], None] = lambda _: None,
+) -> WrongKernel | None:
+    """Run the kernels one after the other, on the inputs that they should have, up to the first whose output is wrong.
+
+    Args:
+        steps: of ``lowered.unscheduled``, run on this machine's CPU.
+        watch: told how many have been run.
+
+    Raises:
+        DeviceError: the device was lost.
+    """
+    for number, step in enumerate(steps):
+        watch(number)
+        if step.kernel is None:
+            continue
+        error, reason = _check(lowered, step, _scheduled(lowered, step.kernel, target), target, runner)
+        if reason:
+            default = default_schedule(lowered.unscheduled, step.kernel, target)
+            is_right = not _check(lowered, step, default, target, runner)[1]
+            return WrongKernel(step, error, reason, _how(lowered, step.kernel), is_right)
+    return None
+
+
+def _check(
+    lowered: Lowered, step: Step, kernel: "tvm.tirx.PrimFunc", target: "tvm.target.Target", runner: KernelRunner
+) -> tuple[float, str]:
+    """The largest error, and what is wrong; empty where nothing is."""
+    unscheduled = lowered.unscheduled[str(step.kernel)]
+    expected = step.result if isinstance(step.result, list) else [step.result]
+    try:
+        got = scheduled_outputs(lambda: kernel, unscheduled, target, step.arguments, runner)
+    except (Refused, KernelFailure) as failure:
+        return float("inf"), str(failure)
+    # Real values are no small integers, whose sums would be exact.
+    bound = tolerance(unscheduled, positive=True)
+    for want, have in zip(expected, got, strict=True):
+        step_of_rounding = 1.0 if bound and np.asarray(want).dtype.kind in "iu" else 0.0
+        found = compare(want, have, step_of_rounding)
+        if found.error > bound:
+            return found.error, found.reason or f"off by {found.error:.2g} of the RMS, {bound:.2g} is allowed"
+    return 0.0, ""
+
+
+def _scheduled(lowered: Lowered, kernel: str, target: "tvm.target.Target") -> "tvm.tirx.PrimFunc":
+    """A kernel as the package has it."""
+    # Before weights are taken out to be packed at build; on GPUs rules of TVM's come after that, too.
+    return lowered.final[kernel] if is_gpu(target) else lowered.fused[kernel]
+
+
+def _how(lowered: Lowered, kernel: str) -> str:
+    if kernel in lowered.tuned:
+        return f"record {lowered.tuned[kernel][:12]}"
+    return "rule" if kernel in lowered.ruled else "default"

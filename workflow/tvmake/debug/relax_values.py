@@ -1,0 +1,191 @@
+"""Every value that a Relax graph computes, on this machine's CPU, kernel by kernel and without schedules.
+
+Nothing that a rule, a record or a pass over kernels does takes part, nor a memory plan: these values are what a package's are
+judged by.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from tvmake.artifact.tensor_file import numpy_dtype
+from tvmake.debug.departure import Value
+from tvmake.errors import InputError
+from tvmake.targets.memory import in_buffers
+
+COPIES = frozenset({"relax.to_vdevice", "relax.hint_on_device"})
+"""Calls that give their first argument in another memory."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One binding of a graph that was run."""
+
+    name: str
+    operator: str
+    """As the graph was written, before its operators became kernels."""
+    kernel: str | None
+    """What it calls; None for what is no call of a kernel."""
+    inputs: tuple[str, ...]
+    arguments: tuple[np.ndarray, ...]
+    """Of the kernel."""
+    result: Any
+    """An array, or a list of them."""
+
+    def values(self) -> Iterator[Value]:
+        """Its arrays; what takes a tuple apart names the tuple."""
+        parts = self.result if isinstance(self.result, list) else [self.result]
+        arrays = [part for part in parts if isinstance(part, np.ndarray)]
+        if len(arrays) == 1:
+            yield Value(self.name, self.operator, self.inputs, arrays[0])
+        elif arrays:
+            names = tuple(f"{self.name}.{number}" for number in range(len(arrays)))
+            for name, array in zip(names, arrays, strict=True):
+                yield Value(name, self.operator, self.inputs, array)
+            yield Value(self.name, self.operator, names, arrays[0])
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A graph that was run once."""
+
+    steps: tuple[Step, ...]
+    outputs: tuple[np.ndarray, ...]
+
+    @property
+    def values(self) -> list[Value]:
+        """All arrays, in the order that they were computed."""
+        return [value for step in self.steps for value in step.values()]
+
+
+def trace_operators(module: "tvm.IRModule", tensors: Sequence[np.ndarray]) -> Trace:
+    """Run a graph of Relax operators, one by one.
+
+    Args:
+        module: with parameters as arguments of ``main``.
+        tensors: ``main``'s arguments.
+
+    Raises:
+        InputError: the graph has dimensions without a value, or an operator without a kernel.
+    """
+    operators = {binding.var: _operator(binding.value) for binding in _bindings(module["main"])}
+    backend = relax.backend
+    passes = [backend.DispatchSampling(), backend.DispatchSortScan(), relax.transform.LegalizeOps()]
+    with tvm.target.Target({"kind": "llvm"}):
+        legal = tvm.transform.Sequential(passes)(module)
+    return _trace(legal, tensors, operators)
+
+
+def trace_kernels(module: "tvm.IRModule", tensors: Sequence[np.ndarray]) -> Trace:
+    """Run a graph of calls of unscheduled kernels, one by one.
+
+    Raises:
+        InputError: the graph has dimensions without a value, or calls something other than kernels.
+    """
+    return _trace(module, tensors, {})
+
+
+def _trace(module: "tvm.IRModule", tensors: Sequence[np.ndarray], operators: Mapping[Any, str]) -> Trace:
+    main = module["main"]
+    held: dict[Any, Any] = {}
+    names: dict[Any, str] = {}
+    for parameter, tensor in zip(main.params, tensors, strict=True):
+        held[parameter] = np.asarray(tensor).astype(numpy_dtype(str(parameter.ty.dtype)), copy=False)
+        names[parameter] = str(parameter.name)
+    kernels = _compiled(module)
+    steps: list[Step] = []
+    for number, binding in enumerate(_bindings(main)):
+        variable, call = binding.var, binding.value
+        kernel, arguments = None, ()
+        if _operator_name(call) == "relax.call_tir":
+            kernel = str(call.args[0].name_hint)
+            arguments = tuple(_held(one, held) for one in call.args[1].fields)
+            results = _run(kernels[kernel], arguments, call)
+            held[variable] = results if isinstance(call.ty_args[0], relax.TupleType) else results[0]
+        else:
+            held[variable] = _held(call, held)
+        names[variable] = f"{variable.name}#{number}"  # the variables' own names are not unique
+        inputs = tuple(names[one] for one in _variables(call) if one in names)
+        operator = operators.get(variable) or _operator(call)
+        steps.append(Step(names[variable], operator, kernel, inputs, arguments, held[variable]))
+    result = _held(main.body.body, held)
+    return Trace(tuple(steps), tuple(result) if isinstance(result, list) else (result,))
+
+
+def _bindings(function: Any) -> Iterator[Any]:
+    for block in function.body.blocks:
+        yield from block.bindings
+
+
+def _operator_name(expression: Any) -> str:
+    return str(getattr(getattr(expression, "op", None), "name", "")) if isinstance(expression, relax.Call) else ""
+
+
+def _operator(expression: Any) -> str:
+    name = _operator_name(expression)
+    if name == "relax.call_tir":
+        return str(expression.args[0].name_hint)
+    return name or type(expression).__name__
+
+
+def _variables(expression: Any) -> list[Any]:
+    match expression:
+        case relax.Var():
+            return [expression]
+        case relax.Tuple():
+            return [one for field in expression.fields for one in _variables(field)]
+        case relax.TupleGetItem():
+            return _variables(expression.tuple_value)
+        case relax.Call():
+            return [one for argument in expression.args for one in _variables(argument)]
+        case _:
+            return []
+
+
+def _held(expression: Any, known: Mapping[Any, Any]) -> Any:
+    match expression:
+        case relax.Var():
+            return known[expression]
+        case tvm.ir.GenericConst():
+            return np.asarray(expression.value.numpy())
+        case relax.Tuple():
+            return [_held(field, known) for field in expression.fields]
+        case relax.TupleGetItem():
+            return _held(expression.tuple_value, known)[int(expression.index)]
+        case relax.Call() if _operator_name(expression) in COPIES:
+            return _held(expression.args[0], known)
+        case relax.Call() if _operator_name(expression) == "relax.reshape":
+            return _held(expression.args[0], known).reshape(_shape(expression.ty))
+        case _:
+            raise InputError("debug", f"cannot follow {_operator(expression)} outside of kernels")
+
+
+def _compiled(module: "tvm.IRModule") -> Any:
+    """The kernels of a module, as plain loops."""
+    kernels = {
+        str(variable.name_hint): in_buffers(function).with_attr("global_symbol", str(variable.name_hint))
+        for variable, function in module.functions_items()
+        if isinstance(function, tvm.tirx.PrimFunc)
+    }
+    return tvm.compile(tvm.IRModule(kernels), target=tvm.target.Target({"kind": "llvm"}))
+
+
+def _run(kernel: Any, arguments: Sequence[np.ndarray], call: Any) -> list[np.ndarray]:
+    (result,) = call.ty_args
+    types = list(result.fields) if isinstance(result, relax.TupleType) else [result]
+    results = [tvm.runtime.tensor(np.zeros(_shape(ty), numpy_dtype(str(ty.dtype)))) for ty in types]
+    kernel(*(tvm.runtime.tensor(np.ascontiguousarray(one)) for one in arguments), *results)
+    return [one.numpy() for one in results]
+
+
+def _shape(ty: Any) -> list[int]:
+    try:
+        return [int(extent) for extent in ty.shape]
+    except (TypeError, ValueError):
+        raise InputError(
+            "debug", "the network has dimensions without a value", "set them under `dims` of the model"
+        ) from None

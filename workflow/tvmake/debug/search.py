@@ -1,0 +1,384 @@
+"""From a package that misses its goals to the first operator that is wrong: stage by stage, then value by value."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+
+from tvmake.artifact import stage_json
+from tvmake.artifact.calibration import Calibration
+from tvmake.artifact.module_files import load_module, load_params
+from tvmake.artifact.signature import Signature
+from tvmake.codegen.generating import lower_and_generate
+from tvmake.codegen.lowering import Lowered
+from tvmake.codegen.weights import packed_weights
+from tvmake.config.model import ImportOptions
+from tvmake.config.precision import PrecisionConfig
+from tvmake.config.requests.building import BuildRequest
+from tvmake.config.requests.running import ValidateRequest
+from tvmake.config.requests.transforming import TransformRequest
+from tvmake.config.validation import DEFAULT_GOALS, Goals
+from tvmake.debug.departure import Departure, Value, difference, first_departure
+from tvmake.debug.diagnosis import Cause, Diagnosis, Evidence, Finding, Level, LevelFigures
+from tvmake.debug.kernels import WrongKernel, first_wrong_kernel
+from tvmake.debug.relax_values import Trace, trace_kernels, trace_operators
+from tvmake.debug.source_values import source_values
+from tvmake.device.connect import connect
+from tvmake.device.interface import RunRequest
+from tvmake.process.output import counted
+from tvmake.records.best import BestSet
+from tvmake.storage.temporary import temporary_directory
+from tvmake.targets.resolve import linker, tvm_target
+from tvmake.transform.graph import transform
+from tvmake.tune.verify.kernel_runner import kernel_runner
+from tvmake.validate.numerics import Comparison
+from tvmake.validate.reference_set import ReferenceSample, ReferenceSet
+from tvmake.validate.verdict import MissedGoal
+
+LARGEST_BOUND = 0.1
+"""Two values further apart than this share of the RMS are not the same, at any precision."""
+
+NOISE: Mapping[str, float] = {"float32": 1e-4}
+COARSE_NOISE = 5e-3
+"""What rounding alone may make of a difference between two values that are the same, as a share of the RMS."""
+
+SHARE = 0.1
+"""A value departs where it is off by this share of the outputs' error: faults grow on their way."""
+
+LARGEST_FLOAT16 = 65504.0
+
+MOST_KEPT = 6
+"""Operators that are tried to be kept in float32, one more at a time."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The files of a variant, and the options that made them."""
+
+    name: str
+    imported: Path
+    imported_params: Path
+    signature: Path
+    reference: Path
+    module: Path
+    params: Path
+    package: Path
+    source: ImportOptions
+    transforming: TransformRequest
+    building: BuildRequest
+    validating: ValidateRequest
+    calibration: Path | None = None
+    best: Path | None = None
+
+
+def diagnose(variant: Variant, say: Callable[[str], None] = lambda _: None) -> tuple[Diagnosis, Evidence]:
+    """Run a variant's network as each stage left it, and look into the first one whose outputs miss the goals.
+
+    Args:
+        say: told what is being done, a line each.
+
+    Raises:
+        InputError: a file is missing or damaged, or the network has dimensions without a value.
+        DeviceError: the device cannot be reached, or was lost.
+        MachineError: the source model's framework is not installed.
+    """
+    return _Search(variant, say).run()
+
+
+class _Search:
+    def __init__(self, variant: Variant, say: Callable[[str], None]):
+        self.variant = variant
+        self.say = say
+        self.known = ReferenceSet(variant.reference)
+        self.signature = stage_json.load(Signature, variant.signature)
+        self.goals = variant.validating.goals
+        self.levels: list[LevelFigures] = []
+        self.evidence = Evidence()
+
+    def run(self) -> tuple[Diagnosis, Evidence]:
+        self.say(f"running the package on {self.variant.validating.device_name}")
+        number, self.sample, on_device = self._worst_sample()
+        finding = self._find(on_device)
+        diagnosis = Diagnosis(
+            variant=self.variant.name, sample=number, samples=len(self.known), levels=self.levels, finding=finding
+        )
+        return diagnosis, self.evidence
+
+    def _find(self, on_device: Sequence[np.ndarray]) -> Finding | None:
+        inputs = self._inputs
+        self.say("running the imported network, operator by operator")
+        imported, weights = load_module(self.variant.imported), load_params(self.variant.imported_params)
+        first = trace_operators(imported, _arguments(imported, inputs, weights))
+        if self._misses("import", first.outputs, DEFAULT_GOALS["float32"]):
+            return self._in_import(first)
+        self.say("running the transformed network, operator by operator")
+        module, params = load_module(self.variant.module), load_params(self.variant.params)
+        second = trace_operators(module, _arguments(module, inputs, params))
+        if self._misses("transform", second.outputs, self.goals):
+            return self._in_transform(first, second, imported, weights)
+        self.say("running the fused network, kernel by kernel")
+        lowered, target = self._lowered(module)
+        names = [str(parameter.name) for parameter in lowered.unscheduled["main"].params[len(inputs) :]]
+        packed = packed_weights(params, lowered.packings, names) if lowered.packings else params
+        third = trace_kernels(lowered.unscheduled, _arguments(lowered.unscheduled, inputs, packed))
+        if self._misses("build", third.outputs, self.goals):
+            return self._in_lowering(second, third)
+        if self._misses("device", on_device, self.goals):
+            return self._on_device(lowered, third, target)
+        return None
+
+    def _misses(self, level: Level, outputs: Sequence[np.ndarray], goals: Goals) -> bool:
+        expected = [self.sample.outputs[spec.name] for spec in self.signature.outputs]
+        errors = [
+            difference(want, have) if want.shape == have.shape else float("inf")
+            for want, have in zip(expected, outputs, strict=True)
+        ]
+        missed = self._missed(dict(zip(self.sample.outputs, outputs, strict=True)), goals)
+        self.levels.append(
+            LevelFigures(level=level, error=_finite(max(errors)), missed=[_words(one) for one in missed])
+        )
+        return bool(missed)
+
+    def _missed(self, outputs: Mapping[str, np.ndarray], goals: Goals) -> list[MissedGoal]:
+        comparison = Comparison(goals.model_copy(update={"repeatable": None, "metrics": None, "top1_drop": None}))
+        comparison.add(self.sample.outputs, outputs)
+        return comparison.report().missed
+
+    # --- the four places ------------------------------------------------------------------------------------------
+
+    def _in_import(self, trace: Trace) -> Finding:
+        self.say("running the source model in its own framework, operator by operator")
+        options = self.variant.source
+        values = source_values(options.source, options, self.signature, self.sample.inputs)
+        others = [value.array for value in trace.values]
+        found = self._departure(values, others, NOISE["float32"])
+        remedy = (
+            "an issue with the reproducer helps; meanwhile write the operator otherwise, or export with another opset"
+        )
+        return self._finding("importer", found, values, "the import computes something else for it", remedy)
+
+    def _in_transform(
+        self, before: Trace, after: Trace, imported: "tvm.IRModule", weights: Mapping[str, Any]
+    ) -> Finding:
+        request = self.variant.transforming
+        values, others = after.values, [value.array for value in before.values]
+        noise = NOISE.get(request.precision.base, COARSE_NOISE)
+        self.say("transforming the network once more, without one setting at a time")
+        without, right = self._needless(imported, weights)
+        if right:  # of nearly the same form: what folding has made of two operators is in it, too
+            others += [value.array for value in right.values]
+        found = self._departure(values, others, noise)
+        match without:
+            case "":
+                remedy = "an issue with the reproducer helps"
+                return self._finding("pass", found, values, "a pass of `transform` changes it, whatever is set", remedy)
+            case "nothing":
+                detail = "the transform gives another network now than the file holds"
+                return self._finding("pass", found, values, detail, "`tvmake make` makes it again")
+            case "the precision":
+                detail = _overflow(found) or f"{request.precision.base} is too coarse for it"
+                remedy = self._kept_in_float32(found, others, imported, weights)
+                return self._finding("precision", found, values, detail, remedy)
+            case _:
+                detail = f"without {without} all is well"
+                return self._finding("pass", found, values, detail, f"leave {without} out, or mend it")
+
+    def _kept_in_float32(
+        self,
+        found: Departure | None,
+        others: Sequence[np.ndarray],
+        imported: "tvm.IRModule",
+        weights: Mapping[str, Any],
+    ) -> str:
+        """Keep the operator that departs in float32, and the next one if that is not enough, and so on."""
+        request = self.variant.transforming
+        never = list(request.precision.never)
+        noise = NOISE.get(request.precision.base, COARSE_NOISE)
+        while found and len(never) < len(request.precision.never) + MOST_KEPT:
+            operator = found.value.operator.removeprefix("relax.")
+            if operator in never:
+                break
+            never.append(operator)
+            precision = request.precision.model_copy(update={"never": never})
+            trace = self._transformed(imported, weights, request.model_copy(update={"precision": precision}))
+            if not self._missed(dict(zip(self.sample.outputs, trace.outputs, strict=True)), self.goals):
+                kept = f"`precisions: {{{request.precision.base}: {{never: [{', '.join(never)}]}}}}`"
+                return f"{kept} keeps what needs it in float32, and meets the goals"
+            found = self._departure(trace.values, others, noise)
+        return "keeping single operators in float32 does not help: take another precision"
+
+    def _needless(self, imported: "tvm.IRModule", weights: Mapping[str, Any]) -> tuple[str, Trace | None]:
+        """The setting of the transform without which its outputs meet the goals, and its values then: ``nothing`` where they do so
+        with all settings; empty where no single one makes the difference."""
+        request = self.variant.transforming
+        options = request.transform
+        others = {"nothing": request}
+        if request.precision.base != "float32":
+            others["the precision"] = request.model_copy(update={"precision": PrecisionConfig(base="float32")})
+        changes: dict[str, dict[str, Any]] = {
+            f"the pass {one.use}": {"passes": [other for other in options.passes if other is not one]}
+            for one in options.passes
+        }
+        changes |= {"`transform.fold_batch_norm`": {"fold_batch_norm": False}} if options.fold_batch_norm else {}
+        changes |= {f"`transform.layout: {options.layout}`": {"layout": "keep"}} if options.layout != "keep" else {}
+        for name, change in changes.items():
+            others[name] = request.model_copy(update={"transform": options.model_copy(update=change)})
+        for name, other in others.items():
+            trace = self._transformed(imported, weights, other)
+            if not self._missed(dict(zip(self.sample.outputs, trace.outputs, strict=True)), self.goals):
+                return name, trace
+        return "", None
+
+    def _transformed(self, imported: "tvm.IRModule", weights: Mapping[str, Any], request: TransformRequest) -> Trace:
+        ranges = stage_json.load(Calibration, self.variant.calibration) if self.variant.calibration else None
+        module, params = transform(imported, weights, request, ranges)
+        return trace_operators(module, _arguments(module, self._inputs, params))
+
+    def _in_lowering(self, before: Trace, after: Trace) -> Finding:
+        noise = NOISE.get(self.variant.transforming.precision.base, COARSE_NOISE)
+        values = after.values
+        found = self._departure(values, [value.array for value in before.values], noise)
+        names = [one.use for one in self.variant.building.passes]
+        whose = (
+            f"a pass of `build` changes it; yours are {', '.join(names)}" if names else "a pass of `build` changes it"
+        )
+        return self._finding(
+            "lowering", found, values, whose, "leave passes out one by one, see `build.disabled_passes`"
+        )
+
+    def _on_device(self, lowered: Lowered, trace: Trace, target: "tvm.target.Target") -> Finding:
+        request = self.variant.building
+        on = self.variant.validating
+        compiler = linker(request.target, f"targets.{request.target_name}")
+        runner = kernel_runner(on.device_name, on.device, target, compiler)
+        kernels = sum(step.kernel is not None for step in trace.steps)
+        self.say(f"running {counted(kernels, 'kernel')} on {on.device_name}, one by one")
+        wrong = first_wrong_kernel(lowered, trace.steps, target, runner)
+        if wrong is None:
+            last = trace.values[-1]
+            detail = "every kernel is right by itself; what runs them is not: the memory plan, the virtual machine or the driver's state"
+            return self._finding(
+                "runtime", Departure(last, None, float("inf")), [last], detail, "an issue with the reproducer helps"
+            )
+        return self._kernel(wrong, lowered)
+
+    def _kernel(self, wrong: WrongKernel, lowered: Lowered) -> Finding:
+        name = str(wrong.step.kernel)
+        arrays = wrong.step.result if isinstance(wrong.step.result, list) else [wrong.step.result]
+        self.evidence.arrays.update({f"input{number}": one for number, one in enumerate(wrong.step.arguments)})
+        self.evidence.arrays.update({f"expected{number}": one for number, one in enumerate(arrays)})
+        self.evidence.texts["unscheduled.py"] = str(lowered.unscheduled[name])
+        cause: Cause = "schedule" if wrong.is_right_unscheduled else "code generator or driver"
+        if cause == "schedule":
+            remedy = (
+                "`tvmake records verify` sets wrong records aside; then `tvmake make` again"
+                if wrong.schedule.startswith("record")
+                else "`build: {schedule_rules: false}` leaves the kernel to TVM's own rules"
+            )
+        else:
+            remedy = "it is wrong with TVM's own schedule, too: try another driver, or keep the operator on the CPU"
+        return Finding(
+            cause=cause,
+            operator=name,
+            value=wrong.step.name,
+            shape=arrays[0].shape,
+            dtype=str(arrays[0].dtype),
+            error=_finite(wrong.error),
+            detail=f"{wrong.reason} (schedule: {wrong.schedule})",
+            remedy=remedy,
+        )
+
+    # --- help -----------------------------------------------------------------------------------------------------
+
+    @property
+    def _inputs(self) -> list[np.ndarray]:
+        return [self.sample.inputs[spec.name] for spec in self.signature.inputs]
+
+    def _departure(self, values: Sequence[Value], others: Sequence[np.ndarray], noise: float) -> Departure | None:
+        """The first value off by more than a share of the outputs' error; by less where there is none."""
+        error = self.levels[-1].error
+        bound = LARGEST_BOUND if error is None else min(max(error * SHARE, noise), LARGEST_BOUND)
+        while True:
+            found = first_departure(values, others, bound)
+            if found or bound <= noise:
+                return found
+            bound = max(bound / 3, noise)
+
+    def _finding(
+        self, cause: Cause, found: Departure | None, values: Sequence[Value], detail: str, remedy: str
+    ) -> Finding:
+        value = found.value if found else values[-1]
+        self.evidence.arrays["got"] = value.array
+        if found and found.nearest is not None:
+            self.evidence.arrays["expected0"] = found.nearest
+        by_name = {one.name: one.array for one in values}
+        for number, name in enumerate(name for name in value.inputs if name in by_name):
+            self.evidence.arrays[f"input{number}"] = by_name[name]
+        if found is None:
+            detail = f"the outputs depart little by little, no operator more than others; {detail}"
+        return Finding(
+            cause=cause,
+            operator=value.operator,
+            value=value.name,
+            shape=value.array.shape,
+            dtype=str(value.array.dtype),
+            error=_finite(found.error) if found else None,
+            detail=detail,
+            remedy=remedy,
+        )
+
+    def _lowered(self, module: "tvm.IRModule") -> tuple[Lowered, "tvm.target.Target"]:
+        request = self.variant.building
+        target = tvm_target(request.target, f"targets.{request.target_name}")
+        best = stage_json.load(BestSet, self.variant.best) if self.variant.best else None
+        lowered, _ = lower_and_generate(module, target, request, len(self.signature.inputs), best)
+        return lowered, target
+
+    def _worst_sample(self) -> tuple[int, ReferenceSample, list[np.ndarray]]:
+        import zipfile
+
+        from tvmake.artifact.tensor_file import member, read_array
+
+        on = self.variant.validating
+        device = connect(on.device_name, on.device)
+        deployment = device.push(self.variant.package)
+        worst: tuple[float, int, ReferenceSample, list[np.ndarray]] | None = None
+        with temporary_directory("tvmake-debug-") as directory:
+            outputs = Path(directory) / "outputs.npz"
+            device.execute(deployment, RunRequest(samples=len(self.known)), self.variant.reference, outputs)
+            with zipfile.ZipFile(outputs) as archive:
+                for number, sample in enumerate(self.known):
+                    got = [
+                        read_array(archive, member("output", spec.name, number), spec.dtype)
+                        for spec in self.signature.outputs
+                    ]
+                    error = max(difference(want, have) for want, have in zip(sample.outputs.values(), got, strict=True))
+                    if worst is None or error > worst[0]:
+                        worst = (error, number, sample, got)
+        assert worst is not None  # a reference set has at least one sample
+        return worst[1:]
+
+
+def _overflow(found: Departure | None) -> str | None:
+    if found is None or found.nearest is None or np.isfinite(found.value.array).all():
+        return None
+    largest = float(np.abs(np.asarray(found.nearest, np.float64)).max())
+    if largest <= LARGEST_FLOAT16:
+        return "it has values that are no numbers, where the float32 network has some"
+    return f"its values reach {largest:.3g}, float16 ends at {LARGEST_FLOAT16:g}"
+
+
+def _arguments(module: "tvm.IRModule", inputs: Sequence[np.ndarray], params: Mapping[str, Any]) -> list[np.ndarray]:
+    """What ``main`` takes: the inputs, then parameters by their names."""
+    return [*inputs, *(params[str(parameter.name)].numpy() for parameter in module["main"].params[len(inputs) :])]
+
+
+def _finite(error: float) -> float | None:
+    return error if np.isfinite(error) else None
+
+
+def _words(missed: MissedGoal) -> str:
+    return f"{missed.goal}: {missed.reason}"

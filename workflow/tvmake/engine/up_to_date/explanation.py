@@ -1,0 +1,162 @@
+"""One file explained: the job that makes it, what that read, and how it stands."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tvmake.cache.line import read_lines
+from tvmake.engine.progress.job_log import telling_lines
+from tvmake.engine.up_to_date.altered import jobs_of
+from tvmake.engine.up_to_date.metadata import FinishedJob, finished_job
+from tvmake.engine.up_to_date.sources import known_digests
+from tvmake.engine.up_to_date.states import JobState, job_states
+from tvmake.errors import InputError
+from tvmake.plan.outputs import Recognised, recognise
+from tvmake.plan.plan import Job, Plan, Variant
+from tvmake.report.history import DIRECTORY as HISTORY
+from tvmake.stages.registry import RESOLVED_CONFIG
+from tvmake.stages.registry import path as artifact_path
+from tvmake.storage.job_records import record_of
+from tvmake.storage.listings import listing_of
+
+PACKAGE = "package.tar"
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What is known of a file."""
+
+    file: str
+    sha256: str | None
+    """None where it is not there, or cannot be read."""
+    bytes: int
+    state: JobState
+    """Of the job that makes it."""
+    noted: FinishedJob | None
+    """Of the run that made it; None where nothing is known."""
+    inputs: Mapping[str, str | None]
+    """What the job read, with the digests of then; None for one that was not recorded."""
+    is_from_cache: bool
+    failure: tuple[str, ...]
+    """What the log of a failed job says."""
+
+    def verdict(self) -> str:
+        """How the file stands, in words."""
+        state = self.state
+        if state.state == "made":
+            return "up to date"
+        if state.state == "running":
+            return "its job is running"
+        if state.state == "failed":
+            return f"{state.job.stage} failed; `tvmake make` tries again"
+        if state.changes:
+            return "`tvmake make` makes it again" if self.sha256 else "`tvmake make` makes it"
+        return "`tvmake make` makes it again if its inputs change: these come first"
+
+
+def explained(plan: Plan, typed: str, path: str) -> Explanation:
+    """Explain a file.
+
+    Args:
+        plan: what the config asks for.
+        typed: a variant, or the file as the user wrote it.
+        path: the file from the project's directory.
+
+    Raises:
+        InputError: no job makes it.
+    """
+    variant = next((variant for variant in plan.variants if str(variant) == typed), None)
+    if variant is not None:
+        path = plan.file(PACKAGE, variant)
+    found = _recognised(path, plan.config.results)
+    if Path(path).parent == Path(plan.config.results) / HISTORY:
+        raise InputError(typed, "no job makes it: every report leaves its summary there, to be compared with later")
+    if found is None:
+        raise InputError(
+            typed,
+            "no job makes such a file",
+            f"name one below {plan.config.results}/ or logs/, or a variant, for example {plan.variants[0]}",
+        )
+    if found.artifact == RESOLVED_CONFIG.artifact:
+        raise InputError(typed, "no job makes it: every run writes down there how it understood the config")
+    variants = _concerned(plan, found)
+    jobs = jobs_of(plan, variants)
+    artifact = _path_of(plan, found)
+    job = next((job for job in jobs if artifact in job.outputs), None)
+    if job is None:
+        raise InputError(typed, _why_unknown(plan, found), "`tvmake check --files` lists what the config asks for")
+    state = next(state for state in job_states(jobs) if state.job is job)
+    file = Path(path)
+    noted = finished_job(job.outputs[0]) if state.state != "failed" else None
+    return Explanation(
+        file=path,
+        sha256=_digest(file),
+        bytes=file.stat().st_size if file.is_file() else 0,
+        state=state,
+        noted=noted,
+        inputs=_inputs(job, noted),
+        is_from_cache=_is_from_cache(Path(job.log)),
+        failure=tuple(telling_lines(Path(job.log))) if state.state == "failed" else (),
+    )
+
+
+def _recognised(path: str, results: str) -> Recognised | None:
+    """What a path is, or the directory it lies in, where that is made as a whole."""
+    for place in (Path(path), *Path(path).parents):
+        if found := recognise(str(place), results) or recognise(str(place.absolute()), results):
+            return found
+    return None
+
+
+def _path_of(plan: Plan, found: Recognised) -> str:
+    return artifact_path(found.artifact, plan.config.results, **found.wildcards)
+
+
+def _concerned(plan: Plan, found: Recognised) -> tuple[Variant, ...]:
+    """The variants whose jobs the file's job may read from: those of its target, or of its model."""
+    target, model = found.wildcards.get("target"), found.wildcards.get("model")
+    return tuple(
+        variant
+        for variant in plan.variants
+        if (target is None or variant.target == target) and (target is not None or model in (None, variant.model))
+    )
+
+
+def _why_unknown(plan: Plan, found: Recognised) -> str:
+    if found.is_former:
+        return "it is of an earlier version of tvmake"
+    known = {
+        "model": plan.config.models,
+        "precision": {variant.precision for variant in plan.variants},
+        "target": plan.config.targets,
+    }
+    for kind, names in known.items():
+        name = found.wildcards.get(kind)
+        if name is not None and name not in names:
+            return f"the config has no {kind} '{name}'"
+    return "the config does not ask for it"
+
+
+def _inputs(job: Job, noted: FinishedJob | None) -> dict[str, str | None]:
+    if noted is None:
+        return dict.fromkeys(job.inputs)
+    record = record_of(job.outputs)
+    known = {**noted.digests, **(record.inputs if record else {})}
+    for value in noted.parameters:
+        if isinstance(value, str) and (listing := listing_of(value)):
+            known |= {name: digest for name, digest in listing.items() if name in noted.inputs}
+    return {name: known.get(name) for name in noted.inputs}
+
+
+def _digest(file: Path) -> str | None:
+    try:
+        return known_digests().digest(file) if file.exists() else None
+    except OSError:
+        return None
+
+
+def _is_from_cache(log: Path) -> bool:
+    try:
+        return any(line.cache == "hit" for line in read_lines(log.read_text()))
+    except (OSError, UnicodeDecodeError):
+        return False

@@ -1,0 +1,142 @@
+"""ONNX Runtime's quantised operators (domain ``com.microsoft``) as ONNX: integers to real numbers, the operator, and back.
+
+Which of it is computed in integers is decided where all sources meet (``tvmake.quantize``). The operators are described in ONNX
+Runtime's page on them (ContribOperators).
+"""
+
+from collections.abc import Callable, Sequence
+
+import onnx
+from onnx import TensorProto, helper
+
+from tvmake.frontend.onnx.graph import Builder, Graph, attributes, optional_input
+from tvmake.frontend.onnx.rewrites.quantized import are_constants, real, real_bias, stored
+
+DOMAIN = "com.microsoft"
+
+Rule = Callable[[onnx.NodeProto, Builder], list[str] | None]
+
+
+def rewrite_contrib(graph: Graph) -> None:
+    """Replace these operators; those with scales that are computed stay, to be refused."""
+    nodes: list[onnx.NodeProto] = []
+    changed = 0
+    for index, node in enumerate(graph.graph.node):
+        rule = RULES.get(node.op_type) if node.domain == DOMAIN else None
+        build = Builder(graph, f"{node.op_type}_{index}")
+        outputs = rule(node, build) if rule else None
+        if outputs is None:
+            nodes.append(node)
+            continue
+        changed += 1
+        nodes.extend(build.nodes)
+        nodes.extend(
+            helper.make_node("Identity", [value], [name])
+            for name, value in zip(node.output, outputs, strict=False)
+            if name and value
+        )
+    if changed:
+        del graph.graph.node[:]
+        graph.graph.node.extend(nodes)
+        graph.refresh()
+
+
+def _pairwise(operator: str) -> Rule:
+    def rule(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+        a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = _inputs(node, 8)
+        result = build.op(operator, real(build, a, a_scale, a_zero), real(build, b, b_scale, b_zero))
+        return [stored(build, result, y_scale, y_zero)]
+
+    return rule
+
+
+def _single(operator: str, *kept: str) -> Rule:
+    def rule(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+        x, x_scale, x_zero, y_scale, y_zero = _inputs(node, 5)
+        values = attributes(node)
+        if values.get("channels_last"):
+            return None
+        chosen = {name: value for name, value in values.items() if name in kept}
+        result = build.op(operator, real(build, x, x_scale, x_zero), **chosen)
+        return [stored(build, result, y_scale, y_zero)]
+
+    return rule
+
+
+def _softmax(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    x, x_scale, x_zero, y_scale, y_zero = _inputs(node, 5)
+    values = attributes(node)
+    if values.get("opset", 13) < 13 and values.get("axis", -1) not in (-1, (build.graph.rank(x) or 0) - 1):
+        return None  # the older one flattens
+    result = build.op("Softmax", real(build, x, x_scale, x_zero), axis=values.get("axis", -1))
+    return [stored(build, result, y_scale, y_zero)]
+
+
+def _concat(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    y_scale, y_zero, *rest = node.input
+    parts = [real(build, *rest[first : first + 3]) for first in range(0, len(rest), 3)]
+    return [stored(build, build.op("Concat", *parts, axis=attributes(node)["axis"]), y_scale, y_zero)]
+
+
+def _gemm(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    a, a_scale, a_zero, b, b_scale, b_zero, bias, y_scale, y_zero = _inputs(node, 9)
+    if not are_constants(build, a_scale, a_zero, b_scale, b_zero, bias):
+        return None
+    values = attributes(node)
+    transposed = bool(values.get("transB"))
+    alpha = values.get("alpha", 1.0)
+    product = build.op(
+        "Gemm", real(build, a, a_scale, a_zero), real(build, b, b_scale, b_zero, 0 if transposed else 1),
+        transA=values.get("transA", 0), transB=int(transposed), alpha=alpha,
+    )  # fmt: skip
+    if bias:
+        if alpha != 1.0:
+            return None
+        product = build.op("Add", product, real_bias(build, bias, a_scale, b_scale))
+    return [stored(build, product, y_scale, y_zero) if y_scale else product]
+
+
+def _dynamic_matmul(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    a, b, b_scale, b_zero, bias = _inputs(node, 5)
+    quantised, a_scale, a_zero = build.ops("DynamicQuantizeLinear", 3, a)
+    return [_scaled(build, [quantised, a_scale, a_zero], [b, b_scale, b_zero], bias)]
+
+
+def _matmul_to_float(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    a, b, a_scale, b_scale, a_zero, b_zero, bias = _inputs(node, 7)
+    return [_scaled(build, [a, a_scale, a_zero], [b, b_scale, b_zero], bias)]
+
+
+def _scaled(build: Builder, a: Sequence[str], b: Sequence[str], bias: str) -> str:
+    """A product of integers as real numbers, plus a bias."""
+    sums = build.op("MatMulInteger", a[0], b[0], a[2], b[2])
+    result = build.op("Mul", build.cast(sums, TensorProto.FLOAT), build.op("Mul", a[1], b[1]))
+    return build.op("Add", result, bias) if bias else result
+
+
+def _renamed(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """The same in ONNX's own domain."""
+    return [build.op(node.op_type, *node.input, axis=attributes(node).get("axis"))]
+
+
+def _inputs(node: onnx.NodeProto, count: int) -> list[str]:
+    return [optional_input(node, index) for index in range(count)]
+
+
+POOLING = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides")
+
+RULES: dict[str, Rule] = {
+    "QLinearAdd": _pairwise("Add"),
+    "QLinearMul": _pairwise("Mul"),
+    "QLinearGlobalAveragePool": _single("GlobalAveragePool"),
+    "QLinearAveragePool": _single("AveragePool", *POOLING),
+    "QLinearLeakyRelu": _single("LeakyRelu", "alpha"),
+    "QLinearSigmoid": _single("Sigmoid"),
+    "QLinearSoftmax": _softmax,
+    "QLinearConcat": _concat,
+    "QGemm": _gemm,
+    "DynamicQuantizeMatMul": _dynamic_matmul,
+    "MatMulIntegerToFloat": _matmul_to_float,
+    "QuantizeLinear": _renamed,
+    "DequantizeLinear": _renamed,
+}

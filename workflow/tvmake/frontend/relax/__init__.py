@@ -1,0 +1,1 @@
+"""Relax modules that a function of the user's returns."""

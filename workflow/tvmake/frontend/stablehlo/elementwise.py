@@ -1,0 +1,211 @@
+"""Operators on single elements."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from jax.extend.mlir.dialects import stablehlo
+
+from tvmake.frontend.stablehlo.conversion import Conversion, Converter, Unsupported, Value, is_known
+from tvmake.frontend.stablehlo.source import tensor_type
+
+from tvm import relax  # isort: skip
+
+
+def _constant(_at: Conversion, op: Any, _values: list[Value]) -> Value:
+    attribute = op.attributes["value"]
+    found = tensor_type(op.results[0].type)
+    if found is None:
+        raise Unsupported(f"{op.results[0].type}")
+    shape, dtype = found
+    try:
+        if attribute.is_splat:
+            return np.broadcast_to(np.array(attribute.get_splat_value().value, dtype), shape)
+        return np.array(attribute).astype(dtype).reshape(shape)
+    except (AttributeError, ValueError, TypeError) as error:
+        raise Unsupported("its values are stored apart from the module") from error
+
+
+def _elementwise(compute: Callable[..., Any], known: Callable[..., Any] | None = None) -> Converter:
+    def convert(at: Conversion, op: Any, values: list[Value]) -> Any:
+        shape = tuple(op.results[0].type.shape)
+        if known is not None and is_known(values, math.prod(shape)):
+            with np.errstate(all="ignore"):
+                return np.broadcast_to(known(*values), shape)
+        return compute(*(at.thin(value) for value in values))
+
+    return convert
+
+
+def _is(expression: Any, *kinds: str) -> bool:
+    return str(expression.ty.dtype).startswith(kinds)
+
+
+def _remainder(at: Conversion, op: Any, values: list[Value]) -> Any:
+    """With the sign of the dividend, as C's ``%`` and ``fmod``; Relax has the one of the divisor."""
+    shape = tuple(op.results[0].type.shape)
+    if is_known(values, math.prod(shape)):
+        with np.errstate(all="ignore"):
+            return np.broadcast_to(np.fmod(*values), shape)
+    a, b = (at.thin(value) for value in values)
+    size = at.emit(relax.op.floor_mod(relax.op.abs(a), relax.op.abs(b))) if not _is(a, "uint") else None
+    if size is None:
+        return relax.op.floor_mod(a, b)
+    return relax.op.where(relax.op.less(a, relax.const(0, str(a.ty.dtype))), relax.op.negative(size), size)
+
+
+def _expm1(x: Any) -> Any:
+    """By tanh, which keeps the digits that ``exp(x) - 1`` loses near 0; elsewhere as it is written."""
+    half, one, two = (relax.const(v, str(x.ty.dtype)) for v in (0.5, 1.0, 2.0))
+    t = relax.op.tanh(relax.op.multiply(x, half))
+    near = relax.op.divide(relax.op.multiply(two, t), relax.op.subtract(one, t))
+    far = relax.op.subtract(relax.op.exp(x), one)
+    return relax.op.where(relax.op.less(relax.op.abs(x), one), near, far)
+
+
+def _log1p(x: Any) -> Any:
+    """``log(u) · x / (u - 1)`` with ``u = 1 + x`` rounded, which keeps the digits near 0 (Kahan; Goldberg 1991, theorem 4)."""
+    one = relax.const(1.0, str(x.ty.dtype))
+    u = relax.op.add(x, one)
+    rounded = relax.op.subtract(u, one)
+    quotient = relax.op.divide(relax.op.multiply(relax.op.log(u), x), rounded)
+    is_inexact = relax.op.logical_and(
+        relax.op.not_equal(rounded, relax.const(0.0, str(x.ty.dtype))), relax.op.isfinite(u)
+    )
+    return relax.op.where(is_inexact, quotient, relax.op.where(relax.op.isfinite(u), x, u))
+
+
+def _round_away(x: Any) -> Any:
+    half = relax.const(0.5, str(x.ty.dtype))
+    return relax.op.multiply(relax.op.sign(x), relax.op.floor(relax.op.add(relax.op.abs(x), half)))
+
+
+def _cbrt(x: Any) -> Any:
+    third = relax.const(1 / 3, str(x.ty.dtype))
+    return relax.op.multiply(relax.op.sign(x), relax.op.power(relax.op.abs(x), third))
+
+
+def _logical(of_bools: Callable[..., Any], of_integers: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *values: (of_bools if _is(values[0], "bool") else of_integers)(*values)
+
+
+def _differ(a: Any, b: Any) -> Any:
+    # LLVM's comparison of floating-point numbers is what TVM makes of one of bools.
+    return relax.op.logical_xor(a, b) if _is(a, "bool") else relax.op.not_equal(a, b)
+
+
+def _agree(a: Any, b: Any) -> Any:
+    return relax.op.logical_not(relax.op.logical_xor(a, b)) if _is(a, "bool") else relax.op.equal(a, b)
+
+
+_COMPARISONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "EQ": (_agree, np.equal),
+    "NE": (_differ, np.not_equal),
+    "LT": (relax.op.less, np.less),
+    "LE": (relax.op.less_equal, np.less_equal),
+    "GT": (relax.op.greater, np.greater),
+    "GE": (relax.op.greater_equal, np.greater_equal),
+}
+
+
+def direction(op: Any) -> str:
+    """``LT`` and the like, of a comparison."""
+    return str(stablehlo.ComparisonDirectionAttr(op.comparison_direction).value)
+
+
+def _compare(at: Conversion, op: Any, values: list[Value]) -> Any:
+    if "compare_type" in op.attributes and stablehlo.ComparisonTypeAttr(op.compare_type).value == "TOTALORDER":
+        raise Unsupported("a total order of floating-point numbers")
+    return _elementwise(*_COMPARISONS[direction(op)])(at, op, values)
+
+
+def _convert(at: Conversion, op: Any, values: list[Value]) -> Any:
+    found = tensor_type(op.results[0].type)
+    if found is None:
+        raise Unsupported(f"to {op.results[0].type}")
+    if isinstance(values[0], np.ndarray):
+        # Only what does not repeat is converted.
+        once = values[0][tuple(slice(0, 1) if step == 0 else slice(None) for step in values[0].strides)]
+        return np.broadcast_to(once.astype(found[1]), values[0].shape)
+    value = at.thin(values[0])
+    if found[1] == "bool" and not _is(value, "bool"):
+        return relax.op.not_equal(value, relax.const(0, str(value.ty.dtype)))
+    return value if str(value.ty.dtype) == found[1] else relax.op.astype(value, found[1])
+
+
+def _maximum(at: Conversion, op: Any, values: list[Value]) -> Any:
+    for value, other in (values, reversed(values)):
+        if (
+            isinstance(other, np.ndarray)
+            and not isinstance(value, np.ndarray)
+            and not other.any()
+            and _is(value, "float")
+        ):
+            return relax.op.nn.relu(value)
+    return _elementwise(relax.op.maximum, np.maximum)(at, op, values)
+
+
+def _reduce_precision(at: Conversion, op: Any, values: list[Value]) -> Any:
+    widths = (op.exponent_bits.value, op.mantissa_bits.value)
+    kinds = {(5, 10): "float16", (8, 7): "bfloat16", (8, 23): "float32"}
+    if widths not in kinds:
+        raise Unsupported(f"{widths[0]} exponent and {widths[1]} mantissa bits")
+    value = at.whole(values[0])
+    return relax.op.astype(relax.op.astype(value, kinds[widths]), str(value.ty.dtype))
+
+
+def _clamp(low: Any, value: Any, high: Any) -> Any:
+    return relax.op.minimum(relax.op.maximum(value, low), high)
+
+
+_FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any] | None]] = {
+    "abs": (relax.op.abs, np.abs),
+    "add": (lambda a, b: (relax.op.logical_or if _is(a, "bool") else relax.op.add)(a, b), np.add),
+    "and": (_logical(relax.op.logical_and, relax.op.bitwise_and), np.bitwise_and),
+    "atan2": (relax.op.atan2, np.arctan2),
+    "cbrt": (_cbrt, np.cbrt),
+    "ceil": (relax.op.ceil, np.ceil),
+    "clamp": (_clamp, lambda low, x, high: np.minimum(np.maximum(x, low), high)),
+    "cosine": (relax.op.cos, np.cos),
+    "divide": (relax.op.divide, lambda a, b: a / b if a.dtype.kind == "f" else np.trunc(a / b)),
+    "exponential": (relax.op.exp, np.exp),
+    "exponential_minus_one": (_expm1, np.expm1),
+    "floor": (relax.op.floor, np.floor),
+    "is_finite": (relax.op.isfinite, np.isfinite),
+    "log": (relax.op.log, np.log),
+    "log_plus_one": (_log1p, np.log1p),
+    "logistic": (relax.op.sigmoid, None),
+    "minimum": (relax.op.minimum, np.minimum),
+    "multiply": (lambda a, b: (relax.op.logical_and if _is(a, "bool") else relax.op.multiply)(a, b), np.multiply),
+    "negate": (relax.op.negative, np.negative),
+    "not": (_logical(relax.op.logical_not, relax.op.bitwise_not), np.invert),
+    "or": (_logical(relax.op.logical_or, relax.op.bitwise_or), np.bitwise_or),
+    "power": (relax.op.power, np.power),
+    "round_nearest_afz": (_round_away, None),
+    "round_nearest_even": (relax.op.round, np.rint),
+    "rsqrt": (relax.op.rsqrt, lambda x: 1 / np.sqrt(x)),
+    "select": (relax.op.where, np.where),
+    "shift_left": (relax.op.left_shift, None),
+    "shift_right_arithmetic": (relax.op.right_shift, None),
+    "sign": (relax.op.sign, np.sign),
+    "sine": (relax.op.sin, np.sin),
+    "sqrt": (relax.op.sqrt, np.sqrt),
+    "subtract": (relax.op.subtract, np.subtract),
+    "tan": (relax.op.tan, np.tan),
+    "tanh": (relax.op.tanh, np.tanh),
+    "xor": (_logical(relax.op.logical_xor, relax.op.bitwise_xor), np.bitwise_xor),
+}
+"""By name: of Relax expressions, and of arrays that are known."""
+
+CONVERTERS: dict[str, Converter] = {
+    **{f"stablehlo.{name}": _elementwise(*functions) for name, functions in _FUNCTIONS.items()},
+    "stablehlo.constant": _constant,
+    "stablehlo.compare": _compare,
+    "stablehlo.convert": _convert,
+    "stablehlo.maximum": _maximum,
+    "stablehlo.remainder": _remainder,
+    "stablehlo.reduce_precision": _reduce_precision,
+    "stablehlo.optimization_barrier": lambda _at, _op, values: values,
+    "chlo.erf": _elementwise(relax.op.erf),
+}

@@ -1,0 +1,81 @@
+"""StableHLO: a checked program becomes Relax, operator by operator.
+
+TVM 0.27 has an importer of its own, which drops the attributes that operators differ by (strides, axes, dimension numbers), so
+that networks come out wrong; this one takes its place.
+"""
+
+from collections import Counter
+from pathlib import Path
+
+from tvmake.config.model import ImportOptions
+from tvmake.errors import InputError
+from tvmake.frontend.configured_inputs import check_inputs, with_ranges
+from tvmake.frontend.imported import ImportedModel
+from tvmake.frontend.relax_fixes import lift_constants
+from tvmake.frontend.stablehlo import elementwise, products, reductions, shapes
+from tvmake.frontend.stablehlo.conversion import Conversion
+from tvmake.frontend.stablehlo.source import Program, load, operators
+
+from tvm import relax  # isort: skip
+
+CONVERTERS = {
+    **elementwise.CONVERTERS,
+    **products.CONVERTERS,
+    **reductions.CONVERTERS,
+    **shapes.CONVERTERS,
+}
+"""By the operator's full name, or the one of a composite."""
+
+_STRUCTURE = {"func.call", "func.return", "stablehlo.return", "stablehlo.composite", "stablehlo.while"}
+
+
+def read(source: Path, options: ImportOptions) -> ImportedModel:
+    """Import a StableHLO program: text, bytecode or a portable artifact; weights become trailing arguments of ``main``.
+
+    Raises:
+        InputError: the file is unusable, or uses operators that are not converted (all of them are listed);
+            ``options.inputs`` does not fit.
+    """
+    where = str(source)
+    program = load(source)
+    found = _operators(where, program)
+    check_inputs(where, program.signature, options.inputs)
+    conversion = Conversion(where, program, CONVERTERS)
+    specs = program.signature.inputs
+    arguments = [relax.Var(spec.relax_name, relax.TensorType(spec.shape, spec.dtype)) for spec in specs]
+    conversion.origins.update(
+        {var: spec.name for var, spec in zip(arguments, specs, strict=True) if spec.dtype.startswith(("int", "uint"))}
+    )
+    builder = conversion.builder
+    with builder.function("main", arguments):
+        with builder.dataflow():
+            results = [conversion.whole(value) for value in conversion.function(program.main.name.value, arguments)]
+            returned = builder.emit_output(results[0] if len(results) == 1 else relax.Tuple(results))
+        builder.emit_func_output(returned)
+    module, params = lift_constants(builder.finalize())
+    ranges = {name: (0.0, float(rows - 1)) for name, rows in conversion.rows.items()}
+    signature = program.signature.model_copy(
+        update={"inputs": tuple(spec.model_copy(update={"range": ranges.get(spec.name)}) for spec in specs)}
+    )
+    return ImportedModel(
+        module=module,
+        params=params,
+        signature=with_ranges(signature, options.inputs),
+        notes={"format": "stablehlo", "operators": sorted(found)},
+    )
+
+
+def _operators(where: str, program: Program) -> Counter[str]:
+    found: Counter[str] = Counter()
+    replaced = {f"{name}.impl" for name in CONVERTERS}  # what decompositions of jax' composites are called
+    for name, function in program.functions.items():
+        if name not in replaced:
+            found += operators(function.regions[0])
+    missing = {name: count for name, count in found.items() if name not in CONVERTERS and name not in _STRUCTURE}
+    if missing:
+        listing = ", ".join(f"{name} ({count}×)" for name, count in sorted(missing.items()))
+        problem = f"{len(missing)} {'operator is' if len(missing) == 1 else 'operators are'} not converted: {listing}"
+        raise InputError(
+            where, problem, "leave them out of what is exported, or take the network's PyTorch or ONNX form"
+        )
+    return found

@@ -1,0 +1,175 @@
+"""Read a StableHLO file, text or bytecode, and refuse, in one line, what is not a usable model. Imports no TVM."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jax.extend import mlir
+from jax.extend.mlir import ir
+from jax.extend.mlir.dialects import chlo, func, sdy, stablehlo
+
+from tvmake.artifact.signature import Signature, TensorSpec
+from tvmake.errors import InputError
+from tvmake.frontend.source_file import open_source
+
+BYTECODE = b"ML\xefR"
+"""How MLIR's bytecode begins; portable artifacts name StableHLO as their producer next."""
+
+DTYPES = {
+    "f32": "float32", "f64": "float64", "i1": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
+    "ui8": "uint8", "ui16": "uint16", "ui32": "uint32", "ui64": "uint64",
+}  # fmt: skip
+"""StableHLO's element types in TVM's spelling."""
+
+_HALF = {"f16": "float16", "bf16": "bfloat16"}
+_EXPORT = "export it again: jax.export.export(jax.jit(function))(*inputs).mlir_module()"
+
+
+@dataclass(frozen=True)
+class Program:
+    """A parsed module. ``context`` owns it and has to live as long."""
+
+    module: Any
+    context: Any
+    functions: dict[str, Any]
+    """All functions (``func.func``) by name."""
+    main: Any
+    signature: Signature
+
+
+def load(source: Path) -> Program:
+    """The checked program.
+
+    Raises:
+        InputError: no such file; not MLIR, or MLIR of other dialects; no entry function; inputs or outputs that are no
+            tensors, or of an open extent or a type that is not read.
+    """
+    where = str(source)
+    with open_source(source, ".mlir", _EXPORT) as file:
+        data = file.read()
+    context = _context()
+    module = _parsed(where, data, context)
+    functions = {op.name.value: op for op in module.body.operations if isinstance(op, func.FuncOp)}
+    public = [f for f in functions.values() if "sym_visibility" not in f.attributes or f.visibility.value == "public"]
+    main = functions.get("main") or (public[0] if len(public) == 1 else None)
+    if main is None:
+        raise InputError(where, f"has no function 'main', and {len(public)} that are public", _EXPORT)
+    return Program(module, context, functions, main, _signature(where, main))
+
+
+def inspect(source: Path) -> Signature:
+    """The program's inputs and outputs. Raises as ``load``."""
+    return load(source).signature
+
+
+def tensor_type(kind: Any) -> tuple[tuple[int, ...], str] | None:
+    """Shape and dtype of a tensor of fixed shape and a type that is read; None for anything else."""
+    if not isinstance(kind, ir.RankedTensorType) or not kind.has_static_shape:
+        return None
+    dtype = DTYPES.get(str(kind.element_type))
+    return (tuple(kind.shape), dtype) if dtype else None
+
+
+def operators(region: Any) -> Counter[str]:
+    """How often each operator occurs, in nested regions too, custom calls by what they call."""
+    found: Counter[str] = Counter()
+    for block in region.blocks:
+        for op in block.operations:
+            name = op.operation.name
+            found[f"custom_call @{op.call_target_name.value}" if name == "stablehlo.custom_call" else name] += 1
+            for inner in op.regions:
+                found += operators(inner)
+    return found
+
+
+def _context() -> Any:
+    """A context that knows the dialects of what jax exports.
+
+    ``func`` has no function that registers it; reading any artifact does. Nothing here starts jax' own runtime, whose threads
+    would not survive a fork.
+    """
+    context = ir.Context()
+    for dialect in (chlo, sdy, stablehlo):
+        dialect.register_dialect(context)
+    empty = mlir.serialize_portable_artifact(ir.Module.parse("module {}", context), stablehlo.get_minimum_version())
+    mlir.deserialize_portable_artifact(empty, context)
+    return context
+
+
+def _parsed(where: str, data: bytes, context: Any) -> Any:
+    try:
+        if data.startswith(BYTECODE) and b"StableHLO" in data[:64]:
+            module = mlir.deserialize_portable_artifact(data, context)
+        else:
+            module = ir.Module.parse(data if data.startswith(BYTECODE) else data.decode(), context)
+    except UnicodeDecodeError as error:
+        raise InputError(where, "is neither MLIR text nor bytecode", _EXPORT) from error
+    except (ir.MLIRError, RuntimeError, ValueError) as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        detail = next((line for line in lines if line.startswith("error")), lines[-1] if lines else "")
+        raise InputError(where, f"is not a StableHLO module: {detail[:200]}", _EXPORT) from error
+    return module
+
+
+def _signature(where: str, main: Any) -> Signature:
+    results = main.type.results
+    notes: Sequence[Any] = (
+        list(main.attributes["res_attrs"]) if "res_attrs" in main.attributes else [None] * len(results)
+    )
+    if not len(results):
+        raise InputError(where, "the function 'main' returns nothing", _EXPORT)
+    taken: set[str] = set()
+    inputs = tuple(
+        _spec(where, _input_name(argument, index), argument.type, taken)
+        for index, argument in enumerate(main.arguments)
+    )
+    outputs = tuple(
+        _spec(where, _output_name(note, index, len(results)), kind, set())
+        for index, (note, kind) in enumerate(zip(notes, results, strict=True))
+    )
+    if len({spec.name for spec in outputs}) < len(outputs):
+        outputs = tuple(spec.model_copy(update={"name": f"output_{index}"}) for index, spec in enumerate(outputs))
+    return Signature(inputs=inputs, outputs=outputs)
+
+
+def _input_name(argument: Any, index: int) -> str:
+    """The name that the program's location tells, as jax writes it; text without locations has none."""
+    location = argument.location
+    return location.name_str if isinstance(location, ir.NameLoc) and location.name_str else f"arg{index}"
+
+
+def _output_name(note: Any, index: int, count: int) -> str:
+    """``a`` for jax' ``result['a']``; places in a tuple, and what has no note, are numbered."""
+    path = str(note["jax.result_info"].value) if note is not None and "jax.result_info" in note else ""
+    parts = re.findall(r"\['([^']+)'\]|\.(\w+)|\[(\d+)\]", path)
+    keys = [next(filter(None, part)) for part in parts]
+    if not keys:
+        return "output" if count == 1 else f"output_{index}"
+    return "_".join(keys if not keys[0].isdigit() else ["output", *keys])
+
+
+def _spec(where: str, name: str, kind: Any, taken: set[str]) -> TensorSpec:
+    found = tensor_type(kind)
+    if found is None:
+        raise InputError(where, *_unusable(name, kind))
+    relax_name = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "input"
+    relax_name = relax_name if relax_name[0].isalpha() else f"input_{relax_name}"
+    while relax_name in taken:
+        relax_name += "_"
+    taken.add(relax_name)
+    return TensorSpec(name=name, relax_name=relax_name, shape=found[0], dtype=found[1])
+
+
+def _unusable(name: str, kind: Any) -> tuple[str, str]:
+    if not isinstance(kind, ir.RankedTensorType):
+        return f"'{name}' is no tensor, but {kind}", "export a function of arrays only"
+    if not kind.has_static_shape:
+        return f"an extent of '{name}' is open: {kind}", "export it for one shape"
+    element = str(kind.element_type)
+    if element in _HALF:
+        remedy = "export it in float32, and ask for `precisions: [float16]`"
+        return f"'{name}' is {_HALF[element]}", remedy
+    return f"'{name}' has the type {element}, which is not read", "export it with another type"

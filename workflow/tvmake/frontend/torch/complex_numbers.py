@@ -1,0 +1,368 @@
+"""Complex numbers as pairs of real ones, and Fourier transforms of fixed length as matrix products: TVM has no complex types.
+
+Every operator that gives or takes complex tensors is replaced in the program's graph. What depends on parameters alone (rotations of
+position embeddings, filters) is computed by PyTorch.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, fx
+from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
+
+from tvmake.errors import InputError
+from tvmake.frontend.one_thread import one_thread
+from tvmake.frontend.torch.constants import add_constant, computed, given_values, input_dependent
+
+aten = torch.ops.aten
+
+LONGEST = 4096
+"""Elements of a transform, whose matrix has their square."""
+
+Pair = tuple[fx.Node, fx.Node]
+Value = Any
+"""A node, or a pair of them for a complex one."""
+
+PARTWISE = {
+    "view", "_unsafe_view", "reshape", "permute", "transpose", "t", "unsqueeze", "squeeze", "slice", "select", "expand", "clone", "alias",
+    "detach", "lift_fresh_copy", "contiguous", "cat", "stack", "index", "index_select", "gather", "neg", "roll", "flip", "sum", "mean", "cumsum",
+    "repeat", "unfold", "split", "split_with_sizes", "unbind", "getitem", "constant_pad_nd", "where", "diagonal", "tril", "triu",
+}  # fmt: skip
+"""Operators that treat the two parts alike, each by itself."""
+
+
+def resolve(program: ExportedProgram, where: str) -> None:
+    """Replace complex tensors in a program's graph, in place.
+
+    Raises:
+        InputError: an operator on complex numbers has no form in real ones, or a transform is too long.
+    """
+    if not any(_is_complex(node) for node in program.graph.nodes):
+        return
+    writer = _Writer(program, where)
+    values, dependent = given_values(program), input_dependent(program)
+    missing: Counter[str] = Counter()
+    for node in list(program.graph.nodes):
+        is_complex = _is_complex(node)
+        if node.op == "output" or not (is_complex or any(one in writer.pairs for one in node.all_input_nodes)):
+            continue
+        if node not in dependent:
+            if is_complex and isinstance(node.meta["val"], Tensor):
+                with torch.no_grad(), one_thread():
+                    value = computed(node, values)
+                writer.pairs[node] = (writer.constant(value.real), writer.constant(value.imag))
+            continue  # real ones of parameters alone are computed later
+        if any(_is_complex(one) and one not in writer.pairs for one in node.all_input_nodes):
+            continue  # what comes of a missing one
+        with program.graph.inserting_before(node):
+            found = writer.replaced(node)
+        if found is None:
+            missing[str(node.target)] += 1
+        elif isinstance(found, tuple):
+            writer.pairs[node] = found
+        else:
+            node.replace_all_uses_with(found)
+    if missing:
+        listing = ", ".join(f"{operator} ({count}×)" for operator, count in sorted(missing.items()))
+        raise InputError(where, f"computes with complex numbers in {listing}", "write those parts with real numbers")
+    _erase(program, set(writer.pairs))
+
+
+def _erase(program: ExportedProgram, replaced: set[fx.Node]) -> None:
+    unused = set()
+    for node in reversed(program.graph.nodes):
+        if node.users or node.op == "output":
+            continue
+        if node.op == "placeholder" and node in replaced:
+            unused.add(node.name)
+            program.graph.erase_node(node)
+        elif node.op == "call_function":
+            program.graph.erase_node(node)
+    specs = program.graph_signature.input_specs
+    specs[:] = [spec for spec in specs if spec.arg.name not in unused]
+    program.graph_module.recompile()
+
+
+def _is_complex(node: fx.Node) -> bool:
+    leaves = pytree.tree_leaves(node.meta.get("val"))
+    return any(isinstance(value, Tensor) and value.is_complex() for value in leaves)
+
+
+def fourier_matrix(length: int, bins: int, scale: float) -> tuple[np.ndarray, np.ndarray]:
+    """Cosines and sines of the discrete Fourier transform, [length, bins], times ``scale``; float64."""
+    angle = 2 * np.pi * ((np.arange(length)[:, None] * np.arange(bins)[None, :]) % length) / length
+    return np.cos(angle) * scale, np.sin(angle) * scale
+
+
+class _Writer:
+    """Writes nodes where the graph is being changed, with the fake tensors that stand for them."""
+
+    def __init__(self, program: ExportedProgram, where: str):
+        self.program = program
+        self.where = where
+        self.pairs: dict[fx.Node, Pair] = {}
+        self.fake = next(
+            value.fake_mode
+            for node in program.graph.nodes
+            for value in pytree.tree_leaves(node.meta.get("val"))
+            if hasattr(value, "fake_mode")
+        )
+        self.constants = 0
+
+    def __call__(self, target: Any, *args: Any, **kwargs: Any) -> fx.Node:
+        node = self.program.graph.call_function(target, args, kwargs)
+        with self.fake:
+            node.meta["val"] = target(*fx.node.map_arg(args, lambda one: one.meta["val"]), **kwargs)
+        return node
+
+    def constant(self, value: Tensor) -> fx.Node:
+        value = value.detach().contiguous().clone()
+        self.constants += 1
+        example = self.fake.from_tensor(value)
+        return add_constant(self.program, f"tvmake_part_{self.constants}", value, example)
+
+    def parts(self, operand: Any) -> Pair | None:
+        return self.pairs.get(operand) if isinstance(operand, fx.Node) else None
+
+    def replaced(self, node: fx.Node) -> Value | None:
+        """What stands for a node's value; None where nothing does."""
+        target = node.target
+        name = getattr(getattr(target, "overloadpacket", target), "__name__", "").partition(".")[0]
+        if name in RULES:
+            return RULES[name](self, node)
+        if name not in PARTWISE or not _is_complex(node):
+            return None
+        halves = []
+        for half in (0, 1):
+
+            def part(one: fx.Node, half: int = half) -> fx.Node:
+                pair = self.parts(one)
+                if pair is not None:
+                    return pair[half]
+                is_value = isinstance(one.meta["val"], Tensor) and one.meta["val"].is_floating_point()
+                return self(aten.zeros_like.default, one) if is_value and half else one
+
+            args, kwargs = fx.node.map_arg((node.args, node.kwargs), part)
+            halves.append(self(target, *args, **kwargs))
+        return halves[0], halves[1]
+
+    def times(self, left: Any, right: Any) -> Value:
+        """A product; of a pair and a real number by parts."""
+        first, second = self._pair_or_real(left), self._pair_or_real(right)
+        if not isinstance(first, tuple):
+            first, second = second, first
+        assert isinstance(first, tuple)
+        if not isinstance(second, tuple):
+            return self(aten.mul.Tensor, first[0], second), self(aten.mul.Tensor, first[1], second)
+        return self._bilinear(aten.mul.Tensor, first, second)
+
+    def _pair_or_real(self, operand: Any) -> Any:
+        if isinstance(operand, complex):
+            return (operand.real, operand.imag)
+        return self.parts(operand) or operand
+
+    def _bilinear(self, product: Any, left: Any, right: Any) -> Pair:
+        real = self(aten.sub.Tensor, self(product, left[0], right[0]), self(product, left[1], right[1]))
+        return real, self(aten.add.Tensor, self(product, left[0], right[1]), self(product, left[1], right[0]))
+
+    def matrix_product(self, node: fx.Node) -> Value:
+        left, right = (self.parts(one) for one in node.args[:2])
+        if left and right:
+            return self._bilinear(node.target, left, right)
+        if left:
+            return self(node.target, left[0], node.args[1]), self(node.target, left[1], node.args[1])
+        assert right
+        return self(node.target, node.args[0], right[0]), self(node.target, node.args[0], right[1])
+
+    def sum(self, node: fx.Node) -> Value:
+        left, right = (self._pair_or_real(one) for one in node.args[:2])
+        alpha = node.kwargs.get("alpha", 1)
+        if alpha != 1:
+            scaled = [self(aten.mul.Tensor, one, alpha) for one in (right if isinstance(right, tuple) else (right,))]
+            right = (scaled[0], scaled[1]) if len(scaled) == 2 else scaled[0]
+        if isinstance(left, tuple) and isinstance(right, tuple):
+            return self(node.target, left[0], right[0]), self(node.target, left[1], right[1])
+        if isinstance(left, tuple):
+            like = self(node.target, left[0], right)
+            return like, self(aten.add.Tensor, left[1], self(aten.zeros_like.default, like))
+        assert isinstance(right, tuple)
+        like = self(node.target, left, right[0])
+        zeros = self(aten.zeros_like.default, like)
+        return like, self(node.target, zeros, right[1])
+
+    def magnitude_squared(self, pair: Any) -> fx.Node:
+        return self(aten.add.Tensor, self(aten.mul.Tensor, pair[0], pair[0]), self(aten.mul.Tensor, pair[1], pair[1]))
+
+    def inverse(self, pair: Any) -> Pair:
+        squared = self.magnitude_squared(pair)
+        imaginary = self(aten.neg.default, self(aten.div.Tensor, pair[1], squared))
+        return self(aten.div.Tensor, pair[0], squared), imaginary
+
+    def quotient(self, node: fx.Node) -> Value:
+        left, right = (self._pair_or_real(one) for one in node.args[:2])
+        if not isinstance(right, tuple):
+            return self(aten.div.Tensor, left[0], right), self(aten.div.Tensor, left[1], right)
+        inverse = self.inverse(right)
+        if not isinstance(left, tuple):
+            return self(aten.mul.Tensor, inverse[0], left), self(aten.mul.Tensor, inverse[1], left)
+        return self._bilinear(aten.mul.Tensor, left, inverse)
+
+    def transform(self, value: Value, axes: Sequence[int], normalization: int, kind: str, size: int = 0) -> Value:
+        """A Fourier transform along axes, the last of them first (or last, where it gives real numbers)."""
+        first = value[0] if isinstance(value, tuple) else value
+        rank = first.meta["val"].dim()
+        axes = [axis % rank for axis in axes]
+        lengths = [size if kind == "real" and axis == axes[-1] else first.meta["val"].shape[axis] for axis in axes]
+        for length in lengths:
+            if not isinstance(length, int):
+                raise InputError(self.where, "a Fourier transform of open length", "give the inputs fixed shapes")
+            if length > LONGEST:
+                problem = f"a Fourier transform of {length} elements; up to {LONGEST} are imported"
+                raise InputError(self.where, problem, "transform shorter frames, or leave it out of the network")
+        count = math.prod(lengths)
+        scale = {0: 1.0, 1: 1 / math.sqrt(count), 2: 1 / count}[normalization]
+        order = list(zip(axes, lengths, strict=True))
+        if kind != "real":
+            order.reverse()
+        for number, (axis, length) in enumerate(order):
+            factor = scale if number == 0 else 1.0
+            if kind == "real" and number == len(order) - 1:
+                return self._to_real(value, axis, length, factor)
+            bins = length // 2 + 1 if kind == "half" and number == 0 else length
+            cosine, sine = fourier_matrix(length, bins, factor)
+            sine = sine if kind in ("real", "inverse") else -sine
+            value = self._along(value, axis, cosine, sine)
+        return value
+
+    def _matrix(self, values: np.ndarray, like: fx.Node) -> fx.Node:
+        return self.constant(torch.from_numpy(values).to(like.meta["val"].dtype))
+
+    def _product(self, data: fx.Node, axis: int, matrix: fx.Node) -> fx.Node:
+        rank = data.meta["val"].dim()
+        order = [at for at in range(rank) if at != axis] + [axis]
+        moved = self(aten.permute.default, data, order) if axis != rank - 1 else data
+        found = self(aten.matmul.default, moved, matrix)
+        return self(aten.permute.default, found, [order.index(at) for at in range(rank)]) if axis != rank - 1 else found
+
+    def _along(self, value: Value, axis: int, cosine: np.ndarray, sine: np.ndarray) -> Pair:
+        first = value[0] if isinstance(value, tuple) else value
+        matrices = self._matrix(cosine, first), self._matrix(sine, first)
+        real, imaginary = (self._product(first, axis, matrix) for matrix in matrices)
+        if isinstance(value, tuple):
+            real = self(aten.sub.Tensor, real, self._product(value[1], axis, matrices[1]))
+            imaginary = self(aten.add.Tensor, imaginary, self._product(value[1], axis, matrices[0]))
+        return real, imaginary
+
+    def _to_real(self, value: Any, axis: int, length: int, scale: float) -> fx.Node:
+        """From the half of a spectrum that is stored; the other half is its mirror image."""
+        bins = length // 2 + 1
+        cosine, sine = fourier_matrix(length, bins, scale)
+        twice = np.full(bins, 2.0)
+        twice[0] = 1
+        if length % 2 == 0:
+            twice[-1] = 1
+        cosine, sine = (cosine * twice).T, (sine * twice).T
+        real = self._product(value[0], axis, self._matrix(cosine, value[0]))
+        return self(aten.sub.Tensor, real, self._product(value[1], axis, self._matrix(sine, value[0])))
+
+
+Rule = Callable[[_Writer, fx.Node], Value | None]
+
+
+def _complex_transform(write: _Writer, node: fx.Node) -> Value | None:
+    data, axes, normalization, forward = node.args
+    kind = "forward" if forward else "inverse"
+    return write.transform(write.pairs[data], axes, normalization, kind)
+
+
+def _real_transform(write: _Writer, node: fx.Node) -> Value | None:
+    data, axes, normalization, onesided = node.args
+    return write.transform(data, axes, normalization, "half" if onesided else "forward")
+
+
+def _transform_to_real(write: _Writer, node: fx.Node) -> Value | None:
+    data, axes, normalization, size = node.args
+    return write.transform(write.pairs[data], axes, normalization, "real", size)
+
+
+def _conjugate(write: _Writer, node: fx.Node) -> Value | None:
+    real, imaginary = write.pairs[node.args[0]]
+    return real, write(aten.neg.default, imaginary)
+
+
+def _magnitude(write: _Writer, node: fx.Node) -> Value | None:
+    return write(aten.sqrt.default, write.magnitude_squared(write.pairs[node.args[0]]))
+
+
+def _angle(write: _Writer, node: fx.Node) -> Value | None:
+    pair = write.parts(node.args[0])
+    return write(aten.atan2.default, pair[1], pair[0]) if pair else None
+
+
+def _as_real(write: _Writer, node: fx.Node) -> Value | None:
+    return write(aten.cat.default, [write(aten.unsqueeze.default, one, -1) for one in write.pairs[node.args[0]]], -1)
+
+
+def _as_complex(write: _Writer, node: fx.Node) -> Value | None:
+    return write(aten.select.int, node.args[0], -1, 0), write(aten.select.int, node.args[0], -1, 1)
+
+
+def _polar(write: _Writer, node: fx.Node) -> Value | None:
+    size, angle = node.args
+    turned = write(aten.cos.default, angle), write(aten.sin.default, angle)
+    return write(aten.mul.Tensor, size, turned[0]), write(aten.mul.Tensor, size, turned[1])
+
+
+def _exponential(write: _Writer, node: fx.Node) -> Value | None:
+    real, imaginary = write.pairs[node.args[0]]
+    size = write(aten.exp.default, real)
+    turned = write(aten.cos.default, imaginary), write(aten.sin.default, imaginary)
+    return write(aten.mul.Tensor, size, turned[0]), write(aten.mul.Tensor, size, turned[1])
+
+
+def _copied(write: _Writer, node: fx.Node) -> Value | None:
+    pair = write.parts(node.args[0])
+    if not _is_complex(node) or pair:
+        return pair if _is_complex(node) else None
+    dtype = node.meta["val"].real.dtype
+    real = write(aten._to_copy.default, node.args[0], dtype=dtype)
+    return real, write(aten.zeros_like.default, real)
+
+
+def _power(write: _Writer, node: fx.Node) -> Value | None:
+    return write.times(node.args[0], node.args[0]) if node.args[1] == 2 else None
+
+
+RULES: dict[str, Rule] = {
+    "_fft_c2c": _complex_transform,
+    "_fft_r2c": _real_transform,
+    "_fft_c2r": _transform_to_real,
+    "_conj": _conjugate,
+    "conj": _conjugate,
+    "_conj_physical": _conjugate,
+    "abs": _magnitude,
+    "angle": _angle,
+    "view_as_real": _as_real,
+    "view_as_complex": _as_complex,
+    "complex": lambda _, node: (node.args[0], node.args[1]),
+    "real": lambda write, node: write.pairs[node.args[0]][0],
+    "imag": lambda write, node: write.pairs[node.args[0]][1],
+    "polar": _polar,
+    "exp": _exponential,
+    "_to_copy": _copied,
+    "pow": _power,
+    "mul": lambda write, node: write.times(*node.args[:2]),
+    "add": lambda write, node: write.sum(node),
+    "sub": lambda write, node: write.sum(node),
+    "reciprocal": lambda write, node: write.inverse(write.pairs[node.args[0]]),
+    "div": lambda write, node: write.quotient(node),
+    "mm": lambda write, node: write.matrix_product(node),
+    "bmm": lambda write, node: write.matrix_product(node),
+    "matmul": lambda write, node: write.matrix_product(node),
+}
+"""By the operator's name: what stands for its value."""

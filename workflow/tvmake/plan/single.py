@@ -1,0 +1,178 @@
+"""One model for one target and precision, without a config of its user's: what such a run is made of, and where."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, get_args
+
+from tvmake.errors import InputError
+from tvmake.storage.files import write_text
+from tvmake.storage.state_file import read_state, write_state
+
+WORK = Path(".tvmake")
+"""Where such runs are made, beside what users see: a directory each."""
+
+NATIVE = "native"
+"""This machine's CPU, as a target."""
+
+ZOO = "zoo:"
+
+DEVICE = "device"
+"""What the device is called in such a config."""
+
+TUNED = "tuned.json"
+"""In a run's directory: how its variants were tuned, by precision."""
+
+FORM = 1
+"""Of that note."""
+
+
+@dataclass(frozen=True)
+class SingleRun:
+    """A run for one package.
+
+    Args:
+        source: a model's file, or ``zoo:<name>``.
+        target: a name of the catalogue, or a target as TVM spells it; :data:`NATIVE` is this machine's CPU.
+        trials: candidates to measure; 0 for a package that is not tuned.
+        model: further keys of the model's config: inputs, dims …
+        target_keys: further keys of the target: cc, link_options …
+        layer: a config laid over all this.
+        device: where its kernels are measured, as keys of a device's config; None where the target says it.
+        name: what the model is called; by default after its file.
+        root: the directory that paths begin in.
+
+    Raises:
+        InputError: there is no such file, target or precision.
+    """
+
+    source: str
+    target: str = NATIVE
+    precision: str = "float32"
+    trials: int = 0
+    model: Mapping[str, Any] = field(default_factory=dict)
+    target_keys: Mapping[str, Any] = field(default_factory=dict)
+    layer: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+    device: Mapping[str, Any] | None = None
+    root: Path = field(default_factory=Path.cwd)
+
+    def __post_init__(self) -> None:
+        self._check_source()
+        self._check_target()
+        self._check_precision()
+
+    def _check_source(self) -> None:
+        if self.source.startswith(ZOO):
+            return
+        if not (self.root / self.source).is_file():
+            remedy = "give a model's file, or zoo:<name>; a Python function needs a config: `tvmake init`"
+            raise InputError(self.source, "no such file", remedy)
+
+    def _check_target(self) -> None:
+        from tvmake.config.target import written_target
+
+        try:
+            if self.target != NATIVE:
+                written_target(self.target)
+        except ValueError as error:
+            problem, _, remedy = str(error).partition("; ")
+            raise InputError("target", problem, remedy or "`tvmake targets` lists what there is") from None
+
+    def _check_precision(self) -> None:
+        from tvmake.config.precision import BasePrecision
+        from tvmake.config.reading.messages import one_of
+
+        known = [*get_args(BasePrecision), *self.layer.get("precisions", ())]
+        if self.precision not in known:
+            raise InputError("precision", *one_of(self.precision, known))
+
+    @property
+    def model_name(self) -> str:
+        """The model's name in the config."""
+        return self.name or name_of(Path(self.source.removeprefix(ZOO)).stem)
+
+    @property
+    def target_name(self) -> str:
+        """The target's name in the config."""
+        return name_of(self.target)
+
+    @property
+    def directory(self) -> Path:
+        """Where it runs; a full path. Runs for one model and target share it, so that nothing is made twice."""
+        return self.root / WORK / f"{self.model_name}-{self.target_name}"
+
+    @property
+    def config_file(self) -> Path:
+        """The config, once it is written."""
+        return self.directory / "tvmake.yaml"
+
+    def result(self, artifact: str) -> str:
+        """The path of a result of the variant, in the directory."""
+        return f"results/{self.model_name}/{self.precision}/{self.target_name}/{artifact}"
+
+    @property
+    def build_log(self) -> str:
+        """The path of the log of the variant's build, in the directory."""
+        return f"logs/{self.model_name}/{self.precision}/{self.target_name}/build.log"
+
+    def command(self, artifact: str) -> list[str]:
+        """The arguments of ``tvmake`` that make a result of the variant."""
+        made, directory = self.result(artifact), str(self.directory)
+        return ["make", made, "--directory", directory, "--config", str(self.config_file)]
+
+    def config(self) -> dict[str, Any]:
+        """The config."""
+        from tvmake.config.reading.load import merge  # with pydantic, which `tvmake --help` does without
+
+        source = self.source if self.source.startswith(ZOO) else str((self.root / self.source).resolve())
+        config = {
+            "models": {self.model_name: {"source": source, **self.model}},
+            "precisions": [self.precision],
+            "targets": {self.target_name: self._target()},
+            "tuning": {"trials": self.trials},
+            **({"devices": {DEVICE: dict(self.device)}} if self.device else {}),
+        }
+        return merge(config, self.layer)
+
+    def _target(self) -> Any:
+        keys = {**self.target_keys, **({"device": DEVICE} if self.device else {})}
+        if self.target == NATIVE:
+            return {"kind": "llvm", "mcpu": NATIVE, **keys}
+        from tvmake.config.target import written_target
+
+        return {**written_target(self.target), **keys} if keys else self.target
+
+    def note_tuning(self) -> None:
+        """Note that the variant is tuned, so that later runs without a number of trials take what was found."""
+        chosen = {"trials": self.trials, "device": self.device, "tuning": self.layer.get("tuning", {})}
+        tuned = {**self._tuned(), self.precision: chosen}
+        write_state(self.directory / TUNED, FORM, tuned)
+
+    def as_tuned(self) -> "SingleRun":
+        """This run with the trials, the device and the settings that the variant was tuned with, if it was."""
+        from tvmake.config.reading.load import merge
+
+        known = self._tuned().get(self.precision)
+        if not isinstance(known, dict) or known.keys() != {"trials", "device", "tuning"}:
+            return self
+        layer = merge({"tuning": known["tuning"]}, dict(self.layer))
+        return replace(self, trials=known["trials"], device=known["device"], layer=layer)
+
+    def _tuned(self) -> dict[str, Any]:
+        known = read_state(self.directory / TUNED, FORM)
+        return known if isinstance(known, dict) else {}
+
+    def write_config(self) -> None:
+        """Write the config into the directory."""
+        import yaml
+
+        self.directory.mkdir(parents=True, exist_ok=True)
+        write_text(self.config_file, yaml.safe_dump(self.config(), sort_keys=False))
+        self.config_file.chmod(0o600)  # the layer's values may be secrets
+
+
+def name_of(text: str) -> str:
+    """A name for a model or target: letters, digits and dashes of what was given."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-").lower() or "model"

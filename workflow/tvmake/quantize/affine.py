@@ -1,0 +1,116 @@
+"""Tensors of integers that stand for real numbers: value = (integer − zero point) · scale."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm
+
+from tvm import relax  # isort: skip
+
+SMALL = ("int8", "uint8")
+"""Element types that products are made of."""
+
+
+@dataclass(frozen=True)
+class Affine:
+    """A call of ``relax.dequantize``, read."""
+
+    integers: Any
+    """The tensor of integers."""
+    scale: Any
+    """Of every element (a scalar) or of every place along ``axis``: numpy's array, or an expression where it is computed."""
+    zero: Any
+    """The integer that stands for 0, likewise."""
+    axis: int
+
+    @property
+    def dtype(self) -> str:
+        """Of the integers."""
+        return str(self.integers.ty.dtype)
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return int(self.integers.ty.ndim)
+
+    @property
+    def is_per_tensor(self) -> bool:
+        """Whether one known scale and zero point hold for all elements."""
+        return all(isinstance(value, np.ndarray) and value.size == 1 for value in (self.scale, self.zero))
+
+    @property
+    def is_known(self) -> bool:
+        """Whether scale and zero point are constants."""
+        return isinstance(self.scale, np.ndarray) and isinstance(self.zero, np.ndarray)
+
+    def same_grid(self, other: "Affine") -> bool:
+        """Whether equal integers stand for equal numbers, one scale for all."""
+        return (
+            self.dtype == other.dtype
+            and self.is_per_tensor
+            and other.is_per_tensor
+            and self.scale.item() == other.scale.item()
+            and self.zero.item() == other.zero.item()
+        )
+
+
+def is_call(value: Any, *names: str) -> bool:
+    """Whether an expression calls one of these operators (names without ``relax.``)."""
+    if not isinstance(value, relax.Call) or not isinstance(value.op, tvm.ir.Op):
+        return False
+    return str(value.op.name).removeprefix("relax.") in names
+
+
+def constant(value: Any) -> np.ndarray | None:
+    """The array that a constant holds; None for what is computed."""
+    if isinstance(value, tvm.ir.GenericConst) and isinstance(value.ty, relax.TensorType):
+        return np.asarray(value.value.numpy())
+    return None
+
+
+def affine(call: Any) -> Affine | None:
+    """A ``quantize`` or ``dequantize`` of float32, read; None for another expression."""
+    if not is_call(call, "dequantize", "quantize"):
+        return None
+    value, scale, zero = call.args
+    floats = call.ty if is_call(call, "dequantize") else value.ty
+    integers = value if is_call(call, "dequantize") else call
+    if str(floats.dtype) != "float32" or not str(integers.ty.dtype).startswith(("int", "uint")):
+        return None
+    rank = int(value.ty.ndim)
+    return Affine(integers, _parameter(scale), _parameter(zero), int(call.attrs.axis) % rank if rank else 0)
+
+
+def _parameter(value: Any) -> Any:
+    known = constant(value)
+    if known is None:
+        return value
+    return known.reshape(()) if known.size == 1 else known
+
+
+def along(values: np.ndarray, axis: int, rank: int) -> np.ndarray:
+    """A vector in the shape that spreads along ``axis`` of a tensor; a scalar as it is."""
+    if values.size == 1:
+        return values.reshape(())
+    return values.reshape([-1 if place == axis else 1 for place in range(rank)])
+
+
+def dequantize(integers: Any, scale: np.ndarray, zero: np.ndarray, axis: int) -> Any:
+    """A call that gives the real numbers as float32."""
+    dtype = str(integers.ty.dtype)
+    zeros = np.asarray(zero, dtype)
+    if scale.ndim and not zeros.ndim:
+        zeros = np.full(scale.shape, zeros, dtype)
+    return relax.op.dequantize(
+        integers, relax.const(np.asarray(scale, "float32")), relax.const(zeros, dtype), axis=axis, out_dtype="float32"
+    )
+
+
+def fixed_shape(value: Any) -> Sequence[int] | None:
+    """The extents of a tensor, all of them numbers; None otherwise."""
+    shape = getattr(value.ty, "shape", None)
+    if shape is None or not all(isinstance(extent, tvm.tirx.IntImm) for extent in shape):
+        return None
+    return [int(extent) for extent in shape]

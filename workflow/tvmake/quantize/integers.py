@@ -1,0 +1,274 @@
+"""Networks between ``quantize`` and ``dequantize`` calls, as importers bring them, computed in integers.
+
+A product of two dequantised operands becomes one of the integers, whose int32 sums are dequantised in turn; what only moves values
+moves integers; and a value that goes from integers to float and back on the same grid stays where it is. Everything else is
+element-wise arithmetic in float32, which kernels do in registers, on the sums before they are rounded to 8 bits.
+
+Rounding is half to even, as ONNX (QuantizeLinear) and IEEE 754 have it. The scheme is that of Jacob et al., "Quantization and
+Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference" (CVPR 2018), with scales in float32.
+"""
+
+from typing import Any
+
+import numpy as np
+import tvm
+
+from tvmake.quantize.affine import SMALL, Affine, affine, along, constant, dequantize, fixed_shape, is_call
+from tvmake.quantize.products import CONVOLUTIONS, Centred, centred_integers, convolution, matmul
+
+from tvm import relax  # isort: skip
+from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
+
+MOVES = frozenset(
+    {
+        "reshape",
+        "flatten",
+        "permute_dims",
+        "squeeze",
+        "expand_dims",
+        "strided_slice",
+        "take",
+        "broadcast_to",
+        "nn.max_pool2d",
+    }
+)
+"""Operators whose results are elements of their first argument."""
+
+SAME_SCALE = 1e-3
+"""By how much, as a share, a bias' scale may differ from that of the sums that it is added to."""
+
+
+def has_quantized(module: "tvm.IRModule") -> bool:
+    """Whether ``main`` holds 8-bit integers that are computed with."""
+    found: list[Any] = []
+
+    def visit(node: Any) -> None:
+        if is_call(node, "quantize", "dequantize") or (
+            is_call(node, "matmul", *CONVOLUTIONS) and str(node.ty.dtype) == "int32"
+        ):
+            found.append(node)
+
+    relax.analysis.post_order_visit(module["main"], visit)
+    return bool(found)
+
+
+def to_integers(module: "tvm.IRModule") -> "tvm.IRModule":
+    """Compute in integers what stands between ``quantize`` and ``dequantize``; weights have to be constants.
+
+    No call of either is left: what cannot be computed in integers is computed in float32, as the source says.
+    """
+    if not has_quantized(module):
+        return module
+    module = relax.transform.CanonicalizeBindings()(module)
+    for step in (_Integers, _Spread, _Written):
+        changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
+        changed["main"] = step(module).visit_expr(module["main"])
+        module = relax.transform.DeadCodeElimination()(changed)
+    return module
+
+
+@mutator
+class _Integers(PyExprMutator):
+    def visit_call_(self, op: Any) -> Any:
+        call = self.visit_expr_post_order(op)
+        for names, rewrite in (
+            (CONVOLUTIONS, self._convolution),
+            (("matmul",), self._matmul),
+            (("add",), self._biased),
+            (MOVES, self._moved),
+            (("concat",), self._concatenated),
+            (("quantize",), self._requantized),
+        ):
+            if is_call(call, *names) and (rewritten := rewrite(call)) is not None:
+                return rewritten
+        return call
+
+    def _made(self, value: Any) -> Any:
+        """What a variable is bound to."""
+        while isinstance(value, relax.Var):
+            bound = self.lookup_binding(value)
+            if bound is None:
+                break
+            value = bound
+        return value
+
+    def _affine(self, value: Any) -> Affine | None:
+        made = self._made(value)
+        return affine(made) if is_call(made, "dequantize") else None
+
+    def _small(self, value: Any) -> Affine | None:
+        found = self._affine(value)
+        return found if found and found.dtype in SMALL else None
+
+    def _convolution(self, call: Any) -> Any | None:
+        if str(call.ty.dtype) == "int32":
+            left, right = (centred_integers(self._made, argument) for argument in call.args)
+            return convolution(self.builder_, call, left, right) if left and right else None
+        x, weight = (self._small(argument) for argument in call.args)
+        if x is None or weight is None or not x.is_per_tensor or not weight.is_known:
+            return None
+        output = str(call.attrs.kernel_layout).index("O")
+        if weight.scale.ndim and weight.axis != output:
+            return None
+        sums = convolution(
+            self.builder_, call, Centred(x.integers, x.zero), Centred(weight.integers, weight.zero, weight.axis)
+        )
+        axis = (str(call.attrs.out_layout) or str(call.attrs.data_layout)).index("C")
+        return self._real(sums, np.asarray(x.scale * weight.scale), axis)
+
+    def _matmul(self, call: Any) -> Any | None:
+        if str(call.ty.dtype) == "int32":
+            left, right = (centred_integers(self._made, argument) for argument in call.args)
+            return matmul(self.builder_, left, right) if left and right else None
+        x, weight = (self._small(argument) for argument in call.args)
+        if x is None or weight is None or not x.is_per_tensor or not weight.is_known:
+            return None
+        if weight.scale.ndim and weight.axis != weight.rank - 1:
+            return None
+        sums = matmul(self.builder_, Centred(x.integers, x.zero), Centred(weight.integers, weight.zero, weight.axis))
+        return self._real(sums, np.asarray(x.scale * weight.scale), int(call.ty.ndim) - 1)
+
+    def _real(self, sums: Any | None, scale: np.ndarray, axis: int) -> Any | None:
+        return None if sums is None else dequantize(self.builder_.emit(sums), scale, np.zeros((), np.int32), axis)
+
+    def _biased(self, call: Any) -> Any | None:
+        """Sums plus an integer bias of their scale, added before the scale is applied."""
+        for value, other in (call.args, reversed(list(call.args))):
+            sums, bias = self._affine(value), self._bias(other)
+            if sums is None or bias is None or sums.dtype != "int32" or not sums.is_known:
+                continue
+            integers, scale = bias
+            shape = fixed_shape(sums.integers)
+            own = along(sums.scale, sums.axis, sums.rank)
+            # The bias may have fewer axes than the sums, which spread from the last one on.
+            fits = shape is not None and np.broadcast_shapes(tuple(shape), integers.shape) == tuple(shape)
+            if not fits or not _spreads(own, scale) or not np.allclose(scale, own, rtol=SAME_SCALE, atol=0):
+                continue
+            total = self._plus(sums.integers, integers)
+            return dequantize(self.builder_.emit(total), sums.scale, sums.zero, sums.axis)
+        return None
+
+    def _bias(self, value: Any) -> tuple[np.ndarray, np.ndarray] | None:
+        """A constant int32 tensor and its scale in a shape that goes with it."""
+        found = self._affine(value)
+        if found is not None and found.dtype == "int32" and found.is_known and not found.zero.any():
+            integers = constant(found.integers)
+            return None if integers is None else (integers, along(found.scale, found.axis, found.rank))
+        made = self._made(value)
+        if is_call(made, "reshape", "expand_dims") and (inner := self._bias(made.args[0])) is not None:
+            shape = fixed_shape(made)
+            integers, scale = inner
+            return None if shape is None else (integers.reshape(shape), scale.reshape(shape) if scale.ndim else scale)
+        return None
+
+    def _plus(self, sums: Any, bias: np.ndarray) -> Any:
+        made = self._made(sums)
+        if is_call(made, "add") and (known := constant(made.args[1])) is not None:
+            return relax.op.add(made.args[0], relax.const((known + bias).astype(np.int32), "int32"))
+        return relax.op.add(sums, relax.const(bias.astype(np.int32), "int32"))
+
+    def _moved(self, call: Any) -> Any | None:
+        source = self._small(call.args[0])
+        if source is None or not source.is_known:
+            return None
+        axis = source.axis
+        if not source.is_per_tensor:
+            if not is_call(call, "permute_dims"):
+                return None
+            axes = call.attrs.axes
+            order = [int(place) for place in axes] if axes is not None else list(reversed(range(source.rank)))
+            axis = order.index(source.axis)
+            values = constant(source.integers)
+            if values is not None:
+                turned = relax.const(np.ascontiguousarray(values.transpose(order)), source.dtype)
+                return dequantize(turned, source.scale, source.zero, axis)
+        moved = relax.Call(call.op, [source.integers, *call.args[1:]], call.attrs, call.ty_args)
+        return dequantize(self.builder_.emit(moved), source.scale, source.zero, axis)
+
+    def _concatenated(self, call: Any) -> Any | None:
+        parts = self._made(call.args[0])
+        if not isinstance(parts, relax.Tuple):
+            return None
+        sources = [self._small(field) for field in parts.fields]
+        first = sources[0] if sources else None
+        if first is None or any(source is None or not source.same_grid(first) for source in sources):
+            return None
+        fields = [source.integers for source in sources if source is not None]
+        joined = relax.op.concat(relax.Tuple(fields), axis=call.attrs.axis)
+        return dequantize(self.builder_.emit(joined), first.scale, first.zero, 0)
+
+    def _requantized(self, call: Any) -> Any | None:
+        """Integers that went to float and come back on the grid that they left."""
+        source, wanted = self._small(call.args[0]), affine(call)
+        return source.integers if source and wanted and source.same_grid(wanted) else None
+
+
+def _spreads(own: np.ndarray, other: np.ndarray) -> bool:
+    try:
+        np.broadcast_shapes(own.shape, other.shape)
+    except ValueError:
+        return False
+    return True
+
+
+@mutator
+class _Spread(PyExprMutator):
+    """Gives every user of a dequantised value a call of its own, which its kernel does in registers: none is kept in float."""
+
+    def visit_call_(self, op: Any) -> Any:
+        call = self.visit_expr_post_order(op)
+        arguments = [self._own(argument) for argument in call.args]
+        if all(one.same_as(other) for one, other in zip(arguments, call.args, strict=True)):
+            return call
+        return relax.Call(call.op, arguments, call.attrs, call.ty_args)
+
+    def _own(self, argument: Any) -> Any:
+        made = self.lookup_binding(argument) if isinstance(argument, relax.Var) else None
+        found = affine(made) if is_call(made, "dequantize") else None
+        if made is None or found is None or found.dtype not in SMALL or constant(found.integers) is not None:
+            return argument
+        return self.builder_.emit(relax.Call(made.op, list(made.args), made.attrs, made.ty_args))
+
+
+@mutator
+class _Written(PyExprMutator):
+    """Writes the calls that are left as arithmetic."""
+
+    def visit_call_(self, op: Any) -> Any:
+        call = self.visit_expr_post_order(op)
+        if (found := affine(call)) is None:
+            return call
+        return self._quantize(call, found) if is_call(call, "quantize") else self._dequantize(found)
+
+    def _parameter(self, value: Any, found: Affine) -> Any:
+        """A scale or zero point as float32, in a shape that spreads over the tensor."""
+        if isinstance(value, np.ndarray):
+            return relax.const(along(value.astype("float32"), found.axis, found.rank), "float32")
+        shape = fixed_shape(value)
+        real = value
+        if str(value.ty.dtype) != "float32":
+            real = self.builder_.emit(relax.op.astype(value, "float32"))
+        if shape is None or not shape:
+            return real
+        spread = [1] * found.rank if shape == [1] else [-1 if axis == found.axis else 1 for axis in range(found.rank)]
+        return self.builder_.emit(relax.op.reshape(real, spread))
+
+    def _dequantize(self, found: Affine) -> Any:
+        real = self.builder_.emit(relax.op.astype(found.integers, "float32"))
+        if not (isinstance(found.zero, np.ndarray) and not found.zero.any()):
+            real = self.builder_.emit(relax.op.subtract(real, self._parameter(found.zero, found)))
+        return relax.op.multiply(real, self._parameter(found.scale, found))
+
+    def _quantize(self, call: Any, found: Affine) -> Any:
+        emit, real, dtype = self.builder_.emit, call.args[0], str(call.ty.dtype)
+        if isinstance(found.scale, np.ndarray):
+            inverse = np.asarray(1 / found.scale.astype("float64"), "float32")
+            steps = emit(relax.op.multiply(real, self._parameter(inverse, found)))
+        else:
+            steps = emit(relax.op.divide(real, self._parameter(found.scale, found)))
+        steps = emit(relax.op.round(steps))
+        if not (isinstance(found.zero, np.ndarray) and not found.zero.any()):
+            steps = emit(relax.op.add(steps, self._parameter(found.zero, found)))
+        low, high = float(tvm.tirx.min_value(dtype).value), float(tvm.tirx.max_value(dtype).value)
+        below = emit(relax.op.minimum(steps, relax.const(high, "float32")))
+        return relax.op.astype(emit(relax.op.maximum(below, relax.const(low, "float32"))), dtype)

@@ -1,0 +1,185 @@
+"""Sums of products of small integers, exactly: convolutions and products of matrices in int32.
+
+Zero points are taken out of the sum: with x' = x − a and w' = w − b, Σ x'w' = Σ xw − a Σ w − b Σ x + K a b. Weights are constants
+as a rule: theirs is subtracted beforehand, and Σ w is one constant for each channel.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tvmake.quantize.affine import SMALL, along, constant, fixed_shape, is_call
+
+from tvm import relax  # isort: skip
+
+LARGEST_SUM = 2**31 - 1
+
+CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
+
+
+@dataclass(frozen=True)
+class Centred:
+    """Small integers less a zero point."""
+
+    integers: Any
+    zero: Any
+    """Numpy's array, scalar or along ``axis``; or an expression for an int32 scalar."""
+    axis: int = 0
+
+    @property
+    def is_centred(self) -> bool:
+        """Whether the zero point is 0."""
+        return isinstance(self.zero, np.ndarray) and not self.zero.any()
+
+    @property
+    def is_single(self) -> bool:
+        """Whether one zero point holds for all elements."""
+        return int(self.zero.size) == 1 if isinstance(self.zero, np.ndarray) else int(self.zero.ty.ndim) == 0
+
+
+def centred_weight(weight: Centred) -> Centred | None:
+    """A constant less its zero point, in the smallest type that holds it; None for what is no constant."""
+    values = constant(weight.integers)
+    if values is None or not isinstance(weight.zero, np.ndarray):
+        return None
+    if weight.is_centred and str(values.dtype) == "int8":
+        return Centred(weight.integers, np.zeros((), np.int32))
+    wide = values.astype(np.int32) - along(weight.zero.astype(np.int32), weight.axis, values.ndim)
+    fits = wide.size == 0 or (wide.min() >= -128 and wide.max() <= 127)
+    dtype = "int8" if fits else "int16"
+    return Centred(relax.const(wide.astype(dtype), dtype), np.zeros((), np.int32))
+
+
+def convolution(builder: Any, call: Any, x: Centred, weight: Centred) -> Any | None:
+    """The sums of a convolution, int32; None where they have to stay as they are."""
+    known = centred_weight(weight)
+    if known is None or not x.is_single or not isinstance(x.zero, np.ndarray):
+        return None
+    values = constant(known.integers)
+    kernel_layout, data_layout = str(call.attrs.kernel_layout), str(call.attrs.data_layout)
+    output_axis = kernel_layout.index("O")
+    if values is None or values.size == 0 or not _fits(values, output_axis):
+        return None
+    data, attributes = x.integers, _attributes(call)
+    zero = int(x.zero)
+    if zero and any(attributes["padding"]):
+        data = builder.emit(padded(data, data_layout, attributes["padding"], zero))
+        attributes["padding"] = [0] * len(attributes["padding"])
+    operator = getattr(relax.op.nn, str(call.op.name).rpartition(".")[2])
+    sums = operator(data, known.integers, **attributes, out_dtype="int32")
+    if not zero:
+        return sums
+    others = tuple(axis for axis in range(values.ndim) if axis != output_axis)
+    totals = values.astype(np.int64).sum(axis=others)
+    rank = len(data_layout)
+    layout = str(call.attrs.out_layout) or data_layout
+    # In grouped kernels with channels innermost ("HWOI"), outputs are O·I in number; only O alone is known to be one axis.
+    if kernel_layout in ("HWOI",) and int(call.attrs.groups) > 1:
+        totals = values.astype(np.int64).sum(axis=(0, 1)).reshape(-1)
+    correction = along((-zero * totals).astype(np.int32), layout.index("C"), rank)
+    return relax.op.add(builder.emit(sums), relax.const(correction, "int32"))
+
+
+def padded(data: Any, layout: str, padding: list[int], value: int) -> Any:
+    """A feature map with a border of ``value``."""
+    spatial = [axis for axis, letter in enumerate(layout) if letter in "DHW"]
+    before, after = padding[: len(spatial)], padding[len(spatial) :]
+    widths = [0] * (2 * len(layout))
+    for axis, first, last in zip(spatial, before, after, strict=True):
+        widths[2 * axis : 2 * axis + 2] = [first, last]
+    return relax.op.nn.pad(data, widths, pad_value=value)
+
+
+def _attributes(call: Any) -> dict[str, Any]:
+    attrs = call.attrs
+    return {
+        "strides": [int(step) for step in attrs.strides],
+        "padding": [int(width) for width in attrs.padding],
+        "dilation": [int(step) for step in attrs.dilation],
+        "groups": int(attrs.groups),
+        "data_layout": str(attrs.data_layout),
+        "kernel_layout": str(attrs.kernel_layout),
+        "out_layout": str(attrs.out_layout),
+    }
+
+
+def matmul(builder: Any, x: Centred, weight: Centred) -> Any | None:
+    """The sums of a product of matrices, int32; None where they have to stay as they are."""
+    if min(x.integers.ty.ndim, weight.integers.ty.ndim) < 2 or not x.is_single:
+        return None
+    weight = _shifted_columns(centred_weight(weight) or weight)
+    shape = fixed_shape(weight.integers)
+    if shape is None or not (weight.is_single or constant(weight.integers) is not None):
+        return None
+    values = constant(weight.integers)
+    length = shape[-2]
+    if length * 255 * (255 if values is None else int(np.abs(values.astype(np.int32)).max(initial=0))) > LARGEST_SUM:
+        return None
+    result = relax.op.matmul(x.integers, weight.integers, out_dtype="int32")
+    if not x.is_centred:
+        if values is not None:
+            totals: Any = relax.const(values.astype(np.int32).sum(axis=-2, keepdims=True, dtype=np.int32), "int32")
+        else:
+            totals = _sum(builder, weight.integers, -2)
+        result = relax.op.subtract(builder.emit(result), _times(builder, totals, x.zero))
+    if not weight.is_centred:
+        rows = _times(builder, _sum(builder, x.integers, -1), weight.zero)
+        result = relax.op.subtract(builder.emit(result), rows)
+        if not x.is_centred:
+            both = _times(builder, _times(builder, relax.const(length, "int32"), x.zero), weight.zero)
+            result = relax.op.add(builder.emit(result), both)
+    return result
+
+
+def _shifted_columns(weight: Centred) -> Centred:
+    """Weights of 16 bits as ones of 8 with a zero point for each column, where their columns span no more."""
+    values = constant(weight.integers)
+    if values is None or str(values.dtype) != "int16" or values.ndim != 2:
+        return weight
+    low, high = (extreme(values.astype(np.int32), axis=0) for extreme in (np.min, np.max))
+    if (high - low).max() > 255:
+        return weight
+    zero = -(low + 128)
+    return Centred(relax.const((values + zero).astype(np.int8), "int8"), zero.astype(np.int32), 1)
+
+
+def _fits(values: np.ndarray, output_axis: int) -> bool:
+    others = tuple(axis for axis in range(values.ndim) if axis != output_axis)
+    return int(np.abs(values.astype(np.int64)).sum(axis=others).max()) * 255 <= LARGEST_SUM
+
+
+def _sum(builder: Any, integers: Any, axis: int) -> Any:
+    wide = builder.emit(relax.op.astype(integers, "int32"))
+    return builder.emit(relax.op.sum(wide, axis=axis, keepdims=True))
+
+
+def _times(builder: Any, value: Any, factor: Any) -> Any:
+    if isinstance(factor, np.ndarray):
+        known = constant(value)
+        if known is not None:
+            return relax.const(np.asarray(known * factor.astype(np.int32), np.int32), "int32")
+        factor = relax.const(factor.astype(np.int32), "int32")
+    return builder.emit(relax.op.multiply(value, factor))
+
+
+def centred_integers(lookup: Any, value: Any) -> Centred | None:
+    """Small integers, widened to int32 and less a zero point if any, as ``MatMulInteger`` takes them; None for others."""
+    made = lookup(value)
+    if is_call(made, "subtract") and str(made.ty.dtype) == "int32":
+        inner, zero = lookup(made.args[0]), constant(made.args[1])
+        if not (is_call(inner, "astype") and str(inner.args[0].ty.dtype) in SMALL):
+            return None
+        if zero is not None:
+            return Centred(inner.args[0], zero.reshape(())) if zero.size == 1 else None
+        return Centred(inner.args[0], made.args[1]) if made.args[1].ty.ndim == 0 else None
+    if is_call(made, "astype") and str(made.ty.dtype) == "int32" and str(made.args[0].ty.dtype) in SMALL:
+        return Centred(made.args[0], np.zeros((), np.int32))
+    known = constant(value)
+    if known is not None and str(known.dtype) in ("int32", *SMALL) and known.size:
+        low, high = int(known.min()), int(known.max())
+        if low >= -128 and high <= 127:
+            return Centred(relax.const(known.astype(np.int8), "int8"), np.zeros((), np.int32))
+        if low >= -(2**15) and high < 2**15:
+            return Centred(relax.const(known.astype(np.int16), "int16"), np.zeros((), np.int32))
+    return None

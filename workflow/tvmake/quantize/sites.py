@@ -1,0 +1,143 @@
+"""Which products of a float network can be computed in integers, and which tensors have to be quantised for it."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import tvm
+
+from tvmake.quantize.affine import constant, fixed_shape, is_call
+from tvmake.quantize.integers import MOVES
+from tvmake.quantize.products import CONVOLUTIONS
+
+from tvm import relax  # isort: skip
+from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
+
+PRODUCTS = (*CONVOLUTIONS, "matmul")
+
+OTHER_PRODUCTS = ("nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose", "nn.attention", "einsum")
+"""Products that have no integer form here."""
+
+
+@dataclass
+class Sites:
+    """What is quantised of a network."""
+
+    products: list[Any] = field(default_factory=list)
+    """The calls."""
+    tensors: list[Any] = field(default_factory=list)
+    """Variables, in the order in which they are computed: each is quantised once, for all that use it."""
+    has_border: list[bool] = field(default_factory=list)
+    """Of each tensor: whether a product reads it with a border of zeros."""
+    kept: list[tuple[str, str, str]] = field(default_factory=list)
+    """Operator, name and reason of each product that stays in float32."""
+
+
+def find_sites(module: Any, never: Collection[str]) -> Sites:
+    """The products in ``main`` with constant weights, and their inputs.
+
+    The module has to be canonical, with its weights as constants. What only moves values is looked through, so that a pooling
+    moves integers, too.
+    """
+    excluded = {name.removeprefix("relax.") for name in never}
+    bindings: dict[Any, Any] = {}
+    order: dict[Any, int] = {}
+    for parameter in module["main"].params:
+        order[parameter] = len(order)
+    sites = Sites()
+    borders: dict[Any, bool] = {}
+    for block in module["main"].body.blocks:
+        for binding in block.bindings:
+            if not isinstance(binding, relax.VarBinding):
+                continue
+            bindings[binding.var] = binding.value
+            order[binding.var] = len(order)
+            call = binding.value
+            if is_call(call, *OTHER_PRODUCTS):
+                sites.kept.append((_name(call), str(binding.var.name), "has no integer form"))
+            if not is_call(call, *PRODUCTS) or str(call.ty.dtype) == "int32":
+                continue
+            if (reason := _obstacle(call, excluded)) is not None:
+                sites.kept.append((_name(call), str(binding.var.name), reason))
+                continue
+            sites.products.append(call)
+            tensor = _origin(call.args[0], bindings)
+            is_bordered = is_call(call, *CONVOLUTIONS) and any(int(width) for width in call.attrs.padding)
+            borders[tensor] = borders.get(tensor, False) or is_bordered
+    sites.tensors = sorted(borders, key=lambda tensor: order[tensor])
+    sites.has_border = [borders[tensor] for tensor in sites.tensors]
+    return sites
+
+
+def _name(call: Any) -> str:
+    return str(call.op.name).removeprefix("relax.")
+
+
+def _obstacle(call: Any, excluded: Collection[str]) -> str | None:
+    weight = constant(call.args[1])
+    if _name(call) in excluded:
+        return "is named under never"
+    if not isinstance(call.args[0], relax.Var):
+        return "its input is a constant"
+    if weight is None:
+        return "its second operand is computed, not a weight"
+    if str(call.args[0].ty.dtype) != "float32" or str(weight.dtype) != "float32":
+        return f"it is of type {call.ty.dtype}"
+    if weight.ndim < 2 or call.args[0].ty.ndim < 2 or fixed_shape(call.args[1]) is None:
+        return "an operand is a vector"
+    if not np.isfinite(weight).all():
+        return "its weights are not finite"
+    return None
+
+
+def _origin(value: Any, bindings: dict[Any, Any]) -> Any:
+    while is_call(bindings.get(value), *MOVES) and isinstance(bindings[value].args[0], relax.Var):
+        source = bindings[value].args[0]
+        if str(source.ty.dtype) != "float32":
+            break
+        value = source
+    return value
+
+
+def observed(module: Any, tensors: list[Any]) -> Any:
+    """The module with ``main`` returning these tensors."""
+    main = module["main"]
+    variables, blocks = [], []
+    for number, tensor in enumerate(tensors):
+        variables.append(relax.Var(f"observed_{number}", tensor.ty))
+        blocks.append(relax.VarBinding(variables[-1], tensor))
+    kept = [relax.BindingBlock(list(block.bindings)) for block in main.body.blocks]
+    body = relax.SeqExpr([*kept, relax.BindingBlock(blocks)], relax.Tuple(variables))
+    # Variables of a dataflow block cannot be seen outside of it.
+    result = relax.TupleType([tensor.ty for tensor in tensors])
+    function = relax.Function(list(main.params), body, result, is_pure=main.is_pure, attrs=main.attrs)
+    changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
+    changed["main"] = _plain_variables(function)
+    passes = relax.transform
+    return tvm.transform.Sequential([passes.Normalize(), passes.ConvertToDataflow(), passes.DeadCodeElimination()])(
+        changed
+    )
+
+
+def _plain_variables(function: Any) -> Any:
+    found = {
+        binding.var: relax.Var(str(binding.var.name), binding.var.ty)
+        for block in function.body.blocks
+        for binding in block.bindings
+        if isinstance(binding.var, relax.DataflowVar)
+    }
+    return _Plain(found).visit_expr(function)
+
+
+@mutator
+class _Plain(PyExprMutator):
+    def __init__(self, found: dict[Any, Any]):
+        super().__init__()
+        self._found = found
+
+    def visit_dataflow_var_(self, op: Any) -> Any:
+        return self._found.get(op, op)
+
+    def visit_dataflow_var_def_(self, var: Any) -> Any:
+        return self._found.get(var, var)

@@ -1,0 +1,75 @@
+"""Earlier summaries of the same results, kept beside the last one so that runs can be compared.
+
+A run is kept when its rows differ from the one before: making the report again is not another run.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from tvmake.artifact import stage_json
+from tvmake.artifact.paths import HISTORY
+from tvmake.errors import InputError
+from tvmake.report.load import load_summary
+from tvmake.report.rows import Summary, SummaryRow
+
+DIRECTORY = HISTORY
+"""Beside summary.json; a file a run, by the time it ended."""
+NAME = re.compile(r"\d{4}-\d\d-\d\dT\d{6}(\.\d+)?(\+\d{4})?")
+"""Of a file: when the run ended, without the colons."""
+KEPT = 50
+"""Runs; older ones are deleted."""
+
+
+def earlier(results: Path) -> list[Summary]:
+    """The summaries that are kept, the oldest first; damaged ones and those of other versions are left out."""
+    found = []
+    for path in _files(results):
+        try:
+            found.append(load_summary(path))
+        except InputError:
+            continue
+    return found
+
+
+def keep(summary: Summary, results: Path) -> None:
+    """Keep a summary for later runs to be compared with."""
+    known = earlier(results)
+    if known and known[-1].rows == summary.rows:
+        return
+    directory = results / DIRECTORY
+    directory.mkdir(parents=True, exist_ok=True)
+    stage_json.save(summary, directory / f"{summary.created_at.replace(':', '')}.json")
+    for old in _files(results)[:-KEPT]:
+        old.unlink(missing_ok=True)
+
+
+def _files(results: Path) -> list[Path]:
+    """What was kept, the oldest first; what has another name is not ours to read or delete."""
+    places = (results / DIRECTORY).glob("*.json")
+    return sorted(path for path in places if NAME.fullmatch(path.stem) and path.is_file())
+
+
+def measurements(row: SummaryRow, runs: Sequence[Summary]) -> list[tuple[str, SummaryRow]]:
+    """When a variant was measured, and what came out: one for each measurement, the oldest first.
+
+    Runs that took over a measurement from the one before do not count.
+
+    Args:
+        row: the variant as it is now; not part of the result.
+        runs: the oldest first.
+    """
+    found: list[tuple[str, SummaryRow]] = []
+    for run in runs:
+        for other in run.rows:
+            is_known = found and _same_measurement(other, found[-1][1])
+            if other.variant == row.variant and other.p50_ms is not None and not is_known:
+                found.append((run.created_at, other))
+    if found and _same_measurement(found[-1][1], row):
+        found.pop()
+    return found
+
+
+def _same_measurement(first: SummaryRow, second: SummaryRow) -> bool:
+    figures = ("package_sha256", "p50_ms", "mean_ms", "min_ms", "cv")
+    return all(getattr(first, name) == getattr(second, name) for name in figures)

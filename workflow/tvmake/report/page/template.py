@@ -1,0 +1,158 @@
+"""The pages' templates; a Python module, so that the workflow sees when they change."""
+
+FRAME = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'sha256-{{ style_digest }}'; script-src 'sha256-{{ script_digest }}'; base-uri 'none'; form-action 'none'">
+<title>{{ title }}</title>
+<style>{{ style }}</style>
+</head>
+<body>
+{% block body %}{% endblock %}
+<script>{{ script }}</script>
+</body>
+</html>
+"""
+
+MACROS = """
+{%- macro region(label) %}<div class="scroll" tabindex="0" role="region" aria-label="{{ label }}">{{ caller() }}</div>{% endmacro %}
+{%- macro sortable(id, columns) %}<table class="sortable" id="{{ id }}">
+<thead><tr>{% for name, numeric in columns %}<th scope="col"{% if numeric %} class="n"{% endif %}><button type="button">{{ name }}</button></th>{% endfor %}</tr></thead>
+<tbody>{{ caller() }}</tbody></table>{% endmacro %}
+{%- macro cells(row) %}<tr>
+{%- for cell in row %}<td{% if cell.numeric %} class="n" data-value="{{ cell.value }}"{% elif cell.kind %} class="k"{% endif %}>
+{%- if cell.link %}<a{% if cell.kind %} class="{{ cell.kind }}"{% endif %} href="{{ cell.link }}">{{ cell.text }}</a>
+{%- elif cell.kind %}<span class="{{ cell.kind }}">{{ cell.text }}</span>{% else %}{{ cell.text }}{% endif %}
+{%- if cell.mark %} <abbr class="noisy" title="{{ cell.mark }}">~<span class="hidden">noisy</span></abbr>{% endif %}</td>{% endfor %}</tr>
+{% endmacro %}
+{%- macro controls(table, groups) %}<div class="controls" data-for="{{ table }}" hidden>
+<label>Filter <input type="search" autocomplete="off"></label>
+<label>Group by <select><option value="-1">nothing</option>{% for number, name in groups %}<option value="{{ number }}">{{ name }}</option>{% endfor %}</select></label>
+<output class="note"></output></div>{% endmacro %}
+{%- macro facts(found) %}<dl>{% for name, value in found %}<dt>{{ name }}</dt><dd>{{ value }}</dd>{% endfor %}</dl>{% endmacro %}
+"""
+
+PAGE = """{% extends "frame" %}{% from "macros" import region, sortable, cells, controls, facts with context %}
+{% block body %}<header>
+<h1>{{ title }}</h1>
+<p>
+{%- for verdict, count in counts %}<span class="{{ verdict }}">{{ count }} {{ verdict }}</span>{{ ", " if not loop.last }}{% endfor %}
+<span class="note">· {{ axes }} · {{ made_at }} · tvmake {{ summary.tvmake_version }} · TVM {{ summary.tvm_version }}
+· on {{ summary.machine.soc }}, {{ summary.machine.cores }} cores, {{ summary.machine.os }}</span></p>
+<p class="note"><a href="summary.json">summary.json</a> <a href="summary.csv">summary.csv</a> <a href="config.resolved.yaml">config</a></p>
+{% if cache %}<p class="note">Cache: {{ cache }}</p>
+{% endif %}{% for warning in summary.warnings %}<p class="weak">Warning: {{ warning }}</p>{% endfor %}
+</header>
+<main>
+{% if headlines %}<section aria-labelledby="glance">
+<h2 id="glance">At a glance</h2>
+<ul class="lead">{% for model, text in headlines %}<li><strong>{{ model }}</strong>: {{ text }}.</li>{% endfor %}</ul>
+</section>{% endif %}
+{% if panels %}<section aria-labelledby="latency">
+<h2 id="latency">Latency</h2>
+{% for panel in panels %}<figure><h3>{{ panel.model }}</h3>
+{% for bar in panel.bars %}<div class="bar-row"><span>{{ bar.label }}</span>{{ bar.svg }}<span class="value">{{ bar.value }} ms{% if bar.noisy %} <abbr class="noisy" title="{{ bar.noisy }}">~<span class="hidden">noisy</span></abbr>{% endif %}</span><span class="words note">{{ bar.words }}</span></div>
+{% endfor %}</figure>
+{% endfor %}<p class="note">Bar: median, from 0; green where tuned, red where goals are missed. Whisker: where nine runs out of ten lie. Dashed: the run before.{% if has_baseline %} Red line: the original framework.{% endif %} ~: noisy.</p>
+</section>{% endif %}
+{% if plots %}<section aria-labelledby="tradeoff">
+<h2 id="tradeoff">Latency against accuracy and size</h2>
+<div class="plots">{% for plot in plots %}<figure><h3>{{ plot.title }}</h3>{{ plot.svg }}</figure>{% endfor %}</div>
+<p class="note">Filled: no other variant is better in both. Red: misses its goals. Latency increases to the right.</p>
+</section>{% endif %}
+{% if measured %}<section aria-labelledby="variants">
+<h2 id="variants">Variants</h2>
+{{ controls("results", groups) }}
+{% call region("Results of the variants that ran") %}{% call sortable("results", columns) %}
+{% for entry in measured %}{{ cells(entry.cells) }}{% endfor %}{% endcall %}{% endcall %}
+{% if missed %}<h3>Goals missed</h3>
+<ul>{% for entry in missed %}{% for line in entry.missed %}<li><a href="#{{ entry.anchor }}">{{ entry.row.variant }}</a>: <span class="fail">{{ line }}</span></li>{% endfor %}{% endfor %}</ul>{% endif %}
+</section>{% endif %}
+{% if compiled %}<section aria-labelledby="compiled">
+<h2 id="compiled">Made and not run</h2>
+<p class="note">Their targets have no device.</p>
+{% call region("Packages that were made and not run") %}{% call sortable("packages", compiled_columns) %}
+{% for entry in compiled %}{{ cells(entry.cells) }}{% endfor %}{% endcall %}{% endcall %}
+</section>{% endif %}
+{% if failed %}<section aria-labelledby="failed">
+<h2 id="failed">Failed and not made</h2>
+{% call region("Variants that were not made") %}{% call sortable("failures", failed_columns) %}
+{% for entry in failed %}{{ cells(entry.cells) }}{% endfor %}{% endcall %}{% endcall %}
+</section>{% endif %}
+{% if maps %}<section aria-labelledby="kernels">
+<h2 id="kernels">Where the time goes</h2>
+<p class="note">Each rectangle is a kernel, its area its share of a profiled run.
+<span class="key tuned"></span>tuned <span class="key untuned"></span>not tuned <span class="key rule"></span>scheduled by a rule <span class="key default"></span>plain loops <span class="key runtime"></span>the runtime itself</p>
+{% for map in maps %}<details{% if loop.first %} open{% endif %}><summary>{{ map.title }}</summary>
+<figure>{{ map.svg }}</figure>{% if map.untuned %}<p>Not tuned: {{ map.untuned }}</p>{% endif %}</details>{% endfor %}
+</section>{% endif %}
+{% if searches %}<section aria-labelledby="tuning">
+<h2 id="tuning">Tuning</h2>
+<p class="note">The best rate found after so many trials, for the {{ curves }} kernels with most work. Dashed: the same kernel in the untuned variant.</p>
+{% for search in searches %}<details{% if loop.first %} open{% endif %}><summary>{{ search.title }}</summary>
+<div class="curves">{% for curve in search.curves %}<figure><figcaption><code>{{ curve.name }}</code><span>{{ curve.rate }} GFLOPS</span></figcaption>{{ curve.svg }}<figcaption class="note"><span>{{ curve.gain }}</span><span>{{ curve.trials }} trials</span></figcaption></figure>{% endfor %}</div></details>{% endfor %}
+</section>{% endif %}
+{% if history %}<section aria-labelledby="history">
+<h2 id="history">Earlier runs</h2>
+<p class="note">The median of each measurement that is kept. <code>tvmake diff {{ results }}/history/FILE {{ results }} --html diff.html</code> compares two runs in full.</p>
+<div class="curves">{% for line in history %}<figure><figcaption><span>{{ line.variant }}</span><span>{{ line.last }} ms</span></figcaption>{{ line.svg }}<figcaption class="note"><span>since {{ line.since }}</span><span>{{ line.change }}</span></figcaption></figure>{% endfor %}</div>
+</section>{% endif %}
+<section aria-labelledby="details">
+<h2 id="details">Variant by variant</h2>
+{% for entry in entries %}{% set row = entry.row %}
+<details id="{{ entry.anchor }}"{% if entry.missed %} open{% endif %}>
+<summary>{{ row.variant }} <span class="{{ row.verdict }}">{{ row.verdict }}</span></summary>
+{% for line in entry.missed %}<p class="fail">{{ line }}</p>{% endfor %}
+{% for line in row.warnings %}<p class="weak">Warning: {{ line }}</p>{% endfor %}
+{% if entry.usages %}<h3>How to run it</h3>
+{% for usage in entry.usages %}<div class="usage"><h4>{{ usage.title }}</h4><button type="button" class="copy" data-of="{{ entry.anchor }}-usage-{{ loop.index }}" aria-label="Copy: {{ usage.title }}, {{ row.variant }}" hidden>Copy</button></div>
+<pre id="{{ entry.anchor }}-usage-{{ loop.index }}">{{ usage.text }}</pre>{% endfor %}{% endif %}
+{% for title, found in entry.facts %}<h3>{{ title }}</h3>
+{{ facts(found) }}{% endfor %}
+{% for table in entry.tables %}<h3>{{ table.title }}</h3>
+{% call region(table.title ~ " of " ~ row.variant) %}<table>{% if table.note %}<caption>{{ table.note }}</caption>{% endif %}
+<thead><tr>{% for name in table.columns %}<th scope="col"{% if not loop.first %} class="n"{% endif %}>{{ name }}</th>{% endfor %}</tr></thead>
+<tbody>{% for line in table.rows %}<tr>{% for cell in line %}{% if loop.first %}<th scope="row"><code>{{ cell }}</code></th>{% else %}<td class="n">{{ cell }}</td>{% endif %}{% endfor %}</tr>{% endfor %}</tbody></table>{% endcall %}{% endfor %}
+</details>
+{% endfor %}
+</section>
+{% if devices %}<section aria-labelledby="devices">
+<h2 id="devices">Devices</h2>
+{% for title, found in devices %}<h3>{{ title }}</h3>
+{{ facts(found) }}{% endfor %}
+</section>{% endif %}
+</main>{% endblock %}
+"""
+
+DIFF = """{% extends "frame" %}{% from "macros" import region, sortable, cells, controls with context %}
+{% block body %}<header>
+<h1>{{ title }}</h1>
+<p>{{ verdict }}</p>
+<p class="note">Old: {{ old }} · new: {{ new }}</p>
+{% for note in diff.notes %}<p class="weak">{{ note }}</p>{% endfor %}
+</header>
+<main>
+{% if bars %}<section aria-labelledby="latency">
+<h2 id="latency">Latency, old and new</h2>
+<figure>{% for bar in bars %}<div class="bar-row"><span>{{ bar.label }}</span>{{ bar.svg }}<span class="value">{{ bar.value }}</span><span class="words note">{{ bar.words }}</span></div>
+{% endfor %}</figure>
+<p class="note">Bar: the new latency as a share of the old one, which is the dashed line. Whisker: how far it may be off by noise alone.</p>
+</section>{% endif %}
+<section aria-labelledby="variants">
+<h2 id="variants">Variants</h2>
+{% if rows %}{{ controls("variants-table", groups) }}
+{% call region("Variants in both runs") %}{% call sortable("variants-table", columns) %}
+{% for row in rows %}{{ cells(row) }}{% endfor %}{% endcall %}{% endcall %}{% else %}<p>No variant is in both runs.</p>{% endif %}
+</section>
+{% if changes %}<section aria-labelledby="changes">
+<h2 id="changes">What else changed</h2>
+<ul>{% for variant, is_worse, lines in changes %}<li>{{ variant }}: <span{% if is_worse %} class="fail"{% endif %}>{{ lines | join("; ") }}</span></li>{% endfor %}</ul>
+</section>{% endif %}
+{% for name, found in (("Only in the new run", diff.added), ("Only in the old run", diff.removed)) if found %}<section aria-label="{{ name }}">
+<h2>{{ name }}</h2>
+<ul>{% for variant in found %}<li>{{ variant }}</li>{% endfor %}</ul>
+</section>{% endfor %}
+</main>{% endblock %}
+"""

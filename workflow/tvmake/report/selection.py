@@ -1,0 +1,129 @@
+"""For each model and device, the fastest variant that meets all goals, and why the others are not it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from tvmake.benchmark.statistics import LatencyComparison, Percentile, compare_latency
+from tvmake.report import quantities
+from tvmake.report.results import VariantResults
+from tvmake.report.rows import SummaryRow, failed_line, missed_line
+from tvmake.storage.documents import FailsFast
+
+Why = Literal["missed", "slower", "same", "failed", "not made", "not measured"]
+
+
+class _Record(FailsFast, BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Loser(_Record):
+    """A variant that was not chosen.
+
+    ``ratio`` is its latency over the chosen one's, with a 95 % confidence interval; None where there is nothing to compare.
+    """
+
+    variant: str
+    why: Why
+    reason: str
+    """In one line."""
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+class Choice(_Record):
+    """The variant that was chosen of a model on a device; None where none meets all goals."""
+
+    model: str
+    device: str
+    chosen: str | None
+    package: str | None = None
+    """Path of its package inside the results directory."""
+    package_sha256: str | None = None
+    percentile: Percentile | None = None
+    latency_ms: float | None = None
+    losers: list[Loser]
+    """In the order of the config; those that were not made come last."""
+
+
+class Selection(_Record):
+    """selection.json: the choice of every model on every device, in the order of the config."""
+
+    schema_version: Literal[1] = 1
+    choices: list[Choice]
+
+    @property
+    def chosen(self) -> frozenset[str]:
+        """The variants that were chosen somewhere."""
+        return frozenset(choice.chosen for choice in self.choices if choice.chosen)
+
+
+def select(rows: Sequence[SummaryRow], results: Sequence[VariantResults]) -> Selection:
+    """Choose for each model and device among the variants that run there.
+
+    The fastest variant is found by the ranking percentile. Those that cannot be told from it, by the interval of the
+    latencies' ratio and the threshold of :func:`compare_latency`, are as good: of them the first one in the config is taken,
+    so that noise does not change the choice from one run to the next.
+
+    Args:
+        rows: of all variants, made or not.
+        results: of those that were made.
+    """
+    samples = {_name(result): result.latency.report.samples_ms for result in results if result.latency}
+    groups: dict[tuple[str, str], list[SummaryRow]] = {}
+    for row in rows:
+        if row.device is not None:
+            groups.setdefault((row.model, row.device), []).append(row)
+    return Selection(choices=[_choose(*names, group, samples) for names, group in groups.items()])
+
+
+def _choose(model: str, device: str, rows: Sequence[SummaryRow], samples: Mapping[str, list[float]]) -> Choice:
+    able = [row for row in rows if row.verdict == "pass" and row.latency_ms is not None]
+    if not able:
+        return Choice(model=model, device=device, chosen=None, losers=[_loser(row, None, samples) for row in rows])
+    fastest = min(able, key=lambda row: row.latency_ms or 0.0)
+    chosen = next(row for row in able if row is fastest or _compared(fastest, row, samples).verdict == "same")
+    return Choice(
+        model=model,
+        device=device,
+        chosen=chosen.variant,
+        package=chosen.package,
+        package_sha256=chosen.package_sha256,
+        percentile=chosen.percentile,
+        latency_ms=chosen.latency_ms,
+        losers=[_loser(row, chosen, samples) for row in rows if row is not chosen],
+    )
+
+
+def _loser(row: SummaryRow, chosen: SummaryRow | None, samples: Mapping[str, list[float]]) -> Loser:
+    if row.verdict == "failed":
+        return Loser(variant=row.variant, why="failed", reason=f"failed at {failed_line(row)}")
+    if row.verdict == "not made":
+        return Loser(variant=row.variant, why="not made", reason=failed_line(row))
+    if row.missed:
+        reason = "; ".join(f"missed {missed_line(goal)}" for goal in row.missed)
+        return Loser(variant=row.variant, why="missed", reason=reason)
+    if chosen is None or row.latency_ms is None:
+        return Loser(variant=row.variant, why="not measured", reason="not measured")
+    compared = _compared(chosen, row, samples)
+    times = f"{quantities.times(compared.ratio)}, {quantities.times(compared.low)} to {quantities.times(compared.high)}"
+    if compared.verdict == "slower":
+        why: Why = "slower"
+        reason = f"takes {quantities.times(compared.ratio)} as long ({times.partition(', ')[2]})"
+    else:
+        why = "same"
+        reason = f"as fast within noise ({times}), and later in the config"
+    return Loser(
+        variant=row.variant, why=why, reason=reason, ratio=compared.ratio, low=compared.low, high=compared.high
+    )
+
+
+def _compared(first: SummaryRow, second: SummaryRow, samples: Mapping[str, list[float]]) -> LatencyComparison:
+    assert first.percentile is not None
+    return compare_latency(samples[first.variant], samples[second.variant], percentile=first.percentile)
+
+
+def _name(result: VariantResults) -> str:
+    return f"{result.variant.model}/{result.variant.precision}/{result.variant.target}"

@@ -1,0 +1,84 @@
+"""Outputs of a package against a reference: arrays, or the source model in its own framework."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from tvmake.artifact import stage_json
+from tvmake.artifact.signature import Signature
+from tvmake.artifact.source import SourceRecord
+from tvmake.config.model import ImportOptions
+from tvmake.config.requests.referencing import ReferenceRequest
+from tvmake.config.validation import DEFAULT_GOALS, Goals
+from tvmake.errors import InputError
+from tvmake.process.command import run_tvmake
+from tvmake.storage.temporary import temporary_directory
+from tvmake.validate.numerics import Comparison, NumericsReport
+from tvmake.validate.reference_set import ReferenceSet
+
+Outputs = Mapping[str, np.ndarray]
+
+
+def goals_of(precision: str, given: Mapping[str, Any] | None) -> Goals:
+    """The goals of a precision, with those that are given over them.
+
+    A precision of another name than the known ones counts as float32.
+
+    Raises:
+        InputError: a goal is unknown, or its bound is impossible.
+    """
+    try:
+        chosen = Goals.model_validate(dict(given or {}))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(map(str, first["loc"]))
+        raise InputError(
+            f"goals.{key}", first["msg"].lower(), f"the goals are {', '.join(Goals.model_fields)}"
+        ) from None
+    return DEFAULT_GOALS.get(precision, DEFAULT_GOALS["float32"]).updated(chosen)
+
+
+def against_arrays(got: Outputs, expected: Outputs, goals: Goals) -> NumericsReport:
+    """Compare one run with what is expected of it."""
+    comparison = Comparison(goals.model_copy(update={"repeatable": None}))
+    comparison.add(expected, got)
+    return comparison.report()
+
+
+def against_model(
+    run: Callable[[Outputs], Outputs],
+    signature: Signature,
+    options: ImportOptions,
+    samples: int,
+    seed: int,
+    goals: Goals,
+) -> NumericsReport:
+    """Compare runs on random inputs with the source model's, which runs in a process of its own.
+
+    Raises:
+        InputError: the model cannot be loaded, or has other inputs or outputs than the package.
+        MachineError: its framework is not installed.
+    """
+    request = ReferenceRequest(model=options, samples=samples, seed=seed)
+    with temporary_directory("tvmake-validate-") as directory:
+        described, reference = Path(directory) / "signature.json", Path(directory) / "reference.npz"
+        stage_json.save(signature, described)
+        # As an import would leave it that knows nothing of the weights.
+        source = Path(directory) / "source.json"
+        kind = str(options.source_format())
+        stage_json.save(SourceRecord(source=options.source, format=kind, files={}, notes={}), source)
+        given = request.model_dump_json(exclude_defaults=True)
+        run_tvmake(
+            ["step", "reference", str(described), str(source), "--options", given, "--reference", str(reference)],
+            shows_progress=False,
+        )
+        comparison = Comparison(goals)
+        for number, sample in enumerate(ReferenceSet(reference)):
+            got = run(sample.inputs)
+            comparison.add(sample.outputs, got, sample.labels)
+            if number == 0 and goals.repeatable:
+                comparison.add_repeat(got, run(sample.inputs))
+        return comparison.report()

@@ -1,0 +1,198 @@
+"""Calibrate: run the float network on the model's data, and write down the ranges of what is to be held in 8 bits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tvmake.artifact import paths
+from tvmake.cache.recipe import Recipe
+from tvmake.config.requests.calibrating import CalibrateRequest
+from tvmake.config.transform import FLOAT_POINTS
+from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import numpy as np
+
+    from tvmake.artifact.calibration import Calibration
+    from tvmake.artifact.signature import Signature
+
+
+def calibrate(module: Path, params: Path, signature: Path, request: CalibrateRequest, calibration: Path) -> Calibration:
+    """Write the ranges of the tensors that ``int8`` quantises, and what it leaves in float32, to ``calibration``.
+
+    Raises:
+        InputError: the dataset does not fit the model; a tensor is not a number for a sample; nothing can be quantised.
+    """
+    from tvmake.artifact import stage_json
+    from tvmake.artifact.calibration import Calibration, Kept, TensorRange
+    from tvmake.artifact.module_files import load_module, load_params
+    from tvmake.artifact.signature import Signature
+    from tvmake.config.requests.transforming import TransformRequest
+    from tvmake.errors import InputError
+    from tvmake.quantize.ranges import Observer, constant_tensors
+    from tvmake.quantize.sites import find_sites
+    from tvmake.transform.graph import float_network
+
+    known = stage_json.load(Signature, signature)
+    transforming = TransformRequest(precision=request.precision, transform=request.transform, dims=request.dims)
+    network = float_network(load_module(module), load_params(params), transforming)
+    sites = find_sites(network, request.precision.never)
+    kept = [Kept(operator=operator, name=name, reason=reason) for operator, name, reason in sites.kept]
+    if not sites.products:
+        reasons = "; ".join(f"{one.operator}: {one.reason}" for one in kept[:5])
+        raise InputError(
+            request.model,
+            f"int8: there is no convolution or product of matrices to quantise{f' ({reasons})' if reasons else ''}",
+            "leave the precision out for this model with variants.exclude",
+        )
+    samples = _samples(request, known)
+    tensors = _runner(network, sites.tensors, known)
+    observers = [Observer() for _ in sites.tensors]
+    names = [str(tensor.name) for tensor in sites.tensors]
+    count = 0
+    for number, sample in enumerate(samples()):
+        count += 1
+        for name, observer, values in zip(names, observers, tensors(sample), strict=True):
+            if not _is_finite(values):
+                raise InputError(
+                    request.model,
+                    f"int8: '{name}' holds NaN or infinities for sample {number} of the calibration data",
+                    "correct the data, or its preprocessing; `tvmake validate` shows where the float network has them",
+                )
+            observer.extend(values)
+    if request.precision.calibration.method != "minmax":
+        for sample in samples():
+            for observer, values in zip(observers, tensors(sample), strict=True):
+                observer.count(values)
+    options = request.precision.calibration
+    ranges = [observer.range(options) for observer in observers]
+    warnings = []
+    if request.dataset is None:
+        warnings.append(
+            f"models.{request.model} has no dataset: ranges come from {count} random inputs, which real data may exceed"
+        )
+    elif count == 1:
+        warnings.append(f"models.{request.model}: ranges come from a single sample; give the dataset more")
+    constants = [names[number] for number in constant_tensors(observers)]
+    if constants:
+        warnings.append(f"the same value for every sample: {', '.join(constants)}")
+    found = Calibration(
+        data="dataset" if request.dataset else "random",
+        samples=count,
+        method=options.method,
+        ranges=[
+            TensorRange(name=name, low=low, high=high, lowest=observer.lowest, highest=observer.highest)
+            for name, (low, high), observer in zip(names, ranges, observers, strict=True)
+        ],
+        kept=kept,
+        warnings=warnings,
+    )
+    stage_json.save(found, calibration)
+    return found
+
+
+def _is_finite(values: np.ndarray) -> bool:
+    import numpy as np
+
+    return bool(np.isfinite(values).all())
+
+
+def _samples(request: CalibrateRequest, known: Signature) -> Callable[[], Iterator[dict[str, np.ndarray]]]:
+    """The inputs, anew for each call."""
+    from itertools import islice
+
+    from tvmake.validate.dataset import load_dataset
+    from tvmake.validate.samples import random_samples
+
+    dims = {**request.sample_dims, **request.dims}
+    if request.dataset is None:
+        return lambda: random_samples(known, request.samples, request.seed, dims)
+    dataset = load_dataset(request.dataset, known, dims=dims)
+    return lambda: (sample.inputs for sample in islice(dataset, request.precision.calibration.samples))
+
+
+def _runner(network: Any, tensors: list[Any], known: Signature) -> Callable[[dict[str, np.ndarray]], list[np.ndarray]]:
+    """A function from a sample to the values of the tensors.
+
+    Code for this machine's family of processors in general, so that ranges do not depend on which of them it is.
+    """
+    import tvm
+
+    from tvmake.codegen.link import generate
+    from tvmake.codegen.lowering import lower
+    from tvmake.codegen.weights import packed_weights
+    from tvmake.config.build import BuildOptions
+    from tvmake.frontend.relax_fixes import lift_constants
+    from tvmake.quantize.sites import observed
+
+    module, weights = lift_constants(observed(network, tensors))
+    target = tvm.target.Target({"kind": "llvm"})
+    lowered = lower(module, target, (), BuildOptions(), len(known.inputs))
+    executable = generate(lowered.final, target, BuildOptions(), "int8")
+    machine = tvm.relax.VirtualMachine(executable, tvm.cpu())
+    parameters = [str(parameter.name) for parameter in lowered.fused["main"].params[len(known.inputs) :]]
+    packed = packed_weights(weights, lowered.packings, parameters) if lowered.packings else weights
+    arguments = [packed[name] for name in parameters]
+
+    def run(sample: dict[str, np.ndarray]) -> list[np.ndarray]:
+        inputs = [tvm.runtime.tensor(sample[spec.name]) for spec in known.inputs]
+        return [value.numpy() for value in machine["main"](*inputs, *arguments)]
+
+    return run
+
+
+def calibrate_request(job: JobContext) -> CalibrateRequest:
+    """The float network of one model, and its data."""
+    model, validation = job.model_config, job.validation
+    drawn = {} if model.dataset else {"samples": validation.samples, "seed": validation.seed}
+    return CalibrateRequest(
+        model=job.model,
+        precision=job.precision_config,
+        transform=job.transform.model_copy(update={"passes": job.user_passes(FLOAT_POINTS), "layout": "keep"}),
+        dims=model.dims,
+        sample_dims=validation.dims,
+        dataset=model.dataset,
+        **drawn,
+    )
+
+
+def _dataset_files(request: CalibrateRequest) -> dict[str, Path]:
+    from tvmake.config.dataset_files import dataset_files
+
+    # Messages name them, so their names count.
+    return {f"dataset file {file}": Path(file) for file in dataset_files(request.dataset)}
+
+
+STAGE = Stage(
+    name="calibrate",
+    summary="Find the ranges of activations for int8.",
+    function=calibrate,
+    inputs=(
+        Input("model.json", "module"),
+        Input("model.params", "params"),
+        Input("signature.json", "signature"),
+        Input(files=lambda job: [*job.dataset_files, *job.pass_files(FLOAT_POINTS)]),
+    ),
+    outputs=(Output("calibration.json", paths.TRANSFORMED, "calibration", "Ranges to write (JSON).", has_parts=True),),
+    logs=(Log("logs/{model}/{precision}/calibrate.log"),),
+    request_model=CalibrateRequest,
+    request=calibrate_request,
+    exists=lambda job: job.precision_config.base == "int8",
+    subject=lambda given: f"{given['request'].model} int8",
+    report=lambda found: (
+        *(f"warning: int8: {warning}" for warning in found.warnings),
+        *(f"kept in float32: {one.operator} '{one.name}': {one.reason}" for one in found.kept),
+        f"{len(found.ranges)} ranges from {found.samples} {'samples' if found.data == 'dataset' else 'random inputs'}",
+    ),
+    is_hermetic=True,
+    recipe=Recipe(
+        user_passes=lambda request: request.transform.passes,
+        files=_dataset_files,
+    ),
+    memory_mb=2000,
+    minutes=60,
+    preload=("tvmake.artifact.module_files", "tvmake.transform.graph", "tvmake.codegen.lowering"),
+)

@@ -1,0 +1,76 @@
+"""What the stages read that gather every variant's figures: select and report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tvmake.config.requests.reporting import ReportRequest, VariantRow
+from tvmake.stages.descriptor import Files, Input, JobContext
+
+if TYPE_CHECKING:
+    from tvmake.report.results import PathOf
+
+
+def path_in(results: str) -> PathOf:
+    """Where the artifacts of variants lie in a results directory."""
+    from tvmake.stages import registry
+
+    def path_of(artifact: str, row: VariantRow) -> str:
+        return registry.path(artifact, results, model=row.model, precision=row.precision, target=row.target)
+
+    return path_of
+
+
+def gathering_request(job: JobContext) -> ReportRequest:
+    """Which variants there are, and what was made of each."""
+    rows = [
+        VariantRow(
+            model=variant.model,
+            precision=variant.precision,
+            target=variant.target,
+            device=variant.device_name,
+            is_tuned=variant.is_tuned,
+            is_calibrated=_is_calibrated(variant),
+            layout=variant.layout_choice,
+            goals=variant.goals.performance,
+        )
+        for variant in job.variants
+    ]
+    return ReportRequest(results=job.config.results, variants=rows)
+
+
+def _is_calibrated(variant: JobContext) -> bool:
+    return variant.precision_config.base == "int8"
+
+
+def _of(artifact: str, has: Callable[[JobContext], bool] = lambda _: True) -> Input:
+    """One file of every variant that has it."""
+    files: Files = lambda job: [variant.file(artifact) for variant in job.variants if has(variant)]  # noqa: E731
+    return Input(artifact, files=files)
+
+
+RESULTS = (
+    _of("package.tar"),
+    _of("mod.json"),
+    _of("best.json", lambda variant: variant.is_tuned),
+    _of("calibration.json", _is_calibrated),
+    _of("layout.json", lambda variant: variant.chooses_layout),
+    _of("numerics.json", lambda variant: variant.device_name is not None),
+    _of("latency.json", lambda variant: variant.device_name is not None),
+)
+"""The files that a variant is reported by."""
+
+
+def files_of(inputs: Iterable[Input]) -> Callable[[Mapping[str, Any]], Iterable[Path]]:
+    """What there is of these files, of each variant of a request; for a stage's ``reads``."""
+    artifacts = [name for entry in inputs for name in entry.names]
+
+    def files(given: Mapping[str, Any]) -> list[Path]:
+        request: ReportRequest = given["request"]
+        path_of = path_in(request.results)
+        named = [Path(path_of(name, row)) for row in request.variants for name in artifacts]
+        return [path for path in named if path.is_file()]
+
+    return files

@@ -1,0 +1,87 @@
+"""Select: for each model and device the fastest variant that meets all goals, in a directory of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tvmake.artifact import paths
+from tvmake.config.requests.reporting import ReportRequest
+from tvmake.stages.descriptor import Log, Output, Stage
+from tvmake.stages.gathering import RESULTS, files_of, gathering_request, path_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tvmake.report.rows import SummaryRow
+    from tvmake.report.selection import Selection
+
+
+def select(request: ReportRequest, selection: Path, best: Path) -> Selection:
+    """Write all choices to ``selection`` (JSON), and the directory ``best``: ``<model>/<device>/package.tar`` with the chosen package,
+    ``choice.json`` beside it with the reason for each variant that was not chosen.
+
+    Where no variant meets all goals there is a ``choice.json`` alone.
+
+    Raises:
+        InputError: a variant's file is missing or damaged.
+    """
+    return write_selection(request, (), selection, best)
+
+
+def write_selection(request: ReportRequest, unmade: Sequence[SummaryRow], selection: Path, best: Path) -> Selection:
+    """Write the same of a run that failed.
+
+    Args:
+        request: the variants that were made.
+        unmade: the rows of those that were not.
+        selection: the JSON file to write.
+        best: the directory to write.
+
+    Raises:
+        InputError: a variant's file is missing or damaged.
+    """
+    import shutil
+
+    from tvmake.artifact import stage_json
+    from tvmake.report.results import read_results
+    from tvmake.report.rows import summarise
+    from tvmake.report.selection import select as choose
+    from tvmake.storage.files import atomic_directory
+
+    results = read_results(request, path_in(request.results))
+    found = choose(summarise(results, unmade=unmade).rows, results)
+    with atomic_directory(best) as directory:
+        for choice in found.choices:
+            place = directory / choice.model / choice.device
+            place.mkdir(parents=True)
+            stage_json.save(choice, place / "choice.json")
+            if choice.package is not None:
+                shutil.copyfile(Path(request.results) / choice.package, place / "package.tar")
+    stage_json.save(found, selection)
+    return found
+
+
+def _lines(found: Selection) -> Iterator[str]:
+    for choice in found.choices:
+        yield f"best of {choice.model} on {choice.device}: {choice.chosen or 'none meets all goals'}"
+
+
+STAGE = Stage(
+    name="select",
+    summary="Choose the fastest variant of each model on each device that meets all goals.",
+    function=select,
+    inputs=RESULTS,
+    outputs=(
+        Output("selection.json", paths.RUN, "selection", "Choices to write (JSON)."),
+        Output("best", paths.RUN, "best", "Directory of the chosen packages to write.", is_directory=True),
+    ),
+    logs=(Log("logs/select.log"),),
+    is_goal=True,
+    request_model=ReportRequest,
+    request=gathering_request,
+    report=_lines,
+    subject=lambda _: "",
+    reads=files_of(RESULTS),
+    holds_weights=False,
+)

@@ -1,0 +1,159 @@
+"""The instructions of a CPU that multiply small integers and add up neighbouring products: int32 += Σ data · weight.
+
+- ``vpdpbusd`` (AVX-512 VNNI, AVX-VNNI): four products for each lane, unsigned data, signed weights.
+- ``sdot``, and ``usdot`` for unsigned data (Arm's dotprod and i8mm): the same.
+- ``pmaddwd`` (any x86): two products for each lane, of values widened to 16 bits. ``pmaddubsw`` would take four, and add up two
+  of them in 16 bits, where they do not fit.
+
+All of them are exact: the largest sum of four products is 4 · 255 · 128. TVM 0.27 comes with intrinsics for the first two; those
+of x86 do not compile with the LLVM 22 of its wheel, whose operands are vectors of bytes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import tvm
+
+from tvm.script import tirx as T  # isort: skip
+from tvm.s_tir import TensorIntrin  # isort: skip
+
+
+@dataclass(frozen=True)
+class Dot:
+    """One instruction."""
+
+    llvm: str
+    """LLVM's name for it."""
+    lanes: int
+    """Sums that it adds to."""
+    group: int
+    """Products that it adds to each: neighbours in memory."""
+    data: tuple[str, ...]
+    """Types that the first operand may have; the second one is int8."""
+
+    def intrinsic(self, data: str) -> str:
+        """The name that schedules give it."""
+        return f"tvmake.{self.llvm.removeprefix('llvm.')}.{data}"
+
+
+_VNNI = [Dot(f"llvm.x86.avx512.vpdpbusd.{lanes * 32}", lanes, 4, ("uint8",)) for lanes in (16, 8, 4)]
+_PMADDWD = [
+    Dot("llvm.x86.avx512.pmaddw.d.512", 16, 2, ("uint8", "int8")),
+    Dot("llvm.x86.avx2.pmadd.wd", 8, 2, ("uint8", "int8")),
+    Dot("llvm.x86.sse2.pmadd.wd", 4, 2, ("uint8", "int8")),
+]
+_SDOT = Dot("llvm.aarch64.neon.sdot.v4i32.v16i8", 4, 4, ("int8",))
+_USDOT = Dot("llvm.aarch64.neon.usdot.v4i32.v16i8", 4, 4, ("uint8",))
+
+_BY_FEATURES: Sequence[tuple[tuple[str, ...], Sequence[Dot]]] = (
+    (("avx512vnni", "avx512vl"), _VNNI),
+    (("avxvnni", "avx2"), _VNNI[1:]),
+    (("avx512bw",), _PMADDWD),
+    (("avx2",), _PMADDWD[1:]),
+    (("sse4.1",), _PMADDWD[2:]),
+    (("dotprod", "i8mm"), [_SDOT, _USDOT]),
+    (("dotprod",), [_SDOT]),
+)
+"""Features in LLVM's words, the best first."""
+
+
+def dots(target: "tvm.target.Target") -> Sequence[Dot]:
+    """What a target's CPU has, the widest first; nothing where it has none.
+
+    Their intrinsics are registered, so that schedules and traces may name them.
+    """
+    for features, found in _BY_FEATURES:
+        if all(tvm.target.codegen.target_has_features(feature, target) for feature in features):
+            register_intrinsics(found)
+            return found
+    return ()
+
+
+def register_intrinsics(wanted: Sequence[Dot]) -> None:
+    """Let schedules name instructions."""
+    for dot in wanted:
+        for data in dot.data:
+            _register(dot, data)
+
+
+@cache
+def _register(dot: Dot, data: str) -> None:
+    implementation = _two_products if dot.group == 2 else _four_products
+    TensorIntrin.register(dot.intrinsic(data), _formula(dot, data), implementation(dot, data), override=True)
+
+
+def _formula(dot: Dot, data: str) -> Any:
+    lanes, group = dot.lanes, dot.group
+
+    @T.prim_func(s_tir=True)
+    def formula(a: T.handle, b: T.handle, c: T.handle) -> None:
+        A = T.match_buffer(a, (group,), data, offset_factor=1)
+        B = T.match_buffer(b, (lanes, group), "int8", offset_factor=1)
+        C = T.match_buffer(c, (lanes,), "int32", offset_factor=1)
+        with T.sblock("root"):
+            T.reads(C[0:lanes], A[0:group], B[0:lanes, 0:group])
+            T.writes(C[0:lanes])
+            for i in T.serial(0, lanes):
+                for k in T.serial(0, group):
+                    with T.sblock("update"):
+                        vi, vk = T.axis.remap("SR", [i, k])
+                        C[vi] = C[vi] + T.cast(A[vk], "int32") * T.cast(B[vi, vk], "int32")
+
+    return formula
+
+
+def _four_products(dot: Dot, data: str) -> Any:
+    lanes = dot.lanes
+    number = _number(dot)
+    few, bytes_, weights, sums = f"{data}x4", f"{data}x{4 * lanes}", f"int8x{4 * lanes}", f"int32x{lanes}"
+
+    @T.prim_func(s_tir=True)
+    def instruction(a: T.handle, b: T.handle, c: T.handle) -> None:
+        A = T.match_buffer(a, (4,), data, offset_factor=1)
+        B = T.match_buffer(b, (lanes, 4), "int8", offset_factor=1)
+        C = T.match_buffer(c, (lanes,), "int32", offset_factor=1)
+        with T.sblock("root"):
+            T.reads(C[0:lanes], A[0:4], B[0:lanes, 0:4])
+            T.writes(C[0:lanes])
+            C[T.ramp(T.int32(0), 1, lanes)] = T.call_llvm_pure_intrin(
+                number,
+                C.vload([0], dtype=sums),
+                T.reinterpret(T.broadcast(T.reinterpret(A.vload([0], few), dtype="int32"), lanes), dtype=bytes_),
+                B.vload([0, 0], dtype=weights),
+                dtype=sums,
+            )
+
+    return instruction
+
+
+def _two_products(dot: Dot, data: str) -> Any:
+    lanes = dot.lanes
+    number = _number(dot)
+    few, bytes_, weights, sums = f"{data}x2", f"{data}x{2 * lanes}", f"int8x{2 * lanes}", f"int32x{lanes}"
+    wide = f"int16x{2 * lanes}"
+
+    @T.prim_func(s_tir=True)
+    def instruction(a: T.handle, b: T.handle, c: T.handle) -> None:
+        A = T.match_buffer(a, (2,), data, offset_factor=1)
+        B = T.match_buffer(b, (lanes, 2), "int8", offset_factor=1)
+        C = T.match_buffer(c, (lanes,), "int32", offset_factor=1)
+        with T.sblock("root"):
+            T.reads(C[0:lanes], A[0:2], B[0:lanes, 0:2])
+            T.writes(C[0:lanes])
+            C[T.ramp(T.int32(0), 1, lanes)] = C.vload([0], dtype=sums) + T.call_llvm_pure_intrin(
+                number,
+                T.Cast(
+                    wide,
+                    T.reinterpret(T.broadcast(T.reinterpret(A.vload([0], few), dtype="int16"), lanes), dtype=bytes_),
+                ),
+                T.Cast(wide, B.vload([0, 0], dtype=weights)),
+                dtype=sums,
+            )
+
+    return instruction
+
+
+def _number(dot: Dot) -> int:
+    return int(tvm.target.codegen.llvm_lookup_intrinsic_id(dot.llvm))

@@ -1,0 +1,127 @@
+"""Kernels of float16 that compute in float32, for processors without arithmetic of float16.
+
+LLVM rounds after each operation there: a multiplication and an addition take six conversions. With this pass values are converted
+where they are read and where results are written, buffers within a kernel hold float32, and sums are more precise. Kernels
+with something that the pass does not know stay as they are.
+"""
+
+from typing import Any
+
+import tvm
+import tvm_ffi
+
+from tvmake.targets.dtypes import dtype_name
+
+tirx = tvm.tirx
+
+HALF, SINGLE = "float16", "float32"
+
+NATIVE = ("avx512fp16", "fullfp16", "zfh")
+"""LLVM's features with arithmetic of float16."""
+
+ARITHMETIC = (
+    tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min, tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE
+)  # fmt: skip
+
+FUNCTIONS = frozenset({
+    "prim.if_then_else", "prim.ceil", "prim.log2", "tirx.exp", "tirx.exp2", "tirx.log", "tirx.log1p", "tirx.sqrt", "tirx.rsqrt",
+    "tirx.tanh", "tirx.sigmoid", "tirx.erf", "tirx.pow", "tirx.floor", "tirx.round", "tirx.nearbyint", "tirx.trunc",
+    "tirx.fabs", "tirx.sin", "tirx.cos",
+})  # fmt: skip
+"""That do with float32 what they do with float16."""
+
+
+@tirx.transform.prim_func_pass(opt_level=0, name="HalfPrecision")
+class HalfPrecision:
+    """Compute what is of float16 in float32."""
+
+    def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
+        """The function in float32 between its loads and its stores; one that the target can compute as it is."""
+        target = (func.attrs or {}).get("target")
+        if target is None or computes_half(target):
+            return func
+        widening = _Widening(func.body)
+        return func.with_body(widening.apply()) if widening.is_possible else func
+
+
+def computes_half(target: "tvm.target.Target") -> bool:
+    """Whether a target's processor has arithmetic of float16."""
+    return any(tvm.target.codegen.target_has_features(feature, target) for feature in NATIVE)
+
+
+class _Widening:
+    """One function's."""
+
+    def __init__(self, body: Any):
+        self.body = body
+        self.buffers: dict[Any, Any] = {}
+        """float16 and float32 of those that live in the kernel alone."""
+        self.has_half = False
+        self.is_known = True
+        tvm_ffi.structural_walk(
+            body,
+            [(tvm.s_tir.SBlock, self._note_block), (tvm.ir.Var, self._note_variable), (tvm.ir.Call, self._note_call)],
+        )
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether there is something of float16, and all of that is known."""
+        return self.has_half and self.is_known
+
+    def _note_block(self, block: Any) -> None:
+        self.buffers |= {
+            buffer: tirx.decl_buffer(buffer.ty.shape, SINGLE, name=buffer.name)
+            for buffer in block.alloc_buffers
+            if _is_half(buffer)
+        }
+        self.is_known &= not block.match_buffers
+
+    def _note_variable(self, variable: Any) -> None:
+        is_half = _is_half(variable)
+        self.has_half |= is_half
+        self.is_known &= not is_half or isinstance(variable.ty, tvm.tirx.BufferType)
+
+    def _note_call(self, call: Any) -> None:
+        self.is_known &= not _is_half(call) or str(getattr(call.op, "name", "")) in FUNCTIONS
+
+    def apply(self) -> Any:
+        """The body in float32."""
+        steps = [
+            (tvm.ir.Var, lambda variable: self.buffers.get(variable, variable)),
+            (tvm.ir.TensorLoad, self._load),
+            (tirx.BufferStore, self._store),
+            (tirx.FloatImm, lambda number: tirx.const(float(number.value), SINGLE) if _is_half(number) else number),
+            (tirx.Cast, self._cast),
+            (tirx.Select, lambda node: tirx.Select(node.condition, node.true_value, node.false_value)),
+            (tvm.ir.Call, self._call),
+            *((kind, lambda node: type(node)(node.a, node.b)) for kind in ARITHMETIC),
+        ]
+        return tvm_ffi.structural_map(self.body, steps)
+
+    @staticmethod
+    def _load(load: Any) -> Any:
+        if not _is_half(load):
+            return load
+        rebuilt = tirx.BufferLoad(load.source, load.indices)
+        return tirx.Cast(SINGLE, rebuilt) if _is_half(rebuilt) else rebuilt
+
+    @staticmethod
+    def _store(store: Any) -> Any:
+        wanted = dtype_name(store.buffer)
+        if wanted == HALF and not _is_half(store.value):
+            return tirx.BufferStore(store.buffer, tirx.Cast(HALF, store.value), store.indices)
+        return store
+
+    @staticmethod
+    def _cast(cast: Any) -> Any:
+        wanted = SINGLE if _is_half(cast) else dtype_name(cast.ty)
+        return cast.value if dtype_name(cast.value.ty) == wanted else tirx.Cast(wanted, cast.value)
+
+    @staticmethod
+    def _call(call: Any) -> Any:
+        return tirx.call_intrin(SINGLE, call.op, *call.args) if _is_half(call) else call
+
+
+def _is_half(typed: Any) -> bool:
+    ty = getattr(typed, "ty", typed)
+    return hasattr(ty, "dtype") and dtype_name(ty) == HALF  # a call may give a pointer, or nothing

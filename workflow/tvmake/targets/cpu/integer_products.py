@@ -1,0 +1,161 @@
+"""Products of small integers, in the form that a CPU's instructions for them take.
+
+These want data of one sign and sums of a multiple of some products. Data of the other sign are moved by 128, and what that
+adds to each sum, 128 Σ w, is taken off again; it depends on weights alone, so that it is computed when the package is
+built. Channels are filled up with zeros. All of it is exact.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import tvm
+
+from tvmake.targets.cpu.dots import Dot, dots
+
+from tvm import relax  # isort: skip
+from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
+
+SMALL = ("int8", "uint8")
+
+MIDDLE = 128
+"""Between a signed value and the unsigned one with the same order."""
+
+
+def suit_products(module: "tvm.IRModule", target: "tvm.target.Target", inputs: int) -> "tvm.IRModule":
+    """The network with its integer products as a target's instructions want them; as it is where there are none.
+
+    Args:
+        inputs: how many of ``main``'s arguments are the model's inputs; the others are weights.
+    """
+    if not _has_products(module):
+        return module
+    found = dots(target)
+    if not found:
+        return module
+    changed = tvm.IRModule(dict(module.functions_items()), attrs=module.attrs, global_infos=module.global_infos)
+    changed["main"] = _Suited(module, found, inputs).visit_expr(module["main"])
+    return changed
+
+
+def _has_products(module: "tvm.IRModule") -> bool:
+    found: list[Any] = []
+
+    def note(node: Any) -> None:
+        if _is_product(node):
+            found.append(node)
+
+    relax.analysis.post_order_visit(module["main"], note)
+    return bool(found)
+
+
+def _is_product(node: Any) -> bool:
+    """Whether a node is a product of small integers that there are schedules for."""
+    if not isinstance(node, relax.Call) or not isinstance(node.op, tvm.ir.Op):
+        return False
+    if str(node.op.name) not in ("relax.nn.conv2d", "relax.matmul") or str(node.ty.dtype) != "int32":
+        return False
+    x, weight = node.args
+    if str(x.ty.dtype) not in SMALL or str(weight.ty.dtype) != "int8" or _shape(x) is None or _shape(weight) is None:
+        return False
+    if str(node.op.name) == "relax.matmul":
+        return int(x.ty.ndim) >= 2 and int(weight.ty.ndim) == 2
+    attrs = node.attrs
+    layouts = (str(attrs.data_layout), str(attrs.kernel_layout), str(attrs.out_layout))
+    return layouts == ("NHWC", "OHWI", "NHWC") and int(attrs.groups) == 1
+
+
+def _shape(value: Any) -> list[int] | None:
+    shape = value.ty.shape
+    if shape is None or not all(isinstance(extent, tvm.tirx.IntImm) for extent in shape):
+        return None
+    return [int(extent) for extent in shape]
+
+
+@mutator
+class _Suited(PyExprMutator):
+    def __init__(self, module: "tvm.IRModule", found: Sequence[Dot], inputs: int):
+        super().__init__(module)
+        self._dots = found
+        self._weights = set(module["main"].params[inputs:])
+        self._moved: dict[Any, Any] = {}
+
+    def visit_call_(self, op: Any) -> Any:
+        call = self.visit_expr_post_order(op)
+        if not _is_product(call) or not self._is_weight(call.args[1], self._weights):
+            return call
+        return self._product(call)
+
+    def _is_weight(self, value: Any, weights: Collection[Any]) -> bool:
+        """Whether a value depends on weights alone."""
+        if isinstance(value, tvm.ir.GenericConst) or value in weights:
+            return True
+        made = self.lookup_binding(value) if isinstance(value, relax.Var) else value
+        if not isinstance(made, relax.Call) or not isinstance(made.op, tvm.ir.Op):
+            return False
+        tensors = [argument for argument in made.args if isinstance(argument.ty, relax.TensorType)]
+        return bool(tensors) and all(self._is_weight(tensor, weights) for tensor in tensors)
+
+    def _product(self, call: Any) -> Any:
+        emit = self.builder_.emit
+        x, weight = call.args
+        is_convolution = str(call.op.name) == "relax.nn.conv2d"
+        sums, outputs = (3, 0) if is_convolution else (0, 1)
+        shape = _shape(weight)
+        assert shape is not None
+        fitting = [dot for dot in self._dots if str(x.ty.dtype) in dot.data]
+        is_moved = not fitting
+        group = (fitting or self._dots)[0].group
+        lanes = [dot.lanes for dot in fitting or self._dots]
+        more = -shape[sums] % group
+        columns = 0 if any(shape[outputs] % count == 0 for count in lanes) else -shape[outputs] % lanes[0]
+        padding = [int(width) for width in call.attrs.padding] if is_convolution else []
+        if is_moved:
+            x = self._move(x)
+        border = _middle(x) if is_moved else 0
+        widths = [0] * (2 * int(x.ty.ndim))
+        widths[-1] = more
+        if any(padding) and (is_moved or more):
+            widths[2:6] = [padding[0], padding[2], padding[1], padding[3]]
+            padding = [0] * 4
+        if any(widths):
+            x = emit(relax.op.nn.pad(x, widths, pad_value=border))
+        if more or columns:
+            filling = [0] * (2 * len(shape))
+            filling[2 * sums + 1], filling[2 * outputs + 1] = more, columns
+            weight = emit(relax.op.nn.pad(weight, filling, pad_value=0))
+        if is_convolution:
+            result = relax.op.nn.conv2d(
+                x,
+                weight,
+                strides=[int(step) for step in call.attrs.strides],
+                padding=padding,
+                dilation=[int(step) for step in call.attrs.dilation],
+                data_layout="NHWC",
+                kernel_layout="OHWI",
+                out_dtype="int32",
+            )
+        else:
+            result = relax.op.matmul(x, weight, out_dtype="int32")
+        if is_moved:
+            wide = emit(relax.op.astype(weight, "int32"))
+            axes = [axis for axis in range(len(shape)) if axis != outputs]
+            totals = emit(relax.op.sum(emit(relax.op.multiply(wide, relax.const(-border, "int32"))), axes))
+            result = relax.op.add(emit(result), totals)
+        if columns:
+            axis = int(result.ty.ndim if isinstance(result, relax.Var) else call.ty.ndim) - 1
+            result = relax.op.strided_slice(emit(result), [axis], [0], [shape[outputs]])
+        return result
+
+    def _move(self, x: Any) -> Any:
+        """Data in the other sign, once for all that read it."""
+        if x not in self._moved:
+            emit, signed = self.builder_.emit, str(x.ty.dtype) == "int8"
+            wide = emit(relax.op.astype(x, "int16"))
+            moved = emit(relax.op.add(wide, relax.const(MIDDLE if signed else -MIDDLE, "int16")))
+            self._moved[x] = emit(relax.op.astype(moved, "uint8" if signed else "int8"))
+        return self._moved[x]
+
+
+def _middle(x: Any) -> int:
+    """What stands for 0 in data that have been moved."""
+    return MIDDLE if str(x.ty.dtype) == "uint8" else -MIDDLE

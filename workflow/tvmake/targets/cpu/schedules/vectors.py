@@ -1,0 +1,27 @@
+"""Loops along memory in vectors."""
+
+from typing import Any
+
+from tvmake.targets.cpu.incomplete_vectors import LENGTH
+from tvmake.targets.cpu.schedules.machine import Machine
+
+
+def vectorize(schedule: Any, loop: Any, machine: Machine, buffer: Any) -> Any:
+    """Vectorise a loop; the loop over vectors, which cannot be fused with others where it has :data:`LENGTH`."""
+    length = int(schedule.get(loop).extent)
+    lanes = lanes_of(length, machine.bits(buffer), machine)
+    if lanes == 1:
+        return loop
+    vectors, within = schedule.split(loop, [None, lanes])
+    schedule.vectorize(within)
+    if length % lanes:
+        schedule.annotate(vectors, LENGTH, length)
+    return vectors
+
+
+def lanes_of(length: int, bits: int, machine: Machine) -> int:
+    """How many values of a loop are computed at once: a vector, or half of one where that leaves no values over."""
+    full = machine.lanes(bits)
+    if length <= full:
+        return length
+    return full // 2 if length % full and full > 1 and length % (full // 2) == 0 else full

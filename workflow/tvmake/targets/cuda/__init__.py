@@ -1,0 +1,1 @@
+"""What kernels for CUDA need besides TVM's own passes."""

@@ -1,0 +1,53 @@
+"""Powers of negative numbers.
+
+TVM 0.27 has NVIDIA's compilers use fast mathematics, where ``powf`` becomes ``exp2(y * log2(x))``: NaN for every negative base, as in the
+squares of an RMS norm that a network spells as a power. Here small whole powers are products, and others are computed in double
+precision, which fast mathematics leaves alone. Remove when
+tests/targets/cuda/test_math.py::test_tvm_still_compiles_with_fast_mathematics fails.
+"""
+
+from functools import cache
+from typing import Any
+
+import tvm
+
+from tvmake.targets.affected import is_affected
+
+RELEASES = "<0.28"
+
+PRODUCTS = (1, 2, 3, 4)
+"""Powers that are products."""
+
+LEVEL = 100
+"""Above TVM's own rules."""
+
+RULE = "cuda.FLowerIntrinsic"
+
+
+@cache
+def install() -> None:
+    """Have CUDA kernels of this process compute powers so."""
+    if is_affected(RELEASES):
+        tvms = tvm.ir.Op.get("tirx.pow").get_attr(RULE)
+        tvm.tirx.register_intrin_lowering(
+            "tirx.pow", target="cuda", f=lambda call: lowered(call) if _is_single(call) else tvms(call), level=LEVEL
+        )
+
+
+def lowered(call: Any) -> Any:
+    """What computes a power of float32."""
+    base, exponent = call.args
+    power = exponent.value if isinstance(exponent, tvm.tirx.Broadcast) else exponent
+    if isinstance(power, tvm.tirx.FloatImm) and float(power) in PRODUCTS:
+        factor = tvm.tirx.Var("factor", base.ty)
+        product = factor
+        for _ in range(int(float(power)) - 1):
+            product = product * factor
+        return tvm.tirx.Let(factor, base, product)
+    single = str(call.ty.dtype)
+    double = single.replace("float32", "float64")
+    return tvm.tirx.call_pure_extern(double, "pow", base.astype(double), exponent.astype(double)).astype(single)
+
+
+def _is_single(call: Any) -> bool:
+    return str(call.ty.dtype).startswith("float32")

@@ -1,0 +1,1 @@
+"""Rules for the kernels of GPUs, besides those that TVM has."""

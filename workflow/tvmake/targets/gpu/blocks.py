@@ -1,0 +1,27 @@
+"""Which kernels rules for GPUs take."""
+
+from typing import Any
+
+import tvm
+
+from tvmake.targets.cpu.schedules.accesses import is_fixed, is_injective
+from tvmake.targets.gpu.epilogue import inline_epilogues
+
+from tvm.s_tir.dlight import analysis  # isort: skip
+
+
+def with_one_sum(func: Any) -> tuple["tvm.s_tir.Schedule", Any] | None:
+    """A schedule of a kernel with one sum, and the sum's block; None for other kernels, and for blocks that are not suitable."""
+    if not isinstance(func, tvm.tirx.PrimFunc):
+        return None
+    schedule = tvm.s_tir.Schedule(inline_epilogues(func))
+    blocks = schedule.get_child_blocks(analysis.get_root_block(schedule))
+    sums = [block for block in blocks if not is_injective(schedule.get(block))]
+    if len(sums) != 1 or not all(_is_suitable(schedule.get(block)) for block in blocks):
+        return None
+    return schedule, sums[0]
+
+
+def _is_suitable(block: Any) -> bool:
+    """Whether a block has fixed extents, and no textures."""
+    return is_fixed(block) and all(str(region.source.scope()) == "global" for region in (*block.reads, *block.writes))

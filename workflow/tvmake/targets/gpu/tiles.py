@@ -1,0 +1,110 @@
+"""The tiles of a product of matrices on a GPU, by an estimate of how long they take.
+
+A work group computes a tile of results, each thread a small tile of that in registers; operands come through shared memory, a
+slice of the sum at a time. Where there are too few tiles to fill the GPU, the threads of a work group share the sum as well:
+groups of them add up slices of their own, and what they have is summed up at the end. (Goto and van de Geijn, "Anatomy of
+high-performance matrix multiplication", 2008; Kerr et al., "CUTLASS: fast linear algebra in CUDA C++", 2017: sliced-K.)
+"""
+
+import math
+from dataclasses import dataclass
+
+from tvmake.targets.gpu.machine import BYTES_PER_CYCLE, LANES, LATENCY, RESIDENT_THREADS, Gpu
+
+RESIDENT_SHARED = 160 << 10
+"""Bytes of shared memory of a core, for all the work groups on it."""
+
+ENOUGH_THREADS = 64
+"""A work group should have as many: two warps of NVIDIA's, one wave of Adreno's."""
+
+START = 2500.0
+"""Cycles to begin with a work group and to write its results."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """How a product is cut."""
+
+    rows: int
+    """Of results, of a work group."""
+    columns: int
+    thread_rows: int
+    """Of results, of a thread."""
+    thread_columns: int
+    slices: int
+    """Groups of threads that share a sum."""
+    depth: int
+    """Products that each of them adds up between two barriers."""
+
+    @property
+    def threads(self) -> int:
+        """Of a work group."""
+        return self.slices * self.rows // self.thread_rows * self.columns // self.thread_columns
+
+    @property
+    def step(self) -> int:
+        """Products that a work group adds up between two barriers."""
+        return self.slices * self.depth
+
+    def shared_bytes(self, operand: int, result: int) -> int:
+        """Of shared memory, for operands and results of so many bytes."""
+        operands = (self.rows + self.columns + 8) * self.step * operand
+        return operands + (self.slices * self.rows * self.columns * result if self.slices > 1 else 0)
+
+
+def best_tile(gpu: Gpu, batch: int, rows: int, columns: int, length: int, operand: int, result: int) -> Tile | None:
+    """The tile with the shortest estimated time; None where none keeps to the GPU's limits.
+
+    Args:
+        batch: how many products.
+        rows: of results.
+        columns: of results, those side by side in memory.
+        length: of the sum.
+        operand: bytes of an operand's value.
+        result: bytes of a result.
+    """
+    found = [
+        (_cycles(gpu, tile, batch, rows, columns, length, operand, result), tile.threads, position, tile)
+        for position, tile in enumerate(_tiles(gpu, operand, result))
+    ]
+    return min(found, key=lambda candidate: candidate[:3])[-1] if found else None
+
+
+def _tiles(gpu: Gpu, operand: int, result: int) -> list[Tile]:
+    found = []
+    for height, width in ((4, 4), (8, 4), (2, 4), (8, 8)):
+        for rows in (8, 16, 32, 64, 128):
+            for columns in (8, 16, 32, 64, 128):
+                for slices in (1, 2, 4, 8, 16):
+                    for depth in (8, 16, 32):
+                        tile = Tile(rows, columns, height, width, slices, depth)
+                        if _suits(tile, gpu, operand, result):
+                            found.append(tile)
+    return found
+
+
+def _suits(tile: Tile, gpu: Gpu, operand: int, result: int) -> bool:
+    if tile.rows % tile.thread_rows or tile.columns % tile.thread_columns:
+        return False
+    if not min(ENOUGH_THREADS, gpu.threads) <= tile.threads <= gpu.threads:
+        return False
+    # Every thread takes part in the sum of the slices, and in the transfers.
+    if tile.slices > 1 and tile.rows * tile.columns % tile.threads:
+        return False
+    return tile.shared_bytes(operand, result) <= gpu.shared_bytes
+
+
+def _cycles(gpu: Gpu, tile: Tile, batch: int, rows: int, columns: int, length: int, operand: int, result: int) -> float:
+    groups = batch * -(-rows // tile.rows) * -(-columns // tile.columns)
+    steps = -(-length // tile.step)
+    most = max(1, min(RESIDENT_THREADS // tile.threads, RESIDENT_SHARED // tile.shared_bytes(operand, result)))
+    resident = min(most, -(-groups // gpu.cores))
+    turns = math.ceil(groups / (gpu.cores * resident))
+    per_thread = tile.thread_rows * tile.thread_columns
+    loads = (tile.thread_rows + tile.thread_columns) / 8 * 4
+    # A warp's products, and what it loads from shared memory for them.
+    warps = -(-tile.threads // 32)
+    products = warps * tile.depth * max(per_thread * 32 / LANES, loads)
+    transfer = (tile.rows + tile.columns) * tile.step * operand / BYTES_PER_CYCLE
+    step = max(resident * max(products, transfer), LATENCY + products)
+    return turns * (steps * step + START + 8 * tile.slices * per_thread)

@@ -1,0 +1,112 @@
+"""Users' metrics: functions that take all samples and give one number, computed for the package and for its source model.
+
+They are code that the config names, as passes and factories are: loaded from what is installed or from the working directory,
+and run in the job that validates.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from tvmake.config.validation import Metric
+from tvmake.errors import InputError
+from tvmake.process.user_code import blame, defined_at, load_function
+from tvmake.storage.documents import FailsFast
+from tvmake.validate.verdict import MissedGoal
+
+
+@dataclass(frozen=True)
+class MetricSample:
+    """One call of the model, as a metric sees it: arrays by their names in the source, batch extent included.
+
+    ``labels`` are int64 class indices [batch], or None; ``truth`` has the dataset's arrays that ``dataset.truth`` names.
+    """
+
+    inputs: Mapping[str, np.ndarray]
+    outputs: Mapping[str, np.ndarray]
+    labels: np.ndarray | None
+    truth: Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class MetricSamples:
+    """All samples with one side's outputs; each iteration reads them anew, one at a time."""
+
+    read: Callable[[], Iterator[MetricSample]]
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[MetricSample]:
+        return self.read()
+
+
+class MetricFigure(FailsFast, BaseModel):
+    """A metric of the package and of its source model; None where it is not a finite number."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    value: float | None
+    reference: float | None
+
+
+def measure(metrics: Mapping[str, Metric], package: MetricSamples, reference: MetricSamples) -> dict[str, MetricFigure]:
+    """Compute every metric for both sides.
+
+    Raises:
+        InputError: a function is not there, fails, or returns something else than a number.
+    """
+    found = {}
+    for name, metric in metrics.items():
+        where = f"metric {metric.use}"
+        function = load_function(metric.use, where)
+        value, expected = (_figure(function, samples, metric, where) for samples in (package, reference))
+        found[name] = MetricFigure(value=value, reference=expected)
+    return found
+
+
+def missed_metrics(metrics: Mapping[str, Metric], figures: Mapping[str, MetricFigure]) -> list[MissedGoal]:
+    """The bounds of metrics that are not met, in the config's order; a figure that is not a number misses every bound."""
+    return [missed for name, metric in metrics.items() for missed in _missed(name, metric, figures[name])]
+
+
+def _missed(name: str, metric: Metric, figure: MetricFigure) -> Iterable[MissedGoal]:
+    value = figure.value
+
+    def miss(bound: float, reason: str) -> MissedGoal:
+        return MissedGoal(goal=name, bound=bound, value=value, reason=reason)
+
+    for bound, is_met, side in (
+        (metric.at_least, lambda got, least: got >= least, "least"),
+        (metric.at_most, lambda got, most: got <= most, "most"),
+    ):
+        if bound is not None and (value is None or not is_met(value, bound)):
+            got = "not a finite number" if value is None else f"{value:.6g}"
+            yield miss(bound, f"is {got}, and should be at {side} {bound:g}")
+    if metric.within is not None:
+        if value is None or figure.reference is None:
+            yield miss(metric.within, "is not a finite number on both sides")
+        elif abs(value - figure.reference) > metric.within:
+            yield miss(
+                metric.within,
+                f"is {value:.6g}, the source model's {figure.reference:.6g}: {abs(value - figure.reference):.3g} apart",
+            )
+
+
+def _figure(function: Callable[..., Any], samples: MetricSamples, metric: Metric, where: str) -> float | None:
+    try:
+        value = function(samples, **metric.arguments)
+    except (Exception, SystemExit) as error:  # whatever the user's code raises is the user's to see, in one line
+        raise blame(where, "failed", error, function) from error
+    try:
+        # Numbers of Python's and numpy's, and tensors of one element.
+        number = float(value)
+    except (TypeError, ValueError):
+        problem = f"returned a {type(value).__name__}{defined_at(function)}, not a number"
+        raise InputError(where, problem, "a metric takes the samples and returns one number") from None
+    return number if math.isfinite(number) else None

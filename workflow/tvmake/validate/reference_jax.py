@@ -1,0 +1,85 @@
+"""StableHLO programs through jax, that is through XLA."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvmake.artifact.signature import Signature
+from tvmake.config.model import ImportOptions
+from tvmake.errors import InputError, MachineError
+from tvmake.validate.runtime import Runtime, named
+
+
+def open_model(source: str, _options: ImportOptions, signature: Signature) -> Runtime:
+    """The program in jax, on the CPU.
+
+    Raises:
+        InputError: the file cannot be read, or XLA refuses the program.
+        MachineError: jax is not installed.
+    """
+    call = load_callable(source)
+    names = [spec.name for spec in signature.outputs]
+
+    def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        try:
+            found = call(*(inputs[spec.name] for spec in signature.inputs))
+        except (RuntimeError, TypeError, ValueError) as error:
+            line = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+            problem = f"jax cannot run it: {type(error).__name__}: {line[:200]}"
+            raise InputError(source, problem, "export it again, for the CPU") from None
+        return {name: np.asarray(value) for name, value in zip(names, found, strict=True)}
+
+    return Runtime(named("jax"), run)
+
+
+def load_callable(source: str) -> Callable[..., Any]:
+    """The program as a function of arrays, in the order of its arguments, that gives a list."""
+    try:
+        import jax
+    except ImportError:
+        raise MachineError(
+            source, "running a StableHLO program needs jax", "install it with `pip install tvmake[stablehlo]`"
+        ) from None
+    from jax.extend import mlir
+    from jax.extend.mlir.dialects import stablehlo
+
+    from tvmake.frontend.stablehlo.source import load
+
+    program = load(Path(source))
+    artifact = mlir.serialize_portable_artifact(program.module, stablehlo.get_current_version())
+    inputs, outputs = (
+        tuple(jax.core.ShapedArray(spec.shape, np.dtype(spec.dtype)) for spec in specs)
+        for specs in (program.signature.inputs, program.signature.outputs)
+    )
+    exported = jax.export.Exported(
+        fun_name="main",
+        in_tree=jax.tree_util.tree_structure(((0,) * len(inputs), {})),
+        in_avals=inputs,
+        out_tree=jax.tree_util.tree_structure([0] * len(outputs)),
+        out_avals=outputs,
+        _has_named_shardings=False,
+        _in_named_shardings=(None,) * len(inputs),
+        _out_named_shardings=(None,) * len(outputs),
+        in_shardings_hlo=(None,) * len(inputs),
+        out_shardings_hlo=(None,) * len(outputs),
+        nr_devices=1,
+        platforms=("cpu",),
+        ordered_effects=(),
+        unordered_effects=(),
+        disabled_safety_checks=(),
+        mlir_module_serialized=artifact,
+        calling_convention_version=jax.export.maximum_supported_calling_convention_version,
+        module_kept_var_idx=tuple(range(len(inputs))),
+        uses_global_constants=False,
+        _get_vjp=None,
+    )
+    compiled = jax.jit(exported.call)
+
+    def call(*inputs: Any) -> Any:
+        # What the program states in 64 bits is computed in 64 bits.
+        with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
+            return compiled(*inputs)
+
+    return call

@@ -1,0 +1,62 @@
+"""Relax modules through TVM itself: as the user wrote them, for this machine's CPU, by TVM's pipeline alone.
+
+Nobody else runs Relax. Such a reference shows that what tvmake does to the module is right, not that the module is.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from tvmake.artifact.signature import Signature
+from tvmake.config.model import ImportOptions
+from tvmake.errors import InputError
+from tvmake.validate.runtime import Runtime, named
+
+
+def open_model(source: str, options: ImportOptions, signature: Signature) -> Runtime:
+    """The module, compiled by TVM alone.
+
+    Raises:
+        InputError: the function gives no module that can be used, or TVM cannot compile it.
+    """
+    call, weights = plain(source, options)
+    names = [spec.name for spec in signature.outputs]
+
+    def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return dict(zip(names, call([inputs[spec.name] for spec in signature.inputs])(), strict=True))
+
+    return Runtime(named("apache-tvm"), run, weights)
+
+
+def plain(
+    source: str, options: ImportOptions
+) -> tuple[Callable[[list[np.ndarray]], Callable[[], list[np.ndarray]]], str]:
+    """What takes inputs to a call that gives outputs, and the parameters' digest."""
+    import tvm
+
+    from tvmake.frontend.relax.importer import read
+
+    from tvm import relax  # isort: skip
+
+    model = read(Path(source), options)
+    try:
+        machine = relax.VirtualMachine(tvm.compile(model.module, target="llvm"), tvm.cpu())
+    except Exception as error:
+        line = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+        problem = f"TVM cannot compile it as it is: {type(error).__name__}: {line[:200]}"
+        raise InputError(source, problem, "try tvm.compile(module, target='llvm')") from error
+    params = [
+        tvm.runtime.tensor(value.numpy() if hasattr(value, "numpy") else value) for value in model.params.values()
+    ]
+
+    def prepared(inputs: list[np.ndarray]) -> Callable[[], list[np.ndarray]]:
+        arguments = [*(tvm.runtime.tensor(value) for value in inputs), *params]
+
+        def run() -> list[np.ndarray]:
+            found = machine["main"](*arguments)
+            return [tensor.numpy() for tensor in ([found] if isinstance(found, tvm.runtime.Tensor) else found)]
+
+        return run
+
+    return prepared, str(model.notes["weights"])
