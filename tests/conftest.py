@@ -7,8 +7,6 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tvmake.process.python import NO_TELEMETRY, SAFE_PATH
-
 pytest_plugins = ("tests.selection", "tests.requirements")
 
 settings.register_profile(
@@ -24,10 +22,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 @pytest.fixture(autouse=True)
-def _unprotected_children() -> Iterator[None]:
+def _own_environment() -> Iterator[None]:
     """A command that ran in a test's own process prepares its environment for children; the next test's has none of it."""
     before = dict(os.environ)
     yield
-    for name in (SAFE_PATH, *NO_TELEMETRY):
-        os.environ.pop(name, None)
-        os.environ.update({name: before[name]} if name in before else {})
+    for name in (os.environ.keys() - before.keys()) - {"PYTEST_CURRENT_TEST"}:
+        del os.environ[name]
+    os.environ.update({name: before[name] for name in before if os.environ.get(name) != before[name]})
