@@ -25,7 +25,7 @@ from tvmake.debug.departure import difference
 from tvmake.debug.relax_values import trace_operators
 from tvmake.debug.search import Variant, diagnose
 from tvmake.debug.source_values import source_values
-from tvmake.validate.reference_set import ReferenceSet
+from tvmake.validate.reference.stored import ReferenceSet
 
 
 def main() -> int:

@@ -34,7 +34,7 @@ REFERENCE = "reference.npz"
 class _Kind:
     """A model that takes pictures of 8×8, and the command that runs it on a dataset."""
 
-    preload = ("tvmake.cli.app", "tvmake.validate.dataset", "tvmake.validate.reference_onnx", "onnx", "PIL.Image")
+    preload = ("tvmake.cli.app", "tvmake.validate.dataset", "tvmake.validate.reference.onnx_model", "onnx", "PIL.Image")
 
     def prepare(self, samples: Path) -> None:
         """See :class:`cases.Kind`."""

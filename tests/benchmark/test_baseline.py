@@ -15,7 +15,7 @@ from tvmake.config.device import LocalDeviceConfig
 from tvmake.config.model import ImportOptions
 from tvmake.config.requests.running import BenchmarkRequest
 from tvmake.device.turns import Partner
-from tvmake.validate.reference_set import ReferenceSample, ReferenceSetInfo, write_reference_set
+from tvmake.validate.reference.stored import ReferenceSample, ReferenceSetInfo, write_reference_set
 
 DIGIT = digit_images(1)[0]
 

@@ -10,8 +10,8 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from tests.patience import HANG_S
-from tvmake.cli.step import app
-from tvmake.cli.step_work import title, work_of
+from tvmake.cli.step.command import app
+from tvmake.cli.step.work import title, work_of
 from tvmake.config.requests.building import BuildRequest
 from tvmake.config.requests.tuning import BudgetRequest
 from tvmake.stages.registry import stages
@@ -76,7 +76,7 @@ def test_options_that_are_no_request_are_named(tmp_path: Path):
 
 def test_one_stages_command_loads_no_other_stage():
     program = (
-        "import sys; from typer.main import get_command; from tvmake.cli.step import app;"
+        "import sys; from typer.main import get_command; from tvmake.cli.step.command import app;"
         "get_command(app).get_command(None, 'export');"
         "print(sorted(name for name in sys.modules if name.startswith('tvmake.stages.')))"
     )

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tvmake.config.device_text import parse_device
+from tvmake.config.text.device import parse_device
 
 
 @pytest.mark.parametrize(

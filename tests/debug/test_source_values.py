@@ -10,7 +10,7 @@ from tvmake.artifact.signature import Signature, TensorSpec
 from tvmake.config.model import ImportOptions
 from tvmake.debug.source_values import source_values
 from tvmake.errors import InputError
-from tvmake.validate.reference import run_reference
+from tvmake.validate.reference.run import run_reference
 
 RESOURCES = Path(__file__).resolve().parents[2] / "resources"
 IMAGE = np.random.default_rng(0).standard_normal((1, 1, 8, 8)).astype(np.float32)

@@ -12,7 +12,7 @@ from tvmake.artifact.tensor_file import member, read_array
 from tvmake.config.validation import Goals
 from tvmake.device.interface import RunRequest
 from tvmake.validate.numerics import Comparison, NumericsReport
-from tvmake.validate.reference_set import ReferenceSet
+from tvmake.validate.reference.stored import ReferenceSet
 
 
 def with_the_runner(program: list[str], package: Path, reference: Path, goals: Goals, place: Path) -> NumericsReport:

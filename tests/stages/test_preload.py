@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tvmake.cli.warm_step import server_of
+from tvmake.cli.step.warm import server_of
 from tvmake.stages.preload import PRELOADS, write_servers
 from tvmake.stages.registry import stages
 
@@ -68,7 +68,7 @@ def test_servers_load_modules_that_there_are():
 
 def test_choosing_a_server_loads_no_stage():
     program = (
-        "import sys; import tvmake.cli.warm_step;"
+        "import sys; import tvmake.cli.step.warm;"
         "print([name for name in sys.modules if name.startswith('tvmake.stages.') or name in ('pydantic', 'typer')])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)

@@ -15,7 +15,7 @@ from tests.codegen.conftest import static_net  # noqa: F401
 from tests.transform.nets import IMAGE, calls, input_dtypes, operators, run, transformed
 from tvmake.codegen.lowering import lower
 from tvmake.config.build import PassOptions
-from tvmake.config.model_files import python_file
+from tvmake.config.files.model import python_file
 from tvmake.config.precision import PrecisionConfig
 from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.transform import BUILD_POINTS, TRANSFORM_POINTS, UserPass

@@ -12,7 +12,7 @@ from tvmake.config.validation import PrecisionGoals, goals_for
 from tvmake.frontend.onnx import importer as onnx_frontend
 from tvmake.validate.dataset import load_dataset
 from tvmake.validate.numerics import Comparison, NumericsReport
-from tvmake.validate.reference import run_reference
+from tvmake.validate.reference.run import run_reference
 
 from tvm import relax  # isort: skip
 

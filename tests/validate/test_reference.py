@@ -13,7 +13,7 @@ from tests.requirements import need_module
 from tvmake.artifact.signature import Signature, TensorSpec
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
-from tvmake.validate.reference import open_reference, run_reference
+from tvmake.validate.reference.run import open_reference, run_reference
 
 RESOURCES = Path(__file__).parents[2] / "resources"
 
@@ -193,7 +193,7 @@ def test_a_missing_library_is_named_with_the_command_that_installs_it(source, li
         "from tvmake.artifact.signature import Signature\n"
         "from tvmake.config.model import ImportOptions\n"
         "from tvmake.errors import MachineError\n"
-        "from tvmake.validate.reference import run_reference\n"
+        "from tvmake.validate.reference.run import run_reference\n"
         "try:\n"
         f"    list(run_reference({source!r}, ImportOptions(source={source!r}), Signature(inputs=(), outputs=()), []))\n"
         "except MachineError as error:\n"

@@ -9,7 +9,7 @@ from hypothesis.extra import numpy as hnp
 
 from tvmake.artifact.signature import Signature, TensorSpec
 from tvmake.errors import InputError
-from tvmake.validate.reference_set import ReferenceSample, ReferenceSet, ReferenceSetInfo, write_reference_set
+from tvmake.validate.reference.stored import ReferenceSample, ReferenceSet, ReferenceSetInfo, write_reference_set
 
 
 def info(inputs=("x",), outputs=("y",), dtype="float32") -> ReferenceSetInfo:

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.frontend.compiled import run_compiled
 from tests.frontend.onnx.models import FLOAT, model, read, reference, save
 from tvmake.frontend.onnx.narrow_types import carried, restored
-from tvmake.validate.reference_onnx import open_model
+from tvmake.validate.reference.onnx_model import open_model
 
 node = helper.make_node
 FLOATS = ("FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ", "FLOAT4E2M1")

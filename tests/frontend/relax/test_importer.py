@@ -11,7 +11,7 @@ from tvmake.config.model import ImportOptions, InputSpec
 from tvmake.errors import InputError
 from tvmake.frontend.inspect import inspect_source
 from tvmake.frontend.relax.importer import read
-from tvmake.validate.reference import open_reference
+from tvmake.validate.reference.run import open_reference
 
 SOURCE = """
 import numpy as np

@@ -15,7 +15,7 @@ from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
 from tvmake.frontend.torch import importer as torch_export
 from tvmake.frontend.torch import program as torch_program
-from tvmake.frontend.torch import pt2
+from tvmake.frontend.torch.pt2 import archive as pt2
 
 
 class Net(nn.Module):

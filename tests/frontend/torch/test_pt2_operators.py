@@ -7,7 +7,7 @@ import torch
 import torch.ao.quantization.fx._decomposed  # registers quantized_decomposed
 from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
-from tvmake.frontend.torch.pt2_safety import operators
+from tvmake.frontend.torch.pt2.safety import operators
 
 PLAIN = {
     "Tensor",

@@ -10,7 +10,7 @@ def pooled(x, w):
 
 
 def test_tvm_still_lets_lanes_share_a_buffer():
-    """When this fails, targets/adreno/lanes.py can go."""
+    """When this fails, targets/adreno/lowering/lanes.py can go."""
     assert "float adaptive_pool_sum_local_ptr[1];" in only(tvms_sources(pooled, X, W), "avg_pool2d")
 
 

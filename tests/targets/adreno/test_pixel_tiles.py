@@ -21,7 +21,7 @@ def strided(data: Any, first: Any, second: Any) -> Any:
 
 NETWORKS = {
     "few pixels": (two, tensor(1, 8, 7, 7), tensor(16, 8, 3, 3), tensor(12, 16, 3, 3), tensor(1, 12, 1, 1)),
-    "many pixels": (two, tensor(1, 4, 96, 96), tensor(32, 4, 3, 3), tensor(32, 32, 1, 1), tensor(1, 32, 1, 1)),
+    "many pixels": (two, tensor(1, 4, 64, 64), tensor(32, 4, 3, 3), tensor(32, 32, 1, 1), tensor(1, 32, 1, 1)),
     "large windows": (strided, tensor(1, 4, 30, 32), tensor(8, 4, 3, 3), tensor(16, 8, 7, 7)),
 }
 

@@ -6,7 +6,7 @@ import pytest
 import tvm
 
 from tests.targets.adreno.nets import conv, executable, lowered, only, op, sources, target, tensor, tvms_sources
-from tvmake.targets.adreno.texture_store import StoreWholePixels
+from tvmake.targets.adreno.lowering.texture_store import StoreWholePixels
 
 X, W, V = tensor(1, 8, 8, 8), tensor(8, 8, 3, 3), tensor(8, 8, 3, 3)
 
@@ -19,7 +19,7 @@ def two(x, w, v):
 
 
 def test_tvm_still_writes_every_lane_with_the_last_value():
-    """When this fails, targets/adreno/texture_store.py can go."""
+    """When this fails, targets/adreno/lowering/texture_store.py can go."""
     assert SCALAR.search(only(tvms_sources(two, X, W, V), "te_layout_transform_kernel"))
 
 

@@ -13,7 +13,7 @@ def two(x, w, v):
 
 
 def test_tvms_own_pipeline_still_is_incomplete():
-    """When this fails, targets/adreno/tir_pipeline.py can go, but for the passes that it adds."""
+    """When this fails, targets/adreno/lowering/pipeline.py can go, but for the passes that it adds."""
     with pytest.raises(TypeError):
         tvm.tirx.build(functions(lowered(two, X, W, V).final), target=target(), pipeline=None)
 

@@ -7,7 +7,7 @@ def main() -> None:
     """Run ``tvmake``; a step of a running ``tvmake make`` is forked from a warm process."""
     arguments = sys.argv[1:]
     if arguments[:1] == ["step"]:
-        from tvmake.cli.warm_step import run_warm
+        from tvmake.cli.step.warm import run_warm
 
         code = run_warm(arguments)
         if code is not None:

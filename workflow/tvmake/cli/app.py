@@ -5,12 +5,13 @@ from typing import Annotated, Any
 import typer
 from typer.main import get_command
 
-from tvmake.cli import cache, check, clean, compile, completion, init, make, step, tune, verbosity
+from tvmake.cli import cache, check, clean, compile, completion, init, make, tune, verbosity
 from tvmake.cli.device import app as device
 from tvmake.cli.machine import doctor, runtime, targets
 from tvmake.cli.packages import bundle, run, sign, verify
 from tvmake.cli.records import app as records
 from tvmake.cli.results import debug, diff, explain, lock, logs, report, show, status
+from tvmake.cli.step import command as step
 
 app = typer.Typer(
     name="tvmake",

@@ -9,7 +9,7 @@ from tvmake.config.base import Name, Positive, Strict
 from tvmake.config.catalogue.entries import Entry, catalogue, entry_of
 from tvmake.config.catalogue.processors import OPENCL, SAFE_WARP
 from tvmake.config.catalogue.tags import known_tags
-from tvmake.config.target_text import parse_host, parse_target, suggestion
+from tvmake.config.text.target import parse_host, parse_target, suggestion
 from tvmake.config.tuning import TuningOptions
 
 ANY_CUDA = "cuda-sm75"

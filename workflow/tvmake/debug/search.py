@@ -35,7 +35,7 @@ from tvmake.targets.resolve import linker, tvm_target
 from tvmake.transform.graph import transform
 from tvmake.tune.verify.kernel_runner import kernel_runner
 from tvmake.validate.numerics import Comparison
-from tvmake.validate.reference_set import ReferenceSample, ReferenceSet
+from tvmake.validate.reference.stored import ReferenceSample, ReferenceSet
 from tvmake.validate.verdict import MissedGoal
 
 LARGEST_BOUND = 0.1

@@ -70,7 +70,7 @@ def _torch(source: str, options: ImportOptions, signature: Signature, inputs: Te
     from torch.utils import _pytree as pytree
 
     from tvmake.frontend.torch.source import load_program
-    from tvmake.validate.reference_torch import to_torch
+    from tvmake.validate.reference.torch_program import to_torch
 
     program = load_program(source, options)
     values: list[Value] = []

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tvmake.config.files.model import model_files
 from tvmake.config.model import ImportOptions
-from tvmake.config.model_files import model_files
 from tvmake.errors import InputError, TvmakeError
 from tvmake.process.limits import Limits, limited
 

@@ -21,14 +21,14 @@ FRONTENDS: dict[str, tuple[str, ...]] = {
 """The first has ``read(source, options)``; for PyTorch it takes the program that the second's ``load_program`` gives."""
 
 RUNTIMES: dict[str, str] = {
-    "onnx": "tvmake.validate.reference_onnx",
-    "tflite": "tvmake.validate.reference_tflite",
-    "pt2": "tvmake.validate.reference_torch",
-    "keras": "tvmake.validate.reference_torch",
-    "factory": "tvmake.validate.reference_torch",
-    "zoo": "tvmake.validate.reference_torch",
-    "stablehlo": "tvmake.validate.reference_jax",
-    "relax": "tvmake.validate.reference_relax",
+    "onnx": "tvmake.validate.reference.onnx_model",
+    "tflite": "tvmake.validate.reference.tflite_model",
+    "pt2": "tvmake.validate.reference.torch_program",
+    "keras": "tvmake.validate.reference.torch_program",
+    "factory": "tvmake.validate.reference.torch_program",
+    "zoo": "tvmake.validate.reference.torch_program",
+    "stablehlo": "tvmake.validate.reference.jax_program",
+    "relax": "tvmake.validate.reference.relax_module",
 }
 """Each has ``open_model(source, options, signature) -> Runtime``."""
 

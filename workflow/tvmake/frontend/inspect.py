@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from tvmake.artifact.signature import Signature, TensorSpec
+from tvmake.config.files.model import python_file
 from tvmake.config.model import FORMATS, OTHER_FORMATS, ImportOptions
-from tvmake.config.model_files import python_file
 from tvmake.errors import InputError, MachineError
 from tvmake.frontend.configured_inputs import check_inputs, with_extents
 from tvmake.frontend.foreign import foreign
@@ -75,7 +75,7 @@ def _inspected(kind: str, options: ImportOptions) -> bytes:
         if kind == "onnx":
             from tvmake.frontend.onnx.inputs import inspect
         elif kind == "pt2":
-            from tvmake.frontend.torch.pt2 import inspect
+            from tvmake.frontend.torch.pt2.archive import inspect
         elif kind == "stablehlo":
             from tvmake.frontend.stablehlo.source import inspect
         else:

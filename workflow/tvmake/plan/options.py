@@ -3,10 +3,11 @@
 from functools import cached_property
 from typing import Any
 
-from tvmake.config import dataset_files, model_files
 from tvmake.config.benchmark import BenchmarkOptions
 from tvmake.config.build import BuildOptions
 from tvmake.config.device import DeviceConfig
+from tvmake.config.files import dataset as dataset_files
+from tvmake.config.files import model as model_files
 from tvmake.config.model import ImportOptions
 from tvmake.config.root import Config, overridden
 from tvmake.config.transform import TransformOptions

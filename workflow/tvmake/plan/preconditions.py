@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tvmake.artifact.signature import Signature
 from tvmake.config.dataset import DatasetConfig
-from tvmake.config.model_files import python_file
+from tvmake.config.files.model import python_file
 from tvmake.config.reading.load import one_or_many
 from tvmake.config.validation import goals_for
 from tvmake.errors import InputError, TvmakeError

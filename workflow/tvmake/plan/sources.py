@@ -1,6 +1,6 @@
 """The files a stage reads besides models, datasets and other stages' outputs: Python modules of the user."""
 
-from tvmake.config.model_files import python_file
+from tvmake.config.files.model import python_file
 from tvmake.config.transform import UserPass
 
 

@@ -17,7 +17,7 @@ from tvmake.errors import InputError
 from tvmake.process.command import run_tvmake
 from tvmake.storage.temporary import temporary_directory
 from tvmake.validate.numerics import Comparison, NumericsReport
-from tvmake.validate.reference_set import ReferenceSet
+from tvmake.validate.reference.stored import ReferenceSet
 
 Outputs = Mapping[str, np.ndarray]
 

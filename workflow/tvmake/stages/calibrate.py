@@ -160,7 +160,7 @@ def calibrate_request(job: JobContext) -> CalibrateRequest:
 
 
 def _dataset_files(request: CalibrateRequest) -> dict[str, Path]:
-    from tvmake.config.dataset_files import dataset_files
+    from tvmake.config.files.dataset import dataset_files
 
     # Messages name them, so their names count.
     return {f"dataset file {file}": Path(file) for file in dataset_files(request.dataset)}

@@ -23,7 +23,7 @@ def import_model(request: ImportOptions, module: Path, params: Path, signature: 
     """
     from tvmake.artifact import stage_json
     from tvmake.artifact.source import SourceRecord
-    from tvmake.config.model_files import model_files
+    from tvmake.config.files.model import model_files
     from tvmake.errors import InputError
     from tvmake.storage.files import digest_file
     from tvmake.storage.plain_files import unchanged
@@ -75,7 +75,7 @@ def frontend_modules(request: ImportOptions) -> tuple[str, ...]:
 
 
 def _model_files(request: ImportOptions) -> dict[str, Path]:
-    from tvmake.config.model_files import model_files
+    from tvmake.config.files.model import model_files
 
     # source.json names them, so their names count.
     return {f"model file {file}": Path(file) for file in model_files(request)}

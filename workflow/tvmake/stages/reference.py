@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from tvmake.artifact.signature import Signature
     from tvmake.validate.dataset import Sample
-    from tvmake.validate.reference_set import ReferenceSample, ReferenceSetInfo
+    from tvmake.validate.reference.stored import ReferenceSample, ReferenceSetInfo
     from tvmake.validate.runtime import Runtime
 
 
@@ -32,7 +32,7 @@ def reference(signature: Path, source: Path, request: ReferenceRequest, referenc
     from tvmake.artifact import stage_json
     from tvmake.artifact.signature import Signature
     from tvmake.artifact.source import SourceRecord
-    from tvmake.config.model_files import model_files
+    from tvmake.config.files.model import model_files
     from tvmake.storage.plain_files import unchanged
 
     known = stage_json.load(Signature, signature)
@@ -46,8 +46,8 @@ def _written(request: ReferenceRequest, known: Signature, weights: object, refer
     from tvmake.errors import InputError
     from tvmake.frontend.foreign import foreign
     from tvmake.validate.dataset import Sample, load_dataset
-    from tvmake.validate.reference import open_reference
-    from tvmake.validate.reference_set import ReferenceSetInfo, write_reference_set
+    from tvmake.validate.reference.run import open_reference
+    from tvmake.validate.reference.stored import ReferenceSetInfo, write_reference_set
     from tvmake.validate.samples import random_samples
 
     dataset = load_dataset(request.dataset, known, dims=request.dims) if request.dataset else None
@@ -75,8 +75,8 @@ def _written(request: ReferenceRequest, known: Signature, weights: object, refer
 def _with_outputs(samples: Iterable[Sample], runtime: Runtime, known: Signature) -> Iterator[ReferenceSample]:
     from itertools import tee
 
-    from tvmake.validate.reference import reference_outputs
-    from tvmake.validate.reference_set import ReferenceSample
+    from tvmake.validate.reference.run import reference_outputs
+    from tvmake.validate.reference.stored import ReferenceSample
 
     ahead, kept = tee(samples)
     for sample, outputs in zip(

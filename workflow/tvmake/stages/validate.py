@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tvmake.artifact import paths
-from tvmake.config.model_files import python_file
+from tvmake.config.files.model import python_file
 from tvmake.config.requests.running import ValidateRequest
 from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
 from tvmake.storage.temporary import temporary_directory
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tvmake.config.validation import Metric
     from tvmake.validate.metrics import MetricFigure
     from tvmake.validate.numerics import NumericsReport
-    from tvmake.validate.reference_set import ReferenceSet
+    from tvmake.validate.reference.stored import ReferenceSet
 
 
 def validate(package: Path, reference: Path, request: ValidateRequest, numerics: Path) -> NumericsReport:
@@ -39,7 +39,7 @@ def validate(package: Path, reference: Path, request: ValidateRequest, numerics:
     from tvmake.device.connect import connect
     from tvmake.device.interface import RunRequest
     from tvmake.validate.numerics import Comparison
-    from tvmake.validate.reference_set import ReferenceSet
+    from tvmake.validate.reference.stored import ReferenceSet
     from tvmake.validate.result import Numerics
 
     known = ReferenceSet(reference)

@@ -13,7 +13,7 @@ def uses_textures(target: "tvm.target.Target") -> bool:
 def tir_pipeline(target: "tvm.target.Target") -> str:
     """The name of the pipeline to give to ``tirx.build`` and ``relax.build``, registered where it is ours."""
     if target.kind.name == "opencl":
-        from tvmake.targets.adreno import source_hook
+        from tvmake.targets.adreno.source import hook as source_hook
         from tvmake.targets.opencl import math as opencl_math
 
         source_hook.install()
@@ -23,7 +23,7 @@ def tir_pipeline(target: "tvm.target.Target") -> str:
 
         cuda_math.install()
     if uses_textures(target):
-        from tvmake.targets.adreno import tir_pipeline as textures
+        from tvmake.targets.adreno.lowering import pipeline as textures
 
         return textures.register()
     if target.kind.name == "opencl":

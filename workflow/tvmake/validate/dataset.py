@@ -8,7 +8,7 @@ import numpy as np
 
 from tvmake.artifact.signature import Signature, TensorSpec
 from tvmake.config.dataset import DatasetConfig
-from tvmake.config.dataset_files import MOST_LIST_BYTES
+from tvmake.config.files.dataset import MOST_LIST_BYTES
 from tvmake.errors import InputError
 from tvmake.process.output import counted
 from tvmake.storage.plain_files import read_plain

@@ -6,7 +6,7 @@ from tvmake.artifact.signature import Signature
 from tvmake.benchmark.baseline.prepared import Prepared
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError, MachineError
-from tvmake.validate.reference_tflite import by_name
+from tvmake.validate.reference.tflite_model import by_name
 from tvmake.validate.runtime import named
 
 

@@ -6,7 +6,7 @@ from tvmake.artifact.signature import Signature
 from tvmake.benchmark.baseline.prepared import Prepared
 from tvmake.config.model import ImportOptions
 from tvmake.errors import MachineError
-from tvmake.validate.reference_torch import load_callable, to_torch
+from tvmake.validate.reference.torch_program import load_callable, to_torch
 from tvmake.validate.runtime import named
 
 

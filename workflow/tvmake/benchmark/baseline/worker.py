@@ -23,7 +23,7 @@ from tvmake.errors import TvmakeError
 from tvmake.frontend.formats import BASELINES
 from tvmake.process.parent_death import end_with_starter
 from tvmake.process.tvm_import import hide_torch_from_tvm
-from tvmake.validate.reference_set import ReferenceSet
+from tvmake.validate.reference.stored import ReferenceSet
 
 
 def main(arguments: list[str]) -> int:

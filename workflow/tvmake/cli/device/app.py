@@ -190,7 +190,7 @@ def chosen_device(name: str, config: list[Path] | None) -> "DeviceConfig":
     from difflib import get_close_matches
 
     from tvmake.config.device import LocalDeviceConfig
-    from tvmake.config.device_text import ADDRESSES, parse_device
+    from tvmake.config.text.device import ADDRESSES, parse_device
     from tvmake.errors import InputError
 
     known = devices_of(config)
@@ -209,7 +209,7 @@ def _at_address(text: str, values: "dict[str, Any]") -> "DeviceConfig":
     from pydantic import TypeAdapter, ValidationError
 
     from tvmake.config.device import DeviceConfig
-    from tvmake.config.device_text import ADDRESSES
+    from tvmake.config.text.device import ADDRESSES
     from tvmake.errors import InputError
 
     try:

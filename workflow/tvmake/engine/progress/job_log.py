@@ -50,7 +50,7 @@ def error_lines(log: Path) -> list[str]:
 
 
 _LAST_LINE = re.compile(r'^\{"stage": .*"exit": (-?\d+),', re.MULTILINE)
-"""What a step writes at its end (:mod:`tvmake.cli.stage_process`)."""
+"""What a step writes at its end (:mod:`tvmake.cli.step.process`)."""
 
 
 def ending(log: Path) -> Literal["none", "ended", "failed", "cut short"]:

@@ -6,7 +6,8 @@ from torch.export import ExportedProgram
 
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
-from tvmake.frontend.torch import factory, keras_model, pt2
+from tvmake.frontend.torch import factory, keras_model
+from tvmake.frontend.torch.pt2 import archive as pt2
 from tvmake.frontend.zoo import models as zoo
 
 

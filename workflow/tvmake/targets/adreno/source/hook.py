@@ -4,8 +4,8 @@ from typing import Any
 
 import tvm_ffi
 
-from tvmake.targets.adreno.image_reads import with_sampler
-from tvmake.targets.adreno.pixel_values import with_fresh_pixels
+from tvmake.targets.adreno.source.image_reads import with_sampler
+from tvmake.targets.adreno.source.pixel_values import with_fresh_pixels
 from tvmake.targets.affected import is_affected
 
 RELEASES = "<0.28"

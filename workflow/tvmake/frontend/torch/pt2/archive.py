@@ -16,7 +16,7 @@ from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
 from tvmake.frontend.source_file import open_source
 from tvmake.frontend.torch import program as exported
-from tvmake.frontend.torch import pt2_safety
+from tvmake.frontend.torch.pt2 import safety as pt2_safety
 
 _SAVE = "write it with torch.export.save(torch.export.export(module.eval(), inputs), 'model.pt2')"
 _COPY = "copy or download the file again"
@@ -25,7 +25,7 @@ _COPY = "copy or download the file again"
 def load(source: Path, options: ImportOptions) -> ExportedProgram:
     """Load an exported program.
 
-    Unless ``options.trusted``, the archive may hold tensors and a graph only (see ``pt2_safety``), pickled members
+    Unless ``options.trusted``, the archive may hold tensors and a graph only (see ``safety``), pickled members
     are read with PyTorch's restricted unpickler, and the formats of PyTorch before 2.8 are refused.
 
     Raises:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
-from tvmake.cli.stage_process import run_guarded
+from tvmake.cli.step.process import run_guarded
 from tvmake.errors import UsageError
 from tvmake.stages.descriptor import Stage
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import tvm
 
-from tvmake.targets.adreno.lanes import SeparateLanes
-from tvmake.targets.adreno.texture_store import StoreWholePixels
+from tvmake.targets.adreno.lowering.lanes import SeparateLanes
+from tvmake.targets.adreno.lowering.texture_store import StoreWholePixels
 from tvmake.targets.affected import is_affected
 from tvmake.targets.opencl.vector_booleans import ScalarBooleans
 

@@ -56,7 +56,7 @@ def callback_of(stage: Stage) -> Callable[..., None]:
     """The function behind a stage's command, with the signature that typer makes arguments and options of."""
 
     def run(**given: Any) -> None:
-        from tvmake.cli.step_work import run_stage
+        from tvmake.cli.step.work import run_stage
 
         run_stage(stage, given)
 

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tvmake.frontend.torch.pt2_expressions import NotPlainError, check_expression, check_guard
+from tvmake.frontend.torch.pt2.expressions import NotPlainError, check_expression, check_guard
 
 _MEMBERS = re.compile(
     r"(archive_format|archive_version|byteorder|version|\.data/\w+|\.format_version|\.storage_alignment"
@@ -30,7 +30,7 @@ _PYTHON = (
     r"|torch\._?sym_\w+"
 )
 _CONTROL = re.compile(f"({_HIGHER_ORDER}|{_PYTHON})", re.ASCII)
-OPERATORS = Path(__file__).with_name("pt2_operators.txt")
+OPERATORS = Path(__file__).with_name("operators.txt")
 
 _BY_NAME = frozenset(
     (

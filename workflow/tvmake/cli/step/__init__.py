@@ -1,0 +1,1 @@
+"""``tvmake step``: one stage, in a process of its own or a warm one."""

@@ -1,0 +1,1 @@
+"""The files that models and datasets are made of."""

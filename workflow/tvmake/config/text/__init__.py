@@ -1,0 +1,1 @@
+"""Targets and devices written as one line of text."""

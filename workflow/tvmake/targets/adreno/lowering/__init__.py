@@ -1,0 +1,1 @@
+"""From scheduled kernels to what OpenCL's code generator takes, for textures."""

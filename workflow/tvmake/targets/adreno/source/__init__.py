@@ -1,0 +1,1 @@
+"""Corrections of the OpenCL source that TVM writes for images."""
