@@ -83,11 +83,39 @@ def test_an_int8_network_multiplies_integers_and_keeps_close_to_the_float_one(fi
 
 def test_what_is_excluded_stays_in_float_and_is_named(files, tmp_path):
     found = calibrated(files, tmp_path, never=["matmul"])
-    assert [(kept.operator, kept.reason) for kept in found.kept] == [("matmul", "is named under never")]
+    assert [(kept.operator, kept.reason) for kept in found.kept] == [("matmul", "it is named under never")]
     imported = classifier()
     precision = PrecisionConfig(base="int8", never=["matmul"])
     made = transform(imported.module, imported.params, TransformRequest(precision=precision), found)
     assert [str(call.ty.dtype) for call in calls(made[0], "matmul")] == ["float32"]
+
+
+def test_the_log_says_how_many_products_are_integers_and_why_others_are_not(files, tmp_path):
+    assert "int8: all convolutions and products are integers (3)" in STAGE.report(calibrated(files, tmp_path))
+    lines = STAGE.report(calibrated(files, tmp_path, never=["matmul"]))
+    (line,) = [line for line in lines if line.startswith("int8: ")]
+    assert line.startswith("int8: 2 of 3 convolutions and products are integers; kept: matmul '")
+    assert line.endswith("because it is named under never")
+
+
+def test_what_8_bits_shift_a_channel_by_is_taken_off(files, tmp_path):
+    images = np.random.default_rng(0).normal(1, 1, size=(8, 3, 8, 8)).astype(np.float32)
+    data = dataset(tmp_path, images)
+    imported = classifier()
+    exact = np.concatenate([onnx_models.runtime(classifier_onnx(), [image[None]])[0] for image in images])
+    off = []
+    for is_corrected in (False, True):
+        found = calibrated(files, tmp_path, data, calibration={"bias_correction": is_corrected})
+        assert bool(found.shifts) == is_corrected
+        request = TransformRequest(precision=PrecisionConfig(base="int8"))
+        made = transform(imported.module, imported.params, request, found)
+        shift = np.concatenate([run(made, image[None]) for image in images]) - exact
+        off.append(np.abs(shift.mean(axis=0)).sum())
+    assert off[1] < 0.7 * off[0]
+
+
+def test_random_inputs_correct_nothing(files, tmp_path):
+    assert calibrated(files, tmp_path).shifts == []
 
 
 def test_nothing_left_to_quantise_is_an_error(files, tmp_path):
@@ -113,8 +141,12 @@ def test_a_nan_is_named_with_tensor_and_sample(files, tmp_path):
 def test_ranges_of_another_network_are_refused(files, tmp_path):
     found = calibrated(files, tmp_path).model_copy(update={"ranges": []})
     imported = classifier()
+    request = TransformRequest(precision=PrecisionConfig(base="int8"))
     with pytest.raises(InputError, match="has 0 ranges for 3 tensors"):
-        transform(imported.module, imported.params, TransformRequest(precision=PrecisionConfig(base="int8")), found)
+        transform(imported.module, imported.params, request, found)
+    other = calibrated(files, tmp_path).model_copy(update={"shifts": [[0.5]]})
+    with pytest.raises(InputError, match="corrects other channels"):
+        transform(imported.module, imported.params, request, other)
 
 
 def test_calibration_is_for_int8_alone():

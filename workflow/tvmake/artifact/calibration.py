@@ -22,7 +22,7 @@ class TensorRange(FailsFast, BaseModel):
 
 
 class Kept(FailsFast, BaseModel):
-    """A product that stays in float32."""
+    """A convolution or product of matrices that stays in float32."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -41,5 +41,23 @@ class Calibration(FailsFast, BaseModel):
     method: str
     ranges: list[TensorRange]
     """In the order in which the network computes the tensors."""
+    products: int = 0
+    """How many convolutions and products of matrices are computed in integers."""
+    shifts: list[list[float]] = Field(default_factory=list)
+    """What is taken off each channel of each product, in the network's order; empty where biases are not corrected."""
     kept: list[Kept] = Field(default_factory=list)
     warnings: list[str] = Field(default_factory=list)
+
+    def coverage(self, most: int | None = None) -> str:
+        """What is computed in integers and what is not, in one line that names at most so many of the latter."""
+        total = self.products + len(self.kept)
+        if not self.kept:
+            return f"int8: all convolutions and products are integers ({total})"
+        reasons: dict[str, list[str]] = {}
+        for one in self.kept:
+            reasons.setdefault(one.reason, []).append(f"{one.operator} '{one.name}'")
+        named = [
+            f"{', '.join(names[:most])}{f' and {len(names) - most} more (calibration.json)' if most and len(names) > most else ''} because {reason}"
+            for reason, names in reasons.items()
+        ]
+        return f"int8: {self.products} of {total} convolutions and products are integers; kept: {'; '.join(named)}"

@@ -21,6 +21,8 @@ class CalibrationOptions(Strict):
     """For ``percentile``: the share of values, in percent, that has to be within the range."""
     samples: Positive = 128
     """Use at most this many calls of the model."""
+    bias_correction: bool = True
+    """Take off each output channel what 8 bits shift it by, on average of the dataset; without a dataset nothing is taken off."""
 
 
 class PrecisionConfig(Strict):

@@ -13,9 +13,10 @@ import tvm
 
 from tvmake.artifact.calibration import TensorRange
 from tvmake.errors import InputError
-from tvmake.quantize.affine import constant, dequantize, is_call
+from tvmake.quantize.affine import along, dequantize, is_call
 from tvmake.quantize.integers import MOVES
 from tvmake.quantize.sites import Sites
+from tvmake.quantize.weights import channel_axis, step, weight_integers
 
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
@@ -25,11 +26,14 @@ READERS = frozenset(
 )
 """Operators besides products that read a quantised tensor rather than the float one, which need not be kept then."""
 
-LARGEST_WEIGHT = 127
 
-
-def insert(module: "tvm.IRModule", sites: Sites, ranges: Sequence[TensorRange]) -> "tvm.IRModule":
+def insert(
+    module: "tvm.IRModule", sites: Sites, ranges: Sequence[TensorRange], shifts: Sequence[Sequence[float]] = ()
+) -> "tvm.IRModule":
     """The network with its sites quantised.
+
+    Args:
+        shifts: what is taken off each channel of each product; none where biases are not corrected.
 
     Raises:
         InputError: there are not as many ranges as tensors: they are another network's.
@@ -38,47 +42,53 @@ def insert(module: "tvm.IRModule", sites: Sites, ranges: Sequence[TensorRange]) 
         raise InputError(
             "calibration.json", f"has {len(ranges)} ranges for {len(sites.tensors)} tensors", "delete it and run again"
         )
+    channels = [weight_integers(product)[1].size for product in sites.products] if shifts else []
+    if [len(shift) for shift in shifts] != channels:
+        raise InputError("calibration.json", "corrects other channels than the network has", "delete it and run again")
     grids = {
-        tensor: _grid(found, has_border)
+        tensor: grid(found, has_border)
         for tensor, found, has_border in zip(sites.tensors, ranges, sites.has_border, strict=True)
     }
     changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
-    changed["main"] = _Insertion(module, grids, sites.products).visit_expr(module["main"])
+    changed["main"] = _Insertion(module, grids, sites.products, shifts).visit_expr(module["main"])
     return changed
 
 
-def _grid(found: TensorRange, has_border: bool) -> tuple[str, np.ndarray, np.ndarray]:
-    """Element type, scale and zero point."""
+def grid(found: TensorRange, has_border: bool) -> tuple[str, np.ndarray, np.ndarray]:
+    """Element type, scale and zero point of a tensor."""
     low, high = min(0.0, found.low), max(0.0, found.high)
     if low == 0.0:
-        return "uint8", np.asarray(_step(high / 255), np.float32), np.zeros((), np.uint8)
+        return "uint8", np.asarray(step(high / 255), np.float32), np.zeros((), np.uint8)
     if has_border:
-        return "int8", np.asarray(_step(max(-low, high) / 127), np.float32), np.zeros((), np.int8)
-    scale = _step((high - low) / 255)
+        return "int8", np.asarray(step(max(-low, high) / 127), np.float32), np.zeros((), np.int8)
+    scale = step((high - low) / 255)
     return "uint8", np.asarray(scale, np.float32), np.asarray(np.clip(round(-low / scale), 0, 255), np.uint8)
-
-
-def _step(value: float) -> float:
-    """A scale that is a normal number, its inverse too."""
-    return float(np.clip(value, 2.0**-100, 2.0**100)) if value else 1.0
 
 
 @mutator
 class _Insertion(PyExprMutator):
-    def __init__(self, module: "tvm.IRModule", grids: dict[Any, Any], products: Sequence[Any]):
+    def __init__(
+        self,
+        module: "tvm.IRModule",
+        grids: dict[Any, Any],
+        products: Sequence[Any],
+        shifts: Sequence[Sequence[float]],
+    ):
         super().__init__(module)
         self._grids = grids
         self._products = list(products)
+        self._shifts = list(shifts)
         self._real: dict[Any, Any] = {}
 
     def visit_call_(self, op: Any) -> Any:
-        is_product = any(op.same_as(product) for product in self._products)
-        if not is_product and not is_call(op, *READERS):
+        number = next((place for place, product in enumerate(self._products) if op.same_as(product)), None)
+        if number is None and not is_call(op, *READERS):
             return self.visit_expr_post_order(op)
         arguments = [self._quantized(argument) for argument in op.args]
-        if is_product:
-            arguments[1] = self._weight(op)
-        return relax.Call(op.op, arguments, op.attrs, op.ty_args)
+        if number is None:
+            return relax.Call(op.op, arguments, op.attrs, op.ty_args)
+        arguments[1] = self._weight(op)
+        return self._corrected(number, relax.Call(op.op, arguments, op.attrs, op.ty_args))
 
     def _quantized(self, argument: Any) -> Any:
         if isinstance(argument, relax.Tuple):
@@ -94,14 +104,17 @@ class _Insertion(PyExprMutator):
         return self._real[argument]
 
     def _weight(self, call: Any) -> Any:
-        values = constant(call.args[1])
-        assert values is not None
-        axis = values.ndim - 1 if is_call(call, "matmul") else str(call.attrs.kernel_layout).index("O")
-        others = tuple(place for place in range(values.ndim) if place != axis)
-        largest = np.abs(values).max(axis=others, initial=0).astype(np.float64)
-        scale = np.asarray([_step(value / LARGEST_WEIGHT) for value in largest], np.float32)
-        spread = scale.reshape([-1 if place == axis else 1 for place in range(values.ndim)])
-        integers = np.clip(np.rint(values / spread), -LARGEST_WEIGHT, LARGEST_WEIGHT).astype(np.int8)
+        integers, scale, axis = weight_integers(call)
         return self.builder_.emit(
             dequantize(relax.const(integers, "int8"), scale, np.zeros(scale.shape, np.int8), axis)
         )
+
+    def _corrected(self, number: int, product: Any) -> Any:
+        """A product less what 8 bits shift its channels by."""
+        if not self._shifts or not any(self._shifts[number]):
+            return product
+        offsets = -np.asarray(self._shifts[number], np.float32)
+        product = self.builder_.emit(product)
+        rank = int(product.ty.ndim)
+        axis = channel_axis(self._products[number])
+        return relax.op.add(product, relax.const(along(offsets, axis, rank), "float32"))

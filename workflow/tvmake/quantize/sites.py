@@ -1,6 +1,6 @@
 """Which products of a float network can be computed in integers, and which tensors have to be quantised for it."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +9,8 @@ import tvm
 
 from tvmake.quantize.affine import constant, fixed_shape, is_call
 from tvmake.quantize.integers import MOVES
-from tvmake.quantize.products import CONVOLUTIONS
+from tvmake.quantize.products import CONVOLUTIONS, LARGEST_SUM
+from tvmake.quantize.weights import LARGEST_WEIGHT, weight_integers
 
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
@@ -26,6 +27,10 @@ class Sites:
 
     products: list[Any] = field(default_factory=list)
     """The calls."""
+    results: list[Any] = field(default_factory=list)
+    """Of each product: the variable that it is bound to."""
+    origins: list[Any] = field(default_factory=list)
+    """Of each product: which of the tensors its input is, moved or as it is."""
     tensors: list[Any] = field(default_factory=list)
     """Variables, in the order in which they are computed: each is quantised once, for all that use it."""
     has_border: list[bool] = field(default_factory=list)
@@ -55,14 +60,16 @@ def find_sites(module: Any, never: Collection[str]) -> Sites:
             order[binding.var] = len(order)
             call = binding.value
             if is_call(call, *OTHER_PRODUCTS):
-                sites.kept.append((_name(call), str(binding.var.name), "has no integer form"))
+                sites.kept.append((_name(call), str(binding.var.name), "it has no integer form"))
             if not is_call(call, *PRODUCTS) or str(call.ty.dtype) == "int32":
                 continue
             if (reason := _obstacle(call, excluded)) is not None:
                 sites.kept.append((_name(call), str(binding.var.name), reason))
                 continue
-            sites.products.append(call)
             tensor = _origin(call.args[0], bindings)
+            sites.products.append(call)
+            sites.results.append(binding.var)
+            sites.origins.append(tensor)
             is_bordered = is_call(call, *CONVOLUTIONS) and any(int(width) for width in call.attrs.padding)
             borders[tensor] = borders.get(tensor, False) or is_bordered
     sites.tensors = sorted(borders, key=lambda tensor: order[tensor])
@@ -77,7 +84,7 @@ def _name(call: Any) -> str:
 def _obstacle(call: Any, excluded: Collection[str]) -> str | None:
     weight = constant(call.args[1])
     if _name(call) in excluded:
-        return "is named under never"
+        return "it is named under never"
     if not isinstance(call.args[0], relax.Var):
         return "its input is a constant"
     if weight is None:
@@ -88,7 +95,18 @@ def _obstacle(call: Any, excluded: Collection[str]) -> str | None:
         return "an operand is a vector"
     if not np.isfinite(weight).all():
         return "its weights are not finite"
+    if _largest_sum(call) > LARGEST_SUM:
+        return "its sums may exceed 32 bits"
     return None
+
+
+def _largest_sum(call: Any) -> int:
+    """What a result in integers may amount to, its input as large as 8 bits can be."""
+    integers, _, axis = weight_integers(call)
+    if is_call(call, "matmul"):
+        return int(integers.shape[-2]) * 255 * LARGEST_WEIGHT
+    others = tuple(place for place in range(integers.ndim) if place != axis)
+    return int(np.abs(integers.astype(np.int64)).sum(axis=others).max(initial=0)) * 255
 
 
 def _origin(value: Any, bindings: dict[Any, Any]) -> Any:
@@ -102,15 +120,18 @@ def _origin(value: Any, bindings: dict[Any, Any]) -> Any:
 
 def observed(module: Any, tensors: list[Any]) -> Any:
     """The module with ``main`` returning these tensors."""
+    variables = [relax.Var(f"observed_{number}", tensor.ty) for number, tensor in enumerate(tensors)]
+    bindings = [relax.VarBinding(variable, tensor) for variable, tensor in zip(variables, tensors, strict=True)]
+    return returning(module, bindings, variables)
+
+
+def returning(module: Any, bindings: Sequence[Any], variables: Sequence[Any]) -> Any:
+    """The module with ``main`` computing these bindings, too, and returning these variables of them."""
     main = module["main"]
-    variables, blocks = [], []
-    for number, tensor in enumerate(tensors):
-        variables.append(relax.Var(f"observed_{number}", tensor.ty))
-        blocks.append(relax.VarBinding(variables[-1], tensor))
     kept = [relax.BindingBlock(list(block.bindings)) for block in main.body.blocks]
-    body = relax.SeqExpr([*kept, relax.BindingBlock(blocks)], relax.Tuple(variables))
+    body = relax.SeqExpr([*kept, relax.BindingBlock(list(bindings))], relax.Tuple(list(variables)))
     # Variables of a dataflow block cannot be seen outside of it.
-    result = relax.TupleType([tensor.ty for tensor in tensors])
+    result = relax.TupleType([variable.ty for variable in variables])
     function = relax.Function(list(main.params), body, result, is_pure=main.is_pure, attrs=main.attrs)
     changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
     changed["main"] = _plain_variables(function)

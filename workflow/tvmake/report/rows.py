@@ -12,7 +12,6 @@ from typing import Any, Final, Literal, get_args
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tvmake import __version__
-from tvmake.artifact.calibration import Kept
 from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.artifact.package import LIBRARY, WEIGHTS
 from tvmake.benchmark.baseline.result import Baseline, NoBaseline
@@ -22,7 +21,6 @@ from tvmake.config.requests.reporting import VariantRow
 from tvmake.config.transform import Layout
 from tvmake.device.fingerprint import local_fingerprint
 from tvmake.errors import InputError
-from tvmake.process.output import counted
 from tvmake.report import quantities
 from tvmake.report.cache_use import CacheUse
 from tvmake.report.results import VariantResults
@@ -32,7 +30,7 @@ from tvmake.validate.verdict import MissedGoal
 SCHEMA_VERSION: Final = 1
 
 MOST_KEPT = 3
-"""Products in float32 that a warning names."""
+"""Products in float32 that a warning names for each reason."""
 
 MOST_SAMPLES = 1000
 """Latency samples of a variant that a summary keeps."""
@@ -359,7 +357,8 @@ def _warnings(result: VariantResults) -> list[str]:
     found = list(result.numerics.report.warnings) if result.numerics else []
     if result.calibration:
         found += [f"int8: {warning}" for warning in result.calibration.warnings]
-        found += _kept_in_float(result.calibration.kept)
+        if result.calibration.kept:
+            found.append(result.calibration.coverage(MOST_KEPT))
     if result.latency:
         found += [f"latency: noisy: {reason}" for reason in result.latency.report.statistics.noise]
         if isinstance(baseline := result.latency.baseline, NoBaseline):
@@ -368,15 +367,6 @@ def _warnings(result: VariantResults) -> list[str]:
     if len(result.fingerprints) > 1:
         found.append("the device or its software changed between validation and benchmark")
     return found
-
-
-def _kept_in_float(kept: Sequence[Kept]) -> list[str]:
-    """One line for the products that are not quantised, if any."""
-    if not kept:
-        return []
-    named = [f"{one.operator} '{one.name}' ({one.reason})" for one in kept[:MOST_KEPT]]
-    more = "; calibration.json has the others" if len(kept) > MOST_KEPT else ""
-    return [f"int8: {counted(len(kept), 'product')} in float32: {', '.join(named)}{more}"]
 
 
 def _run_warnings(results: Sequence[VariantResults]) -> list[str]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def calibrate(module: Path, params: Path, signature: Path, request: CalibrateRequest, calibration: Path) -> Calibration:
-    """Write the ranges of the tensors that ``int8`` quantises, and what it leaves in float32, to ``calibration``.
+    """Write the ranges of the tensors that ``int8`` quantises, what is taken off biases, and what stays in float32, to ``calibration``.
 
     Raises:
         InputError: the dataset does not fit the model; a tensor is not a number for a sample; nothing can be quantised.
@@ -32,8 +32,9 @@ def calibrate(module: Path, params: Path, signature: Path, request: CalibrateReq
     from tvmake.artifact.signature import Signature
     from tvmake.config.requests.transforming import TransformRequest
     from tvmake.errors import InputError
+    from tvmake.quantize.bias import measuring
     from tvmake.quantize.ranges import Observer, constant_tensors
-    from tvmake.quantize.sites import find_sites
+    from tvmake.quantize.sites import find_sites, observed
     from tvmake.transform.graph import float_network
 
     known = stage_json.load(Signature, signature)
@@ -49,7 +50,7 @@ def calibrate(module: Path, params: Path, signature: Path, request: CalibrateReq
             "leave the precision out for this model with variants.exclude",
         )
     samples = _samples(request, known)
-    tensors = _runner(network, sites.tensors, known)
+    tensors = _runner(observed(network, sites.tensors), known)
     observers = [Observer() for _ in sites.tensors]
     names = [str(tensor.name) for tensor in sites.tensors]
     count = 0
@@ -68,7 +69,14 @@ def calibrate(module: Path, params: Path, signature: Path, request: CalibrateReq
             for observer, values in zip(observers, tensors(sample), strict=True):
                 observer.count(values)
     options = request.precision.calibration
-    ranges = [observer.range(options) for observer in observers]
+    ranges = [
+        TensorRange(name=name, low=low, high=high, lowest=observer.lowest, highest=observer.highest)
+        for name, observer in zip(names, observers, strict=True)
+        for low, high in [observer.range(options)]
+    ]
+    shifts = []
+    if options.bias_correction and request.dataset is not None:  # of random inputs it does harm
+        shifts = _mean_shifts(_runner(measuring(network, sites, ranges), known), samples)
     warnings = []
     if request.dataset is None:
         warnings.append(
@@ -83,10 +91,9 @@ def calibrate(module: Path, params: Path, signature: Path, request: CalibrateReq
         data="dataset" if request.dataset else "random",
         samples=count,
         method=options.method,
-        ranges=[
-            TensorRange(name=name, low=low, high=high, lowest=observer.lowest, highest=observer.highest)
-            for name, (low, high), observer in zip(names, ranges, observers, strict=True)
-        ],
+        ranges=ranges,
+        products=len(sites.products),
+        shifts=shifts,
         kept=kept,
         warnings=warnings,
     )
@@ -114,8 +121,23 @@ def _samples(request: CalibrateRequest, known: Signature) -> Callable[[], Iterat
     return lambda: (sample.inputs for sample in islice(dataset, request.precision.calibration.samples))
 
 
-def _runner(network: Any, tensors: list[Any], known: Signature) -> Callable[[dict[str, np.ndarray]], list[np.ndarray]]:
-    """A function from a sample to the values of the tensors.
+def _mean_shifts(
+    shifts: Callable[[dict[str, np.ndarray]], list[np.ndarray]], samples: Callable[[], Iterator[dict[str, np.ndarray]]]
+) -> list[list[float]]:
+    """The mean of each product's shifts over the samples."""
+    import numpy as np
+
+    totals: list[np.ndarray] = []
+    count = 0
+    for sample in samples():
+        count += 1
+        found = [values.astype(np.float64) for values in shifts(sample)]
+        totals = [total + values for total, values in zip(totals, found, strict=True)] if totals else found
+    return [[float(np.float32(value)) for value in total / count] for total in totals]
+
+
+def _runner(network: Any, known: Signature) -> Callable[[dict[str, np.ndarray]], list[np.ndarray]]:
+    """A function from a sample to the values that a network returns.
 
     Code for this machine's family of processors in general, so that ranges do not depend on which of them it is.
     """
@@ -126,9 +148,8 @@ def _runner(network: Any, tensors: list[Any], known: Signature) -> Callable[[dic
     from tvmake.codegen.weights import packed_weights
     from tvmake.config.build import BuildOptions
     from tvmake.frontend.relax_fixes import lift_constants
-    from tvmake.quantize.sites import observed
 
-    module, weights = lift_constants(observed(network, tensors))
+    module, weights = lift_constants(network)
     target = tvm.target.Target({"kind": "llvm"})
     lowered = lower(module, target, (), BuildOptions(), len(known.inputs))
     executable = generate(lowered.final, target, BuildOptions(), "int8")
@@ -184,7 +205,7 @@ STAGE = Stage(
     subject=lambda given: f"{given['request'].model} int8",
     report=lambda found: (
         *(f"warning: int8: {warning}" for warning in found.warnings),
-        *(f"kept in float32: {one.operator} '{one.name}': {one.reason}" for one in found.kept),
+        found.coverage(),
         f"{len(found.ranges)} ranges from {found.samples} {'samples' if found.data == 'dataset' else 'random inputs'}",
     ),
     is_hermetic=True,

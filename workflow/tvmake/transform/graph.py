@@ -48,7 +48,7 @@ def transform(
                 "int8", "needs the ranges of activations", "give --calibration; `tvmake step calibrate` makes it"
             )
         sites = find_sites(module, request.precision.never)
-        module = evaluate_constants(to_integers(insert(module, sites, calibration.ranges)))
+        module = evaluate_constants(to_integers(insert(module, sites, calibration.ranges, calibration.shifts)))
     if (layouts := LAYOUTS.get(options.layout)) is not None:
         module = evaluate_constants(passes.ConvertLayout(layouts)(flatten_norms(split_clips(module))))
     module = to_precision(module, request.precision)
