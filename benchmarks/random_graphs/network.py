@@ -104,7 +104,7 @@ class Of(nn.Module):
 
 def made(kind: Kind, step: Step, operands: Sequence[Tensor]) -> nn.Module:
     """A step's operation, with weights that depend on its seed alone."""
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(step.seed)
         operation = kind.make(*operands, **step.options)
         module = operation if isinstance(operation, nn.Module) else Of(operation)
