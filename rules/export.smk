@@ -1,6 +1,6 @@
-"""Export: pack library, manifest and weights into one package.
+"""Export: pack library, manifest and weights into one package, with a few samples by which it can test itself.
 
-INPUTS   results/{model}/{precision}/{target}/mod.so, mod.json, mod.params
+INPUTS   results/{model}/{precision}/{target}/mod.so, mod.json, mod.params, results/{model}/reference.npz
 OUTPUTS  results/{model}/{precision}/{target}/package.tar
 """
 
@@ -10,6 +10,7 @@ rule export:
         lib=plan.path("mod.so"),
         manifest=plan.path("mod.json"),
         weights=plan.path("mod.params"),
+        reference=lambda w: plan.self_test_files(w),
     output:
         package=plan.path("package.tar"),
     log:
@@ -22,9 +23,11 @@ rule export:
         mem_mb=job_resources.memory_mb("export"),
         runtime=job_resources.minutes("export"),
     params:
+        options=lambda w: plan.options("export", w),
+        reference=lambda w, input: [f"--reference={file}" for file in input.reference],
         code=plan.fingerprint("export"),
     message:
         "export {wildcards.model} {wildcards.precision} {wildcards.target}"
     shell:
-        "tvmake step export {input.lib:q} {input.manifest:q} {input.weights:q}"
-        " --package {output.package:q} > {log:q} 2>&1"
+        "tvmake step export {input.lib:q} {input.manifest:q} {input.weights:q} --options {params.options:q}"
+        " --package {output.package:q} {params.reference:q} > {log:q} 2>&1"

@@ -21,4 +21,13 @@ uint16_t ToHalf(double value) {
   return sign | static_cast<uint16_t>(((exponent + 13) << 10) + bits);
 }
 
+double FromHalf(uint16_t bits) {
+  const int exponent = bits >> 10 & 0x1f, fraction = bits & 0x3ff;
+  double size = 0;
+  if (exponent == 0x1f) size = fraction ? NAN : INFINITY;
+  else if (exponent == 0) size = std::ldexp(fraction, -24);
+  else size = std::ldexp(1024 + fraction, exponent - 25);
+  return bits & 0x8000 ? -size : size;
+}
+
 }  // namespace tvmake

@@ -55,6 +55,17 @@ std::vector<TensorSpec> SpecsOf(const Any& rows) {
   return specs;
 }
 
+SelfTest SelfTestOf(const json::Object& row) {
+  SelfTest test;
+  test.samples = At(row, "samples").cast<int64_t>();
+  test.reference = Text(row, "reference");
+  test.why_not = Text(row, "why_not");
+  for (const auto& [goal, bound] : At(row, "goals").cast<json::Object>()) {
+    test.goals[goal.cast<String>()] = bound.cast<double>();
+  }
+  return test;
+}
+
 Manifest Read(const json::Object& document) {
   Manifest manifest;
   manifest.model = Text(document, "model");
@@ -67,6 +78,9 @@ Manifest Read(const json::Object& document) {
   manifest.outputs = SpecsOf(At(signature, "outputs"));
   for (const Any& parameter : At(document, "parameters").cast<json::Array>()) {
     manifest.parameters.push_back(Text(parameter.cast<json::Object>(), "name"));
+  }
+  if (const auto test = document.find(String("self_test")); test != document.end() && (*test).second != nullptr) {
+    manifest.self_test = SelfTestOf((*test).second.cast<json::Object>());
   }
   return manifest;
 }

@@ -3,6 +3,7 @@
 #define TVMAKE_MANIFEST_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -14,11 +15,22 @@ constexpr char kLibrary[] = "mod.so";
 constexpr char kManifest[] = "mod.json";
 constexpr char kWeights[] = "mod.params";
 
+constexpr char kSelfTest[] = "self_test.npz";
+
+// What a package tests itself by, as tvmake.artifact.manifest.SelfTest says.
+struct SelfTest {
+  int64_t samples = 0;
+  std::string reference;                // the framework that gave the expected outputs
+  std::map<std::string, double> goals;  // what each sample's outputs have to reach
+  std::string why_not;                  // why there are no samples; empty where none were wanted
+};
+
 struct Manifest {
   std::string model, precision, target_name;
   std::string target_kind;  // "llvm", "opencl" ...
   std::vector<TensorSpec> inputs, outputs;
   std::vector<std::string> parameters;  // trailing arguments of main, in order
+  SelfTest self_test;
 };
 
 // Check an unpacked package as tvmake.artifact.package.verify_directory does, and read its manifest.

@@ -16,13 +16,14 @@
 #include "options.h"
 #include "output_file.h"
 #include "result.h"
+#include "self_test.h"
 #include "virtual_machine.h"
 
 namespace {
 
 using namespace tvmake;
 
-constexpr int kUsageError = 2;
+constexpr int kUsageError = 2, kGoalsMissed = 4;
 constexpr char kThreads[] = "TVM_NUM_THREADS";  // read by TVM's thread pool
 
 Request RequestOf(const Options& options) {
@@ -79,6 +80,20 @@ void Run(const Options& options) {
   if (options.request.empty()) std::fputs(SummaryJson(manifest, timing, fingerprint).c_str(), stdout);
 }
 
+// Whether the package gives what the original framework gave.
+bool Test(const Options& options) {
+  const Manifest manifest = VerifyPackage(options.package);
+  RequireSelfTest(manifest, options.package);
+  for (const std::string& library : options.libraries) LoadLibrary(library);
+  const DLDevice device = OpenDevice(DeviceOf(options, manifest));
+  try {
+    VirtualMachine machine(options.package, manifest, device);
+    return RunSelfTest(&machine, manifest, options.package);
+  } catch (const tvm::ffi::Error& error) {
+    FailDevice(options.package, "running it failed: " + Cause(error.message()));
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -90,6 +105,7 @@ int main(int argc, char** argv) {
     }
     // The runtime starts its threads at the first kernel.
     if (options.threads) setenv(kThreads, std::to_string(options.threads).c_str(), 1);
+    if (options.is_self_test) return Test(options) ? 0 : kGoalsMissed;
     Run(options);
     std::fflush(stdout);
     return 0;

@@ -22,11 +22,15 @@ std::vector<Tensor> RunOnce(VirtualMachine* machine) {
   return machine->Outputs();
 }
 
-void Collect(NpzWriter* archive, const Manifest& manifest, int64_t sample, const std::vector<Tensor>& values) {
+void CheckCount(const Manifest& manifest, const std::vector<Tensor>& values) {
   if (values.size() != manifest.outputs.size()) {
     RefuseInput("package", "it gives " + std::to_string(values.size()) + " outputs, its manifest tells " +
                                std::to_string(manifest.outputs.size()));
   }
+}
+
+void Collect(NpzWriter* archive, const Manifest& manifest, int64_t sample, const std::vector<Tensor>& values) {
+  CheckCount(manifest, values);
   for (std::size_t index = 0; index < values.size(); ++index) {
     archive->Add(MemberName("output", manifest.outputs[index].name, sample), values[index]);
   }
@@ -72,6 +76,13 @@ std::vector<OpTime> Profile(VirtualMachine* machine) {
 
 double NowMs() {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::vector<Tensor> RunOn(VirtualMachine* machine, const Manifest& manifest, const std::vector<Tensor>& inputs) {
+  SetInputs(machine, inputs);
+  std::vector<Tensor> values = RunOnce(machine);
+  CheckCount(manifest, values);
+  return values;
 }
 
 double RunSamples(VirtualMachine* machine, const Manifest& manifest, const Request& request, const InputSource& inputs,

@@ -31,6 +31,9 @@ struct Timing {
 // Milliseconds on a clock that only goes forward.
 double NowMs();
 
+// Run a package once on these inputs.
+std::vector<Tensor> RunOn(VirtualMachine* machine, const Manifest& manifest, const std::vector<Tensor>& inputs);
+
 // Run the samples that a request asks for, and set the first one's inputs again.
 //
 // outputs: where they go; null for nowhere.

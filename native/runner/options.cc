@@ -19,6 +19,7 @@ Check a package against its digests, load it, run it and time it.
   --dim NAME=N        a dynamic dimension of random inputs; may be repeated
   --outputs OUT.npz   where outputs go (output/NAME/00000.npy ...)
   --result RES.json   where the raw figures go
+  --self-test         run the package's own samples instead, and compare with what the original framework made of them
 
 What to do, from a file:
   --request REQ.json  samples, repeat_first, measurement; needs --result
@@ -34,7 +35,8 @@ or by these:
   --profile           time every kernel as well
 
 Without --request a summary is printed as JSON.
-Exit codes: 0 done; 1 the package or an input is wrong; 2 usage; 3 this device lacks something or failed.
+Exit codes: 0 done; 1 the package or an input is wrong; 2 usage; 3 this device lacks something or failed;
+4 the self-test found a wrong output.
 )";
 
 namespace {
@@ -42,6 +44,9 @@ namespace {
 // What a request says too.
 const std::set<std::string> kMeasuring = {"--samples",       "--warmup",       "--runs",     "--number",
                                           "--min-repeat-ms", "--min-duration", "--cooldown", "--profile"};
+
+// What a self-test takes.
+const std::set<std::string> kSelfTesting = {"--self-test", "--package", "--device", "--threads", "--load-library"};
 
 double Duration(const std::string& flag, const std::string& text) {
   char* end = nullptr;
@@ -76,6 +81,7 @@ Options ParseOptions(int argc, char** argv) {
   line.Number("--runs", &how.repeat, 1);
   line.Number("--number", &how.number, 1);
   line.Switch("--profile", &how.profile_ops);
+  line.Switch("--self-test", &options.is_self_test);
   for (const auto& [flag, seconds] : {std::pair{"--min-repeat-ms", &how.min_repeat_ms},
                                       {"--min-duration", &how.min_duration_s},
                                       {"--cooldown", &how.cooldown_s}}) {
@@ -89,6 +95,12 @@ Options ParseOptions(int argc, char** argv) {
     return options;
   }
   if (options.package.empty()) throw UsageError("--package is missing; --help lists the options");
+  if (options.is_self_test) {
+    for (const std::string& flag : given) {
+      if (!kSelfTesting.count(flag)) throw UsageError(flag + ": the self-test has inputs and outputs of its own");
+    }
+    return options;
+  }
   if (options.request.empty()) return options;
   for (const std::string& flag : given) {
     if (kMeasuring.count(flag)) throw UsageError(flag + ": the request says that already");

@@ -20,7 +20,7 @@ struct Options {
   int64_t samples = 1;                                    // without a request
   std::map<std::string, int64_t> extents;                 // of dynamic dimensions of random inputs
   std::vector<std::string> libraries;
-  bool is_help = false, is_version = false;
+  bool is_self_test = false, is_help = false, is_version = false;
 };
 
 extern const char kUsage[];

@@ -14,7 +14,7 @@ from platformdirs import user_cache_path
 
 from tvmake.config.model import ImportOptions
 from tvmake.config.precision import PrecisionConfig
-from tvmake.config.requests.building import BuildRequest
+from tvmake.config.requests.building import BuildRequest, ExportRequest
 from tvmake.config.requests.referencing import ReferenceRequest
 from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.target import TargetConfig
@@ -70,7 +70,7 @@ class Network:
         request = BuildRequest(model=self.name, precision=precision, target_name=directory.name, target=target)
         written = [directory / name for name in ("mod.so", "mod.json", "mod.params")]
         build(*read, request, *written, directory / "sources")
-        export(*written, directory / "package.tar")
+        export(*written, ExportRequest(), directory / "package.tar")
         return directory / "package.tar"
 
 

@@ -9,7 +9,7 @@ import yaml
 
 from tvmake.config.model import ImportOptions
 from tvmake.config.reading.load import check, load, merge
-from tvmake.config.requests.building import BuildRequest
+from tvmake.config.requests.building import BuildRequest, ExportRequest
 from tvmake.config.requests.calibrating import CalibrateRequest
 from tvmake.config.requests.referencing import ReferenceRequest
 from tvmake.config.requests.reporting import ReportRequest
@@ -54,6 +54,7 @@ REQUESTS = {
     "tune": TuneRequest,
     "pick_best": PickBestRequest,
     "build": BuildRequest,
+    "export": ExportRequest,
     "deploy": DeployRequest,
     "validate": ValidateRequest,
     "benchmark": BenchmarkRequest,
@@ -237,7 +238,9 @@ def changed_stages(overlay: str, variant: Variant = DIGITS, base: str = TEXT) ->
         ("models: {other: {seed: 5, dims: {N: 2}, goals: {top1: 1}}}", set()),
         ("validation: {samples: 3}", {"calibrate", "reference"}),
         ("validation: {seed: 3}", {"calibrate", "reference"}),
-        ("validation: {goals: {rtol: 0.1}}", {"validate"}),
+        ("validation: {goals: {rtol: 0.1}}", {"export", "validate"}),
+        ("export: {self_test: false}", {"export"}),
+        ("models: {digits: {export: {self_test: {samples: 1}}}}", {"export"}),
         ("validation: {goals: {latency_ms: 5}}", {"select", "report"}),
         ("models: {digits: {goals: {speedup: 1, package_mb: 3}}}", {"select", "report"}),
         ("models: {digits: {goals: {metrics: {f1: {use: 'a:b', at_least: 0.5}}}}}", {"validate"}),
@@ -283,6 +286,8 @@ def test_a_change_reaches_the_stages_that_read_it_and_no_others(overlay, stages)
 def test_a_drawn_sample_count_does_not_matter_to_a_model_with_a_dataset():
     base = TEXT.replace("digits.onnx,", "digits.onnx, dataset: {path: x.npz},")
     assert changed_stages("validation: {samples: 3, seed: 4}", base=base) == set()
+    assert changed_stages("export: {self_test: {samples: 3}}", base=base) == {"reference", "export"}
+    assert changed_stages("export: {self_test: {inputs: dataset}}", base=base) == {"reference", "export"}
 
 
 @pytest.mark.parametrize("stage", REQUESTS)
@@ -344,7 +349,7 @@ def test_a_models_own_options_override_key_by_key():
 
 def test_every_stage_with_options_is_a_stage_of_the_workflow():
     assert {stage.name: stage.request_model for stage in stages().values() if stage.request_model} == REQUESTS
-    assert set(stages()) - set(REQUESTS) == {"export", "attest"}
+    assert set(stages()) - set(REQUESTS) == {"attest"}
 
 
 # --- the resolved config --------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 
+using tvmake::FromHalf;
 using tvmake::ToHalf;
 
 namespace {
@@ -20,7 +21,7 @@ double Value(uint16_t bits) {
 }  // namespace
 
 TEST_CASE("every finite float16 converts to itself") {
-  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+  for (int bits = 0; bits < 0x10000; ++bits) {
     if ((bits >> 10 & 0x1f) == 0x1f) continue;
     if (ToHalf(Value(static_cast<uint16_t>(bits))) != bits) {
       CAPTURE(bits);
@@ -50,4 +51,17 @@ TEST_CASE("what does not fit a float16 is infinite, and NaN stays NaN") {
   CHECK((ToHalf(std::nan("")) & 0x7c00) == 0x7c00);
   CHECK((ToHalf(std::nan("")) & 0x03ff) != 0);
   CHECK(ToHalf(-0.0) == 0x8000);
+}
+
+TEST_CASE("every float16 is read as the value that it stands for") {
+  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const double value = FromHalf(static_cast<uint16_t>(bits));
+    const bool is_finite = (bits >> 10 & 0x1f) != 0x1f;
+    if (is_finite ? value != Value(static_cast<uint16_t>(bits)) : std::isfinite(value)) {
+      CAPTURE(bits);
+      FAIL_CHECK("another value");
+    }
+  }
+  CHECK(FromHalf(0xfc00) == -std::numeric_limits<double>::infinity());
+  CHECK(std::isnan(FromHalf(0x7e00)));
 }

@@ -115,3 +115,10 @@ TEST_CASE("a request and options that it overrules do not go together") {
         "--runs: the request says that already");
   CHECK(Problem({"--package", "p", "--request", "r", "--result", "s", "--threads", "3"}) == "");
 }
+
+TEST_CASE("a self-test takes nothing that it has of its own") {
+  CHECK(Parse({"--package", "p", "--self-test", "--device", "cpu", "--threads", "1"}).is_self_test);
+  CHECK(Problem({"--package", "p", "--self-test", "--inputs", "in.npz"}) ==
+        "--inputs: the self-test has inputs and outputs of its own");
+  CHECK(Problem({"--self-test"}) == "--package is missing; --help lists the options");
+}

@@ -74,6 +74,19 @@ class Placement(_Part):
     """The kernels without an image, and why."""
 
 
+class SelfTest(_Part):
+    """What the package tests itself by: inputs and expected outputs in self_test.npz (:mod:`tvmake.artifact.tensor_file`)."""
+
+    samples: int = 0
+    inputs: Literal["random", "dataset"] = "random"
+    reference: str = ""
+    """The framework that gave the expected outputs."""
+    goals: dict[str, float] = Field(default_factory=dict)
+    """What each sample's outputs have to reach, by the keys of ``validation.goals``."""
+    why_not: str = ""
+    """Why there are fewer samples than were wanted, or none."""
+
+
 class GraphNode(_Part):
     """One binding of the lowered graph: what is called, on which values, giving what."""
 
@@ -123,6 +136,8 @@ class Manifest(_Part):
     components: list[Component]
     provenance: dict[str, Any] = Field(default_factory=dict)
     """An in-toto statement (v1) with an SLSA provenance predicate, unsigned."""
+    self_test: SelfTest | None = Field(default=None, exclude_if=lambda value: value is None)
+    """None in packages of versions before there were any, and where none is wanted."""
     own_sha256: str = ""
     """sha256 of this manifest without this field, as canonical JSON: tells a copying error or an edit, not a forger."""
 

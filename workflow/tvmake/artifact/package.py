@@ -13,7 +13,7 @@ from tvmake.storage.files import digest_file
 from tvmake.storage.plain_files import read_plain
 from tvmake.storage.tar import Member, extract, read_tar, write_tar
 
-LIBRARY, MANIFEST, WEIGHTS = "mod.so", "mod.json", "mod.params"
+LIBRARY, MANIFEST, WEIGHTS, SELF_TEST = "mod.so", "mod.json", "mod.params", "self_test.npz"
 REQUIRED = (LIBRARY, MANIFEST, WEIGHTS)
 
 MOST_MANIFEST_BYTES = 16 << 20

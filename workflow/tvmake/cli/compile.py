@@ -52,6 +52,10 @@ def compile_model(
     link_options: Annotated[
         str | None, typer.Option("--cross-compiler-options", metavar="OPTIONS", help="Further arguments of that program.")
     ] = None,
+    self_test: Annotated[
+        bool,
+        typer.Option("--self-test", help="Put samples into the package for `tvmake run --self-test`: the model is run in its own framework."),
+    ] = False,
     settings: Settings = None,
     cores: Cores = None,
     quiet: Quiet = False,
@@ -82,7 +86,8 @@ def compile_model(
         },
     }
     keys = {key: value for key, value in linking.items() if value}
-    run = single_run(model, target, precision, tune, shapes, device, merge(layer, overlay(settings)), keys)
+    over = merge(layer, overlay(settings))
+    run = single_run(model, target, precision, tune, shapes, device, over, keys, self_test=self_test)
     wanted = output or Path(f"{run.model_name}.tar")
     if not wanted.parent.is_dir():
         raise InputError(str(wanted), f"there is no directory '{wanted.parent}'", "make it first")

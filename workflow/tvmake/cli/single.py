@@ -53,12 +53,15 @@ def single_run(
     device: str | None,
     layer: Mapping[str, Any],
     target_keys: Mapping[str, Any] | None = None,
+    *,
+    self_test: bool = False,
 ) -> SingleRun:
     """The run for one package; without a number of trials as it was tuned before, if it was.
 
     Args:
         layer: a config over what the options say.
         target_keys: further keys of the target.
+        self_test: whether the package gets samples to test itself by.
 
     Raises:
         TvmakeError: an option makes no sense, or there is no such model or device.
@@ -68,7 +71,9 @@ def single_run(
     inputs = {name: {"shape": shape} for name, shape in map(_shape, shapes or ())}
     where = _device(device) if device is not None else None
     model_keys = {"inputs": inputs}
-    run = SingleRun(model, target, precision, trials or 0, model_keys, target_keys or {}, layer, device=where)
+    run = SingleRun(
+        model, target, precision, trials or 0, model_keys, target_keys or {}, layer, device=where, self_test=self_test
+    )
     return run.as_tuned() if trials is None and device is None else run
 
 

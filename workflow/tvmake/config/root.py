@@ -12,6 +12,7 @@ from tvmake.config.build import BuildOptions
 from tvmake.config.cache import Cache
 from tvmake.config.dataset import DatasetConfig
 from tvmake.config.device import DeviceConfig, LocalDeviceConfig
+from tvmake.config.export import ExportOptions
 from tvmake.config.model import FORMATS, OTHER_FORMATS, ImportOptions
 from tvmake.config.precision import BasePrecision, PrecisionConfig
 from tvmake.config.target import TargetConfig, obstacle
@@ -71,6 +72,8 @@ class ModelConfig(ImportOptions):
     """Overrides of the general ``tuning``, key by key."""
     build: BuildOptions | None = None
     """Overrides of the general ``build``, key by key."""
+    export: ExportOptions | None = None
+    """Overrides of the general ``export``, key by key."""
     validation: ValidationOptions | None = None
     """Overrides of the general ``validation``, key by key."""
     benchmark: BenchmarkOptions | None = None
@@ -108,6 +111,8 @@ class Config(Strict):
     """How kernels are tuned; not at all unless ``trials`` is set."""
     build: BuildOptions = BuildOptions()
     """Build options for every variant."""
+    export: ExportOptions = ExportOptions()
+    """What goes into packages besides what runs."""
     validation: ValidationOptions = ValidationOptions()
     """How numerics are checked."""
     benchmark: BenchmarkOptions = BenchmarkOptions()

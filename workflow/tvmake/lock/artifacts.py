@@ -14,8 +14,8 @@ from tvmake.stages.registry import goal_stages, stages
 from tvmake.storage.files import canonical_json, digest_bytes, digest_file
 from tvmake.storage.tar import read_tar
 
-SEALS = ("own_sha256", "serialNumber")
-"""Keys that differ because another one does."""
+SEALS = ("own_sha256", "serialNumber", "mod.json")
+"""Keys and members that differ because another one does; mod.json is compared by itself as well."""
 
 
 @dataclass(frozen=True)

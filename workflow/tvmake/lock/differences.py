@@ -14,11 +14,15 @@ from tvmake.records.store import RecordStore, StoredRecord, open_store
 
 EVERY = frozenset(hermetic())
 
-MEASURING = ("benchmark", "validation", "devices", "tuning")
+MEASURING = ("benchmark", "devices", "tuning")
 """Top-level keys of the config that change no package once records are given."""
 
-MEASURING_OF_MODEL = ("dataset", "goals", "benchmark", "validation", "tuning", "precisions", "targets")
+MEASURING_OF_MODEL = ("benchmark", "tuning", "precisions", "targets")
 """Such keys of a model; which variants there are is compared by itself."""
+
+SELF_TEST = frozenset({"export"})
+SELF_TEST_OF_MODEL = ("dataset", "export", "goals", "validation")
+"""Keys of a model that change what its packages test themselves by, and nothing else in them."""
 
 STAGES_OF_KEY: dict[str, frozenset[str]] = {
     "models": frozenset({"import", "transform", "extract", "build", "attest"}),
@@ -26,6 +30,8 @@ STAGES_OF_KEY: dict[str, frozenset[str]] = {
     "transform": frozenset({"transform", "choose_layout", "extract", "build"}),
     "targets": frozenset({"extract", "pick_best", "build"}),
     "build": frozenset({"extract", "build"}),
+    "export": SELF_TEST,
+    "validation": SELF_TEST,
 }
 """Which stages read what the config says."""
 
@@ -54,7 +60,7 @@ def differences(plan: Plan, lock: Lock) -> list[Difference]:
     names = list(dict.fromkeys(variant.model for variant in plan.variants))
     found = [
         *_variants(plan, lock),
-        *_inputs(here, then, users(plan)),
+        *_inputs(plan, here, then, users(plan)),
         *_versions(plan, here, then, names),
         *_compilers(here, then),
         *_config(here.config, then.config),
@@ -88,12 +94,15 @@ def _variants(plan: Plan, lock: Lock) -> Iterator[Difference]:
         yield Difference(f"variant {name}: tuned {text}", frozenset({"extract", "pick_best", "build"}), only)
 
 
-def _inputs(here: Origins, then: Origins, models: Mapping[str, frozenset[str]]) -> Iterator[Difference]:
+def _inputs(plan: Plan, here: Origins, then: Origins, models: Mapping[str, frozenset[str]]) -> Iterator[Difference]:
     for name, digest in then.inputs.items():
         now = here.inputs.get(name)
-        # A dataset decides whether a package passes, not what is in it.
-        stages = frozenset() if is_dataset(name) else frozenset({"import", "transform", "extract", "build", "attest"})
         only = models.get(name, frozenset())
+        stages = frozenset({"import", "transform", "extract", "build", "attest"})
+        if is_dataset(name):
+            # It decides whether a package passes, not what is in it, unless samples of it are to be there.
+            tests = [plan.model(model).export.test for model in only]
+            stages = SELF_TEST if any(test and test.inputs == "dataset" for test in tests) else frozenset()
         if name not in here.inputs:
             yield Difference(f"input {name}: not used here", stages, only)
         elif now is None:
@@ -141,7 +150,9 @@ def _config(here: Mapping[str, Any], then: Mapping[str, Any]) -> Iterator[Differ
         shown = f"{_value(now.get(key))} ({_value(before.get(key))} in the lock)"
         # Only models, precisions and targets have names that their files go under.
         only = frozenset(key[1:2]) if key[0] in ("models", "precisions", "targets") else frozenset()
-        yield Difference(f"config {'.'.join(key)}: {shown}", STAGES_OF_KEY.get(key[0], EVERY), only)
+        is_self_test = key[0] == "models" and key[2:3] != () and key[2] in SELF_TEST_OF_MODEL
+        stages = SELF_TEST if is_self_test else STAGES_OF_KEY.get(key[0], EVERY)
+        yield Difference(f"config {'.'.join(key)}: {shown}", stages, only)
     if measuring:
         keys = "1 key differs" if measuring == 1 else f"{measuring} keys differ"
         yield Difference(f"config: {keys} that only measuring reads", frozenset())

@@ -84,7 +84,10 @@ def stage_roots(plan: Plan, stage: str, models: Iterable[str]) -> list[str]:
 
 def libraries(plan: Plan, stage: str, models: Iterable[str]) -> set[str]:
     """The distributions whose version can change a stage's bytes."""
-    _, found = reachable(*stage_roots(plan, stage, models))
+    roots = stage_roots(plan, stage, models)
+    if stage == "export":  # its self-tests hold what the model's framework gave
+        roots += stage_roots(plan, "reference", [model for model in models if plan.model(model).export.test])
+    _, found = reachable(*roots)
     return {name for library in found for name in DISTRIBUTIONS[library]}
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from tvmake.config.benchmark import BenchmarkOptions
 from tvmake.config.build import BuildOptions
 from tvmake.config.device import DeviceConfig
+from tvmake.config.export import ExportOptions
 from tvmake.config.files import dataset as dataset_files
 from tvmake.config.files import model as model_files
 from tvmake.config.model import ImportOptions
@@ -37,6 +38,11 @@ class ModelOptions:
     def build(self) -> BuildOptions:
         """How its variants are built."""
         return overridden(self._config.build, self.config.build)
+
+    @cached_property
+    def export(self) -> ExportOptions:
+        """What goes into its packages."""
+        return overridden(self._config.export, self.config.export)
 
     @cached_property
     def validation(self) -> ValidationOptions:

@@ -15,6 +15,7 @@ from tvmake.plan.planned_config import PlannedConfig, PlannedJob, Variant
 from tvmake.plan.requests import Requests
 from tvmake.stages import registry
 from tvmake.stages.descriptor import Output, Stage
+from tvmake.stages.export import reference_files as self_test_files
 from tvmake.stages.validate import metric_files
 from tvmake.storage.directories import LOGS
 from tvmake.storage.files import write_text
@@ -116,6 +117,10 @@ class Plan(PlannedConfig):
     def calibrated_files(self, model: str) -> list[str]:
         """What the calibrate stage reads besides the imported network."""
         return [*self.model(model).dataset_files, *PlannedJob(self, model).pass_files(FLOAT_POINTS)]
+
+    def self_test_files(self, wildcards: Any) -> list[str]:
+        """What the samples of a package's self-test are taken from: none for a package without one."""
+        return self_test_files(self.context(wildcards))
 
     def model_files(self, model: str) -> list[str]:
         """What the import stage reads."""

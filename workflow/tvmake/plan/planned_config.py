@@ -10,6 +10,7 @@ from typing import Any, Literal
 from tvmake.artifact.tasks import KernelBudget
 from tvmake.config.benchmark import BenchmarkOptions
 from tvmake.config.build import BuildOptions
+from tvmake.config.export import ExportOptions
 from tvmake.config.model import ImportOptions
 from tvmake.config.precision import PrecisionConfig
 from tvmake.config.root import Config, ModelConfig
@@ -209,6 +210,11 @@ class PlannedJob:
     def build(self) -> BuildOptions:
         """The model's build options."""
         return self._plan.model(self.model).build
+
+    @property
+    def export(self) -> ExportOptions:
+        """What goes into the model's packages."""
+        return self._plan.model(self.model).export
 
     @property
     def validation(self) -> ValidationOptions:

@@ -42,6 +42,7 @@ class SingleRun:
         device: where its kernels are measured, as keys of a device's config; None where the target says it.
         name: what the model is called; by default after its file.
         root: the directory that paths begin in.
+        self_test: whether the package gets samples to test itself by, for which the model's framework has to run it.
 
     Raises:
         InputError: there is no such file, target or precision.
@@ -57,6 +58,7 @@ class SingleRun:
     name: str = ""
     device: Mapping[str, Any] | None = None
     root: Path = field(default_factory=Path.cwd)
+    self_test: bool = False
 
     def __post_init__(self) -> None:
         self._check_source()
@@ -132,6 +134,7 @@ class SingleRun:
             "precisions": [self.precision],
             "targets": {self.target_name: self._target()},
             "tuning": {"trials": self.trials},
+            "export": {"self_test": self.self_test},
             **({"devices": {DEVICE: dict(self.device)}} if self.device else {}),
         }
         return merge(config, self.layer)

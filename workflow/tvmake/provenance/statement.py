@@ -5,6 +5,7 @@ no machine in it, so that the same inputs give the same bytes.
 """
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -12,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tvmake.artifact.manifest import PREDICATE_TYPE, STATEMENT_TYPE, Component, FileEntry, Manifest
 from tvmake.errors import InputError
 from tvmake.storage.documents import FailsFast
+from tvmake.storage.files import digest_file
 
 BUILD_TYPE: Final = "urn:tvmake:build:v1"
 BUILDER: Final = "urn:tvmake:builder"
@@ -104,6 +106,14 @@ def statement(
             runDetails=RunDetails(builder=Builder(version={"tvmake": version})),
         ),
     )
+
+
+def with_files(manifest: Manifest, files: Mapping[str, Path]) -> Manifest:
+    """A manifest, not sealed yet, with further files among the package's and in its statement."""
+    added = {name: FileEntry(sha256=digest_file(file), size=file.stat().st_size) for name, file in files.items()}
+    entries = {**manifest.files, **added}
+    subject = [resource(name, entry.sha256).model_dump(exclude_none=True) for name, entry in sorted(entries.items())]
+    return manifest.model_copy(update={"files": entries, "provenance": {**manifest.provenance, "subject": subject}})
 
 
 def uri(part: Component) -> str:

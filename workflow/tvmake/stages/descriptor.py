@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from tvmake.config.benchmark import BenchmarkOptions
     from tvmake.config.build import BuildOptions
+    from tvmake.config.export import ExportOptions
     from tvmake.config.model import ImportOptions
     from tvmake.config.precision import PrecisionConfig
     from tvmake.config.root import Config, ModelConfig
@@ -64,6 +65,8 @@ class JobContext(Protocol):
     def transform(self) -> TransformOptions: ...
     @property
     def build(self) -> BuildOptions: ...
+    @property
+    def export(self) -> ExportOptions: ...
     @property
     def validation(self) -> ValidationOptions: ...
     @property

@@ -69,7 +69,24 @@ def _written(request: ReferenceRequest, known: Signature, weights: object, refer
         label_names=dataset.label_names if dataset is not None else [],
         truth=request.dataset.truth if request.dataset else [],
     )
-    return write_reference_set(reference, info, _with_outputs(samples, runtime, known))
+    made: list[ReferenceSample] = []
+    if dataset is not None and request.made:
+        made, why_not = _made(request, runtime, known)
+        info = info.model_copy(update={"why_not_made": why_not})
+    return write_reference_set(reference, info, _with_outputs(samples, runtime, known), made)
+
+
+def _made(request: ReferenceRequest, runtime: Runtime, known: Signature) -> tuple[list[ReferenceSample], str]:
+    """Made-up samples besides the dataset's, or why there are none: a dataset may be the only input that a model takes."""
+    from tvmake.errors import InputError
+    from tvmake.validate.dataset import Sample
+    from tvmake.validate.samples import random_samples
+
+    try:
+        drawn = random_samples(known, request.made, request.seed, request.dims)
+        return list(_with_outputs((Sample(inputs, None) for inputs in drawn), runtime, known)), ""
+    except InputError as error:
+        return [], f"the model refuses made-up inputs ({error.problem})"
 
 
 def _with_outputs(samples: Iterable[Sample], runtime: Runtime, known: Signature) -> Iterator[ReferenceSample]:
@@ -90,6 +107,9 @@ def reference_request(job: JobContext) -> ReferenceRequest:
     model, validation = job.model_config, job.validation
     # With a dataset nothing is drawn, so samples and seed would only cause needless reruns.
     drawn = {} if model.dataset else {"samples": validation.samples, "seed": validation.seed}
+    test = job.export.test
+    if model.dataset and test is not None and test.inputs == "random":
+        drawn = {"made": test.samples}
     return ReferenceRequest(
         model=job.import_options, dims={**validation.dims, **model.dims}, dataset=model.dataset, **drawn
     )

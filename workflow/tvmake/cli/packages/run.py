@@ -41,17 +41,21 @@ def run(
     repeat: Annotated[int, typer.Option("--repeat", min=0, metavar="N", help="Time N runs more.")] = 0,
     number: Annotated[int, typer.Option("--number", min=1, metavar="N", help="Average N runs into each of the timed ones.")] = 1,
     profile: Annotated[bool, typer.Option("--profile", help="Time each kernel.")] = False,
+    self_test: Annotated[
+        bool, typer.Option("--self-test", help="Run the package's own samples, and compare with what the original framework made of them.")
+    ] = False,
     device: Annotated[str, typer.Option("--device", "-d", "-D", metavar="NAME", help="A device of the config, or its address (ssh:HOST, adb:SERIAL, rpc:TRACKER:PORT/KEY); `local` is this machine.")] = "local",
     config: ConfigFiles = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
-    """Run a package once: on arrays, pictures or made-up inputs, here or on a device.
+    """Run a package once: on arrays, pictures, made-up inputs or its own samples, here or on a device.
 
     The package's digests are checked, and its code runs in a process of its own.
     """
     from tvmake.artifact.package import inspect
     from tvmake.cli.configs import print_note
     from tvmake.cli.device.app import chosen_device
+    from tvmake.cli.packages.self_test import print_self_test
     from tvmake.config.benchmark import Measurement
     from tvmake.device.connect import connect
     from tvmake.errors import InputError, UsageError
@@ -59,11 +63,22 @@ def run(
     from tvmake.running.outputs import read_labels, write_outputs
     from tvmake.running.run import run as run_package
 
+    others = {
+        "--input": inputs, "--fill": fill, "--preprocess": preprocess, "--output": output, "--print-top": top,
+        "--labels": labels, "--repeat": repeat, "--number": number > 1, "--profile": profile,
+    }  # fmt: skip
+    if self_test and (given := next((name for name, value in others.items() if value), None)):
+        raise UsageError(
+            f"--self-test {given}", "the self-test has inputs and outputs of its own", f"leave {given} out"
+        )
     if output is not None and output.suffix != ".npz":
         raise UsageError(f"--output {output}", "outputs are written as an .npz", f"name it {output.stem}.npz")
     if not package.is_file():
         raise InputError(str(package), "no such package", "`tvmake make` makes packages")
     manifest = inspect(package)
+    if self_test:
+        print_self_test(package, manifest, connect(device, chosen_device(device, config)), as_json)
+        return
     names = read_labels(labels) if labels else []
     files = inputs_from_files(manifest.signature, inputs or [], _preprocessing(preprocess))
     arrays = fitting(manifest.signature, files, fill or (None if inputs else "random"))

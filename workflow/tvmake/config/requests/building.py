@@ -4,9 +4,11 @@ from pydantic import Field
 
 from tvmake.config.base import Strict
 from tvmake.config.build import BuildOptions
+from tvmake.config.export import SelfTest
 from tvmake.config.target import TargetConfig
 from tvmake.config.transform import UserPass
 from tvmake.config.tuning import Share
+from tvmake.config.validation import Goals
 
 
 class BuildRequest(Strict):
@@ -23,3 +25,14 @@ class BuildRequest(Strict):
     """Fail when records cover less than this share of the kernels' estimated time."""
     cpu: str | None = None
     """Identity of the compiling machine's CPU, for targets that depend on it."""
+
+
+class ExportRequest(Strict):
+    """What goes into one variant's package besides what was built."""
+
+    self_test: SelfTest | None = None
+    """The self-test, if it has one."""
+    goals: Goals = Goals()
+    """What the self-test is judged by."""
+    why_not: str = ""
+    """Why it has none although one is wanted."""

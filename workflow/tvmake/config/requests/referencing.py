@@ -18,3 +18,5 @@ class ReferenceRequest(Strict):
     """Random inputs to draw when there is no dataset."""
     seed: int = 0
     """Seed of the random inputs."""
+    made: int = 0
+    """Random inputs to run besides the dataset's, for the self-tests of packages."""

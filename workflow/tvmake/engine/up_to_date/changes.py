@@ -30,7 +30,10 @@ SHORT = 12
 OWNERS = {"target": ("targets", "target_name"), "device": ("devices", "device_name")}
 """Parts of a request that stand in the config under the name that another field gives."""
 
-SECTIONS = {"measurement": "benchmark", "search": "tuning", "measure": "tuning.measure"}
+SECTIONS = {
+    "measurement": "benchmark", "search": "tuning", "measure": "tuning.measure", "self_test": "export.self_test",
+    "why_not": "export.self_test",
+}  # fmt: skip
 """Parts of a request that are called otherwise in the config."""
 
 
@@ -191,6 +194,8 @@ def config_key(stage: str, path: tuple[str, ...], names: Mapping[str, Any]) -> s
         return "this machine's CPU"
     if stage == "import" or (stage == "reference" and first == "model"):
         return ".".join(("models", str(names["model"]), *(rest if stage == "reference" else path)))
+    if stage == "reference" and first == "made":
+        return "export.self_test.samples"
     if stage == "reference":
         section = f"models.{names['model']}" if first == "dataset" else "validation"
         return ".".join((section, *path))

@@ -1,7 +1,8 @@
 """Inputs, the reference's outputs and labels in one file, made once a model and read by every validation of it.
 
 A tensor file (``tvmake.artifact.tensor_file``) with the kinds ``input``, ``output`` and, where there are labels,
-``labels`` or ``truth``, and ``reference_set.json``, which says what they are. Equal content is equal bytes.
+``labels`` or ``truth``, and ``reference_set.json``, which says what they are. Where the inputs are a dataset's, ``made_input``
+and ``made_output`` may hold made-up ones besides, for the self-tests of packages. Equal content is equal bytes.
 """
 
 import zipfile
@@ -36,6 +37,9 @@ class ReferenceSetInfo(FailsFast, BaseModel):
     truth: list[str] = []
     samples: int = 0
     labelled: int = 0
+    made: int = 0
+    why_not_made: str = ""
+    """Why there are no made-up samples though some were wanted."""
 
 
 @dataclass(frozen=True)
@@ -50,15 +54,21 @@ class ReferenceSample:
 
 
 def write_reference_set(
-    destination: Path, info: ReferenceSetInfo, samples: Iterable[ReferenceSample]
+    destination: Path,
+    info: ReferenceSetInfo,
+    samples: Iterable[ReferenceSample],
+    made: Iterable[ReferenceSample] = (),
 ) -> ReferenceSetInfo:
     """Write samples as they come, atomically; returns ``info`` with the counts filled in.
+
+    Args:
+        made: made-up samples besides those of a dataset.
 
     Raises:
         InputError: there are no samples.
         MachineError: the disk is full or cannot be written.
     """
-    count = labelled = 0
+    count = labelled = extra = 0
     with atomic_path(destination) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
         for count, sample in enumerate(samples, 1):
             for kind, tensors in (("input", sample.inputs), ("output", sample.outputs), ("truth", sample.truth)):
@@ -71,7 +81,11 @@ def write_reference_set(
             raise InputError(
                 str(destination), "there are no samples to compare", "raise `samples`, or the dataset's `limit`"
             )
-        info = info.model_copy(update={"samples": count, "labelled": labelled})
+        for extra, sample in enumerate(made, 1):
+            for kind, tensors in (("made_input", sample.inputs), ("made_output", sample.outputs)):
+                for name, array in tensors.items():
+                    write_array(archive, member(kind, name, extra - 1), array)
+        info = info.model_copy(update={"samples": count, "labelled": labelled, "made": extra})
         archive.writestr(entry(DESCRIPTION), info.model_dump_json(indent=1).encode())
     return info
 
@@ -104,16 +118,31 @@ class ReferenceSet:
     def __iter__(self) -> Iterator[ReferenceSample]:
         with zipfile.ZipFile(self.path) as archive:
             members = set(archive.namelist())
-            signature = self.info.signature
             for number in range(len(self)):
-                inputs, outputs = (
-                    {spec.name: self._read(archive, kind, spec.name, number, spec.dtype) for spec in specs}
-                    for kind, specs in (("input", signature.inputs), ("output", signature.outputs))
-                )
+                inputs, outputs = self._tensors(archive, "", number)
                 has_labels = member("labels", None, number) in members
                 labels = self._read(archive, "labels", None, number, "int64") if has_labels else None
                 truth = {key: self._read(archive, "truth", key, number, None) for key in self.info.truth}
                 yield ReferenceSample(inputs, outputs, labels, truth)
+
+    def made(self) -> Iterator[ReferenceSample]:
+        """The made-up samples: those besides a dataset's, or all where there is no dataset."""
+        if self.info.data == "random":
+            yield from self
+            return
+        with zipfile.ZipFile(self.path) as archive:
+            for number in range(self.info.made):
+                yield ReferenceSample(*self._tensors(archive, "made_", number), None)
+
+    def _tensors(
+        self, archive: zipfile.ZipFile, prefix: str, number: int
+    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        signature = self.info.signature
+        inputs, outputs = (
+            {spec.name: self._read(archive, prefix + kind, spec.name, number, spec.dtype) for spec in specs}
+            for kind, specs in (("input", signature.inputs), ("output", signature.outputs))
+        )
+        return inputs, outputs
 
     def _read(
         self, archive: zipfile.ZipFile, kind: str, name: str | None, number: int, dtype: str | None

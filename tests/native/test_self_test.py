@@ -1,0 +1,104 @@
+"""`tvmake-run --self-test` judges as `tvmake run --self-test` does, without Python."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.codegen.conftest import Transformed
+from tests.native.devices import run
+from tests.running.self_tests import altered, package_with_samples, reference_of, rewritten
+from tvmake.artifact.package import SELF_TEST, inspect, unpack
+from tvmake.cli import run as command
+
+
+@pytest.fixture
+def runner(programs: Path) -> list[str]:
+    return [str(programs / "tvmake-run")]
+
+
+@pytest.fixture(scope="module")
+def expected(static_net: Transformed, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return reference_of(static_net, tmp_path_factory.mktemp("reference") / "reference.npz")
+
+
+def unpacked(package: Path, place: Path) -> Path:
+    place.mkdir()
+    unpack(package, place)
+    return place
+
+
+@pytest.mark.parametrize("factor", [1, 1.0001, 1.5, float("inf")])
+def test_lines_and_verdict_are_those_of_tvmake_run(
+    factor: float,
+    runner: list[str],
+    static_net: Transformed,
+    expected: Path,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setenv("TVMAKE_HOME", str(tmp_path / "home"))
+    package = package_with_samples(static_net, tmp_path, altered(expected, tmp_path / "other.npz", factor))
+    code = command(["run", str(package), "--self-test"])
+    *lines, verdict = capfd.readouterr().out.splitlines() if code == 0 else [*capfd.readouterr().out.splitlines(), ""]
+    done = run(runner, "--package", unpacked(package, tmp_path / "p"), "--self-test")
+    assert done.returncode == code == (0 if factor < 1.1 else 4), done.stderr
+    assert done.stdout.splitlines()[: len(lines)] == lines
+    if code:
+        assert "self-test failed: 2 of 2 outputs of 2 samples are wrong" in done.stderr
+    else:
+        assert done.stdout.splitlines()[-1] == verdict.replace(" on 'local'", "")
+
+
+def test_open_extents_have_those_of_the_samples(runner: list[str], dynamic_net: Transformed, tmp_path: Path):
+    known = reference_of(dynamic_net, tmp_path / "reference.npz", {"n": 2, "m": 3})
+    package = package_with_samples(dynamic_net, tmp_path, known)
+    done = run(runner, "--package", unpacked(package, tmp_path / "p"), "--self-test")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_package_without_samples_and_damaged_ones_are_refused(
+    runner: list[str], package: Path, static_net: Transformed, expected: Path, tmp_path: Path
+):
+    done = run(runner, "--package", package, "--self-test")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: {package}: has no self-test\n  make it again with")
+    place = unpacked(package_with_samples(static_net, tmp_path, expected), tmp_path / "p")
+    (place / SELF_TEST).write_bytes((place / SELF_TEST).read_bytes()[:-1] + b"?")
+    done = run(runner, "--package", place, "--self-test")
+    assert done.returncode == 1
+    assert "self_test.npz is altered: its sha256 differs from mod.json's" in done.stderr
+
+
+def test_a_goal_of_a_later_version_is_refused_not_ignored(
+    runner: list[str], static_net: Transformed, expected: Path, tmp_path: Path
+):
+    package = package_with_samples(static_net, tmp_path, expected)
+    manifest = inspect(package)
+    assert manifest.self_test is not None
+    later = manifest.self_test.model_copy(update={"goals": {"beauty": 1.0}})
+    rewritten(package, tmp_path / "p", manifest.model_copy(update={"self_test": later}))
+    done = run(runner, "--package", tmp_path / "p", "--self-test")
+    assert done.returncode == 1
+    assert "the goal 'beauty' is not known to this program" in done.stderr
+
+
+def test_more_samples_than_there_are_is_one_clear_line(
+    runner: list[str], static_net: Transformed, expected: Path, tmp_path: Path
+):
+    package = package_with_samples(static_net, tmp_path, expected)
+    manifest = inspect(package)
+    assert manifest.self_test is not None
+    more = manifest.self_test.model_copy(update={"samples": 9})
+    rewritten(package, tmp_path / "p", manifest.model_copy(update={"self_test": more}))
+    done = run(runner, "--package", tmp_path / "p", "--self-test")
+    assert done.returncode == 1
+    assert "sample 2 lacks input 'x'" in done.stderr
+
+
+def test_its_json_is_the_manifests(static_net: Transformed, expected: Path, tmp_path: Path):
+    place = unpacked(package_with_samples(static_net, tmp_path, expected), tmp_path / "p")
+    described = json.loads((place / "mod.json").read_text())["self_test"]
+    assert described["samples"] == 2
+    assert described["inputs"] == "random"

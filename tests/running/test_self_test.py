@@ -1,0 +1,224 @@
+"""`tvmake run --self-test`: a package's own samples, against what the original framework made of them."""
+
+import json
+import tarfile
+import zipfile
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tests.codegen.conftest import Transformed, dynamic_net, static_net  # noqa: F401  # fixtures
+from tests.native.devices import share_builds
+from tests.running.self_tests import altered, arrays, package_with_samples, reference_of
+from tvmake.artifact.manifest import SelfTest as Described
+from tvmake.artifact.package import SELF_TEST, inspect, unpack
+from tvmake.artifact.signature import TensorSpec
+from tvmake.artifact.tensor_file import member, write_array
+from tvmake.cli import run as command
+from tvmake.config.export import ExportOptions, SelfTest
+from tvmake.config.validation import Goals
+from tvmake.errors import InputError
+from tvmake.provenance.check import check_package
+from tvmake.running.self_test import check_self_test
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    share_builds(tmp_path / "home")
+    monkeypatch.setenv("TVMAKE_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def expected(static_net: Transformed, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: F811
+    return reference_of(static_net, tmp_path_factory.mktemp("reference") / "reference.npz")
+
+
+@pytest.fixture(scope="module")
+def package(static_net: Transformed, expected: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: F811
+    return package_with_samples(static_net, tmp_path_factory.mktemp("tested"), expected)
+
+
+def test_each_output_of_each_sample_has_a_line_with_its_error_and_the_goal(
+    package: Path, capfd: pytest.CaptureFixture[str]
+):
+    assert command(["run", str(package), "--self-test"]) == 0
+    first, second, verdict = capfd.readouterr().out.splitlines()
+    assert first.startswith("sample 0  y  SQNR ") and first.endswith("  ok")
+    assert " dB (goal 60), largest error " in first and " of the RMS (goal 0.01)" in first
+    assert second.startswith("sample 1  y  ")
+    assert verdict.startswith("self-test passed on 'local': 2 outputs of 2 samples, against onnxruntime ")
+
+
+def test_a_wrong_output_is_named_and_ends_with_4(
+    static_net: Transformed,  # noqa: F811
+    expected: Path,
+    place: Path,
+    capfd: pytest.CaptureFixture[str],
+):
+    wrong = package_with_samples(static_net, place, altered(expected, place / "other.npz"))
+    assert command(["run", str(wrong), "--self-test"]) == 4
+    printed, errors = capfd.readouterr()
+    assert printed.count("WRONG: misses max_abs_rms, sqnr_db") == 2
+    assert "self-test failed on 'local': 2 of 2 outputs of 2 samples are wrong" in errors
+    assert "Traceback" not in errors
+    assert command(["run", str(wrong), "--self-test", "--json"]) == 4
+    found = json.loads(capfd.readouterr().out)
+    assert not found["passed"]
+    assert [entry["missed"][0]["goal"] for entry in found["outputs"]] == ["max_abs_rms"] * 2
+
+
+def test_everything_is_in_the_json(package: Path, capfd: pytest.CaptureFixture[str]):
+    assert command(["run", str(package), "--self-test", "--json"]) == 0
+    found = json.loads(capfd.readouterr().out)
+    assert (found["passed"], found["device"], found["self_test"]["samples"]) == (True, "local", 2)
+    assert found["self_test"]["goals"] == {"sqnr_db": 60.0, "max_abs_rms": 0.01, "equal": 1.0}
+    assert all(entry["figures"]["sqnr_db"] > 60 for entry in found["outputs"])
+
+
+def test_open_extents_have_those_of_the_samples(
+    dynamic_net: Transformed,  # noqa: F811
+    place: Path,
+    capfd: pytest.CaptureFixture[str],
+):
+    known = reference_of(dynamic_net, place / "reference.npz", {"n": 2, "m": 3})
+    tested = package_with_samples(dynamic_net, place, known)
+    assert command(["run", str(tested), "--self-test"]) == 0
+    assert "self-test passed" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "others",
+    [["-i", "in.npz"], ["--fill", "ones"], ["-o", "out.npz"], ["--repeat", "3"], ["--print-top", "1"], ["--profile"]],
+    ids=lambda others: others[0],
+)
+def test_what_it_has_of_its_own_cannot_be_given(others: list[str], package: Path, capfd: pytest.CaptureFixture[str]):
+    assert command(["run", str(package), "--self-test", *others]) == 2
+    assert "the self-test has inputs and outputs of its own" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("why_not", "words"),
+    [
+        ("", "has no self-test\n"),
+        ("8-bit ranges do not fit", "has no self-test: 8-bit ranges do not fit\n"),
+    ],
+)
+def test_a_package_without_samples_says_why_and_what_to_do(
+    why_not: str,
+    words: str,
+    static_net: Transformed,  # noqa: F811
+    place: Path,
+    capfd: pytest.CaptureFixture[str],
+):
+    bare = package_with_samples(static_net, place, None, None, why_not=why_not)
+    assert (inspect(bare).self_test is None) == (not why_not)
+    assert command(["run", str(bare), "--self-test"]) == 1
+    errors = capfd.readouterr().err
+    assert words in errors
+    assert "make it again with `export.self_test` in the config, or `tvmake compile --self-test`" in errors
+
+
+def test_a_package_of_an_earlier_version_is_the_same_as_ever(static_net: Transformed, place: Path):  # noqa: F811
+    bare = package_with_samples(static_net, place, None, None)
+    with tarfile.open(bare) as archive:
+        assert archive.getnames() == ["mod.json", "mod.params", "mod.so"]
+        assert b"self_test" not in archive.extractfile("mod.json").read()  # type: ignore[union-attr]
+
+
+def test_the_same_files_give_the_same_bytes_and_the_package_stays_verifiable(
+    package: Path,
+    static_net: Transformed,  # noqa: F811
+    expected: Path,
+    place: Path,
+):
+    again = package_with_samples(static_net, place / "again", expected)
+    assert again.read_bytes() == package.read_bytes()
+    checked = check_package(package)
+    assert SELF_TEST in checked.manifest.files
+    assert SELF_TEST in {entry.name for entry in checked.statement.subject}
+
+
+def test_samples_that_are_damaged_are_refused_before_anything_runs(
+    package: Path, place: Path, capfd: pytest.CaptureFixture[str]
+):
+    with tarfile.open(package) as archive:
+        at = archive.getmember(SELF_TEST).offset_data
+    content = bytearray(package.read_bytes())
+    content[at + 200] ^= 1
+    (place / "damaged.tar").write_bytes(content)
+    assert command(["run", "damaged.tar", "--self-test"]) == 1
+    assert "self_test.npz is altered: its sha256 differs from mod.json's" in capfd.readouterr().err
+
+
+def test_the_samples_are_bounded(static_net: Transformed, expected: Path, place: Path):  # noqa: F811
+    one_sample_mb = (3 * 8 * 8 + 6) * 4 / 1e6
+    fewer = inspect(
+        package_with_samples(static_net, place / "1", expected, SelfTest(max_mb=1.5 * one_sample_mb))
+    ).self_test
+    assert fewer is not None
+    assert (fewer.samples, fewer.why_not) == (1, "a sample has 0.000792 MB, and export.self_test.max_mb is 0.001188")
+    none = package_with_samples(static_net, place / "0", expected, SelfTest(max_mb=0.5 * one_sample_mb))
+    described = inspect(none).self_test
+    assert described is not None and described.samples == 0
+    assert SELF_TEST not in inspect(none).files
+
+
+def test_the_samples_are_plain_arrays_that_a_program_without_python_reads(package: Path, place: Path):
+    (place / "unpacked").mkdir()
+    unpack(package, place / "unpacked")
+    found = arrays(place / "unpacked" / SELF_TEST)
+    assert sorted(found) == ["input/x/00000", "input/x/00001", "output/y/00000", "output/y/00001"]
+
+
+def judged(values: dict[str, tuple[str, np.ndarray, np.ndarray]], place: Path, **goals: float) -> list[list[str]]:
+    """The goals that each output misses, given its type, what is expected, and what came."""
+    for file, index in (("expected.npz", 1), ("got.npz", 2)):
+        with zipfile.ZipFile(place / file, "w") as archive:
+            for name, entry in values.items():
+                write_array(archive, member("output", name, 0), entry[index])  # type: ignore[arg-type]
+    specs = [
+        TensorSpec(name=name, relax_name=name, shape=entry[1].shape, dtype=entry[0]) for name, entry in values.items()
+    ]
+    described = Described(samples=1, goals=goals)
+    with zipfile.ZipFile(place / "expected.npz") as expected, zipfile.ZipFile(place / "got.npz") as got:
+        found = list(check_self_test(described, specs, expected, got))
+    return [[missed.goal for missed in entry.missed] for entry in found]
+
+
+def test_several_outputs_of_any_type_are_judged_each_by_what_counts_for_it(place: Path):
+    near = np.array([1.0, 2.0, 3.0])
+    values = {
+        "classes": ("int64", np.array([1, 2]), np.array([1, 2])),
+        "other classes": ("int32", np.array([1, 2], "int32"), np.array([1, 3], "int32")),
+        "half": ("float16", near.astype("float16"), (near * 1.001).astype("float16")),
+        "brain": ("bfloat16", near.astype(ml_dtypes.bfloat16), (near * 2).astype(ml_dtypes.bfloat16)),
+        "odd": ("float32", near.astype("float32"), np.array([1, np.nan, 3], "float32")),
+        "another shape": ("float32", near.astype("float32"), near.astype("float32")[:2]),
+    }
+    assert judged(values, place, sqnr_db=20, equal=1) == [[], ["equal"], [], ["sqnr_db"], ["finite"], ["signature"]]
+
+
+def test_outputs_that_are_missing_are_a_fault_in_one_line(place: Path):
+    for file in ("expected.npz", "got.npz"):
+        zipfile.ZipFile(place / file, "w").close()
+    spec = TensorSpec(name="y", relax_name="y", shape=(1,), dtype="float32")
+    with (
+        zipfile.ZipFile(place / "expected.npz") as one,
+        zipfile.ZipFile(place / "got.npz") as other,
+        pytest.raises(InputError, match="output 'y' of sample 0 cannot be read"),
+    ):
+        list(check_self_test(Described(samples=1), [spec], one, other))
+
+
+def test_only_goals_that_a_few_samples_can_meet_are_taken():
+    goals = Goals(sqnr_db=20, top1=0.9, repeatable=True, latency_ms=5, rtol=0.1)
+    assert goals.of_errors == Goals(sqnr_db=20, rtol=0.1)
+
+
+def test_it_is_on_unless_it_is_turned_off():
+    assert ExportOptions().test == SelfTest() == ExportOptions(self_test=True).test
+    assert ExportOptions(self_test=False).test is None

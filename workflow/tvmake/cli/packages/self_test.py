@@ -1,0 +1,83 @@
+"""What ``tvmake run --self-test`` prints."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from tvmake.artifact.manifest import Manifest, SelfTest
+    from tvmake.device.interface import Device
+    from tvmake.running.self_test import Checked
+
+
+def print_self_test(package: Path, manifest: "Manifest", device: "Device", as_json: bool) -> None:
+    """Run a package's self-test and print a line for each output of each sample.
+
+    Raises:
+        GoalError: an output is not what the original framework made.
+    """
+    from tvmake.errors import GoalError
+    from tvmake.process.output import counted, printable
+    from tvmake.running.self_test import run_self_test, self_test_of
+
+    described = self_test_of(manifest, str(package))
+    checked = run_self_test(package, manifest, device)
+    wrong = [entry for entry in checked if entry.missed]
+    if as_json:
+        typer.echo(json.dumps(_values(described, device, checked, not wrong), indent=2))
+    else:
+        width = max(len(entry.output) for entry in checked)
+        for entry in checked:
+            typer.echo(printable(_line(entry, described, width)))
+    what = f"{len(checked)} outputs of {counted(described.samples, 'sample')}"
+    if wrong:
+        remedy = "the device, its driver or the package's code is at fault: try another device, and `tvmake debug`"
+        raise GoalError(str(package), f"self-test failed on '{device.name}': {len(wrong)} of {what} are wrong", remedy)
+    if not as_json:
+        typer.echo(printable(f"self-test passed on '{device.name}': {what}, against {described.reference}"))
+
+
+def _line(entry: "Checked", described: "SelfTest", width: int) -> str:
+    figures = entry.figures
+    if figures is None:
+        text = "cannot be compared"
+    elif entry.is_discrete:
+        text = f"equal {figures.equal:.2%}{_bound(described, 'equal', '{:.2%}')}"
+    else:
+        text = (
+            f"SQNR {figures.sqnr_db:.1f} dB{_bound(described, 'sqnr_db', '{:g}')}, largest error {figures.max_abs:.3g}"
+        )
+        text += f", {figures.max_abs_rms:.2g} of the RMS{_bound(described, 'max_abs_rms', '{:g}')}"
+    return f"sample {entry.sample}  {entry.output:<{width}}  {text}  {_verdict(entry)}"
+
+
+def _verdict(entry: "Checked") -> str:
+    if not entry.missed:
+        return "ok"
+    if entry.figures is None:
+        return f"WRONG: {'; '.join(missed.reason for missed in entry.missed)}"
+    return f"WRONG: misses {', '.join(missed.goal for missed in entry.missed)}"
+
+
+def _bound(described: "SelfTest", goal: str, form: str) -> str:
+    return f" (goal {form.format(described.goals[goal])})" if goal in described.goals else ""
+
+
+def _values(described: "SelfTest", device: "Device", checked: "list[Checked]", passed: bool) -> dict[str, object]:
+    return {
+        "passed": passed,
+        "device": device.name,
+        "self_test": described.model_dump(mode="json"),
+        "outputs": [
+            {
+                "sample": entry.sample,
+                "output": entry.output,
+                "passed": not entry.missed,
+                "missed": [missed.model_dump(mode="json") for missed in entry.missed],
+                "figures": entry.figures.model_dump(mode="json") if entry.figures else None,
+            }
+            for entry in checked
+        ],
+    }

@@ -1,0 +1,107 @@
+"""A package tests itself: its own samples, run on any device, against what the original framework made of them."""
+
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tvmake.artifact.manifest import Manifest, SelfTest
+from tvmake.artifact.package import SELF_TEST
+from tvmake.artifact.signature import TensorSpec
+from tvmake.artifact.tensor_file import DAMAGE, member, read_array, reason
+from tvmake.config.validation import Goals
+from tvmake.device import store
+from tvmake.device.interface import Device, RunRequest
+from tvmake.device.limits import check_package
+from tvmake.errors import DeviceError, InputError
+from tvmake.storage.temporary import temporary_directory
+from tvmake.validate.figures import OutputFigures
+from tvmake.validate.numerics import Comparison, Outputs
+from tvmake.validate.verdict import MissedGoal, is_discrete
+
+MAKE_ONE = "make it again with `export.self_test` in the config, or `tvmake compile --self-test`"
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One output of one sample, compared; ``figures`` is None where the outputs could not be compared."""
+
+    sample: int
+    output: str
+    figures: OutputFigures | None
+    missed: list[MissedGoal]
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether equality is what counts."""
+        return self.figures is not None and is_discrete(self.figures)
+
+
+def self_test_of(manifest: Manifest, where: str) -> SelfTest:
+    """What a package tests itself by.
+
+    Raises:
+        InputError: it has no samples.
+    """
+    described = manifest.self_test
+    if described is None:
+        raise InputError(where, "has no self-test", MAKE_ONE)
+    if not described.samples:
+        raise InputError(where, f"has no self-test: {described.why_not}", MAKE_ONE)
+    return described
+
+
+def run_self_test(package: Path, manifest: Manifest, device: Device) -> list[Checked]:
+    """Run a package's own samples on a device, and judge them.
+
+    Raises:
+        InputError: the package is damaged, or has no samples.
+        DeviceError: the device cannot be reached, or cannot run the package.
+    """
+    described = self_test_of(manifest, str(package))
+    deployment = device.push(package)
+    check_package(device.fingerprint(manifest.device_kind), manifest)
+    samples = store.store_root() / deployment.package_sha256 / SELF_TEST
+    with temporary_directory("tvmake-self-test-") as directory:
+        made = Path(directory) / "outputs.npz"
+        device.execute(deployment, RunRequest(samples=described.samples), samples, made)
+        try:
+            got = zipfile.ZipFile(made)
+        except DAMAGE as error:
+            raise DeviceError(f"device '{device.name}'", f"gave no readable outputs: {error}") from None
+        with got, zipfile.ZipFile(samples) as expected:
+            return list(check_self_test(described, manifest.signature.outputs, expected, got))
+
+
+def check_self_test(
+    described: SelfTest, outputs: Sequence[TensorSpec], expected: zipfile.ZipFile, got: zipfile.ZipFile
+) -> Iterator[Checked]:
+    """Judge each output of each sample by the goals that the package states.
+
+    Args:
+        expected: the package's samples.
+        got: what a device made of them.
+
+    Raises:
+        InputError: the samples, or what was made of them, cannot be read.
+    """
+    goals = Goals.model_validate(described.goals)
+    for number in range(described.samples):
+        for spec in outputs:
+            yield _checked(number, spec.name, goals, _output(expected, spec, number), _output(got, spec, number))
+
+
+def _checked(number: int, name: str, goals: Goals, expected: Outputs, got: Outputs) -> Checked:
+    comparison = Comparison(goals)
+    comparison.add(expected, got)
+    report = comparison.report()
+    return Checked(number, name, next(iter(report.outputs), None), report.missed)
+
+
+def _output(archive: zipfile.ZipFile, spec: TensorSpec, number: int) -> Outputs:
+    try:
+        return {spec.name: read_array(archive, member("output", spec.name, number), spec.dtype)}
+    except DAMAGE as error:
+        raise InputError(
+            "self-test", f"output '{spec.name}' of sample {number} cannot be read: {reason(error)}"
+        ) from None
