@@ -1,6 +1,6 @@
 """Export: pack library, manifest and weights into one package, with a few samples by which it can test itself.
 
-INPUTS   results/{model}/{precision}/{target}/mod.so, mod.json, mod.params, results/{model}/reference.npz
+INPUTS   results/{model}/{precision}/{target}/mod.so, mod.json, mod.params, results/{model}/self_test.npz
 OUTPUTS  results/{model}/{precision}/{target}/package.tar
 """
 
@@ -10,7 +10,7 @@ rule export:
         lib=plan.path("mod.so"),
         manifest=plan.path("mod.json"),
         weights=plan.path("mod.params"),
-        reference=lambda w: plan.self_test_files(w),
+        samples=lambda w: plan.sample_files(w),
     output:
         package=plan.path("package.tar"),
     log:
@@ -24,10 +24,10 @@ rule export:
         runtime=job_resources.minutes("export"),
     params:
         options=lambda w: plan.options("export", w),
-        reference=lambda w, input: [f"--reference={file}" for file in input.reference],
+        samples=lambda w, input: [f"--samples={file}" for file in input.samples],
         code=plan.fingerprint("export"),
     message:
         "export {wildcards.model} {wildcards.precision} {wildcards.target}"
     shell:
         "tvmake step export {input.lib:q} {input.manifest:q} {input.weights:q} --options {params.options:q}"
-        " --package {output.package:q} {params.reference:q} > {log:q} 2>&1"
+        " --package {output.package:q} {params.samples:q} > {log:q} 2>&1"

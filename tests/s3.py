@@ -2,15 +2,30 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import pytest
 
 from tests.requirements import need_module
 
 
+@dataclass(frozen=True)
+class Bucket:
+    """A bucket, and the environment that leads clients to its server."""
+
+    url: str
+    environment: dict[str, str]
+
+    def lead(self, patch: pytest.MonkeyPatch) -> str:
+        """Lead this process there until the patch is undone; returns the URL."""
+        for name, value in self.environment.items():
+            patch.setenv(name, value)
+        return self.url
+
+
 @contextmanager
-def s3_server(bucket: str) -> Iterator[str]:
-    """The URL of an empty bucket; the environment leads clients to the server until the block ends."""
+def s3_server(name: str) -> Iterator[Bucket]:
+    """An empty bucket."""
     need_module("s3fs", "pip install --group test")
     need_module("moto", "pip install --group test")
     from moto.server import ThreadedMotoServer
@@ -19,14 +34,18 @@ def s3_server(bucket: str) -> Iterator[str]:
     server.start()
     host, port = server.get_host_and_port()
     try:
+        environment = {
+            "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_DEFAULT_REGION": "us-east-1",
+        }
+        bucket = Bucket(f"s3://{name}", environment)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
-            patch.setenv("AWS_ACCESS_KEY_ID", "test")
-            patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-            patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+            bucket.lead(patch)
             import boto3
 
-            boto3.client("s3").create_bucket(Bucket=bucket)
-            yield f"s3://{bucket}"
+            boto3.client("s3").create_bucket(Bucket=name)
+        yield bucket
     finally:
         server.stop()

@@ -50,9 +50,14 @@ def again(tmp_path) -> Run:
 
 
 @pytest.fixture(scope="session")
-def s3():
-    with s3_server(BUCKET) as url:
-        yield url
+def bucket():
+    with s3_server(BUCKET) as bucket:
+        yield bucket
+
+
+@pytest.fixture
+def s3(bucket, monkeypatch) -> str:
+    return bucket.lead(monkeypatch)
 
 
 @pytest.fixture(params=["directory", "memory", "sftp-like", "s3"])

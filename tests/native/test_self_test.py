@@ -7,7 +7,7 @@ import pytest
 
 from tests.codegen.conftest import Transformed
 from tests.native.devices import run
-from tests.running.self_tests import altered, package_with_samples, reference_of, rewritten
+from tests.running.self_tests import altered, package_with_samples, rewritten, samples_of
 from tvmake.artifact.package import SELF_TEST, inspect, unpack
 from tvmake.cli import run as command
 
@@ -19,7 +19,7 @@ def runner(programs: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def expected(static_net: Transformed, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return reference_of(static_net, tmp_path_factory.mktemp("reference") / "reference.npz")
+    return samples_of(static_net, tmp_path_factory.mktemp("samples") / "self_test.npz")
 
 
 def unpacked(package: Path, place: Path) -> Path:
@@ -52,7 +52,7 @@ def test_lines_and_verdict_are_those_of_tvmake_run(
 
 
 def test_open_extents_have_those_of_the_samples(runner: list[str], dynamic_net: Transformed, tmp_path: Path):
-    known = reference_of(dynamic_net, tmp_path / "reference.npz", {"n": 2, "m": 3})
+    known = samples_of(dynamic_net, tmp_path / "self_test.npz", {"n": 2, "m": 3})
     package = package_with_samples(dynamic_net, tmp_path, known)
     done = run(runner, "--package", unpacked(package, tmp_path / "p"), "--self-test")
     assert (done.returncode, done.stderr) == (0, "")

@@ -11,7 +11,7 @@ from tvmake.config.model import ImportOptions
 from tvmake.config.reading.load import check, load, merge
 from tvmake.config.requests.building import BuildRequest, ExportRequest
 from tvmake.config.requests.calibrating import CalibrateRequest
-from tvmake.config.requests.referencing import ReferenceRequest
+from tvmake.config.requests.referencing import ReferenceRequest, SelfTestRequest
 from tvmake.config.requests.reporting import ReportRequest
 from tvmake.config.requests.running import BenchmarkRequest, DeployRequest, ValidateRequest
 from tvmake.config.requests.transforming import TransformRequest
@@ -55,6 +55,7 @@ REQUESTS = {
     "pick_best": PickBestRequest,
     "build": BuildRequest,
     "export": ExportRequest,
+    "self_test": SelfTestRequest,
     "deploy": DeployRequest,
     "validate": ValidateRequest,
     "benchmark": BenchmarkRequest,
@@ -230,17 +231,19 @@ def changed_stages(overlay: str, variant: Variant = DIGITS, base: str = TEXT) ->
 @pytest.mark.parametrize(
     ("overlay", "stages"),
     [
-        ("models: {digits: {opset: 18}}", {"import", "reference", "benchmark"}),
-        ("models: {digits: {source: other.onnx}}", {"import", "reference", "benchmark"}),
-        ("models: {digits: {dims: {N: 2}}}", {"calibrate", "reference", "transform"}),
+        ("models: {digits: {opset: 18}}", {"import", "reference", "self_test", "benchmark"}),
+        ("models: {digits: {source: other.onnx}}", {"import", "reference", "self_test", "benchmark"}),
+        ("models: {digits: {dims: {N: 2}}}", {"calibrate", "reference", "self_test", "transform"}),
         ("models: {digits: {dataset: {path: x.npz}}}", {"calibrate", "reference"}),
         ("models: {digits: {goals: {top1_drop: 0.1}}}", {"validate"}),
         ("models: {other: {seed: 5, dims: {N: 2}, goals: {top1: 1}}}", set()),
         ("validation: {samples: 3}", {"calibrate", "reference"}),
         ("validation: {seed: 3}", {"calibrate", "reference"}),
-        ("validation: {goals: {rtol: 0.1}}", {"export", "validate"}),
+        ("validation: {goals: {rtol: 0.1}}", {"validate"}),
+        ("validation: {goals: {sqnr_db: 200}}", {"validate"}),
+        ("validation: {goals: {sqnr_db: 1}}", {"export", "validate"}),
         ("export: {self_test: false}", {"export"}),
-        ("models: {digits: {export: {self_test: {samples: 1}}}}", {"export"}),
+        ("models: {digits: {export: {self_test: {samples: 1}}}}", {"self_test"}),
         ("validation: {goals: {latency_ms: 5}}", {"select", "report"}),
         ("models: {digits: {goals: {speedup: 1, package_mb: 3}}}", {"select", "report"}),
         ("models: {digits: {goals: {metrics: {f1: {use: 'a:b', at_least: 0.5}}}}}", {"validate"}),
@@ -286,8 +289,8 @@ def test_a_change_reaches_the_stages_that_read_it_and_no_others(overlay, stages)
 def test_a_drawn_sample_count_does_not_matter_to_a_model_with_a_dataset():
     base = TEXT.replace("digits.onnx,", "digits.onnx, dataset: {path: x.npz},")
     assert changed_stages("validation: {samples: 3, seed: 4}", base=base) == set()
-    assert changed_stages("export: {self_test: {samples: 3}}", base=base) == {"reference", "export"}
-    assert changed_stages("export: {self_test: {inputs: dataset}}", base=base) == {"reference", "export"}
+    assert changed_stages("export: {self_test: {samples: 3}}", base=base) == {"self_test"}
+    assert changed_stages("export: {self_test: {inputs: dataset}}", base=base) == {"self_test"}
 
 
 @pytest.mark.parametrize("stage", REQUESTS)

@@ -19,9 +19,14 @@ def another_store(tmp_path) -> RecordStore:
 
 
 @pytest.fixture(scope="session")
-def s3():
-    with s3_server(BUCKET) as url:
-        yield url
+def bucket():
+    with s3_server(BUCKET) as bucket:
+        yield bucket
+
+
+@pytest.fixture
+def s3(bucket, monkeypatch) -> str:
+    return bucket.lead(monkeypatch)
 
 
 @pytest.fixture(params=["directory", "memory", "s3"])

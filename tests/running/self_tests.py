@@ -13,21 +13,21 @@ from tvmake.artifact.package import LIBRARY, MANIFEST, WEIGHTS
 from tvmake.config.export import SelfTest
 from tvmake.config.model import ImportOptions
 from tvmake.config.requests.building import ExportRequest
-from tvmake.config.requests.referencing import ReferenceRequest
-from tvmake.config.validation import DEFAULT_GOALS, Goals
-from tvmake.stages.export import export
-from tvmake.stages.reference import reference
+from tvmake.config.requests.referencing import SelfTestRequest
+from tvmake.config.validation import DEFAULT_GOALS
+from tvmake.stages.export import export, self_test_goals
+from tvmake.stages.self_test import self_test
 from tvmake.validate.reference.stored import ReferenceSample, ReferenceSet, write_reference_set
 
-GOALS = DEFAULT_GOALS["float32"]
+GOALS = self_test_goals("float32", DEFAULT_GOALS["float32"])
 
 
-def reference_of(net: Transformed, file: Path, dims: dict[str, int] | None = None) -> Path:
-    """What ONNX Runtime makes of three random inputs."""
+def samples_of(net: Transformed, file: Path, dims: dict[str, int] | None = None, test: SelfTest | None = None) -> Path:
+    """What ONNX Runtime makes of two random inputs."""
     place = net.module.parent
     options = ImportOptions(source=str(place / "net.onnx"))
-    request = ReferenceRequest(model=options, samples=3, dims=dims or {})
-    reference(place / "signature.json", place / "source.json", request, file)
+    request = SelfTestRequest(model=options, dims=dims or {}, self_test=test or SelfTest())
+    self_test(place / "signature.json", place / "source.json", request, file)
     return file
 
 
@@ -46,15 +46,14 @@ def package_with_samples(
     net: Transformed,
     directory: Path,
     expected: Path | None,
-    test: SelfTest | None = SelfTest(),  # noqa: B008
-    goals: Goals = GOALS,
+    goals: dict[str, float] = GOALS,
     why_not: str = "",
 ) -> Path:
-    """A package that is exported with a reference set."""
+    """A package that is exported with these samples."""
     directory.mkdir(parents=True, exist_ok=True)
     built = package_for(net, directory / "built")
     package = directory / "package.tar"
-    request = ExportRequest(self_test=test, goals=goals.of_errors, why_not=why_not)
+    request = ExportRequest(goals=goals, why_not=why_not)
     export(built / LIBRARY, built / MANIFEST, built / WEIGHTS, request, package, expected)
     return package
 

@@ -1,6 +1,7 @@
 """`tvmake run --self-test`: a package's own samples, against what the original framework made of them."""
 
 import json
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -11,17 +12,18 @@ import pytest
 
 from tests.codegen.conftest import Transformed, dynamic_net, static_net  # noqa: F401  # fixtures
 from tests.native.devices import share_builds
-from tests.running.self_tests import altered, arrays, package_with_samples, reference_of
+from tests.running.self_tests import altered, arrays, package_with_samples, samples_of
 from tvmake.artifact.manifest import SelfTest as Described
 from tvmake.artifact.package import SELF_TEST, inspect, unpack
 from tvmake.artifact.signature import TensorSpec
 from tvmake.artifact.tensor_file import member, write_array
 from tvmake.cli import run as command
 from tvmake.config.export import ExportOptions, SelfTest
-from tvmake.config.validation import Goals
+from tvmake.config.validation import DEFAULT_GOALS, Goals
 from tvmake.errors import InputError
 from tvmake.provenance.check import check_package
 from tvmake.running.self_test import check_self_test
+from tvmake.stages.export import self_test_goals
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +36,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def expected(static_net: Transformed, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: F811
-    return reference_of(static_net, tmp_path_factory.mktemp("reference") / "reference.npz")
+    return samples_of(static_net, tmp_path_factory.mktemp("samples") / "self_test.npz")
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +86,7 @@ def test_open_extents_have_those_of_the_samples(
     place: Path,
     capfd: pytest.CaptureFixture[str],
 ):
-    known = reference_of(dynamic_net, place / "reference.npz", {"n": 2, "m": 3})
+    known = samples_of(dynamic_net, place / "self_test.npz", {"n": 2, "m": 3})
     tested = package_with_samples(dynamic_net, place, known)
     assert command(["run", str(tested), "--self-test"]) == 0
     assert "self-test passed" in capfd.readouterr().out
@@ -114,7 +116,7 @@ def test_a_package_without_samples_says_why_and_what_to_do(
     place: Path,
     capfd: pytest.CaptureFixture[str],
 ):
-    bare = package_with_samples(static_net, place, None, None, why_not=why_not)
+    bare = package_with_samples(static_net, place, None, why_not=why_not)
     assert (inspect(bare).self_test is None) == (not why_not)
     assert command(["run", str(bare), "--self-test"]) == 1
     errors = capfd.readouterr().err
@@ -123,7 +125,7 @@ def test_a_package_without_samples_says_why_and_what_to_do(
 
 
 def test_a_package_of_an_earlier_version_is_the_same_as_ever(static_net: Transformed, place: Path):  # noqa: F811
-    bare = package_with_samples(static_net, place, None, None)
+    bare = package_with_samples(static_net, place, None)
     with tarfile.open(bare) as archive:
         assert archive.getnames() == ["mod.json", "mod.params", "mod.so"]
         assert b"self_test" not in archive.extractfile("mod.json").read()  # type: ignore[union-attr]
@@ -154,17 +156,42 @@ def test_samples_that_are_damaged_are_refused_before_anything_runs(
     assert "self_test.npz is altered: its sha256 differs from mod.json's" in capfd.readouterr().err
 
 
-def test_the_samples_are_bounded(static_net: Transformed, expected: Path, place: Path):  # noqa: F811
+def bounded(net: Transformed, place: Path, samples: float) -> Described:
+    """What a package says of its self-test where there is room for so many samples."""
     one_sample_mb = (3 * 8 * 8 + 6) * 4 / 1e6
-    fewer = inspect(
-        package_with_samples(static_net, place / "1", expected, SelfTest(max_mb=1.5 * one_sample_mb))
-    ).self_test
-    assert fewer is not None
+    known = samples_of(net, place / f"{samples}.npz", test=SelfTest(max_mb=samples * one_sample_mb))
+    package = package_with_samples(net, place / str(samples), known)
+    described = inspect(package).self_test
+    assert described is not None
+    assert (SELF_TEST in inspect(package).files) == (described.samples > 0)
+    return described
+
+
+def test_the_samples_are_bounded(static_net: Transformed, place: Path):  # noqa: F811
+    fewer = bounded(static_net, place, 1.5)
     assert (fewer.samples, fewer.why_not) == (1, "a sample has 0.000792 MB, and export.self_test.max_mb is 0.001188")
-    none = package_with_samples(static_net, place / "0", expected, SelfTest(max_mb=0.5 * one_sample_mb))
-    described = inspect(none).self_test
-    assert described is not None and described.samples == 0
-    assert SELF_TEST not in inspect(none).files
+    assert bounded(static_net, place, 0.5).samples == 0
+
+
+def test_where_the_original_framework_is_missing_the_package_has_no_samples_and_says_why(
+    static_net: Transformed,  # noqa: F811
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    monkeypatch.delitem(sys.modules, "tvmake.validate.reference.onnx_model", raising=False)
+    described = bounded(static_net, place, 2)
+    assert described.samples == 0
+    assert "onnxruntime" in described.why_not
+
+
+def test_goals_beyond_the_default_are_left_to_validation_and_looser_ones_are_kept():
+    default = DEFAULT_GOALS["float32"]
+    assert self_test_goals("float32", default) == {"sqnr_db": 60.0, "max_abs_rms": 0.01, "equal": 1.0}
+    for others in (Goals(sqnr_db=200, max_abs_rms=1e-6, rtol=1e-4), Goals(cosine=0.9, top1=0.5)):
+        assert self_test_goals("float32", default.updated(others)) == self_test_goals("float32", default)
+    looser = default.updated(Goals(sqnr_db=20, max_abs_rms=None, equal=0.5))
+    assert self_test_goals("float32", looser) == {"sqnr_db": 20.0, "equal": 0.5}
 
 
 def test_the_samples_are_plain_arrays_that_a_program_without_python_reads(package: Path, place: Path):
@@ -212,11 +239,6 @@ def test_outputs_that_are_missing_are_a_fault_in_one_line(place: Path):
         pytest.raises(InputError, match="output 'y' of sample 0 cannot be read"),
     ):
         list(check_self_test(Described(samples=1), [spec], one, other))
-
-
-def test_only_goals_that_a_few_samples_can_meet_are_taken():
-    goals = Goals(sqnr_db=20, top1=0.9, repeatable=True, latency_ms=5, rtol=0.1)
-    assert goals.of_errors == Goals(sqnr_db=20, rtol=0.1)
 
 
 def test_it_is_on_unless_it_is_turned_off():

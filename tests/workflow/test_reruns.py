@@ -15,11 +15,10 @@ GATHERED = {"select": 1, "report": 1}
 NEW_MEASUREMENT = {"benchmark": 2, **GATHERED}
 NEW_NUMERICS = {"validate": 2, **GATHERED}
 NEW_DEVICE = {"deploy": 2, "validate": 2, **NEW_MEASUREMENT}
+NEW_DATASET = {"reference": 1, "validate": 2, **NEW_MEASUREMENT}
 NEW_PACKAGE = {"export": 2, "attest": 2, **NEW_DEVICE}
-NEW_DATASET = {"reference": 1, **NEW_PACKAGE}
-"""Packages of made-up self-tests come out as they were, and nothing is done for them then."""
 AFTER_TRANSFORM = {"build": 2, **NEW_PACKAGE}
-EVERYTHING = {"import": 1, "reference": 1, "transform": 2, **AFTER_TRANSFORM}
+EVERYTHING = {"import": 1, "reference": 1, "self_test": 1, "transform": 2, **AFTER_TRANSFORM}
 
 
 def test_a_second_run_executes_nothing(demo: Project):
@@ -47,9 +46,9 @@ def test_a_touched_model_with_the_same_content_executes_nothing(demo: Project):
             {"top1_drop": 0.1, "latency_ms": {"p99": 1000}, "speedup": 0.001},
             GATHERED,
         ),
-        ("validation.goals", {"cosine": 0.9}, NEW_PACKAGE),
-        ("models.digits.export", {"self_test": {"max_mb": 2}}, NEW_PACKAGE),
-        ("export.self_test", False, NEW_DATASET),
+        ("validation.goals", {"cosine": 0.9}, NEW_NUMERICS),
+        ("models.digits.export", {"self_test": {"max_mb": 2}}, {"self_test": 1, **NEW_PACKAGE}),
+        ("export.self_test", False, NEW_PACKAGE),
         ("transform.layout", "NHWC", {"transform": 2, **AFTER_TRANSFORM}),
         ("transform.layout", "auto", {}),
         ("transform.fold_batch_norm", False, {"transform": 2, **AFTER_TRANSFORM}),

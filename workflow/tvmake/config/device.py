@@ -51,7 +51,7 @@ Key = Annotated[str, _matching(r"[^\s:]{1,80}", "a name without spaces and colon
 Host = Annotated[
     str,
     _matching(
-        r"[^\s:/\[\]-][^\s:/\[\]]*(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?",
+        r"[^\s:/@\[\]-][^\s:/@\[\]]*(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?",
         "a host or host:port, such as board.local:2222",
     ),
 ]

@@ -24,7 +24,8 @@ class ExportOptions(Strict):
 
     self_test: SelfTest | bool = SelfTest()
     """What ``tvmake run PACKAGE --self-test`` checks; ``false`` for none. Its numbers are those of the original framework on this
-    machine's processor, so that packages are the same bytes on other kinds of processors only without it."""
+    machine's processor, so that packages are the same bytes on other kinds of processors only without it. A sample is right where it
+    reaches the default goals of the precision, or the model's own where those ask for less."""
 
     @property
     def test(self) -> SelfTest | None:

@@ -126,11 +126,6 @@ class Goals(Strict):
         return self.model_copy(update=dict.fromkeys(PERFORMANCE))
 
     @property
-    def of_errors(self) -> "Goals":
-        """Those that any two sets of outputs can be judged by, few as they may be."""
-        return Goals(**{name: getattr(self, name) for name in ERRORS})
-
-    @property
     def performance(self) -> "Goals":
         """Those of latency, memory and size."""
         return Goals(**{name: getattr(self, name) for name in PERFORMANCE})
@@ -141,7 +136,6 @@ class Goals(Strict):
         return self.model_copy(update=changes)
 
 
-ERRORS = ("rtol", "atol", "max_abs", "max_abs_rms", "max_rel", "cosine", "sqnr_db", "equal")
 PERFORMANCE = ("latency_ms", "speedup", "package_mb", "peak_memory_mb", "load_ms")
 
 

@@ -86,7 +86,7 @@ def libraries(plan: Plan, stage: str, models: Iterable[str]) -> set[str]:
     """The distributions whose version can change a stage's bytes."""
     roots = stage_roots(plan, stage, models)
     if stage == "export":  # its self-tests hold what the model's framework gave
-        roots += stage_roots(plan, "reference", [model for model in models if plan.model(model).export.test])
+        roots += stage_roots(plan, "self_test", [model for model in models if plan.model(model).export.test])
     _, found = reachable(*roots)
     return {name for library in found for name in DISTRIBUTIONS[library]}
 

@@ -15,7 +15,8 @@ from tvmake.plan.planned_config import PlannedConfig, PlannedJob, Variant
 from tvmake.plan.requests import Requests
 from tvmake.stages import registry
 from tvmake.stages.descriptor import Output, Stage
-from tvmake.stages.export import reference_files as self_test_files
+from tvmake.stages.export import sample_files
+from tvmake.stages.self_test import dataset_files as sampled_dataset_files
 from tvmake.stages.validate import metric_files
 from tvmake.storage.directories import LOGS
 from tvmake.storage.files import write_text
@@ -118,9 +119,13 @@ class Plan(PlannedConfig):
         """What the calibrate stage reads besides the imported network."""
         return [*self.model(model).dataset_files, *PlannedJob(self, model).pass_files(FLOAT_POINTS)]
 
-    def self_test_files(self, wildcards: Any) -> list[str]:
-        """What the samples of a package's self-test are taken from: none for a package without one."""
-        return self_test_files(self.context(wildcards))
+    def sample_files(self, wildcards: Any) -> list[str]:
+        """The samples that a package tests itself by: none for a package without a self-test."""
+        return sample_files(self.context(wildcards))
+
+    def self_test_files(self, model: str) -> list[str]:
+        """What the self-test stage reads besides the imported network."""
+        return [*self.model_files(model), *sampled_dataset_files(PlannedJob(self, model))]
 
     def model_files(self, model: str) -> list[str]:
         """What the import stage reads."""

@@ -7,40 +7,48 @@ from pathlib import Path
 from tvmake.artifact import paths
 from tvmake.cache.recipe import Recipe
 from tvmake.config.requests.building import ExportRequest
+from tvmake.config.validation import DEFAULT_GOALS, Goals
 from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
 from tvmake.storage.temporary import temporary_directory
 
 
 def export(
-    lib: Path, manifest: Path, weights: Path, request: ExportRequest, package: Path, reference: Path | None = None
+    lib: Path, manifest: Path, weights: Path, request: ExportRequest, package: Path, samples: Path | None = None
 ) -> None:
     """Write the package (tar); the same files give the same bytes.
 
     Args:
-        reference: what the self-test's samples are taken from (a reference set); None for a package without one.
+        samples: what the package tests itself by (a reference set); None for a package without a self-test.
 
     Raises:
-        InputError: a file does not match the manifest, or the reference set is damaged.
+        InputError: a file does not match the manifest, or the samples are damaged.
     """
     from tvmake.artifact import stage_json
     from tvmake.artifact.manifest import SelfTest
     from tvmake.artifact.package import LIBRARY, MANIFEST, SELF_TEST, WEIGHTS, load_manifest, pack
     from tvmake.provenance.statement import with_files
+    from tvmake.validate.reference.stored import ReferenceSet, write_samples
 
     files = {LIBRARY: lib, MANIFEST: manifest, WEIGHTS: weights}
-    if reference is None and not request.why_not:
+    if samples is None and not request.why_not:
         pack(files, package)
         return
     with temporary_directory("tvmake-export-") as directory:
         built = load_manifest(manifest, str(manifest))
-        described, samples = SelfTest(why_not=request.why_not), Path(directory) / SELF_TEST
-        if reference is not None and request.self_test is not None:
-            from tvmake.validate.self_test import write_self_test
-
-            described = write_self_test(reference, request.self_test, request.goals, samples)
-        if samples.is_file():
-            files[SELF_TEST] = samples
-            built = with_files(built, {SELF_TEST: samples})
+        described = SelfTest(why_not=request.why_not)
+        if samples is not None:
+            known = ReferenceSet(samples)
+            described = SelfTest(
+                samples=len(known),
+                inputs=known.info.data,
+                reference=known.info.runtime,
+                goals=request.goals,
+                why_not=known.info.why_not,
+            )
+            if len(known):
+                files[SELF_TEST] = Path(directory) / SELF_TEST
+                write_samples(files[SELF_TEST], known)
+                built = with_files(built, {SELF_TEST: files[SELF_TEST]})
         files[MANIFEST] = Path(directory) / MANIFEST
         stage_json.save(built.model_copy(update={"self_test": described}).sealed(), files[MANIFEST])
         pack(files, package)
@@ -56,12 +64,26 @@ def export_request(job: JobContext) -> ExportRequest:
             "8-bit ranges from a dataset do not fit made-up inputs; export.self_test.inputs: dataset takes its samples"
         )
         return ExportRequest(why_not=why_not)
-    return ExportRequest(self_test=test, goals=job.goals.of_errors)
+    return ExportRequest(goals=self_test_goals(job.precision_config.base, job.goals))
 
 
-def reference_files(job: JobContext) -> list[str]:
-    """The reference set, for a package with a self-test."""
-    return [job.file("reference.npz")] if export_request(job).self_test else []
+def self_test_goals(precision: str, goals: Goals) -> dict[str, float]:
+    """What tells a right device from a wrong one: the precision's default bounds, or the model's own where those ask for less.
+
+    Stricter ones say how good the model is to be, which validation finds out; they make no other package.
+    """
+    least = {name: (getattr(DEFAULT_GOALS[precision], name), getattr(goals, name)) for name in ("sqnr_db", "equal")}
+    most = {"max_abs_rms": (DEFAULT_GOALS[precision].max_abs_rms, goals.max_abs_rms)}
+    chosen = {
+        **{name: (min, pair) for name, pair in least.items()},
+        **{name: (max, pair) for name, pair in most.items()},
+    }
+    return {name: float(looser(pair)) for name, (looser, pair) in chosen.items() if None not in pair}
+
+
+def sample_files(job: JobContext) -> list[str]:
+    """The samples, for a package with a self-test."""
+    return [job.file("self_test.npz")] if job.export.test is not None and not export_request(job).why_not else []
 
 
 STAGE = Stage(
@@ -73,10 +95,10 @@ STAGE = Stage(
         Input("mod.json", "manifest"),
         Input("mod.params", "weights"),
         Input(
-            "reference.npz",
-            "reference",
-            reference_files,
-            "What the samples of the package's self-test are taken from.",
+            "self_test.npz",
+            "samples",
+            sample_files,
+            "Samples that the package tests itself by, and what is expected of them.",
             is_optional=True,
         ),
     ),

@@ -6,16 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tvmake.artifact import paths
-from tvmake.config.requests.referencing import ReferenceRequest
+from tvmake.config.requests.referencing import ReferenceRequest, SelfTestRequest
 from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from tvmake.artifact.signature import Signature
-    from tvmake.validate.dataset import Sample
-    from tvmake.validate.reference.stored import ReferenceSample, ReferenceSetInfo
-    from tvmake.validate.runtime import Runtime
+    from tvmake.validate.reference.stored import ReferenceSetInfo
 
 
 def reference(signature: Path, source: Path, request: ReferenceRequest, reference: Path) -> ReferenceSetInfo:
@@ -43,22 +41,13 @@ def reference(signature: Path, source: Path, request: ReferenceRequest, referenc
 
 
 def _written(request: ReferenceRequest, known: Signature, weights: object, reference: Path) -> ReferenceSetInfo:
-    from tvmake.errors import InputError
-    from tvmake.frontend.foreign import foreign
     from tvmake.validate.dataset import Sample, load_dataset
-    from tvmake.validate.reference.run import open_reference
+    from tvmake.validate.reference.run import open_imported, with_outputs
     from tvmake.validate.reference.stored import ReferenceSetInfo, write_reference_set
     from tvmake.validate.samples import random_samples
 
     dataset = load_dataset(request.dataset, known, dims=request.dims) if request.dataset else None
-    with foreign(request.model):
-        runtime = open_reference(request.model.source, request.model, known)
-    if runtime.weights and weights and runtime.weights != weights:
-        raise InputError(
-            request.model.source,
-            f"gives other weights each time: sha256 {str(weights)[:12]}… at import, {runtime.weights[:12]}… now",
-            "draw all of them from the random states that `seed` sets (random, numpy.random, torch), or load them from a file",
-        )
+    runtime = open_imported(request.model, known, weights)
     drawn = random_samples(known, request.samples, request.seed, request.dims)
     samples: Iterable[Sample] = dataset if dataset is not None else (Sample(inputs, None) for inputs in drawn)
     info = ReferenceSetInfo(
@@ -69,37 +58,7 @@ def _written(request: ReferenceRequest, known: Signature, weights: object, refer
         label_names=dataset.label_names if dataset is not None else [],
         truth=request.dataset.truth if request.dataset else [],
     )
-    made: list[ReferenceSample] = []
-    if dataset is not None and request.made:
-        made, why_not = _made(request, runtime, known)
-        info = info.model_copy(update={"why_not_made": why_not})
-    return write_reference_set(reference, info, _with_outputs(samples, runtime, known), made)
-
-
-def _made(request: ReferenceRequest, runtime: Runtime, known: Signature) -> tuple[list[ReferenceSample], str]:
-    """Made-up samples besides the dataset's, or why there are none: a dataset may be the only input that a model takes."""
-    from tvmake.errors import InputError
-    from tvmake.validate.dataset import Sample
-    from tvmake.validate.samples import random_samples
-
-    try:
-        drawn = random_samples(known, request.made, request.seed, request.dims)
-        return list(_with_outputs((Sample(inputs, None) for inputs in drawn), runtime, known)), ""
-    except InputError as error:
-        return [], f"the model refuses made-up inputs ({error.problem})"
-
-
-def _with_outputs(samples: Iterable[Sample], runtime: Runtime, known: Signature) -> Iterator[ReferenceSample]:
-    from itertools import tee
-
-    from tvmake.validate.reference.run import reference_outputs
-    from tvmake.validate.reference.stored import ReferenceSample
-
-    ahead, kept = tee(samples)
-    for sample, outputs in zip(
-        kept, reference_outputs(runtime, known, (sample.inputs for sample in ahead)), strict=True
-    ):
-        yield ReferenceSample(sample.inputs, outputs, sample.labels, sample.truth)
+    return write_reference_set(reference, info, with_outputs(runtime, known, samples))
 
 
 def reference_request(job: JobContext) -> ReferenceRequest:
@@ -107,15 +66,12 @@ def reference_request(job: JobContext) -> ReferenceRequest:
     model, validation = job.model_config, job.validation
     # With a dataset nothing is drawn, so samples and seed would only cause needless reruns.
     drawn = {} if model.dataset else {"samples": validation.samples, "seed": validation.seed}
-    test = job.export.test
-    if model.dataset and test is not None and test.inputs == "random":
-        drawn = {"made": test.samples}
     return ReferenceRequest(
         model=job.import_options, dims={**validation.dims, **model.dims}, dataset=model.dataset, **drawn
     )
 
 
-def runtime_modules(request: ReferenceRequest) -> tuple[str, ...]:
+def runtime_modules(request: ReferenceRequest | SelfTestRequest) -> tuple[str, ...]:
     """The modules that run models of the request's format."""
     from tvmake.frontend.formats import RUNTIMES
 

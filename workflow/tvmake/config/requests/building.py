@@ -4,11 +4,9 @@ from pydantic import Field
 
 from tvmake.config.base import Strict
 from tvmake.config.build import BuildOptions
-from tvmake.config.export import SelfTest
 from tvmake.config.target import TargetConfig
 from tvmake.config.transform import UserPass
 from tvmake.config.tuning import Share
-from tvmake.config.validation import Goals
 
 
 class BuildRequest(Strict):
@@ -30,9 +28,7 @@ class BuildRequest(Strict):
 class ExportRequest(Strict):
     """What goes into one variant's package besides what was built."""
 
-    self_test: SelfTest | None = None
-    """The self-test, if it has one."""
-    goals: Goals = Goals()
-    """What the self-test is judged by."""
+    goals: dict[str, float] = Field(default_factory=dict)
+    """What each sample of the self-test has to reach, by the keys of ``validation.goals``."""
     why_not: str = ""
-    """Why it has none although one is wanted."""
+    """Why it has no self-test although one is wanted."""

@@ -1,9 +1,10 @@
-"""Options of the reference stage."""
+"""Options of the stages that run the original model."""
 
 from pydantic import Field
 
 from tvmake.config.base import Strict
 from tvmake.config.dataset import DatasetConfig
+from tvmake.config.export import SelfTest
 from tvmake.config.model import ImportOptions
 
 
@@ -18,5 +19,14 @@ class ReferenceRequest(Strict):
     """Random inputs to draw when there is no dataset."""
     seed: int = 0
     """Seed of the random inputs."""
-    made: int = 0
-    """Random inputs to run besides the dataset's, for the self-tests of packages."""
+
+
+class SelfTestRequest(Strict):
+    """Which samples the packages of a model test themselves by."""
+
+    model: ImportOptions
+    dims: dict[str, int] = Field(default_factory=dict)
+    """Values for dynamic dimensions."""
+    dataset: DatasetConfig | None = None
+    """Where the samples are the dataset's."""
+    self_test: SelfTest = SelfTest()

@@ -192,11 +192,10 @@ def config_key(stage: str, path: tuple[str, ...], names: Mapping[str, Any]) -> s
         return ".".join((section, str(names[name]), *rest))
     if first == "cpu":
         return "this machine's CPU"
-    if stage == "import" or (stage == "reference" and first == "model"):
-        return ".".join(("models", str(names["model"]), *(rest if stage == "reference" else path)))
-    if stage == "reference" and first == "made":
-        return "export.self_test.samples"
-    if stage == "reference":
+    runs_original = stage in ("reference", "self_test")
+    if stage == "import" or (runs_original and first == "model"):
+        return ".".join(("models", str(names["model"]), *(rest if runs_original else path)))
+    if runs_original and first != "self_test":
         section = f"models.{names['model']}" if first == "dataset" else "validation"
         return ".".join((section, *path))
     if stage == "transform" and first == "precision":

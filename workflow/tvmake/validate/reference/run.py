@@ -6,13 +6,17 @@ same bits again. Each lives in a module of its own, loaded when a model needs it
 
 import importlib
 from collections.abc import Iterable, Iterator
+from itertools import tee
 
 import numpy as np
 
 from tvmake.artifact.signature import Signature
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
+from tvmake.frontend.foreign import foreign
 from tvmake.frontend.formats import RUNTIMES
+from tvmake.validate.dataset import Sample
+from tvmake.validate.reference.stored import ReferenceSample
 from tvmake.validate.runtime import Runtime
 
 Tensors = dict[str, np.ndarray]
@@ -33,6 +37,39 @@ def open_reference(source: str, options: ImportOptions, signature: Signature) ->
     if module is None:
         raise InputError(source, "cannot tell the model's format", "set models.<name>.format")
     return importlib.import_module(module).open_model(source, options, signature)
+
+
+def open_imported(options: ImportOptions, signature: Signature, weights: object) -> Runtime:
+    """The source model, loaded and ready to run, and the one that was imported.
+
+    Args:
+        weights: the digest of its weights that the import stage noted; None where it noted none.
+
+    Raises:
+        InputError: as :func:`open_reference`, or a factory has drawn other weights than for the import.
+        MachineError: the library that runs this format is not installed.
+    """
+    with foreign(options):
+        runtime = open_reference(options.source, options, signature)
+    if runtime.weights and weights and runtime.weights != weights:
+        raise InputError(
+            options.source,
+            f"gives other weights each time: sha256 {str(weights)[:12]}… at import, {runtime.weights[:12]}… now",
+            "draw all of them from the random states that `seed` sets (random, numpy.random, torch), or load them from a file",
+        )
+    return runtime
+
+
+def with_outputs(runtime: Runtime, signature: Signature, samples: Iterable[Sample]) -> Iterator[ReferenceSample]:
+    """Each sample with what the model makes of it.
+
+    Raises:
+        InputError: the model cannot be run on these inputs.
+    """
+    ahead, kept = tee(samples)
+    outputs = reference_outputs(runtime, signature, (sample.inputs for sample in ahead))
+    for sample, made in zip(kept, outputs, strict=True):
+        yield ReferenceSample(sample.inputs, made, sample.labels, sample.truth)
 
 
 def run_reference(

@@ -1,8 +1,7 @@
 """Inputs, the reference's outputs and labels in one file, made once a model and read by every validation of it.
 
 A tensor file (``tvmake.artifact.tensor_file``) with the kinds ``input``, ``output`` and, where there are labels,
-``labels`` or ``truth``, and ``reference_set.json``, which says what they are. Where the inputs are a dataset's, ``made_input``
-and ``made_output`` may hold made-up ones besides, for the self-tests of packages. Equal content is equal bytes.
+``labels`` or ``truth``, and ``reference_set.json``, which says what they are. Equal content is equal bytes.
 """
 
 import zipfile
@@ -37,9 +36,8 @@ class ReferenceSetInfo(FailsFast, BaseModel):
     truth: list[str] = []
     samples: int = 0
     labelled: int = 0
-    made: int = 0
-    why_not_made: str = ""
-    """Why there are no made-up samples though some were wanted."""
+    why_not: str = ""
+    """Why there are fewer samples than were wanted, or none."""
 
 
 @dataclass(frozen=True)
@@ -54,40 +52,41 @@ class ReferenceSample:
 
 
 def write_reference_set(
-    destination: Path,
-    info: ReferenceSetInfo,
-    samples: Iterable[ReferenceSample],
-    made: Iterable[ReferenceSample] = (),
+    destination: Path, info: ReferenceSetInfo, samples: Iterable[ReferenceSample]
 ) -> ReferenceSetInfo:
     """Write samples as they come, atomically; returns ``info`` with the counts filled in.
 
-    Args:
-        made: made-up samples besides those of a dataset.
-
     Raises:
-        InputError: there are no samples.
+        InputError: there are no samples, and ``info`` does not say why.
         MachineError: the disk is full or cannot be written.
     """
-    count = labelled = extra = 0
+    count = labelled = 0
     with atomic_path(destination) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
         for count, sample in enumerate(samples, 1):
-            for kind, tensors in (("input", sample.inputs), ("output", sample.outputs), ("truth", sample.truth)):
-                for name, array in tensors.items():
-                    write_array(archive, member(kind, name, count - 1), array)
+            _write_tensors(archive, count - 1, input=sample.inputs, output=sample.outputs, truth=sample.truth)
             if sample.labels is not None:
                 write_array(archive, member("labels", None, count - 1), sample.labels)
                 labelled += len(sample.labels)
-        if not count:
+        if not count and not info.why_not:
             raise InputError(
                 str(destination), "there are no samples to compare", "raise `samples`, or the dataset's `limit`"
             )
-        for extra, sample in enumerate(made, 1):
-            for kind, tensors in (("made_input", sample.inputs), ("made_output", sample.outputs)):
-                for name, array in tensors.items():
-                    write_array(archive, member(kind, name, extra - 1), array)
-        info = info.model_copy(update={"samples": count, "labelled": labelled, "made": extra})
+        info = info.model_copy(update={"samples": count, "labelled": labelled})
         archive.writestr(entry(DESCRIPTION), info.model_dump_json(indent=1).encode())
     return info
+
+
+def write_samples(destination: Path, samples: Iterable[ReferenceSample]) -> None:
+    """Write inputs and outputs alone, as they travel in a package."""
+    with zipfile.ZipFile(destination, "w", zipfile.ZIP_STORED) as archive:
+        for number, sample in enumerate(samples):
+            _write_tensors(archive, number, input=sample.inputs, output=sample.outputs)
+
+
+def _write_tensors(archive: zipfile.ZipFile, number: int, **kinds: dict[str, np.ndarray]) -> None:
+    for kind, tensors in kinds.items():
+        for name, array in tensors.items():
+            write_array(archive, member(kind, name, number), array)
 
 
 class ReferenceSet:
@@ -119,27 +118,16 @@ class ReferenceSet:
         with zipfile.ZipFile(self.path) as archive:
             members = set(archive.namelist())
             for number in range(len(self)):
-                inputs, outputs = self._tensors(archive, "", number)
+                inputs, outputs = self._tensors(archive, number)
                 has_labels = member("labels", None, number) in members
                 labels = self._read(archive, "labels", None, number, "int64") if has_labels else None
                 truth = {key: self._read(archive, "truth", key, number, None) for key in self.info.truth}
                 yield ReferenceSample(inputs, outputs, labels, truth)
 
-    def made(self) -> Iterator[ReferenceSample]:
-        """The made-up samples: those besides a dataset's, or all where there is no dataset."""
-        if self.info.data == "random":
-            yield from self
-            return
-        with zipfile.ZipFile(self.path) as archive:
-            for number in range(self.info.made):
-                yield ReferenceSample(*self._tensors(archive, "made_", number), None)
-
-    def _tensors(
-        self, archive: zipfile.ZipFile, prefix: str, number: int
-    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    def _tensors(self, archive: zipfile.ZipFile, number: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         signature = self.info.signature
         inputs, outputs = (
-            {spec.name: self._read(archive, prefix + kind, spec.name, number, spec.dtype) for spec in specs}
+            {spec.name: self._read(archive, kind, spec.name, number, spec.dtype) for spec in specs}
             for kind, specs in (("input", signature.inputs), ("output", signature.outputs))
         )
         return inputs, outputs

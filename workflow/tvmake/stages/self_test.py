@@ -1,0 +1,131 @@
+"""Self-test: a few samples that packages of a model travel with, and what the original framework makes of them.
+
+A stage of its own, and not a part of the reference: packages are made where there is no dataset, and another dataset or goal
+makes no other package.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tvmake.artifact import paths
+from tvmake.config.export import SelfTest
+from tvmake.config.requests.referencing import SelfTestRequest
+from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
+from tvmake.stages.reference import runtime_modules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tvmake.artifact.signature import Signature
+    from tvmake.validate.dataset import Sample
+    from tvmake.validate.reference.stored import ReferenceSample, ReferenceSetInfo
+    from tvmake.validate.runtime import Runtime
+
+MB = 10**6
+
+
+def self_test(signature: Path, source: Path, request: SelfTestRequest, samples: Path) -> ReferenceSetInfo:
+    """Run the source model on a few inputs and write them and its outputs to ``samples`` (a reference set).
+
+    Where a sample is too large, or the model cannot be run here or refuses made-up inputs, there are fewer or none, and the file says why:
+    a package is none the worse for it.
+
+    Raises:
+        InputError: the model's files change meanwhile; a factory has drawn other weights than for the import; the
+            dataset, where samples are to be its, does not fit the model.
+    """
+    from tvmake.artifact import stage_json
+    from tvmake.artifact.signature import Signature
+    from tvmake.artifact.source import SourceRecord
+    from tvmake.config.files.model import model_files
+    from tvmake.errors import MachineError
+    from tvmake.storage.plain_files import unchanged
+    from tvmake.validate.reference.run import open_imported
+    from tvmake.validate.reference.stored import ReferenceSetInfo, write_reference_set
+
+    known = stage_json.load(Signature, signature)
+    weights = stage_json.load(SourceRecord, source).notes.get("weights")
+    info = ReferenceSetInfo(signature=known, runtime="", data="dataset" if request.dataset else "random", seed=0)
+    read = [*model_files(request.model), *([request.dataset.path] if request.dataset else [])]
+    with unchanged(Path(name) for name in read if Path(name).is_file()):
+        try:
+            runtime = open_imported(request.model, known, weights)
+        except MachineError as error:
+            return write_reference_set(samples, info.model_copy(update={"why_not": error.problem}), [])
+        chosen, why_not = _chosen(request, runtime, known)
+    info = info.model_copy(update={"runtime": runtime.name, "why_not": why_not})
+    return write_reference_set(samples, info, chosen)
+
+
+def _chosen(request: SelfTestRequest, runtime: Runtime, known: Signature) -> tuple[list[ReferenceSample], str]:
+    """The first samples, as many as fit, and why there are fewer than are wanted."""
+    from itertools import islice
+
+    from tvmake.errors import InputError
+    from tvmake.validate.reference.run import with_outputs
+
+    wanted = request.self_test
+    chosen: list[ReferenceSample] = []
+    total = 0
+    try:
+        for sample in with_outputs(runtime, known, islice(_samples(request, known), wanted.samples)):
+            size = sum(array.nbytes for tensors in (sample.inputs, sample.outputs) for array in tensors.values())
+            if total + size > wanted.max_mb * MB:
+                return chosen, f"a sample has {size / MB:.3g} MB, and export.self_test.max_mb is {wanted.max_mb:g}"
+            chosen.append(sample)
+            total += size
+    except InputError as error:
+        if request.dataset:
+            raise
+        return chosen, f"the model refuses made-up inputs ({error.problem})"
+    return chosen, ""
+
+
+def _samples(request: SelfTestRequest, known: Signature) -> Iterable[Sample]:
+    from tvmake.validate.dataset import Sample, load_dataset
+    from tvmake.validate.samples import random_samples
+
+    if request.dataset is not None:
+        return load_dataset(request.dataset, known, dims=request.dims)
+    drawn = random_samples(known, request.self_test.samples, dims=request.dims)
+    return (Sample(inputs, None) for inputs in drawn)
+
+
+def self_test_request(job: JobContext) -> SelfTestRequest:
+    """Which samples the model's packages test themselves by."""
+    model, test = job.model_config, job.export.test or SelfTest()
+    return SelfTestRequest(
+        model=job.import_options,
+        dims={**job.validation.dims, **model.dims},
+        dataset=model.dataset if test.inputs == "dataset" else None,
+        self_test=test,
+    )
+
+
+def dataset_files(job: JobContext) -> list[str]:
+    """The dataset's files, where samples are taken from it."""
+    return list(job.dataset_files) if self_test_request(job).dataset else []
+
+
+STAGE = Stage(
+    name="self_test",
+    summary="Run the original model on the samples that its packages test themselves by.",
+    function=self_test,
+    inputs=(
+        Input(files=lambda job: [*job.model_files, *dataset_files(job)]),
+        Input("signature.json", "signature"),
+        Input("source.json", "source"),
+    ),
+    # Not hermetic: other frameworks make it.
+    outputs=(Output("self_test.npz", paths.MODEL, "samples", "Samples and expected outputs to write (npz)."),),
+    logs=(Log("logs/{model}/self_test.log"),),
+    request_model=SelfTestRequest,
+    request=self_test_request,
+    subject=lambda given: given["request"].model.source,
+    code=runtime_modules,
+    memory_mb=1500,
+    minutes=60,
+    server="model",
+)
