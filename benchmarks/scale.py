@@ -52,6 +52,7 @@ KERNELS = 3
 SECONDS = {
     "import": 8,
     "reference": 10,
+    "self_test": 5,
     "transform": 4,
     "extract": 4,
     "budget": 1,

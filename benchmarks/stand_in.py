@@ -28,8 +28,8 @@ while test $# -gt 0; do
     --kernels) mkdir -p "$2"; cp "$STAND_IN/$2"/* "$2"; shift ;;
     --best) case $2 in *.json) : >"$2" ;; *) mkdir -p "$2" ;; esac; shift ;;
     --budget | --summary) cp "$STAND_IN/$2" "$2"; shift ;;
-    --module | --params | --signature | --source | --bound | --calibration | --reference | --tasks | --receipt | --events | \
-    --lib | --manifest | --weights | --package | --provenance | --components | --numerics | --latency | --selection | \
+    --module | --params | --signature | --source | --bound | --calibration | --reference | --samples | --tasks | --receipt | \
+    --events | --lib | --manifest | --weights | --package | --provenance | --components | --numerics | --latency | --selection | \
     --table | --page)
       : >"$2"; shift ;;
   esac

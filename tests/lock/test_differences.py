@@ -82,7 +82,7 @@ def test_an_input_with_another_digest_is_named_and_a_missing_one_too(run: Plan):
         (("build", "opt_level"), 2, "config build.opt_level: 2 (3 in the lock)", "build"),
         (("transform", "fold_batch_norm"), False, "config transform.fold_batch_norm: false (true in the lock)", "transform"),
         (("targets", "cpu", "mcpu"), "haswell", "config targets.cpu.mcpu: haswell (native in the lock)", "build"),
-        (("precisions",), {"float32": {"never": ["nn.relu"]}}, 'config precisions.float32.never: ["nn.relu"] ([] in the lock)', "transform"),
+        (("precisions",), {"float32": {"base": "float16"}}, "config precisions.float32.base: float16 (float32 in the lock)", "transform"),
     ],
 )  # fmt: skip
 def test_another_config_key_is_named_with_both_values(

@@ -58,8 +58,15 @@ def test_every_artifact_is_locked_or_known_to_be_measured():
         "layout.json", "{workload}.json", "receipt.json", "numerics.json", "latency.json", "summary.json", "summary.csv",
         "index.html", "best", "selection.json",
     }  # fmt: skip
-    # The reference is made by other frameworks; budgets come from what was measured; configs hold this machine's paths.
-    others = {"reference.npz", "budget.json", "round/workloads", "workloads/{workload}.json", "config.resolved.yaml"}
+    # Other frameworks make the reference and the self-tests' samples; budgets come from what was measured; configs hold this machine's paths.
+    others = {
+        "reference.npz",
+        "self_test.npz",
+        "budget.json",
+        "round/workloads",
+        "workloads/{workload}.json",
+        "config.resolved.yaml",
+    }
     assert locked | measured | others == set(patterns())
     assert not locked & (measured | others)
 

@@ -35,7 +35,7 @@ def times(project: Project) -> dict[Path, int]:
     return {log: log.stat().st_mtime_ns for log in project.directory.glob("logs/**/*.log")}
 
 
-COMMENTED = {"import", "reference", "attest"}
+COMMENTED = {"import", "reference", "self_test", "attest"}
 """The stages that a comment in the model runs: those that read its file, and the one that names it beside the packages."""
 
 NAMES_THE_FILE = ("source.json", "package.provenance.json", "package.cdx.json")
@@ -66,14 +66,14 @@ def test_a_comment_in_the_model_takes_plain_snakemake_the_two_commands_of_the_gu
     before = without_sources(demo)
     comment(demo.directory / "digits.onnx")
     guide = (ROOT / "docs/concepts/reruns.md").read_text()
-    first, second = re.search(r"```\n(snakemake .*/reference.npz)\n(snakemake)\n```", guide).groups()
+    first, second = re.search(r"```\n(snakemake .*/reference.npz .*)\n(snakemake)\n```", guide).groups()
     run = []
     for command in (first, second):
         logs = times(demo)
         done = demo.run(*snakemake("--cores", "2", *command.split()[1:]))
         assert done.returncode == 0, done.stderr
         run.append({log.stem for log, time in times(demo).items() if logs.get(log) != time})
-    assert run == [{"import", "reference"}, {"attest"}]
+    assert run == [{"import", "reference", "self_test"}, {"attest"}]
     assert without_sources(demo) == before
     assert demo.planned_rules() == {}
 

@@ -22,6 +22,7 @@ MODEL, TRANSFORMED, VARIANT = "results/digits", "results/digits/float32", "resul
 OUTPUTS = {
     "import": [f"{MODEL}/{name}" for name in ("model.params", "model.json", "source.json", "signature.json")],
     "reference": [f"{MODEL}/reference.npz"],
+    "self_test": [f"{MODEL}/self_test.npz"],
     "transform": [f"{TRANSFORMED}/{name}" for name in ("module.params", "module.json", "signature.json")],
     "build": [f"{VARIANT}/{name}" for name in ("mod.so", "mod.params", "sources", "mod.json")],
     "export": [f"{VARIANT}/package.tar"],

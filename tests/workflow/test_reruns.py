@@ -174,7 +174,7 @@ def test_a_change_in_the_package_reruns_the_stages_that_use_it(
     [
         ("apache-tvm", {**EVERYTHING, "reference": 1}),
         ("apache-tvm-ffi", {**EVERYTHING, "reference": 1}),
-        ("onnxruntime", NEW_DATASET),
+        ("onnxruntime", {"self_test": 1, **NEW_DATASET, **NEW_PACKAGE}),
         ("cyclonedx-python-lib", {"attest": 2}),
         ("torch", {}),
     ],

@@ -48,6 +48,8 @@ class PrecisionConfig(Strict):
     def _calibrates_integers_only(self) -> "PrecisionConfig":
         if self.base != "int8" and self.calibration != CalibrationOptions():
             raise ValueError("calibration is for base int8")
+        if self.base == "float32" and (self.always or self.never or self.follow):
+            raise ValueError("always, never and follow are for base float16, float16_acc32 or int8")
         if self.base == "int8" and (self.always or self.follow):
             raise ValueError("base int8 has no always and follow: name what stays in float32 under never")
         return self

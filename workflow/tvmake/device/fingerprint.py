@@ -11,22 +11,26 @@ from tvmake.artifact.fingerprint import Fingerprint
 GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 
 
-def local_fingerprint(threads: int | None, kind: str = "cpu", gpu: Mapping[str, str] | None = None) -> Fingerprint:
+def local_fingerprint(
+    threads: int | None, kind: str = "cpu", gpu: Mapping[str, str] | None = None, cores: int | None = None
+) -> Fingerprint:
     """Who this machine is.
 
     Args:
         threads: the limit set for CPU kernels.
         kind: of the device that kernels run on.
         gpu: what that device says of itself, where it is not the CPU.
+        cores: that this process may run on; by default as it is now, which is fewer once TVM's runtime has bound its threads.
     """
-    details = {"threads": str(threads or usable_cores()), "python": platform.python_version()}
+    cores = cores or usable_cores()
+    details = {"threads": str(threads or cores), "python": platform.python_version()}
     details["machine"] = platform.machine()
     if GOVERNOR.is_file():
         details["governor"] = GOVERNOR.read_text().strip()
     return Fingerprint(
         kind=kind,
         soc=_cpu_model(),
-        cores=usable_cores(),
+        cores=cores,
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         os=f"{platform.system()} {platform.release()} {platform.machine()}",
         runtime=f"apache-tvm {metadata.version('apache-tvm')}",

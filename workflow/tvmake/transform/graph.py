@@ -18,6 +18,8 @@ from tvmake.transform.layout_clips import split_clips
 from tvmake.transform.layout_norms import flatten_norms
 from tvmake.transform.layouts import CHOSEN_LAYOUT, LAYOUTS, has_convolutions
 from tvmake.transform.precision import to_precision
+from tvmake.transform.sequences import as_pictures
+from tvmake.transform.transposed_convolutions import as_convolutions
 from tvmake.transform.uniform_values import spread_single_values
 from tvmake.transform.user_passes import apply_user_passes
 
@@ -73,7 +75,8 @@ def float_network(module: "tvm.IRModule", params: Mapping[str, Any], request: Tr
     folding = [passes.FoldBatchnormToConv2D()] if options.fold_batch_norm else []
     module = tvm.transform.Sequential([*folding, passes.DecomposeOpsForInference()])(module)
     module = evaluate_constants(spread_single_values(module))
-    return apply_user_passes(module, options.passes, "before_precision")
+    module = apply_user_passes(module, options.passes, "before_precision")
+    return as_pictures(as_convolutions(module, request.precision.never), request.precision.never)
 
 
 def bind_dims(module: "tvm.IRModule", dims: Mapping[str, int]) -> "tvm.IRModule":

@@ -28,12 +28,8 @@ def to_precision(module: "tvm.IRModule", precision: PrecisionConfig) -> "tvm.IRM
     Raises:
         InputError: an operator is not known, or cannot be computed in float16 always.
     """
-    if precision.base == "int8":
-        return module  # quantised before
-    if precision.base == "float32":
-        if precision.always or precision.never or precision.follow:
-            raise InputError("precisions", "always, never and follow need base float16 or float16_acc32")
-        return module
+    if precision.base in ("int8", "float32"):
+        return module  # quantised before, or as it is
     if has_quantized(module):
         return module  # ToMixedPrecision takes sums of integers for float's, and fails
     accumulator = "float16" if precision.base == "float16" else "float32"

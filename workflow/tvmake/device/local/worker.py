@@ -20,7 +20,7 @@ import tvm_ffi
 from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.package import LIBRARY, WEIGHTS
 from tvmake.config.benchmark import Measurement
-from tvmake.device.fingerprint import local_fingerprint
+from tvmake.device.fingerprint import local_fingerprint, usable_cores
 from tvmake.device.interface import OpTime, RunRequest, RunResult, Timing
 from tvmake.device.local.accelerator import accelerator_properties
 from tvmake.device.local.cuda_compiler import choose_compiler
@@ -90,6 +90,7 @@ def main(arguments: list[str]) -> int:
 def serve(directory: Path, request: RunRequest, inputs: Path, outputs: Path | None, partner: str = "") -> RunResult:
     """Run one request on the package unpacked in ``directory``; measure by turns with the process behind ``partner``."""
     manifest = stored(directory)
+    cores = usable_cores()
     baseline = _resident_bytes()
     started = time.perf_counter()
     package = LoadedPackage(directory, manifest)
@@ -105,7 +106,7 @@ def serve(directory: Path, request: RunRequest, inputs: Path, outputs: Path | No
     )
     threads = os.environ.get("TVM_NUM_THREADS")
     gpu = accelerator_properties(package.kind, package.device) if package.kind != "cpu" else None
-    fingerprint = local_fingerprint(int(threads) if threads else None, package.kind, gpu)
+    fingerprint = local_fingerprint(int(threads) if threads else None, package.kind, gpu, cores)
     return RunResult(timing=timing, fingerprint=fingerprint)
 
 

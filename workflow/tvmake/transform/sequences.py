@@ -1,0 +1,132 @@
+"""Convolutions of sequences as convolutions of pictures one row high, and what lies between them as well.
+
+TVM's layouts, the schedules for CPUs and GPUs, and Adreno's textures know two-dimensional convolutions; one-dimensional ones would be
+plain loops. A sequence takes its row at the first convolution and gives it back where something else reads it, so that a
+stack of convolutions, activations and residuals moves nothing in between.
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+import tvm
+
+from tvm import relax  # isort: skip
+from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
+
+ROW = 2
+"""The axis that a picture has and a sequence does not."""
+
+UNARY = frozenset(
+    f"relax.{name}"
+    for name in (
+        "nn.relu", "nn.leakyrelu", "nn.gelu", "nn.gelu_tanh", "nn.silu", "sigmoid", "tanh", "exp", "log", "sqrt", "rsqrt", "erf",
+        "abs", "negative", "square", "floor", "ceil", "round", "sin", "cos", "clip",
+    )
+)  # fmt: skip
+BINARY = frozenset(
+    f"relax.{name}" for name in ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "where")
+)
+"""Operators whose operands take each other's shapes."""
+
+
+def as_pictures(module: "tvm.IRModule", kept: Collection[str] = ()) -> "tvm.IRModule":
+    """The same network with two-dimensional convolutions for one-dimensional ones.
+
+    Args:
+        kept: names of operators that stay as they are (``nn.conv1d``).
+    """
+    if any(name.removeprefix("relax.") == "nn.conv1d" for name in kept):
+        return module
+    writer = _Writer(module)
+    for variable, function in module.functions_items():
+        if isinstance(function, relax.Function):
+            writer.builder_.update_func(variable, writer.visit_expr(function))
+    return relax.transform.DeadCodeElimination()(writer.builder_.get())
+
+
+@mutator
+class _Writer(PyExprMutator):
+    def __init__(self, module: "tvm.IRModule"):
+        super().__init__(module)
+        self._with_rows: dict[Any, Any] = {}
+        """Sequences of the block that were given their row, and the pictures that they became."""
+        self._pictures: set[Any] = set()
+        """What was computed as a picture in the block; those of another one are out of sight here."""
+
+    def visit_binding_block_(self, block: relax.BindingBlock) -> relax.BindingBlock:
+        self._forget()
+        return super().visit_binding_block_(block)
+
+    def visit_dataflow_block_(self, block: relax.DataflowBlock) -> relax.DataflowBlock:
+        self._forget()
+        return super().visit_dataflow_block_(block)
+
+    def _forget(self) -> None:
+        self._with_rows, self._pictures = {}, set()
+
+    def visit_call_(self, op: relax.Call) -> relax.Expr:
+        call = self.visit_expr_post_order(op)
+        name = getattr(call.op, "name", "")
+        if name == "relax.nn.conv1d" and (str(call.attrs.data_layout), str(call.attrs.kernel_layout)) == ("NCW", "OIW"):
+            return self._sequence(self._convolution(call))
+        if name in UNARY and (picture := self._known(call.args[0])) is not None:
+            return self._sequence(relax.Call(call.op, [picture, *call.args[1:]], call.attrs))
+        if name in BINARY and any(self._known(operand) is not None for operand in call.args) and _rank(call) == 3:
+            return self._sequence(relax.Call(call.op, [self._operand(operand) for operand in call.args], call.attrs))
+        return call
+
+    def _convolution(self, call: relax.Call) -> relax.Call:
+        attrs = call.attrs
+        data, weights = call.args
+        before, after = (int(value) for value in attrs.padding)
+        return relax.op.nn.conv2d(
+            self._picture(data),
+            self._with_row(weights, ROW),
+            strides=[1, int(attrs.strides[0])],
+            padding=[0, before, 0, after],
+            dilation=[1, int(attrs.dilation[0])],
+            groups=int(attrs.groups),
+            data_layout="NCHW",
+            kernel_layout="OIHW",
+            out_dtype=attrs.out_dtype,
+        )
+
+    def _sequence(self, picture: Any) -> relax.Call:
+        made = self.builder_.emit(picture)
+        self._pictures.add(made)
+        return relax.op.squeeze(made, [ROW])
+
+    def _picture(self, sequence: Any) -> Any:
+        if (known := self._known(sequence)) is not None:
+            return known
+        if not isinstance(sequence, relax.Var):
+            return self._with_row(sequence, ROW)
+        if sequence not in self._with_rows:
+            self._with_rows[sequence] = self._with_row(sequence, ROW)
+        return self._with_rows[sequence]
+
+    def _operand(self, operand: Any) -> Any:
+        """An operand of a sequence's shape, or one that is spread over it, as one for a picture."""
+        rank = _rank(operand)
+        if rank == 3:
+            return self._picture(operand)
+        return self._with_row(operand, rank - 1) if rank == 2 else operand
+
+    def _known(self, sequence: Any) -> Any:
+        """The picture that a sequence was made of, if it was."""
+        made = sequence
+        while isinstance(made, relax.Var):
+            made = self.lookup_binding(made)
+        if getattr(getattr(made, "op", None), "name", "") != "relax.squeeze":
+            return None
+        return made.args[0] if made.args[0] in self._pictures else None
+
+    def _with_row(self, value: Any, axis: int) -> Any:
+        if isinstance(value, tvm.ir.GenericConst):
+            array = value.value.numpy()
+            return relax.const(array.reshape(*array.shape[:axis], 1, *array.shape[axis:]), str(value.ty.dtype))
+        return self.builder_.emit(relax.op.expand_dims(value, axis))
+
+
+def _rank(value: Any) -> int:
+    return int(value.ty.ndim) if isinstance(value.ty, relax.TensorType) else -1

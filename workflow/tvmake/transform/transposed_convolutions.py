@@ -1,0 +1,199 @@
+"""Transposed convolutions as convolutions whose results are put side by side.
+
+A transposed convolution that spreads its input by a step of s gives s results for each input place, in each direction; which weights
+meet in one depends on its place modulo s alone. So a convolution with s times as many channels in each direction computes the same,
+and its channels are laid out as neighbours afterwards (the sub-pixel convolution of Shi et al., 2016, backwards). TVM 0.27 computes a
+transposed convolution on an input with zeros between its values, in NCHW alone, without a schedule of its own on any target; a convolution
+has all that layouts, schedules, textures and 8-bit integers give.
+"""
+
+import itertools
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import tvm
+
+from tvm import relax  # isort: skip
+from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
+
+LAYOUTS = {1: ("NCW", "IOW"), 2: ("NCHW", "IOHW"), 3: ("NCDHW", "IODHW")}
+"""Of data and weights, by the number of directions: as importers write them."""
+
+CONVOLUTIONS = {1: relax.op.nn.conv1d, 2: relax.op.nn.conv2d, 3: relax.op.nn.conv3d}
+TRANSPOSED = {f"relax.nn.conv{rank}d_transpose": rank for rank in CONVOLUTIONS}
+
+
+def as_convolutions(module: "tvm.IRModule", kept: Collection[str] = ()) -> "tvm.IRModule":
+    """The same network with convolutions for transposed ones whose weights are constants and whose extents are known.
+
+    Args:
+        kept: names of operators that stay as they are (``nn.conv2d_transpose``).
+    """
+    left_alone = {f"relax.{name.removeprefix('relax.')}" for name in kept}
+    if not TRANSPOSED.keys() - left_alone:
+        return module
+    writer = _Writer(module, left_alone)
+    for variable, function in module.functions_items():
+        if isinstance(function, relax.Function):
+            writer.builder_.update_func(variable, writer.visit_expr(function))
+    return writer.builder_.get()
+
+
+@dataclass(frozen=True)
+class Direction:
+    """One direction of a transposed convolution, written as a convolution.
+
+    Output place ``step·q + phase − skipped`` of phase ``phase`` is the sum over the window's places t of input place
+    ``q + t − before`` times the weight ``taps[phase][t]`` (None where there is none).
+    """
+
+    step: int
+    skipped: int
+    """Results before the first that is wanted; below ``step``."""
+    taps: tuple[tuple[int | None, ...], ...]
+    before: int
+    """Zeros before the input."""
+    after: int
+    """Zeros behind it."""
+    dilation: int
+    length: int
+    """Of the output."""
+
+
+def direction(
+    extent: int, window: int, step: int, padding: tuple[int, int], dilation: int, extra: int
+) -> Direction | None:
+    """One direction as a convolution; None where that would need a part of the input only, or has gaps between weights and steps.
+
+    Args:
+        extent: of the input.
+        window: of the weights.
+        padding: what is cut off the result, before and behind.
+        extra: what is added behind it (output padding).
+    """
+    if step > 1 and dilation > 1:
+        return None
+    length = (extent - 1) * step - sum(padding) + dilation * (window - 1) + 1 + extra
+    if step == 1:
+        reach = dilation * (window - 1)
+        before, after = reach - padding[0], reach - padding[1] + extra
+        taps: tuple[tuple[int | None, ...], ...] = (tuple(reversed(range(window))),)
+        return (
+            Direction(1, 0, taps, before, after, dilation, length) if min(before, after) >= 0 and length > 0 else None
+        )
+    found = [_spread(extent, window, step, padding[0], skipped, length) for skipped in range(step)]
+    usable = [one for one in found if one is not None and min(one.before, one.after) >= 0 and length > 0]
+    # The smallest window; of equal ones that which leaves nothing to cut off.
+    return min(usable, key=lambda one: (len(one.taps[0]), one.skipped), default=None)
+
+
+def _spread(extent: int, window: int, step: int, cut: int, skipped: int, length: int) -> Direction | None:
+    # Output place y and input place x meet in weight k = y + cut − step·x; y = step·q + phase − skipped, x = q + offset.
+    places = [(phase, k) for phase in range(step) for k in range(window)]
+    offsets = {
+        (phase, k): (phase - skipped + cut - k) // step
+        for phase, k in places
+        if (phase - skipped + cut - k) % step == 0
+    }
+    first, last = min(offsets.values()), max(offsets.values())
+    taps = [[None] * (last - first + 1) for _ in range(step)]
+    for (phase, k), offset in offsets.items():
+        taps[phase][offset - first] = k
+    count = math.ceil((length + skipped) / step)
+    after = count - 1 + last - (extent - 1)
+    return Direction(step, skipped, tuple(map(tuple, taps)), -first, after, 1, length)
+
+
+@mutator
+class _Writer(PyExprMutator):
+    def __init__(self, module: "tvm.IRModule", left_alone: Collection[str]):
+        super().__init__(module)
+        self._left_alone = left_alone
+
+    def visit_call_(self, op: relax.Call) -> relax.Expr:
+        call = self.visit_expr_post_order(op)
+        name = getattr(call.op, "name", "")
+        if name not in TRANSPOSED or name in self._left_alone:
+            return call
+        data, weights = call.args
+        rank = TRANSPOSED[name]
+        directions = _directions(call, rank)
+        if not isinstance(weights, tvm.ir.GenericConst) or not directions:
+            return call
+        emit, groups = self.builder_.emit, int(call.attrs.groups)
+        values = spread_weights(weights.value.numpy(), directions, groups)
+        layout, _ = LAYOUTS[rank]
+        made = CONVOLUTIONS[rank](
+            data,
+            relax.const(values, str(weights.ty.dtype)),
+            strides=[1] * rank,
+            padding=[one.before for one in directions] + [one.after for one in directions],
+            dilation=[one.dilation for one in directions],
+            groups=groups,
+            data_layout=layout,
+            kernel_layout=f"OI{layout[2:]}",
+        )
+        steps = [one.step for one in directions]
+        if math.prod(steps) == 1:
+            return made
+        made = emit(made)
+        batch, _, *counts = made.ty.shape
+        channels = call.ty.shape[1]
+        split = emit(relax.op.reshape(made, [batch, channels, *steps, *counts]))
+        order = [0, 1, *itertools.chain(*((2 + rank + place, 2 + place) for place in range(rank)))]
+        neighbours = emit(relax.op.permute_dims(split, order))
+        full = [int(count) * step for count, step in zip(counts, steps, strict=True)]
+        whole = relax.op.reshape(neighbours, [batch, channels, *full])
+        begin = [one.skipped for one in directions]
+        end = [one.skipped + one.length for one in directions]
+        if not any(begin) and end == full:
+            return whole
+        return relax.op.strided_slice(emit(whole), list(range(2, 2 + rank)), begin, end)
+
+
+def spread_weights(weights: np.ndarray, directions: Sequence[Direction], groups: int) -> np.ndarray:
+    """The convolution's weights: [channels out · phases, channels in / groups, window …].
+
+    Args:
+        weights: of the transposed convolution, [channels in, channels out / groups, window …].
+    """
+    channels, each, *_ = weights.shape
+    phases = [range(one.step) for one in directions]
+    window = [len(one.taps[0]) for one in directions]
+    spread = np.zeros((groups, each, *map(len, phases), channels // groups, *window), weights.dtype)
+    grouped = weights.reshape(groups, channels // groups, *weights.shape[1:]).swapaxes(1, 2)
+    for phase in itertools.product(*phases):
+        for place in itertools.product(*map(range, window)):
+            taps = [one.taps[number][t] for one, number, t in zip(directions, phase, place, strict=True)]
+            if None not in taps:
+                spread[(slice(None), slice(None), *phase, slice(None), *place)] = grouped[(..., *taps)]
+    return spread.reshape(groups * each * math.prod(map(len, phases)), channels // groups, *window)
+
+
+def _directions(call: relax.Call, rank: int) -> list[Direction] | None:
+    """What each direction becomes; None where one cannot be written so."""
+    attrs, data, weights = call.attrs, call.args[0].ty, call.args[1].ty
+    if (str(attrs.data_layout), str(attrs.kernel_layout)) != LAYOUTS[rank] or str(attrs.out_layout) != str(
+        attrs.data_layout
+    ):
+        return None
+    if data.shape is None or call.ty.shape is None or call.ty.dtype != data.dtype:
+        return None
+    extents, windows = list(data.shape)[2:], list(weights.shape)[2:]
+    if not all(isinstance(extent, tvm.tirx.IntImm) for extent in [*extents, *windows]):
+        return None
+    padding = [int(value) for value in attrs.padding]
+    found = [
+        direction(
+            int(extents[place]),
+            int(windows[place]),
+            int(attrs.strides[place]),
+            (padding[place], padding[rank + place]),
+            int(attrs.dilation[place]),
+            int(attrs.output_padding[place]),
+        )
+        for place in range(rank)
+    ]
+    return [one for one in found if one is not None] if None not in found else None
