@@ -14,9 +14,11 @@ from tvmake.quantize.insert import insert
 from tvmake.quantize.integers import to_integers
 from tvmake.quantize.sites import find_sites
 from tvmake.transform.fold_constants import evaluate_constants
+from tvmake.transform.layout_activations import spell_out_activations
 from tvmake.transform.layout_clips import split_clips
 from tvmake.transform.layout_norms import flatten_norms
 from tvmake.transform.layouts import CHOSEN_LAYOUT, LAYOUTS, has_convolutions
+from tvmake.transform.paddings import fold_paddings
 from tvmake.transform.precision import to_precision
 from tvmake.transform.sequences import as_pictures
 from tvmake.transform.transposed_convolutions import as_convolutions
@@ -52,7 +54,9 @@ def transform(
         sites = find_sites(module, request.precision.never)
         module = evaluate_constants(to_integers(insert(module, sites, calibration.ranges, calibration.shifts)))
     if (layouts := LAYOUTS.get(options.layout)) is not None:
-        module = evaluate_constants(passes.ConvertLayout(layouts)(flatten_norms(split_clips(module))))
+        module = evaluate_constants(
+            passes.ConvertLayout(layouts)(spell_out_activations(flatten_norms(split_clips(module))))
+        )
     module = to_precision(module, request.precision)
     module = apply_user_passes(module, options.passes, "after_precision")
     if options.layout != "keep" and has_convolutions(module):
@@ -76,7 +80,8 @@ def float_network(module: "tvm.IRModule", params: Mapping[str, Any], request: Tr
     module = tvm.transform.Sequential([*folding, passes.DecomposeOpsForInference()])(module)
     module = evaluate_constants(spread_single_values(module))
     module = apply_user_passes(module, options.passes, "before_precision")
-    return as_pictures(as_convolutions(module, request.precision.never), request.precision.never)
+    kept = request.precision.never
+    return as_pictures(as_convolutions(fold_paddings(module), kept), kept)
 
 
 def bind_dims(module: "tvm.IRModule", dims: Mapping[str, int]) -> "tvm.IRModule":

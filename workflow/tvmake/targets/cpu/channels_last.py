@@ -11,6 +11,7 @@ from typing import Any
 
 import tvm
 
+from tvmake.transform.layout_activations import spell_out_activations
 from tvmake.transform.layout_clips import join_clips, split_clips
 from tvmake.transform.layouts import CHOSEN_LAYOUT, LAYOUTS, has_convolutions
 
@@ -18,7 +19,7 @@ IN_ANY_LAYOUT = [
     f"relax.{name}"
     for name in (
         "nn.conv2d", "nn.conv2d_transpose", "nn.max_pool2d", "nn.avg_pool2d", "nn.adaptive_avg_pool2d", "nn.relu",
-        "nn.leakyrelu", "nn.silu", "nn.gelu", "nn.gelu_tanh", "sigmoid", "tanh", "exp", "log", "sqrt", "rsqrt", "erf", "abs",
+        "nn.silu", "nn.gelu", "nn.gelu_tanh", "sigmoid", "tanh", "exp", "log", "sqrt", "rsqrt", "erf", "abs",
         "negative", "square", "floor", "ceil", "round", "concat", "mean", "sum", "max", "min", "permute_dims",
         "astype",
     )
@@ -44,7 +45,7 @@ def channels_last(module: "tvm.IRModule") -> "tvm.IRModule":
         transform.Normalize(),
     ]
     try:
-        return join_clips(tvm.transform.Sequential(passes)(split_clips(module)))
+        return join_clips(tvm.transform.Sequential(passes)(spell_out_activations(split_clips(module))))
     except FAILURES:
         return module
 

@@ -1,0 +1,58 @@
+"""Activations that ConvertLayout does not know, as operators that it does.
+
+TVM 0.27's ConvertLayout does not know that ``relax.nn.leakyrelu`` and ``relax.nn.softplus`` are element-wise, and puts transposes around
+them: two passes over memory for each layer of a GAN or a YOLO. Remove when
+tests/transform/test_layout_activations.py::test_wheel_still_transposes_around_them fails.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import tvm
+
+from tvm import relax  # isort: skip
+from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
+
+Emit = Callable[[Any], Any]
+
+
+def spell_out_activations(module: "tvm.IRModule") -> "tvm.IRModule":
+    """Write leaky ReLUs with a slope from 0 to 1, and softplus, with the operators that they consist of."""
+    changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
+    for name, function in module.functions.items():
+        if isinstance(function, relax.Function):
+            changed[name] = _Writer(module).visit_expr(function)
+    return changed
+
+
+def _leaky_relu(call: relax.Call, emit: Emit) -> Any:
+    value, slope = call.args[0], float(call.attrs.alpha)
+    if not 0 <= slope <= 1:
+        return call
+    return relax.op.maximum(value, emit(relax.op.multiply(value, relax.const(slope, str(value.ty.dtype)))))
+
+
+def _softplus(call: relax.Call, emit: Emit) -> Any:
+    # log(1 + e^z) = max(z, 0) + log(1 + e^-|z|), which cannot overflow.
+    value = call.args[0]
+    beta, zero, one = (relax.const(number, str(value.ty.dtype)) for number in (float(call.attrs.beta), 0.0, 1.0))
+    steep = emit(relax.op.multiply(value, beta))
+    small = emit(relax.op.exp(emit(relax.op.negative(emit(relax.op.abs(steep))))))
+    rest = emit(relax.op.log(emit(relax.op.add(small, one))))
+    return relax.op.divide(emit(relax.op.add(emit(relax.op.maximum(steep, zero)), rest)), beta)
+
+
+SPELLED: dict[str, Callable[[relax.Call, Emit], Any]] = {
+    "relax.nn.leakyrelu": _leaky_relu,
+    "relax.nn.softplus": _softplus,
+}
+
+
+@mutator
+class _Writer(PyExprMutator):
+    def visit_call_(self, op: relax.Call) -> relax.Expr:
+        call = self.visit_expr_post_order(op)
+        spell = SPELLED.get(getattr(call.op, "name", ""))
+        if spell is None or not isinstance(call.ty, relax.TensorType) or not str(call.ty.dtype).startswith("float"):
+            return call
+        return spell(call, self.builder_.emit)

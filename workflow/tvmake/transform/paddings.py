@@ -1,0 +1,64 @@
+"""Zeros that are put around a tensor for a convolution, as the convolution's own padding.
+
+Exporters write the asymmetric padding of TensorFlow's "same" and of causal convolutions as an operator of its own. As a kernel that is a pass
+over memory, and it parts the convolution from the layout of what comes before; the convolution's schedule makes its padding as it reads.
+"""
+
+from typing import Any
+
+import tvm
+
+from tvm import relax  # isort: skip
+from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
+
+CONVOLUTIONS: dict[str, tuple[Any, str]] = {
+    "relax.nn.conv1d": (relax.op.nn.conv1d, "NCW"),
+    "relax.nn.conv2d": (relax.op.nn.conv2d, "NCHW"),
+    "relax.nn.conv3d": (relax.op.nn.conv3d, "NCDHW"),
+}
+
+
+def fold_paddings(module: "tvm.IRModule") -> "tvm.IRModule":
+    """The same network, with zeros before a convolution made by the convolution."""
+    changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
+    changed["main"] = _Writer(module).visit_expr(module["main"])
+    return relax.transform.DeadCodeElimination()(changed)
+
+
+@mutator
+class _Writer(PyExprMutator):
+    def visit_call_(self, op: relax.Call) -> relax.Expr:
+        call = self.visit_expr_post_order(op)
+        make, layout = CONVOLUTIONS.get(getattr(call.op, "name", ""), (None, ""))
+        if make is None or str(call.attrs.data_layout) != layout:
+            return call
+        padded, weights = call.args
+        made = self.lookup_binding(padded) if isinstance(padded, relax.Var) else padded
+        zeros = _zeros(made)
+        if zeros is None:
+            return call
+        attrs, rank = call.attrs, len(layout) - 2
+        given = [int(value) for value in attrs.padding]
+        padding = [value + zeros[place % rank][place // rank] for place, value in enumerate(given)]
+        return make(
+            made.args[0],
+            weights,
+            strides=list(map(int, attrs.strides)),
+            padding=padding,
+            dilation=list(map(int, attrs.dilation)),
+            groups=int(attrs.groups),
+            data_layout=layout,
+            kernel_layout=str(attrs.kernel_layout),
+            out_dtype=attrs.out_dtype,
+        )
+
+
+def _zeros(made: Any) -> list[tuple[int, int]] | None:
+    """How many zeros a call puts before and behind each direction; None where it does something else as well."""
+    if getattr(getattr(made, "op", None), "name", "") != "relax.nn.pad":
+        return None
+    attrs = made.attrs
+    widths = [int(width) for width in attrs.pad_width]
+    if str(attrs.pad_mode) != "constant" or float(attrs.pad_value) != 0 or any(widths[:4]) or min(widths) < 0:
+        return None
+    return list(zip(widths[4::2], widths[5::2], strict=True))
