@@ -86,6 +86,7 @@ def test_a_package_is_pushed_by_digest_run_and_timed(package: Path, tmp_path: Pa
     assert timing.peak_memory_bytes < ballast.nbytes, "it is the run's own, not that of the process that asks for it"
     assert any("conv2d" in op.name for op in timing.op_runs)
     assert result.fingerprint.details["threads"] == "1"
+    assert result.fingerprint == device.fingerprint(), "TVM has bound its threads in the meantime"
 
 
 def test_a_dynamic_package_runs_on_any_extent(dynamic_net: Transformed, tmp_path: Path):  # noqa: F811
