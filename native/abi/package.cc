@@ -16,7 +16,7 @@ struct Package::State {
   State(const std::string& directory, const std::string& device)
       : where(directory),
         manifest(VerifyPackage(directory)),
-        machine(directory, manifest, OpenDevice(device)),
+        machine(directory, manifest, OpenDevice(device.empty() ? DeviceOf(manifest) : device)),
         inputs(manifest.inputs.size()) {}
 
   std::string where;
@@ -87,7 +87,7 @@ void Package::Run() {
   });
 }
 
-Tensor Package::Output(std::size_t index) const {
+const Tensor& Package::Output(std::size_t index) const {
   if (index >= state_->outputs.size()) {
     RefuseInput(state_->where,
                 state_->outputs.empty() ? "it has not run yet" : "it has no output number " + std::to_string(index));

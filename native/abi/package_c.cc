@@ -9,7 +9,6 @@
 
 struct tvmake_package {
   tvmake::Package package;
-  std::vector<tvmake::Tensor> values;  // of the last run, as far as they were asked for
 };
 
 namespace {
@@ -40,7 +39,7 @@ void Describe(const std::vector<tvmake::TensorSpec>& specs, size_t index, tvmake
 }  // namespace
 
 int tvmake_package_load(const char* directory, const char* device, tvmake_package** package) {
-  return Guarded([&] { *package = new tvmake_package{tvmake::Package::Load(directory, device), {}}; });
+  return Guarded([&] { *package = new tvmake_package{tvmake::Package::Load(directory, device ? device : "")}; });
 }
 
 void tvmake_package_free(tvmake_package* package) { delete package; }
@@ -63,23 +62,18 @@ int tvmake_package_set_input(tvmake_package* package, size_t index, const void* 
 }
 
 int tvmake_package_run(tvmake_package* package) {
-  return Guarded([&] {
-    package->package.Run();
-    package->values.assign(package->package.outputs().size(), tvmake::Tensor());
-  });
+  return Guarded([&] { package->package.Run(); });
 }
 
 int tvmake_package_value(tvmake_package* package, size_t index, tvmake_tensor* output, const void** data,
                          size_t* bytes) {
   return Guarded([&] {
-    tvmake::Tensor value = package->package.Output(index);
+    const tvmake::Tensor& value = package->package.Output(index);
     Describe(package->package.outputs(), index, output);
-    tvmake::Tensor& kept = package->values[index];
-    kept = std::move(value);
-    output->shape = kept.shape.data();
-    output->rank = static_cast<int32_t>(kept.shape.size());
-    *data = kept.data.data();
-    *bytes = kept.data.size();
+    output->shape = value.shape.data();
+    output->rank = static_cast<int32_t>(value.shape.size());
+    *data = value.data.data();
+    *bytes = value.data.size();
   });
 }
 

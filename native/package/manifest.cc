@@ -117,6 +117,11 @@ void CheckFiles(const std::string& directory, const json::Object& files) {
 
 }  // namespace
 
+std::string DeviceOf(const Manifest& manifest) {
+  const std::string& kind = manifest.target_kind;
+  return kind == "llvm" || kind == "c" ? "cpu" : kind;
+}
+
 Manifest VerifyPackage(const std::string& directory) {
   struct stat facts;
   if (stat(directory.c_str(), &facts) != 0) RefuseInput(directory, "no such package", "`tvmake make` makes it");

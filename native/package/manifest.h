@@ -33,6 +33,9 @@ struct Manifest {
   SelfTest self_test;
 };
 
+// The kind of device that a package was compiled for: "cpu", "opencl" ...
+std::string DeviceOf(const Manifest& manifest);
+
 // Check an unpacked package as tvmake.artifact.package.verify_directory does, and read its manifest.
 //
 // Throws Error if a file is missing, truncated or altered.

@@ -35,9 +35,7 @@ Request RequestOf(const Options& options) {
 }
 
 std::string DeviceOf(const Options& options, const Manifest& manifest) {
-  if (!options.device.empty()) return options.device;
-  const std::string& kind = manifest.target_kind;
-  return kind == "llvm" || kind == "c" ? "cpu" : kind;
+  return options.device.empty() ? DeviceOf(manifest) : options.device;
 }
 
 // 0 when nobody has set a limit.

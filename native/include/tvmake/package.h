@@ -65,9 +65,9 @@ class TVMAKE_API Package {
  public:
   // Check every file of an unpacked package against its digest, and load it.
   //
-  // device: "cpu", "opencl" ...
+  // device: "cpu", "opencl" ...; what the package was compiled for where it is empty.
   // Throws Error.
-  static Package Load(const std::string& directory, const std::string& device = "cpu");
+  static Package Load(const std::string& directory, const std::string& device = "");
 
   Package(Package&&) noexcept;
   Package& operator=(Package&&) noexcept;
@@ -83,8 +83,8 @@ class TVMAKE_API Package {
   // Run the network on the inputs set last, and wait for it. Throws Error.
   void Run();
 
-  // The last run's output. Throws Error if there was none.
-  Tensor Output(std::size_t index) const;
+  // The last run's output, there until the next run. Throws Error if there was none.
+  const Tensor& Output(std::size_t index) const;
 
  private:
   struct State;

@@ -32,7 +32,8 @@ typedef struct {
   int32_t rank;
 } tvmake_tensor;
 
-/* Check every file of an unpacked package against its digest, and load it. `device`: "cpu", "opencl" ... */
+/* Check every file of an unpacked package against its digest, and load it. `device`: "cpu", "opencl" ...; NULL or ""
+ * for what the package was compiled for. */
 TVMAKE_C_API int tvmake_package_load(const char* directory, const char* device, tvmake_package** package);
 
 /* NULL is fine. */

@@ -1,4 +1,4 @@
-"""``tvmake init``: a commented starter config from a model."""
+"""``tvmake init``: a commented starter config from a model, or an Android app from a package."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,16 +8,75 @@ import typer
 
 def init(
     model: Annotated[
-        str, typer.Argument(help="A .onnx, .pt2, .tflite or .mlir file, zoo:<name>, or package.module:function.")
-    ],
+        str | None,
+        typer.Argument(help="A .onnx, .pt2, .tflite or .mlir file, zoo:<name>, or package.module:function."),
+    ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Config file to write.")] = Path("tvmake.yaml"),
     force: Annotated[bool, typer.Option("--force", "-f", help="Replace the file if it is there.")] = False,
-) -> None:
-    """Write a commented config for a model, with its inputs as the model declares them.
+    android: Annotated[Path | None, typer.Option("--android", metavar="DIR", help="Instead of a config, write an Android project with a package in it.")] = None,
+    package: Annotated[Path | None, typer.Option("--package", metavar="FILE", help="The package.tar for --android.")] = None,
+    labels: Annotated[Path | None, typer.Option("--labels", metavar="FILE", help="Names of the classes for --android, one a line.")] = None,
+    images: Annotated[list[Path] | None, typer.Option("--image", metavar="FILE", help="A picture for --android; repeatable. [default: a made-up one]")] = None,
+    preprocess: Annotated[
+        list[str] | None,
+        typer.Option("--preprocess", "-p", metavar="KEY=VALUE", help="How the app makes an input of a picture: the keys of `dataset.preprocess`, e.g. resize=256 crop=224."),
+    ] = None,
+    runtime: Annotated[Path | None, typer.Option("--runtime", metavar="DIR", help="Native libraries for --android. [default: what `tvmake runtime build aarch64-linux-android` made]")] = None,
+) -> None:  # fmt: skip
+    """Write a commented config for a model, with its inputs as the model declares them; or an Android app for a package.
 
-    The file it writes works as it stands: this machine's CPU, float32, random inputs. Everything else is there as a
+    The config works as it stands: this machine's CPU, float32, random inputs. Everything else is there as a
     comment to switch on. A .pt2 file is not executed, and a factory is not called.
+
+    With --android it is a project for Android Studio or Gradle: a library for Java and Kotlin, and an app that shows a
+    picture and the five classes with the highest scores.
     """
+    from tvmake.errors import UsageError
+
+    others = {
+        "--package": package,
+        "--labels": labels,
+        "--image": images,
+        "--preprocess": preprocess,
+        "--runtime": runtime,
+    }
+    if android is not None:
+        if model is not None:
+            raise UsageError("init --android", f"takes a package, and no model ('{model}')", "name it with --package")
+        if package is None:
+            raise UsageError("init --android", "which package?", "--package FILE; `tvmake compile -t` makes one")
+        _write_app(android, package, labels, images or [], preprocess, runtime)
+        return
+    if given := next((name for name, value in others.items() if value), None):
+        raise UsageError(f"init {given}", "is for --android DIR")
+    if model is None:
+        raise UsageError("init", "a model is missing", "name a file or zoo:<name>; or --android DIR for an app")
+    _write_config(model, output, force)
+
+
+def _write_app(
+    directory: Path,
+    package: Path,
+    labels: Path | None,
+    images: list[Path],
+    settings: list[str] | None,
+    runtime: Path | None,
+) -> None:
+    from tvmake.cli.packages.preprocessing import preprocessing
+    from tvmake.running.android import write_app
+
+    app = write_app(directory, package, runtime, labels, images, preprocessing(settings))
+    typer.echo(
+        f"wrote {directory}: an app for {app.abi} with {app.manifest.model}/{app.manifest.precision}/{app.manifest.target_name}"
+    )
+    typer.echo(f"  libraries: {', '.join(app.libraries)}")
+    if app.is_resized:
+        size = "×".join(map(str, app.preprocessing.resize)) if isinstance(app.preprocessing.resize, tuple) else ""
+        typer.echo(f"  pictures are resized to {size}; --preprocess says otherwise")
+    typer.echo(f"next: open {directory} in Android Studio, or `gradle -p {directory} :app:installDebug`")
+
+
+def _write_config(model: str, output: Path, force: bool) -> None:
     from tvmake.config.documents.starter import StarterInput, open_extents, starter
     from tvmake.config.model import ImportOptions
     from tvmake.errors import InputError

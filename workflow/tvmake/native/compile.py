@@ -48,6 +48,8 @@ def build(name: str, toolchain: Toolchain = HOST, progress: Callable[[str], None
     part = parts()[name]
     where = f"{part.name} ({toolchain.name})"
     cmake, compiler = _tool("cmake", where), _tool(toolchain.compiler, where)
+    if part.uses == "jdk" and toolchain.system != "Android":  # the NDK has the header that the JDK has
+        _tool("javac", where)
     for file in linked(toolchain):
         if not file.is_file():
             raise MachineError(where, f"{file} is not there", "reinstall apache-tvm, or name its directory")
@@ -130,6 +132,8 @@ def _tool(name: str, where: str) -> str:
 def _hint(name: str) -> str:
     if name == "cmake":
         return "apt-get install cmake g++, or pip install cmake"
+    if name == "javac":
+        return "apt-get install openjdk-17-jdk-headless, or put another JDK's bin on PATH"
     if name.endswith("-g++"):
         return f"apt-get install g++-{name.removesuffix('-g++').replace('_', '-')}"
     return f"apt-get install {name}" if name in ("g++", "clang++") else f"put {name} on PATH"

@@ -22,7 +22,7 @@ from tvmake.storage.resources import native_sources
 WHEELS = ("apache-tvm", "apache-tvm-ffi")
 """Distributions whose headers and libraries the parts are compiled against."""
 
-COMMON = ("CMakeLists.txt", "parts.json", "cmake/tvm.cmake")
+COMMON = ("CMakeLists.txt", "parts.json", "cmake/tvm.cmake", "cmake/jni.cmake")
 """Files that every part depends on, relative to the directory of the sources."""
 
 CODE = (".cc", ".h")
@@ -37,12 +37,14 @@ class Part:
         output: name of the resulting file.
         directories: directories with its sources and headers, relative to that of all sources.
         purpose: what it is for, in a few words.
+        uses: what it is linked with: ``tvm``, or ``jdk`` and nothing of TVM.
     """
 
     name: str
     output: str
     directories: tuple[str, ...]
     purpose: str
+    uses: str = "tvm"
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ def parts() -> dict[str, Part]:
         rows = json.loads((native_sources() / "parts.json").read_text())
     except FileNotFoundError:
         raise MachineError("tvmake", "this installation lacks the C++ sources", "reinstall tvmake") from None
-    return {name: Part(name, row["output"], tuple(row["directories"]), row["purpose"]) for name, row in rows.items()}
+    return {name: Part(name, **{**row, "directories": tuple(row["directories"])}) for name, row in rows.items()}
 
 
 def root() -> Path:

@@ -17,6 +17,11 @@ def native_sources() -> Path:
     return _resource("native")
 
 
+def android_project() -> Path:
+    """The directory of the Android project: a library, and an app that uses it."""
+    return _resource("android")
+
+
 def _resource(name: str) -> Path:
     inside = PACKAGE / "resources" / name
     return inside if inside.exists() else PACKAGE.parents[1] / name

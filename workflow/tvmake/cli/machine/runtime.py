@@ -1,6 +1,7 @@
 """``tvmake runtime …``: compile what TVM's wheel lacks on devices, and see what is compiled."""
 
 import json
+import shutil
 from typing import Annotated
 
 import typer
@@ -10,12 +11,13 @@ app = typer.Typer(no_args_is_help=True, help="Compile the device-side C++ that T
 
 @app.command("build")
 def build_command(
-    part: Annotated[str, typer.Argument(metavar="[opencl|server|runner|all]", help="What to compile.")] = "all",
+    part: Annotated[str, typer.Argument(metavar="[opencl|server|runner|abi|jni|all]", help="What to compile.")] = "all",
 ) -> None:
     """Compile a part for this machine, unless this very build exists; needs cmake and g++.
 
     opencl is the runtime library for OpenCL packages: once it is built, every `import tvm` of this Python finds it.
-    server is an RPC server for devices without Python, runner runs a package there.
+    server is an RPC server for devices without Python, runner runs a package there. abi and jni are for programs of
+    yours in C, C++, Java and Kotlin; jni needs a JDK, too, and `all` leaves it out where there is none.
     """
     from tvmake.native.compile import build
 
@@ -46,7 +48,7 @@ def _names(name: str) -> list[str]:
 
     names = list(parts())
     if name == "all":
-        return names
+        return [part for part in names if part != "jni" or shutil.which("javac")]
     if name not in names:
         raise UsageError("runtime build", f"there is no part {name!r}", f"there are {', '.join(names)} and all")
     return [name]

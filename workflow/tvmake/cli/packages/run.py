@@ -8,7 +8,6 @@ import typer
 from tvmake.cli.configs import AsJson, ConfigFiles
 
 if TYPE_CHECKING:
-    from tvmake.config.dataset import Preprocessing
     from tvmake.running.run import Run
 
 KERNELS_SHOWN = 20
@@ -55,6 +54,7 @@ def run(
     from tvmake.artifact.package import inspect
     from tvmake.cli.configs import print_note
     from tvmake.cli.device.app import chosen_device
+    from tvmake.cli.packages.preprocessing import preprocessing
     from tvmake.cli.packages.self_test import print_self_test
     from tvmake.config.benchmark import Measurement
     from tvmake.device.connect import connect
@@ -80,7 +80,7 @@ def run(
         print_self_test(package, manifest, connect(device, chosen_device(device, config)), as_json)
         return
     names = read_labels(labels) if labels else []
-    files = inputs_from_files(manifest.signature, inputs or [], _preprocessing(preprocess))
+    files = inputs_from_files(manifest.signature, inputs or [], preprocessing(preprocess))
     arrays = fitting(manifest.signature, files, fill or (None if inputs else "random"))
     wants_time = bool(repeat or profile)
     measurement = Measurement(repeat=max(repeat, 1), number=number, profile_ops=profile) if wants_time else None
@@ -91,22 +91,6 @@ def run(
     if profile and not done.kernels:
         print_note("kernels cannot be timed on this device: they are on this machine, and over ssh and adb")
     _print(done, top or (5 if labels else 0), names, repeat, number, as_json)
-
-
-def _preprocessing(settings: list[str] | None) -> "Preprocessing":
-    from pydantic import ValidationError
-
-    from tvmake.cli.configs import overlay
-    from tvmake.config.dataset import Preprocessing
-    from tvmake.errors import UsageError
-
-    try:
-        return Preprocessing.model_validate(overlay(settings, "--preprocess", "resize=256"))
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(map(str, first["loc"][:1]))
-        keys = ", ".join(Preprocessing.model_fields)
-        raise UsageError(f"--preprocess {key}", first["msg"].lower(), f"the keys are {keys}") from None
 
 
 def _print(done: "Run", top: int, labels: list[str], repeat: int, number: int, as_json: bool) -> None:

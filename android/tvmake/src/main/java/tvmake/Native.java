@@ -1,0 +1,71 @@
+package tvmake;
+
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+
+/**
+ * The native methods. They check nothing that Java can check: handles are of open packages, numbers in range, and one
+ * thread at a time uses a package.
+ */
+final class Native {
+  private static final String LIBRARY = "tvmake_jni";
+  private static boolean isLoaded;
+
+  private Native() {}
+
+  /**
+   * Load the native libraries, the first time.
+   *
+   * @throws PackageException they are not there, or not for this device
+   */
+  static synchronized void prepare() {
+    if (isLoaded) return;
+    try {
+      System.loadLibrary(LIBRARY);
+    } catch (UnsatisfiedLinkError error) {
+      throw missing(error.getMessage());
+    }
+    String problem = text(load());
+    if (!problem.isEmpty()) throw missing(problem);
+    isLoaded = true;
+  }
+
+  private static PackageException missing(String problem) {
+    return PackageException.device(
+        "native libraries: cannot be loaded ("
+            + problem
+            + ")\n  libtvmake_jni.so, libtvmake_package.so, libtvm_runtime.so and libtvm_ffi.so have to lie in one directory"
+            + " of java.library.path; in an app, in its jniLibs for this device's ABI");
+  }
+
+  static String text(byte[] bytes) {
+    return new String(bytes, StandardCharsets.UTF_8);
+  }
+
+  /** Why the libraries cannot be used; empty if they can. */
+  private static native byte[] load();
+
+  static native long open(byte[] directory, byte[] device);
+
+  static native void close(long handle);
+
+  static native int count(long handle, boolean ofInputs);
+
+  static native byte[] name(long handle, boolean ofInputs, int index);
+
+  static native byte[] dtype(long handle, boolean ofInputs, int index);
+
+  static native long[] shape(long handle, boolean ofInputs, int index);
+
+  static native void setInput(long handle, int index, ByteBuffer direct, long offset, long bytes, long[] shape);
+
+  static native void setInput(long handle, int index, byte[] array, int offset, int bytes, long[] shape);
+
+  static native void run(long handle);
+
+  static native long[] valueShape(long handle, int index);
+
+  static native void value(long handle, int index, ByteBuffer direct, long offset, long bytes);
+
+  static native void value(long handle, int index, byte[] array, int offset, int bytes);
+}

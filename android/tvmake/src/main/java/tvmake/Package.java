@@ -1,0 +1,224 @@
+package tvmake;
+
+import java.io.File;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * A network that tvmake compiled, loaded and ready to run.
+ *
+ * <pre>{@code
+ * try (Package digits = Package.open(new File("digits"))) {
+ *   Map<String, Tensor> outputs = digits.run(Map.of("image", Tensor.of(pixels, 1, 1, 8, 8)));
+ *   float[] scores = outputs.get("logits").floats();
+ * }
+ * }</pre>
+ *
+ * <p>Import it by its name: {@code java.lang} has a class of this name, too.
+ *
+ * <p><b>Threads.</b> Any thread may use a package, and several may share one: their runs wait for each other. For runs
+ * side by side, open the package twice. {@link #close} waits for a run that goes on.
+ *
+ * <p><b>Memory.</b> Weights and kernels lie outside of Java's heap until {@link #close}; the garbage collector does not
+ * free them.
+ */
+public final class Package implements AutoCloseable {
+  private final String where;
+  private final List<TensorSpec> inputs;
+  private final List<TensorSpec> outputs;
+  private final Map<String, Integer> places = new LinkedHashMap<>(); // of inputs, by their names
+  private long handle; // 0 when closed
+
+  private Package(String where, long handle) {
+    this.where = where;
+    this.handle = handle;
+    this.inputs = specs(handle, true);
+    this.outputs = specs(handle, false);
+    for (TensorSpec input : inputs) places.put(input.name(), places.size());
+  }
+
+  /**
+   * Check an unpacked package against its digests and load it, for the kind of device that it was compiled for.
+   *
+   * @param directory with {@code mod.json}, {@code mod.so}, {@code mod.params}
+   * @throws PackageException it is no package, damaged, or for another device
+   */
+  public static Package open(File directory) {
+    return open(directory, "");
+  }
+
+  /**
+   * The same. Android has this class since version 8.
+   *
+   * @throws PackageException as {@link #open(File)}
+   */
+  public static Package open(Path directory) {
+    return open(directory.toFile(), "");
+  }
+
+  /**
+   * The same for a device of your choice.
+   *
+   * @param device {@code cpu}, {@code opencl} …
+   * @throws PackageException as {@link #open(File)}
+   */
+  public static Package open(File directory, String device) {
+    Native.prepare();
+    String where = directory.getPath();
+    long handle = Native.open(utf8(where), utf8(device));
+    try {
+      return new Package(where, handle);
+    } catch (RuntimeException error) {
+      Native.close(handle);
+      throw error;
+    }
+  }
+
+  /**
+   * Load a package that does not lie in a directory. It is unpacked into one, unless it is there already.
+   *
+   * @param files for example an app's assets
+   * @param directory to unpack into; it is the package's own, and anything else in it is deleted
+   * @throws PackageException as {@link #open(File)}, or it cannot be unpacked
+   */
+  public static synchronized Package open(PackageFiles files, File directory) {
+    if (Unpacking.isThere(files, directory)) {
+      try {
+        return open(directory, "");
+      } catch (PackageException error) {
+        if (error.fault() != PackageException.Fault.INPUT) throw error;
+        // What was unpacked earlier is damaged.
+      }
+    }
+    Unpacking.unpack(files, directory);
+    return open(directory, "");
+  }
+
+  /** What the network takes, in order. */
+  public List<TensorSpec> inputs() {
+    return inputs;
+  }
+
+  /** What it gives, in order. */
+  public List<TensorSpec> outputs() {
+    return outputs;
+  }
+
+  /**
+   * Run the network once, and wait for it.
+   *
+   * @param given a tensor for each input, by its name
+   * @return a new tensor for each output, by its name
+   * @throws PackageException an input is unknown, missing, or of another type or shape; or the run failed
+   */
+  public synchronized Map<String, Tensor> run(Map<String, Tensor> given) {
+    start(given);
+    Map<String, Tensor> found = new LinkedHashMap<>();
+    for (int index = 0; index < outputs.size(); ++index) {
+      DType dtype = outputs.get(index).dtype();
+      long[] shape = Native.valueShape(handle, index);
+      byte[] bytes = new byte[Tensor.sizeOf(dtype, shape)];
+      Native.value(handle, index, bytes, 0, bytes.length);
+      found.put(outputs.get(index).name(), Tensor.holding(dtype, bytes, shape));
+    }
+    return found;
+  }
+
+  /**
+   * The same into tensors of yours, so that nothing is allocated.
+   *
+   * @param results a tensor for each output that is wanted, by its name; the others are left out
+   * @throws PackageException as {@link #run(Map)}, or a result is of another type or shape than the output
+   */
+  public synchronized void run(Map<String, Tensor> given, Map<String, Tensor> results) {
+    for (Map.Entry<String, Tensor> result : results.entrySet()) {
+      int index = place(result.getKey());
+      check("output", outputs.get(index), result.getValue(), "gives");
+    }
+    start(given);
+    for (Map.Entry<String, Tensor> result : results.entrySet()) {
+      Tensor tensor = result.getValue();
+      ByteBuffer bytes = tensor.bytes();
+      int index = place(result.getKey());
+      long[] shape = Native.valueShape(handle, index);
+      check("output", new TensorSpec(result.getKey(), tensor.dtype(), shape), tensor, "gave");
+      if (bytes.isDirect()) Native.value(handle, index, bytes, 0, bytes.limit());
+      else Native.value(handle, index, bytes.array(), bytes.arrayOffset(), bytes.limit());
+    }
+  }
+
+  /** Free everything. A second call does nothing; any other call after it is refused. */
+  @Override
+  public synchronized void close() {
+    if (handle != 0) Native.close(handle);
+    handle = 0;
+  }
+
+  @Override
+  public String toString() {
+    return where + ": " + inputs + " -> " + outputs;
+  }
+
+  private void start(Map<String, Tensor> given) {
+    if (handle == 0) throw PackageException.input(where + ": the package is closed");
+    for (Map.Entry<String, Tensor> input : given.entrySet()) {
+      Integer index = places.get(input.getKey());
+      if (index == null) {
+        throw PackageException.input("inputs: the package has no input '" + input.getKey() + "'\n  it takes " + listed(inputs));
+      }
+      check("input", inputs.get(index), input.getValue(), "takes");
+    }
+    for (TensorSpec input : inputs) {
+      if (!given.containsKey(input.name())) {
+        throw PackageException.input("inputs: nothing was given for '" + input.name() + "'\n  the package takes " + listed(inputs));
+      }
+    }
+    for (Map.Entry<String, Tensor> input : given.entrySet()) {
+      Tensor tensor = input.getValue();
+      ByteBuffer bytes = tensor.bytes();
+      int index = places.get(input.getKey());
+      if (bytes.isDirect()) Native.setInput(handle, index, bytes, 0, bytes.limit(), tensor.extents());
+      else Native.setInput(handle, index, bytes.array(), bytes.arrayOffset(), bytes.limit(), tensor.extents());
+    }
+    Native.run(handle);
+  }
+
+  private int place(String output) {
+    for (int index = 0; index < outputs.size(); ++index) {
+      if (outputs.get(index).name().equals(output)) return index;
+    }
+    throw PackageException.input("outputs: the package has no output '" + output + "'\n  it gives " + listed(outputs));
+  }
+
+  private static void check(String what, TensorSpec spec, Tensor tensor, String verb) {
+    if (tensor != null && spec.takes(tensor)) return;
+    throw PackageException.input(
+        what + " '" + spec.name() + "' is " + tensor + ", and the package " + verb + " " + spec);
+  }
+
+  private static String listed(List<TensorSpec> specs) {
+    StringBuilder text = new StringBuilder();
+    for (TensorSpec spec : specs) text.append(text.length() == 0 ? "" : "; ").append(spec);
+    return text.toString();
+  }
+
+  private static List<TensorSpec> specs(long handle, boolean ofInputs) {
+    List<TensorSpec> found = new ArrayList<>();
+    for (int index = 0; index < Native.count(handle, ofInputs); ++index) {
+      String name = Native.text(Native.name(handle, ofInputs, index));
+      DType dtype = DType.of(Native.text(Native.dtype(handle, ofInputs, index)));
+      found.add(new TensorSpec(name, dtype, Native.shape(handle, ofInputs, index)));
+    }
+    return Collections.unmodifiableList(found);
+  }
+
+  private static byte[] utf8(String text) {
+    return text.getBytes(StandardCharsets.UTF_8);
+  }
+}

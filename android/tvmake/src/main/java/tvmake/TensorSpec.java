@@ -1,0 +1,53 @@
+package tvmake;
+
+import java.util.Arrays;
+
+/** What a package says of one input or output. */
+public final class TensorSpec {
+  /** An extent that may differ from run to run. */
+  public static final long DYNAMIC = -1;
+
+  private final String name;
+  private final DType dtype;
+  private final long[] shape;
+
+  TensorSpec(String name, DType dtype, long[] shape) {
+    this.name = name;
+    this.dtype = dtype;
+    this.shape = shape;
+  }
+
+  /** As in the source model. */
+  public String name() {
+    return name;
+  }
+
+  public DType dtype() {
+    return dtype;
+  }
+
+  /** Extents, {@link #DYNAMIC} where they are open. */
+  public long[] shape() {
+    return shape.clone();
+  }
+
+  /** Whether a tensor is of this type and shape. */
+  public boolean takes(Tensor tensor) {
+    long[] given = tensor.extents();
+    if (tensor.dtype() != dtype || given.length != shape.length) return false;
+    for (int axis = 0; axis < shape.length; ++axis) {
+      if (shape[axis] != DYNAMIC && shape[axis] != given[axis]) return false;
+    }
+    return true;
+  }
+
+  /** {@code 'image' float32 [1, 3, 224, 224]}, with a question mark for an open extent. */
+  @Override
+  public String toString() {
+    return "'" + name + "' " + spelled(dtype, shape);
+  }
+
+  static String spelled(DType dtype, long[] shape) {
+    return dtype + " " + Arrays.toString(shape).replace(Long.toString(DYNAMIC), "?");
+  }
+}

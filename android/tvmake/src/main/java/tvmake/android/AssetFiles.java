@@ -1,0 +1,31 @@
+package tvmake.android;
+
+import android.content.res.AssetManager;
+import java.io.IOException;
+import java.io.InputStream;
+import tvmake.PackageFiles;
+
+/** A package that lies unpacked in a directory of an app's assets. */
+public final class AssetFiles implements PackageFiles {
+  private final AssetManager assets;
+  private final String directory;
+
+  /**
+   * @param assets of the app: {@code context.getAssets()}
+   * @param directory in them, for example {@code package}
+   */
+  public AssetFiles(AssetManager assets, String directory) {
+    this.assets = assets;
+    this.directory = directory;
+  }
+
+  @Override
+  public String[] list() throws IOException {
+    return assets.list(directory);
+  }
+
+  @Override
+  public InputStream open(String name) throws IOException {
+    return assets.open(directory + "/" + name);
+  }
+}

@@ -1,0 +1,16 @@
+@file:JvmName("Assets")
+
+package tvmake
+
+import android.content.Context
+import java.io.File
+import tvmake.android.AssetFiles
+
+/**
+ * Load a package from the app's assets. It is unpacked into the app's own directory the first time: a matter of the
+ * flash memory's speed, so do it outside of the main thread.
+ *
+ * @param name the directory in the assets that holds it
+ */
+fun Context.openPackage(name: String = "package"): Package =
+    Package.open(AssetFiles(assets, name), File(noBackupFilesDir, "tvmake/$name"))
