@@ -38,6 +38,12 @@ COMPONENTS = {
     "cc": Component(_program("cc"), "gcc libc6-dev"),
     "g++": Component(_program("g++"), "g++"),
     "cmake": Component(_program("cmake"), "cmake"),
+    "javac": Component(_program("javac", "java"), "openjdk-17-jdk-headless"),
+    "kotlinc": Component(_program("kotlinc"), "kotlin"),
+    "aapt": Component(
+        lambda: _program("aapt")() and Path("/usr/share/android-framework-res/framework-res.apk").exists(),
+        "aapt android-framework-res",
+    ),
     "doctest": Component(Path("/usr/include/doctest/doctest.h").exists, "doctest-dev"),
     "aarch64-linux-gnu-g++": Component(_program("aarch64-linux-gnu-g++"), "g++-aarch64-linux-gnu"),
     "qemu-aarch64-static": Component(_program("qemu-aarch64-static"), "qemu-user-static"),

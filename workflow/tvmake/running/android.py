@@ -106,7 +106,7 @@ def write_app(
             if not pictures:
                 _draw(assets / "images" / "sample.png")
             (assets / "labels.txt").write_text("".join(f"{name}\n" for name in names))
-            (assets / "app.properties").write_text(_properties(given))
+            (assets / "app.properties").write_text(properties(given))
     return App(manifest, ABIS[code.machine], tuple(file.name for file in libraries), given, is_resized)
 
 
@@ -225,8 +225,8 @@ def _write_properties(project: Path, abi: str, code: Iterable[Library]) -> None:
     file.write_text("\n".join(changed) + "\n")
 
 
-def _properties(preprocessing: Preprocessing) -> str:
-    """Preprocessing as a Java properties file."""
+def properties(preprocessing: Preprocessing) -> str:
+    """Preprocessing as a Java properties file: ``KEY=VALUE`` lines, several numbers with blanks between."""
     given = preprocessing.model_dump(mode="json", exclude_none=True, exclude_unset=False)
     lines = ["# From pixels to the network's input, in this order: the keys of tvmake's dataset.preprocess."]
     for key in Preprocessing.model_fields:

@@ -1,5 +1,6 @@
 package tvmake;
 
+import java.io.Closeable;
 import java.io.File;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
@@ -28,7 +29,7 @@ import java.util.Map;
  * <p><b>Memory.</b> Weights and kernels lie outside of Java's heap until {@link #close}; the garbage collector does not
  * free them.
  */
-public final class Package implements AutoCloseable {
+public final class Package implements Closeable {
   private final String where;
   private final List<TensorSpec> inputs;
   private final List<TensorSpec> outputs;

@@ -56,7 +56,10 @@ final class Picture {
     return new Picture(newWidth, newHeight, cut);
   }
 
-  /** Bilinear, with a filter that widens when it shrinks, to the last bit as Python's Pillow does it. */
+  /**
+   * Bilinear, with a filter that widens when it shrinks, as Python's Pillow does it. Pillow sometimes begins with the
+   * columns; since pixels are whole numbers between the two steps, some then differ by one.
+   */
   Picture resized(int newHeight, int newWidth) {
     int[][] changed = new int[planes.length][];
     for (int channel = 0; channel < planes.length; ++channel) {
