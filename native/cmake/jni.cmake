@@ -1,11 +1,14 @@
-# The target jdk, where there is a jni.h: the NDK's, or that of a JDK (JAVA_HOME, or the one whose javac is on PATH).
-if(NOT CMAKE_SYSTEM_NAME STREQUAL "Android")
+# The target jdk, where there is a jni.h: the compiler's own, as in the NDK, or that of a JDK (JAVA_HOME, or the one whose
+# javac is on PATH).
+include(CheckIncludeFileCXX)
+check_include_file_cxx(jni.h HAS_OWN_JNI)
+if(NOT HAS_OWN_JNI)
   find_program(JAVAC javac HINTS ENV JAVA_HOME PATH_SUFFIXES bin)
   get_filename_component(java_home "${JAVAC}" REALPATH)
   get_filename_component(java_home "${java_home}/../.." ABSOLUTE)
   find_path(JNI_INCLUDE_DIRECTORY jni.h HINTS "$ENV{JAVA_HOME}/include" "${java_home}/include" NO_CMAKE_FIND_ROOT_PATH)
 endif()
-if(CMAKE_SYSTEM_NAME STREQUAL "Android" OR JNI_INCLUDE_DIRECTORY)
+if(HAS_OWN_JNI OR JNI_INCLUDE_DIRECTORY)
   add_library(jdk INTERFACE)
   if(JNI_INCLUDE_DIRECTORY)
     target_include_directories(jdk SYSTEM INTERFACE "${JNI_INCLUDE_DIRECTORY}" "${JNI_INCLUDE_DIRECTORY}/linux")

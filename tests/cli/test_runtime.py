@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from tvmake.cli import run
 from tvmake.cli.app import app
+from tvmake.cli.machine import runtime
 from tvmake.native import parts
 
 
@@ -44,3 +45,15 @@ def test_a_machine_without_cmake_is_told_what_installs_it(tmp_path: Path, monkey
     monkeypatch.setenv("PATH", str(tmp_path))
     assert run(["runtime", "build", "opencl"]) == 3
     assert "cmake is not installed, which compiles it\n  apt-get install cmake g++" in capsys.readouterr().err
+
+
+def test_a_machine_without_a_jdk_is_told_what_installs_it_and_all_leaves_out_what_needs_it(
+    tmp_path: Path, monkeypatch, capsys
+):
+    for name in ("cmake", "g++"):
+        (tmp_path / name).write_text("")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert run(["runtime", "build", "jni"]) == 3
+    assert "javac is not installed, which compiles it\n  apt-get install openjdk-17" in capsys.readouterr().err
+    assert runtime._names("all") == [name for name in parts.parts() if name != "jni"]

@@ -96,7 +96,7 @@ def tell(code):
     results.append([code, bound.tvmake_last_error().decode()])
 
 tell(bound.tvmake_package_load(b"/nothing", b"cpu", ctypes.byref(package)))
-tell(bound.tvmake_package_load(sys.argv[2].encode(), b"cpu", ctypes.byref(package)))
+tell(bound.tvmake_package_load(sys.argv[2].encode(), None, ctypes.byref(package)))
 tell(bound.tvmake_package_run(package))
 results.append([bound.tvmake_package_inputs(package), bound.tvmake_package_outputs(package)])
 tell(bound.tvmake_package_input(package, 0, ctypes.byref(tensor)))

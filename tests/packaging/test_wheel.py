@@ -21,7 +21,12 @@ CHECKOUT_FILES = [
     "profiles/default/config.yaml",
     "envs/tvmake.yaml",
     *sorted(str(file.relative_to(ROOT)) for file in (ROOT / "rules").glob("*.smk")),
-    *sorted(str(file.relative_to(ROOT)) for file in (ROOT / "native").rglob("*") if file.is_file()),
+    *sorted(
+        str(file.relative_to(ROOT))
+        for name in ("native", "android")
+        for file in (ROOT / name).rglob("*")
+        if file.is_file()
+    ),
 ]
 """Files outside the package that the wheel carries as its resources."""
 

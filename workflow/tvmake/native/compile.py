@@ -16,6 +16,7 @@ from filelock import FileLock
 from tvmake.errors import MachineError
 from tvmake.native.parts import (
     HOST,
+    JDK,
     Part,
     Toolchain,
     digest,
@@ -48,7 +49,7 @@ def build(name: str, toolchain: Toolchain = HOST, progress: Callable[[str], None
     part = parts()[name]
     where = f"{part.name} ({toolchain.name})"
     cmake, compiler = _tool("cmake", where), _tool(toolchain.compiler, where)
-    if part.uses == "jdk" and toolchain.system != "Android":  # the NDK has the header that the JDK has
+    if part.uses == JDK and "android" not in toolchain.name:  # the NDK has jni.h itself
         _tool("javac", where)
     for file in linked(toolchain):
         if not file.is_file():

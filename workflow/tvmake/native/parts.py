@@ -22,8 +22,11 @@ from tvmake.storage.resources import native_sources
 WHEELS = ("apache-tvm", "apache-tvm-ffi")
 """Distributions whose headers and libraries the parts are compiled against."""
 
-COMMON = ("CMakeLists.txt", "parts.json", "cmake/tvm.cmake", "cmake/jni.cmake")
+COMMON = ("CMakeLists.txt", "parts.json", "cmake/tvm.cmake")
 """Files that every part depends on, relative to the directory of the sources."""
+
+JDK = "jdk"
+"""What a part for Java is linked with, instead of TVM."""
 
 CODE = (".cc", ".h")
 
@@ -142,7 +145,7 @@ def package(name: str) -> Path:
 def sources_digest(part: Part) -> str:
     """sha256 over the names and contents of the part's sources, wherever they lie."""
     sources = native_sources()
-    files = [sources / name for name in COMMON]
+    files = [sources / name for name in (*COMMON, *(("cmake/jni.cmake",) if part.uses == JDK else ()))]
     for directory in part.directories:
         files += sorted(file for file in (sources / directory).rglob("*") if file.suffix in CODE)
     lines = hashlib.sha256()

@@ -116,7 +116,7 @@ def _code_for_android(library: Path, manifest: Manifest, where: str) -> Library:
     Raises:
         InputError: it is not for Android, or for a kind of device that an app has no runtime for.
     """
-    remedy = "compile it for a phone: -t adreno-730-texture, or a target with `host: aarch64-linux-android`"
+    remedy = "compile it for a phone: -t 'adreno-730-texture, aarch64-linux-android', or in a config `host: aarch64-linux-android`"
     if manifest.device_kind not in KINDS:
         raise InputError(where, f"is for {manifest.device_kind}, and apps run {' and '.join(KINDS)}", remedy)
     try:
