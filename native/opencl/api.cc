@@ -16,6 +16,7 @@ namespace {
 std::atomic<bool> is_forked{false};
 
 struct Library {
+  void* handle = nullptr;
   Api api;
   std::string missing;  // why it cannot be used; empty when it can
 };
@@ -34,7 +35,7 @@ std::vector<std::string> Places() {
 
 Library Open() {
   Library library;
-  void* handle = nullptr;
+  void*& handle = library.handle;
   std::string tried;
   for (const std::string& place : Places()) {
     handle = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -73,6 +74,11 @@ const Api& GetApi() {
                                    "not survive; fork before the first use, or start a new process";
   }
   return library.api;
+}
+
+void* FindFunction(const char* name) {
+  void* handle = Opened().handle;
+  return handle == nullptr ? nullptr : dlsym(handle, name);
 }
 
 bool HasLibrary() { return Opened().missing.empty(); }

@@ -181,6 +181,9 @@ const Api& GetApi();
 /// Whether there is a library to open; opens it.
 bool HasLibrary();
 
+/// A function of the same library that is not OpenCL's own; null where it has none of that name.
+void* FindFunction(const char* name);
+
 /// Whether this process was forked from one that had used OpenCL: drivers do not survive that, nothing may be called.
 bool IsForked();
 

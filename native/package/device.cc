@@ -69,4 +69,9 @@ std::string DeviceFact(DLDevice device, int attribute) {
   return "";
 }
 
+std::string ClmlSummary() {
+  const auto summary = tvm::ffi::Function::GetGlobal("tvmake.clml.summary");
+  return summary.has_value() ? std::string((*summary)().cast<tvm::ffi::String>()) : std::string();
+}
+
 }  // namespace tvmake

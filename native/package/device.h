@@ -24,6 +24,9 @@ DLDevice OpenDevice(const std::string& kind);
 std::string DeviceFact(DLDevice device, int attribute);
 constexpr int kDeviceExists = 0, kComputeVersion = 4, kDeviceName = 5, kDriverVersion = 12;
 
+// What of the packages that ran here Qualcomm's CLML computed, in words; empty when none of them has anything for it.
+std::string ClmlSummary();
+
 }  // namespace tvmake
 
 #endif  // TVMAKE_DEVICE_H_

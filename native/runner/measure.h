@@ -26,6 +26,7 @@ struct Timing {
   int64_t number = 1;
   std::vector<OpTime> op_runs;
   int64_t peak_memory_bytes = 0, baseline_memory_bytes = 0;
+  std::string clml;  // what of the package CLML computed, in words; empty when none of it is for CLML
 };
 
 // Milliseconds on a clock that only goes forward.

@@ -47,6 +47,7 @@ std::string ResultJson(const Timing& timing, const Fingerprint& fingerprint) {
   }
   json::Object conditions;
   conditions.Set(String("program"), String("tvmake-run"));
+  if (!timing.clml.empty()) conditions.Set(String("clml"), String(timing.clml));
   json::Object timed;
   timed.Set(String("load_ms"), timing.load_ms);
   timed.Set(String("first_run_ms"), timing.first_run_ms);
@@ -86,6 +87,7 @@ std::string SummaryJson(const Manifest& manifest, const Timing& timing, const Fi
   summary.Set(String("device"), String(fingerprint.kind));
   summary.Set(String("soc"), String(fingerprint.soc));
   summary.Set(String("threads"), String(fingerprint.details.at("threads")));
+  if (!timing.clml.empty()) summary.Set(String("clml"), String(timing.clml));
   summary.Set(String("load_ms"), timing.load_ms);
   summary.Set(String("first_run_ms"), timing.first_run_ms);
   summary.Set(String("samples"), static_cast<int64_t>(sorted.size()));

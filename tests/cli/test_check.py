@@ -35,6 +35,12 @@ def test_a_target_whose_generator_lacks_something_here_is_refused(tmp_path: Path
     assert "targets.target.kind: TVM" in done.stderr and why in done.stderr
 
 
+def test_what_is_proven_of_clml_is_said(tmp_path: Path):
+    done = check_of(tmp_path, {"targets": {"phone": "adreno-730-clml"}})
+    assert done.returncode == 0, done.stderr
+    assert "note: targets.phone: layers by Qualcomm's CLML where the device has it" in done.stdout
+
+
 @pytest.mark.parametrize("kind", ["webgpu", "metal"])
 def test_a_target_that_can_only_be_compiled_for_passes(tmp_path: Path, kind: str):
     shutil.copy(ROOT / "resources" / "digits.onnx", tmp_path / "m.onnx")

@@ -104,7 +104,9 @@ def test_the_demo_has_packages_in_float16(tag, precision, session, tmp_path):
     assert ("write_imageh" in kernels) == (tag.endswith("texture") and "image2d" in kernels)
 
 
-def test_a_clml_package_comes_with_the_report_of_what_clml_would_take(session, tmp_path):
+def test_a_clml_package_comes_with_the_report_of_what_clml_takes_and_runs_without_it(session, picture, tmp_path):
     place = Network(str(DIGITS), tmp_path, dims(session)).package("adreno-730-clml")
     assert (place / "sources/clml/offload.json").is_file()
     assert list((place / "sources/clml").glob("clml*.json"))
+    want = session.run(None, {session.get_inputs()[0].name: picture})[0]
+    np.testing.assert_allclose(run(place, picture), want, rtol=1e-4, atol=1e-4)

@@ -74,6 +74,18 @@ class Placement(_Part):
     """The kernels without an image, and why."""
 
 
+class ClmlPart(_Part):
+    """A function of the package that Qualcomm's CLML library computes where there is one, and kernels elsewhere."""
+
+    name: str
+    layers: list[str]
+    """What it computes, by the names of patterns (``relu.bias.nn.conv2d``)."""
+    weights: list[str]
+    """The parameters that it takes."""
+    weight_bytes: int
+    """Of these, and of constants of the network."""
+
+
 class SelfTest(_Part):
     """What the package tests itself by: inputs and expected outputs in self_test.npz (:mod:`tvmake.artifact.tensor_file`)."""
 
@@ -130,6 +142,8 @@ class Manifest(_Part):
     coverage: Coverage
     placement: Placement | None = None
     """For targets with textures alone."""
+    clml: list[ClmlPart] | None = Field(default=None, exclude_if=lambda value: value is None)
+    """For targets with CLML alone."""
     kernels: list[Kernel]
     graph: list[GraphNode]
     files: dict[str, FileEntry]

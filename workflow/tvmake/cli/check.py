@@ -73,11 +73,23 @@ def check(
                 console.print(file, highlight=False)
         for file in plan.goals():
             console.print(file, highlight=False)
+    for note in _clml_notes(plan):
+        console.print(note, highlight=False)
     console.print(
         f"{', '.join(map(str, paths))}: ok; {counted(len(plan.variants), 'variant')} of {counted(len(plan.config.models), 'model')}, "
         f"{len(plan.runnable)} to run on a device",
         highlight=False,
     )
+
+
+def _clml_notes(plan: "Plan") -> list[str]:
+    """What to know of targets whose layers are Qualcomm's."""
+    targets = plan.config.targets
+    named = sorted({one.target for one in plan.variants if (targets[one.target].tag or "").endswith("-clml")})
+    what = (
+        "layers by Qualcomm's CLML where the device has it, by kernels elsewhere; proven on a stand-in for the library"
+    )
+    return [f"note: targets.{name}: {what}, on no phone yet (docs/guides/adreno.md#clml)" for name in named]
 
 
 def _print_json(plan: "Plan") -> None:

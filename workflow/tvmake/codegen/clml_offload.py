@@ -1,25 +1,25 @@
 """Give CLML the operators that it has, and report them."""
 
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import tvm
 
+from tvmake.artifact.manifest import ClmlPart
+
 if TYPE_CHECKING:
-    from tvmake.targets.adreno.clml import Offload
+    from tvmake.targets.adreno.clml.report import Offload
 
 LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Offloaded:
-    """A network without the operators that CLML computes."""
+    """What of a network CLML computes."""
 
-    module: "tvm.IRModule"
-    """The network to lower: with compiled CLML subgraphs, or as it was where this TVM cannot compile them."""
     report: "Offload"
+    parts: list[ClmlPart]
 
     def files(self) -> dict[str, str]:
         """``clml/offload.json`` and one file a subgraph."""
@@ -35,14 +35,34 @@ def asks_for_clml(target: "tvm.target.Target") -> bool:
     return "clml" in target.keys
 
 
-def clml_offload(module: "tvm.IRModule", params: Mapping[str, Any]) -> Offloaded:
-    """Partition a network for CLML, and compile the parts where this TVM can."""
-    from tvmake.targets.adreno.clml import compiled, offload, partition
+def clml_offload(module: "tvm.IRModule", inputs: int) -> Offloaded:
+    """What CLML takes of a transformed network.
 
-    parts = partition(module, params)
-    report = offload(parts)
+    Args:
+        inputs: how many of ``main``'s arguments are the network's inputs.
+    """
+    from tvmake.targets.adreno.clml.partition import partition
+    from tvmake.targets.adreno.clml.report import offload, parts_of
+
+    cut = partition(module, inputs)
+    report = offload(cut)
     if report.is_compiled:
-        return Offloaded(compiled(parts), report)
-    LOG.warning("CLML could take %d operators: %s", sum(report.offloaded.values()), report.reason)
-    LOG.warning("the package runs all operators as OpenCL kernels")
-    return Offloaded(module, report)
+        LOG.info("CLML takes %d operators in %d parts", sum(report.offloaded.values()), len(cut.chosen))
+    else:
+        LOG.warning("the package runs all operators as OpenCL kernels: %s", report.reason)
+    return Offloaded(report, parts_of(cut))
+
+
+def with_clml(module: "tvm.IRModule", inputs: int) -> "tvm.IRModule":
+    """A transformed network with calls of CLML.
+
+    Args:
+        inputs: how many of ``main``'s arguments are the network's inputs.
+
+    Raises:
+        MachineError: the OpenCL runtime library has to be compiled, and cannot be.
+    """
+    from tvmake.targets.adreno.clml import calls
+    from tvmake.targets.adreno.clml.partition import partition
+
+    return calls.with_clml(partition(module, inputs))

@@ -21,6 +21,9 @@ def kernels(
         ruled: names of kernels that a rule scheduled.
     """
     calls = Counter(node.call for node in nodes)
+    for name, function in fused.functions_items():
+        if isinstance(function, tvm.relax.Function) and str(name.name_hint) != "main":
+            calls.update(node.call for node in _nodes(function))
     return [
         Kernel(
             name=str(name.name_hint),
@@ -43,9 +46,13 @@ def _scheduled(name: str, tuned: Mapping[str, str], ruled: Collection[str]) -> L
 
 def graph(fused: "tvm.IRModule") -> list[GraphNode]:
     """The bindings of ``main``, in order."""
+    return _nodes(fused["main"])
+
+
+def _nodes(function: "tvm.relax.Function") -> list[GraphNode]:
     relax = tvm.relax
     nodes: list[GraphNode] = []
-    for block in fused["main"].body.blocks if isinstance(fused["main"].body, relax.SeqExpr) else []:
+    for block in function.body.blocks if isinstance(function.body, relax.SeqExpr) else []:
         for binding in block.bindings:
             value = binding.value if isinstance(binding, relax.VarBinding) else None
             if isinstance(value, relax.Call):

@@ -10,6 +10,7 @@ from typing import Any
 
 import tvm
 
+from tvmake.codegen.clml_offload import asks_for_clml, with_clml
 from tvmake.codegen.kernel_names import shorten_kernel_names
 from tvmake.codegen.passes import pass_context
 from tvmake.config.build import PassOptions
@@ -169,6 +170,8 @@ def fused_graph(
         if uses_textures(target):
             graph = _texture_graph(module, target, inputs)
         else:
+            has_clml = asks_for_clml(target)
+            module = with_clml(module, inputs) if has_clml else module
             module = tvm.transform.Sequential(_dispatch(target))(module)
             if is_cpu(target):
                 module = suit_products(
@@ -176,7 +179,7 @@ def fused_graph(
                 )  # of matrices, which are lowered with what is in no layout
                 module = suit_products(channels_last(module), target, inputs)
             graph = Prepacked(tvm.transform.Sequential(_legalize())(module), ())
-            graph = take_out_weight_layouts(graph.module, inputs) if is_cpu(target) else graph
+            graph = take_out_weight_layouts(graph.module, inputs) if is_cpu(target) or has_clml else graph
         fused = apply_user_passes(shorten_kernel_names(graph.module), passes, "after_fusion")
     return Prepacked(mark_layout_free(fused, inputs) if layout_free else fused, graph.packings)
 

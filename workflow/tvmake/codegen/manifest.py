@@ -7,7 +7,7 @@ from pathlib import Path
 import tvm
 
 from tvmake import __version__
-from tvmake.artifact.manifest import Component, Coverage, FileEntry, Manifest, Parameter
+from tvmake.artifact.manifest import ClmlPart, Component, Coverage, FileEntry, Manifest, Parameter
 from tvmake.artifact.signature import Signature
 from tvmake.codegen.kernels import graph, kernels
 from tvmake.codegen.lowering import Lowered
@@ -31,6 +31,7 @@ def package_manifest(
     network: dict[str, Path],
     best: Path | None,
     compiler: str,
+    clml: list[ClmlPart] | None = None,
 ) -> Manifest:
     """The manifest of a build.
 
@@ -40,6 +41,7 @@ def package_manifest(
         network: the stage's input files.
         best: the records it was built with, if any.
         compiler: the linker's identity.
+        clml: what is CLML's; None where the target does not ask for it.
     """
     nodes = graph(lowered.fused)
     functions = kernels(lowered.fused, nodes, lowered.tuned, lowered.ruled)
@@ -67,6 +69,7 @@ def package_manifest(
         records_sha256=records,
         coverage=covered,
         placement=placement(lowered.fused, attributes) if uses_textures(target) else None,
+        clml=clml,
         kernels=functions,
         graph=nodes,
         files=entries,

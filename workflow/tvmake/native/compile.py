@@ -19,6 +19,7 @@ from tvmake.native.parts import (
     JDK,
     Part,
     Toolchain,
+    clml_headers,
     digest,
     identity,
     linked,
@@ -73,7 +74,7 @@ def _compile(
     began = time.monotonic()
     with atomic_directory(place) as fresh:
         tree = fresh / "build"
-        configure = [cmake, "-S", str(native_sources()), "-B", str(tree), *_definitions(toolchain, fresh)]
+        configure = [cmake, "-S", str(native_sources()), "-B", str(tree), *_definitions(part, toolchain, fresh)]
         if shutil.which("ninja"):
             configure += ["-G", "Ninja"]
         log = root() / f"{part.name}-{toolchain.name}.log"
@@ -87,15 +88,17 @@ def _compile(
     progress(f"{where}: {place / part.output} in {time.monotonic() - began:.0f} s")
 
 
-def _definitions(toolchain: Toolchain, fresh: Path) -> list[str]:
+def _definitions(part: Part, toolchain: Toolchain, fresh: Path) -> list[str]:
     """Options for CMake; no path of this machine stays in the result."""
     runtime, ffi = linked(toolchain)
     maps = (f"-ffile-prefix-map={native_sources()}=native", f"-ffile-prefix-map={fresh}=.")
+    headers = clml_headers(part)
+    includes = (f"-isystem {headers}",) if headers else ()
     values = {
         "BUILD_TESTING": "OFF",
         "CMAKE_BUILD_TYPE": "Release",
         "CMAKE_CXX_COMPILER": toolchain.compiler,
-        "CMAKE_CXX_FLAGS": " ".join((*maps, *toolchain.flags)),
+        "CMAKE_CXX_FLAGS": " ".join((*maps, *includes, *toolchain.flags)),
         "TVM_ROOT": package("tvm"),
         "TVM_FFI_ROOT": package("tvm_ffi"),
         "TVM_RUNTIME_LIBRARY": runtime,

@@ -10,6 +10,7 @@ this module.
 import hashlib
 import importlib.util
 import json
+import os
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import metadata
@@ -29,6 +30,12 @@ JDK = "jdk"
 """What a part for Java is linked with, instead of TVM."""
 
 CODE = (".cc", ".h")
+
+CLML_SDK = "TVMAKE_CLML_SDK"
+"""The environment's name for the directory of Qualcomm's OpenCL ML SDK."""
+
+CLML_HEADER = "CL/cl_qcom_ml_ops.h"
+"""What the OpenCL runtime library takes of it: without, the library leaves CLML's layers to kernels."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +126,33 @@ def identity(part: Part, toolchain: Toolchain) -> dict[str, object]:
         "wheels": {name: metadata.version(name) for name in WHEELS},
         "libraries": [[file.name, file.stat().st_size] for file in linked(toolchain) if file.is_file()],
         "toolchain": asdict(toolchain),
+        **_clml_identity(part),
     }
+
+
+def clml_headers(part: Part) -> Path | None:
+    """The directory of CLML's header, for the part that uses it; None where no SDK is named.
+
+    Raises:
+        MachineError: the SDK that is named has no such header.
+    """
+    named = os.environ.get(CLML_SDK)
+    if part.name != "opencl" or not named:
+        return None
+    sdk = Path(named).expanduser().resolve()
+    for directory in (sdk, sdk / "inc", sdk / "include"):
+        if (directory / CLML_HEADER).is_file():
+            return directory
+    raise MachineError(
+        CLML_SDK,
+        f"{named} has no {CLML_HEADER}",
+        "name the directory of Qualcomm's OpenCL ML SDK that has it, or unset the variable to compile without CLML",
+    )
+
+
+def _clml_identity(part: Part) -> dict[str, object]:
+    headers = clml_headers(part)
+    return {"clml": hashlib.sha256((headers / CLML_HEADER).read_bytes()).hexdigest()} if headers else {}
 
 
 def linked(toolchain: Toolchain) -> tuple[Path, Path]:

@@ -66,8 +66,7 @@ def build(
     inputs = len(bound.inputs)
     records = stage_json.load(BestSet, best) if best else None
     loaded = load_module(module)
-    offloaded = clml_offload(loaded, load_params(params)) if asks_for_clml(target) else None
-    loaded = offloaded.module if offloaded else loaded
+    offloaded = clml_offload(loaded, inputs) if asks_for_clml(target) else None
     record = PassRecord() if "passes" in request.build.dump else None
     times = PassTimes() if "times" in request.build.dump else None
     lowered, executable = lower_and_generate(loaded, target, request, inputs, records, record, times)
@@ -93,6 +92,7 @@ def build(
         network={"module.json": module, "module.params": params, "signature.json": signature},
         best=best,
         compiler=linker_identity(compiler),
+        clml=offloaded.parts if offloaded else None,
     )
     stage_json.save(written, manifest)
     return times

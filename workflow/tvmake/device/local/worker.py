@@ -10,6 +10,7 @@ import json
 import os
 import resource
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import tvm_ffi
 from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.package import LIBRARY, WEIGHTS
 from tvmake.config.benchmark import Measurement
+from tvmake.device import clml
 from tvmake.device.fingerprint import local_fingerprint, usable_cores
 from tvmake.device.interface import OpTime, RunRequest, RunResult, Timing
 from tvmake.device.local.accelerator import accelerator_properties
@@ -102,6 +104,7 @@ def serve(directory: Path, request: RunRequest, inputs: Path, outputs: Path | No
         first_run_ms=first_run_ms,
         peak_memory_bytes=_peak_bytes(),
         baseline_memory_bytes=baseline,
+        conditions=clml.conditions(partial(tvm_ffi.get_global_func, allow_missing=True)),
         **measured,
     )
     threads = os.environ.get("TVM_NUM_THREADS")

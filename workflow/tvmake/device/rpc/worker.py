@@ -14,7 +14,7 @@ import numpy as np
 import tvm
 
 from tvmake.artifact.fingerprint import Fingerprint
-from tvmake.device import store
+from tvmake.device import clml, store
 from tvmake.device.interface import RunResult, Timing
 from tvmake.device.rpc.files import files_of
 from tvmake.device.rpc.messages import (
@@ -98,7 +98,8 @@ def _run(session: Any, request: RunPackage, at: Open) -> RunResult:
     load_ms = since(started)
     first_run_ms = run_samples(package, manifest, request.request, request.inputs, request.outputs)
     how = request.request.measurement
-    measured = {**package.measure(how), "conditions": NOTES} if how else {}
+    noted = clml.conditions(session.get_function) if manifest.clml else {}
+    measured = {**package.measure(how), "conditions": {**NOTES, **noted}} if how else {"conditions": noted}
     return RunResult(timing=Timing(load_ms=load_ms, first_run_ms=first_run_ms, **measured), fingerprint=fingerprint)
 
 

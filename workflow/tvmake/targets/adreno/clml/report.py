@@ -1,31 +1,19 @@
-"""The operators that Qualcomm's CLML library can take over, and their subgraphs.
+"""Which layers of a network CLML takes, and which stay with kernels."""
 
-TVM partitions with patterns that are Python and in every TVM; what compiles the subgraphs (``relax.ext.openclml``) is
-only in a TVM built with the CLML SDK, which the wheel is not. Without it the partition is reported and everything is
-compiled to OpenCL kernels.
-"""
-
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import tvm
-import tvm_ffi
 from pydantic import BaseModel, ConfigDict
 
-from tvmake.targets.adreno.fresh_module import fresh
+from tvmake.artifact.manifest import ClmlPart
+from tvmake.targets.adreno.clml.calls import symbol_of
+from tvmake.targets.adreno.clml.partition import Part, Partition, composites
+from tvmake.targets.adreno.clml.patterns import PREFIX, shape_of
+from tvmake.targets.dtypes import dtype_name
 
 from tvm import relax  # isort: skip
-from tvm.relax.backend.adreno import clml as patterns  # isort: skip
-
-GENERATOR = "relax.ext.openclml"
-
-KEY = "clml"
-"""The target key that asks for it."""
-
-LAYOUTS = {"relax.nn.conv2d": ["NCHW", "OIHW"], "relax.nn.conv2d_transpose": ["NCHW", "OIHW"]}
-
-PREFIX = "openclml."
-"""The beginning of all names of patterns."""
 
 
 class _Part(BaseModel):
@@ -49,6 +37,8 @@ class Subgraph(_Part):
     name: str
     pattern: str
     """TVM's name for what was matched (``bias.nn.conv2d``)."""
+    part: str
+    """The function of the package that it is in."""
     inputs: list[str]
     nodes: list[Node]
 
@@ -67,7 +57,7 @@ class Offload(_Part):
     """What CLML can take over of a network."""
 
     is_compiled: bool
-    """Whether the package runs CLML; False where this TVM cannot generate code for it."""
+    """Whether the package has layers for CLML; False where there are none that it takes."""
     reason: str | None = None
     offloaded: dict[str, int]
     """How many operators of each kind CLML takes."""
@@ -77,65 +67,40 @@ class Offload(_Part):
     subgraphs: list[Subgraph]
 
 
-def can_compile() -> bool:
-    """Whether this TVM generates code for CLML."""
-    return tvm_ffi.get_global_func(GENERATOR, allow_missing=True) is not None
-
-
-def partition(module: "tvm.IRModule", params: Mapping[str, Any]) -> "tvm.IRModule":
-    """The network with its CLML parts as functions of their own, not compiled yet.
-
-    Args:
-        params: the model's parameters, which CLML wants as constants.
-    """
-    passes = relax.transform
-    return tvm.transform.Sequential(
-        [
-            passes.BindParams("main", dict(params)),
-            passes.ConvertLayout(LAYOUTS),
-            passes.Normalize(),
-            passes.FoldBatchnormToConv2D(),
-            patterns.AppendReshapeToBNRewriterPass(),
-            passes.FoldConstant(),
-            passes.FuseOpsByPattern(patterns.clml_pattern_table()),
-            passes.MergeCompositeFunctions(),
-        ]
-    )(fresh(module))
-
-
-def compiled(partitioned: "tvm.IRModule") -> "tvm.IRModule":
-    """The network calling compiled CLML subgraphs; for a TVM that has the generator."""
-    return relax.transform.RunCodegen()(partitioned)
-
-
-def offload(partitioned: "tvm.IRModule") -> Offload:
+def offload(cut: Partition) -> Offload:
     """What a partition gives to CLML, layer by layer."""
     subgraphs: list[Subgraph] = []
     layers: list[Layer] = []
-    main = partitioned["main"]
-    for binding in _bindings(main):
+    symbols = {name: symbol_of(index) for index, name in enumerate(cut.chosen)}
+    for binding in _bindings(cut.module["main"]):
         call = binding.value
         if not isinstance(call, relax.Call):
             continue
-        shape, _ = _tensor(binding.var.ty)
-        if isinstance(call.op, relax.GlobalVar):
-            found = _subgraphs_of(partitioned[call.op], len(subgraphs))
-            subgraphs += [part for _, part in found]
-            for name, part in found:
-                operators = [node.operator for node in part.nodes]
-                layers.append(Layer(name=name, operators=operators, shape=part.nodes[-1].shape, offloaded_to=part.name))
+        part = cut.parts.get(str(call.op.name_hint)) if isinstance(call.op, relax.GlobalVar) else None
+        if part:
+            symbol = symbols.get(str(call.op.name_hint))
+            found = _subgraphs_of(part.function, len(subgraphs), symbol or "")
+            subgraphs += [one for _, one in found] if symbol else []
+            for name, one in found:
+                operators, shape = [node.operator for node in one.nodes], one.nodes[-1].shape
+                layers.append(
+                    Layer(name=name, operators=operators, shape=shape, offloaded_to=one.name if symbol else None)
+                )
         elif isinstance(call.op, tvm.ir.Op):
-            layers.append(Layer(name=str(binding.var.name), operators=[_operator(call)], shape=shape))
+            layers.append(
+                Layer(name=str(binding.var.name), operators=[_operator(call)], shape=_tensor(binding.var.ty)[0])
+            )
     taken: dict[str, int] = {}
     left: dict[str, int] = {}
     for layer in layers:
         counts = taken if layer.offloaded_to else left
         for operator in layer.operators:
             counts[operator] = counts.get(operator, 0) + 1
-    can = can_compile()
+    is_open = bool(relax.analysis.defined_symbolic_vars(cut.module["main"]))
+    why = "the network has open dimensions, which CLML does not take; set them under `dims`" if is_open else None
     return Offload(
-        is_compiled=can,
-        reason=None if can else f"this TVM has no code generator for CLML ({GENERATOR}); build TVM with the CLML SDK",
+        is_compiled=bool(symbols),
+        reason=None if symbols else why or "the network has no operator that CLML is given",
         offloaded=dict(sorted(taken.items())),
         fallback=dict(sorted(left.items())),
         layers=layers,
@@ -143,29 +108,41 @@ def offload(partitioned: "tvm.IRModule") -> Offload:
     )
 
 
-def _subgraphs_of(function: Any, before: int) -> list[tuple[str, Subgraph]]:
+def parts_of(cut: Partition) -> list[ClmlPart]:
+    """The functions of a package that CLML computes."""
+    return [_part(symbol_of(index), part) for index, part in enumerate(cut.chosen.values())]
+
+
+def _part(symbol: str, part: Part) -> ClmlPart:
+    weights = part.function.params[len(part.function.params) - len(part.weights) :]
+    sizes = [int(np.prod(shape_of(one), dtype=np.int64)) * np.dtype(dtype_name(one.ty)).itemsize for one in weights]
+    layers = [name.removeprefix(PREFIX) for name in composites(part.function)]
+    return ClmlPart(name=symbol, layers=layers, weights=part.parameters, weight_bytes=sum(sizes))
+
+
+def _subgraphs_of(function: Any, before: int, symbol: str) -> list[tuple[str, Subgraph]]:
     """The composites inside a function for CLML, which calls them one after the other, with the results' names: some are equal.
 
     Args:
         before: how many subgraphs there are already.
+        symbol: the function's name in the package.
     """
-    composites = {
-        binding.var: binding.value
-        for binding in _bindings(function)
-        if isinstance(binding.value, relax.Function) and "Composite" in binding.value.attrs
+    matched = {
+        binding.var: binding.value for binding in _bindings(function) if isinstance(binding.value, relax.Function)
     }
     found: list[tuple[str, Subgraph]] = []
     for binding in _bindings(function):
         call = binding.value
-        if isinstance(call, relax.Call) and call.op in composites:
-            composite = composites[call.op]
-            part = Subgraph(
+        if isinstance(call, relax.Call) and call.op in matched:
+            composite = matched[call.op]
+            one = Subgraph(
                 name=f"clml{before + len(found)}",
                 pattern=str(composite.attrs["Composite"]).removeprefix(PREFIX),
+                part=symbol,
                 inputs=[_named(argument) for argument in call.args],
                 nodes=[_node(inner) for inner in _operators(composite)],
             )
-            found.append((str(binding.var.name), part))
+            found.append((str(binding.var.name), one))
     return found
 
 

@@ -1,0 +1,133 @@
+"""Computes layers by CLML and by TVM's code for CPUs, in a process that has the stand-in; prints what came of it in JSON.
+
+Each layer is a network of its own: cut, written as a graph, made and run by the runtime, from tensors on the device to
+tensors on the device.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tvm
+import tvm_ffi
+
+from tests.targets.adreno.nets import conv, op, tensor
+from tests.tune.graphs import graph
+from tvmake.targets.adreno.clml.calls import as_kernels
+from tvmake.targets.adreno.clml.graph import WEIGHTS, graph_json
+from tvmake.targets.adreno.clml.partition import composites, partition
+
+CHANNELS = 6
+"""Of most pictures: no multiple of the four that the stand-in's layout has in a row."""
+
+Case = tuple[Callable[..., Any], int, list[tuple[int, ...]]]
+"""An expression, how many of its arguments are weights, and the arguments' shapes."""
+
+X, W, B, N = (1, CHANNELS, 7, 5), (10, CHANNELS, 3, 3), (1, 10, 1, 1), (10,)
+
+
+def normalised(value: Any, *weights: Any) -> Any:
+    return op.nn.batch_norm(value, *weights, axis=1, epsilon=1e-3, training=False)[0]
+
+
+def two_results(value: Any, weight: Any) -> Any:
+    hidden = conv(value, weight)
+    return op.exp(op.nn.gelu(hidden) + op.nn.gelu(op.multiply(hidden, hidden)))
+
+
+LAYERS: dict[str, Case] = {
+    "conv2d": (conv, 1, [X, W]),
+    "conv2d, strides, dilation, padding of its own on each side": (
+        lambda x, w: op.nn.conv2d(x, w, strides=(2, 1), dilation=(1, 2), padding=(0, 1, 2, 3)),
+        1,
+        [X, W],
+    ),
+    "conv2d of several pictures": (conv, 1, [(3, *X[1:]), W]),
+    "conv2d, bias": (lambda x, w, b: op.add(conv(x, w), b), 2, [X, W, B]),
+    "conv2d, relu": (lambda x, w: op.nn.relu(conv(x, w)), 1, [X, W]),
+    "conv2d, bias, relu": (lambda x, w, b: op.nn.relu(op.add(conv(x, w), b)), 2, [X, W, B]),
+    "conv2d, bias, relu6": (lambda x, w, b: op.clip(op.add(conv(x, w), b), 0, 6), 2, [X, W, B]),
+    "conv2d after a pad": (
+        lambda x, w: op.nn.conv2d(op.nn.pad(x, (0, 0, 0, 0, 1, 2, 0, 1)), w),
+        1,
+        [X, W],
+    ),
+    "depthwise conv2d": (lambda x, w: conv(x, w, groups=CHANNELS), 1, [X, (CHANNELS, 1, 3, 3)]),
+    "depthwise conv2d, bias, relu6": (
+        lambda x, w, b: op.clip(op.add(conv(x, w, groups=CHANNELS), b), 0, 6),
+        2,
+        [X, (CHANNELS, 1, 3, 3), (1, CHANNELS, 1, 1)],
+    ),
+    "batch_norm": (normalised, 4, [X, *[(CHANNELS,)] * 4]),
+    "conv2d, then batch_norm": (lambda x, w, *n: normalised(conv(x, w), *n), 5, [X, W, *[N] * 4]),
+    "relu": (op.nn.relu, 0, [X]),
+    "relu6": (lambda x: op.clip(x, 0, 6), 0, [X]),
+    "clip": (lambda x: op.clip(x, -0.5, 0.25), 0, [X]),
+    "max_pool2d": (lambda x: op.nn.max_pool2d(x, (3, 2), (2, 1), (1, 0, 1, 1)), 0, [X]),
+    "avg_pool2d": (lambda x: op.nn.avg_pool2d(x, (3, 2), (2, 1), (1, 0, 1, 1)), 0, [X]),
+    "global average": (lambda x: op.mean(x, [2, 3], keepdims=True), 0, [(1, CHANNELS, 5, 5)]),
+    "global average without the picture's axes": (lambda x: op.mean(x, [2, 3]), 0, [(1, CHANNELS, 5, 5)]),
+    "softmax of a row": (lambda x: op.nn.softmax(x, -1), 0, [(1, 10)]),
+    "softmax over channels": (lambda x: op.nn.softmax(x, 1), 0, [X]),
+    "softmax over the last of three": (lambda x: op.nn.softmax(x, -1), 0, [(1, 4, 9)]),
+    "dense": (op.matmul, 1, [(3, 8), (8, 5)]),
+    "dense, bias": (lambda x, w, b: op.add(op.matmul(x, w), b), 2, [(1, 8), (8, 5), (5,)]),
+    "batch_matmul": (op.matmul, 0, [(1, 3, 8), (1, 8, 5)]),
+    "add": (op.add, 0, [X, X]),
+    "subtract": (op.subtract, 0, [X, X]),
+    "multiply": (op.multiply, 0, [X, X]),
+    "divide": (op.divide, 0, [X, X]),
+    "maximum": (op.maximum, 0, [X, X]),
+    "minimum": (op.minimum, 0, [X, X]),
+    "concat of channels": (lambda x, y: op.concat([op.nn.relu(x), y], 1), 0, [X, (1, 3, 7, 5)]),
+    "concat of rows of three": (lambda x, y, z: op.concat([x, y, z], 2), 0, [X, (1, CHANNELS, 2, 5), X]),
+    "reshape between layers": (lambda x, w: op.matmul(op.reshape(op.nn.relu(x), (1, 210)), w), 1, [X, (210, 4)]),
+    "two results": (two_results, 1, [X, W]),
+}
+
+
+def part_of(name: str, dtype: str) -> tuple[Any, int]:
+    """The function that CLML gets of a layer, and how many there are."""
+    expression, weights, shapes = LAYERS[name]
+    arguments = [tensor(*shape, dtype=dtype) for shape in shapes]
+    parts = list(partition(graph(expression, *arguments), len(shapes) - weights).chosen.values())
+    return parts[0].function.with_attrs({"global_symbol": "layer", WEIGHTS: len(parts[0].weights)}), len(parts)
+
+
+def compute(name: str, dtype: str) -> dict[str, Any]:
+    """One layer's patterns, and how far CLML's values are from TVM's in float32, by the size of the largest."""
+    function, parts = part_of(name, dtype)
+    random = np.random.default_rng(len(name))
+    values = [random.standard_normal([int(one) for one in var.ty.shape]).astype(dtype) for var in function.params]
+    if "batch_norm" in name:
+        values[-1] = np.abs(values[-1]) + np.asarray(0.5, dtype)  # the variance
+    wanted = by_tvm(as_kernels(part_of(name, "float32")[0]), values)
+    device = tvm.device("opencl", 0)
+    given = [tvm.runtime.tensor(value, device) for value in values]
+    results = [tvm.runtime.empty(value.shape, dtype, device) for value in wanted]
+    module = tvm_ffi.get_global_func("tvmake.clml.create")("layer", *graph_json(function))
+    if module["layer_ready"](*given):
+        for _ in range(2):  # the second time with everything made
+            module["layer"](*given, *results)
+    (row,) = json.loads(str(tvm_ffi.get_global_func("tvmake.clml.report")()))
+    errors = [
+        float(np.abs(got.numpy().astype(np.float32) - want).max() / np.abs(want).max())
+        for got, want in zip(results, wanted, strict=True)
+    ]
+    patterns = [one.removeprefix("openclml.") for one in composites(function)]
+    return {"patterns": patterns, "parts": parts, "error": max(errors), **row}
+
+
+def by_tvm(function: Any, values: list[np.ndarray]) -> list[np.ndarray]:
+    """What TVM computes on this machine's processor, without tvmake's passes."""
+    module = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
+    built = tvm.compile(module, target=tvm.target.Target({"kind": "llvm"}))
+    machine = tvm.relax.VirtualMachine(built, tvm.cpu())
+    got = machine["main"](*(tvm.runtime.tensor(value.astype(np.float32)) for value in values))
+    return [one.numpy() for one in ([got] if isinstance(got, tvm.runtime.Tensor) else got)]
+
+
+if __name__ == "__main__":
+    print(json.dumps({name: compute(name, sys.argv[1]) for name in sys.argv[2:] or LAYERS}))

@@ -1,0 +1,216 @@
+"""What CLML computes: TVM's patterns, those that TVM's runtime for CLML knows and has no pattern for, and their limits.
+
+TVM's table says little about shapes and attributes, so that some of what it matches is computed wrongly or ends the
+program. What is matched here is what the layers in ``native/clml`` can say to the library; the rest stays with kernels.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import tvm
+
+from tvmake.targets.dtypes import dtype_name
+
+from tvm import relax  # isort: skip
+from tvm.relax.backend.adreno import clml as tvms  # isort: skip
+from tvm.relax.dpl.pattern import is_const, is_op, is_tuple, wildcard  # isort: skip
+
+PREFIX = "openclml."
+"""The beginning of all names of patterns."""
+
+DTYPES = ("float32", "float16")
+
+MOST_CONCATENATED = 4
+
+Check = Callable[[Any], bool]
+
+
+def pattern_table() -> list[tuple[str, Any, dict[str, Any], Check]]:
+    """Name, pattern, annotations and check of each; earlier ones are preferred."""
+    theirs = [(name, pattern, notes, _both(check)) for name, pattern, notes, check in tvms.clml_pattern_table()]
+    # TVM has these without the bounds, which are arguments: they match nothing.
+    theirs = [one for one in theirs if "clip" not in one[0]]
+    return [*_clipped_convolutions(theirs), *theirs, *_products(), *_clips(), *_concatenations()]
+
+
+def _both(check: Check) -> Check:
+    return lambda context: check(context) and suits(context)
+
+
+def _clipped_convolutions(patterns: list[tuple[str, Any, dict[str, Any], Check]]) -> Iterator[Any]:
+    for name, pattern, notes, check in patterns:
+        if name.endswith("nn.conv2d") and ".relu." not in name and "tuple" not in name:
+            clip = is_op("relax.clip")(pattern, wildcard(), wildcard())
+            yield f"{PREFIX}relu6.{name.removeprefix(PREFIX)}", clip, dict(notes), check
+
+
+def _products() -> list[Any]:
+    data, weight, other = wildcard(), is_const(), wildcard()
+    dense = is_op("relax.matmul")(data, weight)
+    biased = is_op("relax.add")(dense, is_const())
+    return [
+        (f"{PREFIX}bias.nn.dense", biased, {}, suits),
+        (f"{PREFIX}nn.dense", dense, {}, suits),
+        (f"{PREFIX}nn.batch_matmul", is_op("relax.matmul")(wildcard(), other), {}, suits),
+    ]
+
+
+def _clips() -> list[Any]:
+    pattern = is_op("relax.clip")(wildcard(), wildcard(), wildcard())
+    return [
+        (f"{PREFIX}nn.relu6", pattern, {}, lambda context: suits(context) and all(map(_is_six, _calls(context)))),
+        (f"{PREFIX}clip", pattern, {}, suits),
+    ]
+
+
+def _concatenations() -> list[Any]:
+    return [
+        (f"{PREFIX}concatenate", is_op("relax.concat")(is_tuple([wildcard() for _ in range(count)])), {}, suits)
+        for count in range(2, MOST_CONCATENATED + 1)
+    ]
+
+
+def suits(context: Any) -> bool:
+    """Whether a match is something that the library can be told."""
+    calls = _calls(context)
+    result = context.matched_expr.ty
+    if not isinstance(result, relax.TensorType) or not calls:
+        return False
+    tensors = [call.ty for call in calls if isinstance(call.ty, relax.TensorType)]
+    tensors += [argument.ty for call in calls for argument in _tensors(call)]
+    dtypes = {dtype_name(one) for one in tensors}
+    if len(dtypes) != 1 or not dtypes <= {*DTYPES} or not all(map(_is_plain, tensors)):
+        return False
+    is_convolution = any(_named(call) == "nn.conv2d" for call in calls)
+    return all(_suits(call, is_convolution, calls) for call in calls)
+
+
+def _suits(call: Any, in_convolution: bool, calls: list[Any]) -> bool:
+    name = _named(call)
+    match name:
+        case "nn.conv2d":
+            return _suits_convolution(call)
+        case "nn.pad":
+            return in_convolution and _suits_padding(call, calls)
+        case "add" if in_convolution:
+            return _is_by_channel(call.args[1], shape_of(call)[1])
+        case "add" if any(_named(one) == "matmul" for one in calls):
+            extents = shape_of(call.args[1])
+            return (
+                shape_of(call)[:-1] == [1] * (len(shape_of(call)) - 1)
+                and len(shape_of(call)) == 2
+                and (extents in ([shape_of(call)[-1]], shape_of(call)))
+            )
+        case "add" | "subtract" | "multiply" | "divide" | "maximum" | "minimum":
+            return shape_of(call.args[0]) == shape_of(call.args[1]) != []
+        case "matmul":
+            return _suits_product(call)
+        case "nn.batch_norm":
+            # In training, it is by the batch's own statistics.
+            return call.attrs.axis == 1 and call.attrs.center and call.attrs.scale and not call.attrs.training
+        case "nn.max_pool2d" | "nn.avg_pool2d":
+            return _suits_pooling(call)
+        case "mean":
+            height, width = shape_of(call.args[0])[2:]
+            # TVM's runtime gives CLML the window of this one by width and height, of other poolings the other way.
+            return height == width
+        case "clip":
+            return all(
+                isinstance(bound, tvm.tirx.FloatImm | tvm.tirx.IntImm) for bound in map(_bound, call.args[1:])
+            ) and (not in_convolution or _is_six(call))
+        case "nn.relu" | "nn.softmax" | "reshape" | "concat":
+            return len(shape_of(call)) > 0
+    return False
+
+
+def _suits_convolution(call: Any) -> bool:
+    attrs = call.attrs
+    channels, weight = shape_of(call.args[0])[1], shape_of(call.args[1])
+    is_depthwise = attrs.groups == channels == weight[0] and weight[1] == 1
+    layouts = (attrs.data_layout, attrs.kernel_layout, attrs.out_layout or "NCHW")
+    return layouts == ("NCHW", "OIHW", "NCHW") and (attrs.groups == 1 or is_depthwise)
+
+
+def _suits_padding(call: Any, calls: list[Any]) -> bool:
+    """Whether a convolution's own padding can be that of a ``pad`` before it."""
+    width = [int(one) for one in call.attrs.pad_width]
+    (convolution,) = [one for one in calls if _named(one) == "nn.conv2d"]
+    value = float(getattr(call.attrs, "pad_value", 0) or 0)
+    return (
+        len(width) == 8
+        and not any(width[:4])
+        and str(call.attrs.pad_mode) == "constant"
+        and value == 0
+        and len(call.args) == 1
+        and not any(int(one) for one in convolution.attrs.padding)
+    )
+
+
+def _suits_pooling(call: Any) -> bool:
+    attrs = call.attrs
+    padding, window, steps = (
+        [int(one) for one in values] for values in (attrs.padding, attrs.pool_size, attrs.strides)
+    )
+    is_average = _named(call) == "nn.avg_pool2d"
+    if attrs.layout != "NCHW" or any(int(one) != 1 for one in attrs.dilation):
+        return False
+    if is_average and attrs.count_include_pad and any(padding):
+        return False
+    picture = shape_of(call.args[0])[2:]
+    left_over = [
+        (extent + before + after - size) % step
+        for extent, before, after, size, step in zip(picture, padding[:2], padding[2:], window, steps, strict=True)
+    ]
+    return not (attrs.ceil_mode and any(left_over))
+
+
+def _suits_product(call: Any) -> bool:
+    left, right = shape_of(call.args[0]), shape_of(call.args[1])
+    return len(left) > 1 and len(right) > 1 and all(extent == 1 for extent in [*left[:-2], *right[:-2]])
+
+
+def _is_by_channel(value: Any, channels: int) -> bool:
+    return isinstance(value, tvm.ir.GenericConst) and shape_of(value) == [1, channels, 1, 1]
+
+
+def _is_six(call: Any) -> bool:
+    return [float(getattr(_bound(bound), "value", -1)) for bound in call.args[1:]] == [0.0, 6.0]
+
+
+def _bound(argument: Any) -> Any:
+    return (
+        getattr(argument, "value", argument)
+        if not isinstance(argument, tvm.tirx.FloatImm | tvm.tirx.IntImm)
+        else argument
+    )
+
+
+def _calls(context: Any) -> list[Any]:
+    return [
+        value
+        for value in context.matched_bindings.values()
+        if isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.Op)
+    ]
+
+
+def _named(call: Any) -> str:
+    return str(call.op.name).removeprefix("relax.")
+
+
+def _tensors(call: Any) -> list[Any]:
+    fields = [
+        one for argument in call.args for one in (argument.fields if isinstance(argument, relax.Tuple) else [argument])
+    ]
+    return [one for one in fields if isinstance(one.ty, relax.TensorType)]
+
+
+def _is_plain(tensor: Any) -> bool:
+    """Whether a tensor has up to four extents, all known and none 0."""
+    if tensor.shape is None or not isinstance(tensor.shape, relax.ShapeExpr) or len(tensor.shape) > 4:
+        return False
+    return all(isinstance(extent, tvm.tirx.IntImm) and int(extent) > 0 for extent in tensor.shape)
+
+
+def shape_of(value: Any) -> list[int]:
+    """The extents of a value that has known ones."""
+    return [int(extent) for extent in value.ty.shape]
