@@ -279,7 +279,10 @@ def changed_stages(overlay: str, variant: Variant = DIGITS, base: str = TEXT) ->
         ("devices: {local: {threads: 1}}", {"deploy", "validate", "benchmark", "choose_layout", "tune", "pick_best"}),
         ("devices: {unused: {threads: 1}}", set()),
         ("targets: {third: {kind: cuda}}", {"select", "report"}),
-        ("precisions: {float32: {base: float16, never: [nn.softmax]}, float16: {}}", {"calibrate", "transform", "validate", "export"}),
+        (
+            "precisions: {float32: {base: float16, never: [nn.softmax]}, float16: {}}",
+            {"calibrate", "transform", "validate", "export"},
+        ),
     ],
 )
 def test_a_change_reaches_the_stages_that_read_it_and_no_others(overlay, stages):

@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import tvm
@@ -98,7 +99,7 @@ def _spread(extent: int, window: int, step: int, cut: int, skipped: int, length:
         if (phase - skipped + cut - k) % step == 0
     }
     first, last = min(offsets.values()), max(offsets.values())
-    taps = [[None] * (last - first + 1) for _ in range(step)]
+    taps: list[list[int | None]] = [[None] * (last - first + 1) for _ in range(step)]
     for (phase, k), offset in offsets.items():
         taps[phase][offset - first] = k
     count = math.ceil((length + skipped) / step)
@@ -166,9 +167,11 @@ def spread_weights(weights: np.ndarray, directions: Sequence[Direction], groups:
     grouped = weights.reshape(groups, channels // groups, *weights.shape[1:]).swapaxes(1, 2)
     for phase in itertools.product(*phases):
         for place in itertools.product(*map(range, window)):
-            taps = [one.taps[number][t] for one, number, t in zip(directions, phase, place, strict=True)]
+            taps: list[Any] = [one.taps[number][t] for one, number, t in zip(directions, phase, place, strict=True)]
             if None not in taps:
-                spread[(slice(None), slice(None), *phase, slice(None), *place)] = grouped[(..., *taps)]
+                whole = slice(None)
+                index: Any = (whole, whole, *phase, whole, *place)
+                spread[index] = grouped[(..., *taps)]
     return spread.reshape(groups * each * math.prod(map(len, phases)), channels // groups, *window)
 
 
