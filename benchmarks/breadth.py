@@ -19,6 +19,7 @@ Exits with 1 where a network is wrong or crashed.
 """
 
 import argparse
+import itertools
 import json
 import os
 import re
@@ -161,8 +162,9 @@ def main() -> int:
     kept = (
         [json.loads(line) for line in arguments.results.read_text().splitlines()] if arguments.results.is_file() else []
     )
-    done = {(row["network"], row["target"]) for row in kept}
-    waiting = [name for name in networks(arguments.networks) if not {(name, tag) for tag in arguments.targets} <= done]
+    done = {(row["network"], row["target"], row.get("precision", "float32")) for row in kept}
+    asked = list(itertools.product(arguments.targets, arguments.precisions))
+    waiting = [name for name in networks(arguments.networks) if not {(name, *pair) for pair in asked} <= done]
     rows = list(kept)
     with ThreadPoolExecutor(arguments.jobs) as pool, arguments.results.open("a") as results:
         for found in pool.map(lambda name: outcomes(name, arguments), waiting):

@@ -128,7 +128,7 @@ def outcome(subject: Subject, imported: Any, tag: str, precision: str) -> tuple[
     arguments = [*subject.inputs, *(weights[name].numpy() for name in names)]
 
     def computed() -> list[np.ndarray]:
-        given = [tvm.runtime.tensor(np.ascontiguousarray(one), device) for one in arguments]
+        given = [tvm.runtime.tensor(np.asarray(one, order="C"), device) for one in arguments]
         result: Any = machine["main"](*given)
         return [one.numpy() for one in ([result] if hasattr(result, "numpy") else result)]
 

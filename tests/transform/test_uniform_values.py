@@ -51,6 +51,23 @@ def test_a_network_computes_the_same_without_the_tensor(net, gone):
     assert np.array_equal(computed(spread), computed(module))
 
 
+def masked(x: Any) -> Any:
+    """A tensor of minus infinities that nothing spreads, and one that has to be compared with."""
+    lowest = op.full((2, 3, 4), const(-np.inf, "float32"))
+    return op.concat([op.where(op.greater(x, const(0.0)), x, lowest), op.full_like(x, const(np.inf)), lowest], 1)
+
+
+def test_a_tensor_of_infinities_is_made():
+    found = computed(spread_single_values(graph(masked, X)))
+    infinite = np.full((2, 3, 4), np.inf, "float32")
+    assert np.array_equal(found, np.concatenate([np.where(VALUES > 0, VALUES, -infinite), infinite, -infinite], 1))
+
+
+def test_tvm_still_fills_nothing_with_infinities():
+    with pytest.raises(TypeError):
+        computed(graph(masked, X))
+
+
 def test_a_tensor_that_gives_the_result_its_shape_stays():
     module = graph(lambda x: op.add(x, op.ones((5, 2, 3, 4), "float32")), X)
     assert "ones" in operators(spread_single_values(module))

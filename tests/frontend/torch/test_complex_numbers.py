@@ -32,6 +32,15 @@ class Filters(nn.Module):
         return torch.fft.irfft2(found, s=x.shape[-2:], norm="ortho")
 
 
+def low_frequencies(x):
+    """The lowest frequencies alone, written into an empty spectrum, as Fourier neural operators do."""
+    found = torch.fft.rfft2(x)
+    kept = torch.zeros_like(found)
+    kept[:, :4, :3] = found[:, :4, :3] * (0.5 + 2j)
+    kept[:, -2] = found[:, 2]
+    return torch.fft.irfft2(kept + torch.full_like(x, 0.5, dtype=torch.complex64), s=x.shape[-2:])
+
+
 class Rotations(nn.Module):
     """Rotary position embeddings in complex numbers, with a complex buffer."""
 
@@ -52,6 +61,7 @@ NETS = {
     "fft2 and back": (PICTURE, lambda x: torch.fft.ifft2(torch.fft.fft2(x) * 2j).imag),
     "irfft of odd length": (PICTURE, lambda x: torch.fft.irfft(torch.fft.rfft(x, dim=1), n=9, dim=1)),
     "fftn, shifted": (PICTURE, lambda x: torch.fft.fftshift(torch.fft.fftn(x), dim=(1, 2)).abs()),
+    "low frequencies": (PICTURE, low_frequencies),
     "hfft": (PICTURE, lambda x: torch.fft.hfft(torch.complex(x, x * 0.5), n=12)),
     "autocorrelation": (SIGNAL, lambda x: torch.fft.irfft(torch.fft.rfft(x).abs() ** 2)),
     "a spectrogram": (SIGNAL, lambda x: torch.log1p(spectrum(x).abs() ** 2)),

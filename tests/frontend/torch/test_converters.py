@@ -23,6 +23,12 @@ class Of(nn.Module):
         return self.function(x)
 
 
+BOUNDS_OF_INTEGERS = [
+    lambda numbers: numbers.clamp(-2, 3),
+    lambda numbers: numbers.clamp(min=1),
+    lambda numbers: numbers.clamp_max(2),
+    lambda numbers: numbers.clamp(max=2**40),
+]
 NETS = {
     "elu": nn.ELU(0.7),
     "selu": nn.SELU(),
@@ -37,6 +43,12 @@ NETS = {
     "minimum along an axis": Of(lambda x: x.min(1)[0] + x.min(1)[1]),
     "bounds that are tensors": Of(lambda x: torch.clamp(x, torch.full((4,), -1.0), x.abs().mean(2, keepdim=True))),
     "a bound that is a tensor": Of(lambda x: torch.clamp(x, max=torch.full((4,), 1.0))),
+    "bounds that are numbers": Of(lambda x: x.clamp(-0.3, 0.4) + x.clamp(max=0.2) + torch.clamp_min(x, 0.1)),
+    "bounds of integers": Of(
+        lambda x: torch.stack([bound((x * 9).long()) for bound in BOUNDS_OF_INTEGERS]).float()
+    ),
+    "a bound of integers that is none": Of(lambda x: (x * 9).long().clamp(min=1.5) + (x * 9).int().clamp(-0.5, 2)),
+    "a bound of bytes": Of(lambda x: (x.sigmoid() * 200).to(torch.uint8).clamp(min=3).float()),
     "group norm without weights": Of(lambda x: torch.nn.functional.group_norm(x, 3)),
     "logsumexp": Of(lambda x: x.logsumexp(1)),
     "maximum along an axis": Of(lambda x: x.max(1)[0] + x.max(1)[1]),

@@ -64,6 +64,19 @@ WRITES = {
     "scatter_add": lambda x: torch.ones(2, 4, 5, 6).scatter_add(1, places(x), x),
     "scatter_reduce, sum": lambda x: x.scatter_reduce(2, places(x, 5), x * x, "sum"),
     "scatter_reduce, amax": lambda x: x.scatter_reduce(2, places(x, 5), x * x, "amax"),
+    "scatter_reduce, mean": lambda x: x.scatter_reduce(2, places(x, 5), x * x, "mean"),
+    "scatter_reduce, mean of what is written": lambda x: x.scatter_reduce(
+        2, places(x, 3), x * x, "mean", include_self=False
+    ),
+    "scatter_reduce, amin of what is written": lambda x: x.scatter_reduce(
+        1, places(x, 2), x * x, "amin", include_self=False
+    ),
+    "scatter_reduce, mean of integers": lambda x: (
+        (x * 9).long().scatter_reduce(2, places(x, 3), (x * 70).long(), "mean", include_self=False).float()
+    ),
+    "scatter_reduce, amax of integers": lambda x: (
+        (x * 9).long().scatter_reduce(2, places(x, 3), (x * 70).long(), "amax", include_self=False).float()
+    ),
     "folded": lambda x: nn.functional.fold(
         nn.functional.unfold(x, 3, padding=1, stride=2), (5, 6), 3, padding=1, stride=2
     ),

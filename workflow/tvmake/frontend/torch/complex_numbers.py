@@ -32,6 +32,7 @@ PARTWISE = {
     "view", "_unsafe_view", "reshape", "permute", "transpose", "t", "unsqueeze", "squeeze", "slice", "select", "expand", "clone", "alias",
     "detach", "lift_fresh_copy", "contiguous", "cat", "stack", "index", "index_select", "gather", "neg", "roll", "flip", "sum", "mean", "cumsum",
     "repeat", "unfold", "split", "split_with_sizes", "unbind", "getitem", "constant_pad_nd", "where", "diagonal", "tril", "triu",
+    "slice_scatter", "select_scatter", "index_put", "copy",
 }  # fmt: skip
 """Operators that treat the two parts alike, each by itself."""
 
@@ -334,6 +335,16 @@ def _copied(write: _Writer, node: fx.Node) -> Value | None:
     return real, write(aten.zeros_like.default, real)
 
 
+def _filled(write: _Writer, node: fx.Node) -> Value | None:
+    like, number = node.args[:2]
+    if not _is_complex(node):
+        return write(node.target, write.pairs[like][0], number, **node.kwargs)
+    pair, settings = write.parts(like), {**node.kwargs, "dtype": node.meta["val"].real.dtype}
+    parts = (complex(number).real, complex(number).imag)
+    real, imaginary = (write(node.target, pair[0] if pair else like, part, **settings) for part in parts)
+    return real, imaginary
+
+
 def _power(write: _Writer, node: fx.Node) -> Value | None:
     return write.times(node.args[0], node.args[0]) if node.args[1] == 2 else None
 
@@ -355,6 +366,7 @@ RULES: dict[str, Rule] = {
     "polar": _polar,
     "exp": _exponential,
     "_to_copy": _copied,
+    "full_like": _filled,
     "pow": _power,
     "mul": lambda write, node: write.times(*node.args[:2]),
     "add": lambda write, node: write.sum(node),

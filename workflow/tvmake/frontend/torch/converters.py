@@ -7,14 +7,17 @@ Remove it when tests/frontend/torch/test_converters.py::test_tvm_still_drops_the
 ``add`` and ``sub``: TVM 0.27 ignores their ``alpha``, and computes something else. Remove them when
 test_converters.py::test_tvm_still_ignores_alpha fails.
 ``max``: TVM 0.27 sorts to find the largest element of an axis and its place.
+``clamp``: TVM 0.27 holds integers with one bound between it and an infinity, which is no integer, and fails later.
 ``div``: TVM 0.27 rounds quotients of integers by a number of another type, and fails.
 ``convolution``: TVM 0.27 has transposed convolutions of volumes, and its importer does not use them.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import torch
 from torch import fx
 
 from tvmake.frontend.torch import indexing, pooling, resizing, scattering
@@ -140,6 +143,28 @@ def _clamp_tensor(node: fx.Node, importer: Any) -> Any:
     return importer.block_builder.emit(value)
 
 
+def _clamp(node: fx.Node, importer: Any) -> Any:
+    """Bounds that are numbers; one of them may be missing."""
+    name, value = node.target.overloadpacket.__name__, node.meta["val"]
+    bounds = {"clamp": ("min", "max"), "clamp_min": ("min",), "clamp_max": ("max",)}[name]
+    given = {**dict(zip(bounds, node.args[1:], strict=False)), **node.kwargs}
+    low, high = given.get("min"), given.get("max")
+    if any(isinstance(bound, fx.Node) for bound in (low, high)):
+        return importer.create_convert_map()[f"{name}.default"](node)
+    data, dtype = importer.env[node.args[0]], str(value.dtype).removeprefix("torch.")
+    if str(data.ty.dtype.dtype) != dtype:  # integers within bounds that are none
+        data = relax.op.astype(data, dtype)
+    if value.dtype.is_floating_point:
+        return importer.block_builder.emit(
+            relax.op.clip(data, -math.inf if low is None else low, math.inf if high is None else high)
+        )
+    for bound, operator in ((low, relax.op.maximum), (high, relax.op.minimum)):
+        if bound is not None:
+            limits = torch.iinfo(value.dtype)
+            data = operator(data, relax.const(min(max(int(bound), limits.min), limits.max), dtype))
+    return importer.block_builder.emit(data)
+
+
 def _hypot(node: fx.Node, importer: Any) -> Any:
     left, right = (relax.op.square(importer.env[operand]) for operand in node.args)
     return importer.block_builder.emit(relax.op.sqrt(relax.op.add(left, right)))
@@ -197,6 +222,9 @@ CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
     "min.dim": _extreme_and_place(relax.op.min, relax.op.argmin),
     "max.dim": _extreme_and_place(relax.op.max, relax.op.argmax),
     "div.Tensor_mode": _rounded_quotient,
+    "clamp.default": _clamp,
+    "clamp_min.default": _clamp,
+    "clamp_max.default": _clamp,
     "clamp.Tensor": _clamp_tensor,
     "hypot.default": _hypot,
     "convolution.default": _convolution,

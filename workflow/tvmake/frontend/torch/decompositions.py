@@ -298,6 +298,29 @@ def _two(sizes: int | Sequence[int]) -> tuple[int, int]:
     return (given[0], given[-1])
 
 
+def _scatter_reduced(
+    data: Tensor, axis: int, places: Tensor, source: Tensor, reduction: str, *, include_self: bool = True
+) -> Tensor:
+    """Means, and what replaces the values that it is written over."""
+    if include_self and reduction != "mean":
+        return NotImplemented
+    if not include_self:
+        data = data.scatter(axis, places, _identity(reduction, data.dtype))
+    if reduction != "mean":
+        return data.scatter_reduce(axis, places, source, reduction)
+    total = data.scatter_add(axis, places, source)
+    counts = torch.full_like(data, float(include_self)).scatter_add(axis, places, torch.ones_like(source)).clamp(min=1)
+    return total / counts if data.is_floating_point() else total.div(counts, rounding_mode="floor")
+
+
+def _identity(reduction: str, dtype: torch.dtype) -> float:
+    """What changes nothing when it is combined with other values."""
+    if reduction in ("amax", "amin") and dtype.is_floating_point:
+        return -math.inf if reduction == "amax" else math.inf
+    limits = {} if dtype.is_floating_point else {"amax": torch.iinfo(dtype).min, "amin": torch.iinfo(dtype).max}
+    return {"sum": 0, "mean": 0, "prod": 1, **limits}[reduction]
+
+
 DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
     aten._cdist_forward.default: _distances,
     aten._pdist_forward.default: _distances_of_pairs,
@@ -309,6 +332,7 @@ DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
     aten.searchsorted.Tensor: _search_sorted,
     aten.bucketize.Tensor: _bucketize,
     aten.masked_scatter.default: _masked_scatter,
+    aten.scatter_reduce.two: _scatter_reduced,
     aten.rrelu_with_noise.default: _rrelu,
     aten.rrelu_with_noise_functional.default: _rrelu_functional,
     aten.lgamma.default: _log_gamma,

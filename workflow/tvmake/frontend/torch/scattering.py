@@ -14,7 +14,7 @@ from torch import fx
 from tvm import relax  # isort: skip
 
 REDUCTIONS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
-"""PyTorch's names and Relax'. ``mean`` needs a count beside the sum."""
+"""PyTorch's names and Relax'."""
 
 
 def _index_put(node: fx.Node, importer: Any) -> Any:
