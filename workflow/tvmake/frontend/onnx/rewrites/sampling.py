@@ -162,6 +162,18 @@ def determinant(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     return [expanded(0, tuple(range(size)))]
 
 
+def roi_align(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """The importer moves regions by half a pixel before it scales them, and ONNX after it: they come scaled."""
+    values = attributes(node)
+    scale = values.get("spatial_scale", 1.0)
+    default = "half_pixel" if build.graph.opset >= 16 else "output_half_pixel"
+    if scale == 1 or values.get("coordinate_transformation_mode", default) != "half_pixel":
+        return None
+    data, regions, pictures = node.input
+    scaled = build.op("Mul", regions, build.like(scale, regions))
+    return [build.op("RoiAlign", data, scaled, pictures, **{**values, "spatial_scale": 1.0})]
+
+
 def optional_has_element(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     """Without an input there is none; a tensor is one."""
     name = optional_input(node, 0)
@@ -175,5 +187,6 @@ RULES = {
     "MaxPool": max_pool,
     "TensorScatter": tensor_scatter,
     "Det": determinant,
+    "RoiAlign": roi_align,
     "OptionalHasElement": optional_has_element,
 }
