@@ -9,6 +9,7 @@ from torch import nn
 
 from tests.frontend.torch.running import outputs
 from tvmake.config.model import ImportOptions
+from tvmake.errors import InputError
 from tvmake.frontend.torch.importer import read
 
 from tvm.relax.frontend.torch import from_exported_program  # isort: skip
@@ -49,6 +50,13 @@ NETS = {
     ),
     "a bound of integers that is none": Of(lambda x: (x * 9).long().clamp(min=1.5) + (x * 9).int().clamp(-0.5, 2)),
     "a bound of bytes": Of(lambda x: (x.sigmoid() * 200).to(torch.uint8).clamp(min=3).float()),
+    "products of doubles": Of(
+        lambda x: (
+            torch.addmm(x[0, :, :3].double(), x[0].double(), x[1].double().mT, alpha=2, beta=0.5)
+            + (x.double() @ x.double().mT).sum(0)
+        ).float()
+    ),
+    "products of integers": Of(lambda x: (((x * 9000).long() @ (x * 9000).long().mT) % 1001).float()),
     "group norm without weights": Of(lambda x: torch.nn.functional.group_norm(x, 3)),
     "logsumexp": Of(lambda x: x.logsumexp(1)),
     "maximum along an axis": Of(lambda x: x.max(1)[0] + x.max(1)[1]),
@@ -192,3 +200,16 @@ def test_tvm_still_drops_the_scale_of_elu():
     module = from_exported_program(program, unwrap_unit_return_tuple=True)
     machine = tvm.relax.VirtualMachine(tvm.compile(module, target="llvm"), tvm.cpu())
     assert not np.allclose(machine["main"](tvm.runtime.tensor(X.numpy())).numpy(), nn.SELU()(X).numpy(), rtol=1e-3)
+
+
+def test_tvm_still_multiplies_matrices_in_float32():
+    """When this fails, torch/products.py can go."""
+    program = torch.export.export(Of(lambda x: x.double() @ x.double().mT), (X,)).run_decompositions()
+    module = from_exported_program(program, unwrap_unit_return_tuple=True)
+    assert str(module["main"].ret_ty.dtype) == "float32"
+
+
+def test_random_numbers_are_refused_as_such():
+    program = torch.export.export(Of(lambda x: x + torch.rand_like(x)), (X,))
+    with pytest.raises(InputError, match="draws random numbers: aten.rand_like.default"):
+        read(program, ImportOptions(source="net"))

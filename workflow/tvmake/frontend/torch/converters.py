@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import fx
 
-from tvmake.frontend.torch import indexing, pooling, resizing, scattering
+from tvmake.frontend.torch import indexing, pooling, products, resizing, scattering
 
 from tvm import relax  # isort: skip
 
@@ -208,6 +208,7 @@ def _each(values: list[int]) -> list[int]:
 CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
     **indexing.CONVERTERS,
     **pooling.CONVERTERS,
+    **products.CONVERTERS,
     **resizing.CONVERTERS,
     **scattering.CONVERTERS,
     "elu.default": _elu,

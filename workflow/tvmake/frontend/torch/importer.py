@@ -268,8 +268,19 @@ def _unknown(program: ExportedProgram) -> list[fx.Node]:
     return [node for node in _calls(program) if node.target.__name__ not in known]
 
 
+def _is_random(node: fx.Node) -> bool:
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+
+
 def _refuse_unsupported(where: str, program: ExportedProgram) -> None:
-    missing = Counter(str(node.target) for node in [*_unknown(program), *filter(asks_for_places, _calls(program))])
+    unknown = _unknown(program)
+    random = Counter(str(node.target) for node in unknown if _is_random(node))
+    if random:
+        listing = ", ".join(f"{operator} ({count}×)" for operator, count in sorted(random.items()))
+        raise InputError(
+            where, f"draws random numbers: {listing}", "leave them out of forward(), or hand them in as an input"
+        )
+    missing = Counter(str(node.target) for node in [*unknown, *filter(asks_for_places, _calls(program))])
     if missing:
         listing = ", ".join(f"{operator} ({count}×)" for operator, count in sorted(missing.items()))
         plural = "operator has" if len(missing) == 1 else "operators have"
