@@ -33,6 +33,10 @@ NETS = {
     "bucketize": lambda x: torch.bucketize(x, EDGES, right=True).float(),
     "mode": lambda x: x.round().mode(1)[0] + x.round().mode(2)[0][:, :1],
     "mode, the place": lambda x: (x * 3).round().mode(2, keepdim=True)[1].float(),
+    "a batch norm without statistics": nn.BatchNorm1d(4, affine=False, track_running_stats=False),
+    "a batch norm of each call": lambda x: F.batch_norm(
+        x, None, None, x[0, :, 0], x[0, :, 1].abs(), training=True, eps=0.1
+    ),
     "rrelu": nn.RReLU().eval(),
     "lgamma": lambda x: torch.lgamma(x * 3 + 0.013),
     "places of maxima": lambda x: F.max_pool2d(x, 2, return_indices=True)[1].float(),

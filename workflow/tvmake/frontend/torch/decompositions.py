@@ -298,6 +298,20 @@ def _two(sizes: int | Sequence[int]) -> tuple[int, int]:
     return (given[0], given[-1])
 
 
+def _normalized_without_statistics(
+    data: Tensor, weight: Tensor | None, bias: Tensor | None, _training: bool, _momentum: float, epsilon: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """By the mean and variance of a batch; TVM has that of one sample, an instance norm."""
+    if isinstance(data.shape[0], int) and data.shape[0] == 1:
+        return NotImplemented
+    axes = [axis for axis in range(data.dim()) if axis != 1]
+    variance, mean = torch.var_mean(data, axes, correction=0, keepdim=True)
+    scale = torch.rsqrt(variance + epsilon)
+    found, shape = (data - mean) * scale, [-1 if axis == 1 else 1 for axis in range(data.dim())]
+    found = found if weight is None else found * weight.reshape(shape)
+    return found if bias is None else found + bias.reshape(shape), mean.flatten(), scale.flatten()
+
+
 def _scatter_reduced(
     data: Tensor, axis: int, places: Tensor, source: Tensor, reduction: str, *, include_self: bool = True
 ) -> Tensor:
@@ -332,6 +346,7 @@ DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
     aten.searchsorted.Tensor: _search_sorted,
     aten.bucketize.Tensor: _bucketize,
     aten.masked_scatter.default: _masked_scatter,
+    aten._native_batch_norm_legit.no_stats: _normalized_without_statistics,
     aten.scatter_reduce.two: _scatter_reduced,
     aten.rrelu_with_noise.default: _rrelu,
     aten.rrelu_with_noise_functional.default: _rrelu_functional,

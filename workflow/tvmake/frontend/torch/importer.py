@@ -1,6 +1,7 @@
 """PyTorch: a ``torch.export`` program becomes Relax, once it is known that TVM's importer gets it right."""
 
 from collections import Counter
+from typing import Any
 
 import torch
 import tvm
@@ -139,17 +140,25 @@ def _refuse_training(where: str, program: ExportedProgram) -> None:
         position = _TRAINING_FLAG.get(operator)
         if position is None or schema is None:
             continue
-        # Overloads without the flag (native batch norm without statistics) always train.
-        value = node.args[position] if position < len(node.args) else node.kwargs.get(schema.arguments[position].name)
-        if (
-            value is True
-            or (isinstance(value, float) and value > 0)
-            or (operator == "_native_batch_norm_legit" and "no_stats" in str(node.target))
+        names = [argument.name for argument in schema.arguments]
+        if "norm" in operator and (
+            "running_mean" not in names or _argument(node, names.index("running_mean")) is None
         ):
+            continue  # a norm that keeps no statistics takes those of its inputs always
+        value = _argument(node, position)
+        if value is True or (isinstance(value, float) and value > 0):
             found[operator] += 1
     if found:
         listing = ", ".join(f"{operator} ({count}×)" for operator, count in sorted(found.items()))
         raise InputError(where, f"exported in training mode: {listing}", _EVAL)
+
+
+def _argument(node: fx.Node, position: int) -> Any:
+    """What an operator is given there; None where that is nothing."""
+    if position < len(node.args):
+        return node.args[position]
+    arguments = node.target._schema.arguments  # type: ignore[union-attr]
+    return node.kwargs.get(arguments[position].name) if position < len(arguments) else None
 
 
 def _refuse_mutation(where: str, program: ExportedProgram) -> None:
