@@ -1,28 +1,33 @@
 """A run with nothing to do, in seconds of the processor: ``tvmake make`` against a bare Snakefile with as many jobs.
 
-    python benchmarks/noop.py [--variants 100] [--rounds 5]
+    python benchmarks/noop.py [--variants 100] [--rounds 5] [--without-peers]
 
-Makes the results of VARIANTS variants on the real Snakefile, with jobs that only make empty files (stand_in.py), and those of a
-Snakefile without any Python of its own that has the same rules, jobs and files. That takes about 60 ms a job.
+Makes the results of VARIANTS variants on the real Snakefile, with jobs that only make empty files (stand_in.py), those of one
+variant, and those of a Snakefile without any Python of its own that has the same rules, jobs and files. That takes about 60 ms a
+job. What looking at the files of all variants costs is the difference of ``tvmake make`` to that for one variant.
 """
 
 import argparse
 import json
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import stand_in
 import yaml
-from comparing import ROOT, environment, interleaved, processor_time, report
+from comparing import ROOT, environment, interleaved, processor_time, report, timed
 
 PRECISIONS = ["float32", "float16", "float16_acc32"]
 
 NOTES = ".snakemake/tvmake-up-to-date.json"
 """With them, `tvmake make` does not plan."""
+
+BARE_SNAKEMAKE, NOTED, SINGLE = "bare snakemake", "tvmake make", "tvmake make, one variant"
 
 SETTLED_S = 2.5
 """What changed more recently is not noted."""
@@ -93,19 +98,24 @@ def wildcard_rules() -> str:
     three = [f"{middle}/{file}" for file in ("module.json", "module.params", "signature.json")]
     built = [f"{end}/{file}" for file in ("mod.so", "mod.json", "mod.params", "sources.txt")]
     used = [f"{end}/package.tar", f"{end}/receipt.json", f"{model}/reference.npz"]
+    samples = f"{model}/self_test.npz"
     text = "wildcard_constraints:\n    model='[^/]+', precision='[^/]+', target='[^/]+'\n"
     text += rule("import_model", ["{model}.onnx"], four, "logs/{model}/import.log")
     text += rule("reference", ["{model}.onnx", four[2]], [f"{model}/reference.npz"], "logs/{model}/reference.log")
+    text += rule("self_test", ["{model}.onnx", *four[2:]], [samples], "logs/{model}/self_test.log")
     text += rule("transform", four[:3], three, "logs/{model}/{precision}/transform.log")
     logs = "logs/{model}/{precision}/{target}/"
     text += rule("build", three, built, logs + "build.log")
-    text += rule("export", built[:3], [used[0]], logs + "export.log")
+    text += rule("export", [*built[:3], samples], [used[0]], logs + "export.log")
     said = [f"{end}/package.provenance.json", f"{end}/package.cdx.json"]
     text += rule("attest", [used[0], four[3]], said, logs + "attest.log")
     text += rule("deploy", [used[0]], [used[1]], logs + "deploy.log")
     text += rule("validate", used, [f"{end}/numerics.json"], logs + "validate.log")
     text += rule("benchmark", used, [f"{end}/latency.json"], logs + "benchmark.log")
-    text += '\nrule report:\n    input: FILES["last"]\n    output: FILES["goals"]\n    shell: "touch {output}"\n'
+    chosen = '["results/selection.json", directory("results/best")]'
+    text += f'\nrule select:\n    input: FILES["last"]\n    output: {chosen}\n    shell: "mkdir {{output[1]}}; touch {{output}}"\n'
+    text += '\nrule report:\n    input: FILES["last"], "results/selection.json"\n    output: FILES["goals"]\n'
+    text += '    shell: "touch {output}"\n'
     return text
 
 
@@ -114,39 +124,55 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--variants", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--without-peers", action="store_true", help="tvmake make with notes alone, against one variant"
+    )
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        ours, theirs = Path(temporary) / "tvmake", Path(temporary) / "bare"
+        ours, single, theirs = (Path(temporary) / name for name in ("tvmake", "single", "bare"))
         jobs = project(ours, arguments.variants)
-        bare(theirs, ours)
-        ask = {
-            "bare snakemake": (["snakemake", "--cores", "2"], theirs),
-            "tvmake make, no notes": (["tvmake", "make"], ours),
-            "tvmake make": (["tvmake", "make"], ours),
-            "snakemake on our Snakefile": (
-                ["snakemake", "--snakefile", str(ROOT / "Snakefile"), "--configfile", "tvmake.yaml", "--cores", "2"],
-                ours,
-            ),
-        }
-        check_nothing_to_do(theirs, ours)
+        project(single, 1)
+        ask = {NOTED: (["tvmake", "make"], ours), SINGLE: (["tvmake", "make"], single)}
+        if not arguments.without_peers:
+            bare(theirs, ours)
+            ask |= {
+                BARE_SNAKEMAKE: (["snakemake", "--cores", "2"], theirs),
+                "tvmake make, no notes": (["tvmake", "make"], ours),
+                "snakemake on our Snakefile": (
+                    [
+                        *["snakemake", "--configfile", "tvmake.yaml", "--cores", "2", "--snakefile"],
+                        str(ROOT / "Snakefile"),
+                    ],
+                    ours,
+                ),
+            }
+        check_nothing_to_do(ask.values())
+        time.sleep(SETTLED_S)
+        for place in (ours, single):
+            timed(["tvmake", "make"], place, environment())
 
         def subject(name: str) -> float:
             command, place = ask[name]
             if name.endswith("no notes"):
                 (place / NOTES).unlink(missing_ok=True)
                 time.sleep(SETTLED_S)
-            elif name == "tvmake make" and not (place / NOTES).is_file():
+            elif command[0] == "tvmake" and not (place / NOTES).is_file():
                 sys.exit("there are no notes that nothing was to do")
             return processor_time(command, place, environment())
 
         figures = interleaved(arguments.rounds, {name: lambda name=name: subject(name) for name in ask})
-    report(f"no-op run, {arguments.variants} variants, {jobs} jobs", figures, "bare snakemake")
+    base = SINGLE if arguments.without_peers else BARE_SNAKEMAKE
+    report(f"no-op run, {arguments.variants} variants, {jobs} jobs", figures, base)
+    cost = statistics.median(figures[NOTED]) - statistics.median(figures[SINGLE])
+    print(f"the checks of {arguments.variants} variants cost {cost:.2f} s more than those of one")
 
 
-def check_nothing_to_do(theirs: Path, ours: Path) -> None:
+def check_nothing_to_do(asked: Iterable[tuple[list[str], Path]]) -> None:
     """A benchmark of a no-op must be one."""
-    for command, place in ((["snakemake", "-n"], theirs), (["tvmake", "make", "-n"], ours)):
-        done = subprocess.run(command, cwd=place, env=environment(), capture_output=True, text=True, check=True)
+    for command, place in asked:
+        done = subprocess.run(
+            [*command, "-n"], cwd=place, env=environment(), capture_output=True, text=True, check=True
+        )
         if "othing to" not in done.stdout + done.stderr:
             sys.exit(f"not a no-op: {command}\n{(done.stdout + done.stderr)[-2000:]}")
 

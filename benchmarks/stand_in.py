@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import chdir
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,19 +19,15 @@ if TYPE_CHECKING:
     import resource
 
 PROGRAM = r"""#!/bin/sh
-# Makes the files that a step declares, after a while.
+# Makes the files that a step declares, after a while: what is given for one, or an empty one.
 eval "sleep \${STAND_IN_$2:-0}"
 test -p /dev/stdin && cat >/dev/null
+file() { if test -f "$STAND_IN/$1"; then cp "$STAND_IN/$1" "$1"; else : >"$1"; fi; }
+directory() { mkdir -p "$1"; if test -d "$STAND_IN/$1"; then cp "$STAND_IN/$1"/* "$1"; fi; }
+stage=$2
 while test $# -gt 0; do
-  case $1 in
-    --workloads | --sources) mkdir -p "$2"; shift ;;
-    --kernels) mkdir -p "$2"; cp "$STAND_IN/$2"/* "$2"; shift ;;
-    --best) case $2 in *.json) : >"$2" ;; *) mkdir -p "$2" ;; esac; shift ;;
-    --budget | --summary) cp "$STAND_IN/$2" "$2"; shift ;;
-    --module | --params | --signature | --source | --bound | --calibration | --reference | --samples | --tasks | --receipt | \
-    --events | --lib | --manifest | --weights | --package | --provenance | --components | --numerics | --latency | --selection | \
-    --table | --page)
-      : >"$2"; shift ;;
+  case "$stage $1" in
+@
   esac
   shift
 done
@@ -50,9 +46,20 @@ def prepare(project: Path) -> Path:
     stage_json.save(summarise([]), stand_in / "results" / "summary.json")
     program = stand_in / "bin" / "tvmake"
     program.parent.mkdir()
-    program.write_text(PROGRAM)
+    program.write_text(PROGRAM.replace("@", "\n".join(_outputs())))
     program.chmod(0o755)
     return stand_in
+
+
+def _outputs() -> Iterator[str]:
+    """Branches of the program: what each option names that a stage writes to."""
+    from tvmake.stages.registry import stages
+
+    for stage in stages().values():
+        kinds = {output.parameter: output.is_directory for output in stage.outputs}
+        kinds |= {log.parameter: False for log in stage.logs if log.parameter}
+        for option, is_directory in kinds.items():
+            yield f"    '{stage.name} --{option.replace('_', '-')}') {'directory' if is_directory else 'file'} \"$2\"; shift ;;"
 
 
 def make(project: Path, cores: int, seconds: Mapping[str, float]) -> tuple[int, float, "resource.struct_rusage"]:
