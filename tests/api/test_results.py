@@ -8,6 +8,7 @@ import pytest
 import tvmake
 from tvmake.errors import InputError, MachineError
 from tvmake.report.rows import Summary, SummaryRow
+from tvmake.validate.verdict import MissedGoal
 
 
 def row(precision: str, verdict: str, latency_ms: float | None, **more: object) -> SummaryRow:
@@ -21,7 +22,7 @@ def results(tmp_path: Path) -> tvmake.Results:
 
     rows = [
         row("float32", "pass", 2.0, package="m/float32/cpu/package.tar"),
-        row("float16", "fail", 1.0),
+        row("float16", "fail", 1.0, missed=[MissedGoal(goal="max_abs", reason="the goal is 0.1")]),
         row("float16_acc32", "pass", 1.5),
         row("int8", "failed", None, stage="build", cause="it <b>broke</b>", remedy="mend it"),
     ]

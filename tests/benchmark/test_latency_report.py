@@ -40,6 +40,13 @@ def test_a_report_keeps_raw_samples_in_order_and_reads_back():
     assert LatencyReport.model_validate_json(report.model_dump_json()) == report
 
 
+@pytest.mark.parametrize("sample", [-1.0, 1e300, float("nan"), float("inf")])
+def test_samples_that_nobody_measured_are_not_read(sample: float):
+    said = latency_report(Measurement(), [3.0, 1.0]).model_dump() | {"samples_ms": [1.0, sample]}
+    with pytest.raises(ValidationError, match="samples_ms"):
+        LatencyReport.model_validate(said)
+
+
 def test_the_table_in_the_docs_has_the_profiles():
     text = (Path(__file__).parents[2] / "docs/guides/benchmark.md").read_text()
     rows = [

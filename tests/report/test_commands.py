@@ -1,3 +1,5 @@
+import json
+import shutil
 import subprocess
 import sys
 
@@ -5,9 +7,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from tvmake.api.results import Results
 from tvmake.cli.results.diff import diff
 from tvmake.cli.results.show import show
 from tvmake.errors import InputError
+from tvmake.storage.job_records import recorded
 
 
 @pytest.fixture
@@ -36,6 +40,34 @@ def test_show_says_that_there_is_no_run(tmp_path, tvmake):
 def test_show_refuses_a_summary_of_another_kind(tmp_path, tvmake):
     (tmp_path / "summary.json").write_text('{"schema_version": 99}')
     assert isinstance(tvmake("show", tmp_path).exception, InputError)
+
+
+def test_a_summary_that_was_altered_since_it_was_made_is_refused_by_every_reader(run, tvmake, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run.results = run.results.relative_to(tmp_path)
+    run.add()
+    summary = run.file("summary.json")
+    with recorded([], [summary]):
+        run.report()
+    other = tmp_path.parent / "copy.json"
+    other.write_text(summary.read_text().replace("Test SoC", "Best SoC"))
+    shutil.copy(other, summary)
+    for command in (["show", run.results], ["show", summary], ["diff", other, run.results]):
+        assert "not as it was made" in str(tvmake(*command).exception)
+    with pytest.raises(InputError, match="not as it was made"):
+        Results(run.results)
+    assert tvmake("show", other).exit_code == 0, "nothing is known of a summary from elsewhere"
+
+
+@pytest.mark.parametrize("mark", [{"verdict": "pass"}, {"best": True}, {"missed": []}])
+def test_no_row_is_read_that_says_pass_or_best_beside_a_missed_goal(run, tvmake, mark):
+    run.add(error=0.5)
+    said = run.report().model_dump(mode="json")
+    assert said["rows"][0]["verdict"] == "fail"
+    said["rows"][0].update(mark)
+    run.file("summary.json").write_text(json.dumps(said))
+    shown = tvmake("show", run.results)
+    assert "the verdict is" in str(shown.exception)
 
 
 def test_diff_exits_with_4_only_when_a_regression_was_to_fail_it(run, another_run, tvmake):

@@ -19,8 +19,10 @@ from tvmake.artifact.signature import TensorSpec
 from tvmake.artifact.tensor_file import member, write_array
 from tvmake.cli import run as command
 from tvmake.config.export import ExportOptions, SelfTest
+from tvmake.config.root import Config
 from tvmake.config.validation import DEFAULT_GOALS, Goals
 from tvmake.errors import InputError
+from tvmake.plan.plan import Plan
 from tvmake.provenance.check import check_package
 from tvmake.running.self_test import check_self_test
 from tvmake.stages.export import self_test_goals
@@ -122,6 +124,39 @@ def test_a_package_without_samples_says_why_and_what_to_do(
     errors = capfd.readouterr().err
     assert words in errors
     assert "make it again with `export.self_test` in the config, or `tvmake compile --self-test`" in errors
+
+
+def test_without_bounds_there_is_no_test_to_pass(
+    static_net: Transformed,  # noqa: F811
+    expected: Path,
+    place: Path,
+    capfd: pytest.CaptureFixture[str],
+):
+    unbounded = package_with_samples(static_net, place, altered(expected, place / "other.npz"), goals={})
+    assert command(["run", str(unbounded), "--self-test"]) == 1
+    assert "has no self-test: it states no bounds" in capfd.readouterr().err
+
+
+def test_an_output_that_no_goal_is_for_is_not_called_ok(
+    static_net: Transformed,  # noqa: F811
+    expected: Path,
+    place: Path,
+    capfd: pytest.CaptureFixture[str],
+):
+    tested = package_with_samples(static_net, place, altered(expected, place / "other.npz"), goals={"equal": 1.0})
+    command(["run", str(tested), "--self-test"])
+    assert [line.endswith("  no goal") for line in capfd.readouterr().out.splitlines()[:2]] == [True, True]
+
+
+def test_goals_without_a_bound_for_it_leave_the_self_test_out(place: Path):
+    (place / "net.onnx").touch()
+    off = dict.fromkeys(("sqnr_db", "max_abs_rms", "equal"))
+    model = {"source": "net.onnx", "goals": {**off, "max_abs": 1.0}}
+    plan = Plan(Config.model_validate({"models": {"net": model}}))
+    (variant,) = plan.variants
+    (job,) = (job for job in plan.jobs(variant) if job.stage == "export")
+    assert json.loads(job.options)["why_not"].startswith("the model's goals say neither sqnr_db")
+    assert not any(name.endswith("self_test.npz") for name in job.inputs)
 
 
 def test_a_package_of_an_earlier_version_is_the_same_as_ever(static_net: Transformed, place: Path):  # noqa: F811

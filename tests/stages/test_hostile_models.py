@@ -112,15 +112,15 @@ def test_an_onnx_file_that_cannot_be_handled_is_refused(tmp_path: Path, name: st
     assert problem in refused(tmp_path / "model.onnx")
 
 
-def rewritten(target: Path, change: Callable[[dict], None], compression: int = zipfile.ZIP_STORED) -> Path:
-    """The demo's .pt2 with another description."""
+def rewritten(target: Path, change: Callable[[dict], None], member: str = "models/model.json") -> Path:
+    """The demo's .pt2 with another description, of its program or of what ``member`` describes."""
     with (
         zipfile.ZipFile(ROOT / "resources" / "digits.pt2") as archive,
-        zipfile.ZipFile(target, "w", compression) as copy,
+        zipfile.ZipFile(target, "w") as copy,
     ):
         for name in archive.namelist():
             content = archive.read(name)
-            if name.endswith("models/model.json"):
+            if name.endswith(member):
                 program = json.loads(content)
                 change(program)
                 content = json.dumps(program).encode()
@@ -165,6 +165,14 @@ PT2 = {
 def test_a_pt2_file_that_would_take_for_ever_or_do_more_is_refused(tmp_path: Path, name: str):
     change, problem = PT2[name]
     assert problem in refused(rewritten(tmp_path / "model.pt2", change))
+
+
+def test_a_weight_that_is_described_as_another_one_is_refused_without_what_pytorch_logs(tmp_path: Path):
+    def narrower(described: dict) -> None:
+        described["config"]["classifier.weight"]["tensor_meta"]["sizes"][1]["as_int"] -= 1
+
+    model = rewritten(tmp_path / "model.pt2", narrower, "weights/model_weights_config.json")
+    assert "must have same reduction dim" in refused(model)
 
 
 def test_a_compressed_archive_is_refused_unread(tmp_path: Path):

@@ -17,6 +17,7 @@ TEST_CASE("a line says how large the error is, and which goals are missed") {
   figures.equal = 0.5;
   CHECK(SelfTestLine(0, "y", figures, {{"equal", 1}}) ==
         "sample 0  y  equal 50.00% (goal 100.00%)  WRONG: misses equal");
+  CHECK(SelfTestLine(0, "y", figures, {{"sqnr_db", 10}}) == "sample 0  y  equal 50.00%  no goal");
 }
 
 TEST_CASE("a package without samples is refused with the reason and a remedy") {
@@ -33,5 +34,7 @@ TEST_CASE("a package without samples is refused with the reason and a remedy") {
   manifest.self_test.why_not = "a sample has 9 MB";
   CHECK(refusal().find("p: has no self-test: a sample has 9 MB\n") == 0);
   manifest.self_test.samples = 1;
+  CHECK(refusal().find("p: has no self-test: it states no bounds") == 0);
+  manifest.self_test.goals = {{"equal", 1}};
   CHECK(refusal() == "");
 }

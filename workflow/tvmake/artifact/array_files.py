@@ -2,6 +2,7 @@
 
 import os
 import zipfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,10 +21,11 @@ def open_arrays(path: Path) -> Iterator[np.lib.npyio.NpzFile]:
     """Open an ``.npz``.
 
     Raises:
-        One of :data:`tvmake.artifact.tensor_file.DAMAGE`: it is none, no plain file, or unpacks to too much.
+        One of :data:`tvmake.artifact.tensor_file.DAMAGE`: it is none, no plain file, unpacks to too much, or holds two
+            arrays of one name, of which each reader might take another one.
     """
     with open_plain(path) as file:
-        _refuse_bomb(file)
+        _check_members(file)
         archive = np.load(file, allow_pickle=False)
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise TypeError("it holds one array, not named ones")
@@ -53,12 +55,15 @@ def read_array_file(path: Path) -> np.ndarray:
         return array
 
 
-def _refuse_bomb(file: BinaryIO) -> None:
-    """Refuse an archive that unpacks to far more than it holds; zipfile reads no more of a member than it claims."""
+def _check_members(file: BinaryIO) -> None:
+    """Refuse two arrays of one name, and what unpacks to far more than it holds; zipfile reads no more than a member claims."""
     allowed = max(FREE_BYTES, MOST_RATIO * os.fstat(file.fileno()).st_size)
     if zipfile.is_zipfile(file):
         with zipfile.ZipFile(file) as archive:
             claimed = sum(member.file_size for member in archive.infolist())
+            names = Counter(name.removesuffix(".npy") for name in archive.namelist())
+        if twice := [name for name, count in names.items() if count > 1]:
+            raise ValueError(f"it holds {twice[0]!r} twice")
         if claimed > allowed:
             raise ValueError(f"it unpacks to {claimed >> 20} MiB, too much for its size")
     file.seek(0)

@@ -8,7 +8,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.benchmark.baseline.result import Baseline, NoBaseline
 from tvmake.benchmark.ops import KernelRow
-from tvmake.benchmark.statistics import LatencyComparison, LatencyStatistics, compare_latency, latency_statistics
+from tvmake.benchmark.statistics import (
+    LatencyComparison,
+    LatencyStatistics,
+    SampleMs,
+    compare_latency,
+    latency_statistics,
+)
 from tvmake.config.benchmark import Measurement
 from tvmake.storage.documents import FailsFast
 
@@ -32,7 +38,7 @@ class LatencyReport(FailsFast, BaseModel):
     load_ms: float | None = None
     first_run_ms: float | None = None
     warmup_ms: list[float] = []
-    samples_ms: list[float] = Field(min_length=1)
+    samples_ms: list[SampleMs] = Field(min_length=1)
     statistics: LatencyStatistics
     peak_memory_bytes: int | None = None
     ops: list[KernelRow] = []

@@ -6,10 +6,10 @@ Quantiles in Statistical Packages", 1996; numpy's default). Standard deviations 
 
 import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from tvmake.storage.documents import FailsFast
 
@@ -30,6 +30,10 @@ CHUNK = 2_000_000
 """Resampled values to hold at once."""
 
 Percentile = Literal["p50", "p90", "p99"]
+
+
+SampleMs = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
+"""A latency that somebody measured: 30 years at most."""
 
 
 class LatencyStatistics(FailsFast, BaseModel):

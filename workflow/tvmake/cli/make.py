@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 PACKAGES_SHOWN = 10
 
+SOUND = ("pass", "not run")
+"""Verdicts of variants whose packages are named without a doubt."""
+
 CONTEXT = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
@@ -246,12 +249,13 @@ def _print(plan: Plan, summary: Summary) -> None:
     print_summary(summary)
     print(f"\nresults: {plan.file('summary.json')}, {plan.file('summary.csv')}, {plan.file('index.html')}")
     packages = [(row, file) for row in summary.rows if (file := _package(plan, row)).is_file()]
-    for number, (_, file) in enumerate(packages[:PACKAGES_SHOWN]):
-        print(printable(f"{'packages: ' if number == 0 else ' ' * 10}{file}"))
+    for number, (row, file) in enumerate(packages[:PACKAGES_SHOWN]):
+        doubt = "" if row.verdict in SOUND else f" ({row.verdict})"
+        print(printable(f"{'packages: ' if number == 0 else ' ' * 10}{file}{doubt}"))
     if len(packages) > PACKAGES_SHOWN:
         print(f"{' ' * 10}and {len(packages) - PACKAGES_SHOWN} more, for each variant one")
     for row, file in sorted(packages, key=lambda package: not package[0].best):
-        if row.device is not None:
+        if row.device is not None and row.verdict in SOUND:
             device = "" if row.device == "local" else f" -d {row.device}"
             print(printable(f"run a package: tvmake run {file}{device}"))
             break

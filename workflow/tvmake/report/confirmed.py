@@ -1,9 +1,27 @@
-"""Whether a summary's figures are those of the files that are there now."""
+"""Whether a summary is as it was made, and its figures are those of the files that are there now."""
 
 from pathlib import Path
 
+from tvmake.errors import InputError
 from tvmake.storage.job_records import JobRecord, has_job_records, record_of
 from tvmake.storage.known_digests import has_digest
+
+
+def check_as_made(summary: Path) -> None:
+    """Refuse a summary that is not as the report left it. Nothing is known of one that was copied elsewhere.
+
+    Args:
+        summary: a summary.json.
+
+    Raises:
+        InputError: it was altered since.
+    """
+    if (found := _found(summary)) and not any(
+        has_digest(summary, digest) for name, digest in found[1].outputs.items() if found[0] / name == summary.resolve()
+    ):
+        raise InputError(
+            str(summary), "not as it was made: the report left another content", "`tvmake make` makes it anew"
+        )
 
 
 def unconfirmed(summary: Path) -> list[str]:
@@ -14,11 +32,16 @@ def unconfirmed(summary: Path) -> list[str]:
     Args:
         summary: a summary.json.
     """
-    for project in summary.resolve().parents:
-        if has_job_records(project):
-            record = _record(project, summary.resolve())
-            return _changed(project, record) if record else []
-    return []
+    found = _found(summary)
+    return _changed(*found) if found else []
+
+
+def _found(summary: Path) -> tuple[Path, JobRecord] | None:
+    """The project that a summary lies in, and the record of the job that made it; None where there is none."""
+    place = summary.resolve()
+    project = next((parent for parent in place.parents if has_job_records(parent)), None)
+    record = _record(project, place) if project else None
+    return (project, record) if project and record else None
 
 
 def _record(project: Path, summary: Path) -> JobRecord | None:

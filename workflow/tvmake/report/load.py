@@ -6,6 +6,7 @@ from tvmake.artifact import stage_json
 from tvmake.artifact.source import SourceRecord
 from tvmake.errors import InputError
 from tvmake.provenance.origin import origin_file, read_origin
+from tvmake.report.confirmed import check_as_made
 from tvmake.report.rows import Summary
 
 SUMMARY = "summary.json"
@@ -19,13 +20,14 @@ def load_summary(place: Path) -> Summary:
     """Read a summary.json, or the one in a results directory.
 
     Raises:
-        InputError: there is none, or it is damaged or of another version.
+        InputError: there is none, or it is damaged, of another version, or not as the report left it.
     """
     path = place / SUMMARY if place.is_dir() else place
     if not path.is_file():
         raise InputError(
             str(path), "no such summary", "`tvmake make` writes one; name another results directory or file"
         )
+    check_as_made(path)
     try:
         return stage_json.load(Summary, path, MOST_BYTES)
     except InputError as error:

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from tvmake import __version__
 from tvmake.artifact.fingerprint import Fingerprint
@@ -17,6 +17,7 @@ from tvmake.artifact.package import LIBRARY, WEIGHTS
 from tvmake.benchmark.baseline.result import Baseline, NoBaseline
 from tvmake.benchmark.goals import missed_performance
 from tvmake.benchmark.result import Latency
+from tvmake.benchmark.statistics import SampleMs
 from tvmake.config.requests.reporting import VariantRow
 from tvmake.config.transform import Layout
 from tvmake.device.fingerprint import local_fingerprint
@@ -87,7 +88,7 @@ class SummaryRow(_Record):
     noisy: bool | None = None
     """Whether the samples vary or drift by more than benchmark.noise_cv."""
     latency_samples: int | None = None
-    samples_ms: list[float] = []
+    samples_ms: list[SampleMs] = []
     """The latency samples, in the order they were taken: of many every so many-th, at most 1,000. Comparisons go by them."""
     load_ms: float | None = None
     """From opening the package to being ready to run."""
@@ -144,6 +145,15 @@ class SummaryRow(_Record):
     log: str | None = None
     """The log of the job that failed."""
 
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        """No run leaves a row whose verdict and goals contradict each other."""
+        if bool(self.missed) != (self.verdict == "fail"):
+            raise ValueError(f"the verdict is '{self.verdict}', and {len(self.missed)} goals are missed")
+        if self.best and self.verdict != "pass":
+            raise ValueError(f"the verdict is '{self.verdict}', and it is called the best")
+        return self
+
     @property
     def variant(self) -> str:
         """``model/precision/target``."""
@@ -191,7 +201,7 @@ def summarise(
         tvm_version=metadata.version("apache-tvm"),
         machine=local_fingerprint(None),
         rows=[*(_row(result, chosen) for result in results), *unmade],
-        warnings=_run_warnings(results),
+        warnings=_run_warnings(results) if results or unmade else ["there are no variants"],
         cache=cache,
     )
 
@@ -370,15 +380,13 @@ def _warnings(result: VariantResults) -> list[str]:
 
 
 def _run_warnings(results: Sequence[VariantResults]) -> list[str]:
-    found = [] if results else ["there are no variants"]
     seen: dict[str, list[Fingerprint]] = {}
     for result in results:
         known = seen.setdefault(result.variant.device or "", [])
         if result.latency and result.latency.fingerprint not in known:
             known.append(result.latency.fingerprint)
-    found += [
+    return [
         f"device '{name}': latencies come from {len(known)} different devices or software versions, so they do not compare"
         for name, known in seen.items()
         if len(known) > 1
     ]
-    return found

@@ -41,13 +41,17 @@ def self_test_of(manifest: Manifest, where: str) -> SelfTest:
     """What a package tests itself by.
 
     Raises:
-        InputError: it has no samples.
+        InputError: it has no samples, or no bounds to judge them by.
     """
     described = manifest.self_test
     if described is None:
         raise InputError(where, "has no self-test", MAKE_ONE)
     if not described.samples:
         raise InputError(where, f"has no self-test: {described.why_not}", MAKE_ONE)
+    if not described.goals:
+        raise InputError(
+            where, "has no self-test: it states no bounds, so that whatever a device gives would pass", MAKE_ONE
+        )
     return described
 
 

@@ -64,7 +64,12 @@ def export_request(job: JobContext) -> ExportRequest:
             "8-bit ranges from a dataset do not fit made-up inputs; export.self_test.inputs: dataset takes its samples"
         )
         return ExportRequest(why_not=why_not)
-    return ExportRequest(goals=self_test_goals(job.precision_config.base, job.goals))
+    goals = self_test_goals(job.precision_config.base, job.goals)
+    if not goals:
+        return ExportRequest(
+            why_not="the model's goals say neither sqnr_db, max_abs_rms nor equal, which it is judged by"
+        )
+    return ExportRequest(goals=goals)
 
 
 def self_test_goals(precision: str, goals: Goals) -> dict[str, float]:

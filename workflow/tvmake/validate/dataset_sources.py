@@ -15,6 +15,8 @@ from tvmake.errors import InputError
 from tvmake.storage.plain_files import open_plain
 
 IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"})
+IMAGE_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
+"""What a file may hold, whatever its name is: Pillow has other programs run what is in some of its other formats (PostScript)."""
 
 
 class Rows(Protocol):
@@ -159,7 +161,7 @@ class FileRows:
 
         file = self._files[index]
         try:
-            with open_plain(file) as opened, Image.open(opened) as image:
+            with open_plain(file) as opened, Image.open(opened, formats=IMAGE_FORMATS) as image:
                 mode = "L" if image.mode in ("1", "L", "I;16", "I", "F") else "RGB"
                 self._refuse_bomb(file, image.width * image.height * len(mode))
                 return np.asarray(image if image.mode == mode else image.convert(mode))

@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tvmake.benchmark.statistics import LatencyStatistics
+from tvmake.benchmark.statistics import LatencyStatistics, SampleMs
 from tvmake.storage.documents import FailsFast
 
 
@@ -23,7 +23,7 @@ class Baseline(FailsFast, BaseModel):
     first_run_ms: float
     number: int = Field(ge=1)
     warmup_ms: list[float]
-    samples_ms: list[float] = Field(min_length=1)
+    samples_ms: list[SampleMs] = Field(min_length=1)
     statistics: LatencyStatistics
 
 

@@ -59,10 +59,10 @@ def remove_damaged_records(state: Path = SNAKEMAKE_STATE) -> None:
     for path in damaged:
         remove_note(Path(path))
     if damaged:
-        count = f"{len(damaged)} records" if len(damaged) > 1 else "a record"
+        several = len(damaged) > 1
+        count, stood = (f"{len(damaged)} records", "they stood") if several else ("a record", "it stood")
         print(
-            f"note: Snakemake's notes held {count} that cannot be read; what it stood for is made again",
-            file=sys.stderr,
+            f"note: Snakemake's notes held {count} that cannot be read; what {stood} for is made again", file=sys.stderr
         )
 
 

@@ -1,6 +1,9 @@
 """PyTorch: a ``torch.export`` program becomes Relax, once it is known that TVM's importer gets it right."""
 
+import logging
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -231,10 +234,22 @@ def _decomposed(program: ExportedProgram) -> ExportedProgram:
         found = [node.meta["val"] for node in _calls(program) if node.target is operator]
         if not any(free_symbols(value) for value in found):
             table.pop(operator, None)
-    core = program.run_decompositions({**table, **DECOMPOSITIONS})
-    core = core.run_decompositions(dict(PLACES)) if any(map(asks_for_places, _calls(core))) else core
+    with _without_tracebacks():
+        core = program.run_decompositions({**table, **DECOMPOSITIONS})
+        core = core.run_decompositions(dict(PLACES)) if any(map(asks_for_places, _calls(core))) else core
     _drop_checks(core)
     return core
+
+
+@contextmanager
+def _without_tracebacks() -> Iterator[None]:
+    """PyTorch logs the traceback of what it then raises, where shapes do not fit each other."""
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    was, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = was
 
 
 def _drop_checks(program: ExportedProgram) -> None:
@@ -257,7 +272,8 @@ def _without(program: ExportedProgram, target: torch._ops.OpOverload) -> Exporte
     """A program with one of its operators taken apart; None where that leads to others without an importer."""
     known, table = _unknown_targets(program), get_decompositions([target])
     while table:
-        made = program.run_decompositions(table)
+        with _without_tracebacks():
+            made = program.run_decompositions(table)
         new = _unknown_targets(made) - known
         if not new:
             return made
