@@ -302,12 +302,12 @@ def test_bits_become_another_type(tmp_path):
     np.testing.assert_array_equal(back, x)
 
 
-@pytest.mark.parametrize("settings", [{}, {"coordinate_transformation_mode": "output_half_pixel"}, {"sampling_ratio": 2}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"coordinate_transformation_mode": "output_half_pixel"}, {"sampling_ratio": 2}]
+)
 def test_regions_are_those_of_a_scaled_picture(tmp_path, settings):
     regions = np.array([[0, 0, 11, 15], [3.5, 2, 17, 9], [6, 8, 7, 8.5]], np.float32)
-    align = node(
-        "RoiAlign", ["x", "r", "p"], ["y"], output_height=3, output_width=2, spatial_scale=0.5, **settings
-    )
+    align = node("RoiAlign", ["x", "r", "p"], ["y"], output_height=3, output_width=2, spatial_scale=0.5, **settings)
     made = model(
         [align], {"x": (FLOAT, [2, 3, 8, 9]), "r": (FLOAT, [3, 4])}, ["y"], {"p": np.array([0, 1, 0])}, opset=21
     )

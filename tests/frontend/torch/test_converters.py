@@ -45,9 +45,7 @@ NETS = {
     "bounds that are tensors": Of(lambda x: torch.clamp(x, torch.full((4,), -1.0), x.abs().mean(2, keepdim=True))),
     "a bound that is a tensor": Of(lambda x: torch.clamp(x, max=torch.full((4,), 1.0))),
     "bounds that are numbers": Of(lambda x: x.clamp(-0.3, 0.4) + x.clamp(max=0.2) + torch.clamp_min(x, 0.1)),
-    "bounds of integers": Of(
-        lambda x: torch.stack([bound((x * 9).long()) for bound in BOUNDS_OF_INTEGERS]).float()
-    ),
+    "bounds of integers": Of(lambda x: torch.stack([bound((x * 9).long()) for bound in BOUNDS_OF_INTEGERS]).float()),
     "a bound of integers that is none": Of(lambda x: (x * 9).long().clamp(min=1.5) + (x * 9).int().clamp(-0.5, 2)),
     "a bound of bytes": Of(lambda x: (x.sigmoid() * 200).to(torch.uint8).clamp(min=3).float()),
     "products of doubles": Of(

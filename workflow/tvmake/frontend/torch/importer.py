@@ -144,9 +144,7 @@ def _refuse_training(where: str, program: ExportedProgram) -> None:
         if position is None or schema is None:
             continue
         names = [argument.name for argument in schema.arguments]
-        if "norm" in operator and (
-            "running_mean" not in names or _argument(node, names.index("running_mean")) is None
-        ):
+        if "norm" in operator and ("running_mean" not in names or _argument(node, names.index("running_mean")) is None):
             continue  # a norm that keeps no statistics takes those of its inputs always
         value = _argument(node, position)
         if value is True or (isinstance(value, float) and value > 0):
