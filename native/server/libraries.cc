@@ -1,6 +1,7 @@
 #include "libraries.h"
 
 #include <dlfcn.h>
+#include <tvm/ffi/function.h>
 
 #include <stdexcept>
 
@@ -10,6 +11,7 @@ namespace tvmake {
 namespace {
 
 constexpr char kContributed[] = "libtvm_runtime_extra.so";
+constexpr char kFill[] = "tvm.contrib.random.random_fill_for_measure";  // one of the functions in it
 constexpr const char* kDevices[] = {"libtvmake_opencl.so", "libtvm_runtime_opencl.so", "libtvm_runtime_cuda.so",
                                     "libtvm_runtime_vulkan.so"};
 
@@ -18,6 +20,7 @@ bool Load(const std::string& path) { return dlopen(path.c_str(), RTLD_NOW | RTLD
 }  // namespace
 
 void LoadContributed() {
+  if (tvm::ffi::Function::GetGlobal(kFill)) return;  // they are built into this program
   if (!Load(kContributed)) Log(std::string("without TVM's contributed functions (") + dlerror() + ")");
 }
 

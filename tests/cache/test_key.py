@@ -374,7 +374,8 @@ def test_a_driver_that_does_not_work_has_no_identity(driver, body):
 
 
 def test_zig_is_what_its_version_says(tmp_path, monkeypatch):
-    from tvmake.targets.toolchain import zig_command, zig_driver
+    from tvmake.native.zig import zig_command
+    from tvmake.targets.toolchain import zig_driver
 
     require(zig_command(), "zig: pip install ziglang")
     monkeypatch.setenv("TVMAKE_HOME", str(tmp_path))

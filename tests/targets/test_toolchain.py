@@ -10,6 +10,7 @@ from tests.requirements import need, require
 from tvmake.artifact.elf import read_library
 from tvmake.config.target import TargetConfig
 from tvmake.errors import MachineError
+from tvmake.native import ndk, zig
 from tvmake.targets import toolchain
 from tvmake.targets.resolve import check_library, linker
 from tvmake.targets.toolchain import compiler_driver, driver_identity
@@ -21,8 +22,9 @@ WHERE = "targets.t"
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("TVMAKE_HOME", str(tmp_path / "home"))
-    for name in toolchain.NDK_VARIABLES:
+    for name in (*ndk.VARIABLES, *ndk.SDK_VARIABLES):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "user"))
 
 
 def program(file: Path, script: str) -> Path:
@@ -95,16 +97,28 @@ def test_android_is_linked_by_the_ndk_of_the_lowest_level_that_fits(tmp_path, mo
     assert "no compiler for riscv64" in refusal(mtriple="riscv64-linux-android").problem
 
 
-def test_android_without_an_ndk_says_where_to_get_it():
+def test_android_without_an_ndk_says_where_to_get_it(monkeypatch):
+    monkeypatch.setattr(toolchain, "zig_command", lambda: None)
     error = refusal(tag="adreno-730-texture", host="aarch64-linux-android")
     assert "ANDROID_NDK_HOME is not set" in error.problem and "developer.android.com/ndk" in error.remedy
+    assert "pip install ziglang" in error.remedy
+
+
+def test_android_without_an_ndk_is_linked_by_zig(tmp_path, monkeypatch):
+    require(toolchain.zig_command(), "zig: pip install ziglang")
+    driver = compiler_driver(TargetConfig(mtriple="aarch64-linux-android"), WHERE)
+    (tmp_path / "f.c").write_text("#include <math.h>\nfloat f(float x) { return expf(x); }")
+    subprocess.run([driver, "-shared", "-fPIC", "-o", "f.so", "f.c"], cwd=tmp_path, check=True)
+    made = read_library(tmp_path / "f.so")
+    assert (made.machine, set(made.needed), made.imports) == ("aarch64", {"libm.so", "libc.so"}, ("expf",))
+    check_library(tmp_path / "f.so", TargetConfig(mtriple="aarch64-linux-android"), WHERE)
 
 
 def test_zig_links_for_a_triple_and_a_glibc(tmp_path, monkeypatch):
     asked = tmp_path / "asked"
     program(tmp_path / "zig", f'echo "$1 $2 $3" >> {asked}; shift 3; exec gcc "$@"')
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setattr(toolchain.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(zig.importlib.util, "find_spec", lambda name: None)
     target = TargetConfig(mtriple=HERE, toolchain="zig", glibc="2.28")
     driver = compiler_driver(target, WHERE)
     assert driver == compiler_driver(target, WHERE)

@@ -11,8 +11,9 @@ MAGIC = b"\x7fELF"
 HEADER_BYTES = 20
 """Up to ``e_machine``."""
 
-SHT_DYNAMIC, SHT_VERNEED, SHT_NOTE = 6, 0x6FFFFFFE, 7
+SHT_DYNAMIC, SHT_VERNEED, SHT_NOTE, SHT_DYNSYM = 6, 0x6FFFFFFE, 7, 11
 DT_NEEDED = 1
+SHN_UNDEF, STB_WEAK = 0, 2
 
 MOST_NAMES = 10_000
 NAME_BYTES = 4096
@@ -31,6 +32,8 @@ class Library:
     """Symbol versions that those must have (``GLIBC_2.17``)."""
     android_api: int | None = None
     """The Android API level it was linked for; None for what is not for Android."""
+    imports: tuple[str, ...] = ()
+    """Symbols that others must define, but for weak ones."""
 
     @property
     def glibc(self) -> tuple[int, int] | None:
@@ -67,6 +70,7 @@ def _read(data: bytes) -> Library:
     sections = _sections(data, is_wide, order)
     needed: list[str] = []
     versions: list[str] = []
+    imports: list[str] = []
     api = None
     for section in sections:
         if section.kind == SHT_DYNAMIC:
@@ -77,11 +81,13 @@ def _read(data: bytes) -> Library:
                 if tag == DT_NEEDED:
                     needed.append(_text(data, names + value))
                     _check_count(needed)
+        elif section.kind == SHT_DYNSYM:
+            imports += _imports(data, section, sections[section.link].offset, is_wide, order)
         elif section.kind == SHT_VERNEED:
             versions += _versions(data, section, sections[section.link].offset, order)
         elif section.kind == SHT_NOTE:
             api = _android_api(data, section, order) or api
-    return Library(machine, tuple(needed), tuple(sorted(set(versions), key=_key)), api)
+    return Library(machine, tuple(needed), tuple(sorted(set(versions), key=_key)), api, tuple(sorted(imports)))
 
 
 def _order(data: bytes) -> str:
@@ -126,6 +132,21 @@ def _versions(data: bytes, section: _Section, names: int, order: str) -> list[st
             _check_count(found)
             inner += next_one
         place += following
+    return found
+
+
+def _imports(data: bytes, section: _Section, names: int, is_wide: bool, order: str) -> list[str]:
+    """Elfxx_Sym: undefined symbols that are not weak. The first entry of a table is none."""
+    form, step = (f"{order}IBBHQQ", 24) if is_wide else (f"{order}IIIBBH", 16)
+    found = []
+    for place in range(section.offset + step, section.offset + section.size, step):
+        fields = struct.unpack_from(form, data, place)
+        name, binding, defined_in = (
+            (fields[0], fields[1] >> 4, fields[3]) if is_wide else (fields[0], fields[3] >> 4, fields[5])
+        )
+        if defined_in == SHN_UNDEF and binding != STB_WEAK:
+            found.append(_text(data, names + name))
+            _check_count(found)
     return found
 
 

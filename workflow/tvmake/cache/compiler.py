@@ -8,9 +8,10 @@ from functools import cache
 from pathlib import Path
 
 from tvmake.cache.trouble import NotCacheableError
+from tvmake.native.zig import zig_command
 from tvmake.storage.files import digest_bytes, digest_file
 from tvmake.storage.temporary import temporary_directory
-from tvmake.targets.toolchain import PROBE, TIMEOUT_S, zig_command
+from tvmake.targets.toolchain import PROBE, TIMEOUT_S
 
 TRACE = "-Wl,--trace"
 """Has GNU ld, gold, lld and mold name every file they read."""

@@ -9,8 +9,9 @@ from typing import Any, get_args
 
 from tvmake.config.target import TargetKind
 from tvmake.doctor.check import Check, ending, output_of
+from tvmake.native.ndk import GET, find_ndk
+from tvmake.native.zig import zig_command
 from tvmake.process.python import python_command
-from tvmake.targets.toolchain import NDK_VARIABLES, zig_command
 
 GROUP = "compilers"
 PROBE_TIMEOUT_S = 120.0
@@ -105,14 +106,14 @@ def drivers() -> list[Check]:
 
 def android_ndk(environment: Mapping[str, str] = os.environ) -> Check:
     """The Android NDK's C++ compiler for aarch64."""
-    hint = "download it from https://developer.android.com/ndk/downloads and set ANDROID_NDK_HOME"
-    variable = next((name for name in NDK_VARIABLES if environment.get(name)), None)
-    if variable is None:
-        return Check(GROUP, "Android NDK", "missing", "ANDROID_NDK_HOME is not set (links mod.so for Android)", hint)
-    root = Path(environment[variable])
+    found = find_ndk(environment)
+    if found is None:
+        use = "links mod.so for Android, compiles tvmake's programs for GPUs there"
+        return Check(GROUP, "Android NDK", "missing", f"ANDROID_NDK_HOME is not set ({use})", GET)
+    root, variable = found
     compilers = sorted(root.glob("toolchains/llvm/prebuilt/*/bin/aarch64-linux-android*-clang++"))
     if not compilers:
-        return Check(GROUP, "Android NDK", "problem", f"{variable}={root} holds no aarch64 compiler", hint)
+        return Check(GROUP, "Android NDK", "problem", f"{variable}={root} holds no aarch64 compiler", GET)
     return Check(GROUP, "Android NDK", "ok", f"{_ndk_revision(root)}, {len(compilers)} API levels, {root}")
 
 

@@ -47,12 +47,20 @@ def build(name: str, toolchain: Toolchain = HOST, progress: Callable[[str], None
     Raises:
         MachineError: the sources, cmake, the compiler or TVM's libraries are missing, or the sources do not compile.
     """
-    part = parts()[name]
+    return build_part(parts()[name], toolchain, progress)
+
+
+def build_part(part: Part, toolchain: Toolchain = HOST, progress: Callable[[str], None] | None = None) -> Path:
+    """The same for a part that is not in the list.
+
+    Raises:
+        MachineError: as :func:`build`.
+    """
     where = f"{part.name} ({toolchain.name})"
     cmake, compiler = _tool("cmake", where), _tool(toolchain.compiler, where)
     if part.uses == JDK and "android" not in toolchain.name:  # the NDK has jni.h itself
         _tool("javac", where)
-    for file in linked(toolchain):
+    for file in linked(part, toolchain):
         if not file.is_file():
             raise MachineError(where, f"{file} is not there", "reinstall apache-tvm, or name its directory")
     inputs, pointer_file = identity(part, toolchain), pointer(part, toolchain)
@@ -74,13 +82,14 @@ def _compile(
     began = time.monotonic()
     with atomic_directory(place) as fresh:
         tree = fresh / "build"
-        configure = [cmake, "-S", str(native_sources()), "-B", str(tree), *_definitions(part, toolchain, fresh)]
+        configure = [cmake, "-S", str(native_sources() / part.project), "-B", str(tree)]
+        configure += _definitions(part, toolchain, fresh)
         if shutil.which("ninja"):
             configure += ["-G", "Ninja"]
         log = root() / f"{part.name}-{toolchain.name}.log"
         _run(configure, log, where)
         _run([cmake, "--build", str(tree), "--target", part.name, "--parallel"], log, where)
-        if sources_digest(part) != facts["sources"]:
+        if sources_digest(part, toolchain) != facts["sources"]:
             raise MachineError(where, "its sources changed while they were compiled", "run the same command again")
         (tree / "parts" / part.output).replace(fresh / part.output)
         shutil.rmtree(tree)
@@ -90,7 +99,6 @@ def _compile(
 
 def _definitions(part: Part, toolchain: Toolchain, fresh: Path) -> list[str]:
     """Options for CMake; no path of this machine stays in the result."""
-    runtime, ffi = linked(toolchain)
     maps = (f"-ffile-prefix-map={native_sources()}=native", f"-ffile-prefix-map={fresh}=.")
     headers = clml_headers(part)
     includes = (f"-isystem {headers}",) if headers else ()
@@ -101,9 +109,12 @@ def _definitions(part: Part, toolchain: Toolchain, fresh: Path) -> list[str]:
         "CMAKE_CXX_FLAGS": " ".join((*maps, *includes, *toolchain.flags)),
         "TVM_ROOT": package("tvm"),
         "TVM_FFI_ROOT": package("tvm_ffi"),
-        "TVM_RUNTIME_LIBRARY": runtime,
-        "TVM_FFI_LIBRARY": ffi,
     }
+    libraries = linked(part, toolchain)
+    if toolchain.archive and libraries:
+        values |= {"TVM_ARCHIVE": libraries[0], "EXTRA_DIRECTORIES": ";".join(toolchain.directories)}
+    elif libraries:
+        values |= dict(zip(("TVM_RUNTIME_LIBRARY", "TVM_FFI_LIBRARY"), libraries, strict=True))
     if toolchain.system:
         values |= {"CMAKE_SYSTEM_NAME": toolchain.system, "CMAKE_SYSTEM_PROCESSOR": toolchain.processor}
     return [f"-D{name}={value}" for name, value in values.items()] + [f"-D{text}" for text in toolchain.definitions]

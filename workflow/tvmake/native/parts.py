@@ -48,6 +48,7 @@ class Part:
         directories: directories with its sources and headers, relative to that of all sources.
         purpose: what it is for, in a few words.
         uses: what it is linked with: ``tvm``, or ``jdk`` and nothing of TVM.
+        project: the directory whose ``CMakeLists.txt`` builds it; empty for that of all sources.
     """
 
     name: str
@@ -55,6 +56,13 @@ class Part:
     directories: tuple[str, ...]
     purpose: str
     uses: str = "tvm"
+    project: str = ""
+
+
+TVM_RUNTIME = Part(
+    "tvm_runtime", "libtvm_runtime.a", ("tvm_sources", "tvm_support"), "TVM's runtime from its sources", "tvm_sources"
+)
+"""What parts are linked with on systems that TVM publishes no runtime for."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +78,8 @@ class Toolchain:
             installed wheels'.
         flags: further compiler and linker flags.
         definitions: further definitions for CMake (``CMAKE_TOOLCHAIN_FILE=…``).
+        archive: the build of :data:`TVM_RUNTIME` to link with instead of shared libraries.
+        directories: directories of sources that are compiled into every part, besides the part's.
     """
 
     name: str = "host"
@@ -79,6 +89,8 @@ class Toolchain:
     libraries: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     definitions: tuple[str, ...] = ()
+    archive: str = ""
+    directories: tuple[str, ...] = ()
 
 
 HOST = Toolchain()
@@ -122,9 +134,9 @@ def identity(part: Part, toolchain: Toolchain) -> dict[str, object]:
     """Everything but the compiler that can change a build's bytes."""
     return {
         "part": part.name,
-        "sources": sources_digest(part),
+        "sources": sources_digest(part, toolchain),
         "wheels": {name: metadata.version(name) for name in WHEELS},
-        "libraries": [[file.name, file.stat().st_size] for file in linked(toolchain) if file.is_file()],
+        "libraries": [[file.name, file.stat().st_size] for file in linked(part, toolchain) if file.is_file()],
         "toolchain": asdict(toolchain),
         **_clml_identity(part),
     }
@@ -155,8 +167,12 @@ def _clml_identity(part: Part) -> dict[str, object]:
     return {"clml": hashlib.sha256((headers / CLML_HEADER).read_bytes()).hexdigest()} if headers else {}
 
 
-def linked(toolchain: Toolchain) -> tuple[Path, Path]:
-    """TVM's runtime library and its FFI library that ``toolchain`` links with, whether they exist or not."""
+def linked(part: Part, toolchain: Toolchain) -> tuple[Path, ...]:
+    """TVM's libraries that a part is linked with, whether they exist or not: its runtime, and its FFI library."""
+    if part.project or part.uses == JDK:
+        return ()
+    if toolchain.archive:
+        return (Path(toolchain.archive),)
     directories = [Path(path) for path in toolchain.libraries] or [package("tvm") / "lib", package("tvm_ffi") / "lib"]
 
     def find(name: str) -> Path:
@@ -175,11 +191,14 @@ def package(name: str) -> Path:
     return Path(next(iter(spec.submodule_search_locations)))
 
 
-def sources_digest(part: Part) -> str:
+def sources_digest(part: Part, toolchain: Toolchain = HOST) -> str:
     """sha256 over the names and contents of the part's sources, wherever they lie."""
     sources = native_sources()
-    files = [sources / name for name in (*COMMON, *(("cmake/jni.cmake",) if part.uses == JDK else ()))]
-    for directory in part.directories:
+    if part.project:
+        files = [sources / part.project / "CMakeLists.txt"]
+    else:
+        files = [sources / name for name in (*COMMON, *(("cmake/jni.cmake",) if part.uses == JDK else ()))]
+    for directory in (*part.directories, *(() if part.uses == JDK else toolchain.directories)):
         files += sorted(file for file in (sources / directory).rglob("*") if file.suffix in CODE)
     lines = hashlib.sha256()
     for file in files:

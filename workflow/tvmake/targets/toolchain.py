@@ -1,15 +1,12 @@
 """The compiler driver that links mod.so, and whether the linked library fits the device.
 
-A triple chooses: this machine's is linked by the system's g++, Android's by the NDK's clang, another Linux's by Debian's
-cross g++, or by zig where that is installed instead. mod.so holds LLVM's code and no C++, so that the C library is all it
-asks for, and zig, whose C++ runtime does not go with TVM's, is safe.
+A triple chooses: this machine's is linked by the system's g++, Android's by the NDK's clang, or by zig where there is no NDK,
+another Linux's by Debian's cross g++, or by zig where that is installed instead. mod.so holds LLVM's code and no C++, so that
+the C library is all it asks for, and zig, whose C++ runtime does not go with TVM's, is safe.
 """
 
-import importlib.util
 import os
 import platform
-import re
-import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -18,17 +15,10 @@ from pathlib import Path
 
 from tvmake.artifact.elf import Library, read_library
 from tvmake.config.target import TargetConfig
-from tvmake.errors import InputError, MachineError
-from tvmake.process.python import python_command
-from tvmake.storage.directories import cache_directory
-from tvmake.storage.files import digest_bytes, scratch_directory
-from tvmake.storage.plain_files import read_plain
+from tvmake.errors import MachineError
+from tvmake.native.ndk import GET, PAGE_BYTES, clang, find_ndk
+from tvmake.native.zig import INSTALL, android_libm, script, zig_command
 from tvmake.storage.temporary import temporary_directory
-
-NDK_VARIABLES = ("ANDROID_NDK_HOME", "ANDROID_NDK_ROOT", "ANDROID_NDK")
-
-OLDEST_ANDROID_API = 24
-"""Android 7, the first with Vulkan and OpenCL 2.0 drivers on common phones; NDK r26 and later begin at 21."""
 
 GNU_ARCHITECTURES = {"arm64": "aarch64", "amd64": "x86_64", "i686": "i386", "armv7a": "arm", "armv7l": "arm"}
 """Words for a processor, by the one that ELF files and GNU triples use here."""
@@ -128,31 +118,15 @@ def ndk_compiler(triple: str, api: int | None, where: str, environment: Mapping[
     Raises:
         MachineError: there is no NDK, or none with that compiler.
     """
-    variable = next((name for name in NDK_VARIABLES if environment.get(name)), None)
-    if variable is None:
+    found = find_ndk(environment)
+    if found is None:
         raise MachineError(
             where,
-            f"{triple} is linked by the Android NDK, and ANDROID_NDK_HOME is not set",
-            "download it from https://developer.android.com/ndk/downloads and set ANDROID_NDK_HOME to its directory",
+            f"{triple} is linked by the Android NDK or by zig; ANDROID_NDK_HOME is not set, and zig not installed",
+            f"{INSTALL}, or {GET}",
         )
-    root = Path(environment[variable])
-    architecture = _architecture(triple)
-    prefix = {"arm": "armv7a-linux-androideabi", "i386": "i686-linux-android"}.get(
-        architecture, f"{architecture}-linux-android"
-    )
-    levels: dict[int, Path] = {}
-    for compiler in root.glob(f"toolchains/llvm/prebuilt/*/bin/{prefix}*-clang++"):
-        if found := re.fullmatch(rf"{prefix}(\d+)-clang\+\+", compiler.name):
-            levels[int(found[1])] = compiler
-    lowest = api or OLDEST_ANDROID_API
-    fitting = [level for level in sorted(levels) if level >= lowest]
-    if not fitting:
-        has = f"its levels end at {max(levels)}" if levels else f"it has no compiler for {architecture}"
-        raise MachineError(
-            where, f"the NDK at {variable}={root} cannot compile for Android API {lowest}: {has}", "install another NDK"
-        )
-    # An NDK has no compiler for levels below its own oldest; the oldest is then the nearest.
-    return str(levels[fitting[0]])
+    root, name = found
+    return str(clang(root, name, _architecture(triple), api, where))
 
 
 def zig_driver(triple: str, glibc: str | None, where: str) -> str:
@@ -163,27 +137,15 @@ def zig_driver(triple: str, glibc: str | None, where: str) -> str:
     """
     command = zig_command()
     if command is None:
-        raise MachineError(where, "zig is not installed", "pip install ziglang")
+        raise MachineError(where, "zig is not installed", INSTALL)
     zig_triple = _zig_triple(triple, glibc)
     if zig_triple is None:
         raise MachineError(where, f"zig does not link for {triple} here", "leave out `toolchain`, or name another")
-    text = f'#!/bin/sh\nexec {shlex.join(command)} cc -target {zig_triple} "$@"\n'
-    place = cache_directory("toolchains") / f"zig-{zig_triple}-{digest_bytes(text.encode())[:12]}"
-    if not _is_program(place, text):
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with scratch_directory(place.parent) as scratch:
-            fresh = scratch / place.name
-            fresh.write_text(text)
-            fresh.chmod(0o755)
-            fresh.replace(place)
-    return str(place)
-
-
-def _is_program(place: Path, text: str) -> bool:
-    try:
-        return os.access(place, os.X_OK) and read_plain(place, len(text), "compiler driver") == text.encode()
-    except (OSError, InputError):
-        return False
+    link = [*command, "cc", "-target", zig_triple]
+    if _is_android(triple):
+        # zig has no Android, but musl's libc.so, whose name and plain functions are Android's, too.
+        link += ["-Wl,--no-as-needed", str(android_libm(command, zig_triple)), f"-Wl,-z,max-page-size={PAGE_BYTES}"]
+    return str(script(link, f"zig-{zig_triple}"))
 
 
 def driver_identity(driver: str) -> str:
@@ -203,9 +165,9 @@ def _of_toolchain(config: TargetConfig, host: TargetConfig, where: str) -> str:
     if chosen == "system" or (chosen is None and _is_here(triple)):
         return SYSTEM
     glibc, api = config.glibc or host.glibc, config.android_api or host.android_api
-    if chosen == "ndk" or (chosen is None and _is_android(triple)):
+    if chosen == "ndk" or (chosen is None and _is_android(triple) and (find_ndk() or not zig_command())):
         return ndk_compiler(triple or "aarch64-linux-android", api, where)
-    if chosen == "zig":
+    if chosen == "zig" or _is_android(triple):
         return zig_driver(triple or f"{platform.machine()}-linux-gnu", glibc, where)
     cross = f"{_gnu_triple(triple)}-g++"
     if chosen is None and shutil.which(cross) is None and zig_command() and _zig_triple(triple or "", glibc):
@@ -277,17 +239,12 @@ def _gnu_triple(triple: str | None) -> str:
 
 
 def _zig_triple(triple: str, glibc: str | None) -> str | None:
-    if _is_android(triple) or "linux" not in triple:
+    if "linux" not in triple:
         return None
+    if _is_android(triple):
+        return f"{_architecture(triple)}-linux-musl"
     zig_triple = _gnu_triple(triple).replace("i686", "x86")
     return f"{zig_triple}.{glibc}" if glibc else zig_triple
-
-
-def zig_command() -> list[str] | None:
-    """How zig is called; None where it is not installed."""
-    if importlib.util.find_spec("ziglang"):
-        return python_command("-m", "ziglang")
-    return ["zig"] if shutil.which("zig") else None
 
 
 def _numbers(version: str) -> tuple[int, int]:

@@ -69,6 +69,46 @@ def doctor_command(name: Name = "local", config: ConfigFiles = None, as_json: As
         raise typer.Exit(3)
 
 
+@app.command("selftest")
+def selftest_command(
+    name: Name = "local",
+    config: ConfigFiles = None,
+    targets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--target",
+            "-t",
+            help="What to compile for; repeatable. [default: the CPU, and OpenCL with buffers and textures]",
+        ),
+    ] = None,
+    precisions: Annotated[
+        list[str] | None,
+        typer.Option("--precision", help="float32, float16 or float16_acc32; repeatable. [default: all three]"),
+    ] = None,
+    rounds: Annotated[
+        int, typer.Option(min=0, help="Measurements one after the other that tell whether it slows down; 0 for none.")
+    ] = 16,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE.json", help="Write the report.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """See whether a device computes what it should, and how fast: a report to read, or to send.
+
+    Small networks are compiled for it: a dozen operators, and a probe for each way in which kernels for Adreno are known to go
+    wrong. Then memory bandwidth, a product of matrices, and whether it slows down. Exit code 4 when an answer is wrong or missing.
+    """
+    from tvmake.cli.device.selftest import run_selftest
+    from tvmake.config.reading.messages import one_of
+    from tvmake.conformance.kit import PRECISIONS
+    from tvmake.errors import UsageError
+
+    for precision in precisions or ():
+        if precision not in PRECISIONS:
+            raise UsageError(f"--precision {precision}", *one_of(precision, PRECISIONS))
+    run_selftest(name, chosen_device(name, config), targets or (), precisions or (), rounds, output, as_json)
+
+
 @app.command("push")
 def push_command(
     name: Name,

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,18 +13,57 @@ app = typer.Typer(no_args_is_help=True, help="Compile the device-side C++ that T
 
 @app.command("build")
 def build_command(
-    part: Annotated[str, typer.Argument(metavar="[opencl|server|runner|abi|jni|all]", help="What to compile.")] = "all",
+    part: Annotated[
+        str,
+        typer.Argument(
+            metavar="[opencl|server|runner|abi|jni|all|TRIPLE]", help="What to compile, or the system to compile for."
+        ),
+    ] = "all",
+    api: Annotated[
+        int | None,
+        typer.Option("--api", min=1, help="Android API level that the programs are to run on; 24 unless given."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE.tar", help="With a TRIPLE: write the programs into a tar."),
+    ] = None,
 ) -> None:
-    """Compile a part for this machine, unless this very build exists; needs cmake and g++.
+    """Compile a part for this machine, or all programs for another system, unless this very build exists.
 
     opencl is the runtime library for OpenCL packages: once it is built, every `import tvm` of this Python finds it.
     server is an RPC server for devices without Python, runner runs a package there. abi and jni are for programs of
-    yours in C, C++, Java and Kotlin; jni needs a JDK, too, and `all` leaves it out where there is none.
+    yours in C, C++, Java and Kotlin; jni needs a JDK, and `all` leaves it out where there is none. All need cmake and g++.
+
+    A TRIPLE makes a directory of programs for devices: aarch64-linux-android with the NDK (ANDROID_NDK_HOME, or where
+    Android Studio puts it), or without one for CPU packages; aarch64-linux-musl for any 64-bit Arm Linux and Android, CPU
+    packages only, with zig (pip install ziglang); aarch64-linux-gnu with Debian's cross compiler.
     """
+    from tvmake.errors import UsageError
     from tvmake.native.compile import build
 
+    def progress(line: str) -> None:
+        typer.echo(line, err=True)
+
+    if "-" in part:
+        _build_for(part, api, output, progress)
+        return
+    if api is not None or output is not None:
+        raise UsageError(
+            "runtime build", "--api and --output go with a system's triple", "such as aarch64-linux-android"
+        )
     for name in _names(part):
-        typer.echo(f"{name}: {build(name, progress=lambda line: typer.echo(line, err=True))}")
+        typer.echo(f"{name}: {build(name, progress=progress)}")
+
+
+def _build_for(triple: str, api: int | None, output: Path | None, progress: Callable[[str], None]) -> None:
+    from tvmake.native.bundle import bundle_for, pack, parse_triple
+
+    directory = bundle_for(parse_triple(triple, api), progress)
+    if output is None:
+        typer.echo(directory)
+        return
+    pack(directory, output)
+    typer.echo(output)
 
 
 @app.command("list")

@@ -3,13 +3,10 @@
 import os
 import shlex
 from collections.abc import Mapping
-from pathlib import Path
 
 from tvmake.config.device import AdbDeviceConfig, DeviceConfig, RpcDeviceConfig, split_address
 from tvmake.device.survey.listing import tracker_address
-
-NDK_VARIABLES = ("ANDROID_NDK_HOME", "ANDROID_NDK_ROOT", "ANDROID_NDK")
-SDK_VARIABLES = ("ANDROID_HOME", "ANDROID_SDK_ROOT")
+from tvmake.native.ndk import find_ndk
 
 
 def exports(chosen: DeviceConfig | None, devices: Mapping[str, DeviceConfig]) -> list[str]:
@@ -29,19 +26,6 @@ def exports(chosen: DeviceConfig | None, devices: Mapping[str, DeviceConfig]) ->
     serial = serials[0] if serials else os.environ.get("ANDROID_SERIAL")
     if serial:
         values["ANDROID_SERIAL"] = serial
-    if ndk := ndk_home():
-        values["ANDROID_NDK_HOME"] = str(ndk)
+    if ndk := find_ndk():
+        values["ANDROID_NDK_HOME"] = str(ndk[0])
     return [f"export {name}={shlex.quote(value)}" for name, value in values.items()]
-
-
-def ndk_home() -> Path | None:
-    """Where Android's NDK is: as the environment says, or the newest in the SDK."""
-    for variable in NDK_VARIABLES:
-        if value := os.environ.get(variable):
-            return Path(value)
-    for variable in SDK_VARIABLES:
-        if value := os.environ.get(variable):
-            found = [path for path in Path(value).glob("ndk/*") if path.is_dir()]
-            if found:
-                return max(found, key=lambda path: [int(part) for part in path.name.split(".") if part.isdigit()])
-    return None

@@ -1,6 +1,7 @@
 """The programs a device needs: brought there by digest, once."""
 
 import re
+import sys
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -12,6 +13,7 @@ from tvmake.device.transport.remote_store import key_of, upload
 from tvmake.device.transport.shell import Finished, Shell, command_line
 from tvmake.device.transport.shell_facts import Facts
 from tvmake.errors import DeviceError, InputError, TvmakeError
+from tvmake.native.bundle import bundle, has_built_in_opencl, program
 from tvmake.process.supervised import last_line
 
 RUN, SERVE = "tvmake-run", "tvmake-serve"
@@ -38,7 +40,8 @@ class Programs:
 
     path: str
     sent_bytes: int
-    has_opencl: bool
+    loads_opencl: bool
+    """Whether the OpenCL runtime is a library beside them, and wanted."""
 
     def command(self, program: str, config: ShellDeviceConfig) -> list[str]:
         """The beginning of a command line: variables, and libraries from beside the programs."""
@@ -46,7 +49,7 @@ class Programs:
         if config.threads:
             variables["TVM_NUM_THREADS"] = str(config.threads)
         command = ["env", *(f"{name}={value}" for name, value in variables.items()), f"{self.path}/{program}"]
-        return [*command, "--load-library", f"{self.path}/{OPENCL}"] if self.has_opencl else command
+        return [*command, "--load-library", f"{self.path}/{OPENCL}"] if self.loads_opencl else command
 
 
 def install(
@@ -63,14 +66,15 @@ def install(
     """
     directory = Path(config.programs).expanduser() if config.programs else _bundled(facts, is_android, with_opencl)
     files = {file.name: file for file in sorted(directory.glob("*")) if file.is_file()} if directory.is_dir() else {}
-    for program in (RUN, SERVE):
-        if program not in files:
+    for required in (RUN, SERVE):
+        if required not in files:
             raise InputError(
                 f"devices.{name}.programs",
-                f"{directory} has no {program}",
+                f"{directory} has no {required}",
                 "name the directory with tvmake-run, tvmake-serve and their libraries (docs/guides/native.md)",
             )
-    if with_opencl and OPENCL not in files:
+    loads_opencl = with_opencl and not has_built_in_opencl(directory)
+    if loads_opencl and OPENCL not in files:
         raise InputError(
             f"devices.{name}.programs",
             f"{directory} has no {OPENCL}, which OpenCL packages need",
@@ -80,7 +84,7 @@ def install(
         for_it = "name a directory with programs for it (docs/guides/native.md), or leave the key out"
         check_library(files[RUN], facts.machine, f"devices.{name}.programs", for_it)
     uploaded = upload(shell, files, f"{facts.directory}/programs/{key_of(files)}", tuple(files))
-    programs = Programs(uploaded.path, uploaded.sent_bytes, with_opencl)
+    programs = Programs(uploaded.path, uploaded.sent_bytes, loads_opencl)
     if config.programs:
         _check_version(shell, programs.command(RUN, config), name)
     return programs
@@ -124,9 +128,10 @@ def _check_version(shell: Shell, command: list[str], name: str) -> None:
 
 
 def _bundled(facts: Facts, is_android: bool, with_opencl: bool) -> Path:
-    from tvmake.native.bundle import bundle
+    def tell(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
 
-    return bundle(facts.machine, "android" if is_android else "linux", with_opencl)
+    return bundle(facts.machine, "android" if is_android else "linux", with_opencl, tell)
 
 
 def native_server() -> Path:
@@ -135,6 +140,4 @@ def native_server() -> Path:
     Raises:
         MachineError: it cannot be built here.
     """
-    from tvmake.native.bundle import program
-
     return program("server")

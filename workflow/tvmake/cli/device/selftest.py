@@ -1,0 +1,137 @@
+"""What ``tvmake device selftest`` does and prints."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from tvmake.config.device import DeviceConfig
+    from tvmake.config.target import TargetConfig
+    from tvmake.conformance.report import Report
+
+SPEEDS = ("target", "figure", "value", "unit")
+FAULTS = ("target", "precision", "name", "verdict", "problem")
+"""Columns, as rows name them."""
+
+
+def run_selftest(
+    name: str,
+    config: "DeviceConfig",
+    targets: Sequence[str],
+    precisions: Sequence[str],
+    rounds: int,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Test a device, print what came out, and write it.
+
+    Raises:
+        GoalError: something is wrong, or failed.
+    """
+    from tvmake.config.device import LocalDeviceConfig
+    from tvmake.conformance.choice import default_targets
+    from tvmake.conformance.kit import PRECISIONS, Extent, Kit
+    from tvmake.device.conditioning.readings import readings
+    from tvmake.device.connect import connect
+    from tvmake.errors import GoalError
+    from tvmake.storage.files import write_text
+
+    extent = Extent(precisions=tuple(precisions) or PRECISIONS, rounds=rounds)
+    device = connect(name, config)
+    chosen = _targets(targets) if targets else default_targets(device, isinstance(config, LocalDeviceConfig))
+    kit = Kit(
+        device,
+        name,
+        config.via,
+        chosen,
+        extent,
+        readings=lambda: readings(name, config),
+        progress=lambda line: typer.echo(f"{line} …", err=True),
+    )
+    with device.exclusive():
+        report = kit.report()
+    text = json.dumps({**report.model_dump(mode="json"), "passed": not report.faults}, indent=2)
+    if output is not None:
+        write_text(output, text + "\n")
+    if as_json:
+        typer.echo(text)
+    else:
+        _print(report)
+        if output is not None:
+            typer.echo(f"wrote {output}")
+    if report.faults:
+        what = f"{len(report.faults)} of {len(report.answers)} answers are wrong or missing"
+        remedy = "the device, its driver or the compiler is at fault: send the report (-o FILE) with a description"
+        raise GoalError(f"device '{name}'", what, remedy)
+
+
+def _targets(texts: Sequence[str]) -> "dict[str, TargetConfig]":
+    from pydantic import ValidationError
+
+    from tvmake.config.target import TargetConfig
+    from tvmake.errors import UsageError
+
+    found = {}
+    for text in texts:
+        try:
+            found[text] = TargetConfig.model_validate(text)
+        except ValidationError as error:
+            problem = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+            first, _, remedy = problem.partition("; ")
+            raise UsageError(f"--target {text}", first, remedy or "`tvmake targets` lists what there is") from None
+    return found
+
+
+def _print(report: "Report") -> None:
+    from tvmake.cli.device import tables as device_tables
+
+    for kind, fingerprint in report.fingerprints.items():
+        typer.echo(f"{kind}: {fingerprint.details.get('gpu', fingerprint.soc)}")
+        for what, value in fingerprint.details.items():
+            typer.echo(f"  {what}: {value}")
+    typer.echo()
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for answer in report.answers:
+        groups.setdefault((answer.target, answer.precision, answer.set), []).append(answer.verdict)
+    rows = [
+        {
+            "target": target,
+            "precision": precision,
+            "asked": asked,
+            **{verdict: verdicts.count(verdict) or "" for verdict in ("ok", "wrong", "failed", "not there")},
+            "least SQNR": _least(report, target, precision, asked),
+        }
+        for (target, precision, asked), verdicts in groups.items()
+    ]
+    device_tables.show(rows, False, tuple(rows[0]) if rows else (), "nothing was asked")
+    speeds = [
+        {
+            "target": speed.target,
+            "figure": speed.name,
+            "value": speed.value or f"none: {speed.problem[:80]}",
+            "unit": speed.unit,
+        }
+        for speed in report.speeds
+    ]
+    typer.echo()
+    device_tables.show(speeds, False, SPEEDS, "no rates")
+    for drift in report.drift:
+        typer.echo(
+            f"{drift.target}: {drift.change:+.1%} from the first to the last quarter of {len(drift.rounds)} rounds"
+            + "".join(f", {what} {value} → {drift.after.get(what, '?')}" for what, value in drift.before.items())
+        )
+    if report.faults:
+        typer.echo()
+        device_tables.show([fault.model_dump() for fault in report.faults], False, FAULTS)
+
+
+def _least(report: "Report", target: str, precision: str, asked: str) -> str:
+    figures = [
+        answer.sqnr_db
+        for answer in report.answers
+        if (answer.target, answer.precision, answer.set) == (target, precision, asked) and answer.sqnr_db is not None
+    ]
+    return f"{min(figures):.1f} dB" if figures else ""

@@ -1,0 +1,48 @@
+"""What a device's self-test compiles for when nobody says."""
+
+from tvmake.artifact.fingerprint import Fingerprint
+from tvmake.config.target import TargetConfig
+from tvmake.device.interface import Device
+from tvmake.device.limits import IMAGES
+from tvmake.errors import TvmakeError, UsageError
+
+TEXTURES, BUFFERS = "adreno-texture", "adreno-buffer"
+"""Their schedules and work-arounds are for Adreno; any OpenCL driver with images runs the code."""
+
+
+def default_targets(device: Device, is_here: bool) -> dict[str, TargetConfig]:
+    """The CPU, and the GPU with buffers and with textures where there is an OpenCL driver with images.
+
+    Args:
+        is_here: the device is this machine.
+
+    Raises:
+        DeviceError: it cannot be reached.
+        UsageError: it does not tell its processor.
+    """
+    host = "" if is_here else _triple(device.fingerprint("cpu"))
+    if host is None:
+        raise UsageError(
+            f"device '{device.name}'",
+            "it does not say which processor it has, as devices behind RPC servers do not",
+            "say what to compile for: --target 'llvm -mtriple=aarch64-linux-gnu'",
+        )
+    values: dict[str, dict[str, object]] = {"cpu": {"kind": "llvm", "mtriple": host} if host else {"kind": "llvm"}}
+    try:
+        gpu = device.fingerprint("opencl")
+    except TvmakeError:
+        gpu = None
+    if gpu is not None:
+        on_host = {"host": host} if host else {}
+        values["opencl-buffer"] = {"tag": BUFFERS, **on_host}
+        if gpu.details.get(IMAGES, "none") != "none":
+            values["opencl-texture"] = {"tag": TEXTURES, **on_host}
+    return {name: TargetConfig.model_validate(value) for name, value in values.items()}
+
+
+def _triple(fingerprint: Fingerprint) -> str | None:
+    """The system of a device's CPU; None where it does not say."""
+    machine = fingerprint.details.get("machine", "")
+    if not machine:
+        return None
+    return f"{machine}-linux-{'android' if 'android' in fingerprint.os.lower() else 'gnu'}"

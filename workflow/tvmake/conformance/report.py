@@ -1,0 +1,83 @@
+"""What a self-test found, as it is kept in JSON."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tvmake.artifact.fingerprint import Fingerprint
+
+SCHEMA = 1
+
+Verdict = Literal["ok", "wrong", "failed", "not there"]
+"""``wrong``: computed, and not what it should be; ``failed``: could not be compiled or run; ``not there``: the device does
+not have it, which is no fault."""
+
+
+SetName = Literal["operators", "probes"]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Answer(_Part):
+    """One operator or probe, on one target in one precision."""
+
+    set: SetName
+    name: str
+    target: str
+    precision: str
+    verdict: Verdict
+    sqnr_db: float | None = None
+    """Signal to error, in dB, against the reference in float32."""
+    max_abs_rms: float | None = None
+    """Largest error, as a share of the reference's RMS."""
+    in_images: bool = False
+    """Whether kernels of the package keep tensors in images."""
+    problem: str = ""
+    """Why it failed or is not there; for a probe that is wrong, what it stands for."""
+
+
+class Speed(_Part):
+    """How fast something goes on one target: the median, and each sample in order."""
+
+    name: str
+    target: str
+    unit: str
+    value: float | None
+    samples: list[float] = Field(default_factory=list)
+    problem: str = ""
+
+
+class Drift(_Part):
+    """Whether the device slows down while it computes."""
+
+    target: str
+    rounds: list[float]
+    """The rate of each round, of the product of matrices in GFLOP/s; rounds follow each other without a pause."""
+    change: float
+    """Of the last quarter of the rounds against the first; -0.2 is 20 % slower."""
+    before: dict[str, str] = Field(default_factory=dict)
+    after: dict[str, str] = Field(default_factory=dict)
+    """Temperatures and limits, where the device tells any."""
+
+
+class Report(_Part):
+    """A device's self-test."""
+
+    schema_version: int = SCHEMA
+    device: str
+    via: str
+    versions: dict[str, str]
+    fingerprints: dict[str, Fingerprint]
+    """By the kind of device that kernels ran on: who it is, and all that its driver reports (capabilities)."""
+    answers: list[Answer]
+    speeds: list[Speed]
+    drift: list[Drift]
+    seconds: float
+    """That it all took."""
+
+    @property
+    def faults(self) -> list[Answer]:
+        """What is wrong, or failed."""
+        return [answer for answer in self.answers if answer.verdict in ("wrong", "failed")]
