@@ -106,7 +106,7 @@ def test_the_server_serves_packages(board: NativeFarm, programs: Path, digits: P
     inputs = digits / "in.npz"
     here = ["--package", digits / "here", "--inputs", inputs, "--outputs", tmp_path / "here.npz", "--runs", 1]
     assert run([str(programs / "tvmake-run")], *here).returncode == 0
-    device = connect("board", device_config(via="rpc", tracker=f"127.0.0.1:{board.port}", key=board.key, threads=2))
+    device = connect("board", device_config(via="rpc", tracker=f"127.0.0.1:{board.port}", key=board.key, threads=1))
     measured = RunRequest(samples=1, measurement=Measurement(warmup=1, repeat=3))
     result = device.execute(device.push(tmp_path / "package.tar"), measured, inputs, tmp_path / "there.npz")
     assert len(result.timing.samples_ms) == 3
