@@ -13,8 +13,9 @@ import pytest
 from tests.codegen.conftest import Transformed, dynamic_net, static_net  # noqa: F401  # fixtures
 from tests.native.devices import share_builds
 from tests.running.self_tests import altered, arrays, package_with_samples, samples_of
+from tvmake.artifact import stage_json
 from tvmake.artifact.manifest import SelfTest as Described
-from tvmake.artifact.package import SELF_TEST, inspect, unpack
+from tvmake.artifact.package import MANIFEST, SELF_TEST, inspect, load_manifest, pack, unpack
 from tvmake.artifact.signature import TensorSpec
 from tvmake.artifact.tensor_file import member, write_array
 from tvmake.cli import run as command
@@ -24,6 +25,7 @@ from tvmake.config.validation import DEFAULT_GOALS, Goals
 from tvmake.errors import InputError
 from tvmake.plan.plan import Plan
 from tvmake.provenance.check import check_package
+from tvmake.provenance.statement import with_files
 from tvmake.running.self_test import check_self_test
 from tvmake.stages.export import self_test_goals
 
@@ -135,6 +137,22 @@ def test_without_bounds_there_is_no_test_to_pass(
     unbounded = package_with_samples(static_net, place, altered(expected, place / "other.npz"), goals={})
     assert command(["run", str(unbounded), "--self-test"]) == 1
     assert "has no self-test: it states no bounds" in capfd.readouterr().err
+
+
+def test_samples_that_are_compressed_are_refused_unread(package: Path, place: Path, capfd: pytest.CaptureFixture[str]):
+    files = place / "files"
+    files.mkdir()
+    unpack(package, files)
+    with zipfile.ZipFile(files / SELF_TEST) as sound:
+        members = {name: sound.read(name) for name in sound.namelist()}
+    with zipfile.ZipFile(files / SELF_TEST, "w", zipfile.ZIP_DEFLATED) as bomb:
+        for name, content in members.items():
+            bomb.writestr(name, content + bytes(10_000_000))
+    forged = with_files(load_manifest(files / MANIFEST, "forged"), {SELF_TEST: files / SELF_TEST}).sealed()
+    stage_json.save(forged, files / MANIFEST)
+    pack({file.name: file for file in files.iterdir()}, place / "forged.tar")
+    assert command(["run", str(place / "forged.tar"), "--self-test"]) == 1
+    assert "self_test.npz is not as tvmake writes it" in capfd.readouterr().err
 
 
 def test_an_output_that_no_goal_is_for_is_not_called_ok(

@@ -48,6 +48,17 @@ def write_array(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> None:
     archive.writestr(entry(name), buffer.getvalue())
 
 
+def check_stored(archive: zipfile.ZipFile) -> None:
+    """Refuse an archive from elsewhere that is not as :func:`write_array` makes them: what is compressed may unpack to anything.
+
+    Raises:
+        ValueError: a member is compressed, or there are two of one name.
+    """
+    names = archive.namelist()
+    if len(set(names)) < len(names) or any(info.compress_type != zipfile.ZIP_STORED for info in archive.infolist()):
+        raise ValueError("its members are compressed, or two have one name")
+
+
 def read_array(archive: zipfile.ZipFile, name: str, dtype: str | None = None) -> np.ndarray:
     """Read a member; zipfile checks its CRC on the way.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from tvmake.artifact.manifest import Manifest, SelfTest
 from tvmake.artifact.package import SELF_TEST
 from tvmake.artifact.signature import TensorSpec
-from tvmake.artifact.tensor_file import DAMAGE, member, read_array, reason
+from tvmake.artifact.tensor_file import DAMAGE, check_stored, member, read_array, reason
 from tvmake.config.validation import Goals
 from tvmake.device import store
 from tvmake.device.interface import Device, RunRequest
@@ -66,6 +66,7 @@ def run_self_test(package: Path, manifest: Manifest, device: Device) -> list[Che
     deployment = device.push(package)
     check_package(device.fingerprint(manifest.device_kind), manifest)
     samples = store.store_root() / deployment.package_sha256 / SELF_TEST
+    _check_samples(samples, str(package))
     with temporary_directory("tvmake-self-test-") as directory:
         made = Path(directory) / "outputs.npz"
         device.execute(deployment, RunRequest(samples=described.samples), samples, made)
@@ -75,6 +76,14 @@ def run_self_test(package: Path, manifest: Manifest, device: Device) -> list[Che
             raise DeviceError(f"device '{device.name}'", f"gave no readable outputs: {error}") from None
         with got, zipfile.ZipFile(samples) as expected:
             return list(check_self_test(described, manifest.signature.outputs, expected, got))
+
+
+def _check_samples(samples: Path, where: str) -> None:
+    try:
+        with zipfile.ZipFile(samples) as archive:
+            check_stored(archive)
+    except DAMAGE as error:
+        raise InputError(where, f"{SELF_TEST} is not as tvmake writes it: {reason(error)}", MAKE_ONE) from None
 
 
 def check_self_test(
