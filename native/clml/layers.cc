@@ -46,9 +46,7 @@ class Layer {
   cl_ml_tensor_qcom Input(size_t which, Layout layout, const Extents& extents) {
     return tensors_->Read(node_.inputs.at(which), layout, extents)->handle;
   }
-  cl_ml_tensor_qcom Input(size_t which = 0) {
-    return Input(which, Layout::kOptimal, Shape(node_.inputs.at(which)));
-  }
+  cl_ml_tensor_qcom Input(size_t which = 0) { return Input(which, Layout::kOptimal, Shape(node_.inputs.at(which))); }
   cl_ml_tensor_qcom Output(Layout layout, const Extents& extents) {
     return tensors_->Write(index_, layout, extents)->handle;
   }
@@ -222,14 +220,9 @@ class Layer {
       return std::array<cl_uint, 2>{static_cast<cl_uint>(shape[shape.size() - 2]), static_cast<cl_uint>(shape.back())};
     };
     const auto left = matrix(node_.inputs.at(0)), right = matrix(node_.inputs.at(1));
-    const cl_ml_op_gemm_desc_qcom description = {left[0],
-                                                 right[1],
-                                                 left[1],
-                                                 CL_GEMM_TRANSFORM_NONE_QCOM,
-                                                 CL_GEMM_TRANSFORM_NONE_QCOM,
-                                                 Number(1),
-                                                 Number(0),
-                                                 Arithmetic()};
+    const cl_ml_op_gemm_desc_qcom description = {
+        left[0],   right[1],  left[1],     CL_GEMM_TRANSFORM_NONE_QCOM, CL_GEMM_TRANSFORM_NONE_QCOM,
+        Number(1), Number(0), Arithmetic()};
     const cl_ml_tensor_qcom a = Input(0, Layout::kRows, {left[0], left[1], 1, 1});
     const cl_ml_tensor_qcom b = Input(1, Layout::kRows, {1, 1, right[0], right[1]});
     const cl_ml_tensor_qcom output = Output(Layout::kRows, {left[0], right[1], 1, 1});
@@ -246,8 +239,8 @@ class Layer {
 
   void Binary() {
     const std::pair<const char*, cl_binary_op_qcom> kinds[] = {
-        {"add", CL_TENSOR_OP_ADD_QCOM},        {"subtract", CL_TENSOR_OP_SUB_QCOM}, {"multiply", CL_TENSOR_OP_MUL_QCOM},
-        {"divide", CL_TENSOR_OP_DIV_QCOM},     {"maximum", CL_TENSOR_OP_MAX_QCOM},  {"minimum", CL_TENSOR_OP_MIN_QCOM},
+        {"add", CL_TENSOR_OP_ADD_QCOM},    {"subtract", CL_TENSOR_OP_SUB_QCOM}, {"multiply", CL_TENSOR_OP_MUL_QCOM},
+        {"divide", CL_TENSOR_OP_DIV_QCOM}, {"maximum", CL_TENSOR_OP_MAX_QCOM},  {"minimum", CL_TENSOR_OP_MIN_QCOM},
     };
     for (const auto& [name, kind] : kinds) {
       if (!node_.Is(name)) continue;

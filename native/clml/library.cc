@@ -86,9 +86,9 @@ class LibraryOf final : public Library {
           of.variance, of.scale, of.shift, op, nullptr);
     }
     if (of.activation != nullptr) {
-      return table_->clCreateMLOpFusedConvolutionActivationForwardQCOM(context, nullptr, &of.description,
-                                                                       of.activation, of.input, of.weight, of.bias,
-                                                                       nullptr, of.output, op, nullptr);
+      return table_->clCreateMLOpFusedConvolutionActivationForwardQCOM(context, nullptr, &of.description, of.activation,
+                                                                       of.input, of.weight, of.bias, nullptr, of.output,
+                                                                       op, nullptr);
     }
     return table_->clCreateMLOpConvolutionForwardQCOM(context, nullptr, &of.description, of.input, of.weight, of.bias,
                                                       of.output, op, nullptr);
@@ -97,9 +97,8 @@ class LibraryOf final : public Library {
     return table_->clCreateMLOpBatchNormForwardQCOM(context, of.properties, of.normalisation, of.input, of.mean,
                                                     of.variance, of.scale, of.shift, of.output, op, nullptr);
   }
-  cl_int CreateActivation(cl_context context, const cl_ml_op_activation_desc_qcom& description,
-                          cl_ml_tensor_qcom input, cl_ml_tensor_qcom unused, cl_ml_tensor_qcom output,
-                          cl_ml_op_qcom* op) const final {
+  cl_int CreateActivation(cl_context context, const cl_ml_op_activation_desc_qcom& description, cl_ml_tensor_qcom input,
+                          cl_ml_tensor_qcom unused, cl_ml_tensor_qcom output, cl_ml_op_qcom* op) const final {
     return table_->clCreateMLOpActivationForwardQCOM(context, nullptr, &description, input, unused, output, op,
                                                      nullptr);
   }

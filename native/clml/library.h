@@ -58,8 +58,7 @@ class Library {
                                cl_ml_tensor_qcom unused, cl_ml_tensor_qcom output, cl_ml_op_qcom*) const = 0;
   virtual cl_int CreateSoftmax(cl_context, const cl_ml_op_softmax_desc_qcom&, cl_ml_tensor_qcom input,
                                cl_ml_tensor_qcom output, cl_ml_op_qcom*) const = 0;
-  virtual cl_int CreateReshape(cl_context, cl_ml_tensor_qcom input, cl_ml_tensor_qcom output,
-                               cl_ml_op_qcom*) const = 0;
+  virtual cl_int CreateReshape(cl_context, cl_ml_tensor_qcom input, cl_ml_tensor_qcom output, cl_ml_op_qcom*) const = 0;
   virtual cl_int CreateFullyConnected(cl_context, const cl_ml_op_fully_connected_desc_qcom&, cl_ml_tensor_qcom input,
                                       cl_ml_tensor_qcom weight, cl_ml_tensor_qcom bias, cl_ml_tensor_qcom output,
                                       cl_ml_op_qcom*) const = 0;

@@ -68,7 +68,7 @@ std::string Summary() {
   if (all == 0) return std::string();
   std::string text = std::to_string(by_clml) + " of " + std::to_string(all) + " parts";
   if (by_clml > 0) text += " by CLML " + version;
-  if (by_clml < all) text += std::string(by_clml > 0 ? ", the others" : "") + (by_clml > 0 ? " by kernels: " : " by CLML; by kernels: ") + why;
+  if (by_clml < all) text += (by_clml > 0 ? ", the others by kernels: " : " by CLML; by kernels: ") + why;
   return text;
 }
 
@@ -80,8 +80,8 @@ ClmlModule::ClmlModule(std::string symbol, std::string graph, std::vector<std::s
       weight_names_(std::move(weights)),
       graph_(ParseGraph(text_)) {
   if (weight_names_.size() != graph_.weights.size()) {
-    TVM_FFI_THROW(ValueError) << "CLML: '" << symbol_ << "' names " << weight_names_.size() << " weights, its graph has "
-                              << graph_.weights.size();
+    TVM_FFI_THROW(ValueError) << "CLML: '" << symbol_ << "' names " << weight_names_.size()
+                              << " weights, its graph has " << graph_.weights.size();
   }
   std::lock_guard<std::mutex> lock(Loaded().mutex);
   Loaded().all.insert(this);

@@ -97,10 +97,9 @@ void Tensors::Fill(int node, opencl::Memory* memory) {
   });
   for (Tensor* tensor : seen) {
     Allocate(tensor);
-    const cl_int code =
-        device_->queue().TrySubmit([&](opencl::cl_command_queue queue, opencl::cl_event* event) {
-          return library_->Write(Theirs(queue), bytes.data(), tensor->described(), Theirs(event));
-        });
+    const cl_int code = device_->queue().TrySubmit([&](opencl::cl_command_queue queue, opencl::cl_event* event) {
+      return library_->Write(Theirs(queue), bytes.data(), tensor->described(), Theirs(event));
+    });
     Accept(code, "the weight " + graph_->nodes[node].name);
   }
   device_->queue().Finish();  // the bytes go away
@@ -173,10 +172,11 @@ void Tensors::Allocate(Tensor* tensor) {
   if (tensor->place->memory != nullptr) return;
   cl_uint bytes = 0;
   Accept(library_->TensorBytes(context(), tensor->handle, &bytes), "the size of a tensor");
-  tensor->place->memory = reinterpret_cast<cl_mem>(device_->Allocate(bytes, "a tensor of CLML", [&](opencl::cl_int* code) {
-    return opencl::GetApi().clCreateBuffer(device_->context(), opencl::CL_MEM_READ_WRITE, std::max<size_t>(bytes, 1),
-                                           nullptr, code);
-  }));
+  tensor->place->memory =
+      reinterpret_cast<cl_mem>(device_->Allocate(bytes, "a tensor of CLML", [&](opencl::cl_int* code) {
+        return opencl::GetApi().clCreateBuffer(device_->context(), opencl::CL_MEM_READ_WRITE,
+                                               std::max<size_t>(bytes, 1), nullptr, code);
+      }));
   bytes_ += bytes;
 }
 

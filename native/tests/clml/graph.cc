@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "module.h"
+#include "../../clml/module.h"  // opencl/ has one of the same name
 
 using namespace tvmake::clml;
 
@@ -57,12 +57,12 @@ TEST_CASE("an attribute that is missing or has another type is named with its la
 }
 
 TEST_CASE("what is no graph is refused") {
-  for (const std::string& text :
-       {std::string("{"), std::string("[]"), std::string("{\"nodes\":[]}"), GraphOf(kInput),
-        GraphOf(kInput + "," + kWeight + "," + kLayer, "[0,7]"), GraphOf(kInput + "," + kWeight + "," + kLayer, "[1,0]"),
-        GraphOf(kInput + "," + kWeight + "," + kLayer, "[0,1]", "[[0,0,0]]"),
-        GraphOf(kInput + "," + kWeight + "," + kLayer, "[0,1]", "[]"),
-        GraphOf(kLayer + "," + kInput + "," + kWeight)}) {
+  for (const std::string& text : {std::string("{"), std::string("[]"), std::string("{\"nodes\":[]}"), GraphOf(kInput),
+                                  GraphOf(kInput + "," + kWeight + "," + kLayer, "[0,7]"),
+                                  GraphOf(kInput + "," + kWeight + "," + kLayer, "[1,0]"),
+                                  GraphOf(kInput + "," + kWeight + "," + kLayer, "[0,1]", "[[0,0,0]]"),
+                                  GraphOf(kInput + "," + kWeight + "," + kLayer, "[0,1]", "[]"),
+                                  GraphOf(kLayer + "," + kInput + "," + kWeight)}) {
     CAPTURE(text);
     CHECK_THROWS_AS(ParseGraph(text), tvm::ffi::Error);
   }

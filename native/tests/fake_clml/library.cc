@@ -7,8 +7,6 @@
 //   FAKE_CLML_VERSIONS  the versions of the interface that it has; "1.0 2.0 3.0 4.0"
 //   FAKE_CLML_REFUSE    a kind of layer that it does not make ("softmax")
 //   FAKE_CLML_LOG       a file that gets the kind of each layer when it is computed, a line each
-#include "CL/cl_qcom_ml_ops.h"
-
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -24,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "CL/cl_qcom_ml_ops.h"
 #include "half.h"
 
 extern "C" {
@@ -199,11 +198,14 @@ cl_int Convolution(const cl_ml_op_convolution_desc_qcom* given, const Norm& norm
   const cl_uint c = in->is.c, o = out->is.c, kh = weight->is.h, kw = weight->is.w;
   bool right = d.group_count == 1 && in->is.n == out->is.n && IsOptimal(in) && IsOptimal(weight) && IsOptimal(out);
   right = right && IsWeight(weight) && (!has_bias || (Is(bias, 1, o, 1, 1) && IsWeight(bias) && IsOptimal(bias)));
-  right = right && (is_depthwise ? weight->is.n == 1 && weight->is.c == c && o == c : weight->is.n == o && weight->is.c == c);
+  right = right &&
+          (is_depthwise ? weight->is.n == 1 && weight->is.c == c && o == c : weight->is.n == o && weight->is.c == c);
   right = right && (!has_norm || norm.IsFor(o));
   const cl_uint spans[2] = {(kh - 1) * d.dilation[0] + 1, (kw - 1) * d.dilation[1] + 1};
-  right = right && IsWindow(in->is.h, out->is.h, d.input_padding_before[0], d.input_padding_after[0], spans[0], d.filter_stride[0]);
-  right = right && IsWindow(in->is.w, out->is.w, d.input_padding_before[1], d.input_padding_after[1], spans[1], d.filter_stride[1]);
+  right = right && IsWindow(in->is.h, out->is.h, d.input_padding_before[0], d.input_padding_after[0], spans[0],
+                            d.filter_stride[0]);
+  right = right && IsWindow(in->is.w, out->is.w, d.input_padding_before[1], d.input_padding_after[1], spans[1],
+                            d.filter_stride[1]);
   std::vector<FakeTensor*> inputs = {in, weight};
   if (has_bias) inputs.push_back(bias);
   if (has_norm) inputs.insert(inputs.end(), {norm.mean, norm.variance, norm.scale, norm.shift});
@@ -223,7 +225,8 @@ cl_int Convolution(const cl_ml_op_convolution_desc_qcom* given, const Norm& norm
               for (size_t a = 0; a < kh; ++a)
                 for (size_t b = 0; b < kw; ++b) {
                   const long row = long(y * d.filter_stride[0] + a * d.dilation[0]) - long(d.input_padding_before[0]);
-                  const long column = long(x * d.filter_stride[1] + b * d.dilation[1]) - long(d.input_padding_before[1]);
+                  const long column =
+                      long(x * d.filter_stride[1] + b * d.dilation[1]) - long(d.input_padding_before[1]);
                   if (row < 0 || column < 0 || row >= long(is.h) || column >= long(is.w)) continue;
                   const size_t w = (((is_depthwise ? 0 : k) * is.c + i) * kh + a) * kw + b;
                   sum += v[0][((n * is.c + i) * is.h + row) * is.w + column] * v[1][w];
@@ -236,7 +239,7 @@ cl_int Convolution(const cl_ml_op_convolution_desc_qcom* given, const Norm& norm
   return Make(is_depthwise ? "depthwise_conv2d" : "conv2d", inputs, out, d.arithmetic_mode, right, compute, op);
 }
 
-#define CONTEXT cl_context, const cl_ml_op_properties_qcom *properties
+#define CONTEXT cl_context, const cl_ml_op_properties_qcom* properties
 #define RESULT cl_ml_op_qcom *op, cl_ml_tuningcache_qcom
 
 cl_int Plain(CONTEXT, const cl_ml_op_convolution_desc_qcom* d, FakeTensor* in, FakeTensor* weight, FakeTensor* bias,
@@ -297,7 +300,8 @@ cl_int Pooling(CONTEXT, const cl_ml_op_pooling_desc_qcom* given, FakeTensor* in,
   bool right = IsNothing(unused) && in->is.n == out->is.n && in->is.c == out->is.c && IsOptimal(in) && IsOptimal(out);
   const cl_uint from[2] = {in->is.h, in->is.w}, to[2] = {out->is.h, out->is.w};
   for (size_t i = 0; i < 2; ++i) {
-    right = right && IsWindow(from[i], to[i], d.input_padding_before[i], d.input_padding_after[i], d.window_size[i], d.stride[i]);
+    right = right && IsWindow(from[i], to[i], d.input_padding_before[i], d.input_padding_after[i], d.window_size[i],
+                              d.stride[i]);
   }
   const cl_ml_tensor_desc_qcom is = in->is, os = out->is;
   const auto compute = [=](const std::vector<Values>& v) {
@@ -338,7 +342,8 @@ cl_int Softmax(CONTEXT, const cl_ml_op_softmax_desc_qcom* d, FakeTensor* in, Fak
       }
     return result;
   };
-  return Make("softmax", {in}, out, d->arithmetic_mode, IsSame(in, out) && IsOptimal(in) && IsOptimal(out), compute, op);
+  return Make("softmax", {in}, out, d->arithmetic_mode, IsSame(in, out) && IsOptimal(in) && IsOptimal(out), compute,
+              op);
 }
 cl_int Reshape(CONTEXT, FakeTensor* in, FakeTensor* out, RESULT) {
   (void)properties;
@@ -584,12 +589,12 @@ __attribute__((visibility("default"))) cl_int clQueryMLInterfaceVersionsQCOM(cl_
   return 0;
 }
 
-#define TABLE(major, extra)                                                                                         \
+#define TABLE(major, extra)                                                                                          \
   __attribute__((visibility("default"))) CLMLInterfaceV##major##QCOM* clGetMLInterfaceV##major##QCOM(cl_int minor) { \
-    static CLMLInterfaceV##major##QCOM table;                                                                       \
-    FillShared(&table);                                                                                             \
-    extra;                                                                                                          \
-    return minor == 0 ? &table : nullptr;                                                                           \
+    static CLMLInterfaceV##major##QCOM table;                                                                        \
+    FillShared(&table);                                                                                              \
+    extra;                                                                                                           \
+    return minor == 0 ? &table : nullptr;                                                                            \
   }
 
 TABLE(1, table.clCreateMLTensorQCOM = Tensor)

@@ -166,51 +166,52 @@ typedef struct {
 #define FAKE_RESULT cl_ml_op_qcom*, cl_ml_tuningcache_qcom
 #define FAKE_T cl_ml_tensor_qcom
 
-#define FAKE_SHARED_FUNCTIONS(F)                                                                                     \
-  F(clReleaseMLTensorQCOM, (FAKE_T))                                                                                 \
-  F(clGetMLTensorMemorySizeQCOM, (cl_context, FAKE_T, cl_uint*))                                                     \
-  F(clEnqueueWriteMLTensorDataQCOM, (cl_command_queue, const void*, cl_ml_tensor_layout_qcom, FAKE_T, cl_mem,        \
-                                     cl_uint, const cl_event*, cl_event*))                                           \
-  F(clEnqueueCopyMLTensorDataQCOM,                                                                                   \
-    (cl_command_queue, FAKE_T, cl_mem, FAKE_T, cl_mem, cl_uint, const cl_event*, cl_event*))                         \
-  F(clCreateMLTensorMemoryDescriptorSetQCOM, (cl_ml_tensor_mem_desc_set_qcom*))                                      \
-  F(clUpdateMLTensorMemoryDescriptorSetQCOM,                                                                         \
-    (cl_ml_tensor_mem_desc_set_qcom, cl_uint, const cl_ml_tensor_memory_desc_qcom*))                                 \
-  F(clReleaseMLTensorMemoryDescriptorSetQCOM, (cl_ml_tensor_mem_desc_set_qcom))                                      \
-  F(clEnqueueMLOpQCOM,                                                                                               \
-    (cl_command_queue, cl_ml_op_qcom, cl_ml_tensor_mem_desc_set_qcom, cl_uint, const cl_event*, cl_event*))          \
-  F(clReleaseMLOpQCOM, (cl_ml_op_qcom))                                                                              \
-  F(clCreateMLOpConvolutionForwardQCOM,                                                                              \
-    (FAKE_CONTEXT, const cl_ml_op_convolution_desc_qcom*, FAKE_T, FAKE_T, FAKE_T, FAKE_T, FAKE_RESULT))              \
-  F(clCreateMLOpFusedConvolutionActivationForwardQCOM,                                                               \
-    (FAKE_CONTEXT, const cl_ml_op_convolution_desc_qcom*, const cl_ml_op_activation_desc_qcom*, FAKE_T, FAKE_T,      \
-     FAKE_T, FAKE_T, FAKE_T, FAKE_RESULT))                                                                           \
-  F(clCreateMLOpFusedConvolutionBatchNormForwardQCOM,                                                                \
-    (FAKE_CONTEXT, const cl_ml_op_convolution_desc_qcom*, const cl_ml_op_batchnorm_desc_qcom*, FAKE_T, FAKE_T,       \
-     FAKE_T, FAKE_T, FAKE_T, FAKE_T, FAKE_T, FAKE_T, FAKE_RESULT))                                                   \
-  F(clCreateMLOpFusedConvolutionBatchNormActivationForwardQCOM,                                                      \
-    (FAKE_CONTEXT, const cl_ml_op_convolution_desc_qcom*, const cl_ml_op_batchnorm_desc_qcom*,                       \
-     const cl_ml_op_activation_desc_qcom*, FAKE_T, FAKE_T, FAKE_T, FAKE_T, FAKE_T, FAKE_T, FAKE_T, FAKE_T, FAKE_T,   \
-     FAKE_RESULT))                                                                                                   \
-  F(clCreateMLOpBatchNormForwardQCOM, (FAKE_CONTEXT, const cl_ml_op_batchnorm_desc_qcom*, FAKE_T, FAKE_T, FAKE_T,    \
-                                       FAKE_T, FAKE_T, FAKE_T, FAKE_RESULT))                                         \
-  F(clCreateMLOpActivationForwardQCOM,                                                                               \
-    (FAKE_CONTEXT, const cl_ml_op_activation_desc_qcom*, FAKE_T, FAKE_T, FAKE_T, FAKE_RESULT))                       \
-  F(clCreateMLOpPoolingForwardQCOM,                                                                                  \
-    (FAKE_CONTEXT, const cl_ml_op_pooling_desc_qcom*, FAKE_T, FAKE_T, FAKE_T, FAKE_RESULT))                          \
-  F(clCreateMLOpSoftmaxQCOM, (FAKE_CONTEXT, const cl_ml_op_softmax_desc_qcom*, FAKE_T, FAKE_T, FAKE_RESULT))         \
-  F(clCreateMLOpReshapeQCOM, (FAKE_CONTEXT, FAKE_T, FAKE_T, FAKE_RESULT))                                            \
-  F(clCreateMLOpFullyConnectedQCOM,                                                                                  \
-    (FAKE_CONTEXT, const cl_ml_op_fully_connected_desc_qcom*, FAKE_T, FAKE_T, FAKE_T, FAKE_T, FAKE_RESULT))          \
-  F(clCreateMLOpGemmQCOM, (FAKE_CONTEXT, const cl_ml_op_gemm_desc_qcom*, FAKE_T, FAKE_T, FAKE_T, FAKE_RESULT))       \
-  F(clCreateMLOpBinaryQCOM, (FAKE_CONTEXT, const cl_ml_op_binary_desc_qcom*, FAKE_T, FAKE_T, FAKE_T, FAKE_RESULT))   \
-  F(clCreateMLOpConcatQCOM, (FAKE_CONTEXT, const cl_ml_op_concat_desc_qcom*, FAKE_T*, FAKE_T, FAKE_RESULT))          \
+#define FAKE_SHARED_FUNCTIONS(F)                                                                                       \
+  F(clReleaseMLTensorQCOM, (FAKE_T))                                                                                   \
+  F(clGetMLTensorMemorySizeQCOM, (cl_context, FAKE_T, cl_uint*))                                                       \
+  F(clEnqueueWriteMLTensorDataQCOM,                                                                                    \
+    (cl_command_queue, const void*, cl_ml_tensor_layout_qcom, FAKE_T, cl_mem, cl_uint, const cl_event*, cl_event*))    \
+  F(clEnqueueCopyMLTensorDataQCOM,                                                                                     \
+    (cl_command_queue, FAKE_T, cl_mem, FAKE_T, cl_mem, cl_uint, const cl_event*, cl_event*))                           \
+  F(clCreateMLTensorMemoryDescriptorSetQCOM, (cl_ml_tensor_mem_desc_set_qcom*))                                        \
+  F(clUpdateMLTensorMemoryDescriptorSetQCOM,                                                                           \
+    (cl_ml_tensor_mem_desc_set_qcom, cl_uint, const cl_ml_tensor_memory_desc_qcom*))                                   \
+  F(clReleaseMLTensorMemoryDescriptorSetQCOM, (cl_ml_tensor_mem_desc_set_qcom))                                        \
+  F(clEnqueueMLOpQCOM,                                                                                                 \
+    (cl_command_queue, cl_ml_op_qcom, cl_ml_tensor_mem_desc_set_qcom, cl_uint, const cl_event*, cl_event*))            \
+  F(clReleaseMLOpQCOM, (cl_ml_op_qcom))                                                                                \
+  F(clCreateMLOpConvolutionForwardQCOM,                                                                                \
+    (FAKE_CONTEXT, const cl_ml_op_convolution_desc_qcom*, FAKE_T, FAKE_T, FAKE_T, FAKE_T, FAKE_RESULT))                \
+  F(clCreateMLOpFusedConvolutionActivationForwardQCOM,                                                                 \
+    (FAKE_CONTEXT, const cl_ml_op_convolution_desc_qcom*, const cl_ml_op_activation_desc_qcom*, FAKE_T, FAKE_T,        \
+     FAKE_T, FAKE_T, FAKE_T, FAKE_RESULT))                                                                             \
+  F(clCreateMLOpFusedConvolutionBatchNormForwardQCOM,                                                                  \
+    (FAKE_CONTEXT, const cl_ml_op_convolution_desc_qcom*, const cl_ml_op_batchnorm_desc_qcom*, FAKE_T, FAKE_T, FAKE_T, \
+     FAKE_T, FAKE_T, FAKE_T, FAKE_T, FAKE_T, FAKE_RESULT))                                                             \
+  F(clCreateMLOpFusedConvolutionBatchNormActivationForwardQCOM,                                                        \
+    (FAKE_CONTEXT, const cl_ml_op_convolution_desc_qcom*, const cl_ml_op_batchnorm_desc_qcom*,                         \
+     const cl_ml_op_activation_desc_qcom*, FAKE_T, FAKE_T, FAKE_T, FAKE_T, FAKE_T, FAKE_T, FAKE_T, FAKE_T, FAKE_T,     \
+     FAKE_RESULT))                                                                                                     \
+  F(clCreateMLOpBatchNormForwardQCOM,                                                                                  \
+    (FAKE_CONTEXT, const cl_ml_op_batchnorm_desc_qcom*, FAKE_T, FAKE_T, FAKE_T, FAKE_T, FAKE_T, FAKE_T, FAKE_RESULT))  \
+  F(clCreateMLOpActivationForwardQCOM,                                                                                 \
+    (FAKE_CONTEXT, const cl_ml_op_activation_desc_qcom*, FAKE_T, FAKE_T, FAKE_T, FAKE_RESULT))                         \
+  F(clCreateMLOpPoolingForwardQCOM,                                                                                    \
+    (FAKE_CONTEXT, const cl_ml_op_pooling_desc_qcom*, FAKE_T, FAKE_T, FAKE_T, FAKE_RESULT))                            \
+  F(clCreateMLOpSoftmaxQCOM, (FAKE_CONTEXT, const cl_ml_op_softmax_desc_qcom*, FAKE_T, FAKE_T, FAKE_RESULT))           \
+  F(clCreateMLOpReshapeQCOM, (FAKE_CONTEXT, FAKE_T, FAKE_T, FAKE_RESULT))                                              \
+  F(clCreateMLOpFullyConnectedQCOM,                                                                                    \
+    (FAKE_CONTEXT, const cl_ml_op_fully_connected_desc_qcom*, FAKE_T, FAKE_T, FAKE_T, FAKE_T, FAKE_RESULT))            \
+  F(clCreateMLOpGemmQCOM, (FAKE_CONTEXT, const cl_ml_op_gemm_desc_qcom*, FAKE_T, FAKE_T, FAKE_T, FAKE_RESULT))         \
+  F(clCreateMLOpBinaryQCOM, (FAKE_CONTEXT, const cl_ml_op_binary_desc_qcom*, FAKE_T, FAKE_T, FAKE_T, FAKE_RESULT))     \
+  F(clCreateMLOpConcatQCOM, (FAKE_CONTEXT, const cl_ml_op_concat_desc_qcom*, FAKE_T*, FAKE_T, FAKE_RESULT))            \
   F(clCreateMLOpPadQCOM, (FAKE_CONTEXT, const cl_ml_op_pad_desc_qcom*, FAKE_T, FAKE_T, FAKE_RESULT))
 
-#define FAKE_CLIP(F) F(clCreateMLOpClipQCOM, (FAKE_CONTEXT, const cl_ml_op_clip_desc_qcom*, FAKE_T, FAKE_T, FAKE_RESULT))
+#define FAKE_CLIP(F) \
+  F(clCreateMLOpClipQCOM, (FAKE_CONTEXT, const cl_ml_op_clip_desc_qcom*, FAKE_T, FAKE_T, FAKE_RESULT))
 #define FAKE_PLAIN_TENSOR(F) \
   F(clCreateMLTensorQCOM, (cl_context, const cl_ml_tensor_properties_qcom*, const cl_ml_tensor_desc_qcom*, FAKE_T*))
-#define FAKE_TENSOR_WITH_USAGE(F)                                                                                    \
+#define FAKE_TENSOR_WITH_USAGE(F)                                                                                   \
   F(clCreateMLTensorWithUsageQCOM, (cl_context, const cl_ml_tensor_properties_qcom*, const cl_ml_tensor_desc_qcom*, \
                                     cl_ml_tensor_usage_qcom, FAKE_T*))
 
