@@ -38,7 +38,19 @@ def places(x, count=4):
     return (x.abs() * 97).long() % count
 
 
+def put_slices(*slices):
+    def write(x):
+        made = x * 2
+        for one in slices:
+            made[one] = x[one] - 3
+        return made
+
+    return write
+
+
 WRITES = {
+    "slices": put_slices((..., slice(1, 4), slice(None)), (..., slice(-2, None))),
+    "steps": put_slices((..., slice(1, None, 2), slice(None, None, 2)), (slice(None), slice(0, 3, 3))),
     "one axis": put(slice(None), ROWS),
     "pairs after an axis": put(slice(None), ROWS, COLUMNS),
     "pairs at the end": put(slice(None), slice(None), ROWS, COLUMNS, values=lambda x: x[:, :, 0, :4] * 3),

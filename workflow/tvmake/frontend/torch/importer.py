@@ -158,7 +158,7 @@ def _argument(node: fx.Node, position: int) -> Any:
     """What an operator is given there; None where that is nothing."""
     if position < len(node.args):
         return node.args[position]
-    arguments = node.target._schema.arguments  # type: ignore[union-attr]
+    arguments = node.target._schema.arguments
     return node.kwargs.get(arguments[position].name) if position < len(arguments) else None
 
 

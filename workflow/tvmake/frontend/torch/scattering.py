@@ -1,7 +1,8 @@
 """Writing at places that tensors name: ``index_put`` with whole axes or masks, and scattering that sums up.
 
 TVM 0.27 has no importer for the sums; its own for ``index_put`` combines indices and whole axes as NumPy does not, and its
-scattering wants an index for every element beside the axis.
+scattering wants an index for every element beside the axis. Its ``slice_scatter`` reckons where each element comes from in the kernel,
+and TVM's simplifier for GPUs gets that wrong for steps along the last axis; constants say it here.
 """
 
 import math
@@ -94,6 +95,25 @@ def _scattered(name: str) -> Callable[[fx.Node, Any], Any]:
     return convert
 
 
+def _slice_scatter(node: fx.Node, importer: Any) -> Any:
+    """Write a tensor over every ``step``-th element of an axis."""
+    given = {"dim": 0, "start": None, "end": None, "step": 1, **_arguments(node)}
+    data, source = given["self"], given["src"]
+    bounds = (given["start"], given["end"], given["step"])
+    if not (_is_fixed(data) and _is_fixed(source) and all(bound is None or isinstance(bound, int) for bound in bounds)):
+        return importer.create_convert_map()["slice_scatter.default"](node)
+    extents, emit = _extents(data), importer.block_builder.emit
+    axis = given["dim"] % len(extents)
+    written = torch.arange(extents[axis])[slice(*bounds)]
+    places, mask = torch.zeros(extents[axis], dtype=torch.int64), torch.zeros(extents[axis], dtype=torch.bool)
+    places[written], mask[written] = torch.arange(len(written)), True
+    if not len(written):
+        return importer.env[data]
+    taken = emit(relax.op.take(importer.env[source], relax.const(places.numpy(), "int64"), axis))
+    along = [-1 if other == axis else 1 for other in range(len(extents))]
+    return emit(relax.op.where(relax.const(mask.reshape(along).numpy(), "bool"), taken, importer.env[data]))
+
+
 def _scatter(importer: Any, data: fx.Node, places: Any, updates: Any, shape: Sequence[int], reduction: str) -> Any:
     """Write updates of a shape at places that count in the flattened data."""
     emit = importer.block_builder.emit
@@ -154,6 +174,7 @@ def _arguments(node: fx.Node) -> dict[str, Any]:
 
 CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
     "index_put.default": _index_put,
+    "slice_scatter.default": _slice_scatter,
     "scatter.src": _scattered("scatter"),
     "scatter.value": _scattered("scatter"),
     "scatter_add.default": _scattered("scatter_add"),

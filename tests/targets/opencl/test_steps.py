@@ -1,0 +1,34 @@
+"""Writing over every second row and column, on OpenCL."""
+
+import numpy as np
+import torch
+import tvm
+
+from tests.requirements import hint, require
+from tests.targets.adreno.nets import BUFFER, executable, target
+from tvmake.codegen.lowering import lower
+from tvmake.config.build import PassOptions
+from tvmake.config.model import ImportOptions
+from tvmake.frontend.torch.importer import read
+from tvmake.native.backend import opencl_library
+
+
+class Wavelet(torch.nn.Module):
+    """As inverse wavelet transforms do."""
+
+    def forward(self, x):
+        made = torch.zeros_like(x)
+        made[..., ::2, ::2] = x[..., ::2, ::2] * 2
+        return made
+
+
+def test_they_are_written_where_torch_writes_them():
+    """TVM's simplifier for GPUs gets the place wrong that its own importer has a kernel reckon with."""
+    opencl_library()
+    device = tvm.device("opencl", 0)
+    require(device.exist, hint("PoCL"))
+    picture = torch.arange(3 * 12 * 16).reshape(1, 3, 12, 16).sin()
+    module = read(torch.export.export(Wavelet(), (picture,)), ImportOptions(source="net.pt2")).module
+    built = executable(lower(module, target(BUFFER), [], PassOptions(), 1), BUFFER)
+    found = tvm.relax.VirtualMachine(built, device)["main"](tvm.runtime.tensor(picture.numpy(), device)).numpy()
+    np.testing.assert_allclose(found, Wavelet()(picture).numpy(), atol=1e-5)
