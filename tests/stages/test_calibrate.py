@@ -158,5 +158,5 @@ def test_calibration_is_for_int8_alone():
 
 def test_lists_of_operators_are_for_other_precisions_than_float32():
     for name in ("always", "never", "follow"):
-        with pytest.raises(ValidationError, match="are for base float16, float16_acc32 or int8"):
+        with pytest.raises(ValidationError, match="base float32 has no always, never and follow"):
             PrecisionConfig(**{name: ["matmul"]})

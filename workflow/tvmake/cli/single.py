@@ -24,7 +24,9 @@ Target = Annotated[
         help="A name of `tvmake targets`, or a target as TVM spells it; `native` is this machine's CPU.",
     ),
 ]
-Precision = Annotated[str, typer.Option("--precision", help="float32, float16, float16_acc32 or int8.")]
+Precision = Annotated[
+    str, typer.Option("--precision", help="float32, float16, float16_acc32, int8, int8_weights or int4_weights.")
+]
 Shapes = Annotated[
     list[str] | None,
     typer.Option(

@@ -21,6 +21,7 @@ from tvmake.targets.bound_rule import general_rules, refuse_unbound
 from tvmake.targets.cpu.channels_last import channels_last
 from tvmake.targets.cpu.integer_products import suit_products
 from tvmake.targets.cpu.schedules.apply import apply_rules
+from tvmake.targets.cpu.unpacking import unpack_in_sums
 from tvmake.targets.kernel_pipeline import uses_textures
 from tvmake.targets.opencl.scans import SumsAsReductions
 from tvmake.targets.shape_order import OrderShapeStores, ordered_shape_variables
@@ -179,7 +180,10 @@ def fused_graph(
                 )  # of matrices, which are lowered with what is in no layout
                 module = suit_products(channels_last(module), target, inputs)
             graph = Prepacked(tvm.transform.Sequential(_legalize())(module), ())
-            graph = take_out_weight_layouts(graph.module, inputs) if is_cpu(target) or has_clml else graph
+            if is_cpu(target):
+                graph = take_out_weight_layouts(unpack_in_sums(graph.module), inputs)
+            elif has_clml:
+                graph = take_out_weight_layouts(graph.module, inputs)
         fused = apply_user_passes(shorten_kernel_names(graph.module), passes, "after_fusion")
     return Prepacked(mark_layout_free(fused, inputs) if layout_free else fused, graph.packings)
 

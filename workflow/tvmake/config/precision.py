@@ -6,7 +6,15 @@ from pydantic import Field, StringConstraints, model_validator
 
 from tvmake.config.base import Positive, Strict
 
-BasePrecision = Literal["float32", "float16", "float16_acc32", "int8"]
+FloatPrecision = Literal["float32", "float16", "float16_acc32"]
+
+BasePrecision = Literal["float32", "float16", "float16_acc32", "int8", "int8_weights", "int4_weights"]
+
+WEIGHTS_ONLY = ("int8_weights", "int4_weights")
+"""Bases that compute in float, with weights of 8 or 4 bits."""
+
+DEFAULT_GROUP = 64
+"""Of ``int4_weights``."""
 
 OpName = Annotated[str, StringConstraints(pattern=r"^(relax\.)?[a-z_0-9]+(\.[a-z_0-9]+)*$")]
 
@@ -34,7 +42,8 @@ class PrecisionConfig(Strict):
 
     base: BasePrecision = "float32"
     """``float32``; ``float16`` (multiplied and accumulated in half); ``float16_acc32`` (multiplied in half, accumulated in single);
-    ``int8`` (convolutions and products of matrices in 8-bit integers, summed in 32 bits, the rest in single)."""
+    ``int8`` (convolutions and products of matrices in 8-bit integers, summed in 32 bits, the rest in single);
+    ``int8_weights`` and ``int4_weights`` (the weights of products of matrices in 8 or 4 bits, all computed as ``activations`` says)."""
     always: list[OpName] = Field(default_factory=list)
     """Operators always computed in float16 (those TVM can: convolutions and matmul by default)."""
     never: list[OpName] = Field(default_factory=list)
@@ -43,13 +52,38 @@ class PrecisionConfig(Strict):
     """Operators that take the type of their inputs (element-wise ones by default)."""
     calibration: CalibrationOptions = CalibrationOptions()
     """For ``int8``: how the ranges of activations are found."""
+    group: Literal[32, 64, 128] | None = None
+    """For ``int8_weights`` and ``int4_weights``: how many consecutive weights of an output channel share a scale. By default
+    64 for ``int4_weights``, and all of a channel for ``int8_weights``."""
+    activations: FloatPrecision = "float32"
+    """For ``int8_weights`` and ``int4_weights``: how all that is no weight is held and computed."""
+
+    @property
+    def arithmetic(self) -> BasePrecision:
+        """What it computes in: the base, but for those of weights."""
+        return self.activations if self.base in WEIGHTS_ONLY else self.base
+
+    @property
+    def weight_group(self) -> int | None:
+        """How many weights share a scale; None for all of a channel."""
+        return DEFAULT_GROUP if self.base == "int4_weights" and self.group is None else self.group
+
+    @model_validator(mode="after")
+    def _groups_weights_only(self) -> "PrecisionConfig":
+        if self.base in WEIGHTS_ONLY:
+            if self.always or self.follow:
+                raise ValueError(f"base {self.base} has no always and follow: name what keeps its weights under never")
+        elif self.group is not None or self.activations != "float32":
+            key = "group" if self.group is not None else "activations"
+            raise ValueError(f"{key} is for base int8_weights or int4_weights")
+        return self
 
     @model_validator(mode="after")
     def _calibrates_integers_only(self) -> "PrecisionConfig":
         if self.base != "int8" and self.calibration != CalibrationOptions():
             raise ValueError("calibration is for base int8")
         if self.base == "float32" and (self.always or self.never or self.follow):
-            raise ValueError("always, never and follow are for base float16, float16_acc32 or int8")
+            raise ValueError("base float32 has no always, never and follow: it changes nothing")
         if self.base == "int8" and (self.always or self.follow):
             raise ValueError("base int8 has no always and follow: name what stays in float32 under never")
         return self

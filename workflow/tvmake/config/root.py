@@ -100,7 +100,7 @@ class Config(Strict):
     precisions: Annotated[dict[Name, PrecisionConfig], BeforeValidator(_named_precisions)] = Field(
         default={"float32": PrecisionConfig()}, validate_default=False
     )
-    """A list of ``float32``, ``float16``, ``float16_acc32``, ``int8``, or a mapping of names to details."""
+    """A list of ``float32``, ``float16``, ``float16_acc32``, ``int8``, ``int8_weights``, ``int4_weights``, or a mapping of names to details."""
     devices: dict[Name, DeviceConfig] = Field(default_factory=dict)
     """The devices that targets name."""
     variants: VariantFilter = VariantFilter()
@@ -174,7 +174,7 @@ class Config(Strict):
         """What no compiler can make: float16 on a processor that does not have it."""
         found: dict[str, None] = {}
         for _, precision, target in self.combinations():
-            if reason := obstacle(self.targets[target], self.precisions[precision].base):
+            if reason := obstacle(self.targets[target], self.precisions[precision].arithmetic):
                 found[f"targets.{target}: precision '{precision}': {reason}; leave it out with variants.exclude"] = None
         return list(found)
 

@@ -223,9 +223,9 @@ def written_target(text: str) -> dict[str, Any]:
     return parse_target(text, get_args(TargetKind), known_tags())
 
 
-def obstacle(target: TargetConfig, base_precision: str) -> str | None:
-    """The reason why a network of a precision cannot be compiled for a target; None where it can."""
-    if base_precision != "float32" and not target.has_float16:
+def obstacle(target: TargetConfig, arithmetic: str) -> str | None:
+    """The reason why a network that computes in a precision cannot be compiled for a target; None where it can."""
+    if arithmetic.startswith("float16") and not target.has_float16:
         return f"'{target.tag}' does not compute in float16"
     return None
 

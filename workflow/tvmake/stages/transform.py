@@ -18,8 +18,11 @@ def transform_model(
     params: Path,
     bound: Path,
     calibration: Path | None = None,
-) -> None:
+) -> str:
     """Transform an imported model; write ``module``, ``params`` and ``bound`` (its signature with dimensions bound).
+
+    Returns:
+        Of a precision that holds weights in integers: which are, and which are not and why; else nothing.
 
     Raises:
         InputError: an unknown dimension or operator, a failing user pass, or damaged stage files.
@@ -28,6 +31,7 @@ def transform_model(
     from tvmake.artifact.calibration import Calibration
     from tvmake.artifact.module_files import load_module, load_params, save_module, save_params
     from tvmake.artifact.signature import Signature
+    from tvmake.quantize.weights_only import COVERAGE
     from tvmake.transform.graph import bound_signature, transform
 
     before = stage_json.load(Signature, signature)
@@ -36,6 +40,7 @@ def transform_model(
     save_params(weights, params)
     save_module(rewritten, module)
     stage_json.save(bound_signature(before, rewritten), bound)
+    return str((rewritten.attrs or {}).get(COVERAGE, ""))
 
 
 def transform_request(job: JobContext) -> TransformRequest:
@@ -85,6 +90,9 @@ STAGE = Stage(
     request=transform_request,
     exists=lambda job: job.chooses_layout == bool(job.layout),
     rules=("transform", "transform_candidate"),
+    report=lambda coverage: (
+        (f"warning: {coverage}" if "; kept in float: " in coverage else coverage,) if coverage else ()
+    ),
     is_hermetic=True,
     recipe=Recipe(user_passes=lambda request: request.transform.passes),
     memory_mb=1500,

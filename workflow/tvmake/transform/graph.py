@@ -7,12 +7,14 @@ import tvm
 
 from tvmake.artifact.calibration import Calibration
 from tvmake.artifact.signature import Dim, Signature, TensorSpec
+from tvmake.config.precision import WEIGHTS_ONLY
 from tvmake.config.requests.transforming import TransformRequest
 from tvmake.errors import InputError
 from tvmake.frontend.relax_fixes import lift_constants
 from tvmake.quantize.insert import insert
 from tvmake.quantize.integers import to_integers
 from tvmake.quantize.sites import find_sites
+from tvmake.quantize.weights_only import COVERAGE, hold_weights
 from tvmake.transform.fold_constants import evaluate_constants
 from tvmake.transform.layout_activations import spell_out_activations
 from tvmake.transform.layout_clips import split_clips
@@ -58,6 +60,15 @@ def transform(
             passes.ConvertLayout(layouts)(spell_out_activations(flatten_norms(split_clips(module))))
         )
     module = to_precision(module, request.precision)
+    if request.precision.base in WEIGHTS_ONLY:
+        module, held = hold_weights(module, request.precision)
+        if not held.products:
+            raise InputError(
+                request.precision.base,
+                f"there is no product of matrices whose weights it could hold ({held.coverage()})",
+                "leave the precision out for this model with variants.exclude",
+            )
+        module = module.with_attr(COVERAGE, held.coverage())
     module = apply_user_passes(module, options.passes, "after_precision")
     if options.layout != "keep" and has_convolutions(module):
         module = module.with_attr(CHOSEN_LAYOUT, options.layout)

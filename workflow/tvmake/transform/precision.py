@@ -28,11 +28,13 @@ def to_precision(module: "tvm.IRModule", precision: PrecisionConfig) -> "tvm.IRM
     Raises:
         InputError: an operator is not known, or cannot be computed in float16 always.
     """
-    if precision.base in ("int8", "float32"):
+    if precision.arithmetic in ("int8", "float32"):
         return module  # quantised before, or as it is
     if has_quantized(module):
         return module  # ToMixedPrecision takes sums of integers for float's, and fails
-    accumulator = "float16" if precision.base == "float16" else "float32"
+    accumulator = "float16" if precision.arithmetic == "float16" else "float32"
+    if precision.base != precision.arithmetic:
+        precision = PrecisionConfig(base=precision.activations)  # never is about weights
     transform = tvm.relax.transform
     with _policies_set(precision):
         passes = [transform.ConvertToDataflow(), transform.ToMixedPrecision(accumulator)]

@@ -180,6 +180,8 @@ precisions:
   # - float16_acc32  # float16 values, sums in float32
   # - float16        # float16 throughout: fastest on mobile GPUs, least exact
   # - int8           # products in 8-bit integers; give the model a dataset, which their ranges are taken from
+  # - int8_weights   # weights of matrices in 8 bits, all else as it is; needs no dataset
+  # - int4_weights   # the same in 4 bits
 
 # What to compile for. Every model and precision is made for every target; `tvmake targets` lists what this TVM knows.
 targets:

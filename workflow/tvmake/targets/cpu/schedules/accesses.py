@@ -19,7 +19,7 @@ class Contraction:
     """A block that adds up products of two values: a convolution or a product of matrices."""
 
     block: Any
-    operands: tuple[Any, Any]
+    operands: tuple[Any, ...]
     """The two loads."""
 
     @property

@@ -34,6 +34,9 @@ UNROLLED_STEPS = 25
 UNROLLED_PRODUCTS = 512
 """Vector operations that may be written out so."""
 
+HALVES = 2
+"""Of a byte, where two weights share it: written out, so that each is cut from it by a constant."""
+
 BAND = 8
 """Rows of results for which padding is made at once, at most: it stays in the cache then."""
 
@@ -142,10 +145,14 @@ class Tiled:
 
     def _pack(self) -> None:
         """Operands in the order in which they are read."""
-        if self.contraction and len({load.source for load in self.loads}) == len(self.loads):
-            for load in self.along_lanes:
-                is_weight = any(load.source.same_as(weight) for weight in self.weights)
-                pack(self.schedule, self.block, self.contraction, load, self.tile.width, is_weight)
+        if len({load.source for load in self.loads}) < len(self.loads):
+            return
+        # What else is summed up may still have weights: integers, each times a scale of several.
+        taken = self.contraction or Contraction(self.own, tuple(self.loads))
+        for load in self.along_lanes:
+            is_weight = any(load.source.same_as(weight) for weight in self.weights)
+            if self.contraction or is_weight:
+                pack(self.schedule, self.block, taken, load, self.tile.width, is_weight)
 
     def _sums(self, loops: dict[str, Any]) -> tuple[list[Any], list[Any]]:
         """Loops over the steps of the sum, and over what a step adds to each lane, where that is several products."""
@@ -183,6 +190,11 @@ class Tiled:
                 return sorted(self.reduced, key=lambda axis: order.index(str(axis.var.name)))
         return self.reduced
 
+    def _has_halves(self) -> bool:
+        """Whether the innermost loop of the sum goes through what shares a byte."""
+        summed = self._summed()
+        return self.contraction is None and len(summed) > 1 and extent(summed[-1]) == HALVES
+
     def _unrolls(self) -> bool:
         steps, tile = self._steps(), self.tile
         return bool(steps <= UNROLLED_STEPS and steps * tile.height * tile.vectors <= UNROLLED_PRODUCTS)
@@ -191,6 +203,8 @@ class Tiled:
         """Vectors for the sum and for what it begins with, of which ``within`` loops are over a tile's results."""
         first = self.schedule.get_loops(self.block)[-within - len(self.reduced)]
         self._finish(self.block, within, self._unrolls())
+        if self._has_halves() and not self._unrolls():
+            self.schedule.unroll(self.schedule.get_loops(self.block)[-within - 1])
         self._finish(self.schedule.decompose_reduction(self.block, first), within, is_unrolled=False)
 
     def _finish(self, block: Any, within: int, is_unrolled: bool) -> None:
