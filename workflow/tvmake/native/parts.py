@@ -60,7 +60,11 @@ class Part:
 
 
 TVM_RUNTIME = Part(
-    "tvm_runtime", "libtvm_runtime.a", ("tvm_sources", "tvm_support"), "TVM's runtime from its sources", "tvm_sources"
+    "tvm_runtime",
+    "libtvm_runtime.a",
+    ("tvm_sources", "tvm_support"),
+    "TVM's runtime from its sources",
+    project="tvm_sources",
 )
 """What parts are linked with on systems that TVM publishes no runtime for."""
 
