@@ -88,7 +88,7 @@ def test_every_example_in_the_comments_is_a_valid_key(directory):
     assert {"variants", "transform", "build", "validation", "results"} <= values.keys()
     assert {"inputs", "dataset", "goals"} <= values["models"]["digits"].keys()
     assert len(values["targets"]) == 4
-    assert len(values["precisions"]) == 4
+    assert len(values["precisions"]) == 6
     assert [error.message for error in Draft202012Validator(config_schema()).iter_errors(values)] == []
     Path("all.yaml").write_text(yaml.safe_dump(values))
     assert Plan(load([Path("all.yaml")])).variants

@@ -154,9 +154,3 @@ def test_calibration_is_for_int8_alone():
         PrecisionConfig(base="float16", calibration={"method": "entropy"})
     with pytest.raises(ValidationError, match="name what stays in float32 under never"):
         PrecisionConfig(base="int8", always=["matmul"])
-
-
-def test_lists_of_operators_are_for_other_precisions_than_float32():
-    for name in ("always", "never", "follow"):
-        with pytest.raises(ValidationError, match="base float32 has no always, never and follow"):
-            PrecisionConfig(**{name: ["matmul"]})

@@ -122,7 +122,7 @@ CHANGES: dict[str, tuple[Callable[[], object], set[Variant]]] = {
     "shared result: other content": (lambda: Path("results/one/model.json").write_text("other"), OF_ONE),
     "option of a model": (lambda: edited("models.one.dims", {"n": 1}), OF_ONE),
     "option of a precision": (
-        lambda: edited("precisions", {"float32": {"never": ["nn.relu"]}, "float16": {}}),
+        lambda: edited("precisions", {"float32": {"base": "float16", "never": ["nn.relu"]}, "float16": {}}),
         {variant for variant in EVERYTHING if variant.precision == "float32"},
     ),
     "option of the target": (lambda: edited("targets.cpu.mcpu", "x86-64"), EVERYTHING),
