@@ -40,6 +40,7 @@ ELSEWHERE = {
     "concepts/opencl-runtime.md": "compiles OpenCL parts for minutes; tests/native does",
     "concepts/records.md": "names records of another machine; tests/records has each command",
     "guides/add-a-target.md": "of the target to write",
+    "guides/adreno.md": "needs a GPU, and Qualcomm's SDK; tests/conformance and tests/native have PoCL and a stand-in",
     "guides/android.md": "needs Android's NDK; tests/native and tests/running have what needs none",
     "guides/cluster.md": "needs a cluster; tests/cluster has stand-ins",
     "guides/config.md": "the checkout's matrix, minutes; its config is checked",
