@@ -38,7 +38,7 @@ def low_frequencies(x):
     kept = torch.zeros_like(found)
     kept[:, :4, :3] = found[:, :4, :3] * (0.5 + 2j)
     kept[:, -2] = found[:, 2]
-    return torch.fft.irfft2(kept + torch.full_like(x, 0.5, dtype=torch.complex64), s=x.shape[-2:])
+    return torch.fft.irfft2(kept + torch.full_like(found.real, 0.5, dtype=torch.complex64), s=x.shape[-2:])
 
 
 class Rotations(nn.Module):
