@@ -16,7 +16,7 @@ from tvmake.cli.app import command
 
 TABLES = (
     "check", "clean", "run", "show", "diff", "status", "explain", "logs", "debug", "tune", "targets", "doctor", "cache info",
-    "device list", "device info", "device doctor", "device push", "device query", "records list", "records top",
+    "device list", "device info", "device doctor", "device push", "device query", "device selftest", "records list", "records top",
     "records show", "records prune", "runtime list",
 )  # fmt: skip
 """The commands that print tables."""
