@@ -1,6 +1,6 @@
 # make demo   install into .venv from the lock, run the demo, say where the results are
 # make test   install, and run the tests that a change can break within eight minutes; PYTEST_ARGS=tests/tune runs that room
-# make test-all   all tests, about 30 minutes on two cores
+# make test-all   all tests, less than an hour on two cores
 # make test-native   the C++ unit tests, under the address and undefined behaviour sanitizers; needs doctest-dev
 # make coverage   how much of the package's code the tests ran: make test-all PYTEST_ARGS='--cov --cov-report=' coverage
 # make test-soak   the longest forms of some tests, hours
