@@ -4,13 +4,13 @@
     python benchmarks/gpu_latency.py zoo:resnet18 results/resnet18/float32/*
     python benchmarks/gpu_latency.py resources/digits.pt2 results/digits/float32/*
 
-Every directory holds mod.so, mod.json and mod.params, and is named in the table by its last part. Each subject runs in a
+Every directory holds mod.so, mod.json and mod.params, and is named in the table by its last two parts. Each subject runs in a
 process of its own and all take turns: a turn is a warm-up and ``--samples`` samples of ``--runs`` inferences of one seeded
 image that is on the GPU already, waited for at the end of the sample. Outputs are compared with torch's on the CPU: the
 largest difference as a share of their RMS.
 
-torch computes convolutions in TF32 unless it is told not to; both ways are shown, and ratios are to its graph in TF32.
-TVM's kernels compute in float32.
+torch computes convolutions in TF32 unless it is told not to; both ways are shown, and float16. Ratios are to its graph in
+float32. Packages are named by target and precision.
 """
 
 import argparse
@@ -28,6 +28,7 @@ import numpy as np
 from comparing import environment, machine
 
 WARMUP = 20
+PRECISIONS = ("float32", "tf32", "float16")
 
 Subject = tuple[Callable[[], object], Callable[[], None], Callable[[], np.ndarray]]
 """Run once, wait for what was run, and the output."""
@@ -60,13 +61,14 @@ def expected(source: str) -> np.ndarray:
         return program(source).module()(torch.from_numpy(image(source))).numpy()
 
 
-def open_eager(source: str, tf32: bool) -> Subject:
+def open_eager(source: str, precision: str) -> Subject:
     """Torch as it is."""
     import torch
 
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = tf32
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
     torch.backends.cudnn.benchmark = True
-    moved, x = program(source).module().to("cuda"), torch.from_numpy(image(source)).cuda()
+    dtype = torch.float16 if precision == "float16" else torch.float32
+    moved, x = program(source).module().to("cuda", dtype), torch.from_numpy(image(source)).to("cuda", dtype)
     last = []
 
     def run() -> object:
@@ -74,14 +76,14 @@ def open_eager(source: str, tf32: bool) -> Subject:
             last[:] = [moved(x)]
         return last
 
-    return run, torch.cuda.synchronize, lambda: last[0].cpu().numpy()
+    return run, torch.cuda.synchronize, lambda: last[0].float().cpu().numpy()
 
 
-def open_graph(source: str, tf32: bool) -> Subject:
+def open_graph(source: str, precision: str) -> Subject:
     """Torch, its kernels recorded once and launched together."""
     import torch
 
-    run, wait, output = open_eager(source, tf32)
+    run, wait, output = open_eager(source, precision)
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         for _ in range(3):
@@ -105,11 +107,12 @@ def open_package(directory: str, source: str) -> Subject:
 
 def opened(kind: str, source: str) -> Subject:
     """A subject by the words on its process's command line: one of torch's ways, or a package's directory."""
-    match kind:
-        case "eager-tf32" | "eager-float32":
-            return open_eager(source, kind.endswith("tf32"))
-        case "graph-tf32" | "graph-float32":
-            return open_graph(source, kind.endswith("tf32"))
+    how, _, precision = kind.partition("-")
+    match how:
+        case "eager":
+            return open_eager(source, precision)
+        case "graph":
+            return open_graph(source, precision)
     return open_package(kind, source)
 
 
@@ -164,9 +167,9 @@ def main() -> None:
     arguments = parser.parse_args()
     want = expected(arguments.source).ravel()
     rms = float(np.sqrt(np.mean(want**2)))
-    kinds = [f"{how}-{what}" for how in ("eager", "graph") for what in ("float32", "tf32")]
+    kinds = [f"{how}-{what}" for how in ("eager", "graph") for what in PRECISIONS]
     subjects = {f"torch {kind}": start(kind, arguments.source) for kind in kinds}
-    subjects |= {place.name: start(str(place), arguments.source) for place in arguments.packages}
+    subjects |= {"/".join(place.parts[-2:]): start(str(place), arguments.source) for place in arguments.packages}
     samples: dict[str, list[float]] = {name: [] for name in subjects}
     errors: dict[str, float] = {}
     try:
@@ -186,10 +189,10 @@ def main() -> None:
 
     print(f"{arguments.source} ({machine()}, {torch.cuda.get_device_name()}, torch {torch.__version__})")
     base = statistics.median(samples["torch graph-float32"])
-    print(f"{'':24}{'median ms':>10}{'min ms':>10}{'/ float32 graph':>17}{'error / RMS':>13}")
+    print(f"{'':28}{'median ms':>10}{'min ms':>10}{'/ float32 graph':>17}{'error / RMS':>13}")
     for name, times in samples.items():
         median = statistics.median(times)
-        print(f"{name:24}{median:10.3f}{min(times):10.3f}{median / base:17.2f}{errors[name]:13.1e}")
+        print(f"{name:28}{median:10.3f}{min(times):10.3f}{median / base:17.2f}{errors[name]:13.1e}")
 
 
 if __name__ == "__main__":
