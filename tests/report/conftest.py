@@ -63,6 +63,7 @@ class Run:
         tuned=0,
         tunable=4,
         soc="Test SoC",
+        kind="cpu",
         weights=b"weights",
         curve=(),
         kernel_name="fused_conv2d",
@@ -95,7 +96,7 @@ class Run:
         if device:
             digest = digest_file(self.path(variant, "package.tar"))
             fingerprint = Fingerprint(
-                kind="cpu", soc=soc, cores=2, memory_bytes=8 << 30, os="Linux 6", runtime="tvm 0.27"
+                kind=kind, soc=soc, cores=2, memory_bytes=8 << 30, os="Linux 6", runtime="tvm 0.27"
             )
             written = Numerics(
                 report=_numerics(error, goals or Goals(rtol=1e-4, atol=1e-5), output, labelled),

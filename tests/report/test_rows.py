@@ -79,6 +79,12 @@ def test_latencies_of_one_device_name_on_two_kinds_of_hardware_are_warned_of(run
     assert "2 different devices" in warning
 
 
+def test_the_processor_and_the_gpu_of_a_machine_may_be_compared(run):
+    run.add()
+    run.add(precision="float16", kind="opencl")
+    assert gather(run.request).warnings == []
+
+
 @pytest.mark.parametrize("artifact", ["package.tar", "mod.json", "numerics.json", "latency.json"])
 def test_a_missing_file_is_named(run, artifact):
     path = run.path(run.add(), artifact)

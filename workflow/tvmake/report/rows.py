@@ -380,13 +380,17 @@ def _warnings(result: VariantResults) -> list[str]:
 
 
 def _run_warnings(results: Sequence[VariantResults]) -> list[str]:
-    seen: dict[str, list[Fingerprint]] = {}
+    # The processor and the GPU of one machine are meant to be compared.
+    seen: dict[tuple[str, str], list[Fingerprint]] = {}
     for result in results:
-        known = seen.setdefault(result.variant.device or "", [])
-        if result.latency and result.latency.fingerprint not in known:
-            known.append(result.latency.fingerprint)
+        if result.latency is None:
+            continue
+        found = result.latency.fingerprint
+        known = seen.setdefault((result.variant.device or "", found.kind), [])
+        if found not in known:
+            known.append(found)
     return [
         f"device '{name}': latencies come from {len(known)} different devices or software versions, so they do not compare"
-        for name, known in seen.items()
+        for (name, _), known in seen.items()
         if len(known) > 1
     ]
