@@ -1,6 +1,7 @@
 """`tvmake run` and `tvmake.open`: a package on inputs of yours."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -158,9 +159,18 @@ def test_a_package_that_is_none_is_refused(capfd: pytest.CaptureFixture[str]):
     Path("text.tar").write_text("no package")
     assert command(["run", "text.tar"]) == 1
     assert command(["run", "none.tar"]) == 1
+    os.mkfifo("pipe.tar")
+    assert command(["run", "pipe.tar"]) == 1
+    Path("cpu").mkdir()
+    assert command(["run", "cpu"]) == 1
+    Path("cpu/package.tar").write_text("one")
+    assert command(["run", "cpu"]) == 1
     errors = capfd.readouterr().err
     assert "text.tar: not a package" in errors
     assert "none.tar: no such package" in errors
+    assert "pipe.tar: is a pipe, a socket or a device, not a package" in errors
+    assert "cpu: is a directory, not a package\n  name a package.tar" in errors
+    assert "cpu: is a directory, not a package\n  name cpu/package.tar" in errors
 
 
 def test_an_open_package_says_what_it_takes_and_refuses_what_it_does_not(package: Path):  # noqa: F811

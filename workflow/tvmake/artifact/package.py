@@ -14,12 +14,29 @@ from tvmake.storage.plain_files import read_plain
 from tvmake.storage.tar import Member, extract, read_tar, write_tar
 
 LIBRARY, MANIFEST, WEIGHTS, SELF_TEST = "mod.so", "mod.json", "mod.params", "self_test.npz"
+PACKAGE = "package.tar"
 REQUIRED = (LIBRARY, MANIFEST, WEIGHTS)
 
 MOST_MANIFEST_BYTES = 16 << 20
 """mod.json is read as a whole; that of a large network has a few MB."""
 
 _REFUSED = "make the package again with `tvmake make`, or copy it again from where it came"
+
+
+def check_is_package_file(file: Path) -> None:
+    """Refuse what cannot be a package's file, before anything of it is read.
+
+    Raises:
+        InputError: there is none, or it is a directory, a pipe, a device.
+    """
+    if not file.exists():
+        raise InputError(str(file), "no such package", "`tvmake make` makes packages")
+    if file.is_dir():
+        inside = file / PACKAGE
+        remedy = f"name {inside}" if inside.is_file() else "name a package.tar"
+        raise InputError(str(file), "is a directory, not a package", remedy)
+    if not file.is_file():
+        raise InputError(str(file), "is a pipe, a socket or a device, not a package", "name a package.tar")
 
 
 def pack(files: Mapping[str, Path], destination: Path) -> None:

@@ -6,7 +6,7 @@ from importlib import metadata
 from pathlib import Path
 
 from tvmake.artifact.manifest import Manifest
-from tvmake.artifact.package import MANIFEST, load_manifest, unpack, verify_directory
+from tvmake.artifact.package import MANIFEST, check_is_package_file, load_manifest, unpack, verify_directory
 from tvmake.device.interface import Deployment
 from tvmake.errors import InputError, MachineError
 from tvmake.provenance.statement import check_statement
@@ -35,8 +35,7 @@ def put(package: Path, root: Path) -> Path:
             one, whose runtime devices get.
         MachineError: the store cannot be written, or is another user's.
     """
-    if not package.is_file():
-        raise InputError(str(package), "no such package", "`tvmake make` makes it")
+    check_is_package_file(package)
     _make_private(root)
     digest = digest_file(package)
     place = root / digest

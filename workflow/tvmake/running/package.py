@@ -87,8 +87,6 @@ class Package:
 
         self.file = Path(file)
         self.threads = threads
-        if not self.file.is_file():
-            raise InputError(str(self.file), "no such package", "`tvmake make` makes packages")
         self._place = store.put(self.file, store.store_root())
         self.manifest: Manifest = store.stored(self._place)
 

@@ -51,14 +51,14 @@ def run(
 
     The package's digests are checked, and its code runs in a process of its own.
     """
-    from tvmake.artifact.package import inspect
+    from tvmake.artifact.package import check_is_package_file, inspect
     from tvmake.cli.configs import print_note
     from tvmake.cli.device.app import chosen_device
     from tvmake.cli.packages.preprocessing import preprocessing
     from tvmake.cli.packages.self_test import print_self_test
     from tvmake.config.benchmark import Measurement
     from tvmake.device.connect import connect
-    from tvmake.errors import InputError, UsageError
+    from tvmake.errors import UsageError
     from tvmake.running.inputs import fitting, inputs_from_files
     from tvmake.running.outputs import read_labels, write_outputs
     from tvmake.running.run import run as run_package
@@ -73,8 +73,7 @@ def run(
         )
     if output is not None and output.suffix != ".npz":
         raise UsageError(f"--output {output}", "outputs are written as an .npz", f"name it {output.stem}.npz")
-    if not package.is_file():
-        raise InputError(str(package), "no such package", "`tvmake make` makes packages")
+    check_is_package_file(package)
     manifest = inspect(package)
     if self_test:
         print_self_test(package, manifest, connect(device, chosen_device(device, config)), as_json)
