@@ -61,6 +61,7 @@ def runner() -> LocalKernelRunner:
         ),
         (lambda x, i: op.take(x, i, 0), [((10, 2000), F32), ((50,), "int64")]),
         (lambda x: op.argmax(x, 1), [((50, 1000), F32)]),
+        (lambda x, s: op.multiply(op.nn.softmax(x), s), [((64, 1000), F32), ((), F32)]),
     ],
     ids=[
         "conv",
@@ -73,6 +74,7 @@ def runner() -> LocalKernelRunner:
         "rounded",
         "gather",
         "argmax",
+        "an operand without axes",
     ],
 )
 def test_schedules_of_metaschedule_are_right_with_room_to_spare(expression, inputs, runner):

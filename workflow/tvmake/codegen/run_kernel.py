@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> int:
     kernel = tvm.runtime.load_module(request.library)[ENTRY]
     with zipfile.ZipFile(input_file) as archive:
         inputs = [
-            np.ascontiguousarray(read_array(archive, member("input", None, number), tensor.dtype))
+            np.asarray(read_array(archive, member("input", None, number), tensor.dtype), order="C")
             for number, tensor in enumerate(request.inputs)
         ]
     tensors = [placed(value, device, tensor.scope) for value, tensor in zip(inputs, request.inputs, strict=True)]

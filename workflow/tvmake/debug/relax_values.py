@@ -178,7 +178,7 @@ def _run(kernel: Any, arguments: Sequence[np.ndarray], call: Any) -> list[np.nda
     (result,) = call.ty_args
     types = list(result.fields) if isinstance(result, relax.TupleType) else [result]
     results = [tvm.runtime.tensor(np.zeros(_shape(ty), numpy_dtype(str(ty.dtype)))) for ty in types]
-    kernel(*(tvm.runtime.tensor(np.ascontiguousarray(one)) for one in arguments), *results)
+    kernel(*(tvm.runtime.tensor(np.asarray(one, order="C")) for one in arguments), *results)
     return [one.numpy() for one in results]
 
 

@@ -99,5 +99,5 @@ def _inputs(samples: zipfile.ZipFile, number: int, specs: tuple[TensorSpec, ...]
                 f"input '{spec.name}' is {value.dtype}{list(value.shape)}, the package takes {spec.dtype}{list(spec.shape)}",
                 REMEDY,
             )
-        values.append(np.ascontiguousarray(value))
+        values.append(np.asarray(value, order="C"))
     return values

@@ -34,7 +34,7 @@ def prepare(
         raise InputError(source, f"ONNX Runtime cannot load it: {line}") from None
     binding = session.io_binding()
     for name, value in inputs.items():
-        binding.bind_cpu_input(name, np.ascontiguousarray(value))
+        binding.bind_cpu_input(name, np.asarray(value, order="C"))
     for spec in signature.outputs:
         binding.bind_output(spec.name)
     return Prepared(named("onnxruntime"), lambda: session.run_with_iobinding(binding))
