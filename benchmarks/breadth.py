@@ -59,7 +59,7 @@ def target(tag: str) -> dict[str, Any]:
     return {"kind": "llvm", "mcpu": "native"} if tag == "llvm" else {"tag": tag, "device": "local"}
 
 
-def config(name: str, targets: list[str], precisions: list[str]) -> dict[str, Any]:
+def config(name: str, targets: list[str], precisions: list[str], trials: int) -> dict[str, Any]:
     """The project of one network."""
     if name.partition(":")[0] in LIBRARIES:
         model = {"source": f"{FACTORY.stem}:network", "arguments": {"name": name}, "trusted": True}
@@ -70,6 +70,7 @@ def config(name: str, targets: list[str], precisions: list[str]) -> dict[str, An
         "precisions": precisions,
         "targets": {tag: target(tag) for tag in targets},
         "validation": {"samples": 2},
+        **({"tuning": {"trials_per_kernel": trials}} if trials else {}),
         "benchmark": {"repeat": 1, "warmup": 0, "min_repeat_ms": 0},
     }
 
@@ -80,7 +81,9 @@ def outcomes(name: str, arguments: argparse.Namespace) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(prefix="tvmake-breadth-") as temporary:
         directory = Path(temporary)
         shutil.copy(FACTORY, directory)
-        (directory / "tvmake.yaml").write_text(yaml.safe_dump(config(name, arguments.targets, arguments.precisions)))
+        (directory / "tvmake.yaml").write_text(
+            yaml.safe_dump(config(name, arguments.targets, arguments.precisions, arguments.trials))
+        )
         paths = [str(Path(arguments.libraries).resolve())] if arguments.libraries else []
         paths += filter(None, [os.environ.get("PYTHONPATH")])
         env = environment(TVMAKE_HOME=str(directory / "home"), PYTHONPATH=os.pathsep.join(paths))
@@ -156,6 +159,7 @@ def main() -> int:
         "--results", type=Path, default=Path("breadth.jsonl"), help="a line for each network and target"
     )
     parser.add_argument("--libraries", help="a directory with the libraries that the networks come from")
+    parser.add_argument("--trials", type=int, default=0, help="tune each kernel with so many candidates before")
     parser.add_argument("--jobs", type=int, default=1, help="networks at a time")
     parser.add_argument("--table", action="store_true", help="print a table for the docs")
     arguments = parser.parse_args()
