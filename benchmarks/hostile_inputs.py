@@ -131,7 +131,7 @@ def _work(given: argparse.Namespace) -> int:
 
     from hostile.running import GOOD, play
 
-    from tvmake.process.forkserver.preload import load
+    from tvmake.process.forkserver.preload import freeze_memory, load
 
     (name,) = given.kinds
     kind = KINDS[name]
@@ -141,6 +141,7 @@ def _work(given: argparse.Namespace) -> int:
         samples.mkdir()
         with contextlib.redirect_stdout(sys.stderr):
             kind.prepare(samples)
+        freeze_memory()
         for number in range(given.first + given.worker, given.first + given.count, given.jobs):
             place = Path(directory) / str(number)
             outcome = play(kind, samples, place, f"{given.seed} {name} {number}")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import tvm
 
+from tests.unoptimised import UNOPTIMISED
 from tvmake.frontend.imported import ImportedModel
 
 from tvm import relax  # isort: skip
@@ -17,7 +18,7 @@ def run_compiled(model: ImportedModel, inputs: Sequence[np.ndarray]) -> list[np.
         *(spec.relax_name for spec in model.signature.inputs),
         *model.params,
     ]
-    machine = relax.VirtualMachine(tvm.compile(model.module, target="llvm"), tvm.cpu())
+    machine = relax.VirtualMachine(tvm.compile(model.module, target=UNOPTIMISED), tvm.cpu())
     values = [*inputs, *(np.asarray(p.numpy() if hasattr(p, "numpy") else p) for p in model.params.values())]
     returned = machine["main"](*(tvm.runtime.tensor(np.ascontiguousarray(value)) for value in values))
     outputs = [returned] if isinstance(returned, tvm.runtime.Tensor) else list(returned)

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import tvm
 
+from tests.unoptimised import UNOPTIMISED
 from tvmake.frontend.relax_fixes import drop_unused_params, lift_constants, wrap_takes
 
 from tvm import relax  # isort: skip
@@ -17,7 +18,7 @@ def build(body, *parameters):
 
 
 def run(module, *values):
-    machine = relax.VirtualMachine(tvm.compile(module, target="llvm"), tvm.cpu())
+    machine = relax.VirtualMachine(tvm.compile(module, target=UNOPTIMISED), tvm.cpu())
     return machine["main"](*(tvm.runtime.tensor(value) for value in values)).numpy()
 
 

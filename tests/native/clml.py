@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.children import WITHOUT_TORCH
 from tests.native.opencl_device import POCL, require_opencl
 from tests.patience import HANG_S
 
@@ -50,7 +51,7 @@ def environment(**settings: str) -> dict[str, str]:
 def run_python(code: str, *arguments: object, **settings: str) -> str:
     """What a new process prints that has the stand-in."""
     done = subprocess.run(
-        [sys.executable, "-c", code, *(str(argument) for argument in arguments)],
+        [sys.executable, "-c", WITHOUT_TORCH + code, *(str(argument) for argument in arguments)],
         cwd=ROOT,
         env=environment(**settings),
         capture_output=True,

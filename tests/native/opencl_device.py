@@ -10,6 +10,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from tests.children import WITHOUT_TORCH
 from tests.patience import HANG_S
 from tests.requirements import need, require
 
@@ -85,7 +86,7 @@ def run_python(code: str, *arguments: object, timeout_s: float = HANG_S, **envir
     # Other tests change where things are kept; the library is where it was built.
     home = str(library().parents[2])
     done = subprocess.run(
-        [sys.executable, "-c", code, *(str(argument) for argument in arguments)],
+        [sys.executable, "-c", WITHOUT_TORCH + code, *(str(argument) for argument in arguments)],
         cwd=ROOT,
         env={**os.environ, "TVMAKE_HOME": home, "TVMAKE_OPENCL_PLATFORM": POCL, **environment},
         capture_output=True,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tests.native.opencl_device import loaded
+from tests.unoptimised import UNOPTIMISED
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def network(place: Path) -> Network:
             dlight.ApplyDefaultSchedule(dlight.gpu.Matmul(), dlight.gpu.GeneralReduction(), dlight.gpu.Fallback()),
         ]
         executable = tvm.compile(tvm.transform.Sequential(passes)(module), target)
-    cpu = relax.VirtualMachine(tvm.compile(module, "llvm"), tvm.cpu())
+    cpu = relax.VirtualMachine(tvm.compile(module, UNOPTIMISED), tvm.cpu())
     library = place / "net.so"
     executable.export_library(str(library))
     return Network(library, executable, image, cpu["main"](tvm.runtime.tensor(image)).numpy())

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.children import WITHOUT_TORCH
 from tests.native.opencl_device import ROOT, loaded, require_entry_point, run_python
 from tests.native.opencl_network import RUN, Network, network
 from tests.patience import HANG_S
@@ -99,7 +100,9 @@ def test_a_server_of_tvm_runs_and_times_the_package_for_a_client(tvm, net, tmp_p
     from tvm import rpc
 
     ready = tmp_path / "port"
-    with subprocess.Popen([sys.executable, "-c", SERVE, str(ready)], cwd=ROOT, start_new_session=True) as server:
+    with subprocess.Popen(
+        [sys.executable, "-c", WITHOUT_TORCH + SERVE, str(ready)], cwd=ROOT, start_new_session=True
+    ) as server:
         try:
             while not ready.is_file():
                 assert server.poll() is None, "the server ended"

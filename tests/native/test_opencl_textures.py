@@ -8,6 +8,7 @@ import pytest
 from tests.native.opencl_device import loaded, run_python
 from tests.targets.adreno.nets import conv, executable, lowered, op, tensor
 from tests.tune.graphs import graph
+from tests.unoptimised import UNOPTIMISED
 
 INPUTS = [tensor(1, 8, 20, 20), tensor(16, 8, 3, 3), tensor(8, 16, 3, 3)]
 
@@ -25,7 +26,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
     random = np.random.default_rng(0)
     values = [random.standard_normal(shape).astype(dtype) for shape, dtype in INPUTS]
-    on_cpu = tvm.relax.VirtualMachine(tvm.compile(graph(net, *INPUTS), target="llvm"), tvm.cpu())
+    on_cpu = tvm.relax.VirtualMachine(tvm.compile(graph(net, *INPUTS), target=UNOPTIMISED), tvm.cpu())
     output = on_cpu["main"](*map(tvm.runtime.tensor, values)).numpy()
     made = lowered(net, *INPUTS)
     names = [str(one.name) for one in made.fused["main"].params[1:]]

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.children import WITHOUT_TORCH
+
 WITHOUT_IT = """
 import sys
 ballast = [bytes(i % 97) for i in range(int(sys.argv[1]))]
@@ -33,7 +35,7 @@ with target:
 def test_wheel_still_orders_by_address(tmp_path: Path):
     """When this fails, targets/shape_order.py can go."""
     # TVMScript reads its source from a file.
-    (tmp_path / "without.py").write_text(WITHOUT_IT)
+    (tmp_path / "without.py").write_text(WITHOUT_TORCH + WITHOUT_IT)
     seen = {
         subprocess.run(
             [sys.executable, tmp_path / "without.py", str(ballast)], capture_output=True, text=True, check=True

@@ -12,6 +12,7 @@ import tvm
 from onnx import helper
 
 from tests.frontend.onnx import models as onnx_models
+from tests.unoptimised import UNOPTIMISED
 from tvmake.config.precision import PrecisionConfig
 from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.transform import TransformOptions
@@ -87,7 +88,7 @@ class Compiled:
 
     def __init__(self, made: Transformed):
         module, self.params = made
-        self.machine = relax.VirtualMachine(tvm.compile(module, target="llvm"), tvm.cpu())
+        self.machine = relax.VirtualMachine(tvm.compile(module, target=UNOPTIMISED), tvm.cpu())
 
     def __call__(self, *inputs: np.ndarray) -> np.ndarray:
         return self.machine["main"](*(tvm.runtime.tensor(value) for value in inputs), *self.params.values()).numpy()

@@ -9,6 +9,7 @@ import pytest
 import tvm
 from onnx import helper
 
+from tests.children import WITHOUT_TORCH
 from tests.frontend.onnx import models as onnx_models
 from tests.transform.nets import (
     IMAGE,
@@ -266,7 +267,13 @@ def test_fresh_processes_and_directories_give_the_same_bytes(tmp_path: Path):
         place = tmp_path / name
         place.mkdir()
         outputs = [place / part for part in ("module.json", "module.params", "bound.json")]
-        command = [sys.executable, "-c", TRANSFORM_ELSEWHERE, str(number * 777), request.model_dump_json()]
+        command = [
+            sys.executable,
+            "-c",
+            WITHOUT_TORCH + TRANSFORM_ELSEWHERE,
+            str(number * 777),
+            request.model_dump_json(),
+        ]
         environment = {"PYTHONHASHSEED": str(number), "PATH": "/usr/bin:/bin"}
         subprocess.run([*command, *map(str, inputs + outputs)], check=True, cwd=place, env=environment)
         written.add(tuple(file.read_bytes() for file in outputs))

@@ -6,6 +6,7 @@ import numpy as np
 import tvm
 
 from tests.tune.graphs import graph
+from tests.unoptimised import UNOPTIMISED
 from tvmake.transform.layout_norms import flatten_norms
 from tvmake.transform.layouts import LAYOUTS
 
@@ -21,7 +22,7 @@ def normed(data: Any, weight: Any, scale: Any, shift: Any) -> Any:
 
 
 def computed(module: "tvm.IRModule") -> np.ndarray:
-    machine = tvm.relax.VirtualMachine(tvm.relax.build(module, "llvm"), tvm.cpu())
+    machine = tvm.relax.VirtualMachine(tvm.relax.build(module, UNOPTIMISED), tvm.cpu())
     return machine["main"](*map(tvm.runtime.tensor, VALUES)).numpy()
 
 

@@ -7,6 +7,7 @@ import pytest
 import tvm
 
 from tests.tune.graphs import graph
+from tests.unoptimised import UNOPTIMISED
 from tvmake.transform.uniform_values import spread_single_values
 
 op, const = tvm.relax.op, tvm.relax.const
@@ -27,7 +28,7 @@ def operators(module: "tvm.IRModule") -> set[str]:
 
 
 def computed(module: "tvm.IRModule") -> np.ndarray:
-    machine = tvm.relax.VirtualMachine(tvm.compile(module, target="llvm"), tvm.cpu())
+    machine = tvm.relax.VirtualMachine(tvm.compile(module, target=UNOPTIMISED), tvm.cpu())
     result: np.ndarray = machine["main"](tvm.runtime.tensor(VALUES)).numpy()
     return result
 

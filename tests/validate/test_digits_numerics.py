@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tvm
 
+from tests.unoptimised import UNOPTIMISED
 from tvmake.config.dataset import DatasetConfig
 from tvmake.config.model import ImportOptions
 from tvmake.config.validation import PrecisionGoals, goals_for
@@ -27,7 +28,7 @@ def imported():
 
 @pytest.fixture(scope="module")
 def machine(imported):
-    return relax.VirtualMachine(tvm.compile(imported.module, target="llvm"), tvm.cpu())
+    return relax.VirtualMachine(tvm.compile(imported.module, target=UNOPTIMISED), tvm.cpu())
 
 
 @pytest.fixture(scope="module")

@@ -5,12 +5,14 @@ import os
 import sys
 from pathlib import Path
 
+from tvmake.process.forkserver.preload import freeze_memory, load
+
 PRELOADED = ("tvmake.cli.make", "tvmake.engine.progress", "tvmake.plan.plan", "snakemake.cli", "snakemake.workflow")
 
 
 def _serve() -> None:
-    for name in PRELOADED:
-        __import__(name)
+    load(PRELOADED)
+    freeze_memory()
     for line in sys.stdin:
         child = os.fork()
         if child == 0:

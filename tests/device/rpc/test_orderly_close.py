@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.children import WITHOUT_TORCH
 from tests.patience import HANG_S
 from tests.tune.measure.farm import Farm
 from tests.tune.measure.processes import eventually
@@ -53,7 +54,7 @@ def slow_kernel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def kill_in_the_middle(farm: Farm, library: Path, politely: str) -> None:
     """Kill a client that has not read the server's last reply."""
     client = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(library), politely],
+        [sys.executable, "-c", WITHOUT_TORCH + SCRIPT, str(library), politely],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.children import WITHOUT_TORCH
 from tests.device.configs import device_config
 from tests.device.transport.ssh_server import Sshd
 from tests.native import devices as native
@@ -164,7 +165,7 @@ class Job:
         asked.write_text(request.model_dump_json())
         with (place / "complaints").open("ab") as complaints:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", JOB, str(asked), ELSEWHERE, str(place / "mark"), str(batches)],
+                [sys.executable, "-c", WITHOUT_TORCH + JOB, str(asked), ELSEWHERE, str(place / "mark"), str(batches)],
                 stdout=subprocess.PIPE,
                 stderr=complaints,
                 text=True,

@@ -8,6 +8,7 @@ import tvm
 from torch import nn
 
 from tests.frontend.torch.running import outputs
+from tests.unoptimised import UNOPTIMISED
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
 from tvmake.frontend.torch.importer import read
@@ -188,7 +189,7 @@ def test_tvm_still_ignores_alpha():
     """When this fails, the converters of add and sub can go."""
     net = Of(lambda x: torch.add(x, x * x, alpha=2.5))
     module = from_exported_program(torch.export.export(net, (X,)).run_decompositions(), unwrap_unit_return_tuple=True)
-    machine = tvm.relax.VirtualMachine(tvm.compile(module, target="llvm"), tvm.cpu())
+    machine = tvm.relax.VirtualMachine(tvm.compile(module, target=UNOPTIMISED), tvm.cpu())
     assert not np.allclose(machine["main"](tvm.runtime.tensor(X.numpy())).numpy(), net(X).numpy(), rtol=1e-3)
 
 
@@ -196,7 +197,7 @@ def test_tvm_still_drops_the_scale_of_elu():
     """When this fails, the converter of elu can go."""
     program = torch.export.export(nn.SELU(), (X,)).run_decompositions()
     module = from_exported_program(program, unwrap_unit_return_tuple=True)
-    machine = tvm.relax.VirtualMachine(tvm.compile(module, target="llvm"), tvm.cpu())
+    machine = tvm.relax.VirtualMachine(tvm.compile(module, target=UNOPTIMISED), tvm.cpu())
     assert not np.allclose(machine["main"](tvm.runtime.tensor(X.numpy())).numpy(), nn.SELU()(X).numpy(), rtol=1e-3)
 
 

@@ -9,6 +9,7 @@ import tvm
 from torch import Tensor, nn
 
 from tests.frontend.torch.running import outputs
+from tests.unoptimised import UNOPTIMISED
 from tvmake.config.model import ImportOptions
 from tvmake.frontend.torch.importer import read
 
@@ -72,6 +73,6 @@ def test_tvm_still_gives_a_number_the_tensors_type():
     """When this fails, torch/promotion.py may have become smaller."""
     program = torch.export.export(Of(lambda a, b: a + 1.5 + b), (INTEGERS, LONGS)).run_decompositions()
     module = from_exported_program(program, unwrap_unit_return_tuple=True)
-    machine = tvm.relax.VirtualMachine(tvm.compile(module, target="llvm"), tvm.cpu())
+    machine = tvm.relax.VirtualMachine(tvm.compile(module, target=UNOPTIMISED), tvm.cpu())
     got = machine["main"](tvm.runtime.tensor(INTEGERS.numpy()), tvm.runtime.tensor(LONGS.numpy())).numpy()
     assert not np.allclose(got, (INTEGERS + 1.5 + LONGS).numpy())

@@ -7,6 +7,7 @@ import tvm
 from tests.requirements import hint, require
 from tests.targets.adreno.nets import BUFFER, TEXTURE, conv, executable, lowered, op, tensor
 from tests.tune.graphs import graph
+from tests.unoptimised import UNOPTIMISED
 from tvmake.codegen.weights import packed_weights
 from tvmake.native.backend import opencl_library
 
@@ -47,7 +48,7 @@ def values():
 
 @pytest.fixture(scope="module")
 def expected(values):
-    built = tvm.compile(graph(net, X, *WEIGHTS), target="llvm")
+    built = tvm.compile(graph(net, X, *WEIGHTS), target=UNOPTIMISED)
     return tvm.relax.VirtualMachine(built, tvm.cpu())["main"](*map(tvm.runtime.tensor, values)).numpy()
 
 
@@ -84,7 +85,7 @@ def test_integers_stay_in_buffers_and_are_exact(device):
     random = np.random.default_rng(0)
     inputs = [random.standard_normal(X[0]).astype(np.float32)]
     inputs += [random.integers(-127, 128, shape).astype(np.int8) for shape, _ in shapes]
-    built = tvm.compile(graph(integers, X, *shapes), target="llvm")
+    built = tvm.compile(graph(integers, X, *shapes), target=UNOPTIMISED)
     expected = tvm.relax.VirtualMachine(built, tvm.cpu())["main"](*map(tvm.runtime.tensor, inputs)).numpy()
     machine = tvm.relax.VirtualMachine(executable(lowered(integers, X, *shapes)), device)
     found = machine["main"](*(tvm.runtime.tensor(value, device) for value in inputs)).numpy()

@@ -6,6 +6,7 @@ import tvm
 
 from tests.requirements import need
 from tests.targets.adreno.nets import BUFFER, executable, lowered, op, target, tensor
+from tests.unoptimised import UNOPTIMISED
 from tvmake.native.backend import opencl_library
 from tvmake.targets.kernel_pipeline import tir_pipeline
 from tvmake.targets.opencl.math import FUNCTIONS
@@ -59,7 +60,7 @@ def test_its_value_is_right(operator):
     values = {}
     for name, device in ((BUFFER, tvm.device("opencl", 0)), ("llvm", tvm.cpu())):
         if name == "llvm":
-            built = tvm.compile(lowered(OPERATORS[operator], X, name=BUFFER).fused, target="llvm")
+            built = tvm.compile(lowered(OPERATORS[operator], X, name=BUFFER).fused, target=UNOPTIMISED)
         else:
             built = executable(lowered(OPERATORS[operator], X, name=name), name)
         machine = tvm.relax.VirtualMachine(built, device)

@@ -35,8 +35,8 @@ def gather(number: int, dtype: str) -> Candidate:
     return _of(number, te.create_prim_func([table, index, y]))
 
 
-def slow_to_build(number: int, statements: int = 20000) -> Candidate:
-    """Keeps the compiler busy for a minute or so."""
+def slow_to_build(number: int, statements: int = 4000) -> Candidate:
+    """Keeps the compiler busy for a minute or so: an exponential in each statement, which LLVM has in one block."""
     a = tirx.decl_buffer((64,), "float32", name="A")
     stores = [
         tirx.BufferStore(a, tirx.exp(a[k * 7919 % 64] * a[k * 104729 % 61]), [k * 31 % 64]) for k in range(statements)

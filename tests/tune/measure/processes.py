@@ -2,10 +2,21 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
+from tests.children import WITHOUT_TORCH
 from tests.patience import wait_until as eventually
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def program(code: str, *arguments: str) -> subprocess.Popen[str]:
+    """A Python process of its own that tunes, and prints to a pipe."""
+    command = [sys.executable, "-c", WITHOUT_TORCH + code, *arguments]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
 def children(parent: int) -> list[int]:

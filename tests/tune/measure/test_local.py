@@ -1,7 +1,5 @@
 """Candidates on this machine: whatever they do, they get a result and the others are measured."""
 
-import subprocess
-import sys
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -10,14 +8,12 @@ import pytest
 
 from tests.tune.measure import kernels
 from tests.tune.measure.conftest import QUICK
-from tests.tune.measure.processes import eventually, fork_servers, is_alive, kill, state, stuck_worker, workers
+from tests.tune.measure.processes import eventually, fork_servers, is_alive, kill, program, state, stuck_worker, workers
 from tvmake.device.fingerprint import usable_cores
 from tvmake.errors import MachineError
 from tvmake.tune.measure.interface import Measured
 from tvmake.tune.measure.local import LocalMeasurer
 from tvmake.tune.measure.scratch import Scratch
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def measured(measurer: LocalMeasurer, *candidates) -> dict[int, Measured]:
@@ -122,7 +118,7 @@ def test_a_fork_server_killed_during_a_build_costs_nothing(measurer: LocalMeasur
 
     killer = threading.Thread(target=kill_fork_server)
     killer.start()
-    results = measured(measurer, kernels.slow_to_build(0, statements=4000), kernels.add(1))
+    results = measured(measurer, kernels.slow_to_build(0, statements=1000), kernels.add(1))
     killer.join()
     assert {result.status for result in results.values()} == {"ok"}
 
@@ -158,13 +154,13 @@ def test_builds_pause_while_a_kernel_that_needs_every_core_is_timed(own_leases: 
     over = threading.Event()
 
     def watch():
-        while not over.wait(0.01):
+        while "T" not in seen and not over.wait(0.01):
             seen.update(state(worker) for worker in workers("build"))
 
     watcher = threading.Thread(target=watch)
     watcher.start()
     with closing(LocalMeasurer(kernels.target(), QUICK, 2, threads=usable_cores())) as busy:
-        results = measured(busy, kernels.lasting(0, 1000), kernels.slow_to_build(1, statements=4000))
+        results = measured(busy, kernels.lasting(0, 1000), kernels.slow_to_build(1, statements=1000))
     over.set()
     watcher.join()
     assert {result.status for result in results.values()} == {"ok"}
@@ -191,7 +187,7 @@ list(made.measure([kernels.hanging(0), kernels.slow_to_build(1), kernels.slow_to
 
 
 def test_a_killed_tuning_process_leaves_no_process_and_no_file(own_leases: Path):
-    tuning = subprocess.Popen([sys.executable, "-c", TUNING], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    tuning = program(TUNING)
     scratch = Path(tuning.stdout.readline().strip())
     eventually(lambda: workers("run", tuning.pid) and workers("build", tuning.pid))
     family = [*fork_servers(parent=tuning.pid), *workers(parent=tuning.pid)]
@@ -230,13 +226,5 @@ with closing(LocalMeasurer(kernels.target(), QUICK, 1, sys.argv[1])) as measurer
 
 
 def test_two_tuning_jobs_never_time_at_once(own_leases: Path, tmp_path: Path):
-    jobs = [
-        subprocess.Popen(
-            [sys.executable, "-c", ALONE, "shared", str(tmp_path / "alone")],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(2)
-    ]
+    jobs = [program(ALONE, "shared", str(tmp_path / "alone")) for _ in range(2)]
     assert [job.communicate()[0].split() for job in jobs] == [["ok"] * 5] * 2

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -11,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.requirements import require
-from tests.tune.measure.processes import eventually, fork_servers, is_alive, kill, state, workers
-from tests.tune.measure.test_local import ROOT
+from tests.tune.measure.processes import eventually, fork_servers, is_alive, kill, program, state, workers
 from tvmake.tune.measure.pause_others import IS_SUPPORTED, others_paused, socket_directory
 
 pytestmark = pytest.mark.long
@@ -45,7 +43,7 @@ def _linux() -> None:
 @contextmanager
 def running(code: str) -> Iterator[subprocess.Popen[str]]:
     """A Python process that has written its first line."""
-    process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    process = program(code)
     try:
         assert process.stdout is not None and process.stdout.readline()
         yield process

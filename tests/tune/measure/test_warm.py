@@ -1,8 +1,6 @@
 """Templates forked from warm servers: the same results, and nothing left behind."""
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,8 +10,8 @@ import pytest
 from tests.requirements import require
 from tests.tune.measure import kernels
 from tests.tune.measure.conftest import QUICK
-from tests.tune.measure.processes import children, command, eventually, fork_servers, is_alive, kill
-from tests.tune.measure.test_local import ROOT, TUNING
+from tests.tune.measure.processes import children, command, eventually, fork_servers, is_alive, kill, program
+from tests.tune.measure.test_local import TUNING
 from tvmake.process.forkserver.pool import warm_servers
 from tvmake.stages.preload import PRELOADS
 from tvmake.tune.measure.local import LocalMeasurer
@@ -72,7 +70,7 @@ def test_a_killed_fork_server_is_replaced_and_no_candidate_suffers():
 
 
 def test_a_killed_tuning_process_leaves_no_process_and_no_file():
-    tuning = subprocess.Popen([sys.executable, "-c", TUNING], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    tuning = program(TUNING)
     scratch = Path(tuning.stdout.readline().strip())
     eventually(
         lambda: all(children(fork_server) for fork_server in warm_fork_servers()) and len(warm_fork_servers()) == 2
@@ -89,7 +87,7 @@ def test_a_killed_tuning_process_leaves_no_process_and_no_file():
 
 
 def test_without_their_servers_fork_servers_live_until_their_tuning_process_ends():
-    tuning = subprocess.Popen([sys.executable, "-c", TUNING], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    tuning = program(TUNING)
     scratch = Path(tuning.stdout.readline().strip())
     eventually(
         lambda: all(children(fork_server) for fork_server in warm_fork_servers()) and len(warm_fork_servers()) == 2
