@@ -57,6 +57,16 @@ class Many(nn.Module):
 
 def many():
     return Many()
+
+def scripted():
+    return torch.jit.script(nn.Linear(4, 4)), torch.zeros(4)
+
+def traced():
+    return torch.jit.trace(nn.Linear(4, 4), torch.zeros(4)), torch.zeros(4)
+
+def quantised():
+    layer = torch.ao.nn.quantized.Linear(4, 4)
+    return nn.Sequential(torch.ao.nn.quantized.Quantize(1.0, 0, torch.quint8), layer), torch.zeros(1, 4)
 """
 
 SHAPES = {"ids": {"shape": [2, 5], "dtype": "int64"}, "bias": {"shape": [3]}}
@@ -155,8 +165,21 @@ def test_an_error_in_the_factory_is_told_with_its_place_in_the_users_code(module
 
 def test_a_module_that_cannot_be_traced_is_told_with_its_place(module_name, tmp_path):
     line = SOURCE.splitlines().index("        if x.sum() > 0:") + 1
-    with pytest.raises(InputError, match=f"{module_name}.py:{line}"):
+    with pytest.raises(InputError, match=f"another way for other values of its tensors .*{module_name}.py:{line}"):
         export(module_name, "branching", inputs={"x": {"shape": [3]}})
+
+
+@pytest.mark.parametrize("function", ["scripted", "traced"])
+def test_a_torchscript_module_is_refused_as_such(module_name, function):
+    with pytest.raises(InputError, match="returns a TorchScript module"):
+        export(module_name, function)
+
+
+def test_layers_quantised_for_pytorchs_own_kernels_are_named(module_name):
+    with pytest.raises(
+        InputError, match=r"quantised as torch.export cannot trace them: .*Linear \(1×\).*Quantize \(1×\)"
+    ):
+        export(module_name, "quantised")
 
 
 def test_modules_that_cannot_be_imported_are_told_apart(module_name, tmp_path):

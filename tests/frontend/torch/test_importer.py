@@ -311,9 +311,18 @@ class Choosing(nn.Module):
         return x[x > 0]
 
 
-def test_a_shape_that_depends_on_the_data_is_refused():
-    with pytest.raises(InputError, match="depends on the data"):
-        torch_export.read(export(Choosing().eval(), (uniform(8),)), options())
+class Unique(nn.Module):
+    def forward(self, x):
+        return torch.unique(x)
+
+
+@pytest.mark.parametrize(
+    ("network", "operator", "remedy"),
+    [(Choosing, "aten.index.Tensor", r"torch\.where\(mask"), (Unique, "aten._unique2.default", "count them after")],
+)
+def test_a_shape_that_depends_on_the_data_is_refused(network, operator, remedy):
+    with pytest.raises(InputError, match=rf"(?s){operator} returns depends on the data.*{remedy}"):
+        torch_export.read(export(network().eval(), (uniform(8),)), options())
 
 
 class Nested(nn.Module):

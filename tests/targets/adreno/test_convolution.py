@@ -66,19 +66,6 @@ def _plain(data, weight, strides, dilation, groups):
     return machine["main"](tvm.runtime.tensor(data), tvm.runtime.tensor(weight)).numpy()
 
 
-def test_a_convolution_in_no_blocks_says_where_its_result_is():
-    """TVM took what reads such a result for a view of a tensor that is nowhere."""
-
-    def net(x, w, scale, shift, v):
-        normed = op.nn.group_norm(op.squeeze(op.nn.conv2d(x, w), [2]), scale, shift, 4, 1, [2])
-        return op.nn.conv2d(op.expand_dims(op.nn.gelu(normed), [2]), v)
-
-    made = lowered(net, tensor(1, 1, 1, 64), tensor(16, 1, 1, 3), tensor(16), tensor(16), tensor(16, 16, 1, 3))
-    results = [binding.value.ty for block in made.fused["main"].body.blocks for binding in block.bindings]
-    assert all(result.vdevice is not None for result in results)
-    assert executable(made)
-
-
 @pytest.mark.parametrize("accumulator", ["float16", "float32"])
 def test_float16_has_code_with_either_accumulator(accumulator):
     def net(x, w, v):

@@ -93,7 +93,7 @@ def blame(where: str, what: str, error: BaseException, called: Any = None, remed
     """The error in one line: the line of the user's code that it passed through last, else where ``called`` stands."""
     message = _first_line(str(error))
     cause = f"{type(error).__name__}: {message[:LONGEST]}" if message else type(error).__name__
-    return InputError(where, f"{what}: {cause}{_place(error) or defined_at(called)}", remedy)
+    return InputError(where, f"{what}: {cause}{place(error) or defined_at(called)}", remedy)
 
 
 def _first_line(message: str) -> str:
@@ -102,7 +102,8 @@ def _first_line(message: str) -> str:
     return lines[-1 if lines[0].startswith("Traceback") else 0] if lines else ""
 
 
-def _place(error: BaseException) -> str:
+def place(error: BaseException) -> str:
+    """The line of the user's code that an error passed through last, in brackets; nothing where there is none."""
     if isinstance(error, SyntaxError) and error.filename:
         return _shown(error.filename, error.lineno)
     libraries = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))

@@ -9,6 +9,12 @@ test_converters.py::test_tvm_still_ignores_alpha fails.
 ``max``: TVM 0.27 sorts to find the largest element of an axis and its place.
 ``clamp``: TVM 0.27 holds integers with one bound between it and an infinity, which is no integer, and fails later.
 ``div``: TVM 0.27 rounds quotients of integers by a number of another type, and fails.
+``cat``: TVM 0.27 neither converts operands of several types nor leaves out the empty vectors that PyTorch passes over.
+``mul``, ``add``, ``maximum`` and ``minimum``: TVM 0.27 makes arithmetic of booleans, which LLVM's code generator refuses, as it does
+``gt`` and the like of two booleans.
+``cumsum`` and ``cumprod``: TVM 0.27 leaves those of booleans booleans.
+``amax``, ``amin``, ``max`` and ``min``: TVM 0.27 has no smallest boolean.
+``topk``: TVM 0.27 refuses results in any order, where an ordered one is as good.
 ``convolution``: TVM 0.27 has transposed convolutions of volumes, and its importer does not use them.
 """
 
@@ -46,12 +52,21 @@ def _elu(node: fx.Node, importer: Any) -> Any:
     return importer.block_builder.emit(operator.multiply(both, const(scale)))
 
 
+def _ordered(node: fx.Node, importer: Any) -> tuple[Any, bool]:
+    """An operator's data, as numbers where they are booleans, which have no smallest value in TVM; and whether they are."""
+    data = importer.env[node.args[0]]
+    is_boolean = node.args[0].meta["val"].dtype is torch.bool
+    return (relax.op.astype(data, "int8") if is_boolean else data), is_boolean
+
+
 def _extreme(reduce: Callable[..., Any]) -> Callable[[fx.Node, Any], Any]:
     def convert(node: fx.Node, importer: Any) -> Any:
         axes = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", [])
         keeps = node.args[2] if len(node.args) > 2 else node.kwargs.get("keepdim", False)
         axes = list(axes) if isinstance(axes, list | tuple) else [axes]
-        return importer.block_builder.emit(reduce(importer.env[node.args[0]], axes or None, bool(keeps)))
+        data, is_boolean = _ordered(node, importer)
+        found = reduce(data, axes or None, bool(keeps))
+        return importer.block_builder.emit(relax.op.astype(found, "bool") if is_boolean else found)
 
     return convert
 
@@ -96,6 +111,42 @@ def _scaled(operator: Callable[..., Any], name: str) -> Callable[[fx.Node, Any],
     return convert
 
 
+def _logical(
+    operator: Callable[..., Any], otherwise: Callable[[fx.Node, Any], Any] | str
+) -> Callable[[fx.Node, Any], Any]:
+    """An operator of booleans; of numbers what TVM's importer, or another converter, makes of it."""
+
+    def convert(node: fx.Node, importer: Any) -> Any:
+        if node.meta["val"].dtype is not torch.bool:
+            if isinstance(otherwise, str):
+                return importer.create_convert_map()[otherwise](node)
+            return otherwise(node, importer)
+        given = [
+            importer.env[one] if isinstance(one, fx.Node) else relax.const(bool(one), "bool") for one in node.args[:2]
+        ]
+        return importer.block_builder.emit(operator(*given))
+
+    return convert
+
+
+def _compared(operator: Callable[..., Any], name: str) -> Callable[[fx.Node, Any], Any]:
+    def convert(node: fx.Node, importer: Any) -> Any:
+        if any(one.meta["val"].dtype is not torch.bool for one in node.args):
+            return importer.create_convert_map()[name](node)
+        return importer.block_builder.emit(operator(*(relax.op.astype(importer.env[one], "int8") for one in node.args)))
+
+    return convert
+
+
+def _so_far(operator: Callable[..., Any]) -> Callable[[fx.Node, Any], Any]:
+    def convert(node: fx.Node, importer: Any) -> Any:
+        data, dtype = importer.env[node.args[0]], str(node.meta["val"].dtype).removeprefix("torch.")
+        data = data if str(data.ty.dtype.dtype) == dtype else relax.op.astype(data, dtype)
+        return importer.block_builder.emit(operator(data, int(node.args[1]), dtype))
+
+    return convert
+
+
 def _var_mean(node: fx.Node, importer: Any) -> Any:
     data = importer.env[node.args[0]]
     axes = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
@@ -106,10 +157,12 @@ def _var_mean(node: fx.Node, importer: Any) -> Any:
 
 def _extreme_and_place(value: Callable[..., Any], place: Callable[..., Any]) -> Callable[[fx.Node, Any], Any]:
     def convert(node: fx.Node, importer: Any) -> Any:
-        data, axis = importer.env[node.args[0]], int(node.args[1])
+        (data, is_boolean), axis = _ordered(node, importer), int(node.args[1])
         keeps = bool(node.args[2]) if len(node.args) > 2 else bool(node.kwargs.get("keepdim", False))
         emit = importer.block_builder.emit
-        return emit(relax.Tuple([emit(value(data, axis, keeps)), emit(place(data, axis, keeps))]))
+        found = value(data, axis, keeps)
+        found = relax.op.astype(found, "bool") if is_boolean else found
+        return emit(relax.Tuple([emit(found), emit(place(data, axis, keeps))]))
 
     return convert
 
@@ -200,6 +253,24 @@ def _convolution(node: fx.Node, importer: Any) -> Any:
     return emit(relax.op.add(found, relax.op.reshape(importer.env[bias], [1, -1, 1, 1, 1])))
 
 
+def _largest(node: fx.Node, importer: Any) -> Any:
+    names = ("input", "k", "dim", "largest")
+    given = {"dim": -1, "largest": True, **dict(zip(names, node.args, strict=False)), **node.kwargs}
+    node.args, node.kwargs = tuple(given[name] for name in names), {}
+    return importer.create_convert_map()["topk.default"](node)
+
+
+def _concatenated(node: fx.Node, importer: Any) -> Any:
+    operands, value = node.args[0], node.meta["val"]
+    axis = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
+    dtype = str(value.dtype).removeprefix("torch.")
+    # An empty vector goes with tensors of any rank, as caches begin with one.
+    kept = [one for one in operands if value.dim() == 1 or tuple(one.meta["val"].shape) != (0,)]
+    given = [importer.env[one] for one in kept]
+    given = [one if str(one.ty.dtype.dtype) == dtype else relax.op.astype(one, dtype) for one in given]
+    return importer.block_builder.emit(relax.op.concat(given, axis=axis) if len(given) > 1 else given[0])
+
+
 def _each(values: list[int]) -> list[int]:
     """A number for each of three axes."""
     return list(values) * 3 if len(values) == 1 else list(values)
@@ -217,7 +288,18 @@ CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
     "prod.default": _product,
     "prod.dim_int": _product,
     "native_group_norm.default": _native_group_norm,
-    "add.Tensor": _scaled(relax.op.add, "add.Tensor"),
+    "gt.Tensor": _compared(relax.op.greater, "gt.Tensor"),
+    "ge.Tensor": _compared(relax.op.greater_equal, "ge.Tensor"),
+    "lt.Tensor": _compared(relax.op.less, "lt.Tensor"),
+    "le.Tensor": _compared(relax.op.less_equal, "le.Tensor"),
+    "eq.Tensor": _compared(relax.op.equal, "eq.Tensor"),
+    "ne.Tensor": _compared(relax.op.not_equal, "ne.Tensor"),
+    "cumsum.default": _so_far(relax.op.cumsum),
+    "cumprod.default": _so_far(relax.op.cumprod),
+    "mul.Tensor": _logical(relax.op.logical_and, "mul.Tensor"),
+    "minimum.default": _logical(relax.op.logical_and, "minimum.default"),
+    "maximum.default": _logical(relax.op.logical_or, "maximum.default"),
+    "add.Tensor": _logical(relax.op.logical_or, _scaled(relax.op.add, "add.Tensor")),
     "sub.Tensor": _scaled(relax.op.subtract, "sub.Tensor"),
     "var_mean.correction": _var_mean,
     "min.dim": _extreme_and_place(relax.op.min, relax.op.argmin),
@@ -228,6 +310,8 @@ CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
     "clamp_max.default": _clamp,
     "clamp.Tensor": _clamp_tensor,
     "hypot.default": _hypot,
+    "topk.default": _largest,
+    "cat.default": _concatenated,
     "convolution.default": _convolution,
     "__lshift__.Scalar": _shift(relax.op.left_shift),
     "__rshift__.Scalar": _shift(relax.op.right_shift),

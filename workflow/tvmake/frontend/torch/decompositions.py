@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
+from tvmake.frontend.torch import grouping, linear_algebra
+
 aten = torch.ops.aten
 
 LANCZOS = (
@@ -336,6 +338,8 @@ def _identity(reduction: str, dtype: torch.dtype) -> float:
 
 
 DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
+    **grouping.DECOMPOSITIONS,
+    **linear_algebra.DECOMPOSITIONS,
     aten._cdist_forward.default: _distances,
     aten._pdist_forward.default: _distances_of_pairs,
     aten.kthvalue.default: _kth_value,
@@ -355,6 +359,7 @@ DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
     aten.cummax.default: _running(torch.gt),
     aten.cummin.default: _running(torch.lt),
     aten.signbit.default: _is_negative,
+    aten.copysign.Tensor: lambda data, sign: torch.where(_is_negative(sign), -data.abs(), data.abs()),
     aten.exp2.default: lambda data: torch.exp(data * math.log(2)),
     aten.erfc.default: lambda data: 1 - torch.erf(data),
     aten._embedding_bag.default: _embedding_bag,

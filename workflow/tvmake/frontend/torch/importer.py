@@ -4,7 +4,6 @@ import logging
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 import tvm
@@ -20,11 +19,12 @@ from tvmake.errors import InputError
 from tvmake.frontend.configured_inputs import check_inputs, describe, with_ranges
 from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.relax_fixes import drop_unused_params, lift_constants, wrap_takes
-from tvmake.frontend.torch import complex_numbers
+from tvmake.frontend.torch import complex_numbers, refusals
 from tvmake.frontend.torch import program as exported
-from tvmake.frontend.torch.constants import compute_constants, input_dependent
+from tvmake.frontend.torch.constants import compute_constants
 from tvmake.frontend.torch.converters import CONVERTERS
 from tvmake.frontend.torch.decompositions import DECOMPOSITIONS, PLACES, asks_for_places
+from tvmake.frontend.torch.grouping import of_libraries
 from tvmake.frontend.torch.promotion import promote
 from tvmake.frontend.torch.resizing import KEPT
 from tvmake.frontend.zoo import models as zoo
@@ -34,31 +34,12 @@ from tvm.relax.frontend import detach_params  # isort: skip
 from tvm.relax.frontend.torch import from_exported_program  # isort: skip
 from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter  # isort: skip
 
-_EVAL = "call .eval() on the module before torch.export.export"
-
 CHECKS = (
     torch.ops.aten._assert_async.default,
     torch.ops.aten._assert_async.msg,
     torch.ops.aten._assert_scalar.default,
     torch.ops.aten._assert_tensor_metadata.default,
 )
-
-# Position in the operator's arguments of the flag that says "training", or of the share that is dropped.
-_TRAINING_FLAG = {
-    "batch_norm": 5,
-    "native_batch_norm": 5,
-    "cudnn_batch_norm": 5,
-    "_native_batch_norm_legit": 5,
-    "_native_batch_norm_legit_functional": 5,
-    "dropout": 2,
-    "dropout_": 2,
-    "feature_dropout": 2,
-    "alpha_dropout": 2,
-    "feature_alpha_dropout": 2,
-    "native_dropout": 2,
-    "rrelu": 3,
-    "scaled_dot_product_attention": 4,
-}
 
 
 def read(program: ExportedProgram, options: ImportOptions) -> ImportedModel:
@@ -72,14 +53,16 @@ def read(program: ExportedProgram, options: ImportOptions) -> ImportedModel:
             importer lacks (all of them are listed); ``options.inputs`` does not fit.
     """
     where = options.source
-    _refuse_training(where, program)
-    _refuse_half_precision(where, program)
+    refusals.refuse_training(where, program)
+    refusals.refuse_half_precision(where, program)
     check_inputs(where, exported.signature(where, program), options.inputs)
     extents = exported.settle_extents(where, program, options.inputs)
     signature = exported.signature(where, program, extents)
     weights = exported.weights_digest(program)
     core = _decomposed(program)
-    _refuse_mutation(where, core)  # the graph as exported still has in-place operators; here they are spelled out
+    refusals.refuse_mutation(where, core)  # as exported it still has in-place operators; here they are spelled out
+    refusals.refuse_random_numbers(where, core)
+    refusals.refuse_shapes_of_data(where, core)
     resolvable = _make_resolvable(where, core, extents)
     if resolvable is not core:
         core, extents = resolvable, {}
@@ -119,79 +102,8 @@ def _with_image_range(signature: Signature, options: ImportOptions) -> Signature
     return signature.model_copy(update={"inputs": (image,)})
 
 
-def _graphs(program: ExportedProgram) -> list[fx.Graph]:
-    """The program's graph and those of its branches."""
-    return [module.graph for module in program.graph_module.modules() if isinstance(module, fx.GraphModule)]
-
-
-def _calls(program: ExportedProgram) -> list[fx.Node]:
-    return [node for graph in _graphs(program) for node in graph.nodes if node.op == "call_function"]
-
-
 def _operators(program: ExportedProgram) -> list[str]:
-    return sorted({str(node.target) for node in _calls(program)})
-
-
-def _refuse_training(where: str, program: ExportedProgram) -> None:
-    found: Counter[str] = Counter()
-    fixed = set(program.graph.nodes) - input_dependent(program)
-    for node in _calls(program):
-        if node in fixed:
-            continue  # statistics of a weight, which standardise it
-        operator = exported.operator_name(node)
-        schema = getattr(node.target, "_schema", None)
-        position = _TRAINING_FLAG.get(operator)
-        if position is None or schema is None:
-            continue
-        names = [argument.name for argument in schema.arguments]
-        if "norm" in operator and ("running_mean" not in names or _argument(node, names.index("running_mean")) is None):
-            continue  # a norm that keeps no statistics takes those of its inputs always
-        value = _argument(node, position)
-        if value is True or (isinstance(value, float) and value > 0):
-            found[operator] += 1
-    if found:
-        listing = ", ".join(f"{operator} ({count}×)" for operator, count in sorted(found.items()))
-        raise InputError(where, f"exported in training mode: {listing}", _EVAL)
-
-
-def _argument(node: fx.Node, position: int) -> Any:
-    """What an operator is given there; None where that is nothing."""
-    if position < len(node.args):
-        return node.args[position]
-    arguments = node.target._schema.arguments
-    return node.kwargs.get(arguments[position].name) if position < len(arguments) else None
-
-
-def _refuse_mutation(where: str, program: ExportedProgram) -> None:
-    graph = program.graph_signature
-    buffers = sorted(set(graph.buffers_to_mutate.values()))
-    if buffers:
-        problem = f"a call changes the module's buffers: {', '.join(buffers)}"
-        raise InputError(where, problem, f"{_EVAL}; state that remains must become an input and an output")
-    inputs = sorted(set(graph.user_inputs_to_mutate.values()))
-    if inputs:
-        raise InputError(
-            where,
-            f"a call changes its inputs in place: {', '.join(inputs)}",
-            "copy the tensor first in forward(), for example x = x.clone()",
-        )
-
-
-def _refuse_half_precision(where: str, program: ExportedProgram) -> None:
-    tensors = {name: tensor.dtype for name, tensor in program.state_dict.items()}
-    tensors |= {
-        node.name: node.meta["val"].dtype
-        for node in program.graph.find_nodes(op="placeholder")
-        if isinstance(node.meta.get("val"), torch.Tensor)
-    }
-    half = sorted(name for name, dtype in tensors.items() if dtype in (torch.float16, torch.bfloat16))
-    if half:
-        problem = f"computes in half precision ({half[0]} and {len(half) - 1} more)" if len(half) > 1 else None
-        raise InputError(
-            where,
-            problem or f"computes in half precision ({half[0]})",
-            "export the model in float32 (.float()) and ask for `precisions: [float16]`",
-        )
+    return sorted({str(node.target) for node in exported.calls(program)})
 
 
 def _make_resolvable(where: str, program: ExportedProgram, extents: exported.Extents) -> ExportedProgram:
@@ -202,11 +114,6 @@ def _make_resolvable(where: str, program: ExportedProgram, extents: exported.Ext
     inputs = [node.meta["val"] for node in program.graph.find_nodes(op="placeholder") if _is_user_input(program, node)]
     expressions = [extent.node.expr for value in inputs for extent in value.shape if isinstance(extent, torch.SymInt)]
     symbols = {symbol for expression in expressions for symbol in expression.free_symbols}
-    for node in _calls(program):
-        value = node.meta.get("val")
-        if isinstance(value, torch.Tensor) and free_symbols(value) - symbols:
-            problem = f"the shape that {node.target} returns depends on the data"
-            raise InputError(where, problem, "leave out operators such as nonzero, unique or boolean indexing")
     alone = {expression for expression in expressions if expression.is_Symbol}
     if symbols <= alone:
         return program
@@ -229,12 +136,12 @@ def _decomposed(program: ExportedProgram) -> ExportedProgram:
     """A program of PyTorch's core operators, and of those that are better as they are."""
     table = default_decompositions()
     for operator in KEPT:
-        found = [node.meta["val"] for node in _calls(program) if node.target is operator]
+        found = [node.meta["val"] for node in exported.calls(program) if node.target is operator]
         if not any(free_symbols(value) for value in found):
             table.pop(operator, None)
     with _without_tracebacks():
-        core = program.run_decompositions({**table, **DECOMPOSITIONS})
-        core = core.run_decompositions(dict(PLACES)) if any(map(asks_for_places, _calls(core))) else core
+        core = program.run_decompositions({**table, **DECOMPOSITIONS, **of_libraries(program)})
+        core = core.run_decompositions(dict(PLACES)) if any(map(asks_for_places, exported.calls(core))) else core
     _drop_checks(core)
     return core
 
@@ -252,7 +159,7 @@ def _without_tracebacks() -> Iterator[None]:
 
 def _drop_checks(program: ExportedProgram) -> None:
     """Remove what PyTorch checks of values while a program runs: TVM's virtual machine has it in Python alone."""
-    for graph in _graphs(program):
+    for graph in exported.graphs(program):
         for node in reversed(graph.nodes):
             if node.target in CHECKS and not node.users:
                 graph.erase_node(node)
@@ -288,22 +195,12 @@ def _unknown_targets(program: ExportedProgram) -> set[torch._ops.OpOverload]:
 
 def _unknown(program: ExportedProgram) -> list[fx.Node]:
     known = {*ExportedProgramImporter().convert_map, *CONVERTERS}
-    return [node for node in _calls(program) if node.target.__name__ not in known]
-
-
-def _is_random(node: fx.Node) -> bool:
-    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+    return [node for node in exported.calls(program) if node.target.__name__ not in known]
 
 
 def _refuse_unsupported(where: str, program: ExportedProgram) -> None:
     unknown = _unknown(program)
-    random = Counter(str(node.target) for node in unknown if _is_random(node))
-    if random:
-        listing = ", ".join(f"{operator} ({count}×)" for operator, count in sorted(random.items()))
-        raise InputError(
-            where, f"draws random numbers: {listing}", "leave them out of forward(), or hand them in as an input"
-        )
-    missing = Counter(str(node.target) for node in [*unknown, *filter(asks_for_places, _calls(program))])
+    missing = Counter(str(node.target) for node in [*unknown, *filter(asks_for_places, exported.calls(program))])
     if missing:
         listing = ", ".join(f"{operator} ({count}×)" for operator, count in sorted(missing.items()))
         plural = "operator has" if len(missing) == 1 else "operators have"

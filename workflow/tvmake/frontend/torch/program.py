@@ -226,3 +226,13 @@ def _lookups(node: fx.Node) -> list[tuple[fx.Node, int | torch.SymInt]]:
 def operator_name(node: fx.Node) -> str:
     """``embedding`` for ``aten.embedding.default``."""
     return getattr(getattr(node.target, "overloadpacket", node.target), "__name__", "").partition(".")[0]
+
+
+def graphs(program: ExportedProgram) -> list[fx.Graph]:
+    """The program's graph and those of its branches."""
+    return [module.graph for module in program.graph_module.modules() if isinstance(module, fx.GraphModule)]
+
+
+def calls(program: ExportedProgram) -> list[fx.Node]:
+    """What the program and its branches call, in order."""
+    return [node for graph in graphs(program) for node in graph.nodes if node.op == "call_function"]

@@ -11,7 +11,7 @@ import tvm
 
 from tvmake.targets.dtypes import dtype_name
 
-from tvm import relax, te, topi  # isort: skip
+from tvm import te, topi  # isort: skip
 from tvm.relax.transform.legalize_ops.nn import _nn_conv2d as plain  # isort: skip
 
 DATA, KERNEL = "NCHW4c", "OIHW4o"
@@ -21,9 +21,7 @@ def legalize_conv2d(builder: "tvm.relax.BlockBuilder", call: "tvm.relax.Call") -
     """What LegalizeOps makes of ``relax.nn.conv2d``."""
     attributes = call.attrs
     if attributes.data_layout != DATA:
-        made = plain(builder, call)
-        # TVM's legaliser forgets which memory the result is in.
-        return relax.Call(made.op, made.args, made.attrs, [call.ty], made.span)
+        return plain(builder, call)
     return builder.call_te(
         conv2d_nchw4c,
         call.args[0],

@@ -12,6 +12,7 @@ from tvmake.targets.adreno.convolution import DATA, KERNEL, legalize_conv2d
 from tvmake.targets.adreno.kernel_scopes import in_scopes_of_calls, split_kernels_by_scope
 from tvmake.targets.adreno.one_epilogue import OfOneEpilogue
 from tvmake.targets.adreno.scope_copies import ArgumentsInBuffers, copies_as_kernels
+from tvmake.targets.adreno.usual_memory import in_usual_memory
 from tvmake.targets.adreno.whole_pixels import WholePixels
 from tvmake.targets.bound_rule import BoundRule, Launching, general_rules
 from tvmake.targets.dtypes import dtype_name
@@ -94,7 +95,7 @@ def _has_blocks(shape: tuple[int, ...]) -> bool:
 def texture_kernels(module: "tvm.IRModule") -> "tvm.IRModule":
     """Kernels whose buffers have the scopes of what they are called with."""
     placed = in_scopes_of_calls(split_kernels_by_scope(copies_as_kernels(module)))
-    return tvm.relax.transform.Normalize()(placed)
+    return tvm.relax.transform.Normalize()(in_usual_memory(placed))
 
 
 def schedules(target: "tvm.target.Target") -> list[Any]:

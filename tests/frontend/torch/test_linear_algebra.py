@@ -1,0 +1,62 @@
+"""Equations, inverses, determinants and factors of small matrices, against PyTorch."""
+
+import numpy as np
+import pytest
+import torch
+from torch import linalg, nn
+
+from tests.frontend.torch.running import outputs
+from tvmake.config.model import ImportOptions
+from tvmake.errors import InputError
+from tvmake.frontend.torch.importer import read
+from tvmake.frontend.torch.linear_algebra import LARGEST
+
+PIVOTED = torch.tensor([[0.0, 1, 2], [1, 0, 3], [4, -3, 8]])
+"""The first column's largest element is its last."""
+
+BATCH = torch.randn(2, 3, 3, generator=torch.Generator().manual_seed(0)) + torch.eye(3)
+POSITIVE = BATCH @ BATCH.mT + torch.eye(3)
+RIGHT = torch.arange(6.0).reshape(3, 2)
+
+
+class Of(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+def equations(x):
+    return linalg.solve(x, RIGHT), linalg.solve(x, torch.ones(4, 3), left=False), linalg.inv(x)
+
+
+def determinants(x):
+    return linalg.det(x), *linalg.slogdet(x)
+
+
+def factors(x):
+    lower = linalg.cholesky(x)
+    by_substitution = linalg.solve_triangular(lower, RIGHT, upper=False)
+    return lower, by_substitution, torch.cholesky_solve(RIGHT.expand(2, 3, 2), lower), *linalg.qr(x[..., :2])
+
+
+@pytest.mark.parametrize(
+    ("function", "matrix"),
+    [(linalg.inv, PIVOTED), (equations, BATCH), (determinants, BATCH), (factors, POSITIVE)],
+    ids=["pivots", "equations", "determinants", "factors"],
+)
+def test_it_is_as_pytorch_has_it(function, matrix):
+    expected = function(matrix)
+    imported = read(torch.export.export(Of(function), (matrix,)), ImportOptions(source="net"))
+    for one, other in zip(
+        outputs(imported, matrix.numpy()), expected if isinstance(expected, tuple) else [expected], strict=True
+    ):
+        np.testing.assert_allclose(one, other.numpy(), rtol=1e-3, atol=1e-4)
+
+
+def test_a_matrix_of_many_columns_is_refused():
+    program = torch.export.export(Of(linalg.inv), (torch.eye(LARGEST + 1),))
+    with pytest.raises(InputError, match=r"aten\.linalg_inv\.default \(1×\)"):
+        read(program, ImportOptions(source="net"))

@@ -1,0 +1,204 @@
+"""Solutions of linear equations, inverses, determinants and factors of small matrices, step by step.
+
+Every function takes matrices ``[..., rows, columns]`` of floats, and makes one step for each column: what an algorithm of LAPACK
+loops over is written out, as operators that every target has. Beyond ``LARGEST`` columns, and for open extents, the operator
+stays as it is, and is refused. A matrix without an inverse, or that is not positive definite, gives values that are not finite, or
+arbitrary ones, where PyTorch raises an error. (G. Golub and C. Van Loan, "Matrix Computations", 4th edition, 2013, chapters 3 to 5.)
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+aten = torch.ops.aten
+
+LARGEST = 32
+"""Columns of a matrix; the operators of a step are about fifteen."""
+
+
+def _is_small(*matrices: Tensor) -> bool:
+    """Whether the extents are known, and the steps few."""
+    return all(
+        one.is_floating_point() and isinstance(one.shape[-1], int) and one.shape[-1] <= LARGEST for one in matrices
+    ) and all(isinstance(extent, int) for one in matrices for extent in one.shape)
+
+
+def _unit(count: int, place: int) -> Tensor:
+    return torch.arange(count) == place
+
+
+def _eliminated(matrix: Tensor, right: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Gauss's and Jordan's elimination with the largest pivot of each column.
+
+    Returns:
+        The pivots ``[..., columns]``, ``right`` multiplied by the inverse, and the sign of the rows' permutation ``[...]``.
+    """
+    count = matrix.shape[-1]
+    both = torch.cat([matrix, right], -1)
+    pivots, sign = [], torch.ones(matrix.shape[:-2], dtype=matrix.dtype)
+    for step in range(count):
+        place = both[..., step:, step].abs().argmax(-1, keepdim=True) + step
+        is_chosen = (torch.arange(count) == place).unsqueeze(-1)
+        chosen = torch.where(is_chosen, both, 0.0).sum(-2, keepdim=True)
+        is_here = _unit(count, step).unsqueeze(-1)
+        both = torch.where(is_here, chosen, torch.where(is_chosen, both[..., step : step + 1, :], both))
+        sign = torch.where(place.squeeze(-1) == step, sign, -sign)
+        pivot = chosen[..., step : step + 1]
+        pivots.append(pivot[..., 0, 0])
+        row = chosen / pivot
+        both = torch.where(is_here, row, both - both[..., step : step + 1] * row)
+    return torch.stack(pivots, -1), both[..., count:], sign
+
+
+def _solved(matrix: Tensor, right: Tensor, *, left: bool = True) -> Any:
+    if not _is_small(matrix):
+        return NotImplemented
+    is_vector = right.ndim == 1 or (right.ndim == matrix.ndim - 1 and right.shape == matrix.shape[:-1])
+    right = right.unsqueeze(-1) if is_vector else right
+    if not left:
+        matrix, right = matrix.mT, right.mT
+    batch = torch.broadcast_shapes(matrix.shape[:-2], right.shape[:-2])
+    matrix, right = (one.expand(*batch, *one.shape[-2:]) for one in (matrix, right))
+    found = _eliminated(matrix, right)[1]
+    found = found if left else found.mT
+    return found.squeeze(-1) if is_vector else found
+
+
+def _solve(matrix: Tensor, right: Tensor, *, left: bool = True) -> Any:
+    return _solved(matrix, right, left=left)
+
+
+def _inverse(matrix: Tensor) -> Any:
+    if not _is_small(matrix):
+        return NotImplemented
+    return _solved(matrix, torch.eye(matrix.shape[-1], dtype=matrix.dtype).expand(matrix.shape))
+
+
+def _determinant(matrix: Tensor) -> Any:
+    if not _is_small(matrix):
+        return NotImplemented
+    pivots, _, sign = _eliminated(matrix, matrix[..., :0])
+    return pivots.prod(-1) * sign
+
+
+def _sign_and_logarithm(matrix: Tensor) -> Any:
+    if not _is_small(matrix):
+        return NotImplemented
+    pivots, _, sign = _eliminated(matrix, matrix[..., :0])
+    return pivots.sign().prod(-1) * sign, pivots.abs().log().sum(-1)
+
+
+def _logarithm(matrix: Tensor) -> Any:
+    if not _is_small(matrix):
+        return NotImplemented
+    sign, logarithm = _sign_and_logarithm(matrix)
+    return torch.where(sign < 0, torch.nan, logarithm)
+
+
+def _cholesky(matrix: Tensor, upper: bool = False) -> Any:
+    if not _is_small(matrix):
+        return NotImplemented
+    count, columns = matrix.shape[-1], []
+    rest = matrix.mT if upper else matrix
+    for step in range(count):
+        column = rest[..., step : step + 1] / rest[..., step : step + 1, step : step + 1].sqrt()
+        column = torch.where((torch.arange(count) >= step).unsqueeze(-1), column, 0.0)
+        columns.append(column)
+        rest = rest - column * column.mT
+    found = torch.cat(columns, -1)
+    return found.mT if upper else found
+
+
+def _triangular(matrix: Tensor, right: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
+    """By substitution; the other triangle is not read."""
+    if not _is_small(matrix):
+        return NotImplemented
+    if not left:
+        matrix, right, upper = matrix.mT, right.mT, not upper
+    count = matrix.shape[-1]
+    rest = right.expand(*torch.broadcast_shapes(matrix.shape[:-2], right.shape[:-2]), *right.shape[-2:])
+    rows: dict[int, Tensor] = {}
+    for step in reversed(range(count)) if upper else range(count):
+        row = rest[..., step : step + 1, :]
+        row = row if unitriangular else row / matrix[..., step : step + 1, step : step + 1]
+        rows[step] = row
+        rest = rest - matrix[..., step : step + 1] * row
+    found = torch.cat([rows[step] for step in range(count)], -2)
+    return found if left else found.mT
+
+
+def _cholesky_solve(right: Tensor, factor: Tensor, upper: bool = False) -> Any:
+    if not _is_small(factor):
+        return NotImplemented
+    lower = factor.mT if upper else factor
+    return _triangular(lower.mT, _triangular(lower, right, upper=False), upper=True)
+
+
+def _cholesky_inverse(factor: Tensor, upper: bool = False) -> Any:
+    if not _is_small(factor):
+        return NotImplemented
+    return _cholesky_solve(torch.eye(factor.shape[-1], dtype=factor.dtype).expand(factor.shape), factor, upper)
+
+
+def _orthogonal_and_upper(matrix: Tensor, mode: str = "reduced") -> Any:
+    """By Householder's reflections, with the signs of LAPACK."""
+    if not _is_small(matrix, matrix.mT):
+        return NotImplemented
+    height, width = matrix.shape[-2:]
+    rest = matrix
+    orthogonal = torch.eye(height, dtype=matrix.dtype).expand(*matrix.shape[:-2], height, height)
+    for step in range(min(height - 1, width)):
+        is_below = (torch.arange(height) >= step).unsqueeze(-1)
+        column = torch.where(is_below, rest[..., step : step + 1], 0.0)
+        first = rest[..., step : step + 1, step : step + 1]
+        length = (column * column).sum(-2, keepdim=True).sqrt()
+        is_here = _unit(height, step).unsqueeze(-1)
+        mirror = torch.where(is_here, column + torch.where(first < 0, -length, length), column)
+        below = torch.where(is_here, 0.0, column).abs().amax(-2, keepdim=True)
+        squared = (mirror * mirror).sum(-2, keepdim=True)
+        factor = torch.where(below > 0, 2 / torch.where(below > 0, squared, 1.0), 0.0)
+        rest = rest - factor * mirror * (mirror * rest).sum(-2, keepdim=True)
+        orthogonal = orthogonal - factor * (orthogonal @ mirror) * mirror.mT
+    kept = min(height, width) if mode != "complete" else height
+    upper = rest[..., :kept, :].triu()
+    if mode == "r":
+        return torch.zeros(0, dtype=matrix.dtype), upper
+    return orthogonal[..., :kept], upper
+
+
+def _with_report(compute: Callable[..., Any]) -> Callable[..., Any]:
+    """The form with a second result, which is 0 for matrices that have an answer."""
+
+    def computed(matrix: Tensor, *others: Any, check_errors: bool = False, **named: Any) -> Any:
+        found = compute(matrix, *others, **named)
+        return found if found is NotImplemented else (found, torch.zeros(matrix.shape[:-2], dtype=torch.int32))
+
+    return computed
+
+
+def _checked(*_: Any, **__: Any) -> None:
+    """The report is of no use in a compiled network, which cannot raise an error."""
+
+
+DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
+    aten.linalg_inv.default: _inverse,
+    aten.inverse.default: _inverse,
+    aten.linalg_inv_ex.default: _with_report(_inverse),
+    aten.linalg_solve.default: _solve,
+    aten.linalg_solve_ex.default: _with_report(_solve),
+    aten.linalg_det.default: _determinant,
+    aten.det.default: _determinant,
+    aten.linalg_slogdet.default: _sign_and_logarithm,
+    aten.slogdet.default: _sign_and_logarithm,
+    aten.logdet.default: _logarithm,
+    aten.linalg_cholesky.default: lambda matrix, *, upper=False: _cholesky(matrix, upper),
+    aten.linalg_cholesky_ex.default: _with_report(_cholesky),
+    aten.cholesky.default: _cholesky,
+    aten.cholesky_solve.default: _cholesky_solve,
+    aten.cholesky_inverse.default: _cholesky_inverse,
+    aten.linalg_solve_triangular.default: _triangular,
+    aten.linalg_qr.default: _orthogonal_and_upper,
+    aten._linalg_check_errors.default: _checked,
+}

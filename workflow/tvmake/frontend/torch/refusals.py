@@ -1,0 +1,164 @@
+"""What is refused before TVM sees a program, for a reason that lies in the program itself."""
+
+from collections import Counter
+from typing import Any
+
+import torch
+from torch import fx
+from torch.export import ExportedProgram
+from torch.fx.experimental.symbolic_shapes import free_symbols
+from torch.utils import _pytree as pytree
+
+from tvmake.errors import InputError
+from tvmake.frontend.torch import program as exported
+from tvmake.frontend.torch.constants import input_dependent
+
+_EVAL = "call .eval() on the module before torch.export.export"
+
+# Position in the operator's arguments of the flag that says "training", or of the share that is dropped.
+_TRAINING_FLAG = {
+    "batch_norm": 5,
+    "native_batch_norm": 5,
+    "cudnn_batch_norm": 5,
+    "_native_batch_norm_legit": 5,
+    "_native_batch_norm_legit_functional": 5,
+    "dropout": 2,
+    "dropout_": 2,
+    "feature_dropout": 2,
+    "alpha_dropout": 2,
+    "feature_alpha_dropout": 2,
+    "native_dropout": 2,
+    "rrelu": 3,
+    "scaled_dot_product_attention": 4,
+}
+
+
+def refuse_training(where: str, program: ExportedProgram) -> None:
+    """A program with batch norms or dropouts as in training.
+
+    Raises:
+        InputError: which, and how often.
+    """
+    found: Counter[str] = Counter()
+    fixed = set(program.graph.nodes) - input_dependent(program)
+    for node in exported.calls(program):
+        if node in fixed:
+            continue  # statistics of a weight, which standardise it
+        operator = exported.operator_name(node)
+        schema = getattr(node.target, "_schema", None)
+        position = _TRAINING_FLAG.get(operator)
+        if position is None or schema is None:
+            continue
+        names = [argument.name for argument in schema.arguments]
+        if "norm" in operator and ("running_mean" not in names or _argument(node, names.index("running_mean")) is None):
+            continue  # a norm that keeps no statistics takes those of its inputs always
+        value = _argument(node, position)
+        if value is True or (isinstance(value, float) and value > 0):
+            found[operator] += 1
+    if found:
+        listing = ", ".join(f"{operator} ({count}×)" for operator, count in sorted(found.items()))
+        raise InputError(where, f"exported in training mode: {listing}", _EVAL)
+
+
+def _argument(node: fx.Node, position: int) -> Any:
+    """What an operator is given there; None where that is nothing."""
+    if position < len(node.args):
+        return node.args[position]
+    arguments = node.target._schema.arguments
+    return node.kwargs.get(arguments[position].name) if position < len(arguments) else None
+
+
+def refuse_mutation(where: str, program: ExportedProgram) -> None:
+    """A program whose calls change buffers or inputs.
+
+    Args:
+        where: the source, for errors.
+        program: without operators that change tensors in place.
+
+    Raises:
+        InputError: what is changed.
+    """
+    graph = program.graph_signature
+    buffers = sorted(set(graph.buffers_to_mutate.values()))
+    if buffers:
+        problem = f"a call changes the module's buffers: {', '.join(buffers)}"
+        raise InputError(where, problem, f"{_EVAL}; state that remains must become an input and an output")
+    inputs = sorted(set(graph.user_inputs_to_mutate.values()))
+    if inputs:
+        raise InputError(
+            where,
+            f"a call changes its inputs in place: {', '.join(inputs)}",
+            "copy the tensor first in forward(), for example x = x.clone()",
+        )
+
+
+def refuse_half_precision(where: str, program: ExportedProgram) -> None:
+    """A program with weights or inputs of 16 bits.
+
+    Raises:
+        InputError: one of them, and how many there are.
+    """
+    tensors = {name: tensor.dtype for name, tensor in program.state_dict.items()}
+    tensors |= {
+        node.name: node.meta["val"].dtype
+        for node in program.graph.find_nodes(op="placeholder")
+        if isinstance(node.meta.get("val"), torch.Tensor)
+    }
+    half = sorted(name for name, dtype in tensors.items() if dtype in (torch.float16, torch.bfloat16))
+    if half:
+        problem = f"computes in half precision ({half[0]} and {len(half) - 1} more)" if len(half) > 1 else None
+        raise InputError(
+            where,
+            problem or f"computes in half precision ({half[0]})",
+            "export the model in float32 (.float()) and ask for `precisions: [float16]`",
+        )
+
+
+def refuse_random_numbers(where: str, program: ExportedProgram) -> None:
+    """A program that draws random numbers in each call; TVM's importer makes one draw of some, for all calls.
+
+    Raises:
+        InputError: the operators that draw, and how often.
+    """
+    found = Counter(str(node.target) for node in exported.calls(program) if node.users and _is_random(node))
+    if found:
+        listing = ", ".join(f"{operator} ({count}×)" for operator, count in sorted(found.items()))
+        raise InputError(
+            where, f"draws random numbers: {listing}", "leave them out of forward(), or hand them in as an input"
+        )
+
+
+def _is_random(node: fx.Node) -> bool:
+    is_tagged = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+    # Dropouts and attention draw where they train, which is refused elsewhere.
+    return is_tagged and not any(word in exported.operator_name(node) for word in ("dropout", "attention", "rrelu"))
+
+
+def refuse_shapes_of_data(where: str, program: ExportedProgram) -> None:
+    """A program with tensors whose extents depend on values.
+
+    Raises:
+        InputError: the operator that makes the first, and what to use instead.
+    """
+    inputs = [node.meta.get("val") for node in program.graph.find_nodes(op="placeholder")]
+    known = {symbol for value in inputs if isinstance(value, torch.Tensor) for symbol in free_symbols(value)}
+    for node in exported.calls(program):
+        values = [value for value in pytree.tree_leaves(node.meta.get("val")) if isinstance(value, torch.Tensor)]
+        if not any(free_symbols(value) - known for value in values):
+            continue
+        source = node.args[0] if exported.operator_name(node) == "getitem" else node
+        name = exported.operator_name(source)
+        remedy = next((remedy for word, remedy in _FIXED_SHAPES.items() if word in name), _FIXED_SHAPE)
+        raise InputError(where, f"the shape that {source.target} returns depends on the data", remedy)
+
+
+_FIXED_SHAPE = "give forward() outputs of a fixed shape: values beside a mask, the first k with topk, or fixed sizes"
+_MASK = "keep all elements beside a mask: torch.where(mask, x, 0) for x[mask], (x * mask).sum() for x[mask].sum()"
+_FIXED_SHAPES = {
+    "nms": "return the boxes and scores, and leave out those that overlap after the network has run",
+    "nonzero": "return the mask, or a fixed number of places with topk",
+    "unique": "return the values, and count them after the network has run",
+    "masked_select": _MASK,
+    "index": _MASK,
+}
+"""What to do instead of an operator, by a part of its name."""
