@@ -33,6 +33,7 @@ def gathering_request(job: JobContext) -> ReportRequest:
             device=variant.device_name,
             is_tuned=variant.is_tuned,
             is_calibrated=_is_calibrated(variant),
+            is_precision_chosen=variant.chooses_precision,
             layout=variant.layout_choice,
             goals=variant.goals.performance,
         )
@@ -42,7 +43,7 @@ def gathering_request(job: JobContext) -> ReportRequest:
 
 
 def _is_calibrated(variant: JobContext) -> bool:
-    return variant.precision_config.base == "int8"
+    return variant.precision_config.is_calibrated
 
 
 def _of(artifact: str, has: Callable[[JobContext], bool] = lambda _: True) -> Input:
@@ -57,6 +58,7 @@ RESULTS = (
     _of("best.json", lambda variant: variant.is_tuned),
     _of("calibration.json", _is_calibrated),
     _of("layout.json", lambda variant: variant.chooses_layout),
+    _of("precision.json", lambda variant: variant.chooses_precision),
     _of("numerics.json", lambda variant: variant.device_name is not None),
     _of("latency.json", lambda variant: variant.device_name is not None),
 )

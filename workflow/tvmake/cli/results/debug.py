@@ -106,7 +106,7 @@ def variant_files(directory: Path, config: list[Path] | None, settings: list[str
         "module": job.network_file("module.json"),
         "params": job.network_file("module.params"),
         "package": job.file("package.tar"),
-        **({"calibration": job.file("calibration.json")} if job.precision_config.base == "int8" else {}),
+        **({"calibration": job.file("calibration.json")} if job.precision_config.is_calibrated else {}),
         **({"best": job.file("best.json")} if job.is_tuned else {}),
     }
     missing = [file for file in files.values() if not Path(file).is_file()]
