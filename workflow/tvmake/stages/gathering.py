@@ -48,7 +48,9 @@ def _is_calibrated(variant: JobContext) -> bool:
 
 def _of(artifact: str, has: Callable[[JobContext], bool] = lambda _: True) -> Input:
     """One file of every variant that has it."""
-    files: Files = lambda job: [variant.file(artifact) for variant in job.variants if has(variant)]  # noqa: E731
+    files: Files = lambda job: list(  # noqa: E731
+        dict.fromkeys(variant.file(artifact) for variant in job.variants if has(variant))
+    )
     return Input(artifact, files=files)
 
 

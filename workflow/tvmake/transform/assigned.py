@@ -16,7 +16,7 @@ from tvmake.config.precision import LayerPrecision
 from tvmake.errors import InputError
 from tvmake.quantize.affine import constant, is_call
 from tvmake.quantize.insert import insert
-from tvmake.quantize.integers import to_integers
+from tvmake.quantize.integers import MOVES, to_integers
 from tvmake.quantize.sites import Sites, find_sites
 from tvmake.transform.fold_constants import evaluate_constants
 from tvmake.transform.layout_clips import join_clips, split_clips
@@ -154,7 +154,8 @@ class _Halving(PyExprMutator):
 def _follows(call: Any) -> bool:
     if not isinstance(call.op, tvm.ir.Op) or is_call(call, *FLOAT32_ONLY):
         return False
-    return call.op.get_attr(POLICY) == FOLLOW and isinstance(call.ty, relax.TensorType)
+    is_follower = call.op.get_attr(POLICY) == FOLLOW or is_call(call, *MOVES)
+    return is_follower and isinstance(call.ty, relax.TensorType)
 
 
 def _computed(value: Any) -> list[str]:
