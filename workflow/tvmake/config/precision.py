@@ -138,3 +138,12 @@ class PrecisionConfig(Strict):
                 f"base auto has no {key}: it measures which layers gain; under never are those to be left alone"
             )
         return self
+
+
+def precision_of(assignment: LayerAssignment, chosen_by: PrecisionConfig) -> PrecisionConfig:
+    """The precision that a network with an assignment has: that of the whole network, where there is one, else the ``auto`` that the
+    assignment was chosen for."""
+    if assignment.uniform is None:
+        return chosen_by
+    never = [] if assignment.uniform == "float32" else chosen_by.never
+    return PrecisionConfig(base=assignment.uniform, never=never)

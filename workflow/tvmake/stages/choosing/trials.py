@@ -14,7 +14,7 @@ from tvmake.artifact.signature import Signature
 from tvmake.benchmark.goals import missed_performance
 from tvmake.benchmark.precision_choice import MeasuredAssignment
 from tvmake.config.benchmark import Measurement
-from tvmake.config.precision import LayerAssignment, PrecisionConfig
+from tvmake.config.precision import LayerAssignment, precision_of
 from tvmake.config.requests.building import ExportRequest
 from tvmake.config.requests.choosing import ChoosePrecisionRequest
 from tvmake.config.requests.transforming import TransformRequest
@@ -105,10 +105,8 @@ class Workbench:
 
     def transforming(self, assignment: LayerAssignment) -> TransformRequest:
         """How the network of an assignment is made."""
-        precision, request = self._request.precision, self._request
-        if assignment.uniform is not None:
-            never = [] if assignment.uniform == "float32" else precision.never
-            precision = PrecisionConfig(base=assignment.uniform, never=never)
+        request = self._request
+        precision = precision_of(assignment, request.precision)
         return TransformRequest(precision=precision, transform=request.transform, dims=request.dims)
 
     def write_network(self, assignment: LayerAssignment, module: Path, params: Path, signature: Path) -> None:
