@@ -65,7 +65,7 @@ class PrecisionConfig(Strict):
     """Operators kept in float32 (softmax and losses by default)."""
     follow: list[OpName] = Field(default_factory=list)
     """Operators that take the type of their inputs (element-wise ones by default)."""
-    among: Annotated[list[LayerPrecision], Field(min_length=2)] | None = None
+    among: list[LayerPrecision] | None = None
     """For ``auto``: the precisions that layers may have, two at least; by default float32, float16 and int8, as far as the target
     can do them. Their order does not matter. Layers that ``never`` names stay in the most accurate one."""
     calibration: CalibrationOptions = CalibrationOptions()
@@ -123,9 +123,9 @@ class PrecisionConfig(Strict):
             return None
         known = [precision for precision in get_args(LayerPrecision) if precision in value]
         if len(known) < len(value):
-            raise ValueError(
-                f"names a precision twice; choose among two at least of {', '.join(get_args(LayerPrecision))}"
-            )
+            raise ValueError("names a precision twice; name each once")
+        if len(known) < 2:
+            raise ValueError("leaves nothing to choose; name two or more, or make the one that is wanted the base")
         return known
 
     @model_validator(mode="after")
