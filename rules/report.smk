@@ -1,7 +1,7 @@
 """Report: gather every variant's figures.
 
 INPUTS   mod.json of every variant, best.json of those that are tuned,
-         calibration.json of those in int8, layout.json of those that choose one,
+         calibration.json of those in int8, layout.json and precision.json of those that choose one,
          numerics.json and latency.json of those with a device,
          results/selection.json
 OUTPUTS  results/summary.json, summary.csv, index.html
@@ -15,6 +15,7 @@ rule report:
         records=plan.results_of("best.json"),
         calibrations=plan.results_of("calibration.json"),
         layouts=plan.results_of("layout.json"),
+        choices=plan.results_of("precision.json"),
         numerics=plan.results_of("numerics.json"),
         latencies=plan.results_of("latency.json"),
         selection=plan.path("selection.json"),

@@ -1,7 +1,7 @@
 """Select: for each model and device the fastest variant that meets all goals.
 
 INPUTS   mod.json of every variant, best.json of those that are tuned,
-         calibration.json of those in int8, layout.json of those that choose one,
+         calibration.json of those in int8, layout.json and precision.json of those that choose one,
          numerics.json and latency.json of those with a device
 OUTPUTS  results/selection.json, results/best/ with {model}/{device}/package.tar and choice.json
 """
@@ -14,6 +14,7 @@ rule select:
         records=plan.results_of("best.json"),
         calibrations=plan.results_of("calibration.json"),
         layouts=plan.results_of("layout.json"),
+        choices=plan.results_of("precision.json"),
         numerics=plan.results_of("numerics.json"),
         latencies=plan.results_of("latency.json"),
     output:

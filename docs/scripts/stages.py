@@ -15,8 +15,8 @@ the files, [architecture](../concepts/architecture.md) how stages fit together. 
 `python docs/scripts/stages.py`.
 
 - **One for each**: the combinations that have a job of their own; `number` is a round of tuning.
-- **Same bytes**: the stage is hermetic, the same inputs give the same bytes; choose_layout and pick_best are so where a
-  [lock](../guides/rebuild.md) gives the records. The other stages measure.
+- **Same bytes**: the stage is hermetic, the same inputs give the same bytes; choose_layout, choose_precision and pick_best are so
+  where a [lock](../guides/rebuild.md) gives what they find. The other stages measure.
 - **Cached**: the [cache](../guides/cache.md) may have its results.
 - **Device**: it runs on the target's device; *alone*: it has the machine to itself where that is the device.
 - **MB, minutes**: what a job asks of a cluster. *+*: more with the size of the model's weights.

@@ -52,10 +52,11 @@ def test_files_are_in_the_order_of_the_pipeline(run: Plan):
 
 def test_every_artifact_is_locked_or_known_to_be_measured():
     auto = {**CONFIG, "transform": {"layout": "auto"}}
-    small = {**CONFIG, "precisions": ["int8"]}
-    locked = {output.artifact for config in (CONFIG, auto, small) for _, output, _ in hermetic_outputs(plan_of(config))}
+    small, chosen = ({**CONFIG, "precisions": [name]} for name in ("int8", "auto"))
+    configs = (CONFIG, auto, small, chosen)
+    locked = {output.artifact for config in configs for _, output, _ in hermetic_outputs(plan_of(config))}
     measured = {
-        "layout.json", "{workload}.json", "receipt.json", "numerics.json", "latency.json", "summary.json", "summary.csv",
+        "layout.json", "precision.json", "{workload}.json", "receipt.json", "numerics.json", "latency.json", "summary.json", "summary.csv",
         "index.html", "best", "selection.json",
     }  # fmt: skip
     # Other frameworks make the reference and the self-tests' samples; budgets come from what was measured; configs hold this machine's paths.

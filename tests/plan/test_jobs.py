@@ -22,13 +22,13 @@ TEXT = """
 models:
   chosen: {source: "zoo:mobilenet_v2", transform: {layout: auto, passes: [{use: "mine:early", at: start}]}}
   kept: {source: net.onnx, dataset: {path: images.npz}, transform: {passes: [{use: "mine:late", at: after_fusion}]}}
-precisions: [float32, float16, int8]
+precisions: [float32, float16, int8, auto]
 targets:
   cpu: {kind: llvm, mcpu: native, tuning: {trials: 8, rounds: 2}}
   plain: {kind: llvm, mcpu: native}
   board: {kind: llvm, mtriple: aarch64-linux-gnu}
 variants:
-  exclude: [{precision: int8, target: cpu}, {precision: int8, target: board}]
+  exclude: [{precision: int8, target: cpu}, {precision: int8, target: board}, {precision: auto, target: board}]
 """
 
 SHARED, ALONE, OTHER, NEW = (hashlib.sha256(name.encode()).hexdigest() for name in ("shared", "alone", "other", "new"))

@@ -11,6 +11,7 @@ from tvmake.config.model import ImportOptions
 from tvmake.config.reading.load import check, load, merge
 from tvmake.config.requests.building import BuildRequest, ExportRequest
 from tvmake.config.requests.calibrating import CalibrateRequest
+from tvmake.config.requests.choosing import ChoosePrecisionRequest
 from tvmake.config.requests.referencing import ReferenceRequest, SelfTestRequest
 from tvmake.config.requests.reporting import ReportRequest
 from tvmake.config.requests.running import BenchmarkRequest, DeployRequest, ValidateRequest
@@ -49,6 +50,7 @@ REQUESTS = {
     "calibrate": CalibrateRequest,
     "transform": TransformRequest,
     "choose_layout": ChooseLayoutRequest,
+    "choose_precision": ChoosePrecisionRequest,
     "extract": ExtractRequest,
     "budget": BudgetRequest,
     "tune": TuneRequest,
@@ -233,30 +235,39 @@ def changed_stages(overlay: str, variant: Variant = DIGITS, base: str = TEXT) ->
     [
         ("models: {digits: {opset: 18}}", {"import", "reference", "self_test", "benchmark"}),
         ("models: {digits: {source: other.onnx}}", {"import", "reference", "self_test", "benchmark"}),
-        ("models: {digits: {dims: {N: 2}}}", {"calibrate", "reference", "self_test", "transform"}),
+        ("models: {digits: {dims: {N: 2}}}", {"choose_precision", "calibrate", "reference", "self_test", "transform"}),
         ("models: {digits: {dataset: {path: x.npz}}}", {"calibrate", "reference"}),
-        ("models: {digits: {goals: {top1_drop: 0.1}}}", {"validate"}),
+        ("models: {digits: {goals: {top1_drop: 0.1}}}", {"choose_precision", "validate"}),
         ("models: {other: {seed: 5, dims: {N: 2}, goals: {top1: 1}}}", set()),
         ("validation: {samples: 3}", {"calibrate", "reference"}),
         ("validation: {seed: 3}", {"calibrate", "reference"}),
-        ("validation: {goals: {rtol: 0.1}}", {"validate"}),
-        ("validation: {goals: {sqnr_db: 200}}", {"validate"}),
-        ("validation: {goals: {sqnr_db: 1}}", {"export", "validate"}),
+        ("validation: {goals: {rtol: 0.1}}", {"choose_precision", "validate"}),
+        ("validation: {goals: {sqnr_db: 200}}", {"choose_precision", "validate"}),
+        ("validation: {goals: {sqnr_db: 1}}", {"choose_precision", "export", "validate"}),
         ("export: {self_test: false}", {"export"}),
         ("models: {digits: {export: {self_test: {samples: 1}}}}", {"self_test"}),
         ("validation: {goals: {latency_ms: 5}}", {"select", "report"}),
-        ("models: {digits: {goals: {speedup: 1, package_mb: 3}}}", {"select", "report"}),
-        ("models: {digits: {goals: {metrics: {f1: {use: 'a:b', at_least: 0.5}}}}}", {"validate"}),
-        ("transform: {layout: NHWC}", {"transform", "select", "report"}),
+        ("models: {digits: {goals: {speedup: 1, package_mb: 3}}}", {"choose_precision", "select", "report"}),
+        ("models: {digits: {goals: {metrics: {f1: {use: 'a:b', at_least: 0.5}}}}}", {"choose_precision", "validate"}),
+        ("transform: {layout: NHWC}", {"choose_precision", "transform", "select", "report"}),
         ("transform: {layout: auto}", set()),
-        ("models: {digits: {transform: {fold_batch_norm: false}}}", {"calibrate", "transform"}),
-        ("transform: {passes: [{use: 'a:b', at: start}]}", {"calibrate", "transform"}),
-        ("transform: {passes: [{use: 'a:b', at: after_fusion}]}", {"build", "choose_layout", "extract"}),
-        ("build: {opt_level: 2}", {"build", "choose_layout", "extract"}),
-        ("build: {pass_config: {tirx.disable_vectorize: true}}", {"build", "choose_layout", "extract"}),
-        ("build: {disabled_passes: [tirx.StorageRewrite]}", {"build", "choose_layout", "extract"}),
+        ("models: {digits: {transform: {fold_batch_norm: false}}}", {"choose_precision", "calibrate", "transform"}),
+        ("transform: {passes: [{use: 'a:b', at: start}]}", {"choose_precision", "calibrate", "transform"}),
+        (
+            "transform: {passes: [{use: 'a:b', at: after_fusion}]}",
+            {"choose_precision", "build", "choose_layout", "extract"},
+        ),
+        ("build: {opt_level: 2}", {"choose_precision", "build", "choose_layout", "extract"}),
+        (
+            "build: {pass_config: {tirx.disable_vectorize: true}}",
+            {"choose_precision", "build", "choose_layout", "extract"},
+        ),
+        ("build: {disabled_passes: [tirx.StorageRewrite]}", {"choose_precision", "build", "choose_layout", "extract"}),
         ("models: {digits: {build: {dump: [ll]}}}", {"build"}),
-        ("targets: {cpu: {attributes: {num-cores: 2}}}", {"build", "choose_layout", "extract", "tune", "pick_best"}),
+        (
+            "targets: {cpu: {attributes: {num-cores: 2}}}",
+            {"choose_precision", "build", "choose_layout", "extract", "tune", "pick_best"},
+        ),
         ("tuning: {trials: 8}", {"budget", "select", "report"}),
         ("tuning: {rounds: 3}", {"budget"}),
         ("tuning: {seed: 8}", {"choose_layout", "tune"}),
@@ -274,14 +285,27 @@ def changed_stages(overlay: str, variant: Variant = DIGITS, base: str = TEXT) ->
         ("models: {digits: {benchmark: {warmup: 9}}}", {"benchmark"}),
         (
             "targets: {cpu: {device: bench}}\ndevices: {bench: {threads: 1}}",
-            {"deploy", "validate", "benchmark", "select", "report", "choose_layout", "tune", "pick_best"},
+            {
+                "deploy",
+                "validate",
+                "benchmark",
+                "select",
+                "report",
+                "choose_layout",
+                "choose_precision",
+                "tune",
+                "pick_best",
+            },
         ),
-        ("devices: {local: {threads: 1}}", {"deploy", "validate", "benchmark", "choose_layout", "tune", "pick_best"}),
+        (
+            "devices: {local: {threads: 1}}",
+            {"choose_precision", "deploy", "validate", "benchmark", "choose_layout", "tune", "pick_best"},
+        ),
         ("devices: {unused: {threads: 1}}", set()),
         ("targets: {third: {kind: cuda}}", {"select", "report"}),
         (
             "precisions: {float32: {base: float16, never: [nn.softmax]}, float16: {}}",
-            {"calibrate", "transform", "validate", "export"},
+            {"calibrate", "choose_precision", "transform", "validate", "export"},
         ),
     ],
 )

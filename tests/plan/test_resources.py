@@ -93,7 +93,9 @@ def test_a_long_measurement_gets_its_time(models: Path):
     assert needs(long).minutes("benchmark")(job(), 1) == needs().minutes("benchmark")(job(), 1) + 2 * 60
 
 
-@pytest.mark.parametrize(("stage", "cores"), [("benchmark", 8), ("tune", 1), ("choose_layout", 1)])
+@pytest.mark.parametrize(
+    ("stage", "cores"), [("benchmark", 8), ("choose_precision", 8), ("tune", 1), ("choose_layout", 1)]
+)
 def test_here_a_benchmark_takes_every_core_and_tuning_one(stage: str, cores: int):
     assert needs().threads(stage)(job()) == cores
     assert needs().threads(stage)(job(target="board")) == 1
@@ -125,7 +127,9 @@ def test_a_devices_token_goes_with_every_job_on_it():
     assert needs("devices: {local: {gres: bench}}").gres(job()) == "bench"
 
 
-@pytest.mark.parametrize("stage", ["deploy", "validate", "benchmark", "tune", "pick_best", "choose_layout"])
+@pytest.mark.parametrize(
+    "stage", ["deploy", "validate", "benchmark", "tune", "pick_best", "choose_layout", "choose_precision"]
+)
 def test_a_devices_token_changes_nothing_that_a_stage_is_asked(stage: str):
     wildcards = job(target="board")
     assert plan().options(stage, wildcards) == plan('devices: {phone: {gres: "board:2"}}').options(stage, wildcards)

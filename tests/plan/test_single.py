@@ -51,7 +51,7 @@ def test_a_file_that_is_not_there_is_named():
     [
         ({"target": "adreno-730-textur"}, "target: no such target 'adreno-730-textur'\n  did you mean 'adreno-730-texture'?"),
         ({"target": "foo"}, "target: no such target 'foo'\n  `tvmake targets` lists what there is"),
-        ({"precision": "fp16"}, "precision: expected one of float32, float16, float16_acc32, int8, int8_weights, int4_weights (got 'fp16')\n  did you mean 'float16'?"),
+        ({"precision": "fp16"}, "precision: expected one of float32, float16, float16_acc32, int8, int8_weights, int4_weights, auto (got 'fp16')\n  did you mean 'float16'?"),
     ],
 )  # fmt: skip
 def test_a_name_that_there_is_not_is_told_by_what_it_was_given_as(options: dict[str, str], line: str):

@@ -16,7 +16,8 @@ from tvmake.stages.descriptor import Input, Output, Stage
 from tvmake.stages.registry import artifacts, goal_stages, maker, stage_named, stages
 
 ORDER = [
-    ("import", "transform"), ("transform", "choose_layout"), ("choose_layout", "extract"), ("extract", "budget"),
+    ("import", "transform"), ("transform", "choose_layout"), ("choose_layout", "extract"), ("calibrate", "choose_precision"), ("choose_precision", "extract"),
+    ("extract", "budget"),
     ("budget", "tune"), ("tune", "pick_best"), ("pick_best", "build"), ("build", "export"), ("export", "deploy"),
     ("deploy", "validate"), ("reference", "benchmark"), ("validate", "report"),
 ]  # fmt: skip

@@ -25,7 +25,7 @@ Target = Annotated[
     ),
 ]
 Precision = Annotated[
-    str, typer.Option("--precision", help="float32, float16, float16_acc32, int8, int8_weights or int4_weights.")
+    str, typer.Option("--precision", help="float32, float16, float16_acc32, int8, int8_weights, int4_weights or auto.")
 ]
 Shapes = Annotated[
     list[str] | None,

@@ -1,14 +1,20 @@
 """``precisions:`` — how numbers are held and multiplied."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from tvmake.config.base import Positive, Strict
 
 FloatPrecision = Literal["float32", "float16", "float16_acc32"]
 
-BasePrecision = Literal["float32", "float16", "float16_acc32", "int8", "int8_weights", "int4_weights"]
+BasePrecision = Literal["float32", "float16", "float16_acc32", "int8", "int8_weights", "int4_weights", "auto"]
+
+LayerPrecision = Literal["float32", "float16_acc32", "float16", "int8"]
+"""What a single layer can be computed in; the most accurate first."""
+
+USUAL_CHOICE: tuple[LayerPrecision, ...] = ("float32", "float16", "int8")
+"""What ``auto`` chooses among by default, as far as the target can do it."""
 
 WEIGHTS_ONLY = ("int8_weights", "int4_weights")
 """Bases that compute in float, with weights of 8 or 4 bits."""
@@ -17,6 +23,15 @@ DEFAULT_GROUP = 64
 """Of ``int4_weights``."""
 
 OpName = Annotated[str, StringConstraints(pattern=r"^(relax\.)?[a-z_0-9]+(\.[a-z_0-9]+)*$")]
+
+
+class LayerAssignment(Strict):
+    """Which precision each layer of a network has."""
+
+    uniform: LayerPrecision | None = None
+    """The one that the network has as a whole, as with ``base``; None where layers have theirs."""
+    layers: list[LayerPrecision] = Field(default_factory=list)
+    """One for each layer, in the order in which they are computed; empty where ``uniform`` says it."""
 
 
 class CalibrationOptions(Strict):
@@ -41,7 +56,7 @@ class PrecisionConfig(Strict):
     """
 
     base: BasePrecision = "float32"
-    """``float32``; ``float16`` (multiplied and accumulated in half); ``float16_acc32`` (multiplied in half, accumulated in single);
+    """``auto`` (each layer in one of ``among``, chosen by measuring for each target: the fastest that meets the model's goals); ``float32``; ``float16`` (multiplied and accumulated in half); ``float16_acc32`` (multiplied in half, accumulated in single);
     ``int8`` (convolutions and products of matrices in 8-bit integers, summed in 32 bits, the rest in single);
     ``int8_weights`` and ``int4_weights`` (the weights of products of matrices in 8 or 4 bits, all computed as ``activations`` says)."""
     always: list[OpName] = Field(default_factory=list)
@@ -50,8 +65,11 @@ class PrecisionConfig(Strict):
     """Operators kept in float32 (softmax and losses by default)."""
     follow: list[OpName] = Field(default_factory=list)
     """Operators that take the type of their inputs (element-wise ones by default)."""
+    among: list[LayerPrecision] | None = None
+    """For ``auto``: the precisions that layers may have, two at least; by default float32, float16 and int8, as far as the target
+    can do them. Their order does not matter. Layers that ``never`` names stay in the most accurate one."""
     calibration: CalibrationOptions = CalibrationOptions()
-    """For ``int8``: how the ranges of activations are found."""
+    """For ``int8``, and for ``auto``: how the ranges of activations are found."""
     group: Literal[32, 64, 128] | None = None
     """For ``int8_weights`` and ``int4_weights``: how many consecutive weights of an output channel share a scale. By default
     64 for ``int4_weights``, and all of a channel for ``int8_weights``."""
@@ -62,6 +80,16 @@ class PrecisionConfig(Strict):
     def arithmetic(self) -> BasePrecision:
         """What it computes in: the base, but for those of weights."""
         return self.activations if self.base in WEIGHTS_ONLY else self.base
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether the precision of each layer is chosen by measuring."""
+        return self.base == "auto"
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether it needs the ranges of activations."""
+        return self.base == "int8" or (self.is_chosen and "int8" in (self.among or USUAL_CHOICE))
 
     @property
     def weight_group(self) -> int | None:
@@ -80,10 +108,42 @@ class PrecisionConfig(Strict):
 
     @model_validator(mode="after")
     def _calibrates_integers_only(self) -> "PrecisionConfig":
-        if self.base != "int8" and self.calibration != CalibrationOptions():
-            raise ValueError("calibration is for base int8")
+        if not self.is_calibrated and self.calibration != CalibrationOptions():
+            raise ValueError("calibration is for base int8, or auto among int8 and others")
         if self.base == "float32" and (self.always or self.never or self.follow):
             raise ValueError("base float32 has no always, never and follow: it changes nothing")
         if self.base == "int8" and (self.always or self.follow):
             raise ValueError("base int8 has no always and follow: name what stays in float32 under never")
         return self
+
+    @field_validator("among")
+    @classmethod
+    def _differ(cls, value: list[LayerPrecision] | None) -> list[LayerPrecision] | None:
+        if value is None:
+            return None
+        known = [precision for precision in get_args(LayerPrecision) if precision in value]
+        if len(known) < len(value):
+            raise ValueError("names a precision twice; name each once")
+        if len(known) < 2:
+            raise ValueError("leaves nothing to choose; name two or more, or make the one that is wanted the base")
+        return known
+
+    @model_validator(mode="after")
+    def _chooses_if_auto(self) -> "PrecisionConfig":
+        if self.among is not None and not self.is_chosen:
+            raise ValueError(f"among is for base auto; base {self.base} leaves nothing to choose")
+        if self.is_chosen and (self.always or self.follow):
+            key = "always" if self.always else "follow"
+            raise ValueError(
+                f"base auto has no {key}: it measures which layers gain; under never are those to be left alone"
+            )
+        return self
+
+
+def precision_of(assignment: LayerAssignment, chosen_by: PrecisionConfig) -> PrecisionConfig:
+    """The precision that a network with an assignment has: that of the whole network, where there is one, else the ``auto`` that the
+    assignment was chosen for."""
+    if assignment.uniform is None:
+        return chosen_by
+    never = [] if assignment.uniform == "float32" else chosen_by.never
+    return PrecisionConfig(base=assignment.uniform, never=never)

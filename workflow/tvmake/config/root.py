@@ -100,7 +100,7 @@ class Config(Strict):
     precisions: Annotated[dict[Name, PrecisionConfig], BeforeValidator(_named_precisions)] = Field(
         default={"float32": PrecisionConfig()}, validate_default=False
     )
-    """A list of ``float32``, ``float16``, ``float16_acc32``, ``int8``, ``int8_weights``, ``int4_weights``, or a mapping of names to details."""
+    """A list of ``float32``, ``float16``, ``float16_acc32``, ``int8``, ``int8_weights``, ``int4_weights``, ``auto``, or a mapping of names to details."""
     devices: dict[Name, DeviceConfig] = Field(default_factory=dict)
     """The devices that targets name."""
     variants: VariantFilter = VariantFilter()
@@ -171,11 +171,21 @@ class Config(Strict):
         return self
 
     def _impossible(self) -> list[str]:
-        """What no compiler can make: float16 on a processor that does not have it."""
+        """What cannot be made: float16 on a processor that does not have it, a choice by measuring where nothing runs."""
         found: dict[str, None] = {}
         for _, precision, target in self.combinations():
-            if reason := obstacle(self.targets[target], self.precisions[precision].arithmetic):
-                found[f"targets.{target}: precision '{precision}': {reason}; leave it out with variants.exclude"] = None
+            chosen = self.precisions[precision]
+            for one in (chosen.among or ()) if chosen.is_chosen else (chosen.arithmetic,):
+                if reason := obstacle(self.targets[target], one):
+                    remedy = f"take {one} out of precisions.{precision}.among, or " if chosen.is_chosen else ""
+                    found[
+                        f"targets.{target}: precision '{precision}': {reason}; {remedy}leave it out with variants.exclude"
+                    ] = None
+            if chosen.is_chosen and self.targets[target].runs_on is None:
+                found[
+                    f"targets.{target}: precision '{precision}' is chosen by measuring, and the target has no device; "
+                    "give it one (`device:`), or leave it out with variants.exclude"
+                ] = None
         return list(found)
 
     def _combinations(self) -> Iterator[tuple[str, str, str]]:

@@ -16,7 +16,7 @@ from tvmake.codegen.generating import lower_and_generate
 from tvmake.codegen.lowering import Lowered
 from tvmake.codegen.weights import packed_weights
 from tvmake.config.model import ImportOptions
-from tvmake.config.precision import PrecisionConfig
+from tvmake.config.precision import LayerPrecision, PrecisionConfig
 from tvmake.config.requests.building import BuildRequest
 from tvmake.config.requests.running import ValidateRequest
 from tvmake.config.requests.transforming import TransformRequest
@@ -72,6 +72,8 @@ class Variant:
     validating: ValidateRequest
     calibration: Path | None = None
     best: Path | None = None
+    assignment: tuple[LayerPrecision, ...] = ()
+    """The precision of each layer, where that was chosen."""
 
 
 def diagnose(variant: Variant, say: Callable[[str], None] = lambda _: None) -> tuple[Diagnosis, Evidence]:
@@ -195,6 +197,8 @@ class _Search:
     ) -> str:
         """Keep the operator that departs in float32, and the next one if that is not enough, and so on."""
         request = self.variant.transforming
+        if request.precision.is_chosen:
+            return "name its operator under `never` of the precision, or set the goals that it has to meet: they decide the choice"
         never = list(request.precision.never)
         noise = NOISE.get(request.precision.base, COARSE_NOISE)
         while found and len(never) < len(request.precision.never) + MOST_KEPT:
@@ -234,7 +238,7 @@ class _Search:
 
     def _transformed(self, imported: "tvm.IRModule", weights: Mapping[str, Any], request: TransformRequest) -> Trace:
         ranges = stage_json.load(Calibration, self.variant.calibration) if self.variant.calibration else None
-        module, params = transform(imported, weights, request, ranges)
+        module, params = transform(imported, weights, request, ranges, self.variant.assignment)
         return trace_operators(module, _arguments(module, self._inputs, params))
 
     def _in_lowering(self, before: Trace, after: Trace) -> Finding:

@@ -26,8 +26,8 @@ SELF_TEST_OF_MODEL = ("dataset", "export", "goals", "validation")
 
 STAGES_OF_KEY: dict[str, frozenset[str]] = {
     "models": frozenset({"import", "transform", "extract", "build", "attest"}),
-    "precisions": frozenset({"transform"}),
-    "transform": frozenset({"transform", "choose_layout", "extract", "build"}),
+    "precisions": frozenset({"transform", "choose_precision"}),
+    "transform": frozenset({"transform", "choose_layout", "choose_precision", "extract", "build"}),
     "targets": frozenset({"extract", "pick_best", "build"}),
     "build": frozenset({"extract", "build"}),
     "export": SELF_TEST,

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from tvmake.config.precision import LayerAssignment
 from tvmake.config.transform import Layout
 from tvmake.records.frozen import SCHEMA_VERSION, LockedRecords, parse, read_bytes
 from tvmake.records.record import Digest
@@ -79,6 +80,8 @@ class Lock(_Part):
     """The tuning records of each tuned variant (``model/precision/target``)."""
     layouts: dict[str, Layout]
     """The data layout of each variant that chose one by measuring."""
+    assignments: dict[str, LayerAssignment] = {}
+    """The precision of each layer, of each variant that chose them by measuring."""
     artifacts: list[LockedArtifact]
     """In the order of the pipeline."""
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from tvmake import __version__
 from tvmake.artifact import stage_json
 from tvmake.artifact.package import read_manifest
+from tvmake.benchmark.precision_choice import PrecisionChoice
 from tvmake.config.transform import Layout
 from tvmake.errors import InputError
 from tvmake.lock.artifacts import hermetic_files, locked
@@ -36,6 +37,11 @@ def lock_run(plan: Plan) -> Lock:
         written_by=f"tvmake {__version__}",
         records={str(variant): _records(Path(plan.file("best.json", variant))) for variant in tuned},
         layouts={str(variant): _layout(plan, variant) for variant in plan.variants if plan.chooses_layout(variant)},
+        assignments={
+            str(variant): stage_json.load(PrecisionChoice, Path(plan.file("precision.json", variant))).assignment
+            for variant in plan.variants
+            if plan.chooses_precision(variant)
+        },
         artifacts=artifacts,
     )
 

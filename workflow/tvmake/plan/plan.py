@@ -84,7 +84,7 @@ class Plan(PlannedConfig):
         return [path for path, output in self.outputs_of(variant).items() if output.artifact in goals]
 
     def results_of(self, artifact: str) -> list[str]:
-        """One file per variant that has it: numerics and latency need a device, records tuning, ranges ``int8``, a layout ``auto``."""
+        """One file per variant that has it: numerics and latency need a device, records tuning, ranges ``int8``, a choice ``auto``."""
         stage = registry.maker(artifact)
         files = [context.file(artifact) for context in self.contexts() if stage is None or stage.exists(context)]
         return list(dict.fromkeys(files))
@@ -111,9 +111,9 @@ class Plan(PlannedConfig):
         return [context.file("best.json")] if context.is_tuned else []
 
     def calibration_files(self, variant: Any) -> list[str]:
-        """The ranges that a precision's network is made with: none unless it is int8."""
+        """The ranges that a precision's network is made with: none unless it is int8, or chosen among int8 and others."""
         context = PlannedJob(self, variant.model, variant.precision)
-        return [context.file("calibration.json")] if context.precision_config.base == "int8" else []
+        return [context.file("calibration.json")] if context.precision_config.is_calibrated else []
 
     def calibrated_files(self, model: str) -> list[str]:
         """What the calibrate stage reads besides the imported network."""
@@ -137,7 +137,12 @@ class Plan(PlannedConfig):
 
     def pass_files(self, stage: str, model: str) -> list[str]:
         """The Python files of the user passes a stage runs."""
-        return PlannedJob(self, model).pass_files(TRANSFORM_POINTS if stage == "transform" else BUILD_POINTS)
+        points = {"transform": TRANSFORM_POINTS, "choose_precision": (*TRANSFORM_POINTS, *BUILD_POINTS)}
+        return PlannedJob(self, model).pass_files(points.get(stage, BUILD_POINTS))
+
+    def choosing_files(self, variant: Any) -> list[str]:
+        """What the choose_precision stage reads of the user's, locks aside."""
+        return [*self.pass_files("choose_precision", variant.model), *self.metric_files(variant)]
 
     def metric_files(self, wildcards: Any) -> list[str]:
         """The Python files of the metrics that a package is validated with."""

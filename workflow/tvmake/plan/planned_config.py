@@ -24,6 +24,7 @@ from tvmake.stages import registry
 from tvmake.stages.descriptor import WILDCARDS, Stage
 
 CHOSEN = {file: f"chosen/{file}" for file in ("module.json", "module.params", "signature.json")}
+ASSIGNED = {file: f"assigned/{file}" for file in CHOSEN}
 OF_PRECISION = {
     "module.json": "module.json", "module.params": "module.params", "signature.json": "transformed/signature.json",
 }  # fmt: skip
@@ -74,13 +75,19 @@ class PlannedConfig:
         return self._tuned[key]
 
     def chooses_layout(self, variant: Any) -> bool:
-        """Whether a variant's data layout is chosen by measuring: it is ``auto``, and its kernels are tuned."""
-        return self.model(variant.model).transform.layout == "auto" and self.is_tuned(variant)
+        """Whether a variant's data layout is chosen by measuring: it is ``auto``, its kernels are tuned, and its precision is not
+        chosen, too."""
+        is_auto = self.model(variant.model).transform.layout == "auto" and self.is_tuned(variant)
+        return is_auto and not self.chooses_precision(variant)
+
+    def chooses_precision(self, variant: Any) -> bool:
+        """Whether the precision of each layer of a variant is chosen by measuring."""
+        return self.config.precisions[variant.precision].is_chosen
 
     def layout_of(self, variant: Any) -> Layout | Literal["auto"]:
         """The data layout that a variant asks for; ``auto`` only where it is chosen by measuring."""
         layout = self.model(variant.model).transform.layout
-        return "keep" if layout == "auto" and not self.is_tuned(variant) else layout
+        return "keep" if layout == "auto" and not self.chooses_layout(variant) else layout
 
     # --- options --------------------------------------------------------------------------------------------------
 
@@ -262,6 +269,11 @@ class PlannedJob:
         return self._plan.chooses_layout(self)
 
     @property
+    def chooses_precision(self) -> bool:
+        """Whether the precision of each of the variant's layers is chosen by measuring."""
+        return self._plan.chooses_precision(self)
+
+    @property
     def layout_choice(self) -> Layout | Literal["auto"]:
         """The data layout that the variant asks for; ``auto`` where it is chosen by measuring."""
         return self._plan.layout_of(self)
@@ -319,6 +331,8 @@ class PlannedJob:
 
     def network_file(self, part: str) -> str:
         """``module.json``, ``module.params`` or ``signature.json`` of the network that the variant is built from."""
+        if self.chooses_precision:
+            return self.file(ASSIGNED[part])
         return self.file((CHOSEN if self.chooses_layout else OF_PRECISION)[part])
 
     def receipts(self, number: int, user: str | None = None) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
+from tvmake.config.precision import LayerAssignment
 from tvmake.config.transform import Layout
 from tvmake.errors import InputError
 from tvmake.records.record import Digest, Generation, TuningContext
@@ -69,6 +70,7 @@ class Frozen(FailsFast, BaseModel):
     schema_version: Literal[1]
     records: dict[str, LockedRecords]
     layouts: dict[str, Layout]
+    assignments: dict[str, LayerAssignment] = {}
 
     def records_of(self, variant: str, lock: Path) -> LockedRecords:
         """The records of a variant (``model/precision/target``).
@@ -89,6 +91,17 @@ class Frozen(FailsFast, BaseModel):
         if variant not in self.layouts:
             raise InputError(str(lock), f"names no data layout for {variant}", f"it has {_listed(self.layouts)}")
         return self.layouts[variant]
+
+    def assignment_of(self, variant: str, lock: Path) -> LayerAssignment:
+        """The precision of each layer of a variant that chose them by measuring.
+
+        Raises:
+            InputError: it did not choose any when the lock was written.
+        """
+        if variant not in self.assignments:
+            problem = f"names no precisions of layers for {variant}"
+            raise InputError(str(lock), problem, f"it has {_listed(self.assignments)}")
+        return self.assignments[variant]
 
 
 class _Version(FailsFast, BaseModel):

@@ -12,7 +12,7 @@ from tvmake.benchmark.result import Latency
 from tvmake.config.validation import Goals
 from tvmake.process.output import counted
 from tvmake.records.best import BestSet
-from tvmake.report import quantities
+from tvmake.report import precisions, quantities
 from tvmake.report.results import VariantResults
 from tvmake.report.rows import SummaryRow
 from tvmake.tune.layouts import LayoutChoice
@@ -44,6 +44,8 @@ def variant_facts(row: SummaryRow, result: VariantResults) -> list[Facts]:
     facts.append(("Package", _package_facts(row, result.manifest)))
     if result.layout:
         facts.append(("Layout", _layout_facts(result.layout)))
+    if result.precision:
+        facts.append(("Precision", precisions.facts(result.precision)))
     return facts
 
 
@@ -62,6 +64,10 @@ def variant_tables(result: VariantResults) -> list[Table]:
         tables.append(_kernels_table(result.latency))
     if result.best:
         tables.append(_tuning_table(result.best, result.manifest.coverage.misses))
+    if result.precision:
+        if result.precision.candidates:
+            tables.append(Table("Precisions: candidates", *precisions.candidates(result.precision)))
+        tables.append(Table("Precisions: layers", *precisions.layers(result.precision)))
     return tables
 
 

@@ -10,6 +10,7 @@ from tvmake.artifact.calibration import Calibration
 from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.package import read_manifest
+from tvmake.benchmark.precision_choice import PrecisionChoice
 from tvmake.benchmark.result import Latency
 from tvmake.config.requests.reporting import ReportRequest, VariantRow
 from tvmake.errors import InputError
@@ -43,6 +44,9 @@ class VariantResults:
     """What its 8-bit ranges come from; None for a variant without them."""
     layout: LayoutChoice | None = None
     """Which data layout was chosen, and why; None for a variant that did not choose."""
+
+    precision: PrecisionChoice | None = None
+    """Which layers have which precision, and why; None for a variant that did not choose."""
 
     @property
     def fingerprints(self) -> list[Fingerprint]:
@@ -98,5 +102,6 @@ def _read(results: str, variant: VariantRow, path_of: PathOf) -> VariantResults:
         latency=measured("latency.json", Latency) if variant.device else None,
         best=stage_json.load(BestSet, place("best.json")) if variant.is_tuned else None,
         calibration=stage_json.load(Calibration, place("calibration.json")) if variant.is_calibrated else None,
+        precision=(stage_json.load(PrecisionChoice, place("precision.json")) if variant.is_precision_chosen else None),
         layout=stage_json.load(LayoutChoice, place("layout.json")) if variant.layout == "auto" else None,
     )

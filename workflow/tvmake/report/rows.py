@@ -75,6 +75,8 @@ class SummaryRow(_Record):
     """Share of the tunable kernels' estimated time that the tuned ones have; None where nothing is tunable."""
     layout: Layout = "keep"
     """The data layout of convolutions: as configured, or as chosen where that is ``auto``."""
+    layer_precisions: str | None = None
+    """How many layers have which precision (``3 int8, 1 float32``), where that was chosen by measuring."""
     percentile: Literal["p50", "p90", "p99"] | None = None
     """The statistic that ``latency_ms`` is."""
     latency_ms: float | None = None
@@ -236,13 +238,16 @@ def _row(result: VariantResults, chosen: Collection[str]) -> SummaryRow:
     configured = result.variant.layout
     try:
         return SummaryRow(
-            **result.variant.model_dump(exclude={"is_tuned", "is_calibrated", "layout", "goals"}),
+            **result.variant.model_dump(
+                exclude={"is_tuned", "is_calibrated", "is_precision_chosen", "layout", "goals"}
+            ),
             soc=result.fingerprints[0].soc if result.fingerprints else None,
             tuned=_tuned(coverage.tuned, coverage.tunable),
             tuned_kernels=coverage.tuned,
             tunable_kernels=coverage.tunable,
             tuned_share=coverage.time_share if coverage.tunable else None,
             layout=result.layout.layout if result.layout else "keep" if configured == "auto" else configured,
+            layer_precisions=result.precision.mix if result.precision else None,
             package=result.package,
             package_sha256=result.package_sha256,
             package_bytes=result.package_bytes,
@@ -367,8 +372,10 @@ def _warnings(result: VariantResults) -> list[str]:
     found = list(result.numerics.report.warnings) if result.numerics else []
     if result.calibration:
         found += [f"int8: {warning}" for warning in result.calibration.warnings]
-        if result.calibration.kept:
+        if result.calibration.kept and result.precision is None:
             found.append(result.calibration.coverage(MOST_KEPT))
+    if result.precision:
+        found += [f"precision: {warning}" for warning in result.precision.warnings]
     if result.latency:
         found += [f"latency: noisy: {reason}" for reason in result.latency.report.statistics.noise]
         if isinstance(baseline := result.latency.baseline, NoBaseline):

@@ -119,7 +119,8 @@ def _remarks(summary: Summary) -> list[tuple[str, str]]:
     warnings += [("yellow", f"warning: {row.variant}: {text}") for row in summary.rows for text in row.warnings]
     cache = [("", f"cache: {cache_text(summary.cache)}")] if summary.cache else []
     counts = [("", counts_text(summary))] if any(row.verdict in ("fail", *UNMADE) for row in summary.rows) else []
-    lines = failed + missed + warnings + _baseline_lines(summary) + cache + counts
+    chosen = [("", f"{row.variant}: {row.layer_precisions}") for row in summary.rows if row.layer_precisions]
+    lines = failed + missed + warnings + chosen + _baseline_lines(summary) + cache + counts
     return [(style, printable(line)) for style, line in lines]
 
 

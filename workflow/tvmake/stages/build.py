@@ -115,10 +115,18 @@ STAGE = Stage(
     summary="Lower a module for a target, generate and link its kernels.",
     function=build,
     inputs=(
-        Input(("module.json", "chosen/module.json"), "module", lambda job: [job.network_file("module.json")]),
-        Input(("module.params", "chosen/module.params"), "params", lambda job: [job.network_file("module.params")]),
         Input(
-            ("transformed/signature.json", "chosen/signature.json"),
+            ("module.json", "chosen/module.json", "assigned/module.json"),
+            "module",
+            lambda job: [job.network_file("module.json")],
+        ),
+        Input(
+            ("module.params", "chosen/module.params", "assigned/module.params"),
+            "params",
+            lambda job: [job.network_file("module.params")],
+        ),
+        Input(
+            ("transformed/signature.json", "chosen/signature.json", "assigned/signature.json"),
             "signature",
             lambda job: [job.network_file("signature.json")],
         ),

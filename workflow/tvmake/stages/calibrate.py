@@ -42,7 +42,7 @@ def calibrate(module: Path, params: Path, signature: Path, request: CalibrateReq
     network = float_network(load_module(module), load_params(params), transforming)
     sites = find_sites(network, request.precision.never)
     kept = [Kept(operator=operator, name=name, reason=reason) for operator, name, reason in sites.kept]
-    if not sites.products:
+    if not sites.products and not request.precision.is_chosen:
         reasons = "; ".join(f"{one.operator}: {one.reason}" for one in kept[:5])
         raise InputError(
             request.model,
@@ -171,7 +171,7 @@ def calibrate_request(job: JobContext) -> CalibrateRequest:
     drawn = {} if model.dataset else {"samples": validation.samples, "seed": validation.seed}
     return CalibrateRequest(
         model=job.model,
-        precision=job.precision_config,
+        precision=job.precision_config.model_copy(update={"among": None}),
         transform=job.transform.model_copy(update={"passes": job.user_passes(FLOAT_POINTS), "layout": "keep"}),
         dims=model.dims,
         sample_dims=validation.dims,
@@ -201,7 +201,7 @@ STAGE = Stage(
     logs=(Log("logs/{model}/{precision}/calibrate.log"),),
     request_model=CalibrateRequest,
     request=calibrate_request,
-    exists=lambda job: job.precision_config.base == "int8",
+    exists=lambda job: job.precision_config.is_calibrated,
     subject=lambda given: f"{given['request'].model} int8",
     report=lambda found: (
         *(f"warning: int8: {warning}" for warning in found.warnings),

@@ -102,6 +102,11 @@ class JobContext(Protocol):
         ...
 
     @property
+    def chooses_precision(self) -> bool:
+        """Whether the precision of each of the variant's layers is chosen by measuring."""
+        ...
+
+    @property
     def layout_choice(self) -> Layout | Literal["auto"]:
         """The data layout that the variant asks for; ``auto`` where it is chosen by measuring."""
         ...

@@ -73,9 +73,13 @@ STAGE = Stage(
     summary="Name a variant's kernels and which of them are worth tuning.",
     function=extract,
     inputs=(
-        Input(("module.json", "chosen/module.json"), "module", lambda job: [job.network_file("module.json")]),
         Input(
-            ("transformed/signature.json", "chosen/signature.json"),
+            ("module.json", "chosen/module.json", "assigned/module.json"),
+            "module",
+            lambda job: [job.network_file("module.json")],
+        ),
+        Input(
+            ("transformed/signature.json", "chosen/signature.json", "assigned/signature.json"),
             "signature",
             lambda job: [job.network_file("signature.json")],
         ),

@@ -33,6 +33,7 @@ def gathering_request(job: JobContext) -> ReportRequest:
             device=variant.device_name,
             is_tuned=variant.is_tuned,
             is_calibrated=_is_calibrated(variant),
+            is_precision_chosen=variant.chooses_precision,
             layout=variant.layout_choice,
             goals=variant.goals.performance,
         )
@@ -42,12 +43,14 @@ def gathering_request(job: JobContext) -> ReportRequest:
 
 
 def _is_calibrated(variant: JobContext) -> bool:
-    return variant.precision_config.base == "int8"
+    return variant.precision_config.is_calibrated
 
 
 def _of(artifact: str, has: Callable[[JobContext], bool] = lambda _: True) -> Input:
     """One file of every variant that has it."""
-    files: Files = lambda job: [variant.file(artifact) for variant in job.variants if has(variant)]  # noqa: E731
+    files: Files = lambda job: list(  # noqa: E731
+        dict.fromkeys(variant.file(artifact) for variant in job.variants if has(variant))
+    )
     return Input(artifact, files=files)
 
 
@@ -57,6 +60,7 @@ RESULTS = (
     _of("best.json", lambda variant: variant.is_tuned),
     _of("calibration.json", _is_calibrated),
     _of("layout.json", lambda variant: variant.chooses_layout),
+    _of("precision.json", lambda variant: variant.chooses_precision),
     _of("numerics.json", lambda variant: variant.device_name is not None),
     _of("latency.json", lambda variant: variant.device_name is not None),
 )

@@ -88,7 +88,7 @@ STAGE = Stage(
     ),
     request_model=TransformRequest,
     request=transform_request,
-    exists=lambda job: job.chooses_layout == bool(job.layout),
+    exists=lambda job: not job.chooses_precision and job.chooses_layout == bool(job.layout),
     rules=("transform", "transform_candidate"),
     report=lambda coverage: (
         (f"warning: {coverage}" if "; kept in float: " in coverage else coverage,) if coverage else ()

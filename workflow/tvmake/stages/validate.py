@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from tvmake.artifact.fingerprint import Fingerprint
     from tvmake.artifact.signature import TensorSpec
-    from tvmake.config.validation import Metric
+    from tvmake.config.validation import Goals, Metric
+    from tvmake.device.interface import Deployment, Device
     from tvmake.validate.metrics import MetricFigure
     from tvmake.validate.numerics import NumericsReport
     from tvmake.validate.reference.stored import ReferenceSet
@@ -33,41 +35,58 @@ def validate(package: Path, reference: Path, request: ValidateRequest, numerics:
         InputError: the package or the reference is damaged, or they do not belong together.
         DeviceError: the run crashed or the device was lost.
     """
-    import zipfile
-
     from tvmake.artifact import stage_json
     from tvmake.device.connect import connect
-    from tvmake.device.interface import RunRequest
-    from tvmake.validate.numerics import Comparison
     from tvmake.validate.reference.stored import ReferenceSet
     from tvmake.validate.result import Numerics
 
     known = ReferenceSet(reference)
     device = connect(request.device_name, request.device)
     deployment = device.push(package)
-    run = RunRequest(samples=len(known), repeat_first=bool(request.goals.repeatable))
-    comparison = Comparison(request.goals)
-    with temporary_directory("tvmake-validate-") as directory:
-        outputs = Path(directory) / "outputs.npz"
-        result = device.execute(deployment, run, reference, outputs)
-        with zipfile.ZipFile(outputs) as archive:
-            specs = known.info.signature.outputs
-            for number, sample in enumerate(known):
-                comparison.add(sample.outputs, _outputs(archive, specs, number), sample.labels)
-            if run.repeat_first:
-                comparison.add_repeat(_outputs(archive, specs, 0), _outputs(archive, specs, len(known)))
-            if request.goals.metrics:
-                comparison.add_metrics(_metrics(request.goals.metrics, known, archive))
-    report = comparison.report()
+    report, fingerprint = compared(device, deployment, known, request.goals)
     judged = Numerics(
         report=report,
         reference=known.info.runtime,
         data=known.info.data,
         package_sha256=deployment.package_sha256,
-        fingerprint=result.fingerprint,
+        fingerprint=fingerprint,
     )
     stage_json.save(judged, numerics)
     return report
+
+
+def compared(
+    device: Device, deployment: Deployment, known: ReferenceSet, goals: Goals, most: int | None = None
+) -> tuple[NumericsReport, Fingerprint]:
+    """Run a deployed package on the reference's inputs, and judge its outputs.
+
+    Args:
+        most: how many samples to run; all by default. Metrics are of all.
+
+    Raises:
+        DeviceError: the run crashed or the device was lost.
+    """
+    import zipfile
+    from itertools import islice
+
+    from tvmake.device.interface import RunRequest
+    from tvmake.validate.numerics import Comparison
+
+    count = len(known) if most is None else min(most, len(known))
+    run = RunRequest(samples=count, repeat_first=bool(goals.repeatable))
+    comparison = Comparison(goals)
+    with temporary_directory("tvmake-validate-") as directory:
+        outputs = Path(directory) / "outputs.npz"
+        result = device.execute(deployment, run, known.path, outputs)
+        with zipfile.ZipFile(outputs) as archive:
+            specs = known.info.signature.outputs
+            for number, sample in enumerate(islice(known, count)):
+                comparison.add(sample.outputs, _outputs(archive, specs, number), sample.labels)
+            if run.repeat_first:
+                comparison.add_repeat(_outputs(archive, specs, 0), _outputs(archive, specs, count))
+            if goals.metrics:
+                comparison.add_metrics(_metrics(goals.metrics, known, archive))
+    return comparison.report(), result.fingerprint
 
 
 def _outputs(archive: zipfile.ZipFile, specs: tuple[TensorSpec, ...], number: int) -> dict[str, np.ndarray]:

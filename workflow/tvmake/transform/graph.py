@@ -1,13 +1,13 @@
 """The target-independent rewrites, in their order."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tvm
 
 from tvmake.artifact.calibration import Calibration
 from tvmake.artifact.signature import Dim, Signature, TensorSpec
-from tvmake.config.precision import WEIGHTS_ONLY
+from tvmake.config.precision import WEIGHTS_ONLY, LayerPrecision
 from tvmake.config.requests.transforming import TransformRequest
 from tvmake.errors import InputError
 from tvmake.frontend.relax_fixes import lift_constants
@@ -15,6 +15,7 @@ from tvmake.quantize.insert import insert
 from tvmake.quantize.integers import to_integers
 from tvmake.quantize.sites import find_sites
 from tvmake.quantize.weights_only import COVERAGE, hold_weights
+from tvmake.transform.assigned import assign
 from tvmake.transform.fold_constants import evaluate_constants
 from tvmake.transform.layout_activations import spell_out_activations
 from tvmake.transform.layout_clips import split_clips
@@ -33,11 +34,13 @@ def transform(
     params: Mapping[str, Any],
     request: TransformRequest,
     calibration: Calibration | None = None,
+    assignment: Sequence[LayerPrecision] = (),
 ) -> tuple["tvm.IRModule", dict[str, Any]]:
     """Bind parameters and dimensions, fold, change layout and precision, run user passes, and detach parameters again.
 
     Args:
         calibration: the ranges of activations, which ``int8`` needs.
+        assignment: the precision of each layer, for ``auto``.
 
     Returns:
         The module, with parameters as trailing arguments of ``main``, and the parameters in argument order.
@@ -55,6 +58,8 @@ def transform(
             )
         sites = find_sites(module, request.precision.never)
         module = evaluate_constants(to_integers(insert(module, sites, calibration.ranges, calibration.shifts)))
+    if request.precision.is_chosen:
+        module = assign(module, assignment, calibration, request.precision.never)
     if (layouts := LAYOUTS.get(options.layout)) is not None:
         module = evaluate_constants(
             passes.ConvertLayout(layouts)(spell_out_activations(flatten_norms(split_clips(module))))

@@ -28,8 +28,8 @@ def to_precision(module: "tvm.IRModule", precision: PrecisionConfig) -> "tvm.IRM
     Raises:
         InputError: an operator is not known, or cannot be computed in float16 always.
     """
-    if precision.arithmetic in ("int8", "float32"):
-        return module  # quantised before, or as it is
+    if precision.arithmetic in ("int8", "float32", "auto"):
+        return module  # done before, or as it is
     if has_quantized(module):
         return module  # ToMixedPrecision takes sums of integers for float's, and fails
     accumulator = "float16" if precision.arithmetic == "float16" else "float32"

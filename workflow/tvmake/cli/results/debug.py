@@ -84,7 +84,10 @@ def variant_files(directory: Path, config: list[Path] | None, settings: list[str
     Raises:
         InputError: there is no such variant, it is not made, or it has no device or no fixed shapes.
     """
+    from tvmake.artifact import stage_json
+    from tvmake.benchmark.precision_choice import PrecisionChoice
     from tvmake.cli.configs import named_variants, plan_in
+    from tvmake.config.precision import LayerPrecision, precision_of
     from tvmake.debug.search import Variant
     from tvmake.errors import InputError
     from tvmake.stages.build import build_request
@@ -106,16 +109,24 @@ def variant_files(directory: Path, config: list[Path] | None, settings: list[str
         "module": job.network_file("module.json"),
         "params": job.network_file("module.params"),
         "package": job.file("package.tar"),
-        **({"calibration": job.file("calibration.json")} if job.precision_config.base == "int8" else {}),
+        **({"calibration": job.file("calibration.json")} if job.precision_config.is_calibrated else {}),
         **({"best": job.file("best.json")} if job.is_tuned else {}),
     }
-    missing = [file for file in files.values() if not Path(file).is_file()]
+    choice = job.file("precision.json") if job.chooses_precision else None
+    missing = [file for file in (*files.values(), *([choice] if choice else [])) if not Path(file).is_file()]
     if missing:
         raise InputError(missing[0], "no such file", "`tvmake make` makes it")
+    transforming = transform_request(job)
+    layers: tuple[LayerPrecision, ...] = ()
+    if choice:
+        assignment = stage_json.load(PrecisionChoice, Path(choice)).assignment
+        transforming = transforming.model_copy(update={"precision": precision_of(assignment, transforming.precision)})
+        layers = tuple(assignment.layers)
     return Variant(
         name=str(variants[0]),
         source=job.import_options,
-        transforming=transform_request(job),
+        assignment=layers,
+        transforming=transforming,
         building=build_request(job),
         validating=validate_request(job),
         **{name: Path(file) for name, file in files.items()},

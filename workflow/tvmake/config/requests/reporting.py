@@ -17,6 +17,8 @@ class VariantRow(Strict):
     is_tuned: bool = False
     is_calibrated: bool = False
     """Whether its activations are held in 8 bits, by ranges that calibration found."""
+    is_precision_chosen: bool = False
+    """Whether the precision of each of its layers was chosen by measuring."""
     layout: Layout | Literal["auto"] = "keep"
     """``auto`` for one that has chosen its data layout by measuring."""
     goals: Goals = Goals()

@@ -129,7 +129,10 @@ def render_page(
         headlines=headlines(summary, compared),
         panels=[_panel(model, rows, made) for model, rows in _by_model(compared)],
         has_baseline=any(row.baseline_ms is not None for row in summary.rows),
-        plots=[plot for model, rows in _by_model(compared) for plot in _plots(model, rows)],
+        plots=[
+            *(plot for model, rows in _by_model(compared) for plot in _plots(model, rows)),
+            *(plot for result in results for plot in _precision_plot(result)),
+        ],
         entries=entries,
         measured=[entry for entry in entries if entry.row.verdict in ("pass", "fail")],
         compiled=[entry for entry in entries if entry.row.verdict == "not run"],
@@ -221,6 +224,26 @@ def _plots(model: str, compared: Sequence[Comparison]) -> list[Plot]:
         )  # fmt: skip
         found.append(Plot(f"{model}: size of the package", svg))
     return found
+
+
+def _precision_plot(result: VariantResults) -> list[Plot]:
+    """The candidates among which the precisions of layers were chosen."""
+    choice = result.precision
+    able = [one for one in choice.candidates if one.is_measured and one.sqnr_db is not None] if choice else []
+    if choice is None or len(able) < 2:
+        return []
+    points = [
+        Point(
+            f"{one.name}, chosen" if one.name == choice.chosen else one.name,
+            one.latency_ms or 0.0,
+            one.sqnr_db or 0.0,
+            "fail" if one.missed else "",
+        )
+        for one in able
+    ]
+    title = f"{name_of(result)}: precisions of layers"
+    name = f"{title}, latency against SQNR; the variant's table of candidates holds figures and reasons"
+    return [Plot(title, pareto_svg(points, name, _ms, quantities.level, higher_is_better=True))]
 
 
 def _point(row: SummaryRow, value: float) -> Point:

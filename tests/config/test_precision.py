@@ -1,0 +1,68 @@
+"""Precisions that are chosen by measuring, as the config has them."""
+
+import pytest
+import yaml
+
+from tvmake.config.reading.load import check
+from tvmake.config.root import Config
+from tvmake.errors import TvmakeError
+from tvmake.plan.plan import Plan
+from tvmake.stages.choose_precision import choose_precision_request
+
+
+def config(precisions: str, targets: str = "{cpu: {kind: llvm, mcpu: native}}") -> Config:
+    return check(
+        yaml.safe_load(f"models: {{net: {{source: net.onnx}}}}\nprecisions: {precisions}\ntargets: {targets}"), {}
+    )
+
+
+def among(made: Config) -> list[str]:
+    plan = Plan(made)
+    return list(choose_precision_request(plan.context(plan.variants[0])).among)
+
+
+def test_auto_by_name_chooses_among_all_that_the_target_can_do():
+    for text in ("[auto]", "{auto: {}}", "{mine: {base: auto}}"):
+        assert among(config(text)) == ["float32", "float16", "int8"]
+
+
+def test_the_order_of_among_does_not_matter():
+    first, second = (
+        config(f"{{mixed: {{base: auto, among: [{text}]}}}}") for text in ("int8, float32", "float32, int8")
+    )
+    assert first == second
+    assert among(first) == ["float32", "int8"]
+
+
+@pytest.mark.parametrize(
+    ("precisions", "problem"),
+    [
+        ("{mixed: {base: auto, among: [int8]}}", r"precisions\.mixed\.among: leaves nothing to choose"),
+        ("{mixed: {base: auto, among: [int8, int8]}}", "names a precision twice"),
+        ("{mixed: {base: auto, among: [int8, int9]}}", "int9"),
+        ("{mixed: {base: auto, among: [int8, int4_weights]}}", "int4_weights"),
+        ("{mixed: {base: int8, among: [int8, float32]}}", "among is for base auto"),
+        ("{mixed: {base: auto, always: [add]}}", "base auto has no always"),
+        ("{mixed: {base: auto, follow: [add]}}", "base auto has no follow"),
+        ("{mixed: {base: auto, group: 32}}", "group is for base int8_weights or int4_weights"),
+        ("{mixed: {base: auto, among: [float32, float16], calibration: {samples: 3}}}", "calibration is for base int8"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_its_place(precisions: str, problem: str):
+    with pytest.raises(TvmakeError, match=problem):
+        config(precisions)
+
+
+def test_a_target_without_a_device_is_refused_with_what_to_do():
+    with pytest.raises(TvmakeError, match=r"targets\.board: precision 'auto' is chosen by measuring[\s\S]*give it one"):
+        config("[auto]", "{board: {kind: llvm, mtriple: aarch64-linux-gnu}}")
+
+
+def test_ranges_are_needed_where_int8_is_a_choice_only():
+    def calibrated(text: str) -> bool:
+        (precision,) = config(text).precisions.values()
+        return precision.is_calibrated
+
+    assert calibrated("[auto]")
+    assert calibrated("{mixed: {base: auto, among: [float16, int8]}}")
+    assert not calibrated("{mixed: {base: auto, among: [float32, float16]}}")

@@ -1,0 +1,158 @@
+"""The stage that chooses precisions, on a small real network: what it measures, takes and says; and what it does when nothing will do."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from tests.frontend.onnx import models as onnx_models
+from tests.transform.nets import imported
+from tvmake.artifact import stage_json
+from tvmake.artifact.module_files import load_module, save_module, save_params
+from tvmake.benchmark.precision_choice import PrecisionChoice
+from tvmake.config.precision import LayerAssignment, PrecisionConfig
+from tvmake.config.requests.building import BuildRequest
+from tvmake.config.requests.calibrating import CalibrateRequest
+from tvmake.config.requests.choosing import ChoosePrecisionRequest
+from tvmake.config.target import TargetConfig
+from tvmake.config.validation import Goals
+from tvmake.stages.calibrate import calibrate
+from tvmake.stages.choose_precision import choose_precision
+from tvmake.storage.files import write_text
+from tvmake.validate.reference.stored import ReferenceSample, ReferenceSetInfo, write_reference_set
+
+AUTO = PrecisionConfig(base="auto", among=["float32", "int8"])
+CPU = TargetConfig(kind="llvm", mcpu="x86-64-v3")
+SAMPLES = 4
+
+
+def network() -> onnx_models.onnx.ModelProto:
+    """Two products, and one of two activations, which has no integer form: ``x`` [4, 32] to ``y`` [4, 4]."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w1"], ["a"]),
+        helper.make_node("Relu", ["a"], ["r"]),
+        helper.make_node("MatMul", ["r", "w2"], ["d"]),
+        helper.make_node("Transpose", ["d"], ["t"], perm=[1, 0]),
+        helper.make_node("MatMul", ["d", "t"], ["y"]),
+    ]
+    weights = {f"w{number}": onnx_models.random(32, 32, seed=number) / 6 for number in (1, 2)}
+    return onnx_models.model(nodes, {"x": (onnx_models.FLOAT, [4, 32])}, ["y"], weights)
+
+
+def computed(rows: np.ndarray) -> np.ndarray:
+    first, second = (onnx_models.random(32, 32, seed=number) / 6 for number in (1, 2))
+    found = np.maximum(rows @ first, 0) @ second
+    return np.asarray(found @ found.T)
+
+
+class Choosing:
+    """The stage's files in a directory."""
+
+    def __init__(self, directory: Path):
+        self.directory = directory
+        model = imported(network())
+        self.inputs = [directory / name for name in ("model.json", "model.params", "signature.json")]
+        save_module(model.module, self.inputs[0])
+        save_params(model.params, self.inputs[1])
+        stage_json.save(model.signature, self.inputs[2])
+        rows = [onnx_models.random(4, 32, seed=10 + number) for number in range(SAMPLES)]
+        samples = [ReferenceSample({"x": each}, {"y": computed(each)}, None) for each in rows]
+        info = ReferenceSetInfo(signature=model.signature, runtime="numpy", data="random", seed=0)
+        self.reference = directory / "reference.npz"
+        write_reference_set(self.reference, info, samples)
+        self.calibration = directory / "calibration.json"
+        calibrate(*self.inputs, CalibrateRequest(model="net", precision=AUTO), self.calibration)
+
+    def run(self, *, frozen: Path | None = None, **goals: Any) -> PrecisionChoice:
+        request = ChoosePrecisionRequest(
+            model="net",
+            precision=AUTO,
+            among=["float32", "int8"],
+            build=BuildRequest(model="net", precision="auto", target_name="cpu", target=CPU),
+            goals=Goals(**goals),
+        )
+        written = [self.directory / "out" / file for file in ("m.json", "m.params", "s.json", "precision.json")]
+        return choose_precision(
+            *self.inputs, self.reference, request, *written, self.calibration, frozen, "net/auto/cpu"
+        )
+
+    @property
+    def products(self) -> list[str]:
+        """The types of the chosen network's products."""
+        text = load_module(self.directory / "out/m.json").script()
+        return [line for line in text.splitlines() if "matmul" in line]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Choosing, PrecisionChoice]:
+    """A choice under a goal that float32 alone meets."""
+    choosing = Choosing(tmp_path_factory.mktemp("choosing"))
+    return choosing, choosing.run(sqnr_db=100.0)
+
+
+def test_what_meets_the_goals_is_chosen_however_fast_the_others_are(made):
+    _, choice = made
+    assert choice.assignment == LayerAssignment(uniform="float32")
+    assert choice.because == "the fastest that meets the goals"
+    assert choice.missed == []
+
+
+def test_every_candidate_has_figures_and_a_reason_and_uniform_ones_are_among_them(made):
+    _, choice = made
+    names = {one.name for one in choice.candidates}
+    assert {"float32", "int8"} <= names
+    assert all(one.is_measured and one.reason for one in choice.candidates)
+    (whole,) = [one for one in choice.candidates if one.name == "int8"]
+    assert whole.reason.startswith("misses sqnr_db (goal 100)")
+    assert len({one.assignment.model_dump_json() for one in choice.candidates}) == len(choice.candidates)
+
+
+def test_each_layer_is_measured_alone_and_the_noise_of_both_is_about_the_sum(made):
+    _, choice = made
+    effects = {one.part: one for one in choice.effects}
+    assert set(effects) == {0, 1}
+    (whole,) = [one for one in choice.candidates if one.name == "int8"]
+    total = sum(one.noise or 0.0 for one in effects.values())
+    assert whole.noise is not None
+    assert total / 3 < whole.noise < total * 3
+
+
+def test_what_cannot_be_quantised_is_kept_and_named(made):
+    _, choice = made
+    assert [layer.able for layer in choice.layers] == [["float32", "int8"], ["float32", "int8"], ["float32"]]
+    assert any("its second operand is computed, not a weight" in warning for warning in choice.warnings)
+
+
+def test_without_a_dataset_it_warns(made):
+    _, choice = made
+    assert any("has no dataset: noise and goals are of 4 random inputs" in warning for warning in choice.warnings)
+
+
+def test_the_file_holds_the_choice(made):
+    choosing, choice = made
+    assert stage_json.load(PrecisionChoice, choosing.directory / "out/precision.json") == choice
+
+
+@pytest.mark.long
+def test_goals_that_nothing_meets_give_the_nearest_and_by_how_much_it_misses(made):
+    choosing, _ = made
+    choice = choosing.run(package_mb=1e-6)
+    assert [goal.goal for goal in choice.missed] == ["package_mb"]
+    assert choice.because.startswith("none meets the goals, and this one misses them least: package_mb (goal 1e-06): ")
+    sizes = {one.name: one.missed[0].value for one in choice.candidates}
+    assert sizes[choice.chosen] == min(sizes.values())
+
+
+def test_a_lock_gives_the_network_and_nothing_is_measured(made):
+    choosing, _ = made
+    lock = choosing.directory / "run.lock"
+    assignment = '{"net/auto/cpu": {"layers": ["int8", "float32", "float32"]}}'
+    text = f'{{"schema_version": 1, "written_by": "x", "records": {{}}, "layouts": {{}}, "assignments": {assignment}}}'
+    write_text(lock, text)
+    choice = choosing.run(frozen=lock)
+    assert (choice.mix, choice.candidates, choice.because) == ("2 float32, 1 int8", [], "as the lock says")
+    kinds = ["int" if "int32" in line or "int8" in line else "float" for line in choosing.products]
+    assert kinds[0] == "int"
+    assert set(kinds[1:]) == {"float"}

@@ -1,0 +1,124 @@
+"""The assignments of precisions to layers between which there is only to choose: each the fastest at its noise.
+
+What a layer gains and what noise it adds are taken to add up: latencies because kernels run one after the other, but for what a cast
+costs between neighbours of different precisions; noise powers because errors of independent roundings are uncorrelated, so that to
+first order their powers at the output add (Widrow and Kollar, "Quantization Noise", 2008; for networks: Zhou et al., "Adaptive
+Quantization for Deep Neural Networks", AAAI 2018). Whoever uses a prediction measures it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tvmake.config.precision import LayerPrecision
+
+MOST_LABELS = 200
+"""Partial assignments kept for each state of the layers that are still read; where there are more, of those within a step of latency
+the most accurate one."""
+
+MOST_SPAN = 5
+"""A tensor read later than by the so-manieth part after it counts as none: what it costs to cast it is not predicted."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """A part of the network in one precision."""
+
+    latency_ms: float
+    """Against the part as it is in the base: negative where it is faster."""
+    noise: float
+    """Power at the output, as a share of the output's."""
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A tensor from one part of the network to another one."""
+
+    source: int
+    target: int
+    cost_ms: Mapping[LayerPrecision, float]
+    """What it takes to cast it from or to the base's precision, by the other one."""
+
+    def between(self, first: LayerPrecision, second: LayerPrecision) -> float:
+        """What casting takes; nothing where both ends have the same precision."""
+        return 0.0 if first == second else max(self.cost_ms.get(first, 0.0), self.cost_ms.get(second, 0.0))
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """An assignment, and what is expected of it."""
+
+    precisions: tuple[LayerPrecision, ...]
+    """Of each part."""
+    latency_ms: float
+    noise: float
+
+
+def predict(
+    options: Sequence[Mapping[LayerPrecision, Option]],
+    edges: Sequence[Edge],
+    base_ms: float,
+    precisions: Sequence[LayerPrecision],
+) -> Predicted:
+    """What is expected of one assignment."""
+    chosen = [of_part[one] for of_part, one in zip(options, precisions, strict=True)]
+    casts = sum(edge.between(precisions[edge.source], precisions[edge.target]) for edge in _near(edges))
+    return Predicted(
+        tuple(precisions), base_ms + sum(one.latency_ms for one in chosen) + casts, sum(one.noise for one in chosen)
+    )
+
+
+def pareto_front(
+    options: Sequence[Mapping[LayerPrecision, Option]], edges: Sequence[Edge], base_ms: float
+) -> list[Predicted]:
+    """Every assignment that no other one is both faster and more accurate than, the fastest first.
+
+    Dynamic programming over the parts in their order. A state is the precisions of the parts that later ones read; of each, the
+    partial assignments that nothing dominates are kept. Exact as long as there are no more than MOST_LABELS of them.
+
+    Args:
+        options: of each part, by precision.
+        edges: between the parts, from an earlier one to a later one.
+        base_ms: the latency of the network whose parts are all in the base.
+    """
+    into: dict[int, list[Edge]] = {}
+    last_read: dict[int, int] = {}
+    for edge in _near(edges):
+        into.setdefault(edge.target, []).append(edge)
+        last_read[edge.source] = max(edge.target, last_read.get(edge.source, 0))
+    states: dict[tuple[tuple[int, LayerPrecision], ...], list[Predicted]] = {(): [Predicted((), base_ms, 0.0)]}
+    for part, able in enumerate(options):
+        extended: dict[tuple[tuple[int, LayerPrecision], ...], list[Predicted]] = {}
+        for labels in states.values():
+            for label in labels:
+                for precision, option in able.items():
+                    casts = sum(edge.between(label.precisions[edge.source], precision) for edge in into.get(part, ()))
+                    grown = Predicted(
+                        (*label.precisions, precision),
+                        label.latency_ms + option.latency_ms + casts,
+                        label.noise + option.noise,
+                    )
+                    read = tuple(
+                        (one, grown.precisions[one]) for one in range(part + 1) if last_read.get(one, -1) > part
+                    )
+                    extended.setdefault(read, []).append(grown)
+        states = {state: undominated(labels, MOST_LABELS) for state, labels in extended.items()}
+    return undominated([label for labels in states.values() for label in labels])
+
+
+def undominated(labels: Sequence[Predicted], most: int | None = None) -> list[Predicted]:
+    """Those that no other one is both faster and more accurate than, the fastest first; about ``most`` of them."""
+    kept: list[Predicted] = []
+    for label in sorted(labels, key=lambda one: (one.latency_ms, one.noise, one.precisions)):
+        if not kept or label.noise < kept[-1].noise:
+            kept.append(label)
+    if most is None or len(kept) <= most:
+        return kept
+    step = (kept[-1].latency_ms - kept[0].latency_ms) / most
+    thinned: dict[int, Predicted] = {}
+    for label in kept:  # the later, the more accurate
+        thinned[int((label.latency_ms - kept[0].latency_ms) / step)] = label
+    return list(dict.fromkeys([kept[0], *thinned.values()]))
+
+
+def _near(edges: Sequence[Edge]) -> list[Edge]:
+    return [edge for edge in edges if edge.target - edge.source <= MOST_SPAN]

@@ -1,0 +1,213 @@
+"""precision.json: which layers of a variant have which precision, all that was measured for it, and why."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from tvmake.artifact.fingerprint import Fingerprint
+from tvmake.config.precision import LayerAssignment, LayerPrecision
+from tvmake.storage.documents import FailsFast
+from tvmake.validate.verdict import MissedGoal
+
+TIE = 0.02
+"""Latencies within this share of the fastest cannot be told from it; of those the most accurate is chosen."""
+
+
+class _File(FailsFast, BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
+
+
+class ChosenLayer(_File):
+    """A convolution or product of matrices, with the element-wise work that follows it."""
+
+    name: str
+    """The variable that holds its result."""
+    operator: str
+    part: int
+    """Layers of the same part have the same precision, as far as they can."""
+    able: list[LayerPrecision]
+    """What it can be computed in."""
+    why_not: str = ""
+    """Why it has fewer precisions than are chosen among."""
+
+
+class Effect(_File):
+    """What it does to have one part of the network alone in a precision."""
+
+    part: int
+    precision: LayerPrecision
+    noise: float | None
+    """Power of what it changes at the output, as a share of the output's power."""
+    gain_ms: float | None
+    """How much faster the network is, conversions to and from the part included."""
+    problem: str = ""
+    """Why there are no figures."""
+
+
+class MeasuredAssignment(_File):
+    """A network that was built, and run on the device."""
+
+    name: str
+    assignment: LayerAssignment
+    latency_ms: float | None = None
+    """The smallest of all samples; None where it was not measured."""
+    rounds_ms: list[float] = []
+    """The smallest sample of each round, by turns with the other candidates."""
+    noise: float | None = None
+    """Power of the error at the output, as a share of the output's power, over all samples."""
+    sqnr_db: float | None = None
+    """The same in dB, as validation reports it: of the worst output."""
+    missed: list[MissedGoal] = []
+    predicted_ms: float | None = None
+    predicted_noise: float | None = None
+    problem: str = ""
+    """Why it cannot be built or run."""
+    is_on_front: bool = False
+    """Whether no other one is both faster and more accurate."""
+    reason: str = ""
+    """Why it was chosen, or not."""
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there are figures to choose by."""
+        return self.latency_ms is not None and self.noise is not None and not self.problem
+
+    @property
+    def excess(self) -> float:
+        """By how much it misses its goals: the sum of the misses, each as a share of its bound."""
+        return sum(_excess(goal) for goal in self.missed)
+
+
+class PrecisionChoice(_File):
+    """The choice, and what it rests on."""
+
+    schema_version: Literal[1] = 1
+    assignment: LayerAssignment
+    """What was chosen."""
+    chosen: str
+    """The name of the candidate."""
+    because: str
+    among: list[LayerPrecision]
+    """The most accurate first."""
+    layers: list[ChosenLayer]
+    effects: list[Effect] = []
+    candidates: list[MeasuredAssignment] = []
+    """The fastest first; those without figures last."""
+    data: Literal["dataset", "random", ""] = ""
+    """What noise and goals were measured on."""
+    samples: int = 0
+    missed: list[MissedGoal] = []
+    """The goals that even the chosen one misses."""
+    warnings: list[str] = []
+    fingerprint: Fingerprint | None = None
+    """The device that latencies are of; None where nothing was measured."""
+
+    @property
+    def mix(self) -> str:
+        """How many layers have which precision: ``3 int8, 1 float32``."""
+        return mix(self.assignment, len(self.layers))
+
+    @property
+    def summary(self) -> str:
+        """The choice in one line: ``3 int8, 1 float32: 0.31 ms, 38.2 dB; fastest that meets the goals``."""
+        found = next((one for one in self.candidates if one.name == self.chosen), None)
+        figures = ""
+        if found is not None and found.latency_ms is not None and found.sqnr_db is not None:
+            figures = f": {found.latency_ms:.3g} ms, {found.sqnr_db:.1f} dB"
+        return f"{self.mix}{figures}; {self.because}"
+
+
+def mix(assignment: LayerAssignment, layers: int) -> str:
+    """How many layers have which precision; of a network that has one precision as a whole, its name."""
+    if assignment.uniform is not None:
+        return f"{assignment.uniform} throughout"
+    counted = Counter(assignment.layers)
+    return ", ".join(f"{count} {precision}" for precision, count in counted.most_common()) or f"{layers} layers"
+
+
+def choose(candidates: Sequence[MeasuredAssignment]) -> tuple[int, str]:
+    """The place of the best candidate, and why it is: the fastest that meets the goals, of those as fast the most accurate; where none
+    meets them, the nearest.
+
+    Raises:
+        ValueError: none was measured.
+    """
+    able = [number for number, one in enumerate(candidates) if one.is_measured]
+    meeting = [number for number in able if not candidates[number].missed]
+    if not able:
+        raise ValueError("no candidate was measured")
+    if not meeting:
+        nearest = min(able, key=lambda number: (candidates[number].excess, _order(candidates[number])))
+        missed = "; ".join(said(goal) for goal in candidates[nearest].missed)
+        return nearest, f"none meets the goals, and this one misses them least: {missed}"
+    fastest = min(meeting, key=lambda number: candidates[number].latency_ms or 0.0)
+    limit = (1 + TIE) * (candidates[fastest].latency_ms or 0.0)
+    chosen = min(
+        (number for number in meeting if (candidates[number].latency_ms or 0.0) <= limit),
+        key=lambda number: _order(candidates[number]),
+    )
+    if chosen == fastest:
+        return chosen, "the fastest that meets the goals"
+    return (
+        chosen,
+        f"as fast as '{candidates[fastest].name}' within {TIE:.0%}, the fastest that meets the goals, and more accurate",
+    )
+
+
+def explained(candidates: Sequence[MeasuredAssignment], chosen: int, because: str) -> list[MeasuredAssignment]:
+    """The candidates with their place on the front and the reason of each, the fastest first."""
+    best = candidates[chosen]
+    found = []
+    for number, one in enumerate(candidates):
+        better = _dominating(one, candidates)
+        if number == chosen:
+            reason = because
+        elif not one.is_measured:
+            reason = one.problem or "not measured"
+        elif one.missed:
+            reason = f"misses {'; '.join(said(goal) for goal in one.missed)}"
+        else:
+            times = (one.latency_ms or 0.0) / (best.latency_ms or 1.0)
+            if times > 1 + TIE:
+                reason = f"takes {times:.2f} × as long as the chosen one"
+            else:
+                reason = "as fast as the chosen one, and less accurate"
+            if better is not None:
+                reason += f"; '{better.name}' is faster and more accurate"
+        found.append(one.model_copy(update={"is_on_front": one.is_measured and better is None, "reason": reason}))
+    return sorted(found, key=lambda one: (not one.is_measured, one.latency_ms or math.inf, one.name))
+
+
+def said(goal: MissedGoal) -> str:
+    """A missed goal with its bound, in a few words."""
+    bound = "" if goal.bound is None else f" (goal {goal.bound:g})"
+    return f"{goal.goal}{bound}: {goal.reason}"
+
+
+def _order(one: MeasuredAssignment) -> tuple[float, float, str]:
+    return one.noise or 0.0, one.latency_ms or 0.0, one.name
+
+
+def _dominating(one: MeasuredAssignment, candidates: Sequence[MeasuredAssignment]) -> MeasuredAssignment | None:
+    """A candidate that is faster and at least as accurate, or as fast and more accurate; the fastest of them."""
+    if not one.is_measured:
+        return None
+    mine = (one.latency_ms or 0.0, one.noise or 0.0)
+    better = [
+        other
+        for other in candidates
+        if other.is_measured
+        and (other.latency_ms or 0.0) <= mine[0]
+        and (other.noise or 0.0) <= mine[1]
+        and ((other.latency_ms or 0.0), (other.noise or 0.0)) != mine
+    ]
+    return min(better, key=lambda other: other.latency_ms or 0.0, default=None)
+
+
+def _excess(goal: MissedGoal) -> float:
+    if goal.value is None or goal.bound is None:
+        return 1.0
+    return abs(goal.value - goal.bound) / max(abs(goal.bound), 1e-9)

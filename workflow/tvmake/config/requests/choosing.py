@@ -1,0 +1,27 @@
+"""Options of the choose_precision stage."""
+
+from pydantic import Field
+
+from tvmake.config.device import OnDevice
+from tvmake.config.precision import LayerPrecision, PrecisionConfig
+from tvmake.config.requests.building import BuildRequest
+from tvmake.config.transform import TransformOptions
+from tvmake.config.validation import Goals
+
+
+class ChoosePrecisionRequest(OnDevice):
+    """What the layers of one variant are chosen among, and what the result must reach."""
+
+    model: str
+    precision: PrecisionConfig
+    among: list[LayerPrecision]
+    """What the target can do of the precision's; the most accurate first."""
+    transform: TransformOptions = TransformOptions()
+    """Only the passes of the transform stage."""
+    dims: dict[str, int] = Field(default_factory=dict)
+    """Values to bind dynamic dimensions to."""
+    build: BuildRequest
+    goals: Goals = Goals()
+    """Those of numerics, and of the package's size."""
+    cooldown_s: float = 0.0
+    """Pause between samples of a latency."""

@@ -1,0 +1,247 @@
+"""Networks with their layers in some precisions: built, and run on the target's device, as the choice of precisions needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tvmake.artifact import stage_json
+from tvmake.artifact.calibration import Calibration
+from tvmake.artifact.fingerprint import Fingerprint
+from tvmake.artifact.module_files import load_module, load_params, save_module, save_params
+from tvmake.artifact.signature import Signature
+from tvmake.benchmark.goals import missed_performance
+from tvmake.benchmark.precision_choice import MeasuredAssignment
+from tvmake.config.benchmark import Measurement
+from tvmake.config.precision import LayerAssignment, precision_of
+from tvmake.config.requests.building import ExportRequest
+from tvmake.config.requests.choosing import ChoosePrecisionRequest
+from tvmake.config.requests.transforming import TransformRequest
+from tvmake.config.validation import Goals
+from tvmake.device.connect import connect
+from tvmake.device.interface import Deployment, RunRequest
+from tvmake.errors import DeviceError, InputError
+from tvmake.stages.build import build
+from tvmake.stages.export import export
+from tvmake.stages.validate import compared
+from tvmake.storage.files import digest_file
+from tvmake.transform.graph import bound_signature, transform
+from tvmake.validate.numerics import NumericsReport
+from tvmake.validate.reference.stored import ReferenceSet
+
+LEAST_ROUNDS, MOST_ROUNDS = 3, 10
+"""How often each network is timed in a comparison, by turns with the other ones: until its two best rounds agree."""
+
+AGREE = 0.02
+"""Within which share of each other they have to be."""
+
+WARMUP, SAMPLES, LEAST_MS = 5, 30, 0.3
+"""Of one round: runs before the samples, samples, and how long each lasts at least. Many short samples, because what else a machine
+does only ever slows a network down: some of them are free of it."""
+
+NETWORK = ("module.json", "module.params", "signature.json")
+
+
+@dataclass
+class Trial:
+    """One network."""
+
+    name: str
+    assignment: LayerAssignment
+    deployment: Deployment | None = None
+    problem: str = ""
+    package_bytes: int = 0
+    rounds_ms: list[float] = field(default_factory=list)
+    measured: MeasuredAssignment | None = None
+    """Its numerics over all samples, where they were wanted."""
+
+    @property
+    def latency_ms(self) -> float | None:
+        """The smallest of the rounds; None where it was not timed, or failed."""
+        return min(self.rounds_ms) if self.rounds_ms and not self.problem else None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether more rounds would hardly find a smaller latency."""
+        if len(self.rounds_ms) < LEAST_ROUNDS:
+            return False
+        first, second, *_ = sorted(self.rounds_ms)
+        return second <= (1 + AGREE) * first
+
+
+class Workbench:
+    """Builds networks and runs them on the device; what was built once is not built again.
+
+    Args:
+        directory: for files in between.
+        imported, params, signature: the imported network.
+        calibration: the ranges of activations; None where nothing may be ``int8``.
+        reference: the inputs, and what the original model makes of them.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        imported: Path,
+        params: Path,
+        signature: Path,
+        calibration: Path | None,
+        reference: Path | None,
+        request: ChoosePrecisionRequest,
+    ):
+        self._directory = directory
+        self._request = request
+        self.module, self.params = load_module(imported), load_params(params)
+        self._signature = stage_json.load(Signature, signature)
+        self.calibration = stage_json.load(Calibration, calibration) if calibration else None
+        self.known = ReferenceSet(reference) if reference else None
+        self._device = connect(request.device_name, request.device)
+        self._built: dict[str, tuple[Deployment, int]] = {}
+        self._trials: dict[str, Trial] = {}
+        self._pilot: Deployment | None = None
+        self.fingerprint: Fingerprint | None = None
+        self.builds = 0
+
+    def transforming(self, assignment: LayerAssignment) -> TransformRequest:
+        """How the network of an assignment is made."""
+        request = self._request
+        precision = precision_of(assignment, request.precision)
+        return TransformRequest(precision=precision, transform=request.transform, dims=request.dims)
+
+    def write_network(self, assignment: LayerAssignment, module: Path, params: Path, signature: Path) -> None:
+        """Write the transformed network of an assignment.
+
+        Raises:
+            InputError: there is none: a pass fails, or it has no product to quantise.
+        """
+        made, weights = transform(
+            self.module, self.params, self.transforming(assignment), self.calibration, assignment.layers
+        )
+        save_module(made, module)
+        save_params(weights, params)
+        stage_json.save(bound_signature(self._signature, made), signature)
+
+    def build(self, trial: Trial) -> None:
+        """Build a network and bring it to the device; what cannot be built gets its ``problem``."""
+        key = trial.assignment.model_dump_json()
+        if (known := self._trials.setdefault(key, trial)) is not trial:
+            trial.deployment, trial.package_bytes, trial.problem = known.deployment, known.package_bytes, known.problem
+            return
+        place = self._directory / f"trial{self.builds}"
+        place.mkdir()
+        self.builds += 1
+        module, params, signature = (place / name for name in NETWORK)
+        try:
+            self.write_network(trial.assignment, module, params, signature)
+            key = digest_file(module) + digest_file(params)
+            if key not in self._built:
+                self._built[key] = self._packed(place, module, params, signature)
+            trial.deployment, trial.package_bytes = self._built[key]
+        except InputError as error:
+            trial.problem = f"cannot be built: {error.problem}"
+        except DeviceError as error:
+            self._check_device()
+            trial.problem = error.problem
+
+    def _packed(self, place: Path, module: Path, params: Path, signature: Path) -> tuple[Deployment, int]:
+        lib, manifest, weights = place / "mod.so", place / "mod.json", place / "mod.params"
+        build(module, params, signature, self._request.build, lib, manifest, weights, place / "sources")
+        package = place / "package.tar"
+        export(lib, manifest, weights, ExportRequest(), package)
+        for file in (lib, weights, module, params):
+            file.unlink()
+        return self._device.push(package), package.stat().st_size
+
+    def noise(self, trial: Trial, most: int) -> float | None:
+        """Power of the error at the output as a share of the output's, over so many samples; None where it does not run."""
+        report = self._judged(trial, Goals(), most)
+        return None if report is None or report.overall is None else 10 ** (-report.overall.sqnr_db / 10)
+
+    def judge(self, trial: Trial) -> None:
+        """Run a network on all samples, and judge it by the goals."""
+        goals = self._request.goals
+        report = self._judged(trial, goals.numeric)
+        if report is None:
+            return
+        sqnr_db = report.overall.sqnr_db if report.overall else None
+        trial.measured = MeasuredAssignment(
+            name=trial.name,
+            assignment=trial.assignment,
+            noise=None if sqnr_db is None else 10 ** (-sqnr_db / 10),
+            sqnr_db=sqnr_db,
+            missed=[*report.missed, *missed_performance(goals, trial.package_bytes, None)],
+        )
+
+    def _judged(self, trial: Trial, goals: Goals, most: int | None = None) -> NumericsReport | None:
+        if trial.deployment is None or trial.problem or self.known is None:
+            return None
+        try:
+            with self._device.exclusive():
+                report, self.fingerprint = compared(self._device, trial.deployment, self.known, goals, most)
+        except DeviceError as error:
+            self._check_device()
+            trial.problem = f"does not run: {error.problem}"
+            return None
+        self._pilot = self._pilot or trial.deployment
+        return report
+
+    def time(self, trials: Sequence[Trial]) -> None:
+        """Time networks by turns, every other round backwards, so that a machine that slows down slows all of them down.
+
+        Networks that are the same are timed once.
+        """
+        by_package: dict[str, list[Trial]] = {}
+        for trial in trials:
+            if trial.deployment is not None and not trial.problem:
+                by_package.setdefault(trial.deployment.package_sha256, []).append(trial)
+        how = Measurement(warmup=WARMUP, repeat=SAMPLES, min_repeat_ms=LEAST_MS, cooldown_s=self._request.cooldown_s)
+        run = RunRequest(samples=1, want_outputs=False, measurement=how)
+        groups = list(by_package.values())
+        for number in range(MOST_ROUNDS):
+            open_groups = [same for same in groups if not same[0].problem and not same[0].is_settled]
+            with self._device.exclusive():
+                for same in open_groups if number % 2 == 0 else reversed(open_groups):
+                    self._time_once(same, run)
+
+    def _time_once(self, same: Sequence[Trial], run: RunRequest) -> None:
+        """One round of networks that have the same package."""
+        assert self.known is not None
+        assert same[0].deployment is not None
+        try:
+            result = self._device.execute(same[0].deployment, run, self.known.path, None)
+        except DeviceError as error:
+            self._check_device()
+            for trial in same:
+                trial.problem = f"does not run: {error.problem}"
+            return
+        for trial in same:
+            trial.rounds_ms.append(min(result.timing.samples_ms))
+
+    def _check_device(self) -> None:
+        """Whether it is the device that fails, rather than a network: run what has run before.
+
+        Raises:
+            DeviceError: that fails too.
+        """
+        if self._pilot is not None and self.known is not None:
+            self._device.execute(self._pilot, RunRequest(samples=1, want_outputs=False), self.known.path, None)
+
+
+def figures_of(trial: Trial, predictions: Mapping[str, tuple[float, float]]) -> MeasuredAssignment:
+    """What is known of a network.
+
+    Args:
+        predictions: latency in ms and noise, by name.
+    """
+    known = trial.measured or MeasuredAssignment(name=trial.name, assignment=trial.assignment)
+    predicted_ms, predicted_noise = predictions.get(trial.name, (None, None))
+    return known.model_copy(
+        update={
+            "latency_ms": trial.latency_ms,
+            "rounds_ms": trial.rounds_ms,
+            "predicted_ms": predicted_ms,
+            "predicted_noise": predicted_noise,
+            "problem": trial.problem,
+        }
+    )
