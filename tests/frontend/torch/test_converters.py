@@ -88,6 +88,7 @@ NETS = {
             ]
         ).float()
     ),
+    "booleans in order": Of(lambda x: torch.stack([(x > 0).sort(1)[0], (x > 0).sort(0, descending=True)[0]]).float()),
     "sums of booleans so far": Of(lambda x: ((x > 0).cumsum(1) + (x > 0).cumprod(1)).float()),
     "signs of others": Of(lambda x: torch.copysign(x, -x + 1)),
     "two types beside each other": Of(lambda x: torch.cat([x, (x * 10).to(torch.int32)], 1)),

@@ -13,7 +13,7 @@ test_converters.py::test_tvm_still_ignores_alpha fails.
 ``mul``, ``add``, ``maximum`` and ``minimum``: TVM 0.27 makes arithmetic of booleans, which LLVM's code generator refuses, as it does
 ``gt`` and the like of two booleans.
 ``cumsum`` and ``cumprod``: TVM 0.27 leaves those of booleans booleans.
-``amax``, ``amin``, ``max`` and ``min``: TVM 0.27 has no smallest boolean.
+``amax``, ``amin``, ``max`` and ``min``: TVM 0.27 has no smallest boolean, and ``sort`` does not order them.
 ``topk``: TVM 0.27 refuses results in any order, where an ordered one is as good.
 ``convolution``: TVM 0.27 has transposed convolutions of volumes, and its importer does not use them.
 """
@@ -260,6 +260,19 @@ def _largest(node: fx.Node, importer: Any) -> Any:
     return importer.create_convert_map()["topk.default"](node)
 
 
+def _sorted(node: fx.Node, importer: Any) -> Any:
+    data, emit = importer.env[node.args[0]], importer.block_builder.emit
+    given = {
+        "dim": -1,
+        "descending": False,
+        **dict(zip(("self", "dim", "descending"), node.args, strict=False)),
+        **node.kwargs,
+    }
+    keys = relax.op.astype(data, "int32") if node.args[0].meta["val"].dtype is torch.bool else data
+    places = emit(relax.op.argsort(keys, given["dim"], given["descending"], dtype="int64"))
+    return emit(relax.Tuple([emit(relax.op.gather_elements(data, places, axis=given["dim"])), places]))
+
+
 def _concatenated(node: fx.Node, importer: Any) -> Any:
     operands, value = node.args[0], node.meta["val"]
     axis = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
@@ -310,6 +323,7 @@ CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
     "clamp_max.default": _clamp,
     "clamp.Tensor": _clamp_tensor,
     "hypot.default": _hypot,
+    "sort.default": _sorted,
     "topk.default": _largest,
     "cat.default": _concatenated,
     "convolution.default": _convolution,
