@@ -92,7 +92,7 @@ def choose_precision_request(job: JobContext) -> ChoosePrecisionRequest:
 
 def _lines(choice: PrecisionChoice) -> Iterator[str]:
     yield f"precision: {choice.summary}"
-    yield from (f"warning: {warning}" for warning in choice.warnings)
+    yield from (f"warning: precision: {warning}" for warning in choice.warnings)
 
 
 STAGE = Stage(

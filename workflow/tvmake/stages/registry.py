@@ -58,12 +58,6 @@ def patterns() -> Mapping[str, str]:
 
 
 @cache
-def cached_rules() -> frozenset[str]:
-    """The workflow's rules whose results the cache may have."""
-    return frozenset(rule for stage in stages().values() if stage.is_cached for rule in stage.rule_names)
-
-
-@cache
 def searching_rules() -> frozenset[str]:
     """The workflow's rules whose jobs write a log of trials."""
     return frozenset(rule for stage in stages().values() if stage.is_searching for rule in stage.rule_names)

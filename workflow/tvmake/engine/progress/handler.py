@@ -31,15 +31,17 @@ from tvmake.errors import TvmakeError, print_error
 from tvmake.plan.plan import Job
 from tvmake.process.output import counted
 from tvmake.report.console import SafeConsole
-from tvmake.stages.registry import cached_rules, searching_rules
+from tvmake.stages.registry import searching_rules
 from tvmake.storage.directories import SNAKEMAKE_STATE
 
 PLUGIN = "tvmake"
 GENERIC_LOGS = SNAKEMAKE_STATE / "cluster"
 """Where the profiles for other clusters than Slurm have jobs write, by the job's name there."""
 
-SHOWN = ("warning: cache ", "warning: int8: ", "warning: weights: ")
+SHOWN = ("warning: cache ", "warning: int8: ", "warning: weights: ", "warning: precision: ", "precision: ")
 """How lines of a job's log begin that are shown when it ends, each once."""
+
+WARNING = "warning: "
 
 EXAMINED = 500
 """So many jobs of a dry run are compared with what their results were made of."""
@@ -132,7 +134,6 @@ class LogHandler(LogHandlerBase):
         self.failed_logs: set[str] = set()
         self.shown: set[str] = set()
         self.search_logs: dict[int, Path] = {}
-        self.cached_logs: dict[int, Path] = {}
         self.planned_jobs: dict[str, Job] | None = None
         # Before the first job starts: one that starts loses the record of what it was made of.
         examined = islice(Run.jobs(), EXAMINED) if Run.verbose and not self.dry else ()
@@ -212,8 +213,6 @@ class LogHandler(LogHandlerBase):
             if events is not None:
                 self.tuning.started(number, events, label)
                 self.search_logs[number] = events.with_name(events.name.replace(".events.jsonl", ".log"))
-        if data.get("rule_name") in cached_rules() and data.get("log"):
-            self.cached_logs[number] = Path(str(data["log"][0]))
         if self.bar is not None:
             self.bar.update(self.task, description=label)
 
@@ -244,19 +243,19 @@ class LogHandler(LogHandlerBase):
 
     def _finished(self, data: dict[str, Any]) -> None:
         for number in self._numbers(data):
-            cached = self.cached_logs.pop(number, None)
-            how = self.tuning.finished(number) or (_origin(cached) if cached else "")
+            log = next(map(Path, self.logs.get(number, [])), None)
+            how = self.tuning.finished(number) or (_origin(log) if log else "")
             if not Run.quiet and not self.dry and self.jobs.get(number, ALL) != ALL:
                 seconds = time.monotonic() - self.started.get(number, time.monotonic())
                 self._print(f"[green]✓[/green] {self.jobs[number]}  [dim]{seconds:.1f} s{how and f', {how}'}[/dim]")
             if number in self.search_logs:
-                for line in _warnings(self.search_logs.pop(number)):
+                for line in _lines(self.search_logs.pop(number), (WARNING,)):
                     self._print(f"  {line}", markup=False, style="yellow")
-            for line in _warnings(cached) if cached else ():
+            for line in _lines(log, SHOWN) if log else ():
                 # A cache that is away is away for every step.
-                if line.startswith(SHOWN) and line not in self.shown:
+                if line not in self.shown:
                     self.shown.add(line)
-                    self._print(f"  {line}", markup=False, style="yellow")
+                    self._print(f"  {line}", markup=False, style="yellow" if line.startswith(WARNING) else "dim")
 
     def _failed(
         self, infos: list[dict[str, Any]], message: str, cluster_logs: Sequence[str], group: bool = False
@@ -329,10 +328,10 @@ class LogHandler(LogHandlerBase):
         return numbers
 
 
-def _warnings(log: Path) -> list[str]:
-    """The ``warning:`` lines of a job's log."""
+def _lines(log: Path, beginnings: tuple[str, ...]) -> list[str]:
+    """The lines of a job's log that begin so."""
     try:
-        return [line for line in log.read_text(errors="replace").splitlines() if line.startswith("warning: ")]
+        return [line for line in log.read_text(errors="replace").splitlines() if line.startswith(beginnings)]
     except OSError:
         return []
 
