@@ -29,5 +29,6 @@ def main(arguments: list[str]) -> int:
 
         signal.signal(signal.SIGTERM, noted)
         Path(rest[0]).write_text(str(os.getpid()))
-        time.sleep(3600)
+        while True:  # a signal that comes just before a sleep is handled after it
+            time.sleep(0.1)
     return 0

@@ -6,6 +6,7 @@ step starts with it.
 
 import json
 import os
+import select
 import signal
 import socket
 import struct
@@ -79,11 +80,13 @@ def _run(connection: socket.socket, entry: str, arguments: Sequence[str]) -> tup
         try:
             _send(connection, entry, arguments, os.environ, [0, 1, 2])
             forwarding.begin()
+            forwarding.wait()
             if connection.recv(1) != STARTED:
                 return False, None
         except ConnectionError:
             return False, None
         forwarding.commit()
+        forwarding.wait()
         return True, _receive(connection)
 
 
@@ -107,10 +110,25 @@ class _Forwarding:
         self._pending: list[int] = []
         self._may_send = self._has_command = False
         self._previous: dict[int, Any] = {}
+        # Written to by the interpreter at each signal. One that comes just before a system call that blocks is handled when
+        # that returns, and without this nothing would end it.
+        self._signal_reader, self._signal_writer = socket.socketpair()
 
     def __enter__(self) -> "_Forwarding":
+        for end in (self._signal_reader, self._signal_writer):
+            end.setblocking(False)
         self._previous = {number: signal.signal(number, self._handle) for number in FORWARDED}
+        self._previous_writer = signal.set_wakeup_fd(self._signal_writer.fileno(), warn_on_full_buffer=False)
         return self
+
+    def wait(self) -> None:
+        """Until the server says something, or is gone; signals are handled meanwhile."""
+        while True:
+            ready, _, _ = select.select([self._connection, self._signal_reader], [], [])
+            if self._signal_reader in ready:
+                self._signal_reader.recv(4096)
+            if self._connection in ready:
+                return
 
     def begin(self) -> None:
         """The request is sent, and signals may follow it."""
@@ -135,6 +153,9 @@ class _Forwarding:
             return  # the server is gone; this is noticed where its answer is awaited
 
     def __exit__(self, *_: object) -> None:
+        signal.set_wakeup_fd(self._previous_writer)
+        self._signal_reader.close()
+        self._signal_writer.close()
         for number, handler in self._previous.items():
             signal.signal(number, handler)
         if not self._has_command:
