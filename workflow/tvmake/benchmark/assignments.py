@@ -16,7 +16,7 @@ MOST_LABELS = 200
 the most accurate one."""
 
 MOST_SPAN = 5
-"""A tensor read later than by the so-manieth part after it counts as none: what it costs to cast it is not predicted."""
+"""Of a tensor that is read more than so many parts after the one that makes it, the cost of a cast is not predicted."""
 
 
 @dataclass(frozen=True)

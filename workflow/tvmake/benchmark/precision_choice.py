@@ -141,7 +141,7 @@ def choose(candidates: Sequence[MeasuredAssignment]) -> tuple[int, str]:
         raise ValueError("no candidate was measured")
     if not meeting:
         nearest = min(able, key=lambda number: (candidates[number].excess, _order(candidates[number])))
-        missed = "; ".join(said(goal) for goal in candidates[nearest].missed)
+        missed = "; ".join(missed_goal_text(goal) for goal in candidates[nearest].missed)
         return nearest, f"none meets the goals, and this one misses them least: {missed}"
     fastest = min(meeting, key=lambda number: candidates[number].latency_ms or 0.0)
     limit = (1 + TIE) * (candidates[fastest].latency_ms or 0.0)
@@ -168,7 +168,7 @@ def explained(candidates: Sequence[MeasuredAssignment], chosen: int, because: st
         elif not one.is_measured:
             reason = one.problem or "not measured"
         elif one.missed:
-            reason = f"misses {'; '.join(said(goal) for goal in one.missed)}"
+            reason = f"misses {'; '.join(missed_goal_text(goal) for goal in one.missed)}"
         else:
             times = (one.latency_ms or 0.0) / (best.latency_ms or 1.0)
             if times > 1 + TIE:
@@ -181,7 +181,7 @@ def explained(candidates: Sequence[MeasuredAssignment], chosen: int, because: st
     return sorted(found, key=lambda one: (not one.is_measured, one.latency_ms or math.inf, one.name))
 
 
-def said(goal: MissedGoal) -> str:
+def missed_goal_text(goal: MissedGoal) -> str:
     """A missed goal with its bound, in a few words."""
     bound = "" if goal.bound is None else f" (goal {goal.bound:g})"
     return f"{goal.goal}{bound}: {goal.reason}"
