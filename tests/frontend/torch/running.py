@@ -1,12 +1,26 @@
-"""Run what was imported, on the CPU."""
+"""Networks of one function, and what was imported, run on the CPU."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import tvm
+from torch import Tensor, nn
 
 from tests.unoptimised import UNOPTIMISED
 from tvmake.frontend.imported import ImportedModel
+
+
+class Of(nn.Module):
+    """A network that computes a function."""
+
+    def __init__(self, function: Callable[..., Any]):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor) -> Any:
+        """The function's result."""
+        return self.function(x)
 
 
 def outputs(imported: ImportedModel, *inputs: np.ndarray) -> list[np.ndarray]:

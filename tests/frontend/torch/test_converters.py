@@ -7,22 +7,13 @@ import torch.nn.functional as F
 import tvm
 from torch import nn
 
-from tests.frontend.torch.running import outputs
+from tests.frontend.torch.running import Of, outputs
 from tests.unoptimised import UNOPTIMISED
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
 from tvmake.frontend.torch.importer import read
 
 from tvm.relax.frontend.torch import from_exported_program  # isort: skip
-
-
-class Of(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
 
 
 BOUNDS_OF_INTEGERS = [

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from torch import linalg, nn
+from torch import linalg
 
-from tests.frontend.torch.running import outputs
+from tests.frontend.torch.running import Of, outputs
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
 from tvmake.frontend.torch.importer import read
@@ -17,15 +17,6 @@ PIVOTED = torch.tensor([[0.0, 1, 2], [1, 0, 3], [4, -3, 8]])
 BATCH = torch.randn(2, 3, 3, generator=torch.Generator().manual_seed(0)) + torch.eye(3)
 POSITIVE = BATCH @ BATCH.mT + torch.eye(3)
 RIGHT = torch.arange(6.0).reshape(3, 2)
-
-
-class Of(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
 
 
 def equations(x):

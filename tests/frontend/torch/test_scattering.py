@@ -5,20 +5,10 @@ import pytest
 import torch
 from torch import nn
 
-from tests.frontend.torch.running import outputs
+from tests.frontend.torch.running import Of, outputs
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
 from tvmake.frontend.torch.importer import read
-
-
-class Of(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
-
 
 IMAGE = torch.arange(2 * 4 * 5 * 6).reshape(2, 4, 5, 6).sin()
 COUNT = (IMAGE > 0.3).sum()
