@@ -75,11 +75,3 @@ def test_a_phones_limits_are_kept(what: str):
 def test_other_kernels_are_left_to_other_rules(kernel: Any):
     expression, *inputs = kernel
     assert not taken(Products(), expression, *inputs, name=NVIDIA)
-
-
-def test_large_products_in_half_precision_are_left_to_tensor_cores():
-    large = op.matmul, tensor(2048, 128, dtype="float16"), tensor(128, 2048, dtype="float16")
-    small = op.matmul, tensor(128, 128, dtype="float16"), tensor(128, 128, dtype="float16")
-    assert not taken(Products(), *large, name="cuda-sm90")
-    assert taken(Products(), *small, name="cuda-sm90")
-    assert taken(Products(), *large, name=NVIDIA)

@@ -22,7 +22,7 @@ from tvmake.tune.measure.interface import Candidate, Measured
 from tvmake.tune.search.nearest import Shape, nearest_tile
 from tvmake.tune.search.search import Search
 from tvmake.tune.search.spaces import for_rules
-from tvmake.tune.search.starts import start_by_rule
+from tvmake.tune.search.starts import starts_by_rule
 
 CPU = tvm.target.Target({"kind": "llvm", "mcpu": "skylake-avx512"})
 GPU = tvm.target.Target({"kind": "opencl", "max_num_threads": 256})
@@ -84,27 +84,34 @@ def tune(root: Path, kernel: Workload, trials: int = 8) -> Search:
     "kernel", [convolution(28), convolution(7, 24), product(197), product(1), integer_product(), softmax()]
 )
 def test_the_rules_schedule_is_a_record_like_any_other(kernel: Workload):
-    (start,) = start_by_rule(kernel)
+    (start,) = starts_by_rule(kernel)
     trace = json.loads(json.dumps(start.trace))
     assert tvm_ffi.structural_equal(replay(kernel, trace), scheduled(kernel.module["main"], CPU))
 
 
 def test_what_is_measured_of_it_takes_packed_weights():
-    (start,) = start_by_rule(convolution(28))
+    (start,) = starts_by_rule(convolution(28))
     weight = start.candidate(0).tensors()[1]
     assert len(weight.shape) == 5
 
 
-@pytest.mark.parametrize("kernel", [convolution(28, target=GPU), convolution(7, 24, target=GPU)])
+def several_steps_after() -> Workload:
+    """A product whose result is used by several steps, which rules compute together."""
+    a, b = te.placeholder((192, 192), "float32", "a"), te.placeholder((192, 192), "float32", "b")
+    found = topi.nn.matmul(a, b)
+    return workload(te.create_prim_func([a, b, found * topi.sigmoid(topi.exp(found))]), GPU)
+
+
+@pytest.mark.parametrize("kernel", [convolution(28, target=GPU), convolution(7, 24, target=GPU), several_steps_after()])
 def test_kernels_for_gpus_have_one_too(kernel: Workload):
-    (start,) = start_by_rule(kernel)
+    (start,) = starts_by_rule(kernel)
     trace = json.loads(json.dumps(start.trace))
     assert tvm_ffi.structural_equal(replay(kernel, trace), start.kernel)
 
 
 def test_there_is_none_where_no_rule_suits():
     a = te.placeholder((64,), "float32", "a")
-    assert list(start_by_rule(workload(te.create_prim_func([a, topi.exp(a)]), GPU))) == []
+    assert list(starts_by_rule(workload(te.create_prim_func([a, topi.exp(a)]), GPU))) == []
 
 
 def test_a_search_begins_with_the_rules_schedule(tmp_path: Path):

@@ -94,8 +94,18 @@ def run_forked(work: Callable[[], int | None], wait: Wait = _wait) -> tuple[int,
     Returns:
         Its exit code, negative for a signal, and what it used.
     """
-    child = fork(work)
-    previous = {number: signal.signal(number, _forward(child)) for number in FORWARDED}
+    # Kept back until they are handed on: at any time before, they would end this process alone.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
+
+    def unmasked() -> int | None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        return work()
+
+    try:
+        child = fork(unmasked)
+        previous = {number: signal.signal(number, _forward(child)) for number in FORWARDED}
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     try:
         status, usage = wait(child)
     finally:

@@ -1,14 +1,19 @@
 """Our rules for all kernels of a module; TVM's schedule those that are left."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 import tvm
 
 from tvmake.targets.adreno.pixel_tiles import PixelTiles
 from tvmake.targets.bound_rule import BoundRule, Launching
+from tvmake.targets.cuda.tensor_cores import TensorCores, good_tiles
+from tvmake.targets.gpu.extrema import Extrema
 from tvmake.targets.gpu.products import Products
 from tvmake.targets.gpu.windows import Windows
 from tvmake.targets.scheduled_kernel import in_place_of, is_scheduled
+
+FURTHER = 7
+"""Schedules of a kernel, besides the one of its rule, that a search starts from."""
 
 
 def apply_rules(module: "tvm.IRModule", target: "tvm.target.Target", refused: Collection[str] = ()) -> "tvm.IRModule":
@@ -33,8 +38,17 @@ def schedule_by_rule(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target")
     if Launching().apply(function, target, False) is not None:
         return None
     with target:
-        for rule in (PixelTiles(), Products(), Windows()):
+        for rule in (PixelTiles(), TensorCores(), Products(), Windows(), Extrema()):
             made = BoundRule(rule).apply(function, target, False)
             if made is not None:
                 return made
     return None
+
+
+def further_schedules(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target") -> Iterator["tvm.s_tir.Schedule"]:
+    """Schedules that may be better than :func:`schedule_by_rule`'s, and are worth measuring: other tiles of tensor cores."""
+    with target:
+        for tile in good_tiles(function, target)[1 : 1 + FURTHER]:
+            made = BoundRule(TensorCores(tile)).apply(function, target, False)
+            if made is not None:
+                yield made

@@ -15,13 +15,14 @@ import tvm
 
 from tvmake.targets.affected import is_affected
 from tvmake.targets.cpu.dots import dots
+from tvmake.targets.cuda.fragments import register_fragments
 
 RELEASES = "<0.28"
 
 PACKAGE = "tvm.s_tir.tensor_intrin"
 
 BY_KIND = {"rocm": "rocm", "hexagon": "hexagon"}
-"""Submodules by target kind. The rules for CUDA (``tune.spaces``), OpenCL, Vulkan, Metal and WebGPU name none."""
+"""Submodules by target kind. Schedules for CUDA name our own, those for OpenCL, Vulkan, Metal and WebGPU none."""
 
 BY_ARCHITECTURE = {
     "x86_64": "x86",
@@ -46,6 +47,8 @@ def light_intrinsics(target: "tvm.target.Target") -> None:
         importlib.import_module(f"{PACKAGE}.{name}")
     if target.kind.name == "llvm":
         dots(target)
+    if target.kind.name == "cuda":
+        register_fragments()
 
 
 def intrinsics_of(target: "tvm.target.Target") -> str | None:

@@ -11,7 +11,7 @@ from typing import Any
 import tvm
 
 from tvmake.targets.cpu.schedules.accesses import contraction, extent, is_fixed, is_injective
-from tvmake.targets.gpu.epilogue import inline_consumers, inline_epilogues, inline_producers
+from tvmake.targets.gpu.epilogue import inline_consumers, inline_producers, join_epilogues
 
 from tvm.s_tir.dlight import analysis  # isort: skip
 from tvm.s_tir.dlight.base import ScheduleRule  # isort: skip
@@ -38,7 +38,8 @@ class PixelTiles(ScheduleRule):
         """A schedule; None for other kernels."""
         if not isinstance(func, tvm.tirx.PrimFunc):
             return None
-        schedule = tvm.s_tir.Schedule(inline_epilogues(func))
+        schedule = tvm.s_tir.Schedule(func)
+        join_epilogues(schedule)
         blocks = schedule.get_child_blocks(analysis.get_root_block(schedule))
         sums = [block for block in blocks if not is_injective(schedule.get(block))]
         if len(sums) != 1 or CONVOLUTION not in str(schedule.get(sums[0]).name_hint):

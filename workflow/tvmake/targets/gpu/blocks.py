@@ -5,7 +5,7 @@ from typing import Any
 import tvm
 
 from tvmake.targets.cpu.schedules.accesses import is_fixed, is_injective
-from tvmake.targets.gpu.epilogue import inline_epilogues
+from tvmake.targets.gpu.epilogue import join_epilogues
 
 from tvm.s_tir.dlight import analysis  # isort: skip
 
@@ -14,7 +14,8 @@ def with_one_sum(func: Any) -> tuple["tvm.s_tir.Schedule", Any] | None:
     """A schedule of a kernel with one sum, and the sum's block; None for other kernels, and for blocks that are not suitable."""
     if not isinstance(func, tvm.tirx.PrimFunc):
         return None
-    schedule = tvm.s_tir.Schedule(inline_epilogues(func))
+    schedule = tvm.s_tir.Schedule(func)
+    join_epilogues(schedule)
     blocks = schedule.get_child_blocks(analysis.get_root_block(schedule))
     sums = [block for block in blocks if not is_injective(schedule.get(block))]
     if len(sums) != 1 or not all(_is_suitable(schedule.get(block)) for block in blocks):

@@ -42,13 +42,16 @@ def inline_epilogues(func: Any) -> Any:
     if not isinstance(func, tvm.tirx.PrimFunc):
         return func
     schedule = tvm.s_tir.Schedule(func)
+    join_epilogues(schedule)
+    return schedule.mod["main"]
+
+
+def join_epilogues(schedule: Any) -> None:
+    """The same with a kernel's schedule, whose trace says so."""
     blocks = schedule.get_child_blocks(analysis.get_root_block(schedule))
     reductions = [
         place for place, block in enumerate(blocks) if analysis.get_sblock_info(schedule, block).is_reduction()
     ]
-    if not reductions:
-        return func
-    for block in blocks[reductions[-1] + 1 : -1]:
+    for block in blocks[reductions[-1] + 1 : -1] if reductions else []:
         with contextlib.suppress(tvm.s_tir.ScheduleError):
             schedule.compute_inline(block)
-    return schedule.mod["main"]

@@ -64,7 +64,7 @@ def best_tile(gpu: Gpu, batch: int, rows: int, columns: int, length: int, operan
         result: bytes of a result.
     """
     found = [
-        (_cycles(gpu, tile, batch, rows, columns, length, operand, result), tile.threads, position, tile)
+        (estimated_cycles(gpu, tile, batch, rows, columns, length, operand, result), tile.threads, position, tile)
         for position, tile in enumerate(_tiles(gpu, operand, result))
     ]
     return min(found, key=lambda candidate: candidate[:3])[-1] if found else None
@@ -94,7 +94,10 @@ def _suits(tile: Tile, gpu: Gpu, operand: int, result: int) -> bool:
     return tile.shared_bytes(operand, result) <= gpu.shared_bytes
 
 
-def _cycles(gpu: Gpu, tile: Tile, batch: int, rows: int, columns: int, length: int, operand: int, result: int) -> float:
+def estimated_cycles(
+    gpu: Gpu, tile: Tile, batch: int, rows: int, columns: int, length: int, operand: int, result: int
+) -> float:
+    """Of a product; the arguments are those of :func:`best_tile`."""
     groups = batch * -(-rows // tile.rows) * -(-columns // tile.columns)
     steps = -(-length // tile.step)
     most = max(1, min(RESIDENT_THREADS // tile.threads, RESIDENT_SHARED // tile.shared_bytes(operand, result)))

@@ -32,7 +32,7 @@ from tvmake.tune.search.fixed_order import FixedOrder
 from tvmake.tune.search.grid import Grid
 from tvmake.tune.search.nearest import nearest_starts
 from tvmake.tune.search.spaces import meta_schedule_context
-from tvmake.tune.search.starts import Start, start_by_rule
+from tvmake.tune.search.starts import Start, starts_by_rule
 from tvmake.tune.search.transfer import KernelFeatures
 from tvmake.tune.search.whole_pixels import with_whole_pixels
 from tvmake.tune.trace import trace_json, trace_key
@@ -256,7 +256,7 @@ class Search:
     def _measure_starts(self, ctx: Any, spaces: list[Any], measurer: Measurer) -> None:
         """Measure the schedule of the target's rules, and those of similar kernels, as far as they are new."""
         found = chain(
-            start_by_rule(self.workload),
+            starts_by_rule(self.workload),
             nearest_starts(self.workload, self.store, self.context, spaces, ctx),
         )
         starts: dict[str, Start] = {}

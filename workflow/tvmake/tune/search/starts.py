@@ -41,13 +41,14 @@ class Start:
         return Candidate(number, module, ArgInfo.from_prim_func(module["main"]))
 
 
-def start_by_rule(workload: Workload) -> Iterator[Start]:
-    """The schedule that the kernel has in a package without tuning; nothing where no rule of ours suits the kernel."""
+def starts_by_rule(workload: Workload) -> Iterator[Start]:
+    """The schedule that the kernel has in a package without tuning, and others of the same rule; nothing where no rule suits it."""
     function, target = workload.module["main"], workload.target
-    schedule = None
+    schedules: list[Any] = []
     if is_cpu(target):
-        schedule = rule.schedule_by_rule(function, target)
+        schedules = [rule.schedule_by_rule(function, target)]
     elif is_gpu(target):
-        schedule = gpu_rules.schedule_by_rule(function, target)
-    if schedule is not None:
-        yield Start("rule", trace_json(schedule.trace), schedule.mod["main"])
+        schedules = [gpu_rules.schedule_by_rule(function, target), *gpu_rules.further_schedules(function, target)]
+    for schedule in schedules:
+        if schedule is not None:
+            yield Start("rule", trace_json(schedule.trace), schedule.mod["main"])

@@ -1,0 +1,246 @@
+"""What NVIDIA's tensor cores do: products of 16×16 matrices that a warp holds together (CUDA C++ programming guide, "Warp matrix
+functions").
+
+A fragment is such a matrix in the registers of a warp. TVM's module of the same intrinsics (``tvm.s_tir.tensor_intrin.cuda``)
+registers those of every type when it is imported, which takes 15 s and more; here only those are made that a kernel uses.
+"""
+
+import itertools
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from tvm.script import tirx as T  # isort: skip
+from tvm.s_tir import TensorIntrin  # isort: skip
+
+SIDE = 16
+"""Rows and columns of every fragment."""
+
+LEFT, RIGHT, SUMS = "wmma.matrix_a", "wmma.matrix_b", "wmma.accumulator"
+"""Where fragments are: TVM's storage scopes."""
+
+SHARED = "shared.dyn"
+"""Where they are loaded from and stored to: shared memory whose size is given at the launch, so that it may take what the GPU has."""
+
+PAIRS = (("float16", "float16"), ("float16", "float32"))
+"""Types of operands and of sums."""
+
+
+@dataclass(frozen=True)
+class Fragments:
+    """The intrinsics for one kind of product."""
+
+    operand: str
+    result: str
+    is_right_transposed: bool
+    """Whether columns of the right operand lie in memory as rows."""
+    is_right_first: bool
+    """Whether the kernel multiplies the right operand by the left one."""
+
+    @property
+    def results(self) -> str:
+        """Where results are stored.
+
+        TVM 0.27 keeps values of several types in shared memory of one size, and has no code for a fragment of one of them.
+        """
+        return SHARED if self.operand == self.result else "shared"
+
+    def clear(self) -> str:
+        """The name of the intrinsic that sets sums to zero."""
+        return _registered(f"clear.{self.result}", _clear, self.result)
+
+    def load_left(self) -> str:
+        """Of the one that loads a fragment of the left operand."""
+        return _registered(f"left.{self.operand}", _load, self.operand, LEFT, False)
+
+    def load_right(self) -> str:
+        """Of the one that loads a fragment of the right operand."""
+        name = "columns" if self.is_right_transposed else "right"
+        return _registered(f"{name}.{self.operand}", _load, self.operand, RIGHT, self.is_right_transposed)
+
+    def multiply(self) -> str:
+        """Of the one that adds a product to sums."""
+        order = (
+            f"{'transposed' if self.is_right_transposed else 'multiply'}{'.reversed' if self.is_right_first else ''}"
+        )
+        kind = (self.operand, self.result, self.is_right_transposed, self.is_right_first)
+        return _registered(f"{order}.{self.operand}.{self.result}", _multiply, *kind)
+
+    def store(self) -> str:
+        """Of the one that writes sums."""
+        return _registered(f"store.{self.results}.{self.result}", _store, self.result, self.results)
+
+
+def register_fragments() -> None:
+    """Register all of the intrinsics, so that traces may name them."""
+    for operand, result in PAIRS:
+        for is_transposed, is_first in itertools.product((False, True), repeat=2):
+            kind = Fragments(operand, result, is_transposed, is_first)
+            for name in (kind.clear, kind.load_left, kind.load_right, kind.multiply, kind.store):
+                name()
+
+
+@cache
+def _registered(name: str, make: Any, *types: Any) -> str:
+    full = f"tvmake.wmma.{name}"
+    TensorIntrin.register(full, *make(*types), override=True)
+    return full
+
+
+def _number(buffer: Any, stride: Any) -> Any:
+    """Which of a warp's fragments this one is: they are numbered row by row."""
+    return buffer.elem_offset // stride // SIDE * (stride // SIDE) + buffer.elem_offset % stride // SIDE
+
+
+def _clear(dtype: str) -> tuple[Any, Any]:
+    zero = T.Cast(dtype, 0)
+
+    @T.prim_func(s_tir=True)
+    def formula(c: T.handle) -> None:
+        C = T.match_buffer(c, (SIDE, SIDE), dtype, align=64, offset_factor=SIDE, scope=SUMS)
+        with T.sblock("root"):
+            T.reads()
+            T.writes(C[0:SIDE, 0:SIDE])
+            for i, j in T.grid(SIDE, SIDE):
+                with T.sblock("clear"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    C[vi, vj] = zero
+
+    @T.prim_func(s_tir=True)
+    def instruction(c: T.handle) -> None:
+        row = T.int32()
+        column = T.int32()
+        C = T.match_buffer(c, (SIDE, SIDE), dtype, align=64, offset_factor=SIDE, scope=SUMS, strides=[row, column])
+        with T.sblock("root"):
+            T.reads()
+            T.writes(C[0:SIDE, 0:SIDE])
+            T.evaluate(T.tvm_fill_fragment(C.data, SIDE, SIDE, SIDE, _number(C, row), T.float32(0), dtype="void"))
+
+    return formula, instruction
+
+
+def _load(dtype: str, scope: str, is_transposed: bool) -> tuple[Any, Any]:
+    order = "col_major" if is_transposed else "row_major"
+
+    @T.prim_func(s_tir=True)
+    def formula(a: T.handle, c: T.handle) -> None:
+        A = T.match_buffer(a, (SIDE, SIDE), dtype, align=64, offset_factor=SIDE, scope=SHARED)
+        C = T.match_buffer(c, (SIDE, SIDE), dtype, align=64, offset_factor=SIDE, scope=scope)
+        with T.sblock("root"):
+            T.reads(A[0:SIDE, 0:SIDE])
+            T.writes(C[0:SIDE, 0:SIDE])
+            for i, j in T.grid(SIDE, SIDE):
+                with T.sblock("load"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    C[vi, vj] = A[vi, vj]
+
+    @T.prim_func(s_tir=True)
+    def instruction(a: T.handle, c: T.handle) -> None:
+        row = T.int32()
+        column = T.int32()
+        fragment_row = T.int32()
+        fragment_column = T.int32()
+        A = T.match_buffer(a, (SIDE, SIDE), dtype, align=64, offset_factor=SIDE, scope=SHARED, strides=[row, column])
+        C = T.match_buffer(
+            c, (SIDE, SIDE), dtype, align=64, offset_factor=SIDE, scope=scope, strides=[fragment_row, fragment_column]
+        )
+        with T.sblock("root"):
+            T.reads(A[0:SIDE, 0:SIDE])
+            T.writes(C[0:SIDE, 0:SIDE])
+            T.evaluate(
+                T.tvm_load_matrix_sync(
+                    C.data, SIDE, SIDE, SIDE, _number(C, fragment_row), A.access_ptr("r", ptr_type=dtype), row, order,
+                    dtype="void",
+                )
+            )  # fmt: skip
+
+    return formula, instruction
+
+
+def _store(dtype: str, scope: str) -> tuple[Any, Any]:
+    @T.prim_func(s_tir=True)
+    def formula(a: T.handle, c: T.handle) -> None:
+        A = T.match_buffer(a, (SIDE, SIDE), dtype, align=64, offset_factor=SIDE, scope=SUMS)
+        C = T.match_buffer(c, (SIDE, SIDE), dtype, align=64, offset_factor=SIDE, scope=scope)
+        with T.sblock("root"):
+            T.reads(A[0:SIDE, 0:SIDE])
+            T.writes(C[0:SIDE, 0:SIDE])
+            for i, j in T.grid(SIDE, SIDE):
+                with T.sblock("store"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    C[vi, vj] = A[vi, vj]
+
+    @T.prim_func(s_tir=True)
+    def instruction(a: T.handle, c: T.handle) -> None:
+        row = T.int32()
+        column = T.int32()
+        fragment_row = T.int32()
+        fragment_column = T.int32()
+        A = T.match_buffer(
+            a, (SIDE, SIDE), dtype, align=64, offset_factor=SIDE, scope=SUMS, strides=[fragment_row, fragment_column]
+        )
+        C = T.match_buffer(c, (SIDE, SIDE), dtype, align=64, offset_factor=SIDE, scope=scope, strides=[row, column])
+        with T.sblock("root"):
+            T.reads(A[0:SIDE, 0:SIDE])
+            T.writes(C[0:SIDE, 0:SIDE])
+            T.evaluate(
+                T.tvm_store_matrix_sync(
+                    A.data, SIDE, SIDE, SIDE, _number(A, fragment_row), C.access_ptr("w", ptr_type=dtype), row, "row_major",
+                    dtype="void",
+                )
+            )  # fmt: skip
+
+    return formula, instruction
+
+
+def _multiply(operand: str, result: str, is_transposed: bool, is_right_first: bool) -> tuple[Any, Any]:
+    first, second = (RIGHT, LEFT) if is_right_first else (LEFT, RIGHT)
+
+    def widened(value: Any) -> Any:
+        return T.Cast(result, value) if operand != result else value
+
+    def place(scope: str, i: Any, j: Any, k: Any) -> tuple[Any, Any]:
+        if scope == LEFT:
+            return i, k
+        return (j, k) if is_transposed else (k, j)
+
+    @T.prim_func(s_tir=True)
+    def formula(a: T.handle, b: T.handle, c: T.handle) -> None:
+        A = T.match_buffer(a, (SIDE, SIDE), operand, align=64, offset_factor=SIDE, scope=first)
+        B = T.match_buffer(b, (SIDE, SIDE), operand, align=64, offset_factor=SIDE, scope=second)
+        C = T.match_buffer(c, (SIDE, SIDE), result, align=64, offset_factor=SIDE, scope=SUMS)
+        with T.sblock("root"):
+            T.reads(C[0:SIDE, 0:SIDE], A[0:SIDE, 0:SIDE], B[0:SIDE, 0:SIDE])
+            T.writes(C[0:SIDE, 0:SIDE])
+            for i, j, k in T.grid(SIDE, SIDE, SIDE):
+                with T.sblock("multiply"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    one = T.meta_var(place(first, vi, vj, vk))
+                    other = T.meta_var(place(second, vi, vj, vk))
+                    C[vi, vj] = C[vi, vj] + widened(A[one[0], one[1]]) * widened(B[other[0], other[1]])
+
+    def multiply(fragment: Any, number: Any, operands: list[Any]) -> Any:
+        (left, left_number), (right, right_number) = reversed(operands) if is_right_first else operands
+        return T.tvm_mma_sync(fragment, number, left, left_number, right, right_number, fragment, number, dtype="void")
+
+    @T.prim_func(s_tir=True)
+    def instruction(a: T.handle, b: T.handle, c: T.handle) -> None:
+        a_row = T.int32()
+        a_column = T.int32()
+        b_row = T.int32()
+        b_column = T.int32()
+        row = T.int32()
+        column = T.int32()
+        A = T.match_buffer(
+            a, (SIDE, SIDE), operand, align=64, offset_factor=SIDE, scope=first, strides=[a_row, a_column]
+        )
+        B = T.match_buffer(
+            b, (SIDE, SIDE), operand, align=64, offset_factor=SIDE, scope=second, strides=[b_row, b_column]
+        )
+        C = T.match_buffer(c, (SIDE, SIDE), result, align=64, offset_factor=SIDE, scope=SUMS, strides=[row, column])
+        with T.sblock("root"):
+            T.reads(C[0:SIDE, 0:SIDE], A[0:SIDE, 0:SIDE], B[0:SIDE, 0:SIDE])
+            T.writes(C[0:SIDE, 0:SIDE])
+            T.evaluate(multiply(C.data, _number(C, row), [(A.data, _number(A, a_row)), (B.data, _number(B, b_row))]))
+
+    return formula, instruction

@@ -1,0 +1,208 @@
+"""A schedule for products of matrices and convolutions on NVIDIA's tensor cores.
+
+A work group of some warps computes a tile of results; operands come through shared memory, a slice of the sum at a time, while
+the tensor cores multiply the slice before. Each warp holds its part of the tile in fragments, and writes it to shared memory in the end,
+where what follows the product (bias, activation, residual) is computed on it. (Thakkar et al., "CUTLASS", 2017, is built the
+same way.)
+"""
+
+import math
+from typing import Any
+
+import tvm
+
+from tvmake.targets.cuda.fragment_tiles import WARP, FragmentProduct, FragmentTile, best_tiles, cycles
+from tvmake.targets.cuda.fragments import LEFT, PAIRS, RIGHT, SHARED, SIDE, SUMS, Fragments
+from tvmake.targets.dtypes import dtype_name
+from tvmake.targets.gpu.epilogue import inline_consumers, inline_producers
+from tvmake.targets.gpu.machine import gpu
+from tvmake.targets.gpu.product_form import Product, as_product, product_of
+from tvmake.targets.gpu.tiles import best_tile, estimated_cycles
+
+from tvm.s_tir.dlight.base import ScheduleRule  # isort: skip
+
+SMALLEST = 8
+"""Rows, columns and products of a sum, below which most of a fragment would be zeros."""
+
+VECTOR_BYTES = 16
+"""That a thread moves at once, at most."""
+
+PLAIN, PLAIN_IN_WINDOWS = 2.0, 3.3
+"""How much longer products and convolutions without tensor cores take than their estimate, in float16 on an H100."""
+
+LEAST_SHARED = 48 << 10
+"""Bytes of shared memory of a work group that every NVIDIA GPU has."""
+
+OLDEST = 70
+"""The compute capability, times ten, of the first tensor cores."""
+
+
+class TensorCores(ScheduleRule):
+    """Tiles of fragments for kernels with one product of matrices or convolution of small numbers."""
+
+    def __init__(self, tile: FragmentTile | None = None):
+        self.tile = tile
+
+    def apply(self, func: Any, target: "tvm.target.Target", tunable: bool) -> Any:
+        """A schedule; None for other kernels and targets."""
+        if target.kind.name != "cuda" or compute_capability(target) < OLDEST:
+            return None
+        product = _product(func)
+        if product is None:
+            return None
+        fragments = _fragments(product)
+        tile = self.tile or next(iter(_tiles(product, fragments, target)), None)
+        if tile is None:
+            return None
+        _Scheduling(product, tile, fragments).apply()
+        return product.schedule
+
+
+def good_tiles(func: Any, target: "tvm.target.Target") -> list[FragmentTile]:
+    """Tiles for a kernel, the best one first; none where it is not computed on tensor cores."""
+    if target.kind.name != "cuda" or compute_capability(target) < OLDEST:
+        return []
+    product = _product(func)
+    return _tiles(product, _fragments(product), target) if product else []
+
+
+def _product(func: Any) -> Product | None:
+    """A kernel's product; None for those that tensor cores do not compute."""
+    product = product_of(func)
+    if product is None or min(product.shape[1:]) < SMALLEST:
+        return None
+    operands = {dtype_name(load.source) for load in product.contraction.operands}
+    return product if len(operands) == 1 and (*operands, _result_type(product)) in PAIRS else None
+
+
+def _result_type(product: Product) -> str:
+    return dtype_name(product.contraction.block.body.buffer)
+
+
+def _fragments(product: Product) -> Fragments:
+    operand = dtype_name(product.contraction.operands[0].source)
+    return Fragments(operand, _result_type(product), product.along_sum()[1], product.axes.of_rows == 1)
+
+
+def _tiles(product: Product, fragments: Fragments, target: "tvm.target.Target") -> list[FragmentTile]:
+    """The best tile first; none where plain arithmetic is estimated to be as fast."""
+    size, result = product.operand_bytes[0], product.result_bytes
+    lanes = product.operand_lanes((True, fragments.is_right_transposed), VECTOR_BYTES // size)
+    whole = FragmentProduct(*product.shape, size, result, product.is_windowed, lanes)
+    found = best_tiles(whole, int(target.attrs.get("max_shared_memory_per_block", LEAST_SHARED)))
+    plain = best_tile(gpu(target), *product.shape, size, result)
+    if found and plain:
+        slower = PLAIN_IN_WINDOWS if product.is_windowed else PLAIN
+        if slower * estimated_cycles(gpu(target), plain, *product.shape, size, result) < cycles(found[0], whole):
+            return []
+    return found
+
+
+def compute_capability(target: "tvm.target.Target") -> int:
+    """Of a CUDA target, times ten; 0 where it is unknown."""
+    digits = "".join(filter(str.isdigit, str(target.attrs.get("arch", ""))))
+    return int(digits or 0)
+
+
+class _Scheduling:
+    """One kernel's schedule."""
+
+    def __init__(self, product: Product, tile: FragmentTile, fragments: Fragments):
+        self.product, self.tile, self.fragments = product, tile, fragments
+        self.schedule, self.block = product.schedule, product.block
+        self.sums_last = (True, fragments.is_right_transposed)
+        self.operand_lanes = product.operand_lanes(self.sums_last, VECTOR_BYTES // product.operand_bytes[0])
+        self.result_lanes = product.result_lanes(VECTOR_BYTES // product.result_bytes)
+
+    def apply(self) -> None:
+        """Schedule the kernel, in place."""
+        schedule, block, tile, fragments = self.schedule, self.block, self.tile, self.fragments
+        reads = as_product(self.product, (tile.rows, tile.columns, tile.depth), self.sums_last)
+        batch, row, column, sums = schedule.get_loops(block)
+        is_one_step = int(schedule.get(sums).extent) == tile.depth
+        row, in_row = schedule.split(row, [None, SIDE])
+        column, in_column = schedule.split(column, [None, SIDE])
+        sums, in_sum = schedule.split(sums, [None, SIDE])
+        schedule.reorder(row, column, sums, in_row, in_column, in_sum)
+        whole = schedule.blockize(in_row)
+        row_groups, row_warps, own_rows = schedule.split(row, [None, tile.row_warps, tile.own_rows])
+        column_groups, column_warps, own_columns = schedule.split(column, [None, tile.column_warps, tile.own_columns])
+        steps, products = schedule.split(sums, [None, tile.depth // SIDE])
+        schedule.reorder(
+            batch, row_groups, column_groups, row_warps, column_warps, steps, products, own_rows, own_columns
+        )
+        schedule.bind(schedule.fuse(batch, row_groups, column_groups), "blockIdx.x")
+        warps = schedule.fuse(row_warps, column_warps)
+        schedule.bind(warps, "threadIdx.y")
+        shared = [
+            self._shared(whole, read, lanes, steps) for read, lanes in zip(reads, self.operand_lanes, strict=True)
+        ]
+        loaded = [schedule.cache_read(whole, read, scope) for read, scope in zip(reads, (LEFT, RIGHT), strict=True)]
+        for fragment in loaded:
+            schedule.compute_at(fragment, products)
+        written = schedule.cache_write(whole, 0, fragments.results)
+        stored = schedule.cache_write(whole, 0, SUMS)
+        schedule.reverse_compute_at(stored, warps)
+        schedule.reverse_compute_at(written, warps)
+        cleared = schedule.decompose_reduction(whole, steps)
+        self._in_fragments(loaded[0], fragments.load_left())
+        self._in_fragments(loaded[1], fragments.load_right())
+        self._in_fragments(stored, fragments.store())
+        schedule.tensorize(schedule.get_loops(schedule.get_child_blocks(cleared)[0])[-2], fragments.clear())
+        schedule.tensorize(schedule.get_loops(block)[-3], fragments.multiply())
+        if not is_one_step:
+            self._pipelined(shared, steps, products)
+        inline_consumers(schedule, written)
+        self._by_warp(written)
+
+    def _shared(self, block: Any, read: int, lanes: int, steps: Any) -> Any:
+        """An operand's slice in shared memory, brought there by all threads together."""
+        schedule, tile = self.schedule, self.tile
+        shared = schedule.cache_read(block, read, SHARED)
+        schedule.compute_at(shared, steps)
+        row, column = schedule.get_loops(shared)[-2:]
+        height, width = (int(schedule.get(loop).extent) for loop in (row, column))
+        lanes = math.gcd(height * width // tile.threads, width, lanes)
+        _, warp, thread, lane = schedule.split(schedule.fuse(row, column), [None, tile.warps, WARP, lanes])
+        schedule.bind(warp, "threadIdx.y")
+        schedule.bind(thread, "threadIdx.x")
+        schedule.vectorize(lane)
+        schedule.storage_align(shared, 0, axis=-2, factor=SIDE, offset=8)
+        inline_producers(schedule, shared)
+        return shared
+
+    def _in_fragments(self, block: Any, intrinsic: str) -> None:
+        schedule = self.schedule
+        row, column = schedule.get_loops(block)[-2:]
+        row, in_row = schedule.split(row, [None, SIDE])
+        column, in_column = schedule.split(column, [None, SIDE])
+        schedule.reorder(row, column, in_row, in_column)
+        schedule.unroll(row)
+        schedule.unroll(column)
+        schedule.tensorize(in_row, intrinsic)
+
+    def _pipelined(self, shared: list[Any], steps: Any, products: Any) -> None:
+        """Bring the next slice while this one is multiplied: from memory into registers before, and into shared memory after."""
+        schedule = self.schedule
+        for block in shared:
+            schedule.annotate(block, "tirx.manifest_shared_memory_local_stage", 1)
+            schedule.annotate(block, "double_buffer_scope", 0)
+        # The parts of a step are: both operands into registers and from there into shared memory, and products.
+        stages, order = [0, 0, 0, 0, 1], [0, 3, 1, 4, 2]
+        if self.tile.depth > SIDE:
+            # Fragments are loaded one product ahead, the first ones in the step before.
+            schedule.annotate(products, "software_pipeline_stage", [0, 0, 1])
+            schedule.annotate(products, "software_pipeline_order", [0, 1, 2])
+            stages, order = [0, 0, 0, 0, 0, 1, 1], [0, 3, 1, 4, 5, 2, 6]
+        schedule.annotate(steps, "software_pipeline_stage", stages)
+        schedule.annotate(steps, "software_pipeline_order", order)
+
+    def _by_warp(self, written: Any) -> None:
+        """What a warp computed, from shared memory to where it belongs, by all of its threads."""
+        schedule, tile = self.schedule, self.tile
+        row, column = schedule.get_loops(written)[-2:]
+        own = tile.rows * tile.columns // tile.threads
+        lanes = math.gcd(own, tile.columns // tile.column_warps, self.result_lanes)
+        _, thread, lane = schedule.split(schedule.fuse(row, column), [None, WARP, lanes])
+        schedule.bind(thread, "threadIdx.x")
+        schedule.vectorize(lane)

@@ -1,0 +1,64 @@
+"""A schedule for extrema along memory on GPUs, as of a row's scores: threads side by side share a row.
+
+TVM's rules for sums take only what is added up; their last one has one thread go through a row, in memory.
+"""
+
+import math
+from typing import Any
+
+import tvm
+
+from tvmake.targets.cpu.schedules.accesses import extent, is_contiguous, loads_in
+from tvmake.targets.gpu.blocks import with_one_sum
+from tvmake.targets.gpu.epilogue import inline_consumers, inline_producers
+from tvmake.targets.gpu.machine import gpu
+
+from tvm.s_tir.dlight.base import ScheduleRule  # isort: skip
+
+SMALLEST = 16
+"""Values, below which a thread by itself is as fast."""
+
+WARP = 32
+"""Threads that share a row, where there are rows for all others."""
+
+ENOUGH_ROWS = 512
+"""To fill a GPU with a warp for each; of fewer rows, more threads share one."""
+
+
+class Extrema(ScheduleRule):
+    """Kernels with one maximum or minimum along memory, and element-wise blocks around it."""
+
+    def apply(self, func: Any, target: "tvm.target.Target", tunable: bool) -> Any:
+        """A schedule; None for other kernels."""
+        found = with_one_sum(func)
+        if found is None:
+            return None
+        schedule, block = found
+        if not isinstance(schedule.get(block).body, tvm.tirx.BufferStore):
+            return None
+        inline_producers(schedule, block)
+        taken = schedule.get(block)
+        store = taken.body
+        if not isinstance(store.value, (tvm.tirx.Max, tvm.tirx.Min)):
+            return None
+        spatial = [axis for axis in taken.iter_vars if axis.iter_type == 0]
+        reduced = [axis for axis in taken.iter_vars if axis.iter_type == 2]
+        rows, length = (math.prod(map(extent, axes)) for axes in (spatial, reduced))
+        loads = [load for load in loads_in(store.value) if not load.source.same_as(store.buffer)]
+        if length < SMALLEST or len(loads) != 1 or not is_contiguous(loads[0], reduced[-1]):
+            return None
+        most = gpu(target).threads
+        threads = min(WARP if rows >= ENOUGH_ROWS else most, most, 1 << (length - 1).bit_length())
+        loops = schedule.get_loops(block)
+        if len(loops) == len(reduced):
+            loops = [schedule.add_unit_loop(loops[0]), *loops]
+        outer, along = loops[: -len(reduced)], loops[-len(reduced) :]
+        groups, own = schedule.split(schedule.fuse(*outer), [None, max(1, min(rows, most // threads // 2))])
+        _, lanes = schedule.split(schedule.fuse(*along), [None, threads])
+        schedule.bind(groups, "blockIdx.x")
+        schedule.bind(own, "threadIdx.y")
+        written = schedule.cache_write(block, 0, "local")
+        schedule.reverse_compute_at(written, own, preserve_unit_loops=True)
+        schedule.bind(lanes, "threadIdx.x")
+        inline_consumers(schedule, written)
+        return schedule
