@@ -106,6 +106,9 @@ def test_tiles_keep_to_shared_memory_and_the_first_is_the_one_that_takes_least()
     less = best_tiles(product, 8 << 10)
     assert 0 < len(less) < len(most)
     assert less[0] != most[0]
+    # However much there is for operands, sums in float32 have what a kernel may ask for when it is compiled.
+    single = best_tiles(FragmentProduct(1, 2048, 2048, 2048, 2, 4, False, (8, 8)), 227 << 10)
+    assert all(tile.rows * tile.columns * 4 <= 48 << 10 for tile in single)
     # A product that fills a GPU is cut into large tiles, one that does not into small ones.
     assert best_tiles(FragmentProduct(1, 64, 64, 512, 2, 2, False, (8, 8)), 48 << 10)[0].rows < most[0].rows
 

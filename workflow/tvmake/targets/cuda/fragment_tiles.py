@@ -20,6 +20,9 @@ MOST_FRAGMENTS = 16
 MOST_WARPS = 8
 """Of a work group."""
 
+MOST_RESULTS = 48 << 10
+"""Bytes of a tile, which are in shared memory whose size is part of the code where they are not of the operands' type."""
+
 MOST_REGISTERS = 168
 """Of a thread; compilers keep values in memory where they need more than 255."""
 
@@ -105,7 +108,9 @@ def best_tiles(product: FragmentProduct, shared_bytes: int) -> list[FragmentTile
     found = [
         tile
         for tile in _tiles()
-        if _shared_bytes(tile, product) <= shared_bytes and _registers(tile, product) <= MOST_REGISTERS
+        if _shared_bytes(tile, product) <= shared_bytes
+        and _result_bytes(tile, product) <= MOST_RESULTS
+        and _registers(tile, product) <= MOST_REGISTERS
     ]
     return sorted(found, key=lambda tile: (cycles(tile, product), tile.threads))
 
@@ -127,8 +132,12 @@ def _tiles() -> list[FragmentTile]:
 def _shared_bytes(tile: FragmentTile, product: FragmentProduct) -> int:
     """Two slices of the operands, and the results, which take the place of the former where they are of one type."""
     slices = 2 * (tile.rows * (tile.depth + 8) + max(tile.columns * (tile.depth + 8), tile.depth * (tile.columns + 8)))
-    operands, results = slices * product.operand_bytes, tile.rows * (tile.columns + 8) * product.result_bytes
+    operands, results = slices * product.operand_bytes, _result_bytes(tile, product)
     return max(operands, results) if product.operand_bytes == product.result_bytes else operands + results
+
+
+def _result_bytes(tile: FragmentTile, product: FragmentProduct) -> int:
+    return tile.rows * (tile.columns + 8) * product.result_bytes
 
 
 def _registers(tile: FragmentTile, product: FragmentProduct) -> int:
