@@ -45,9 +45,7 @@ class TensorCores(ScheduleRule):
 
     def apply(self, func: Any, target: "tvm.target.Target", tunable: bool) -> Any:
         """A schedule; None for other kernels and targets."""
-        if target.kind.name != "cuda" or compute_capability(target) < OLDEST:
-            return None
-        product = _product(func)
+        product = _product(func, target)
         if product is None:
             return None
         fragments = _fragments(product)
@@ -60,14 +58,14 @@ class TensorCores(ScheduleRule):
 
 def good_tiles(func: Any, target: "tvm.target.Target") -> list[FragmentTile]:
     """Tiles for a kernel, the best one first; none where it is not computed on tensor cores."""
-    if target.kind.name != "cuda" or compute_capability(target) < OLDEST:
-        return []
-    product = _product(func)
+    product = _product(func, target)
     return _tiles(product, _fragments(product), target) if product else []
 
 
-def _product(func: Any) -> Product | None:
-    """A kernel's product; None for those that tensor cores do not compute."""
+def _product(func: Any, target: "tvm.target.Target") -> Product | None:
+    """A kernel's product; None for those that the target's tensor cores do not compute, and where it has none."""
+    if target.kind.name != "cuda" or compute_capability(target) < OLDEST:
+        return None
     product = product_of(func)
     if product is None or min(product.shape[1:]) < SMALLEST:
         return None
