@@ -113,6 +113,19 @@ sys.exit(code)
     assert process.returncode == 5
 
 
+def test_a_signal_that_comes_as_the_work_begins_is_forwarded():
+    code = """
+import os, signal, sys, time
+from tvmake.process.fork import run_forked
+def work():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(5))
+    os.kill(os.getppid(), signal.SIGTERM)
+    time.sleep(3600)
+sys.exit(run_forked(work)[0])
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 5
+
+
 def test_handlers_are_as_before_once_a_fork_has_ended():
     before = signal.getsignal(signal.SIGTERM)
     assert run_forked(lambda: 7)[0] == 7

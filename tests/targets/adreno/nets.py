@@ -51,7 +51,7 @@ def executable(made: Lowered, name: str = TEXTURE) -> Any:
 
 def kernels(built: Any) -> dict[str, str]:
     """The OpenCL source of each kernel of a module, without its declarations."""
-    source = "".join(part.inspect_source("") for part in _modules(built) if part.kind == "opencl")
+    source = "".join(part.inspect_source("") for part in modules(built) if part.kind == "opencl")
     parts = re.split(r"^// Function: (\w+)\n", source, flags=re.MULTILINE)
     return {
         name: body[: body.find("__kernel void")] + body[body.rfind("__kernel void") :]
@@ -87,5 +87,6 @@ def only(named: dict[str, str], words: str) -> str:
     return found
 
 
-def _modules(module: Any) -> list[Any]:
-    return [module, *(inner for imported in module.imports for inner in _modules(imported))]
+def modules(module: Any) -> list[Any]:
+    """A module and those it imports."""
+    return [module, *(inner for imported in module.imports for inner in modules(imported))]

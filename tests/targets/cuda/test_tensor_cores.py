@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import tvm
 
-from tests.targets.adreno.nets import _modules, conv, executable, lowered, op, target, tensor
+from tests.targets.adreno.nets import conv, executable, lowered, modules, op, target, tensor
 from tests.targets.gpu.nets import taken
 from tvmake.targets.cuda.fragment_tiles import FragmentProduct, best_tiles
 from tvmake.targets.cuda.tensor_cores import TensorCores
@@ -52,8 +52,8 @@ KERNELS = {
 
 def source(*network: Any) -> str:
     """The code of a network's kernels."""
-    modules = _modules(executable(lowered(*network, name=H100), H100).mod)
-    return "".join(module.inspect_source("") for module in modules if module.kind == "cuda")
+    built = executable(lowered(*network, name=H100), H100).mod
+    return "".join(module.inspect_source("") for module in modules(built) if module.kind == "cuda")
 
 
 def arguments(code: str, function: str) -> list[int]:

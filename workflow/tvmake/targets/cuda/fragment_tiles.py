@@ -20,13 +20,14 @@ MOST_FRAGMENTS = 16
 MOST_WARPS = 8
 """Of a work group."""
 
-MOST_RESULTS = 48 << 10
-"""Bytes of a tile, which are in shared memory whose size is part of the code where they are not of the operands' type."""
+STATIC_SHARED = 48 << 10
+"""Bytes of shared memory that a work group has on every NVIDIA GPU, and the most whose size may be part of the code: there results
+are where they are not of the operands' type."""
 
 MOST_REGISTERS = 168
 """Of a thread; compilers keep values in memory where they need more than 255."""
 
-RESIDENT_THREADS, RESIDENT_SHARED, REGISTERS = 2048, 220 << 10, 65536
+CORE_THREADS, CORE_SHARED, CORE_REGISTERS = 2048, 220 << 10, 65536
 """Of a core: threads, bytes of shared memory and registers for all the work groups on it."""
 
 PRODUCT, LOAD, MOVE = 0.25, 11.7, 1.75
@@ -109,7 +110,7 @@ def best_tiles(product: FragmentProduct, shared_bytes: int) -> list[FragmentTile
         tile
         for tile in _tiles()
         if _shared_bytes(tile, product) <= shared_bytes
-        and _result_bytes(tile, product) <= MOST_RESULTS
+        and _result_bytes(tile, product) <= STATIC_SHARED
         and _registers(tile, product) <= MOST_REGISTERS
     ]
     return sorted(found, key=lambda tile: (cycles(tile, product), tile.threads))
@@ -153,9 +154,9 @@ def cycles(tile: FragmentTile, product: FragmentProduct) -> float:
     steps = -(-product.length // tile.depth)
     fragments, loaded = tile.own_rows * tile.own_columns, tile.own_rows + tile.own_columns
     most = min(
-        RESIDENT_THREADS // tile.threads,
-        RESIDENT_SHARED // _shared_bytes(tile, product),
-        REGISTERS // (_registers(tile, product) * tile.threads),
+        CORE_THREADS // tile.threads,
+        CORE_SHARED // _shared_bytes(tile, product),
+        CORE_REGISTERS // (_registers(tile, product) * tile.threads),
     )
     of_a_core = -(-groups // DESKTOP_CORES)
     resident = min(max(most, 1), of_a_core)

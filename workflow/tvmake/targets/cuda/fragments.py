@@ -122,73 +122,52 @@ def _clear(dtype: str) -> tuple[Any, Any]:
 def _load(dtype: str, scope: str, is_transposed: bool) -> tuple[Any, Any]:
     order = "col_major" if is_transposed else "row_major"
 
-    @T.prim_func(s_tir=True)
-    def formula(a: T.handle, c: T.handle) -> None:
-        A = T.match_buffer(a, (SIDE, SIDE), dtype, align=64, offset_factor=SIDE, scope=SHARED)
-        C = T.match_buffer(c, (SIDE, SIDE), dtype, align=64, offset_factor=SIDE, scope=scope)
-        with T.sblock("root"):
-            T.reads(A[0:SIDE, 0:SIDE])
-            T.writes(C[0:SIDE, 0:SIDE])
-            for i, j in T.grid(SIDE, SIDE):
-                with T.sblock("load"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    C[vi, vj] = A[vi, vj]
+    def load(memory: Any, row: Any, fragment: Any, fragment_row: Any) -> Any:
+        number, values = _number(fragment, fragment_row), memory.access_ptr("r", ptr_type=dtype)
+        return T.tvm_load_matrix_sync(fragment.data, SIDE, SIDE, SIDE, number, values, row, order, dtype="void")
 
-    @T.prim_func(s_tir=True)
-    def instruction(a: T.handle, c: T.handle) -> None:
-        row = T.int32()
-        column = T.int32()
-        fragment_row = T.int32()
-        fragment_column = T.int32()
-        A = T.match_buffer(a, (SIDE, SIDE), dtype, align=64, offset_factor=SIDE, scope=SHARED, strides=[row, column])
-        C = T.match_buffer(
-            c, (SIDE, SIDE), dtype, align=64, offset_factor=SIDE, scope=scope, strides=[fragment_row, fragment_column]
-        )
-        with T.sblock("root"):
-            T.reads(A[0:SIDE, 0:SIDE])
-            T.writes(C[0:SIDE, 0:SIDE])
-            T.evaluate(
-                T.tvm_load_matrix_sync(
-                    C.data, SIDE, SIDE, SIDE, _number(C, fragment_row), A.access_ptr("r", ptr_type=dtype), row, order,
-                    dtype="void",
-                )
-            )  # fmt: skip
-
-    return formula, instruction
+    return _move(dtype, SHARED, scope, load)
 
 
 def _store(dtype: str, scope: str) -> tuple[Any, Any]:
+    def store(fragment: Any, fragment_row: Any, memory: Any, row: Any) -> Any:
+        number, values = _number(fragment, fragment_row), memory.access_ptr("w", ptr_type=dtype)
+        return T.tvm_store_matrix_sync(fragment.data, SIDE, SIDE, SIDE, number, values, row, "row_major", dtype="void")
+
+    return _move(dtype, SUMS, scope, store)
+
+
+def _move(dtype: str, source: str, destination: str, call: Any) -> tuple[Any, Any]:
+    """A fragment brought from one place to another, by a call of both tensors and of how far apart their rows are."""
+
     @T.prim_func(s_tir=True)
     def formula(a: T.handle, c: T.handle) -> None:
-        A = T.match_buffer(a, (SIDE, SIDE), dtype, align=64, offset_factor=SIDE, scope=SUMS)
-        C = T.match_buffer(c, (SIDE, SIDE), dtype, align=64, offset_factor=SIDE, scope=scope)
+        A = T.match_buffer(a, (SIDE, SIDE), dtype, align=64, offset_factor=SIDE, scope=source)
+        C = T.match_buffer(c, (SIDE, SIDE), dtype, align=64, offset_factor=SIDE, scope=destination)
         with T.sblock("root"):
             T.reads(A[0:SIDE, 0:SIDE])
             T.writes(C[0:SIDE, 0:SIDE])
             for i, j in T.grid(SIDE, SIDE):
-                with T.sblock("store"):
+                with T.sblock("move"):
                     vi, vj = T.axis.remap("SS", [i, j])
                     C[vi, vj] = A[vi, vj]
 
     @T.prim_func(s_tir=True)
     def instruction(a: T.handle, c: T.handle) -> None:
+        a_row = T.int32()
+        a_column = T.int32()
         row = T.int32()
         column = T.int32()
-        fragment_row = T.int32()
-        fragment_column = T.int32()
         A = T.match_buffer(
-            a, (SIDE, SIDE), dtype, align=64, offset_factor=SIDE, scope=SUMS, strides=[fragment_row, fragment_column]
+            a, (SIDE, SIDE), dtype, align=64, offset_factor=SIDE, scope=source, strides=[a_row, a_column]
         )
-        C = T.match_buffer(c, (SIDE, SIDE), dtype, align=64, offset_factor=SIDE, scope=scope, strides=[row, column])
+        C = T.match_buffer(
+            c, (SIDE, SIDE), dtype, align=64, offset_factor=SIDE, scope=destination, strides=[row, column]
+        )
         with T.sblock("root"):
             T.reads(A[0:SIDE, 0:SIDE])
             T.writes(C[0:SIDE, 0:SIDE])
-            T.evaluate(
-                T.tvm_store_matrix_sync(
-                    A.data, SIDE, SIDE, SIDE, _number(A, fragment_row), C.access_ptr("w", ptr_type=dtype), row, "row_major",
-                    dtype="void",
-                )
-            )  # fmt: skip
+            T.evaluate(call(A, a_row, C, row))
 
     return formula, instruction
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import tvm
 
-from tvmake.targets.cuda.fragment_tiles import WARP, FragmentProduct, FragmentTile, best_tiles, cycles
+from tvmake.targets.cuda.fragment_tiles import STATIC_SHARED, WARP, FragmentProduct, FragmentTile, best_tiles, cycles
 from tvmake.targets.cuda.fragments import LEFT, PAIRS, RIGHT, SHARED, SIDE, SUMS, Fragments
 from tvmake.targets.dtypes import dtype_name
 from tvmake.targets.gpu.epilogue import inline_consumers, inline_producers
-from tvmake.targets.gpu.machine import gpu
+from tvmake.targets.gpu.machine import VECTOR_BYTES, gpu
 from tvmake.targets.gpu.product_form import Product, as_product, product_of
 from tvmake.targets.gpu.tiles import best_tile, estimated_cycles
 
@@ -24,14 +24,8 @@ from tvm.s_tir.dlight.base import ScheduleRule  # isort: skip
 SMALLEST = 8
 """Rows, columns and products of a sum, below which most of a fragment would be zeros."""
 
-VECTOR_BYTES = 16
-"""That a thread moves at once, at most."""
-
 PLAIN, PLAIN_IN_WINDOWS = 2.0, 3.3
 """How much longer products and convolutions without tensor cores take than their estimate, in float16 on an H100."""
-
-LEAST_SHARED = 48 << 10
-"""Bytes of shared memory of a work group that every NVIDIA GPU has."""
 
 OLDEST = 70
 """The compute capability, times ten, of the first tensor cores."""
@@ -87,7 +81,7 @@ def _tiles(product: Product, fragments: Fragments, target: "tvm.target.Target") 
     size, result = product.operand_bytes[0], product.result_bytes
     lanes = product.operand_lanes((True, fragments.is_right_transposed), VECTOR_BYTES // size)
     whole = FragmentProduct(*product.shape, size, result, product.is_windowed, lanes)
-    found = best_tiles(whole, int(target.attrs.get("max_shared_memory_per_block", LEAST_SHARED)))
+    found = best_tiles(whole, int(target.attrs.get("max_shared_memory_per_block", STATIC_SHARED)))
     plain = best_tile(gpu(target), *product.shape, size, result)
     if found and plain:
         slower = PLAIN_IN_WINDOWS if product.is_windowed else PLAIN

@@ -8,7 +8,7 @@ from typing import Any
 
 import tvm
 
-from tvmake.targets.cpu.schedules.accesses import extent, is_contiguous, loads_in
+from tvmake.targets.cpu.schedules.accesses import REDUCTION, SPATIAL, extent, is_contiguous, loads_in
 from tvmake.targets.gpu.blocks import with_one_sum
 from tvmake.targets.gpu.epilogue import inline_consumers, inline_producers
 from tvmake.targets.gpu.machine import gpu
@@ -41,8 +41,8 @@ class Extrema(ScheduleRule):
         store = taken.body
         if not isinstance(store.value, (tvm.tirx.Max, tvm.tirx.Min)):
             return None
-        spatial = [axis for axis in taken.iter_vars if axis.iter_type == 0]
-        reduced = [axis for axis in taken.iter_vars if axis.iter_type == 2]
+        spatial = [axis for axis in taken.iter_vars if axis.iter_type == SPATIAL]
+        reduced = [axis for axis in taken.iter_vars if axis.iter_type == REDUCTION]
         rows, length = (math.prod(map(extent, axes)) for axes in (spatial, reduced))
         loads = [load for load in loads_in(store.value) if not load.source.same_as(store.buffer)]
         if length < SMALLEST or len(loads) != 1 or not is_contiguous(loads[0], reduced[-1]):

@@ -19,6 +19,9 @@ LANES = 128
 LATENCY = 800.0
 """Cycles for a tile of operands to arrive, with the barriers around it."""
 
+VECTOR_BYTES = 16
+"""That a thread moves at once, at most."""
+
 RESIDENT_THREADS = 1024
 """Of a core, when kernels use the registers that tiles need."""
 

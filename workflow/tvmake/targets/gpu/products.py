@@ -6,7 +6,7 @@ import tvm
 
 from tvmake.targets.cpu.schedules.accesses import bits
 from tvmake.targets.gpu.epilogue import inline_consumers, inline_producers
-from tvmake.targets.gpu.machine import gpu
+from tvmake.targets.gpu.machine import VECTOR_BYTES, gpu
 from tvmake.targets.gpu.product_form import GATHERED, Product, as_product, product_of
 from tvmake.targets.gpu.tiles import Tile, best_tile
 
@@ -17,9 +17,6 @@ SMALLEST = 4
 
 UNROLLED = 512
 """Statements that loops may be written out to."""
-
-VECTOR_BYTES = 16
-"""That a thread moves at once."""
 
 
 class Products(ScheduleRule):
