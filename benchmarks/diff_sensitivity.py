@@ -30,7 +30,7 @@ from tvmake.config.benchmark import Measurement
 from tvmake.config.device import LocalDeviceConfig
 from tvmake.config.model import ImportOptions
 from tvmake.config.requests.running import BenchmarkRequest
-from tvmake.stages.benchmark import benchmark
+from tvmake.stages.results.benchmark import benchmark
 
 Noise = Callable[[np.random.RandomState, int], np.ndarray]
 """Draws a measurement: so many samples with a median of about 1 ms, in the order they are taken."""

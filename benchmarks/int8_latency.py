@@ -99,7 +99,7 @@ def package(source: Path, precision: str, images: np.ndarray) -> tuple[Run, dict
     from tvmake.config.requests.transforming import TransformRequest
     from tvmake.config.target import TargetConfig
     from tvmake.frontend.onnx import importer
-    from tvmake.stages.calibrate import calibrate
+    from tvmake.stages.model.calibrate import calibrate
     from tvmake.targets.resolve import tvm_target
     from tvmake.transform.graph import transform
 

@@ -142,8 +142,8 @@ def every_assignment(directory: Path, choice: Mapping[str, Any]) -> dict[str, An
     from tvmake.config.precision import LayerAssignment
     from tvmake.config.reading.load import load
     from tvmake.plan.plan import Plan
-    from tvmake.stages.choose_precision import choose_precision_request
-    from tvmake.stages.choosing.trials import Trial, Workbench
+    from tvmake.stages.choices.choose_precision import choose_precision_request
+    from tvmake.stages.choices.precision_search.trials import Trial, Workbench
 
     plan = Plan(load([Path("tvmake.yaml")]))
     request = choose_precision_request(plan.context(plan.variants[0]))

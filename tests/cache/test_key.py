@@ -262,7 +262,7 @@ def test_what_may_read_more_than_its_inputs_has_no_key(files, stage, request_, w
 
 def test_code_that_was_edited_while_it_ran_makes_no_key(files, monkeypatch):
     # What runs is what was loaded; the digest would be that of what lies there now.
-    monkeypatch.setattr(loaded, "AT", changed_at("tvmake.stages.build") - 1)
+    monkeypatch.setattr(loaded, "AT", changed_at("tvmake.stages.package.build") - 1)
     with pytest.raises(NotCacheableError, match="tvmake's own code was changed"):
         of(build(files))
 

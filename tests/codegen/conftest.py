@@ -36,8 +36,8 @@ def _save(
 
 
 def _transformed(source: Path, directory: Path) -> Transformed:
-    from tvmake.stages.import_model import import_model
-    from tvmake.stages.transform import transform_model
+    from tvmake.stages.model.import_model import import_model
+    from tvmake.stages.model.transform import transform_model
 
     made = [directory / name for name in ("model.json", "model.params", "signature.json", "source.json")]
     import_model(ImportOptions(source=str(source)), *made)

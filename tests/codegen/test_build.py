@@ -14,7 +14,7 @@ from tvmake.config.build import BuildOptions
 from tvmake.config.requests.building import BuildRequest
 from tvmake.config.target import TargetConfig
 from tvmake.errors import InputError, MachineError
-from tvmake.stages.build import build
+from tvmake.stages.package.build import build
 from tvmake.storage.files import digest_file
 
 
@@ -44,7 +44,7 @@ import sys
 from pathlib import Path
 ballast = [object() for _ in range(int(sys.argv[1]))]
 from tvmake.config.requests.building import BuildRequest
-from tvmake.stages.build import build
+from tvmake.stages.package.build import build
 paths = [Path(argument) for argument in sys.argv[3:]]
 build(*paths[:3], BuildRequest.model_validate_json(sys.argv[2]), *paths[3:])
 """

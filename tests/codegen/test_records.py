@@ -26,7 +26,7 @@ from tvmake.device.local.worker import LoadedPackage
 from tvmake.errors import InputError
 from tvmake.records.best import BestSet
 from tvmake.records.workload import workload
-from tvmake.stages.build import build
+from tvmake.stages.package.build import build
 from tvmake.storage.files import digest_file
 from tvmake.targets.resolve import tvm_target
 
@@ -127,7 +127,7 @@ import sys
 from pathlib import Path
 ballast = [object() for _ in range(int(sys.argv[1]))]
 from tvmake.config.requests.building import BuildRequest
-from tvmake.stages.build import build
+from tvmake.stages.package.build import build
 paths = [Path(argument) for argument in sys.argv[3:]]
 build(*paths[:3], BuildRequest.model_validate_json(sys.argv[2]), *paths[3:])
 """

@@ -7,7 +7,7 @@ from tvmake.config.reading.load import check
 from tvmake.config.root import Config
 from tvmake.errors import TvmakeError
 from tvmake.plan.plan import Plan
-from tvmake.stages.choose_precision import choose_precision_request
+from tvmake.stages.choices.choose_precision import choose_precision_request
 
 
 def config(precisions: str, targets: str = "{cpu: {kind: llvm, mcpu: native}}") -> Config:

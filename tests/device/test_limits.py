@@ -86,7 +86,7 @@ def test_nothing_is_searched_for_on_a_device_that_cannot_run_it(tmp_path: Path):
     from tvmake.artifact.module_files import save_module
     from tvmake.config.requests.tuning import TuneRequest
     from tvmake.config.target import TargetConfig
-    from tvmake.stages.tune import tune
+    from tvmake.stages.tuning.tune import tune
 
     save_module(matmul(16).module, tmp_path / "kernel.json")
     asked = TuneRequest(

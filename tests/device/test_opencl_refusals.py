@@ -15,7 +15,7 @@ from tvmake.config.target import TargetConfig
 from tvmake.device.interface import RunRequest
 from tvmake.device.local.device import LocalDevice
 from tvmake.errors import DeviceError
-from tvmake.stages.deploy import deploy
+from tvmake.stages.results.deploy import deploy
 
 pytestmark = pytest.mark.long
 

@@ -18,11 +18,11 @@ from tvmake.config.requests.building import BuildRequest, ExportRequest
 from tvmake.config.requests.referencing import ReferenceRequest
 from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.target import TargetConfig
-from tvmake.stages.build import build
-from tvmake.stages.export import export
-from tvmake.stages.import_model import import_model
-from tvmake.stages.reference import reference
-from tvmake.stages.transform import transform_model
+from tvmake.stages.model.import_model import import_model
+from tvmake.stages.model.reference import reference
+from tvmake.stages.model.transform import transform_model
+from tvmake.stages.package.build import build
+from tvmake.stages.package.export import export
 from tvmake.storage.code_fingerprint import fingerprint
 from tvmake.storage.files import atomic_directory, canonical_json, digest_bytes
 

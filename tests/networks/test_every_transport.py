@@ -16,8 +16,8 @@ from tests.networks.pipeline import Network
 from tvmake.config.requests.running import DeployRequest, ValidateRequest
 from tvmake.config.target import TargetConfig
 from tvmake.config.validation import goals_for
-from tvmake.stages.deploy import deploy
-from tvmake.stages.validate import validate
+from tvmake.stages.results.deploy import deploy
+from tvmake.stages.results.validate import validate
 from tvmake.validate.numerics import NumericsReport
 
 pytestmark = pytest.mark.long

@@ -16,8 +16,8 @@ from tvmake.provenance.origin import origin_file
 from tvmake.provenance.signature import Signed
 from tvmake.provenance.signature import sign as sign_file
 from tvmake.provenance.statement import RECORDS, statement
-from tvmake.stages.attest import attest
-from tvmake.stages.export import export
+from tvmake.stages.package.attest import attest
+from tvmake.stages.package.export import export
 from tvmake.storage.files import digest_bytes
 from tvmake.targets.toolchain import driver_identity
 

@@ -64,7 +64,7 @@ def test_the_list_names_the_package_and_neither_time_nor_chance(package: Path):
 
 def test_the_same_package_has_the_same_list_in_every_process(package: Path, tmp_path: Path, library: bytes):
     program = (
-        "import sys; from pathlib import Path; from tvmake.stages.attest import attest; d = Path(sys.argv[1]);"
+        "import sys; from pathlib import Path; from tvmake.stages.package.attest import attest; d = Path(sys.argv[1]);"
         "attest(d / 'package.tar', d / 'source.json', d / sys.argv[2], d / sys.argv[3])"
     )
     for seed in ("1", "2"):

@@ -24,9 +24,9 @@ from tvmake.report.history import DIRECTORY, keep
 from tvmake.report.results import read_results
 from tvmake.report.rows import Summary, summarise
 from tvmake.stages import registry
-from tvmake.stages.gathering import path_in
-from tvmake.stages.report import report
-from tvmake.stages.select import select
+from tvmake.stages.results.gathering import path_in
+from tvmake.stages.results.report import report
+from tvmake.stages.results.select import select
 from tvmake.storage.files import digest_file
 from tvmake.validate.numerics import Comparison
 from tvmake.validate.result import Numerics

@@ -94,7 +94,8 @@ def test_diff_writes_the_comparison_as_a_page(run, another_run, tvmake, tmp_path
 
 
 @pytest.mark.parametrize(
-    "module", ["tvmake.stages.report", "tvmake.cli.results.show", "tvmake.cli.results.diff", "tvmake.report.terminal"]
+    "module",
+    ["tvmake.stages.results.report", "tvmake.cli.results.show", "tvmake.cli.results.diff", "tvmake.report.terminal"],
 )
 def test_no_compiler_framework_or_template_engine_is_imported_with(module):
     heavy = "{'tvm', 'torch', 'onnx', 'onnxruntime', 'jinja2', 'pandas'}"
@@ -108,8 +109,8 @@ def test_a_report_is_made_without_tvm_torch_and_onnx(run):
     script = (
         "import sys; from pathlib import Path\n"
         "from tvmake.config.requests.reporting import ReportRequest\n"
-        "from tvmake.stages.report import report\n"
-        "from tvmake.stages.select import select\n"
+        "from tvmake.stages.results.report import report\n"
+        "from tvmake.stages.results.select import select\n"
         f"request = ReportRequest.model_validate_json({run.request.model_dump_json()!r})\n"
         f"selection = Path({str(run.file('selection.json'))!r})\n"
         f"select(request, selection, Path({str(run.file('best'))!r}))\n"

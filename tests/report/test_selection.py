@@ -8,7 +8,7 @@ import pytest
 from tvmake.config.validation import Goals
 from tvmake.report.rows import SummaryRow
 from tvmake.report.selection import Selection
-from tvmake.stages.select import select, write_selection
+from tvmake.stages.results.select import select, write_selection
 
 
 def samples(median_ms: float, spread: float = 0.01, seed: int = 0) -> list[float]:

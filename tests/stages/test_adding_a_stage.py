@@ -33,7 +33,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__", "build"))
     shutil.copy(ROOT / "Snakefile", tree)
     module, rule = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text(), re.DOTALL | re.MULTILINE)
-    (tree / "workflow/tvmake/stages/operators.py").write_text(module)
+    (tree / "workflow/tvmake/stages/model/operators.py").write_text(module)
     (tree / "rules/operators.smk").write_text(rule)
     return tree
 

@@ -16,7 +16,7 @@ from tvmake.config.precision import PrecisionConfig
 from tvmake.config.requests.calibrating import CalibrateRequest
 from tvmake.config.requests.transforming import TransformRequest
 from tvmake.errors import InputError
-from tvmake.stages.calibrate import STAGE, calibrate
+from tvmake.stages.model.calibrate import STAGE, calibrate
 from tvmake.transform.graph import transform
 
 

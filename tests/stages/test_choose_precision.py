@@ -18,8 +18,8 @@ from tvmake.config.requests.calibrating import CalibrateRequest
 from tvmake.config.requests.choosing import ChoosePrecisionRequest
 from tvmake.config.target import TargetConfig
 from tvmake.config.validation import Goals
-from tvmake.stages.calibrate import calibrate
-from tvmake.stages.choose_precision import choose_precision
+from tvmake.stages.choices.choose_precision import choose_precision
+from tvmake.stages.model.calibrate import calibrate
 from tvmake.storage.files import write_text
 from tvmake.validate.reference.stored import ReferenceSample, ReferenceSetInfo, write_reference_set
 

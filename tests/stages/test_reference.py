@@ -11,8 +11,8 @@ from tvmake.artifact.source import SourceRecord
 from tvmake.config.model import ImportOptions
 from tvmake.config.requests.referencing import ReferenceRequest
 from tvmake.errors import InputError
-from tvmake.stages.import_model import import_model
-from tvmake.stages.reference import reference
+from tvmake.stages.model.import_model import import_model
+from tvmake.stages.model.reference import reference
 
 SOURCE = """
 import numpy as np

@@ -16,9 +16,9 @@ from tvmake.config.requests.building import BuildRequest
 from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.target import TargetConfig
 from tvmake.native.backend import opencl_library
-from tvmake.stages.build import build
-from tvmake.stages.import_model import import_model
-from tvmake.stages.transform import transform_model
+from tvmake.stages.model.import_model import import_model
+from tvmake.stages.model.transform import transform_model
+from tvmake.stages.package.build import build
 
 DIGITS = Path(__file__).parents[2] / "resources/digits.onnx"
 

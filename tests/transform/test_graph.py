@@ -245,7 +245,7 @@ import sys
 from pathlib import Path
 ballast = [object() for _ in range(int(sys.argv[1]))]
 from tvmake.config.requests.transforming import TransformRequest
-from tvmake.stages.transform import transform_model
+from tvmake.stages.model.transform import transform_model
 paths = [Path(argument) for argument in sys.argv[3:]]
 transform_model(*paths[:3], TransformRequest.model_validate_json(sys.argv[2]), *paths[3:])
 """

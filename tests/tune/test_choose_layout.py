@@ -16,7 +16,7 @@ from tvmake.artifact.module_files import save_module, save_params
 from tvmake.config.requests.tuning import ChooseLayoutRequest, ExtractRequest, SearchOptions, TuneRequest
 from tvmake.config.target import TargetConfig
 from tvmake.errors import DeviceError
-from tvmake.stages.choose_layout import choose_layout
+from tvmake.stages.choices.choose_layout import choose_layout
 from tvmake.tune.layouts import LayoutChoice
 from tvmake.tune.measure.interface import Candidate, Measured
 

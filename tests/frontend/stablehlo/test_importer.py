@@ -12,7 +12,7 @@ from tvmake.artifact.signature import TensorSpec
 from tvmake.config.model import ImportOptions, InputSpec
 from tvmake.errors import InputError, MachineError
 from tvmake.frontend.inspect import configured, inspect_source
-from tvmake.stages.import_model import import_model
+from tvmake.stages.model.import_model import import_model
 from tvmake.validate.reference.run import run_reference
 
 need_module("jax", "pip install 'tvmake[stablehlo]'")

@@ -11,8 +11,8 @@ from tvmake.config.validation import Goals
 from tvmake.report.diff import compare
 from tvmake.report.page.diff_page import render_diff
 from tvmake.report.rows import Summary, SummaryRow
-from tvmake.stages.report import write_report
-from tvmake.stages.select import write_selection
+from tvmake.stages.results.report import write_report
+from tvmake.stages.results.select import write_selection
 
 EVIL = "</script></style><img src=x onerror=alert(1)><script>alert(1)</script>\"'`${alert(1)}{{7*7}}"
 """Ends every context that a text may be put into."""

@@ -5,7 +5,7 @@ from tvmake.config.validation import Goals
 from tvmake.report.page.comparison import Comparison, comparisons, factor_words, headlines
 from tvmake.report.results import read_results
 from tvmake.report.selection import select
-from tvmake.stages.gathering import path_in
+from tvmake.stages.results.gathering import path_in
 
 
 def compared(run, runs=()):

@@ -4,8 +4,8 @@ import re
 from html.parser import HTMLParser
 
 from tvmake.config.validation import Goals
-from tvmake.stages.report import report
-from tvmake.stages.select import select
+from tvmake.stages.results.report import report
+from tvmake.stages.results.select import select
 
 EVIL = '<script>alert("1")</script>'
 

@@ -9,8 +9,8 @@ from tvmake.config.requests.reporting import ReportRequest, VariantRow
 from tvmake.engine.progress.job_log import ending, telling_lines, written_since
 from tvmake.plan.plan import Job, Plan, Variant
 from tvmake.report.rows import Summary, SummaryRow
-from tvmake.stages.report import write_report
-from tvmake.stages.select import write_selection
+from tvmake.stages.results.report import write_report
+from tvmake.stages.results.select import write_selection
 from tvmake.storage.job_records import forget, has_job_records, record_of
 
 

@@ -15,9 +15,9 @@ from tvmake.plan.planned_config import PlannedConfig, PlannedJob, Variant
 from tvmake.plan.requests import Requests
 from tvmake.stages import registry
 from tvmake.stages.descriptor import Output, Stage
-from tvmake.stages.export import sample_files
-from tvmake.stages.self_test import dataset_files as sampled_dataset_files
-from tvmake.stages.validate import metric_files
+from tvmake.stages.package.export import sample_files
+from tvmake.stages.package.self_test import dataset_files as sampled_dataset_files
+from tvmake.stages.results.validate import metric_files
 from tvmake.storage.directories import LOGS
 from tvmake.storage.files import write_text
 from tvmake.storage.own_directories import make_own

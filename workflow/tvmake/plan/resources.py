@@ -13,7 +13,7 @@ from typing import Any
 from tvmake.config.device import DeviceConfig, LocalDeviceConfig
 from tvmake.plan.plan import Plan
 from tvmake.stages.registry import stages
-from tvmake.stages.tune import SECONDS_PER_TRIAL
+from tvmake.stages.tuning.tune import SECONDS_PER_TRIAL
 
 COPIES = 8
 """How many times the weights may be in memory at once: the file, the converted copies, constants of the compiler."""

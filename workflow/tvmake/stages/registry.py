@@ -1,9 +1,9 @@
-"""All stages, found by themselves: every module beside this one that has a ``STAGE``."""
+"""All stages, found by themselves: every module in the packages beside this one that has a ``STAGE``."""
 
 import importlib
-import pkgutil
 from collections.abc import Iterator, Mapping
 from functools import cache
+from pathlib import Path
 
 import tvmake.stages
 from tvmake.artifact import paths
@@ -22,7 +22,7 @@ def stages() -> Mapping[str, Stage]:
         ValueError: two stages have the same name or artifact, an artifact that is read is not made, or stages read from
             each other.
     """
-    found = [stage for name in _module_names() if (stage := _stage_in(name))]
+    found = [stage for module in _modules().values() if (stage := _stage_in(module))]
     return {stage.name: stage for stage in _ordered(found)}
 
 
@@ -33,7 +33,7 @@ def stage_named(name: str) -> Stage:
         InputError: there is no such stage.
     """
     for module in (name, f"{name}_model"):
-        if module in _module_names() and (stage := _stage_in(module)) and stage.name == name:
+        if module in _modules() and (stage := _stage_in(_modules()[module])) and stage.name == name:
             return stage
     if name not in stages():
         raise InputError(name, "no such stage", f"there are: {', '.join(stages())}")
@@ -99,12 +99,18 @@ def path(artifact: str, results: str, **wildcards: str | int) -> str:
 
 
 @cache
-def _module_names() -> frozenset[str]:
-    return frozenset(module.name for module in pkgutil.iter_modules(tvmake.stages.__path__))
+def _modules() -> Mapping[str, str]:
+    """The full names of the modules that may have a stage, by the last of its parts."""
+    root = Path(tvmake.stages.__path__[0])
+    return {
+        path.stem: ".".join([tvmake.stages.__name__, *path.relative_to(root).with_suffix("").parts])
+        for path in sorted(root.glob("*/*.py"))
+        if path.stem != "__init__"
+    }
 
 
 def _stage_in(module: str) -> Stage | None:
-    return getattr(importlib.import_module(f"{tvmake.stages.__name__}.{module}"), "STAGE", None)
+    return getattr(importlib.import_module(module), "STAGE", None)
 
 
 def _ordered(found: list[Stage]) -> Iterator[Stage]:

@@ -90,9 +90,9 @@ def variant_files(directory: Path, config: list[Path] | None, settings: list[str
     from tvmake.config.precision import LayerPrecision, precision_of
     from tvmake.debug.search import Variant
     from tvmake.errors import InputError
-    from tvmake.stages.build import build_request
-    from tvmake.stages.transform import transform_request
-    from tvmake.stages.validate import validate_request
+    from tvmake.stages.model.transform import transform_request
+    from tvmake.stages.package.build import build_request
+    from tvmake.stages.results.validate import validate_request
 
     plan = plan_in(directory, config, settings)
     variants = named_variants(plan, named)

@@ -19,14 +19,15 @@ from tvmake.errors import InputError
 from tvmake.frontend.configured_inputs import check_inputs, describe, with_ranges
 from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.relax_fixes import drop_unused_params, lift_constants, wrap_takes
-from tvmake.frontend.torch import complex_numbers, refusals
 from tvmake.frontend.torch import program as exported
+from tvmake.frontend.torch import refusals
 from tvmake.frontend.torch.constants import compute_constants
-from tvmake.frontend.torch.converters import CONVERTERS
-from tvmake.frontend.torch.decompositions import DECOMPOSITIONS, PLACES, asks_for_places
-from tvmake.frontend.torch.grouping import of_libraries
+from tvmake.frontend.torch.operators import complex_numbers
+from tvmake.frontend.torch.operators.converters import CONVERTERS
+from tvmake.frontend.torch.operators.decompositions import DECOMPOSITIONS, PLACES, asks_for_places
+from tvmake.frontend.torch.operators.grouping import of_libraries
+from tvmake.frontend.torch.operators.resizing import KEPT
 from tvmake.frontend.torch.promotion import promote
-from tvmake.frontend.torch.resizing import KEPT
 from tvmake.frontend.zoo import models as zoo
 
 from tvm import relax  # isort: skip

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tvmake.artifact import paths
 from tvmake.config.requests.reporting import ReportRequest
 from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
-from tvmake.stages.gathering import RESULTS, files_of, gathering_request, path_in
+from tvmake.stages.results.gathering import RESULTS, files_of, gathering_request, path_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Products of matrices in their own type: TVM 0.27's importer computes all of them in float32.
 
 So sums with them fail in float64, and integers lose digits. Remove it when
-tests/frontend/torch/test_converters.py::test_tvm_still_multiplies_matrices_in_float32 fails.
+tests/frontend/torch/operators/test_converters.py::test_tvm_still_multiplies_matrices_in_float32 fails.
 """
 
 from collections.abc import Callable, Mapping

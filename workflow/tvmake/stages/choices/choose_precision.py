@@ -10,9 +10,9 @@ from tvmake.config.precision import USUAL_CHOICE
 from tvmake.config.requests.choosing import ChoosePrecisionRequest
 from tvmake.config.target import obstacle
 from tvmake.config.transform import BUILD_POINTS, TRANSFORM_POINTS
-from tvmake.stages.build import build_request
 from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
-from tvmake.stages.validate import metric_files
+from tvmake.stages.package.build import build_request
+from tvmake.stages.results.validate import metric_files
 from tvmake.storage.temporary import temporary_directory
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ def choose_precision(
     """
     from tvmake.artifact import stage_json
     from tvmake.records.frozen import read_frozen
-    from tvmake.stages.choosing.search import chosen_by_lock, search
-    from tvmake.stages.choosing.trials import Workbench
+    from tvmake.stages.choices.precision_search.search import chosen_by_lock, search
+    from tvmake.stages.choices.precision_search.trials import Workbench
 
     with temporary_directory("tvmake-precisions-") as directory:
         bench = Workbench(

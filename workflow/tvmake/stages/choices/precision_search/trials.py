@@ -22,9 +22,9 @@ from tvmake.config.validation import Goals
 from tvmake.device.connect import connect
 from tvmake.device.interface import Deployment, RunRequest
 from tvmake.errors import DeviceError, InputError
-from tvmake.stages.build import build
-from tvmake.stages.export import export
-from tvmake.stages.validate import compared
+from tvmake.stages.package.build import build
+from tvmake.stages.package.export import export
+from tvmake.stages.results.validate import compared
 from tvmake.storage.files import digest_file
 from tvmake.transform.graph import bound_signature, transform
 from tvmake.validate.numerics import NumericsReport

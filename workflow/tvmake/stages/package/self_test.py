@@ -13,7 +13,7 @@ from tvmake.artifact import paths
 from tvmake.config.export import SelfTest
 from tvmake.config.requests.referencing import SelfTestRequest
 from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
-from tvmake.stages.reference import runtime_modules
+from tvmake.stages.model.reference import runtime_modules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

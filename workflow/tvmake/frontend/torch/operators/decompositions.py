@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from tvmake.frontend.torch import grouping, linear_algebra
+from tvmake.frontend.torch.operators import grouping, linear_algebra
 
 aten = torch.ops.aten
 

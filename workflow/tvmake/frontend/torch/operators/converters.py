@@ -1,7 +1,7 @@
 """Operators that TVM's importer for PyTorch lacks, or gets wrong.
 
 ``elu``: TVM 0.27 drops its ``scale`` and ``input_scale``, so that SELU and CELU, which torch decomposes into it, are wrong.
-Remove it when tests/frontend/torch/test_converters.py::test_tvm_still_drops_the_scale_of_elu fails.
+Remove it when tests/frontend/torch/operators/test_converters.py::test_tvm_still_drops_the_scale_of_elu fails.
 ``prod``: TVM 0.27 does not know the form with an axis, and leaves integers in their type.
 ``native_group_norm``: TVM 0.27 fails where there is no weight or no bias.
 ``add`` and ``sub``: TVM 0.27 ignores their ``alpha``, and computes something else. Remove them when
@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch import fx
 
-from tvmake.frontend.torch import indexing, pooling, products, resizing, scattering
+from tvmake.frontend.torch.operators import indexing, pooling, products, resizing, scattering
 
 from tvm import relax  # isort: skip
 

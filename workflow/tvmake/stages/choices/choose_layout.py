@@ -10,8 +10,8 @@ from tvmake.artifact import paths
 from tvmake.config.requests.tuning import ChooseLayoutRequest
 from tvmake.config.transform import BUILD_POINTS, CANDIDATES
 from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
-from tvmake.stages.extract import extract_request, kernels_of
-from tvmake.stages.tune import SECONDS_PER_TRIAL, tune, tune_request
+from tvmake.stages.tuning.extract import extract_request, kernels_of
+from tvmake.stages.tuning.tune import SECONDS_PER_TRIAL, tune, tune_request
 from tvmake.storage.temporary import temporary_directory
 
 if TYPE_CHECKING:

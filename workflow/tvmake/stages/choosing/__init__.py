@@ -1,1 +1,0 @@
-"""How the choose_precision stage finds its assignment. Not beside the stages, because it loads TVM."""

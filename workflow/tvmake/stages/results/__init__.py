@@ -1,0 +1,1 @@
+"""Stages that measure packages on devices, and those that gather the results."""
