@@ -78,8 +78,8 @@ inline float Normalised(float value, const std::vector<Values>& v, size_t first,
 }
 
 inline cl_int Convolution(const cl_ml_op_convolution_desc_qcom* given, const Norm& norm,
-                          const cl_ml_op_activation_desc_qcom* activated, FakeTensor* in, FakeTensor* weight, FakeTensor* bias,
-                          FakeTensor* out, FakeOp** op) {
+                          const cl_ml_op_activation_desc_qcom* activated, FakeTensor* in, FakeTensor* weight,
+                          FakeTensor* bias, FakeTensor* out, FakeOp** op) {
   const cl_ml_op_convolution_desc_qcom d = *given;
   const bool is_depthwise = d.mode == CL_CONVOLUTION_MODE_DEPTHWISE_QCOM, has_bias = !IsNothing(bias);
   const bool has_norm = norm.description != nullptr;
@@ -130,17 +130,18 @@ inline cl_int Convolution(const cl_ml_op_convolution_desc_qcom* given, const Nor
 #define CONTEXT cl_context, const cl_ml_op_properties_qcom* properties
 #define RESULT cl_ml_op_qcom *op, cl_ml_tuningcache_qcom
 
-inline cl_int Plain(CONTEXT, const cl_ml_op_convolution_desc_qcom* d, FakeTensor* in, FakeTensor* weight, FakeTensor* bias,
-                    FakeTensor* out, RESULT) {
+inline cl_int Plain(CONTEXT, const cl_ml_op_convolution_desc_qcom* d, FakeTensor* in, FakeTensor* weight,
+                    FakeTensor* bias, FakeTensor* out, RESULT) {
   return Convolution(d, {nullptr, properties}, nullptr, in, weight, bias, out, op);
 }
 inline cl_int WithActivation(CONTEXT, const cl_ml_op_convolution_desc_qcom* d, const cl_ml_op_activation_desc_qcom* a,
-                             FakeTensor* in, FakeTensor* weight, FakeTensor* bias, FakeTensor*, FakeTensor* out, RESULT) {
+                             FakeTensor* in, FakeTensor* weight, FakeTensor* bias, FakeTensor*, FakeTensor* out,
+                             RESULT) {
   return Convolution(d, {nullptr, properties}, a, in, weight, bias, out, op);
 }
-inline cl_int WithNorm(CONTEXT, const cl_ml_op_convolution_desc_qcom* d, const cl_ml_op_batchnorm_desc_qcom* b, FakeTensor* in,
-                       FakeTensor* weight, FakeTensor* bias, FakeTensor* out, FakeTensor* mean, FakeTensor* variance,
-                       FakeTensor* scale, FakeTensor* shift, RESULT) {
+inline cl_int WithNorm(CONTEXT, const cl_ml_op_convolution_desc_qcom* d, const cl_ml_op_batchnorm_desc_qcom* b,
+                       FakeTensor* in, FakeTensor* weight, FakeTensor* bias, FakeTensor* out, FakeTensor* mean,
+                       FakeTensor* variance, FakeTensor* scale, FakeTensor* shift, RESULT) {
   return Convolution(d, {b, properties, mean, variance, scale, shift}, nullptr, in, weight, bias, out, op);
 }
 inline cl_int WithBoth(CONTEXT, const cl_ml_op_convolution_desc_qcom* d, const cl_ml_op_batchnorm_desc_qcom* b,
@@ -149,8 +150,8 @@ inline cl_int WithBoth(CONTEXT, const cl_ml_op_convolution_desc_qcom* d, const c
                        FakeTensor* shift, RESULT) {
   return Convolution(d, {b, properties, mean, variance, scale, shift}, a, in, weight, bias, out, op);
 }
-inline cl_int BatchNorm(CONTEXT, const cl_ml_op_batchnorm_desc_qcom* d, FakeTensor* in, FakeTensor* mean, FakeTensor* variance,
-                        FakeTensor* scale, FakeTensor* shift, FakeTensor* out, RESULT) {
+inline cl_int BatchNorm(CONTEXT, const cl_ml_op_batchnorm_desc_qcom* d, FakeTensor* in, FakeTensor* mean,
+                        FakeTensor* variance, FakeTensor* scale, FakeTensor* shift, FakeTensor* out, RESULT) {
   const Norm norm = {d, properties, mean, variance, scale, shift};
   const cl_ml_tensor_desc_qcom is = in->is;
   const float epsilon = EpsilonOf(properties);
@@ -166,8 +167,8 @@ inline cl_int BatchNorm(CONTEXT, const cl_ml_op_batchnorm_desc_qcom* d, FakeTens
       },
       op);
 }
-inline cl_int Activation(CONTEXT, const cl_ml_op_activation_desc_qcom* d, FakeTensor* in, FakeTensor* unused, FakeTensor* out,
-                         RESULT) {
+inline cl_int Activation(CONTEXT, const cl_ml_op_activation_desc_qcom* d, FakeTensor* in, FakeTensor* unused,
+                         FakeTensor* out, RESULT) {
   (void)properties;
   const cl_ml_op_activation_desc_qcom activation = *d;
   return Make(
@@ -180,8 +181,8 @@ inline cl_int Activation(CONTEXT, const cl_ml_op_activation_desc_qcom* d, FakeTe
       },
       op);
 }
-inline cl_int Pooling(CONTEXT, const cl_ml_op_pooling_desc_qcom* given, FakeTensor* in, FakeTensor* unused, FakeTensor* out,
-                      RESULT) {
+inline cl_int Pooling(CONTEXT, const cl_ml_op_pooling_desc_qcom* given, FakeTensor* in, FakeTensor* unused,
+                      FakeTensor* out, RESULT) {
   (void)properties;
   const cl_ml_op_pooling_desc_qcom d = *given;
   const bool is_max = d.mode == CL_POOLING_MODE_MAX_QCOM;
@@ -264,7 +265,8 @@ inline cl_int FullyConnected(CONTEXT, const cl_ml_op_fully_connected_desc_qcom* 
       },
       op);
 }
-inline cl_int Product(CONTEXT, const cl_ml_op_gemm_desc_qcom* d, FakeTensor* a, FakeTensor* b, FakeTensor* out, RESULT) {
+inline cl_int Product(CONTEXT, const cl_ml_op_gemm_desc_qcom* d, FakeTensor* a, FakeTensor* b, FakeTensor* out,
+                      RESULT) {
   (void)properties;
   const cl_uint m = d->m, n = d->n, k = d->k;
   const bool right = d->trans_a == CL_GEMM_TRANSFORM_NONE_QCOM && d->trans_b == CL_GEMM_TRANSFORM_NONE_QCOM &&
@@ -274,7 +276,8 @@ inline cl_int Product(CONTEXT, const cl_ml_op_gemm_desc_qcom* d, FakeTensor* a, 
       "gemm", {a, b}, out, d->arithmetic_mode, right,
       [=](const std::vector<Values>& v) { return Multiplied(v[0], v[1], m, n, k); }, op);
 }
-inline cl_int Binary(CONTEXT, const cl_ml_op_binary_desc_qcom* d, FakeTensor* a, FakeTensor* b, FakeTensor* out, RESULT) {
+inline cl_int Binary(CONTEXT, const cl_ml_op_binary_desc_qcom* d, FakeTensor* a, FakeTensor* b, FakeTensor* out,
+                     RESULT) {
   (void)properties;
   const cl_binary_op_qcom kind = d->binary_op;
   const auto compute = [=](const std::vector<Values>& v) {
@@ -282,12 +285,24 @@ inline cl_int Binary(CONTEXT, const cl_ml_op_binary_desc_qcom* d, FakeTensor* a,
     for (size_t i = 0; i < result.size(); ++i) {
       const float x = v[0][i], y = v[1][i];
       switch (kind) {
-        case CL_TENSOR_OP_ADD_QCOM: result[i] = x + y; break;
-        case CL_TENSOR_OP_SUB_QCOM: result[i] = x - y; break;
-        case CL_TENSOR_OP_MUL_QCOM: result[i] = x * y; break;
-        case CL_TENSOR_OP_DIV_QCOM: result[i] = x / y; break;
-        case CL_TENSOR_OP_MAX_QCOM: result[i] = std::max(x, y); break;
-        case CL_TENSOR_OP_MIN_QCOM: result[i] = std::min(x, y); break;
+        case CL_TENSOR_OP_ADD_QCOM:
+          result[i] = x + y;
+          break;
+        case CL_TENSOR_OP_SUB_QCOM:
+          result[i] = x - y;
+          break;
+        case CL_TENSOR_OP_MUL_QCOM:
+          result[i] = x * y;
+          break;
+        case CL_TENSOR_OP_DIV_QCOM:
+          result[i] = x / y;
+          break;
+        case CL_TENSOR_OP_MAX_QCOM:
+          result[i] = std::max(x, y);
+          break;
+        case CL_TENSOR_OP_MIN_QCOM:
+          result[i] = std::min(x, y);
+          break;
       }
     }
     return result;
