@@ -31,7 +31,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,9 @@ FACTORY = Path(__file__).with_name("breadth_networks.py")
 LIBRARIES = ("timm", "torchvision", "transformers", "keras")
 ORDER = ("right", "refused", "wrong", "crashed")
 LIMIT_S = 3600
+
+running: set[int] = set()
+"""Process groups at work; they end with this process."""
 
 
 def networks(given: Iterable[str]) -> Iterator[str]:
@@ -90,11 +93,13 @@ def outcomes(name: str, arguments: argparse.Namespace) -> list[dict[str, Any]]:
         command = ["tvmake", "make", "--cores", "1", "--quiet"]
         with (directory / "make.log").open("w") as log:
             run = subprocess.Popen(command, cwd=directory, env=env, stdout=log, stderr=log, start_new_session=True)
+            running.add(run.pid)
             try:
                 code = run.wait(LIMIT_S)
             except subprocess.TimeoutExpired:
                 os.killpg(run.pid, signal.SIGKILL)
                 code = run.wait()
+            running.discard(run.pid)
         summary = directory / "results" / "summary.json"
         rows = json.loads(summary.read_text())["rows"] if summary.is_file() else []
         found = [judged(row, directory) for row in rows]
@@ -171,13 +176,20 @@ def main() -> int:
     waiting = [name for name in networks(arguments.networks) if not {(name, *pair) for pair in asked} <= done]
     rows = list(kept)
     with ThreadPoolExecutor(arguments.jobs) as pool, arguments.results.open("a") as results:
-        for found in pool.map(lambda name: outcomes(name, arguments), waiting):
-            for row in found:
-                results.write(json.dumps(row) + "\n")
-                cause = f": {row['cause']}" if row.get("cause") else ""
-                print(f"{row['outcome']:<8} {row['network']} on {row['target']}{cause}", file=sys.stderr)
-            results.flush()
-            rows += found
+        tried = [pool.submit(outcomes, name, arguments) for name in waiting]
+        try:
+            for one in as_completed(tried):
+                for row in one.result():
+                    results.write(json.dumps(row) + "\n")
+                    cause = f": {row['cause']}" if row.get("cause") else ""
+                    print(f"{row['outcome']:<8} {row['network']} on {row['target']}{cause}", file=sys.stderr)
+                    rows.append(row)
+                results.flush()
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for group in running:
+                os.killpg(group, signal.SIGKILL)
+            raise
     print(
         table(rows)
         if arguments.table

@@ -10,7 +10,8 @@ from tests.transform.nets import IMAGE, Transformed, calls, classifier_onnx, inp
 from tests.transform.test_layout_clips import conv_then_clip
 from tvmake.config.precision import PrecisionConfig
 from tvmake.errors import InputError
-from tvmake.transform.precision import POLICY, to_precision
+from tvmake.transform.mixed_precision import POLICY
+from tvmake.transform.precision import to_precision
 
 
 def at(base: str, **exceptions: list[str]) -> Transformed:

@@ -248,6 +248,15 @@ def test_a_recurrent_layer_takes_a_dynamic_batch(tmp_path):
         assert_agrees(tmp_path, made, [random(5, batch, 3, seed=batch)], runtime)
 
 
+def test_truth_values_are_compared(tmp_path):
+    nodes = [node("Less", ["x", "y"], ["a"]), node("Less", ["x", "z"], ["b"]), node("Equal", ["a", "b"], ["c"])]
+    made = model(nodes, {name: (FLOAT, [8]) for name in "xyz"}, ["c"])
+    inputs = [random(8, seed=seed) for seed in range(3)]
+    np.testing.assert_array_equal(
+        run_compiled(read(save(tmp_path / "m.onnx", made)), inputs)[0], runtime(made, inputs)[0]
+    )
+
+
 def test_half_precision_elu(tmp_path):
     made = model([node("Elu", ["x"], ["y"])], {"x": (onnx.TensorProto.FLOAT16, [6])}, ["y"], opset=22)
     assert_agrees(tmp_path, made, [random(6).astype(np.float16)], rtol=2e-3)

@@ -2,6 +2,8 @@
 
 import tvm
 
+from tvmake.targets import half_math
+
 DEFAULT = "default"
 
 
@@ -12,6 +14,7 @@ def uses_textures(target: "tvm.target.Target") -> bool:
 
 def tir_pipeline(target: "tvm.target.Target") -> str:
     """The name of the pipeline to give to ``tirx.build`` and ``relax.build``, registered where it is ours."""
+    half_math.install()
     if target.kind.name == "opencl":
         from tvmake.targets.adreno.source import hook as source_hook
         from tvmake.targets.opencl import math as opencl_math

@@ -11,11 +11,8 @@ from tvmake.errors import InputError
 from tvmake.quantize.integers import has_quantized
 from tvmake.transform.fold_constants import evaluate_constants
 from tvmake.transform.layout_clips import join_clips, split_clips
+from tvmake.transform.mixed_precision import ALWAYS, FOLLOW, NEVER, POLICY, to_mixed_precision
 
-ALWAYS, FOLLOW, NEVER = 0, 1, 2
-"""The policy values of ``TMixedPrecisionPolicy`` (include/tvm/relax/op_attr_types.h)."""
-
-POLICY = "TMixedPrecisionPolicy"
 INFER = "FInferMixedPrecision"
 
 _PLEVEL = 20
@@ -35,11 +32,9 @@ def to_precision(module: "tvm.IRModule", precision: PrecisionConfig) -> "tvm.IRM
     accumulator = "float16" if precision.arithmetic == "float16" else "float32"
     if precision.base != precision.arithmetic:
         precision = PrecisionConfig(base=precision.activations)  # never is about weights
-    transform = tvm.relax.transform
     with _policies_set(precision):
-        passes = [transform.ConvertToDataflow(), transform.ToMixedPrecision(accumulator)]
-        # ToMixedPrecision fails at clips.
-        return join_clips(evaluate_constants(tvm.transform.Sequential(passes)(split_clips(module))))
+        module = tvm.relax.transform.ConvertToDataflow()(split_clips(module))  # it fails at clips too
+        return join_clips(evaluate_constants(to_mixed_precision(module, accumulator)))
 
 
 @contextmanager

@@ -79,6 +79,11 @@ NETS = {
             ]
         ).float()
     ),
+    "places of equal values in order": Of(
+        lambda x: torch.stack(
+            [(x * 2).round().argsort(stable=True, dim=1, descending=down) for down in (False, True)]
+        ).float()
+    ),
     "booleans in order": Of(lambda x: torch.stack([(x > 0).sort(1)[0], (x > 0).sort(0, descending=True)[0]]).float()),
     "sums of booleans so far": Of(lambda x: ((x > 0).cumsum(1) + (x > 0).cumprod(1)).float()),
     "signs of others": Of(lambda x: torch.copysign(x, -x + 1)),

@@ -14,6 +14,7 @@ from tvmake.artifact.signature import Signature, TensorSpec
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
 from tvmake.frontend.imported import ImportedModel
+from tvmake.frontend.onnx.builder import PaddingBuilder
 from tvmake.frontend.onnx.converters import CONVERTERS
 from tvmake.frontend.onnx.graph import opset_of
 from tvmake.frontend.onnx.inputs import (
@@ -124,6 +125,7 @@ def convert(model: onnx.ModelProto, where: str) -> tuple["tvm.IRModule", dict[st
         if any(dim.HasField("dim_value") and dim.dim_value == 0 for dim in value.type.tensor_type.shape.dim)
     }
     importer = _Importer(empty, None, keep_params_in_input=True, sanitize=False)
+    importer.bb = PaddingBuilder()
     try:
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -269,6 +269,13 @@ def reverse_sequence(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     return [build.op("GatherElements", x, build.op("Expand", index, build.ints(shape)), axis=time)]
 
 
+def equal(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """Truth values: TVM 0.27 compares them as floating-point numbers, and LLVM refuses that."""
+    if build.graph.dtype(node.input[0]) != TensorProto.BOOL:
+        return None
+    return [build.op("Not", build.op("Xor", *node.input))]
+
+
 def col2im(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     """No importer: a transposed convolution whose kernel puts each column entry at its place."""
     values = attributes(node)
@@ -313,6 +320,7 @@ RULES: dict[str, Rule] = {
     "Col2Im": col2im,
     "Mod": modulo,
     "BitShift": bit_shift,
+    "Equal": equal,
     "NonMaxSuppression": non_max_suppression,
     **declared_shapes.RULES,
     **quantized.RULES,

@@ -324,6 +324,7 @@ CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
     "clamp.Tensor": _clamp_tensor,
     "hypot.default": _hypot,
     "sort.default": _sorted,
+    "sort.stable": _sorted,  # the sorts of all targets are
     "topk.default": _largest,
     "cat.default": _concatenated,
     "convolution.default": _convolution,
