@@ -5,8 +5,7 @@
     python benchmarks/breadth.py --results breadth.jsonl --table
 
 Each network is a project of its own, made by ``tvmake make``. What is in ``--results`` already is not run again.
-Networks of libraries need timm, torchvision, transformers or keras beside tvmake, or in a directory that
-``--libraries`` names.
+Networks of libraries need these beside tvmake, or in a directory that ``--libraries`` names.
 
 ==========  =====================================================================================================
 right       the outputs are those of the framework, within the goals of the precision
@@ -39,7 +38,7 @@ import yaml
 from comparing import environment, machine
 
 FACTORY = Path(__file__).with_name("breadth_networks.py")
-LIBRARIES = ("timm", "torchvision", "transformers", "keras")
+LIBRARIES = ("timm", "torchvision", "transformers", "keras", "pytorchcv", "smp", "ultralytics")
 ORDER = ("right", "refused", "wrong", "crashed")
 LIMIT_S = 3600
 

@@ -1,6 +1,7 @@
 """Networks of public libraries, built without downloads: the factory that benchmarks/breadth.py has every project import.
 
-Names are ``timm:NAME``, ``torchvision:NAME``, ``transformers:NAME`` and ``keras:NAME``. Weights are drawn; statistics of batch
+Names are ``timm:NAME``, ``torchvision:NAME``, ``transformers:NAME``, ``keras:NAME``, ``pytorchcv:NAME``, ``smp:NAME`` (of
+segmentation_models_pytorch) and ``ultralytics:NAME`` (of a config file there). Weights are drawn; statistics of batch
 norms are those of a few batches, so that outputs depend on inputs.
 """
 
@@ -97,8 +98,7 @@ def network(name: str) -> tuple[nn.Module, tuple[Tensor, ...]]:
     """A network and example inputs."""
     library, _, own = name.partition(":")
     torch.manual_seed(0)
-    make = {"timm": _timm, "torchvision": _torchvision, "transformers": _transformers, "keras": _keras}[library]
-    module, inputs = make(own)
+    module, inputs = MAKERS[library](own)
     return _settled(module, inputs), inputs
 
 
@@ -161,6 +161,49 @@ def _keras(name: str) -> tuple[nn.Module, tuple[Tensor, ...]]:
 
     module = getattr(keras.applications, name)(weights=None)
     return module, (torch.randn(1, *(extent or 224 for extent in module.input_shape[1:])),)
+
+
+def _pytorchcv(name: str) -> tuple[nn.Module, tuple[Tensor, ...]]:
+    from pytorchcv.model_provider import get_model
+
+    module = get_model(name, pretrained=False)
+    extents = (min(extent, 256) for extent in getattr(module, "in_size", (224, 224)))
+    return module, (torch.randn(1, getattr(module, "in_channels", 3), *extents),)
+
+
+def _segmentation(name: str) -> tuple[nn.Module, tuple[Tensor, ...]]:
+    _allow_torchvision()
+    import segmentation_models_pytorch
+
+    module = getattr(segmentation_models_pytorch, name)("resnet18", encoder_weights=None)
+    return module, (torch.randn(1, 3, 128, 128),)
+
+
+def _ultralytics(name: str) -> tuple[nn.Module, tuple[Tensor, ...]]:
+    _allow_torchvision()
+    from ultralytics.nn import tasks
+
+    kinds = {"seg": "Segmentation", "pose": "Pose", "obb": "OBB", "cls": "Classification", "world": "World"}
+    kind = "RTDETRDetection" if name.startswith("rtdetr") else kinds.get(name.rpartition("-")[2], "Detection")
+    module = getattr(tasks, f"{kind}Model")(f"{name}.yaml", verbose=False).eval()
+    for part in module.modules():
+        if hasattr(part, "export"):
+            part.export, part.format = True, "onnx"  # as the library's own exporters set it
+    image = torch.rand(1, 3, 160, 160)
+    with torch.no_grad():
+        module(image)  # draws the anchors
+    return module, (image,)
+
+
+MAKERS: dict[str, Callable[[str], tuple[nn.Module, tuple[Tensor, ...]]]] = {
+    "timm": _timm,
+    "torchvision": _torchvision,
+    "transformers": _transformers,
+    "keras": _keras,
+    "pytorchcv": _pytorchcv,
+    "smp": _segmentation,
+    "ultralytics": _ultralytics,
+}
 
 
 def _settled(module: nn.Module, inputs: tuple[Tensor, ...]) -> nn.Module:
