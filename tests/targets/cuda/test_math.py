@@ -38,5 +38,14 @@ def test_cuda_kernels_call_no_power_in_single_precision():
     base, exponent = tvm.tirx.Var("base", "float32"), tvm.tirx.Var("exponent", "float32")
     assert "powf" not in str(rule(tvm.tirx.pow(base, exponent)))
     assert "pow" not in str(rule(tvm.tirx.pow(base, tvm.tirx.const(2.0, "float32"))))
-    half = tvm.tirx.Var("half", "float16")
-    assert "pow" in str(rule(tvm.tirx.pow(half, half)))
+    double = tvm.tirx.Var("double", "float64")
+    assert "powf" not in str(rule(tvm.tirx.pow(double, double)))
+
+
+def test_nor_does_what_computes_powers_of_halves():
+    """TVM's ``hpow`` is ``powf`` of the same numbers."""
+    install()
+    rule = tvm.ir.Op.get("tirx.pow").get_attr(RULE)
+    base, exponent = tvm.tirx.Var("base", "float16"), tvm.tirx.Var("exponent", "float16")
+    assert "float64" in str(rule(tvm.tirx.pow(base, exponent)))
+    assert "pow" not in str(rule(tvm.tirx.pow(base, tvm.tirx.const(3.0, "float16"))))

@@ -1,8 +1,8 @@
 """Powers of negative numbers.
 
 TVM 0.27 has NVIDIA's compilers use fast mathematics, where ``powf`` becomes ``exp2(y * log2(x))``: NaN for every negative base, as in the
-squares of an RMS norm that a network spells as a power. Here small whole powers are products, and others are computed in double
-precision, which fast mathematics leaves alone. Remove when
+squares of an RMS norm that a network spells as a power, or the cubes of a GELU by tanh. Powers of float16 are computed so too. Here small
+whole powers are products, and others are computed in double precision, which fast mathematics leaves alone. Remove when
 tests/targets/cuda/test_math.py::test_tvm_still_compiles_with_fast_mathematics fails.
 """
 
@@ -30,12 +30,12 @@ def install() -> None:
     if is_affected(RELEASES):
         tvms = tvm.ir.Op.get("tirx.pow").get_attr(RULE)
         tvm.tirx.register_intrin_lowering(
-            "tirx.pow", target="cuda", f=lambda call: lowered(call) if _is_single(call) else tvms(call), level=LEVEL
+            "tirx.pow", target="cuda", f=lambda call: tvms(call) if _is_double(call) else lowered(call), level=LEVEL
         )
 
 
 def lowered(call: Any) -> Any:
-    """What computes a power of float32."""
+    """What computes a power of float32 or float16."""
     base, exponent = call.args
     power = exponent.value if isinstance(exponent, tvm.tirx.Broadcast) else exponent
     if isinstance(power, tvm.tirx.FloatImm) and float(power) in PRODUCTS:
@@ -44,10 +44,10 @@ def lowered(call: Any) -> Any:
         for _ in range(int(float(power)) - 1):
             product = product * factor
         return tvm.tirx.Let(factor, base, product)
-    single = str(call.ty.dtype)
-    double = single.replace("float32", "float64")
-    return tvm.tirx.call_pure_extern(double, "pow", base.astype(double), exponent.astype(double)).astype(single)
+    dtype = str(call.ty.dtype)
+    double = "x".join(["float64", *dtype.split("x")[1:]])
+    return tvm.tirx.call_pure_extern(double, "pow", base.astype(double), exponent.astype(double)).astype(dtype)
 
 
-def _is_single(call: Any) -> bool:
-    return str(call.ty.dtype).startswith("float32")
+def _is_double(call: Any) -> bool:
+    return str(call.ty.dtype).startswith("float64")
