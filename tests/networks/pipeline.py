@@ -76,7 +76,7 @@ class Network:
 
 def _kept(options: object, stages: tuple[str, ...], write: Callable[[Path], None]) -> Path:
     """A directory in the user's cache, named by everything that can change its bytes and written the first time."""
-    code = fingerprint(*(f"tvmake.stages.{stage}" for stage in stages))
+    code = fingerprint(*(f"tvmake.stages.model.{stage}" for stage in stages))
     key = digest_bytes(canonical_json({"options": json.loads(json.dumps(options)), "code": code}).encode())
     place = user_cache_path("tvmake") / "tests" / key
     place.parent.mkdir(parents=True, exist_ok=True)

@@ -76,6 +76,16 @@ def test_resize_to_sizes_whose_ratio_is_not_exact(tmp_path, mode, size):
     assert_agrees(tmp_path, made, [random(1, 2, 12, 6)], atol=1e-4)
 
 
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_pytorchs_resize_to_one_column_takes_the_first(tmp_path, mode):
+    """As ONNX Runtime does; ONNX's reference implementation differs from the standard."""
+    resize = node("Resize", ["x", "", "s"], ["y"], mode=mode, coordinate_transformation_mode="pytorch_half_pixel")
+    made = model([resize], {"x": (FLOAT, [1, 1, 3, 2])}, ["y"], {"s": np.array([1, 1, 2, 0.6], np.float32)})
+    x = random(1, 1, 3, 2)
+    found = run_compiled(read(save(tmp_path / "m.onnx", made)), [x])[0]
+    np.testing.assert_allclose(found, runtime(made, [x])[0], rtol=1e-4, atol=1e-4)
+
+
 def test_resize_with_antialias(tmp_path):
     constants = {"sizes": np.array([1, 2, 4, 3])}
     resize = node("Resize", ["x", "", "", "sizes"], ["y"], mode="linear", antialias=1)

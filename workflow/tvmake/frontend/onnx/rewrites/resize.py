@@ -94,6 +94,9 @@ def _along_axis(
     values: dict[str, Any], extent: int, size: int, scale: float, roi: list[float], data: np.ndarray
 ) -> np.ndarray:
     """Resize the columns of ``data`` [rows, extent] to ``size`` with ONNX's reference implementation."""
+    is_pytorchs = values.get("coordinate_transformation_mode") == "pytorch_half_pixel"
+    if is_pytorchs and size == 1 and not values.get("antialias", 0):
+        return data[:, :1].astype(np.float32)  # its place is 0 by the standard, -0.5 in the reference
     kept = {
         key: value
         for key, value in values.items()
