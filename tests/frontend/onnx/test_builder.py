@@ -88,6 +88,22 @@ def test_a_clip_is_one_operator(name: str, tmp_path):
     assert [list(map(float, call.args[1:])) for call in calls(imported.module, "clip")] == [[0, 6]]
 
 
+def test_an_extent_is_clipped(tmp_path):
+    nodes = [
+        node("Shape", ["x"], ["s"]),
+        node("Gather", ["s", "zero"], ["n"]),
+        node("Clip", ["n", "zero", "five"], ["c"]),
+    ]
+    made = model(
+        [*nodes, node("Range", ["zero", "c", "one"], ["y"])],
+        {"x": (FLOAT, ["N", 3])},
+        ["y"],
+        {"zero": np.array(0), "one": np.array(1), "five": np.array(5)},
+    )
+    imported, x = read(save(tmp_path / "m.onnx", made)), random(7, 3)
+    np.testing.assert_array_equal(run_compiled(imported, [x])[0], runtime(made, [x])[0])
+
+
 def test_a_negative_padding_still_crops(tmp_path):
     made = between_convolutions(node("Pad", ["a", "pads"], ["b"]), {"pads": np.array([0, 0, -1, 0, 0, 0, 0, -1])})
     imported, x = read(save(tmp_path / "m.onnx", made)), random(1, 3, 8, 8, seed=2)

@@ -32,6 +32,7 @@ class PaddingBuilder(relax.BlockBuilder):
 def _padded(mode: str, data: Any, before: list[int], after: list[int], *more: Any) -> Any:
     """The operator's call; None where it is not the same: its number is a float, and it does not crop."""
     widths = [int(width) for pair in zip(before, after, strict=True) for width in pair]
-    if not str(data.ty.dtype.dtype).startswith("float") or min(widths, default=0) < 0:
+    is_float = isinstance(data.ty, relax.TensorType) and str(data.ty.dtype.dtype).startswith("float")
+    if not is_float or min(widths, default=0) < 0:
         return None
     return relax.op.nn.pad(data, widths, mode, float(more[0]) if mode == "constant" else 0.0)

@@ -31,6 +31,8 @@ def _bit_cast(builder: Any, inputs: Any, attributes: Mapping[str, Any]) -> Any:
 def _clip(builder: Any, inputs: Any, attributes: Mapping[str, Any]) -> Any:
     """The lower bound first, so that bounds that cross give the upper one; a bound that is no number is none."""
     data = inputs[0]
+    if not isinstance(data.ty, relax.TensorType):
+        return None  # an extent
     dtype = str(data.ty.dtype.dtype)
     given = [attributes.get("min"), attributes.get("max")]  # before opset 11
     bounds = [
@@ -52,4 +54,4 @@ def _number(bound: Any) -> float | None:
 
 
 CONVERTERS: Mapping[str, Callable[[Any, Any, Mapping[str, Any]], Any]] = {"BitCast": _bit_cast, "Clip": _clip}
-"""By the operator's name."""
+"""By the operator's name; None leaves a node to TVM's importer."""

@@ -107,8 +107,9 @@ class _Importer(ONNXGraphImporter):
 
     def _convert_operator(self, op_name: str, inputs: Any, attrs: dict[str, Any], opset: int) -> Any:
         self.node = f"{op_name} {attrs['tvm_custom']['name']!r}"
-        if op_name in CONVERTERS:
-            return self.bb.normalize(CONVERTERS[op_name](self.bb, inputs, attrs))
+        made = CONVERTERS[op_name](self.bb, inputs, attrs) if op_name in CONVERTERS else None
+        if made is not None:
+            return self.bb.normalize(made)
         return super()._convert_operator(op_name, inputs, attrs, opset)
 
 
