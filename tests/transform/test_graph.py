@@ -29,6 +29,7 @@ from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.transform import TransformOptions
 from tvmake.errors import InputError
 from tvmake.frontend.imported import ImportedModel
+from tvmake.transform import graph
 from tvmake.transform.graph import bound_signature
 from tvmake.transform.layouts import CHOSEN_LAYOUT
 
@@ -118,6 +119,17 @@ def test_an_output_that_a_convolution_gives_keeps_its_layout():
     made = transformed(imported(net), layout="NHWC")
     assert [int(dim) for dim in made[0]["main"].ret_ty.shape] == [1, 5, 6, 6]
     agrees(made, onnx_models.runtime(net, [IMAGE])[0])
+
+
+def test_a_network_that_tvm_cannot_convert_is_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(graph, "count_axes_from_front", lambda module: module)
+    nodes = [node("Conv", ["image", "w"], ["a"]), node("Squeeze", ["a", "axes"], ["y"])]
+    image = {"image": (onnx_models.FLOAT, [1, 3, 8, 8])}
+    net = onnx_models.model(nodes, image, ["y"], {"w": random(5, 3, 3, 3), "axes": np.array([-4])})
+    with pytest.raises(
+        InputError, match=r"transform.layout: TVM cannot convert this network to NHWC: .*\n.*`transform.layout: keep`"
+    ):
+        transformed(imported(net), layout="NHWC")
 
 
 def test_the_layout_a_network_has_changes_nothing():

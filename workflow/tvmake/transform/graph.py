@@ -16,11 +16,12 @@ from tvmake.quantize.integers import to_integers
 from tvmake.quantize.sites import find_sites
 from tvmake.quantize.weights_only import COVERAGE, hold_weights
 from tvmake.transform.assigned import assign
+from tvmake.transform.axes import count_axes_from_front
 from tvmake.transform.fold_constants import evaluate_constants
 from tvmake.transform.layout_activations import spell_out_activations
 from tvmake.transform.layout_clips import split_clips
 from tvmake.transform.layout_norms import flatten_norms
-from tvmake.transform.layouts import CHOSEN_LAYOUT, LAYOUTS, has_convolutions
+from tvmake.transform.layouts import CHOSEN_LAYOUT, FAILURES, LAYOUTS, has_convolutions
 from tvmake.transform.paddings import fold_paddings
 from tvmake.transform.precision import to_precision
 from tvmake.transform.sequences import as_pictures
@@ -61,9 +62,15 @@ def transform(
     if request.precision.is_chosen:
         module = assign(module, assignment, calibration, request.precision.never)
     if (layouts := LAYOUTS.get(options.layout)) is not None:
-        module = evaluate_constants(
-            passes.ConvertLayout(layouts)(spell_out_activations(flatten_norms(split_clips(module))))
-        )
+        try:
+            module = passes.ConvertLayout(layouts)(spell_out_activations(flatten_norms(split_clips(module))))
+        except FAILURES as error:
+            raise InputError(
+                "transform.layout",
+                f"TVM cannot convert this network to {options.layout}: {str(error).strip().splitlines()[0][:200]}",
+                "leave it as it is: `transform.layout: keep`",
+            ) from error
+        module = evaluate_constants(module)
     module = to_precision(module, request.precision)
     if request.precision.base in WEIGHTS_ONLY:
         module, held = hold_weights(module, request.precision)
@@ -88,7 +95,7 @@ def float_network(module: "tvm.IRModule", params: Mapping[str, Any], request: Tr
     """
     options = request.transform
     passes = tvm.relax.transform
-    module = passes.BindParams("main", dict(params))(module)
+    module = count_axes_from_front(passes.BindParams("main", dict(params))(module))
     module = bind_dims(module, request.dims)
     module = apply_user_passes(module, options.passes, "start")
     module = to_integers(module)  # before folding, which would make floats of quantised weights

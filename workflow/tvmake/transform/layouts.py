@@ -13,6 +13,9 @@ LAYOUTS = {
 is an error); transposes appear only where a layout begins or ends. ``keep`` has no entry, nor has ``auto``: which layout
 that is, is chosen among several results of the transform stage."""
 
+FAILURES = (tvm.error.InternalError, ValueError, TypeError, RuntimeError, IndexError)
+"""What TVM's ConvertLayout ends with where it does not know an operator."""
+
 CHOSEN_LAYOUT = "tvmake.layout"
 """The attribute of a module whose layout the user, or a measurement, has chosen: no target changes it then."""
 

@@ -13,7 +13,7 @@ import tvm
 
 from tvmake.transform.layout_activations import spell_out_activations
 from tvmake.transform.layout_clips import join_clips, split_clips
-from tvmake.transform.layouts import CHOSEN_LAYOUT, LAYOUTS, has_convolutions
+from tvmake.transform.layouts import CHOSEN_LAYOUT, FAILURES, LAYOUTS, has_convolutions
 
 IN_ANY_LAYOUT = [
     f"relax.{name}"
@@ -30,8 +30,6 @@ PAIRS = [f"relax.{name}" for name in ("add", "subtract", "multiply", "divide", "
 """Those that it does so where both operands have all the axes, or one is a single value."""
 
 FEATURE_MAP_RANK = 4
-
-FAILURES = (tvm.error.InternalError, ValueError, TypeError, RuntimeError)
 
 
 def channels_last(module: "tvm.IRModule") -> "tvm.IRModule":

@@ -95,17 +95,30 @@ def _cut(module: "tvm.IRModule", inputs: int) -> tuple["tvm.IRModule", dict[int,
     weights = module["main"].params[inputs:]
     constants = {str(weight.name): _constant(index, weight.ty) for index, weight in enumerate(weights)}
     passes = relax.transform
+    # Where nothing is to be converted, ConvertLayout could only fail.
+    converted = [] if _is_in_layout(module) else [passes.ConvertLayout(LAYOUTS), passes.Normalize()]
     cut = tvm.transform.Sequential(
         [
             passes.BindParams("main", constants),
-            passes.ConvertLayout(LAYOUTS),
-            passes.Normalize(),
+            *converted,
             tvms.AppendReshapeToBNRewriterPass(),
             passes.FuseOpsByPattern(pattern_table()),
             passes.MergeCompositeFunctions(),
         ]
     )(module)
     return cut, {constants[str(weight.name)].data_ptr(): weight for weight in weights}
+
+
+def _is_in_layout(module: "tvm.IRModule") -> bool:
+    """Whether all convolutions have CLML's layout."""
+    layouts: set[tuple[str, str]] = set()
+
+    def note(node: Any) -> None:
+        if isinstance(node, relax.Call) and getattr(node.op, "name", "") in LAYOUTS:
+            layouts.add((str(node.attrs.data_layout), str(node.attrs.kernel_layout)))
+
+    relax.analysis.post_order_visit(module["main"].body, note)
+    return layouts <= {tuple(layout) for layout in LAYOUTS.values()}
 
 
 def _constant(index: int, ty: Any) -> "tvm.runtime.Tensor":

@@ -1,0 +1,43 @@
+"""Axes counted from the front.
+
+TVM 0.27's ConvertLayout fails at operators whose axes are counted from the end (``squeeze(-2)``, as in PyTorch's attention: it asks for
+memory until there is none), or makes layouts of them that there are not; and at a stack along a new last axis. Remove when
+tests/transform/test_axes.py::test_wheel_still_fails_at_axes_from_the_end fails.
+"""
+
+import tvm
+
+from tvm import relax  # isort: skip
+from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
+
+
+def count_axes_from_front(module: "tvm.IRModule") -> "tvm.IRModule":
+    """Write squeezes and permutations with axes that are not negative, and a stack along a new last axis as a concatenation."""
+    changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
+    for name, function in module.functions.items():
+        if isinstance(function, relax.Function):
+            changed[name] = _Writer(module).visit_expr(function)
+    return changed
+
+
+@mutator
+class _Writer(PyExprMutator):
+    def visit_call_(self, op: relax.Call) -> relax.Expr:
+        call = self.visit_expr_post_order(op)
+        name = getattr(call.op, "name", "")
+        if name == "relax.stack":
+            return self._stacked(call, op.ty.ndim)
+        if name not in ("relax.squeeze", "relax.permute_dims"):
+            return call
+        axes, rank = (call.attrs.axis if name == "relax.squeeze" else call.attrs.axes), op.args[0].ty.ndim
+        if axes is None or rank < 0 or all(axis >= 0 for axis in axes):
+            return call
+        write = relax.op.squeeze if name == "relax.squeeze" else relax.op.permute_dims
+        return write(call.args[0], [int(axis) % rank for axis in axes])
+
+    def _stacked(self, call: relax.Call, rank: int) -> relax.Expr:
+        axis, parts = call.attrs.axis, call.args[0]
+        if axis is None or axis not in (-1, rank - 1) or not isinstance(parts, relax.Tuple):
+            return call
+        spread = [self.builder_.emit(relax.op.expand_dims(part, rank - 1)) for part in parts.fields]
+        return relax.op.concat(spread, rank - 1)
