@@ -13,7 +13,7 @@ from tvmake.targets.adreno.kernel_scopes import in_scopes_of_calls, split_kernel
 from tvmake.targets.adreno.one_epilogue import OfOneEpilogue
 from tvmake.targets.adreno.scope_copies import ArgumentsInBuffers, copies_as_kernels
 from tvmake.targets.adreno.usual_memory import in_usual_memory
-from tvmake.targets.adreno.whole_pixels import WholePixels
+from tvmake.targets.adreno.whole_pixels import OfWholePixels, WholePixels
 from tvmake.targets.bound_rule import BoundRule, Launching, general_rules
 from tvmake.targets.dtypes import dtype_name
 
@@ -103,5 +103,6 @@ def schedules(target: "tvm.target.Target") -> list[Any]:
     from tvm.s_tir import dlight
 
     adreno = dlight.adreno
-    rules = [OfOneEpilogue(BoundRule(adreno.Conv2d())), BoundRule(adreno.LayoutTransform()), BoundRule(adreno.Pool2D())]
+    layouts = OfWholePixels(BoundRule(adreno.LayoutTransform()))
+    rules = [OfOneEpilogue(BoundRule(adreno.Conv2d())), layouts, BoundRule(adreno.Pool2D())]
     return [dlight.ApplyDefaultSchedule(Launching(), *rules, BoundRule(WholePixels()), *general_rules())]
