@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import nn
 
+from tests.frontend.torch.operators.test_scattering import Of
 from tests.frontend.torch.running import outputs
-from tests.frontend.torch.test_scattering import Of
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
 from tvmake.frontend.torch.importer import read
