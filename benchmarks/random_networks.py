@@ -116,8 +116,7 @@ def main() -> int:
     if arguments.table:
         print(table(rows))
         return int(any(row["outcome"] in BAD for row in rows))
-    if not any(tag.startswith("cuda") for tag in arguments.targets):  # a process that has used CUDA cannot be forked
-        warm_up()
+    warm_up()
     done = {(row["source"], row["seed"], row["target"], row["precision"]) for row in rows}
     wanted = {(tag, precision) for tag in arguments.targets for precision in arguments.precisions}
     for seed in arguments.case or range(arguments.seed, arguments.seed + arguments.networks):

@@ -7,17 +7,15 @@ tests/transform/test_axes.py::test_wheel_still_fails_at_axes_from_the_end fails.
 
 import tvm
 
+from tvmake.transform.rewriting import rewritten
+
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 
 def count_axes_from_front(module: "tvm.IRModule") -> "tvm.IRModule":
     """Write squeezes and permutations with axes that are not negative, and a stack along a new last axis as a concatenation."""
-    changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
-    for name, function in module.functions.items():
-        if isinstance(function, relax.Function):
-            changed[name] = _Writer(module).visit_expr(function)
-    return changed
+    return rewritten(module, _Writer(module))
 
 
 @mutator

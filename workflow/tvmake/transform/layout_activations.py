@@ -10,6 +10,8 @@ from typing import Any
 
 import tvm
 
+from tvmake.transform.rewriting import rewritten
+
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
@@ -18,11 +20,7 @@ Emit = Callable[[Any], Any]
 
 def spell_out_activations(module: "tvm.IRModule") -> "tvm.IRModule":
     """Write leaky ReLUs with a slope from 0 to 1, and softplus, with the operators that they consist of."""
-    changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
-    for name, function in module.functions.items():
-        if isinstance(function, relax.Function):
-            changed[name] = _Writer(module).visit_expr(function)
-    return changed
+    return rewritten(module, _Writer(module))
 
 
 def _leaky_relu(call: relax.Call, emit: Emit) -> Any:

@@ -13,6 +13,8 @@ from typing import Any
 
 import tvm
 
+from tvmake.transform.rewriting import rewritten
+
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
@@ -49,20 +51,12 @@ class _JoinClips(PyExprMutator):
 
 def split_clips(module: "tvm.IRModule") -> "tvm.IRModule":
     """Write every floating-point clip with known bounds as minimum, then maximum."""
-    return _rewritten(module, _SplitClips)
+    return rewritten(module, _SplitClips(module))
 
 
 def join_clips(module: "tvm.IRModule") -> "tvm.IRModule":
     """Write minimum, then maximum, with numbers as a clip."""
-    return tvm.relax.transform.DeadCodeElimination()(_rewritten(module, _JoinClips))
-
-
-def _rewritten(module: "tvm.IRModule", mutate: type[PyExprMutator]) -> "tvm.IRModule":
-    changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
-    for name, function in module.functions.items():
-        if isinstance(function, relax.Function):
-            changed[name] = mutate(module).visit_expr(function)
-    return changed
+    return tvm.relax.transform.DeadCodeElimination()(rewritten(module, _JoinClips(module)))
 
 
 def _is(call: Any, name: str) -> bool:

@@ -11,17 +11,15 @@ from typing import Any, NamedTuple
 
 import tvm
 
+from tvmake.transform.rewriting import rewritten
+
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 
 def flatten_norms(module: "tvm.IRModule") -> "tvm.IRModule":
     """Write layer norms over several axes, and RMS norms, over trailing axes of fixed extents as such over a single axis."""
-    writer = _Flatten(module)
-    for variable, function in module.functions_items():
-        if isinstance(function, relax.Function):
-            writer.builder_.update_func(variable, writer.visit_expr(function))
-    return writer.builder_.get()
+    return rewritten(module, _Flatten(module))
 
 
 @mutator

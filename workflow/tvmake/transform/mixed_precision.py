@@ -10,6 +10,8 @@ from typing import Any
 
 import tvm
 
+from tvmake.transform.rewriting import rewritten
+
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
@@ -24,9 +26,9 @@ STAND_IN = "tvmake.stand_in"
 def to_mixed_precision(module: "tvm.IRModule", accumulator: str) -> "tvm.IRModule":
     """A module of dataflow blocks, computed in float16 as far as operators' policies allow; products are summed up in ``accumulator``."""
     hidden: list[relax.Call] = []
-    module = _rewritten(module, _Hiding(module, hidden))
+    module = rewritten(module, _Hiding(module, hidden))
     module = relax.transform.ToMixedPrecision(accumulator)(module)
-    return _rewritten(module, _Showing(module, hidden))
+    return rewritten(module, _Showing(module, hidden))
 
 
 @mutator
@@ -81,11 +83,3 @@ def _is_known(argument: Any) -> bool:
     if isinstance(kind, relax.TupleType):
         return all(isinstance(field, relax.TensorType) for field in kind.fields)
     return isinstance(kind, relax.TensorType | relax.ShapeType)
-
-
-def _rewritten(module: "tvm.IRModule", mutate: PyExprMutator) -> "tvm.IRModule":
-    changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
-    for name, function in module.functions.items():
-        if isinstance(function, relax.Function):
-            changed[name] = mutate.visit_expr(function)
-    return changed
