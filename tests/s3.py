@@ -1,8 +1,10 @@
-"""An object store for tests: moto's S3 server on the loopback address."""
+"""Shared stores for tests: directories, file systems behind fsspec, and moto's S3 server on the loopback address."""
 
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -49,3 +51,31 @@ def s3_server(name: str) -> Iterator[Bucket]:
         yield bucket
     finally:
         server.stop()
+
+
+@pytest.fixture(scope="session")
+def bucket() -> Iterator[Bucket]:
+    """One for all tests of a process; each uses names of its own."""
+    with s3_server("tvmake") as bucket:
+        yield bucket
+
+
+@pytest.fixture
+def s3(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The bucket's URL, and this process led there."""
+    return bucket.lead(monkeypatch)
+
+
+@pytest.fixture(params=["directory", "memory", "fsspec", "s3"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An address that nothing lies at yet."""
+    name = uuid.uuid4().hex
+    match request.param:
+        case "directory":
+            return str(tmp_path / "nfs" / name)
+        case "memory":
+            return f"memory://{name}/store"
+        case "fsspec":  # a file system that is no object store
+            return f"local://{tmp_path}/{name}/store"
+        case _:
+            return f"{request.getfixturevalue('s3')}/{name}/store"

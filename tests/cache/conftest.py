@@ -1,5 +1,4 @@
 import os
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -7,11 +6,9 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from tests.cache.examples import Run, point_at
-from tests.s3 import s3_server
+from tests.s3 import bucket, s3, url  # noqa: F401
 from tvmake.cache import settings
 from tvmake.config.cache import CacheConfig
-
-BUCKET = "tvmake-cache"
 
 
 @pytest.fixture(autouse=True)
@@ -47,29 +44,3 @@ def run(tmp_path) -> Run:
 def again(tmp_path) -> Run:
     """The same in another checkout."""
     return Run(tmp_path / "elsewhere" / "two")
-
-
-@pytest.fixture(scope="session")
-def bucket():
-    with s3_server(BUCKET) as bucket:
-        yield bucket
-
-
-@pytest.fixture
-def s3(bucket, monkeypatch) -> str:
-    return bucket.lead(monkeypatch)
-
-
-@pytest.fixture(params=["directory", "memory", "sftp-like", "s3"])
-def url(request, tmp_path) -> str:
-    """An address that nothing lies at yet."""
-    unique = uuid.uuid4().hex
-    match request.param:
-        case "directory":
-            return str(tmp_path / "nfs" / "cache")
-        case "memory":
-            return f"memory://{unique}/cache"
-        case "sftp-like":  # a file system that is no object store, behind fsspec
-            return f"local://{tmp_path}/{unique}/cache"
-        case _:
-            return f"{request.getfixturevalue('s3')}/{unique}/cache"

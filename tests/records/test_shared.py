@@ -257,7 +257,7 @@ from tvmake.errors import MachineError
 from tvmake.records.shared import pull
 from tvmake.records.store import RecordStore
 try:
-    pull(RecordStore(Path({root!r})), "s3://tvmake-records/x", PLACE)
+    pull(RecordStore(Path({root!r})), "s3://tvmake/x", PLACE)
 except MachineError as error:
     print(error)
 """
@@ -274,14 +274,14 @@ def pulled_elsewhere(root: Path, before: str = "") -> tuple[str, str]:
 
 def test_a_server_that_cannot_be_reached_is_one_clear_error(tmp_path):
     out, err = pulled_elsewhere(tmp_path)
-    assert out.startswith("s3://tvmake-records/x: the shared store cannot be reached (EndpointConnectionError")
+    assert out.startswith("s3://tvmake/x: the shared store cannot be reached (EndpointConnectionError")
     assert "check address, network and credentials" in out
     assert err == ""
 
 
 def test_a_missing_package_is_named_with_the_command_that_installs_it(tmp_path):
     out, err = pulled_elsewhere(tmp_path, before="sys.modules['s3fs'] = None")
-    assert out == "s3://tvmake-records/x: a package for s3:// is missing\n  pip install 'tvmake[s3]'\n"
+    assert out == "s3://tvmake/x: a package for s3:// is missing\n  pip install 'tvmake[s3]'\n"
     assert err == ""
 
 
