@@ -11,7 +11,16 @@ from tests.requirements import need
 from tests.targets.adreno.nets import BUFFER, TEXTURE, conv, executable, lowered, op, target, tensor
 from tvmake.native.backend import opencl_library
 from tvmake.targets.adreno.one_epilogue import OfOneEpilogue
-from tvmake.targets.bound_rule import THREAD, BoundRule, EachBlock, Launching, OfOneSize, is_bound, starts_from_values
+from tvmake.targets.bound_rule import (
+    THREAD,
+    BoundRule,
+    EachBlock,
+    Launching,
+    OfOneSize,
+    is_bound,
+    reads_of_other_threads,
+    starts_from_values,
+)
 
 from tvm.s_tir import dlight  # isort: skip
 
@@ -124,6 +133,39 @@ def test_tvm_still_adds_an_epilogue_twice():
     func = kernel("conv2d", one_channel, tensor(1, 1, 3, 3), tensor(5, 1, 1, 1), tensor(1, 5, 1, 1), name=BUFFER)
     assert starts_from_values(scheduled(dlight.gpu.Fallback(), func, BUFFER))
     assert scheduled(BoundRule(dlight.gpu.Fallback()), func, BUFFER) is None
+
+
+VOLUME = tensor(1, 8, 1, 5, 7), tensor(4, 4, 1, 1, 1), tensor(1, 4, 1, 1, 1)
+
+
+def grouped_volume(x: Any, w: Any, b: Any) -> Any:
+    """A convolution in groups of a picture with depth, and its bias."""
+    return op.add(op.nn.conv3d(x, w, groups=2), b)
+
+
+def test_tvm_still_reads_sums_of_other_threads():
+    """When this fails, bound_rule.reads_of_other_threads can go."""
+    func = kernel("conv3d", grouped_volume, *VOLUME, name=BUFFER)
+    assert reads_of_other_threads(scheduled(dlight.gpu.Reduction(), func, BUFFER))
+    assert scheduled(BoundRule(dlight.gpu.Reduction()), func, BUFFER) is None
+    assert not reads_of_other_threads(scheduled(dlight.gpu.GeneralReduction(), func, BUFFER))
+
+
+@pytest.mark.parametrize("tag", [BUFFER, TEXTURE])
+def test_sums_of_groups_are_read_by_their_own_threads(tag: str):
+    need("PoCL")
+    opencl_library()
+    generator = np.random.default_rng(1)
+    x, w, b = (
+        generator.standard_normal(shape).astype(np.float32)
+        for shape in [(1, 8, 1, 5, 7), (4, 4, 1, 1, 1), (1, 4, 1, 1, 1)]
+    )
+    built = executable(lowered(grouped_volume, *VOLUME, name=tag), tag)
+    device = tvm.device("opencl", 0)
+    values = [tvm.runtime.tensor(value, device) for value in (x, w, b)]
+    found = tvm.relax.VirtualMachine(built, device)["main"](*values).numpy()
+    groups = [np.einsum("bcdhw,fc->bfdhw", x[:, at : at + 4], w[at // 2 : at // 2 + 2, :, 0, 0, 0]) for at in (0, 4)]
+    np.testing.assert_allclose(found, np.concatenate(groups, 1) + b, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("tag", [BUFFER, TEXTURE])

@@ -91,3 +91,10 @@ def test_what_depends_on_an_input_stays():
             output = builder.emit_output(relax.op.multiply(x, scale))
         builder.emit_func_output(output)
     assert operators_left(evaluate_constants(builder.get())) == {"relax.multiply"}
+
+
+def test_a_squeeze_leaves_the_longer_axes_that_it_names():
+    """As TVM's importer writes a squeeze of PyTorch's without an axis."""
+    folded = evaluate_constants(module_of(lambda x, _: relax.op.squeeze(relax.op.reshape(x, (1, 12)), [0, 1])))
+    assert operators_left(folded) == set()
+    np.testing.assert_array_equal(result(folded), X.reshape(12))

@@ -72,7 +72,8 @@ def _is_right(module: "tvm.IRModule") -> bool:
         RuntimeError: a sum over threads that TVM cannot lower, because it is within a loop of each thread.
     """
     tvm.s_tir.transform.LowerCrossThreadReduction()(module)
-    return is_bound(module["main"]) and not starts_from_values(module["main"])
+    func = module["main"]
+    return is_bound(func) and not starts_from_values(func) and not reads_of_other_threads(func)
 
 
 class Launching(ScheduleRule):
@@ -235,6 +236,69 @@ def starts_from_values(func: Any) -> bool:
 
     tvm_ffi.structural_walk(func.body, (tvm.s_tir.SBlock, enter))
     return bool(reads)
+
+
+def reads_of_other_threads(func: Any) -> bool:
+    """Whether a thread reads what another one keeps in its own memory.
+
+    dlight's rule for sums divides the results among threads in one way, and its epilogue in another, where the sum reads along
+    a divided axis, as a convolution in groups does. Compared are the places at which each thread begins.
+    """
+    launches: list[Any] = []
+
+    def enter(loop: Any) -> Any:
+        if loop.kind != THREAD:
+            return None
+        launches.append(loop)
+        return tvm_ffi.WalkResult.SKIP
+
+    tvm_ffi.structural_walk(func.body, (tvm.tirx.For, enter), order="pre")
+    return any(map(_has_reads_of_other_threads, launches))
+
+
+def _has_reads_of_other_threads(launch: Any) -> bool:
+    places: dict[Any, list[list[Any]]] = {}
+    threads: dict[str, Any] = {}
+    analyzer = tvm.sym.Analyzer()
+
+    def visit(statement: Any, values: dict[Any, Any]) -> None:
+        def given(expression: Any) -> Any:
+            return tvm_ffi.structural_map(expression, (tvm.ir.Var, lambda variable: values.get(variable, variable)))
+
+        def enter_loop(loop: Any) -> None:
+            values[loop.loop_var] = loop.min
+            if loop.kind == THREAD:
+                values[loop.loop_var] = threads.setdefault(str(loop.thread_binding.thread_tag), loop.loop_var)
+                analyzer.bind(loop.loop_var, tvm.ir.Range.from_min_extent(loop.min, loop.extent))
+
+        def enter_block(realize: Any) -> Any:
+            block = realize.block
+            axes = zip(block.iter_vars, realize.iter_values, strict=True)
+            inside = values | {axis.var: given(value) for axis, value in axes}
+            for part in (block.init, block.body):
+                if part is not None:
+                    visit(part, inside)
+            return tvm_ffi.WalkResult.SKIP
+
+        def access(buffer: Any, indices: Any) -> None:
+            if buffer.scope() == "local":
+                places.setdefault(buffer, []).append([given(index) for index in indices])
+
+        callbacks = [
+            (tvm.tirx.For, enter_loop),
+            (tvm.s_tir.SBlockRealize, enter_block),
+            (tvm.tirx.BufferStore, lambda store: access(store.buffer, store.indices)),
+            (tvm.ir.expr.TensorLoad, lambda load: access(load.source, load.indices)),
+        ]
+        tvm_ffi.structural_walk(statement, callbacks, order="pre")
+
+    visit(launch, {})
+    return any(
+        not analyzer.can_prove_equal(index, other)
+        for first, *others in places.values()
+        for indices in others
+        for index, other in zip(first, indices, strict=True)
+    )
 
 
 def _has_one_extent(launch: Any) -> bool:

@@ -16,6 +16,13 @@ from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 Evaluate = Callable[[list[np.ndarray], Any], np.ndarray]
 
+
+def _of_extent_one(shape: tuple[int, ...], axes: Any) -> tuple[int, ...]:
+    """The axes that a squeeze takes away: of those that it names, or of all; TVM lets it name others too."""
+    named = range(len(shape)) if axes is None else [int(axis) for axis in axes]
+    return tuple(axis for axis in named if shape[axis] == 1)
+
+
 OPERATORS: dict[str, Evaluate] = {
     "relax.add": lambda x, _: x[0] + x[1],
     "relax.subtract": lambda x, _: x[0] - x[1],
@@ -27,7 +34,7 @@ OPERATORS: dict[str, Evaluate] = {
     "relax.astype": lambda x, attrs: x[0].astype(str(attrs.dtype)),
     "relax.reshape": lambda x, _: x[0].reshape(x[1]),
     "relax.expand_dims": lambda x, attrs: np.expand_dims(x[0], tuple(int(axis) for axis in attrs.axis)),
-    "relax.squeeze": lambda x, attrs: np.squeeze(x[0], None if attrs.axis is None else tuple(map(int, attrs.axis))),
+    "relax.squeeze": lambda x, attrs: np.squeeze(x[0], _of_extent_one(x[0].shape, attrs.axis)),
     "relax.permute_dims": lambda x, attrs: np.transpose(
         x[0], None if attrs.axes is None else tuple(map(int, attrs.axes))
     ),
