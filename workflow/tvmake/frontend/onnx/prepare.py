@@ -20,6 +20,7 @@ from tvmake.frontend.onnx.rewrites import control_flow, expand, narrow
 from tvmake.frontend.onnx.rewrites import operators as rewrite
 from tvmake.frontend.onnx.rewrites.contrib_quantized import rewrite_contrib
 from tvmake.frontend.onnx.rewrites.fold import drop_unused, fold
+from tvmake.frontend.onnx.rewrites.rounded_pools import round_down
 from tvmake.frontend.onnx.rewrites.sequences import resolve_sequences
 
 OLDEST_OPSET = 13
@@ -55,6 +56,7 @@ def prepare(model: onnx.ModelProto, where: str, opset: int | None = None) -> Pre
     changes: Counter[str] = Counter()
     for _ in range(MAX_ROUNDS):
         drop_unused(graph)
+        changes["rounded pools"] += round_down(graph)
         written_out = narrow.write_out(graph)
         changes["narrow types"] += written_out
         if written_out:
