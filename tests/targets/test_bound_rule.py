@@ -17,11 +17,12 @@ from tvmake.targets.bound_rule import (
     EachBlock,
     Launching,
     OfOneSize,
+    holds_an_epilogue,
     is_bound,
     reads_of_other_threads,
-    starts_from_values,
 )
 
+from tvm import relax  # isort: skip
 from tvm.s_tir import dlight  # isort: skip
 
 X, W = tensor(1, 8, 12, 12), tensor(16, 8, 3, 3)
@@ -128,11 +129,25 @@ def one_channel(x: Any, w: Any, b: Any) -> Any:
     return op.add(op.nn.conv2d(x, w), b)
 
 
-def test_tvm_still_adds_an_epilogue_twice():
-    """When this fails, bound_rule.starts_from_values can go."""
-    func = kernel("conv2d", one_channel, tensor(1, 1, 3, 3), tensor(5, 1, 1, 1), tensor(1, 5, 1, 1), name=BUFFER)
-    assert starts_from_values(scheduled(dlight.gpu.Fallback(), func, BUFFER))
+@pytest.mark.parametrize(
+    ("words", "expression", "shapes"),
+    [
+        ("conv2d", one_channel, [(1, 1, 3, 3), (5, 1, 1, 1), (1, 5, 1, 1)]),
+        ("mean", lambda x: op.cos(op.mean(x, 1)), [(2, 1, 5)]),
+        ("mean", lambda x: op.add(op.mean(x, 1), relax.const(1, "float32")), [(2, 1, 5)]),
+    ],
+    ids=["a bias", "a function", "a number"],
+)
+def test_tvm_still_computes_an_epilogue_twice(words: str, expression: Any, shapes: list[tuple[int, ...]]):
+    """When this fails, bound_rule.holds_an_epilogue can go."""
+    func = kernel(words, expression, *(tensor(*shape) for shape in shapes), name=BUFFER)
+    assert holds_an_epilogue(scheduled(dlight.gpu.Fallback(), func, BUFFER))
     assert scheduled(BoundRule(dlight.gpu.Fallback()), func, BUFFER) is None
+
+
+def test_a_plain_sum_of_one_element_is_taken():
+    func = kernel("sum", lambda x: op.sum(x, 1), tensor(2, 1, 5), name=BUFFER)
+    assert scheduled(BoundRule(dlight.gpu.Fallback()), func, BUFFER) is not None
 
 
 VOLUME = tensor(1, 8, 1, 5, 7), tensor(4, 4, 1, 1, 1), tensor(1, 4, 1, 1, 1)
