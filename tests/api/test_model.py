@@ -154,6 +154,11 @@ MISTAKES = {
     "no precision": (lambda: tvmake.load("digits.onnx").compile(precision="float8"), "expected one of float32"),
     "no option": (lambda: tvmake.load("digits.onnx").compile(options={"builds": {}}), "did you mean 'build'?"),
     "no directory": (lambda: tvmake.load("digits.onnx").compile(output="none/m.tar"), "there is no directory 'none'"),
+    "the model itself": (lambda: tvmake.load("digits.onnx").compile(output="digits.onnx"), "and is no package"),
+    "less than no trials": (lambda: tvmake.load("digits.onnx").compile(tune=-1), "tune: expected at least 0 (got -1)"),
+    "no name of a target": (lambda: tvmake.load("digits.onnx").compile(5), "target: expected a text (got 5)"),
+    "no options": (lambda: tvmake.load("digits.onnx").compile(options=["build"]), "options: expected a mapping"),
+    "a number in words": (lambda: tvmake.load("digits.onnx").tune(trials="many"), "trials: expected a whole number"),
     "no trials": (lambda: tvmake.load("digits.onnx").tune(trials=0), "expected at least 1"),
     "no package": (lambda: tvmake.open("none.tar"), "none.tar: no such package"),
 }

@@ -45,7 +45,10 @@ MISTAKES = {
         "for example: --pass-config tirx.disable_vectorize=true",
     ),
     "no form": (["digits.onnx", "--dump-code", "relay"], "expected one of relax"),
-    "a directory": (["digits.onnx", "-o", "."], "name the package in it: digits.tar"),
+    "a directory": (["digits.onnx", "-o", "."], ".: is a directory\n  name a file in it for the package"),
+    "the model itself": (["digits.onnx", "-o", "digits.onnx"], "digits.onnx: is there already, and is no package"),
+    "no place for files": (["digits.onnx", "-o", "/proc/x.tar"], "/proc/x.tar: cannot be written"),
+    "a long name": (["digits.onnx", "-o", f"{'x' * 300}.tar"], "cannot be written (the name is too long)"),
     "no directory": (["digits.onnx", "-o", "none/digits.tar"], "there is no directory 'none'"),
     "no key": (["digits.onnx", "--set", "builds.opt_level=3"], "did you mean 'build'?"),
 }

@@ -17,7 +17,7 @@ from tvmake.config.target import TargetConfig
 from tvmake.errors import InputError
 from tvmake.lock.artifacts import hermetic_outputs
 from tvmake.lock.compilers import compilers
-from tvmake.lock.document import read_lock
+from tvmake.lock.document import is_lock, read_lock
 from tvmake.lock.origins import inputs, users
 from tvmake.plan.plan import Plan
 from tvmake.records.frozen import read_frozen
@@ -199,6 +199,14 @@ def test_a_compiler_is_named_for_targets_of_every_kind_and_a_missing_one_too():
     )
     assert found["here"] == found["tag"] == driver_identity("g++")
     assert found["none"] == "none (the compiler 'no-such-compiler' is not installed)"
+
+
+def test_a_file_that_is_no_lock_is_not_overwritten(run: Plan, capsys: pytest.CaptureFixture[str]):
+    Path("model.onnx").write_text("a model")
+    assert tvmake(["lock", "-o", "model.onnx"]) == 1
+    assert "model.onnx: is there already, and is no lock" in capsys.readouterr().err
+    assert Path("model.onnx").read_text() == "a model"
+    assert is_lock(LOCK)
 
 
 def test_a_pipe_is_no_lock_and_is_not_waited_for(tmp_path: Path):

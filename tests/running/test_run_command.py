@@ -1,7 +1,9 @@
 """`tvmake run` and `tvmake.open`: a package on inputs of yours."""
 
+import copy
 import json
 import os
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -188,6 +190,70 @@ def test_an_open_package_says_what_it_takes_and_refuses_what_it_does_not(package
         opened.run({"y": X})
     with pytest.raises(InputError, match="the package takes 'x' float32"):
         opened.run(X[:, :2])
+
+
+REFUSED = {
+    "a fill": (lambda opened, _: opened.run(fill="one"), "fill: expected one of random, zeros, ones (got 'one')"),
+    "numbers too large": (lambda opened, _: opened.run(X.astype("float64") * 1e300), "which is beyond float32"),
+    "lists of several lengths": (lambda opened, _: opened.run([[1], [1, 2]]), "input 'x': cannot become an array"),
+    "no repeats": (lambda opened, _: opened.benchmark(repeat=0), "repeat: expected at least 1 (got 0)"),
+    "half a repeat": (lambda opened, _: opened.benchmark(repeat=2.5), "repeat: expected a whole number (got 2.5)"),
+    "less than no warmup": (lambda opened, _: opened.benchmark(warmup=-1), "warmup: expected at least 0 (got -1)"),
+    "no threads": (lambda _, file: tvmake.open(file, threads=0), "threads: expected at least 1 (got 0)"),
+    "an unknown goal": (
+        lambda opened, _: opened.validate(X, X, goals={"sqnr": 3}),
+        "validation.goals.sqnr: unknown key\n  did you mean 'sqnr_db'?",
+    ),
+    "no samples": (lambda opened, _: opened.validate(_Source(), samples=0), "samples: expected at least 1 (got 0)"),
+    "a seed": (lambda opened, _: opened.validate(_Source(), seed=-1), "seed: expected at least 0 (got -1)"),
+}
+
+
+class _Source:
+    def import_options(self) -> None:
+        raise AssertionError("the other arguments come first")
+
+
+@pytest.mark.parametrize(("call", "words"), REFUSED.values(), ids=REFUSED)
+def test_an_argument_that_makes_no_sense_is_named(call, words: str, package: Path):  # noqa: F811
+    with pytest.raises(InputError) as refused:
+        call(tvmake.open(package), package)
+    assert words in str(refused.value)
+
+
+def test_infinite_inputs_are_passed_on(package: Path):  # noqa: F811
+    tvmake.open(package).run(np.full(X.shape, np.inf))
+
+
+def test_a_percentile_is_one():
+    from tvmake.benchmark.statistics import latency_statistics
+    from tvmake.running.package import Benchmark
+
+    timed = Benchmark((1.0, 2.0), latency_statistics([1.0, 2.0]), 1.0, 1.0)
+    assert timed.percentile(50) == 1.5
+    for wrong in (101, "median", float("nan")):
+        with pytest.raises(InputError, match="percent: expected"):
+            timed.percentile(wrong)
+
+
+def test_threads_that_share_a_package_take_turns(package: Path):  # noqa: F811
+    from concurrent.futures import ThreadPoolExecutor
+
+    opened = tvmake.open(package)
+    wanted = [next(iter(opened.run(X * factor).values())) for factor in range(4)]
+
+    def repeat(factor: int) -> bool:
+        return all(np.array_equal(next(iter(opened.run(X * factor).values())), wanted[factor]) for _ in range(100))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(repeat, range(4)))
+
+
+def test_a_copy_is_opened_again_instead(package: Path):  # noqa: F811
+    opened = tvmake.open(package)
+    for copied in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match=r"open it again: tvmake\.open"):
+            copied(opened)
 
 
 def test_importing_tvmake_loads_neither_tvm_nor_numpy():

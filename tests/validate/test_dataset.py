@@ -163,6 +163,21 @@ def test_gray_files_feed_three_channels(tmp_path):
     np.testing.assert_allclose(values, np.full((1, 3, 4, 4), 0.2), rtol=1e-6)
 
 
+@pytest.mark.parametrize("suffix", ["png", "tif", "pgm"])
+def test_of_sixteen_bits_the_upper_eight_are_taken(tmp_path, suffix):
+    Image.fromarray(np.array([[0, 255], [40_000, 65_535]], np.uint16)).save(tmp_path / f"deep.{suffix}")
+    values = next(iter(opened(tmp_path, signature(1, 1, 2, 2), preprocess={"scale": 1}))).inputs["image"]
+    assert values.flatten().tolist() == [0, 0, 156, 255]
+
+
+def test_pixels_of_32_bits_are_refused(tmp_path):
+    for number, pixels in enumerate((np.full((2, 2), 0.5, np.float32), np.full((2, 2), 1 << 20, np.int32))):
+        (tmp_path / str(number)).mkdir()
+        Image.fromarray(pixels).save(tmp_path / str(number) / "deep.tif")
+        with pytest.raises(InputError, match="its pixels have 32 bits: save it with 8 or 16"):
+            next(iter(opened(tmp_path / str(number), signature(1, 1, 2, 2))))
+
+
 def test_imagenet_preprocessing_is_that_of_pillow_and_numpy_by_hand(tmp_path):
     noise_image(tmp_path / "noise.png", 50, 80)
     mean, std = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]

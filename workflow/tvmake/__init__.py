@@ -49,6 +49,7 @@ def open(package: Path | str, threads: int | None = None) -> Any:
     """A package: ``tvmake.open("package.tar").run({"image": array})``.
 
     Its digests are checked; its code is loaded into this process when it runs first, and stays as long as the process lives.
+    Threads may share it: their runs take turns.
 
     Args:
         package: a ``package.tar``.

@@ -117,17 +117,20 @@ class Model:
         """
         import shutil
 
+        from tvmake.artifact.package import is_package
+        from tvmake.config.benchmark import Count
+        from tvmake.running.arguments import checked
         from tvmake.running.package import Package
-        from tvmake.storage.files import atomic_path
+        from tvmake.storage.files import atomic_path, check_destination
 
+        if output is not None:
+            check_destination(Path(output), "package", is_package)
+        tune = checked("tune", Count | None, tune)
         made = self._make("package.tar", target, precision, tune, options, shows_progress)
         if output is not None:
-            destination = Path(output)
-            if not destination.parent.is_dir():
-                raise InputError(str(output), f"there is no directory '{destination.parent}'", "make it first")
-            with atomic_path(destination) as temporary:
+            with atomic_path(Path(output)) as temporary:
                 shutil.copyfile(made, temporary)
-            made = destination
+            made = Path(output)
         return Package(made)
 
     def tune(
@@ -152,10 +155,11 @@ class Model:
             MachineError: this machine lacks something, or a device is lost.
         """
         from tvmake.artifact import stage_json
+        from tvmake.config.base import Positive
         from tvmake.records.best import BestSet
+        from tvmake.running.arguments import checked
 
-        if trials < 1:
-            raise InputError("trials", f"expected at least 1 (got {trials})")
+        trials = checked("trials", Positive, trials)
         made = self._make("best.json", target, precision, trials, options, shows_progress)
         self._trials[target or ""] = trials
         fields = ("name", "calls", "trials", "latency_ms", "reason")
@@ -184,7 +188,12 @@ class Model:
         shows_progress: bool,
     ) -> Path:
         from tvmake.process.command import run_tvmake
+        from tvmake.running.arguments import checked
 
+        target, precision = (
+            checked(name, str | None, value) for name, value in (("target", target), ("precision", precision))
+        )
+        options = checked("options", dict[str, Any] | None, options)
         trials = self._trials.get(target or "") if tune is None else tune
         if self.config_file:
             made = self._of_config(self.config_file, artifact, target, precision)

@@ -1,5 +1,6 @@
 """The package: mod.so, mod.json and mod.params in one tar, and how to open it safely."""
 
+import tarfile
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -37,6 +38,15 @@ def check_is_package_file(file: Path) -> None:
         raise InputError(str(file), "is a directory, not a package", remedy)
     if not file.is_file():
         raise InputError(str(file), "is a pipe, a socket or a device, not a package", "name a package.tar")
+
+
+def is_package(file: Path) -> bool:
+    """Whether a file is a package, be it damaged or of another version."""
+    try:
+        with tarfile.open(file, "r:") as archive:
+            return MANIFEST in archive.getnames()
+    except (tarfile.TarError, OSError):
+        return False
 
 
 def pack(files: Mapping[str, Path], destination: Path) -> None:

@@ -68,12 +68,12 @@ def compile_model(
     import shlex
     import shutil
 
+    from tvmake.artifact.package import is_package
     from tvmake.cli.configs import overlay, print_note
     from tvmake.cli.single import make, single_run, words
     from tvmake.config.reading.load import merge
-    from tvmake.errors import InputError
     from tvmake.process.output import counted, printable
-    from tvmake.storage.files import atomic_directory, atomic_path
+    from tvmake.storage.files import atomic_directory, atomic_path, check_destination
 
     linking = {"cc": compiler, "link_options": shlex.split(link_options) if link_options else None}
     layer: dict[str, Any] = {
@@ -89,10 +89,7 @@ def compile_model(
     over = merge(layer, overlay(settings))
     run = single_run(model, target, precision, tune, shapes, device, over, keys, self_test=self_test)
     wanted = output or Path(f"{run.model_name}.tar")
-    if not wanted.parent.is_dir():
-        raise InputError(str(wanted), f"there is no directory '{wanted.parent}'", "make it first")
-    if wanted.is_dir():
-        raise InputError(str(wanted), "is a directory", f"name the package in it: {wanted / f'{run.model_name}.tar'}")
+    check_destination(wanted, "package", is_package)
     if tune is None and run.trials and not quiet:
         print_note(
             f"with the kernels that `tvmake tune` found in {counted(run.trials, 'trial')}; --tune 0 compiles without them"

@@ -81,13 +81,12 @@ def _write_config(model: str, output: Path, force: bool) -> None:
     from tvmake.config.model import ImportOptions
     from tvmake.errors import InputError
     from tvmake.frontend.inspect import inspect_source
-    from tvmake.storage.files import write_text
+    from tvmake.storage.files import check_destination, write_text
 
+    check_destination(output, "config")
     if output.exists() and not force:
         raise InputError(str(output), "is there already", "--force replaces it; -o writes another file")
-    if not output.parent.is_dir():
-        raise InputError(str(output), f"there is no directory '{output.parent}'", "make it first")
-    declared = inspect_source(ImportOptions(source=model))
+    declared = inspect_source(ImportOptions(source=model), lists_files=False)
     inputs = [StarterInput(spec.name, spec.shape, spec.dtype, spec.range) for spec in declared.inputs]
     write_text(output, starter(model, inputs, declared.format, declared.arguments))
     typer.echo(f"wrote {output}")

@@ -11,7 +11,7 @@ from tvmake.device.interface import Deployment
 from tvmake.errors import InputError, MachineError
 from tvmake.provenance.statement import check_statement
 from tvmake.storage.directories import HOME_VARIABLE, cache_directory
-from tvmake.storage.files import atomic_directory, digest_file, writing
+from tvmake.storage.files import atomic_directory, digest_file, making_directories
 from tvmake.storage.tar import digest_as_tar
 
 AGAIN = "make the package again with `tvmake make`, or copy it again from where it came"
@@ -91,7 +91,7 @@ def _digest(directory: Path) -> str:
 
 
 def _make_private(root: Path) -> None:
-    with writing(root):
+    with making_directories(root):
         root.mkdir(parents=True, exist_ok=True)
         about = root.stat()
         if about.st_mode & WRITABLE_BY_OTHERS and about.st_uid == os.geteuid():

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict
 
 from tvmake.config.precision import LayerAssignment
 from tvmake.config.transform import Layout
+from tvmake.errors import InputError
 from tvmake.records.frozen import SCHEMA_VERSION, LockedRecords, parse, read_bytes
 from tvmake.records.record import Digest
 from tvmake.storage.documents import FailsFast
@@ -93,6 +94,15 @@ def read_lock(path: Path) -> Lock:
         InputError: the file is missing, damaged or of another schema version.
     """
     return parse(Lock, read_bytes(path), str(path))
+
+
+def is_lock(path: Path) -> bool:
+    """Whether a file is a lock of this version."""
+    try:
+        read_lock(path)
+    except InputError:
+        return False
+    return True
 
 
 def write_lock(lock: Lock, path: Path) -> None:

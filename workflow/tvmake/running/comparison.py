@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import ValidationError
 
 from tvmake.artifact import stage_json
 from tvmake.artifact.signature import Signature
@@ -13,8 +12,8 @@ from tvmake.artifact.source import SourceRecord
 from tvmake.config.model import ImportOptions
 from tvmake.config.requests.referencing import ReferenceRequest
 from tvmake.config.validation import DEFAULT_GOALS, Goals
-from tvmake.errors import InputError
 from tvmake.process.command import run_tvmake
+from tvmake.running.arguments import checked
 from tvmake.storage.temporary import temporary_directory
 from tvmake.validate.numerics import Comparison, NumericsReport
 from tvmake.validate.reference.stored import ReferenceSet
@@ -22,7 +21,7 @@ from tvmake.validate.reference.stored import ReferenceSet
 Outputs = Mapping[str, np.ndarray]
 
 
-def goals_of(precision: str, given: Mapping[str, Any] | None) -> Goals:
+def goals_of(precision: str, given: Mapping[str, Any]) -> Goals:
     """The goals of a precision, with those that are given over them.
 
     A precision of another name than the known ones counts as float32.
@@ -30,14 +29,7 @@ def goals_of(precision: str, given: Mapping[str, Any] | None) -> Goals:
     Raises:
         InputError: a goal is unknown, or its bound is impossible.
     """
-    try:
-        chosen = Goals.model_validate(dict(given or {}))
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(map(str, first["loc"]))
-        raise InputError(
-            f"goals.{key}", first["msg"].lower(), f"the goals are {', '.join(Goals.model_fields)}"
-        ) from None
+    chosen = checked("validation.goals", Goals, dict(given) if isinstance(given, Mapping) else given)
     return DEFAULT_GOALS.get(precision, DEFAULT_GOALS["float32"]).updated(chosen)
 
 

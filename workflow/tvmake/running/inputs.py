@@ -3,7 +3,7 @@
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from tvmake.artifact.tensor_file import DAMAGE, member, reason, write_array
 from tvmake.config.dataset import Preprocessing
 from tvmake.errors import InputError
 from tvmake.process.output import counted
+from tvmake.running.arguments import checked
 from tvmake.validate.dataset_sources import IMAGE_SUFFIXES, FileRows
 from tvmake.validate.preprocess import ImagePreprocessor
 from tvmake.validate.samples import concrete_shape, numpy_dtype, random_tensor
@@ -67,14 +68,15 @@ def fitting(signature: Signature, given: Mapping[str, np.ndarray], fill: Fill | 
         fill: what inputs that nobody gave are made of; None refuses to run without them.
 
     Raises:
-        InputError: an input is unknown, missing, or of another shape or type.
+        InputError: an input is unknown, missing, or of another shape or type, or has values that its type cannot hold.
     """
+    fill = checked("fill", Fill | None, fill)
     known = _names(signature)
     found: Arrays = {}
     for name, array in given.items():
         if name not in known:
             raise InputError(name, "the package has no such input", f"it takes {_inputs(signature)}")
-        found[known[name]] = np.asarray(array)
+        found[known[name]] = as_array(f"input '{name}'", array)
     dims: dict[str, int] = {}
     fitted: Arrays = {}
     for spec in signature.inputs:
@@ -86,6 +88,18 @@ def fitting(signature: Signature, given: Mapping[str, np.ndarray], fill: Fill | 
         raise InputError("inputs", f"nothing was given for {names}", f"the package takes {_inputs(signature)}")
     fitted |= {spec.name: _made(spec, fill or "random", seed, dims) for spec in missing}
     return {spec.name: fitted[spec.name] for spec in signature.inputs}
+
+
+def as_array(where: str, value: Any) -> np.ndarray:
+    """What numpy makes of a value.
+
+    Raises:
+        InputError: nothing, as of lists of several lengths, or of a tensor on a GPU.
+    """
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(where, f"cannot become an array: {reason(error)}", "give an array of numpy's") from None
 
 
 def write_inputs(arrays: Mapping[str, np.ndarray], file: Path) -> None:
@@ -187,12 +201,14 @@ def _fitted(spec: TensorSpec, array: np.ndarray, dims: dict[str, int]) -> np.nda
             dims.setdefault(wanted, extent)
     if array.shape != concrete_shape(spec, dims):
         raise InputError(f"input '{spec.name}'", f"is {what}, and the package takes {described(spec)}")
+    is_number = array.dtype == dtype or (array.dtype.kind in "biuf" and dtype.kind in "biufV")
     with np.errstate(all="ignore"):
-        cast = array.astype(dtype, copy=False)
-    is_number = array.dtype.kind in "biuf" and (dtype.kind in "biufV")
+        cast = array.astype(dtype, copy=False) if is_number else array
     keeps = dtype.kind not in "iub" or (array.dtype.kind in "iub" and np.array_equal(cast, array))
-    if array.dtype != dtype and not (is_number and keeps):
+    if not (is_number and keeps):
         raise InputError(f"input '{spec.name}'", f"is {what}, and the package takes {described(spec)}")
+    if cast is not array and (lost := array[np.isfinite(array) & ~np.isfinite(cast)]).size:
+        raise InputError(f"input '{spec.name}'", f"holds {lost[0]:g}, which is beyond {spec.dtype}", "scale it down")
     return np.ascontiguousarray(cast).reshape(cast.shape)
 
 

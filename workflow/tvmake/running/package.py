@@ -5,17 +5,21 @@ from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from threading import RLock
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Protocol, runtime_checkable
 
 import numpy as np
+from pydantic import Field
 
 from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.signature import TensorSpec
 from tvmake.benchmark.ops import KernelRow
 from tvmake.benchmark.statistics import LatencyStatistics
+from tvmake.config.base import Positive
 from tvmake.errors import InputError
 from tvmake.process.output import counted
-from tvmake.running.inputs import Arrays, Fill, described, fitting
+from tvmake.running.arguments import checked
+from tvmake.running.inputs import Arrays, Fill, as_array, described, fitting
 
 if TYPE_CHECKING:
     from tvmake.config.model import ImportOptions
@@ -33,6 +37,9 @@ class SourceModel(Protocol):
 
 
 Given = Mapping[str, np.ndarray] | np.ndarray | None
+
+Percent = Annotated[float, Field(ge=0, le=100)]
+Seed = Annotated[int, Field(ge=0)]
 
 
 @dataclass(frozen=True)
@@ -55,7 +62,7 @@ class Benchmark:
 
     def percentile(self, percent: float) -> float:
         """A percentile of the samples, interpolated linearly; 0 is the fastest, 100 the slowest."""
-        return float(np.percentile(self.samples_ms, percent))
+        return float(np.percentile(self.samples_ms, checked("percent", Percent, percent)))
 
     def __repr__(self) -> str:
         found = self.statistics
@@ -74,19 +81,23 @@ class Package:
 
     Its digests are checked before that; that its author means well is not: run packages of your own.
 
+    Threads may share one: their runs take turns. For runs at the same time, open the file once for each thread. It cannot be copied or
+    pickled; another process opens the file itself.
+
     Args:
         file: a ``package.tar``.
         threads: of the CPU that kernels may use; None leaves it to TVM, which takes all cores.
 
     Raises:
-        InputError: the package is damaged, or there is none.
+        InputError: the package is damaged, or there is none; or ``threads`` is no number from 1 on.
     """
 
     def __init__(self, file: Path | str, threads: int | None = None):
         from tvmake.device import store
 
         self.file = Path(file)
-        self.threads = threads
+        self.threads: int | None = checked("threads", Positive | None, threads)
+        self._turn = RLock()  # TVM's virtual machine keeps inputs and outputs of one run
         self._place = store.put(self.file, store.store_root())
         self.manifest: Manifest = store.stored(self._place)
 
@@ -115,7 +126,7 @@ class Package:
         return self.manifest.signature.outputs
 
     def run(self, inputs: Given = None, *more: np.ndarray, fill: Fill | None = None) -> Arrays:
-        """Run the network once.
+        """Run the network once; a call from another thread waits for this one.
 
         Args:
             inputs: arrays by the inputs' names, or the first input.
@@ -126,13 +137,15 @@ class Package:
             The outputs by their names in the source model, as arrays of their own.
 
         Raises:
-            InputError: an input is unknown, missing, or of another shape or type.
+            InputError: an input is unknown, missing, or of another shape or type, or has values that its type cannot hold.
             DeviceError: the package is for another processor, or for a device that this machine does not have.
         """
         arrays = fitting(self.manifest.signature, self._given(inputs, more), fill)
-        self._loaded.set_inputs(list(arrays.values()))
-        self._loaded.run()
-        return {spec.name: value for spec, value in zip(self.outputs, self._loaded.outputs(), strict=True)}
+        with self._turn:
+            self._loaded.set_inputs(list(arrays.values()))
+            self._loaded.run()
+            outputs = self._loaded.outputs()
+        return {spec.name: value for spec, value in zip(self.outputs, outputs, strict=True)}
 
     def benchmark(
         self,
@@ -155,7 +168,7 @@ class Package:
             profile: also time each kernel, in separate runs.
 
         Raises:
-            InputError: an input does not fit, or the package's file has changed since it was opened.
+            InputError: an argument or an input does not fit, or the package's file has changed since it was opened.
             DeviceError: this machine cannot run the package.
         """
         from tvmake.config.benchmark import Measurement
@@ -165,7 +178,8 @@ class Package:
 
         self._check_file()
         arrays = fitting(self.manifest.signature, self._given(inputs, ()), "random" if inputs is None else None)
-        how = Measurement(repeat=repeat, number=number, warmup=warmup, min_repeat_ms=min_repeat_ms, profile_ops=profile)
+        wanted = {"repeat": repeat, "number": number, "warmup": warmup, "min_repeat_ms": min_repeat_ms}
+        how = checked("", Measurement, {**wanted, "profile_ops": profile})
         device = connect("local", LocalDeviceConfig(threads=self.threads))
         done = run(self.file, self.manifest, device, arrays, how)
         assert done.latency is not None
@@ -197,14 +211,15 @@ class Package:
             Figures, and the goals that are missed; ``passed`` is the verdict.
 
         Raises:
-            InputError: inputs or reference do not fit the package, or a goal is unknown.
+            InputError: inputs or reference do not fit the package, a goal is unknown, or another argument makes no sense.
             MachineError: the source model's framework is not installed.
             DeviceError: this machine cannot run the package.
         """
         from tvmake.running.comparison import against_arrays, against_model, goals_of
 
-        bounds = goals_of(self.manifest.precision, goals)
+        bounds = goals_of(self.manifest.precision, goals or {})
         if isinstance(reference, SourceModel):
+            samples, seed = checked("samples", Positive, samples), checked("seed", Seed, seed)
             options = reference.import_options()
             return against_model(self.run, self.manifest.signature, options, samples, seed, bounds)
         return against_arrays(self.run(inputs), self._expected(reference), bounds)
@@ -218,14 +233,14 @@ class Package:
         if len(arrays) > len(self.inputs):
             names = "; ".join(map(described, self.inputs))
             raise InputError("inputs", f"{len(arrays)} were given", f"the package takes {names}")
-        return {spec.name: np.asarray(array) for spec, array in zip(self.inputs, arrays, strict=False)}
+        return {spec.name: array for spec, array in zip(self.inputs, arrays, strict=False)}
 
     def _expected(self, reference: Given) -> dict[str, np.ndarray]:
         names = [spec.name for spec in self.outputs]
         if isinstance(reference, Mapping):
-            given = {name: np.asarray(array) for name, array in reference.items()}
+            given = {name: as_array(f"reference '{name}'", array) for name, array in reference.items()}
         else:
-            given = {} if reference is None else {names[0]: np.asarray(reference)}
+            given = {} if reference is None else {names[0]: as_array("reference", reference)}
         unknown = [name for name in given if name not in names]
         if unknown or not given:
             problem = f"the package has no output '{unknown[0]}'" if unknown else "there is none to compare with"
@@ -238,6 +253,10 @@ class Package:
 
         if inspect(self.file).own_sha256 != self.manifest.own_sha256:
             raise InputError(str(self.file), "has changed since it was opened", "open it again")
+
+    def __reduce__(self) -> NoReturn:
+        again = f"tvmake.open({str(self.file)!r})"
+        raise TypeError(f"a package that is open cannot be copied or pickled; open it again: {again}")
 
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(map(described, specs)) for specs in (self.inputs, self.outputs))

@@ -11,12 +11,12 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from tvmake.errors import MachineError
+from tvmake.errors import InputError, MachineError
 from tvmake.storage.plain_files import open_plain
 from tvmake.storage.temporary import held_directory
 
@@ -120,11 +120,34 @@ def scratch_directory(parent: Path) -> Iterator[Path]:
 def _beside(destination: Path, aside: Path | None = None) -> Iterator[Path]:
     place = destination.parent if aside is None else aside
     with ExitStack() as stack:
-        with writing(destination):
+        with making_directories(destination):
             for parent in (destination.parent, place):
                 parent.mkdir(parents=True, exist_ok=True)
             directory = stack.enter_context(held_directory(place, TEMPORARY_PREFIX))
         yield directory
+
+
+def check_destination(file: Path, kind: str, is_one: Callable[[Path], bool] | None = None) -> None:
+    """Refuse, before the work, a place where a file cannot be written, and one where a file of another kind would be lost.
+
+    Args:
+        kind: what is to be written, in a word.
+        is_one: whether a file that is there is of this kind; without it, whatever is there is replaced.
+
+    Raises:
+        InputError: there is no such directory, or something else than a file of this kind.
+        MachineError: nothing can be written there.
+    """
+    with writing(file):
+        if file.is_dir():
+            raise InputError(str(file), "is a directory", f"name a file in it for the {kind}")
+        if not file.parent.is_dir():
+            raise InputError(str(file), f"there is no directory '{file.parent}'", "make it first")
+        is_kept = is_one and file.exists() and not (file.is_file() and (not file.stat().st_size or is_one(file)))
+        if is_kept:
+            raise InputError(str(file), f"is there already, and is no {kind}", "delete it, or name another file")
+        with _beside(file):
+            pass
 
 
 def write_bytes(destination: Path, data: bytes, *, aside: Path | None = None) -> None:
@@ -177,6 +200,10 @@ def writing(destination: Path) -> Iterator[None]:
             raise MachineError(
                 str(destination), "is larger than the files this process may write", "raise the limit (ulimit -f)"
             ) from error
+        if error.errno == errno.ENAMETOOLONG:
+            raise MachineError(
+                str(destination), "cannot be written (the name is too long)", "choose a shorter one"
+            ) from error
         if error.errno in (errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENOTEMPTY):
             raise MachineError(
                 str(destination),
@@ -187,9 +214,19 @@ def writing(destination: Path) -> Iterator[None]:
             raise MachineError(
                 str(destination),
                 f"cannot be written ({os.strerror(error.errno)})",
-                "make the directory writable, or choose another one with --directory",
+                "make its directory writable, or choose another one",
             ) from error
         raise
+
+
+@contextmanager
+def making_directories(destination: Path) -> Iterator[None]:
+    """As :func:`writing`, where directories are made for ``destination``: /proc and the like have the kernel's own files alone."""
+    with writing(destination):
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM)) from error
 
 
 def _umask() -> int:

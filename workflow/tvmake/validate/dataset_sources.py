@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -14,9 +14,15 @@ from tvmake.config.files.dataset import LIST_SUFFIXES, listed, separator
 from tvmake.errors import InputError
 from tvmake.storage.plain_files import open_plain
 
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
 IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"})
 IMAGE_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
 """What a file may hold, whatever its name is: Pillow has other programs run what is in some of its other formats (PostScript)."""
+
+GRAY, DEEP = ("1", "L"), "IF"
+"""Pillow's modes of images without colours: of at most 8 bits, and how those of more begin."""
 
 
 class Rows(Protocol):
@@ -162,9 +168,9 @@ class FileRows:
         file = self._files[index]
         try:
             with open_plain(file) as opened, Image.open(opened, formats=IMAGE_FORMATS) as image:
-                mode = "L" if image.mode in ("1", "L", "I;16", "I", "F") else "RGB"
-                self._refuse_bomb(file, image.width * image.height * len(mode))
-                return np.asarray(image if image.mode == mode else image.convert(mode))
+                size = 1 if image.mode in GRAY else 2 if image.mode[0] in DEEP else 3
+                self._refuse_bomb(file, image.width * image.height * size)
+                return _pixels(image)
         except (OSError, UnidentifiedImageError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
             problem = (
                 "no such file" if isinstance(error, FileNotFoundError) else f"not a readable image ({reason(error)})"
@@ -182,6 +188,21 @@ class FileRows:
 
     def array(self, key: str) -> np.ndarray:
         raise InputError(str(self.path), f"holds images only, no array {key!r}", "use an .npz for several inputs")
+
+
+def _pixels(image: "Image") -> np.ndarray:
+    """An image as uint8, gray or RGB; of 16 bits the upper eight, as Pillow takes them of colours.
+
+    Raises:
+        ValueError: its pixels have no range that is known.
+    """
+    if image.mode[0] not in DEEP:
+        mode = "L" if image.mode in GRAY else "RGB"
+        return np.asarray(image if image.mode == mode else image.convert(mode))
+    values = np.asarray(image)
+    if image.mode == "F" or (values >> 16).any():
+        raise ValueError("its pixels have 32 bits: save it with 8 or 16")
+    return (values >> 8).astype(np.uint8)
 
 
 def _directory(path: Path, names: list[str]) -> FileRows:

@@ -24,10 +24,12 @@ def lock(
     `tvmake make --locked run.lock` makes it again and compares every byte.
     """
     from tvmake.cli.configs import config_files, load_plan
-    from tvmake.lock.document import write_lock
+    from tvmake.lock.document import is_lock, write_lock
     from tvmake.lock.make import lock_run
     from tvmake.process.output import counted
+    from tvmake.storage.files import check_destination
 
+    check_destination(output, "lock", is_lock)
     plan = load_plan(config_files(config), settings)
     _check_finished(plan, config, settings)
     document = lock_run(plan)
