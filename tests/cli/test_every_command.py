@@ -21,6 +21,8 @@ TABLES = (
 )  # fmt: skip
 """The commands that print tables."""
 
+TVMAKE = str(Path(sys.executable).with_name("tvmake"))
+
 CONFIG = "models: {net: {source: 'zoo:resnet18'}}\ntargets: {cpu: {kind: llvm}}\n"
 
 
@@ -99,7 +101,7 @@ def completed(words: str, place: Path) -> list[str]:
         "COMP_CWORD": str(len(words.split(" ")) - 1),
     }
     done = subprocess.run(
-        [str(Path(sys.executable).with_name("tvmake"))],
+        [TVMAKE],
         cwd=place, env=environment, capture_output=True, text=True, check=False, timeout=HANG_S,
     )  # fmt: skip
     return done.stdout.split()
@@ -122,7 +124,7 @@ def test_nothing_is_completed_from_a_config_that_is_wrong(tmp_path: Path):
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_script_for_each_shell(shell: str, tmp_path: Path):
     done = subprocess.run(
-        [str(Path(sys.executable).with_name("tvmake")), "completion", shell],
+        [TVMAKE, "completion", shell],
         capture_output=True, text=True, check=False, timeout=HANG_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -130,10 +132,9 @@ def test_a_script_for_each_shell(shell: str, tmp_path: Path):
 
 
 def test_bash_takes_the_script_and_completes(tmp_path: Path):
-    program = Path(sys.executable).with_name("tvmake")
-    script = f"""source <({program} completion bash)
+    script = f"""source <({TVMAKE} completion bash)
 COMP_WORDS=(tvmake comp); COMP_CWORD=1
-_tvmake_completion {program}
+_tvmake_completion {TVMAKE}
 printf '%s\\n' "${{COMPREPLY[@]}}"
 """
     done = subprocess.run(

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tvmake.process.output import printable
 from tvmake.process.python import python_command
+from tvmake.report.console import SafeConsole
 
 HOSTILE = "\x1b[2J\x1b]0;title\x07\x9b31m\r\x08\u202eevil\u2066\x7f"
 
@@ -78,6 +79,13 @@ def test_usual_text_stays_as_it_is(text: str):
 
 
 def test_a_stream_that_cannot_show_a_character_names_it():
-    program = "from tvmake.process.output import escaped_output\nwith escaped_output(): print('\u2192 \x1b')"
+    imports = "from tvmake.process.output import escaped_output\nfrom tvmake.report.console import SafeConsole"
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    assert subprocess.check_output(python_command("-c", program), env=environment) == b"\\u2192 \\x1b\n"
+    for shown in ("print", "SafeConsole().print"):
+        program = f"{imports}\nwith escaped_output(): {shown}('\u2192 \x1b')"
+        assert subprocess.check_output(python_command("-c", program), env=environment) == b"\\u2192 \\x1b\n"
+
+
+def test_no_picture_stands_for_a_name_between_colons(capsys: pytest.CaptureFixture[str]):
+    SafeConsole().print("fac:ok: factory:M:")
+    assert capsys.readouterr().out == "fac:ok: factory:M:\n"

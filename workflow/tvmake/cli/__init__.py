@@ -6,13 +6,16 @@ import sys
 def main() -> None:
     """Run ``tvmake``; a step of a running ``tvmake make`` is forked from a warm process."""
     arguments = sys.argv[1:]
-    if arguments[:1] == ["step"]:
-        from tvmake.cli.step.warm import run_warm
+    try:
+        if arguments[:1] == ["step"]:
+            from tvmake.cli.step.warm import run_warm
 
-        code = run_warm(arguments)
-        if code is not None:
-            sys.exit(code)
-    sys.exit(run(arguments))
+            code = run_warm(arguments)
+            if code is not None:
+                sys.exit(code)
+        sys.exit(run(arguments))
+    except KeyboardInterrupt:  # while modules are imported; commands see to it later
+        sys.exit(130)
 
 
 def run(arguments: list[str]) -> int:
@@ -20,7 +23,7 @@ def run(arguments: list[str]) -> int:
     from tvmake.cli import completion, verbosity
     from tvmake.cli.app import command
     from tvmake.errors import TvmakeError, print_error
-    from tvmake.process.output import escaped_output
+    from tvmake.process.output import escaped_output, refusal
     from tvmake.process.python import protect_children
     from tvmake.process.tvm_import import hide_torch_from_tvm
 
@@ -41,4 +44,9 @@ def run(arguments: list[str]) -> int:
             # The reader of our output went away (`tvmake targets | head`).
             sys.stderr.close()
             return 141
+        except OSError:
+            if (refused := refusal()) is None:
+                raise
+            print_error(refused)
+            return refused.exit_code
     return 0

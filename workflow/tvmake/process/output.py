@@ -4,10 +4,14 @@ Escape sequences and control characters in a summary, a manifest or an error cou
 """
 
 import io
+import os
 import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+
+from tvmake.errors import MachineError
 
 OBEYED = "\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
 """Control characters besides tabs and ends of lines, characters that turn the direction of writing, and halves of characters."""
@@ -54,6 +58,22 @@ class _Output(io.TextIOWrapper):
         return len(text)
 
 
+def refusal() -> MachineError | None:
+    """What the system refuses a process whatever it does: its directory, or its output, of which the rest is forgotten then."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return MachineError("", "the directory that this runs in is deleted", "change to another one, as with `cd ~`")
+    try:
+        sys.stdout.flush()
+        os.write(sys.stdout.fileno(), b"\n")  # of what was refused nothing may be left to flush
+    except OSError as error:
+        with Path(os.devnull).open("w") as nothing:  # the interpreter's last flush would fail once more
+            os.dup2(nothing.fileno(), sys.stdout.fileno())
+        return MachineError("", f"cannot write to standard output: {error.strerror}")
+    return None
+
+
 @contextmanager
 def escaped_output() -> Iterator[None]:
     """Have what is printed inside this block hold nothing that a terminal obeys; rich's consoles write as they do."""
@@ -61,6 +81,7 @@ def escaped_output() -> Iterator[None]:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper) and not isinstance(stream, _Output):
+            stream.reconfigure(errors="backslashreplace")  # as an ASCII terminal's, for what rich writes there
             _outputs.append(_Output(stream))
             setattr(sys, name, _outputs[-1])
     try:

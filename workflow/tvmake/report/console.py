@@ -10,11 +10,14 @@ from tvmake.process.output import printable
 
 
 class SafeConsole(Console):
-    """A console that shows control characters in what it is given.
+    """A console that shows control characters in what it is given, and names between colons (``fac:ok``) as they are.
 
     Its own go to the terminal as they are, also while a bar stands there: rich puts a stream of its own in the place of standard error
     then, over the one that escapes what is printed (``process.output``).
     """
+
+    def __init__(self, **how: Any):
+        super().__init__(emoji=False, **how)
 
     @property
     def file(self) -> IO[str]:
