@@ -12,7 +12,7 @@ import pytest
 
 from tests.patience import HANG_S
 from tvmake.cli import run
-from tvmake.cli.app import command
+from tvmake.cli.app import ELSEWHERE, command
 
 TABLES = (
     "check", "clean", "run", "show", "diff", "status", "explain", "logs", "debug", "tune", "targets", "doctor", "cache info",
@@ -141,3 +141,9 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
         ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=HANG_S
     )
     assert set(done.stdout.split()) == {"compile", "completion"}, done.stderr
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_what_other_programs_call_a_command_is_pointed_to(name: str, capsys: pytest.CaptureFixture[str]):
+    assert run([name, "-x"]) == 2
+    assert f"error: tvmake {name}: there is no such command\n  {ELSEWHERE[name]}" in capsys.readouterr().err

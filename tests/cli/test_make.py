@@ -17,6 +17,8 @@ from tests.workflow.project import ROOT, SCRIPTS
         (["--cores", "many"], 2, "--cores many: expected a number of cores", ""),
         (["-j", "-3"], 2, "--cores -3: expected a number of cores", ""),
         (["results/digit/float32/cpu/package.tar"], 1, "the config has no model 'digit'", "did you mean 'digits'?"),
+        (["digits"], 1, "digits: is a model, not a file", "name a variant, as digits/float32/cpu"),
+        (["."], 1, ".: is a directory, not a file", "name a variant, as digits/float32/cpu"),
         (["./results/digits/float16/cpu/mod.so"], 1, "the config has no precision 'float16'", "'float32'"),
     ],
 )

@@ -99,3 +99,10 @@ def test_the_cache_sees_files_by_what_they_are_to_the_stage():
     assert list(work.inputs) == ["module", "params", "signature"]
     assert list(work.outputs) == ["lib", "manifest", "weights", "sources"]
     assert list(work_of(stages()["build"], {**given, "request": request, "best": Path("b")}).inputs)[-1] == "best"
+
+
+def test_a_process_that_its_work_ends_is_named():
+    code = "import os; from tvmake.cli.step.process import run_guarded; exit(run_guarded('import net', lambda: os._exit(9)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=HANG_S)
+    assert done.returncode == 1
+    assert "error: import net: its process ended itself with exit code 9\n  look for os._exit()" in done.stderr

@@ -122,6 +122,10 @@ MISTAKES = {
     "two pictures for one": (["-i", "photo.png", "-i", "photo.png"], "2 pictures for 'x' float32 [1, 3, 8, 8]"),
     "a picture of another size": (["-i", "photo.png"], "--preprocess resize="),
     "a damaged picture": (["-i", "cut.png"], "give a picture that an image viewer shows"),
+    "an input without a file": (["-i", "x="], "--input 'x=': names no input, or no file"),
+    "a file without an input": (["-i", "=in.npy"], "--input '=in.npy': names no input, or no file"),
+    "an address": (["-i", "https://a/b=c.png"], "https://a/b=c.png: no such file"),
+    "a text by an archive's name": (["-i", "text.npz"], "text.npz: cannot be read: it holds no arrays"),
     "a directory": (["-i", "."], ".: a directory, and no file of inputs"),
     "an archive of objects": (["-i", "objects.npz"], "objects.npz: cannot be read"),
     "an empty archive": (["-i", "empty.npz"], "empty.npz: holds no arrays"),
@@ -130,7 +134,7 @@ MISTAKES = {
     "an unknown key": (["-p", "size=3"], "the keys are color, resize"),
     "no key": (["-p", "resize"], "for example: --preprocess resize=256"),
     "another suffix": (["-o", "out.txt"], "name it out.npz"),
-    "too few labels": (["--labels", "labels.txt"], "there are 1"),
+    "too few labels": (["--labels", "labels.txt"], "labels.txt: holds 1 label, and '"),
     "no labels": (["--labels", "none.txt"], "none.txt: no such file"),
     "no device": (["-d", "phone"], "no device 'phone'"),
 }
@@ -150,6 +154,7 @@ def test_a_mistake_is_named_with_what_the_package_expects(arguments: list[str], 
     with Path("holes.npy").open("wb") as holes:
         np.lib.format.write_array_header_1_0(holes, {"descr": "<f4", "fortran_order": False, "shape": (1 << 30,)})
         holes.truncate(4 << 30)
+    Path("text.npz").write_text("no archive")
     Path("cut.png").write_bytes(b"no picture")
     Path("labels.txt").write_text("only one\n")
     Image.new("RGB", (30, 20)).save("photo.png")
@@ -166,10 +171,17 @@ def test_a_package_that_is_none_is_refused(capfd: pytest.CaptureFixture[str]):
     Path("cpu").mkdir()
     assert command(["run", "cpu"]) == 1
     Path("cpu/package.tar").write_text("one")
+    Path("results/net/float32/cpu").mkdir(parents=True)
+    Path("results/net/float32/cpu/package.tar").write_text("one")
+    assert command(["run", "net/float32/cpu"]) == 1
+    Path("net.onnx").write_text("a model")
+    assert command(["run", "net.onnx"]) == 1
     assert command(["run", "cpu"]) == 1
     errors = capfd.readouterr().err
     assert "text.tar: not a package" in errors
     assert "none.tar: no such package" in errors
+    assert "net/float32/cpu: no such package\n  name results/net/float32/cpu/package.tar" in errors
+    assert "net.onnx: is a model, not a package\n  `tvmake compile net.onnx` makes one" in errors
     assert "pipe.tar: is a pipe, a socket or a device, not a package" in errors
     assert "cpu: is a directory, not a package\n  name a package.tar" in errors
     assert "cpu: is a directory, not a package\n  name cpu/package.tar" in errors

@@ -1,5 +1,6 @@
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -57,6 +58,11 @@ class Many(nn.Module):
 
 def many():
     return Many()
+
+def wandering():
+    import os
+    os.chdir("/")
+    return scorer_with_examples()
 
 def scripted():
     return torch.jit.script(nn.Linear(4, 4)), torch.zeros(4)
@@ -154,6 +160,12 @@ def test_mistakes_are_told_in_one_line(module_name, function, settings, problem)
         export(module_name, function, **settings)
     assert "\n" not in caught.value.problem
     assert caught.value.remedy
+
+
+def test_a_factory_that_changes_the_directory_changes_it_for_itself(module_name):
+    before = Path.cwd()
+    export(module_name, "wandering")
+    assert Path.cwd() == before
 
 
 def test_an_error_in_the_factory_is_told_with_its_place_in_the_users_code(module_name):

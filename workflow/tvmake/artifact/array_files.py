@@ -15,6 +15,9 @@ from tvmake.storage.plain_files import open_plain
 FREE_BYTES, MOST_RATIO = 64 << 20, 200
 """Arrays and images that unpack to more than both are refused: to so many bytes, or so many times their file's size."""
 
+NUMPY = b"\x93NUMPY"
+"""How an ``.npy`` begins."""
+
 
 @contextmanager
 def open_arrays(path: Path) -> Iterator[np.lib.npyio.NpzFile]:
@@ -66,4 +69,6 @@ def _check_members(file: BinaryIO) -> None:
             raise ValueError(f"it holds {twice[0]!r} twice")
         if claimed > allowed:
             raise ValueError(f"it unpacks to {claimed >> 20} MiB, too much for its size")
+    elif file.seek(0) or file.read(len(NUMPY)) != NUMPY:
+        raise ValueError("it holds no arrays")
     file.seek(0)

@@ -31,7 +31,9 @@ def check_is_package_file(file: Path) -> None:
         InputError: there is none, or it is a directory, a pipe, a device.
     """
     if not file.exists():
-        raise InputError(str(file), "no such package", "`tvmake make` makes packages")
+        variant = next(Path().glob(f"*/{file}/{PACKAGE}"), None) if file.parts and not file.is_absolute() else None
+        remedy = f"name {variant}" if variant else "`tvmake make` makes packages, `tvmake compile MODEL` one of a model"
+        raise InputError(str(file), "no such package", remedy)
     if file.is_dir():
         inside = file / PACKAGE
         remedy = f"name {inside}" if inside.is_file() else "name a package.tar"

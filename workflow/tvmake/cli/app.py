@@ -3,6 +3,7 @@
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 from typer.main import get_command
 
 from tvmake.cli import cache, check, clean, compile, completion, init, make, tune, verbosity
@@ -12,9 +13,36 @@ from tvmake.cli.packages import bundle, run, sign, verify
 from tvmake.cli.records import app as records
 from tvmake.cli.results import debug, diff, explain, lock, logs, report, show, status
 from tvmake.cli.step import command as step
+from tvmake.errors import UsageError
+
+ELSEWHERE = {
+    "build": "`tvmake compile` makes one package, `tvmake make` all that a config asks for",
+    "benchmark": "`tvmake run PACKAGE --repeat 100` times one package, `tvmake make` all that a config asks for",
+    "validate": "`tvmake make` compares packages with their models, `tvmake run PACKAGE --self-test` one with its samples",
+    "deploy": "`tvmake device push` brings a package to a device; `tvmake run -d` does, too",
+    "help": "tvmake --help",
+    "version": "tvmake --version",
+}
+"""What other programs have commands for."""
+
+
+class Commands(TyperGroup):
+    """The commands, and what to type for those that there are not."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is named.
+
+        Raises:
+            UsageError: it is one of :data:`ELSEWHERE`.
+        """
+        if args[0] in ELSEWHERE:
+            raise UsageError(f"tvmake {args[0]}", "there is no such command", ELSEWHERE[args[0]])
+        return super().resolve_command(ctx, args)
+
 
 app = typer.Typer(
     name="tvmake",
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

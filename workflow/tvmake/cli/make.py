@@ -31,7 +31,10 @@ CONTEXT = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 def make(
     context: typer.Context,
-    targets: Annotated[list[str] | None, typer.Argument(help="Files or rules to make. [default: everything]")] = None,
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(help="Files, rules, or variants (model/precision/target) to make. [default: everything]"),
+    ] = None,
     config: ConfigFiles = None,
     settings: Settings = None,
     cores: Annotated[str | None, typer.Option("--cores", "-j", help="Cores to use. [default: all]")] = None,
@@ -60,7 +63,7 @@ def make(
     """
     from tvmake.cli.configs import config_files, overlay, print_note
     from tvmake.engine.profiles import with_profiles_found
-    from tvmake.plan.preconditions import check_wanted
+    from tvmake.plan.preconditions import wanted_files
 
     started_with = dict(os.environ)
     if cores is not None and cores != "all" and not (cores.isdecimal() and int(cores)):
@@ -89,12 +92,13 @@ def make(
     wanted = with_profiles_found([*(targets or []), *context.args], here)
     if rebuild:
         wanted = [*rebuild.packages(plan), *wanted]
+    files_first = list(itertools.takewhile(lambda word: not word.startswith("-"), wanted))
+    wanted = [*wanted_files(plan, files_first), *wanted[len(files_first) :]]
     arguments = [*wanted, "--snakefile", str(_snakefile()), "--configfile", *map(str, files)]
     arguments += ["--cores", cores] if cores else []
     arguments += ["--dry-run"] if dry_run else []
     arguments += ["--no-keep-going"] if stop_early else []
     partly = bool(wanted) and not wanted[0].startswith("-")
-    check_wanted(plan, itertools.takewhile(lambda word: not word.startswith("-"), wanted))
 
     def read_question() -> Question | None:
         from tvmake.engine.up_to_date.question import question

@@ -15,6 +15,7 @@ from tvmake.errors import InputError, TvmakeError
 from tvmake.plan.outputs import directories, recognise
 from tvmake.plan.plan import Plan, Variant
 from tvmake.records.store import open_store
+from tvmake.stages.registry import stages
 from tvmake.storage.directories import LOGS
 
 LABELLED_GOALS = ("top1", "top1_drop")
@@ -206,12 +207,19 @@ def _has_labels(dataset: DatasetConfig, signature: Signature | None, dims: Mappi
     return open_rows(Path(dataset.path), dataset, names if isinstance(names, list) else []).labels is not None
 
 
-def check_wanted(plan: Plan, files: Iterable[str]) -> None:
-    """Refuse files of models, precisions and targets that the config does not have.
+def wanted_files(plan: Plan, words: Iterable[str]) -> list[str]:
+    """Files and rules as Snakemake knows them: a variant stands for its package, and a full path for the one from here.
 
     Raises:
-        InputError: one is of none of its variants.
+        InputError: one is of a model, precision or target that the config does not have, or is a directory or a model.
     """
+    packages = {str(variant): plan.file("package.tar", variant) for variant in plan.variants}
+    wanted = [packages.get(word, os.path.relpath(word) if Path(word).is_absolute() else word) for word in words]
+    _check_wanted(plan, wanted)
+    return wanted
+
+
+def _check_wanted(plan: Plan, files: Iterable[str]) -> None:
     known: dict[str, list[str]] = {
         "model": list(plan.config.models),
         "precision": list(plan.config.precisions),
@@ -219,6 +227,10 @@ def check_wanted(plan: Plan, files: Iterable[str]) -> None:
     }
     for file in files:
         found = recognise(os.path.normpath(file), plan.config.results)
+        is_model = file in plan.config.models and file not in stages()
+        if found is None and (is_model or Path(file).is_dir()):
+            remedy = f"name a variant, as {plan.variants[0]}, or a file that `tvmake check --files` lists"
+            raise InputError(file, "is a model, not a file" if is_model else "is a directory, not a file", remedy)
         for axis, name in found.wildcards.items() if found else ():
             if axis in known and name not in known[axis]:
                 close = difflib.get_close_matches(name, known[axis], n=1)

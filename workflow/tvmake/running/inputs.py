@@ -37,11 +37,12 @@ def inputs_from_files(signature: Signature, given: Sequence[str], preprocessing:
     arrays: Arrays = {}
     pictures: dict[str, list[Path]] = {}
     for text in given:
-        name, path = _named(signature, text)
+        name, file = _named(signature, text)
+        path = Path(file)
         suffix = path.suffix.lower()
         if not path.is_file():
             problem = "a directory, and no file of inputs" if path.is_dir() else "no such file"
-            raise InputError(str(path), problem, f"give files of {_inputs(signature)}")
+            raise InputError(file, problem, f"give files of {_inputs(signature)}")
         if suffix == ".npz":
             if name is not None:
                 raise InputError(str(path), "names its inputs itself", f"give it without '{name}='")
@@ -123,14 +124,16 @@ def _names(signature: Signature) -> dict[str, str]:
     return {alias: spec.name for spec in signature.inputs for alias in (spec.relax_name, spec.name)}
 
 
-def _named(signature: Signature, text: str) -> tuple[str | None, Path]:
-    name, equals, path = text.partition("=")
+def _named(signature: Signature, text: str) -> tuple[str | None, str]:
+    name, equals, file = text.partition("=")
     known = _names(signature)
+    if not text or (equals and not (name and file)):
+        raise InputError(f"--input '{text}'", "names no input, or no file", "write FILE, or INPUT=FILE")
     if equals and name in known:
-        return known[name], Path(path)
-    if equals and not Path(text).exists():
+        return known[name], file
+    if equals and "/" not in name and not Path(text).exists():
         raise InputError(name, "the package has no such input", f"it takes {_inputs(signature)}")
-    return None, Path(text)
+    return None, text
 
 
 def _next_input(

@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tvmake.artifact.signature import TensorSpec
 from tvmake.errors import InputError, MachineError
+from tvmake.process.output import counted
 from tvmake.storage.files import atomic_path, writing
 from tvmake.storage.plain_files import read_plain
 
@@ -69,6 +71,19 @@ def read_labels(file: Path) -> list[str]:
     except FileNotFoundError:
         raise InputError(str(file), "no such file", "give the names of the classes, one a line") from None
     return [line.strip() for line in lines if line.strip()]
+
+
+def check_labels(labels: Sequence[str], file: Path, outputs: Sequence[TensorSpec]) -> None:
+    """Refuse, before the run, labels that are fewer than an output's classes.
+
+    Raises:
+        InputError: they are.
+    """
+    for spec in outputs:
+        classes = spec.shape[-1] if spec.shape else 1
+        if isinstance(classes, int) and len(labels) < classes:
+            problem = f"holds {counted(len(labels), 'label')}, and '{spec.name}' has {classes} classes"
+            raise InputError(str(file), problem, "give one a line")
 
 
 def write_outputs(outputs: Mapping[str, np.ndarray], file: Path) -> None:

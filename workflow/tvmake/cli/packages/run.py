@@ -57,10 +57,11 @@ def run(
     from tvmake.cli.packages.preprocessing import preprocessing
     from tvmake.cli.packages.self_test import print_self_test
     from tvmake.config.benchmark import Measurement
+    from tvmake.config.model import FORMATS
     from tvmake.device.connect import connect
-    from tvmake.errors import UsageError
+    from tvmake.errors import InputError, UsageError
     from tvmake.running.inputs import fitting, inputs_from_files
-    from tvmake.running.outputs import read_labels, write_outputs
+    from tvmake.running.outputs import check_labels, read_labels, write_outputs
     from tvmake.running.run import run as run_package
 
     others = {
@@ -74,11 +75,15 @@ def run(
     if output is not None and output.suffix != ".npz":
         raise UsageError(f"--output {output}", "outputs are written as an .npz", f"name it {output.stem}.npz")
     check_is_package_file(package)
+    if package.suffix in FORMATS:
+        raise InputError(str(package), "is a model, not a package", f"`tvmake compile {package}` makes one of it")
     manifest = inspect(package)
     if self_test:
         print_self_test(package, manifest, connect(device, chosen_device(device, config)), as_json)
         return
     names = read_labels(labels) if labels else []
+    if labels:
+        check_labels(names, labels, manifest.signature.outputs)
     files = inputs_from_files(manifest.signature, inputs or [], preprocessing(preprocess))
     arrays = fitting(manifest.signature, files, fill or (None if inputs else "random"))
     wants_time = bool(repeat or profile)

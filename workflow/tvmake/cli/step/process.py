@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable
 from types import FrameType
 
-from tvmake.errors import DeviceError, MachineError, TvmakeError, print_error
+from tvmake.errors import DeviceError, InputError, MachineError, TvmakeError, print_error
 from tvmake.process.limits import run_watched
 from tvmake.storage.files import NO_SPACE, no_space
 
@@ -25,6 +25,9 @@ LARGE_BLOCK_BYTES = 128 * 1024
 
 DEFECT = 70
 """Exit code of a failure that is tvmake's own fault (EX_SOFTWARE of sysexits.h)."""
+
+OWN_CODES = (0, 1, 2, 3, 4, DEFECT, 130)
+"""Exit codes of a child that has said why."""
 
 
 def run_guarded(stage: str, work: Callable[[], object]) -> int:
@@ -52,6 +55,9 @@ def run_guarded(stage: str, work: Callable[[], object]) -> int:
     print(json.dumps(usage), flush=True)
     if ended.exceeded is not None:
         return _reported(ended.exceeded)
+    if code >= 0 and code not in OWN_CODES:
+        remedy = "look for os._exit() in the code of the model, or of a library that it calls"
+        return _reported(InputError(stage, f"its process ended itself with exit code {code}", remedy))
     return code if code >= 0 else _crashed(stage, -code)
 
 

@@ -4,6 +4,8 @@ import inspect
 import random
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import chdir
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,7 +42,8 @@ def export(source: str, options: ImportOptions) -> ExportedProgram:
     np.random.seed(options.seed % 2**32)
     torch.manual_seed(options.seed)
     try:
-        returned = function(**options.arguments)
+        with chdir(Path()):  # what it changes to is not where the files of this run lie
+            returned = function(**options.arguments)
     except (Exception, SystemExit) as error:
         remedy = "call it in Python with the same `arguments`"
         raise blame(source, "the factory fails", error, function, remedy) from error
