@@ -24,6 +24,7 @@ from tvmake.targets.cpu.schedules.apply import apply_rules
 from tvmake.targets.cpu.unpacking import unpack_in_sums
 from tvmake.targets.kernel_pipeline import uses_textures
 from tvmake.targets.opencl.scans import SumsAsReductions
+from tvmake.targets.reversals import KeepReversals
 from tvmake.targets.shape_order import OrderShapeStores, ordered_shape_variables
 from tvmake.targets.weights.layout_free import mark_layout_free
 from tvmake.targets.weights.layouts import take_out_weight_layouts
@@ -247,6 +248,7 @@ def _legalize() -> list[Any]:
     return [
         transform.LegalizeOps(),
         transform.AnnotateTIROpPattern(),
+        KeepReversals(),
         transform.FoldConstant(),
         transform.FuseOps(),
         transform.FuseTIR(),

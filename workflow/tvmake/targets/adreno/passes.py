@@ -16,6 +16,7 @@ from tvmake.targets.adreno.usual_memory import in_usual_memory
 from tvmake.targets.adreno.whole_pixels import OfWholePixels, WholePixels
 from tvmake.targets.bound_rule import BoundRule, Launching, general_rules
 from tvmake.targets.dtypes import dtype_name
+from tvmake.targets.reversals import KeepReversals
 
 LAYOUTS = {"relax.nn.conv2d": [DATA, KERNEL, DATA], "relax.nn.conv2d_transpose": ["NCHW", "IOHW"]}
 """Transposed convolutions have no kernel in blocks of channels, and TVM 0.27 stops where it is not told so."""
@@ -60,6 +61,7 @@ def texture_scopes(target: "tvm.target.Target") -> list[Any]:
         ArgumentsInBuffers(),
         transform.LegalizeOps({"relax.nn.conv2d": legalize_conv2d}),
         transform.AnnotateTIROpPattern(),
+        KeepReversals(),
         transform.FoldConstant(),
         transform.FuseOps(),
         transform.FuseTIR(),
