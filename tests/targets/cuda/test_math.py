@@ -1,4 +1,4 @@
-"""Powers of negative numbers in CUDA kernels."""
+"""Powers of negative numbers, and functions of float16, in CUDA kernels."""
 
 import inspect
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tvm
 
-from tvmake.targets.cuda.math import RULE, install, lowered
+from tvmake.targets.cuda.math import LACKING, RULE, install, lowered
 
 from tvm import te  # isort: skip
 from tvm.support import nvcc  # isort: skip
@@ -49,3 +49,13 @@ def test_nor_does_what_computes_powers_of_halves():
     base, exponent = tvm.tirx.Var("base", "float16"), tvm.tirx.Var("exponent", "float16")
     assert "float64" in str(rule(tvm.tirx.pow(base, exponent)))
     assert "pow" not in str(rule(tvm.tirx.pow(base, tvm.tirx.const(3.0, "float16"))))
+
+
+@pytest.mark.parametrize("name", LACKING)
+def test_a_function_that_cuda_lacks_for_halves_is_computed_in_single_precision(name: str):
+    install()
+    half = tvm.tirx.Var("half", "float16")
+    arguments = [half, half] if name == "fmod" else [half]
+    found = str(tvm.ir.Op.get(f"tirx.{name}").get_attr(RULE)(getattr(tvm.tirx, name)(*arguments)))
+    assert "float32" in found
+    assert f"h{name}" not in found

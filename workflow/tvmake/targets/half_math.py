@@ -31,10 +31,12 @@ def install() -> None:
     if is_affected(RELEASES):
         for name in FUNCTIONS:
             tvms = tvm.ir.Op.get(f"tirx.{name}").get_attr(RULE)
-            tvm.tirx.register_intrin_lowering(f"tirx.{name}", target="default", f=_widened(tvms), level=LEVEL)
+            tvm.tirx.register_intrin_lowering(f"tirx.{name}", target="default", f=widened(tvms), level=LEVEL)
 
 
-def _widened(tvms: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
+def widened(tvms: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
+    """A rule that computes a function of 16 bits in float32, and leaves others to TVM's rule."""
+
     def rule(call: Any) -> Any:
         dtype = str(call.ty.dtype)
         kind, _, lanes = dtype.partition("x")

@@ -1,9 +1,11 @@
-"""Powers of negative numbers.
+"""Powers of negative numbers, and functions of float16 that CUDA lacks.
 
 TVM 0.27 has NVIDIA's compilers use fast mathematics, where ``powf`` becomes ``exp2(y * log2(x))``: NaN for every negative base, as in the
 squares of an RMS norm that a network spells as a power, or the cubes of a GELU by tanh. Powers of float16 are computed so too. Here small
 whole powers are products, and others are computed in double precision, which fast mathematics leaves alone. Remove when
 tests/targets/cuda/test_math.py::test_tvm_still_compiles_with_fast_mathematics fails.
+
+TVM puts an ``h`` before a function's name for float16; CUDA has no ``hsinh`` or ``hnearbyint``, and its compiler refuses the kernel.
 """
 
 from functools import cache
@@ -12,11 +14,15 @@ from typing import Any
 import tvm
 
 from tvmake.targets.affected import is_affected
+from tvmake.targets.half_math import widened
 
 RELEASES = "<0.28"
 
 PRODUCTS = (1, 2, 3, 4)
 """Powers that are products."""
+
+LACKING = ("cosh", "fmod", "nearbyint", "sinh")
+"""Functions that cuda_fp16.h has not, and TVM does not define."""
 
 LEVEL = 100
 """Above TVM's own rules."""
@@ -26,8 +32,11 @@ RULE = "cuda.FLowerIntrinsic"
 
 @cache
 def install() -> None:
-    """Have CUDA kernels of this process compute powers so."""
+    """Have CUDA kernels of this process compute them so."""
     if is_affected(RELEASES):
+        for name in LACKING:
+            rule = widened(tvm.ir.Op.get(f"tirx.{name}").get_attr(RULE))
+            tvm.tirx.register_intrin_lowering(f"tirx.{name}", target="cuda", f=rule, level=LEVEL)
         tvms = tvm.ir.Op.get("tirx.pow").get_attr(RULE)
         tvm.tirx.register_intrin_lowering(
             "tirx.pow", target="cuda", f=lambda call: tvms(call) if _is_double(call) else lowered(call), level=LEVEL
