@@ -33,6 +33,10 @@ def tir_pipeline(target: "tvm.target.Target") -> str:
         from tvmake.targets.opencl import vector_booleans
 
         return vector_booleans.register()
+    if target.kind.name == "cuda":
+        from tvmake.targets.cuda import vector_booleans as stored_booleans
+
+        return stored_booleans.register()
     if target.kind.name == "llvm":
         from tvmake.targets.cpu import vector_math
 

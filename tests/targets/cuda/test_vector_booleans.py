@@ -1,0 +1,33 @@
+"""Truth values of vectorised CUDA kernels take a byte each in memory."""
+
+import re
+
+import pytest
+import tvm
+
+from tvmake.targets.kernel_pipeline import tir_pipeline
+
+from tvm import te  # isort: skip
+
+CUDA = tvm.target.Target({"kind": "cuda", "arch": "sm_90", "host": "llvm"})
+
+
+def source(pipeline: str) -> str:
+    """A kernel's that writes four truth values in each of its threads."""
+    data = te.placeholder((128,), "float16", name="data")
+    made = te.create_prim_func(
+        [data, te.compute((128,), lambda place: data[place] > tvm.tirx.const(0, "float16"), name="is_positive")]
+    )
+    schedule = tvm.s_tir.Schedule(made)
+    threads, lanes = schedule.split(schedule.get_loops(schedule.get_sblock("is_positive"))[0], [None, 4])
+    schedule.bind(threads, "threadIdx.x")
+    schedule.vectorize(lanes)
+    return tvm.tirx.build(schedule.mod, target=CUDA, pipeline=pipeline).imports[0].inspect_source()
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "is_word"), [("default", True), (tir_pipeline(CUDA), False)], ids=["TVM's", "ours"]
+)
+def test_tvm_still_writes_truth_values_as_words(pipeline: str, is_word: bool):
+    """When this fails for TVM's, targets/cuda/vector_booleans.py can go."""
+    assert bool(re.search(r"\*\(ushort4\*\)\(is_positive", source(pipeline))) == is_word
