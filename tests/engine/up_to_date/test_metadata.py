@@ -1,5 +1,6 @@
 """Records of Snakemake's that it could not read are removed before it meets them; all others stay."""
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -36,6 +37,9 @@ def snakemake_reads(content: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     try:
+        if isinstance(record, dict):
+            for digest in (record.get("input_checksums") or {}).values():
+                hashlib.new(digest.partition(":")[0])
         return isinstance(record, dict) and (not record or bool(MetadataRecord.model_validate(record)))
     except Exception:  # noqa: BLE001  # whatever it is would end the run
         return False
@@ -54,9 +58,12 @@ def test_a_record_as_snakemake_writes_it_stays(tmp_path: Path, capsys: pytest.Ca
 
 @pytest.mark.parametrize(
     "damage",
-    [{"params": None}, {"code": None}, {"input": None}, {"record_format_version": 5}, {"record_format_version": None}],
+    [
+        {"params": None}, {"code": None}, {"input": None}, {"record_format_version": 5}, {"record_format_version": None},
+        {"input_checksums": {"a": "sha226:1"}}, {"input_checksums": {"a": None}}, {"input_checksums": {"a": "1"}},
+    ],
     ids=str,
-)
+)  # fmt: skip
 def test_a_record_that_snakemake_would_not_decide_by_is_removed(tmp_path: Path, damage: dict[str, object]):
     (file,) = state(tmp_path, json.dumps(RECORD | damage).encode())
     remove_damaged_records(tmp_path)

@@ -7,6 +7,7 @@ that have none are made again (:mod:`tvmake.engine.up_to_date.altered`).
 
 import ast
 import base64
+import hashlib
 import json
 import os
 import sys
@@ -163,7 +164,13 @@ def _is_whole(path: str) -> bool:
         and record.keys() >= KINDS.keys()
         and all(record[name] is not None for name in ESSENTIAL)
         and record["record_format_version"] == RECORD_FORMAT_VERSION
+        and all(map(_is_digest, record["input_checksums"].values()))
     )
+
+
+def _is_digest(value: Any) -> bool:
+    """Whether Snakemake can compare a file with a digest: it asks hashlib for whatever stands before the colon."""
+    return isinstance(value, str) and value.partition(":")[0] in hashlib.algorithms_guaranteed
 
 
 def _is_readable(record: Any) -> bool:

@@ -2,6 +2,7 @@
 
 There is no such window: ONNX Runtime, the reference implementation and PyTorch leave it out, and so does the standard since
 opset 22. ONNX's shape inference counts it for models of earlier opsets, and what follows would be imported for a larger tensor.
+Of LpPool every such window is written as padding: TVM divides its sums by what lies within the padding.
 """
 
 from typing import Any
@@ -14,43 +15,51 @@ POOLS = ("AveragePool", "LpPool", "MaxPool")
 
 
 def round_down(graph: Graph) -> int:
-    """Let poolings round down where their last window is left out, with the same result; returns how many changed."""
+    """Let poolings have no window in the padding alone, with the same result; returns how many changed."""
     changed = 0
     for node in graph.graph.node:
         values = attributes(node)
-        shape = graph.static_shape(node.input[0]) if node.op_type in POOLS and values.get("ceil_mode") else None
-        pads = _pads_that_round_down(values, shape[2:]) if shape is not None else None
-        if pads is not None:
-            kept = [attribute for attribute in node.attribute if attribute.name not in ("ceil_mode", "pads")]
+        is_rounded_up = (
+            node.op_type in POOLS and values.get("ceil_mode") and values.get("auto_pad", "NOTSET") == "NOTSET"
+        )
+        shape = graph.static_shape(node.input[0]) if is_rounded_up else None
+        written = _written_out(node.op_type, values, shape[2:]) if shape is not None else None
+        if written is not None:
+            kept = [attribute for attribute in node.attribute if attribute.name not in written]
             del node.attribute[:]
-            node.attribute.extend([*kept, helper.make_attribute("pads", pads)])
+            node.attribute.extend([*kept, *(helper.make_attribute(name, value) for name, value in written.items())])
             graph.refresh()  # the shapes of all that follows
             changed += 1
     return changed
 
 
-def _pads_that_round_down(values: dict[str, Any], extents: tuple[int, ...]) -> list[int] | None:
-    """Padding with which a pooling gives the same rounded down; None where no window is left out, or there is no such padding.
+def _written_out(kind: str, values: dict[str, Any], extents: tuple[int, ...]) -> dict[str, Any] | None:
+    """Padding and rounding that leave no window to be left out; None where there is none, or no such padding.
 
     Args:
-        values: the pooling's attributes.
+        kind: the pooling's operator.
+        values: its attributes.
         extents: of its input, without batch and channels.
     """
     rank = len(extents)
     ones = [1] * rank
     strides, dilations = values.get("strides", ones), values.get("dilations", ones)
     pads = list(values.get("pads", [0] * (2 * rank)))
-    is_left_out = False
+    left_out, further = {}, {}
     for axis, (extent, size) in enumerate(zip(extents, values["kernel_shape"], strict=True)):
-        window = (size - 1) * dilations[axis] + 1
-        rest = (extent + pads[axis] + pads[rank + axis] - window) % strides[axis]
-        windows = -(-(extent + pads[axis] + pads[rank + axis] - window) // strides[axis]) + 1
-        if not rest:
-            continue
-        if (windows - 1) * strides[axis] >= extent + pads[axis]:
-            is_left_out = True
-        elif values.get("count_include_pad"):
-            return None  # more padding would count
-        else:
-            pads[rank + axis] += strides[axis] - rest
-    return pads if is_left_out else None
+        spare = extent + pads[axis] + pads[rank + axis] - (size - 1) * dilations[axis] - 1
+        rest = spare % strides[axis]
+        if rest and (spare // strides[axis] + 1) * strides[axis] >= extent + pads[axis]:
+            left_out[axis] = rest
+        elif rest:
+            further[axis] = strides[axis] - rest
+    if not left_out and kind != "LpPool":
+        return None
+    if not values.get("count_include_pad"):
+        for axis, cells in further.items():
+            pads[rank + axis] += cells
+    elif further:  # more padding would count: less of it, where that is enough, leaves the others rounded up
+        for axis, cells in left_out.items():
+            pads[rank + axis] -= cells
+        return {"pads": pads} if min(pads) >= 0 else None
+    return {"pads": pads, "ceil_mode": 0}
