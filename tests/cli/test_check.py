@@ -61,6 +61,30 @@ def scikit_learn() -> bytes:
     return model.SerializeToString()
 
 
+def relu(operator: str = "Relu", taken: str = "x", **changes: object) -> bytes:
+    """A network of one operator, with fields of the model changed."""
+    from onnx import TensorProto, helper
+
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4]) for name in ("x", "y")]
+    node = helper.make_node(operator, [taken], ["y"], name="one")
+    made = helper.make_graph([node], "one", values[:1], values[1:])
+    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    for field, value in changes.items():
+        setattr(model, field, value) if value is not None else model.ClearField(field)
+    return model.SerializeToString()
+
+
+def elsewhere(location: str, length: int) -> bytes:
+    """The digits with their first weights in another file."""
+    model = onnx.load_from_string(DIGITS)
+    tensor = model.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    for key, value in (("location", location), ("offset", "0"), ("length", str(length))):
+        tensor.external_data.add(key=key, value=value)
+    return model.SerializeToString()
+
+
 DIGITS = (ROOT / "resources" / "digits.onnx").read_bytes()
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"
 
@@ -77,11 +101,21 @@ LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\
         ("m.tflite", DIGITS, "is not a TFLite model", "copy or download the file again"),
         ("m.pt2", b"PK\x03\x04", "is truncated", "copy or download the file again"),
         ("m.onnx", scikit_learn(), "from outside ONNX cannot be imported: ai.onnx.ml::TreeEnsembleRegressor", "ONNX Runtime"),
+        ("m.onnx", relu(operator="Foo"), "No Op registered for Foo", "Export the model again"),
+        ("m.onnx", relu(operator="RandomNormalLike"), "cannot be imported: RandomNormalLike (1×)", "make them an input"),
+        ("m.onnx", relu(taken="gone"), "input 'gone' of node: name: one", "Export the model again"),
+        ("m.onnx", relu(taken="y"), "input 'y' of node: name: one", "Export the model again"),
+        ("m.onnx", relu(ir_version=99), "ir_version 99 is higher than the checker's", "Export the model again"),
+        ("m.onnx", relu(opset_import=None), "must specify opset_import", "Export the model again"),
+        ("m.onnx", elsewhere("gone.bin", 8), "external data 'gone.bin' is missing", "Copy the data files"),
+        ("m.onnx", elsewhere("m.onnx", 1 << 30), "external data 'm.onnx' is shorter than", "Copy the data files"),
+        ("m.onnx", elsewhere("/m.bin", 8), "named by an absolute path (/m.bin)", "location='m.onnx.data'"),
         ("zoo:resnet81", None, "the zoo has no network 'resnet81'", "did you mean 'zoo:resnet18'?"),
     ],
     ids=[
         "empty", "truncated", "Git LFS", "web page", "TFLite as ONNX", "directory", "ONNX as TFLite", "truncated archive",
-        "scikit-learn", "misspelt",
+        "scikit-learn", "unknown operator", "random", "undefined", "cycle", "IR version", "no opset", "missing data",
+        "short data", "absolute data", "misspelt",
     ],
 )  # fmt: skip
 def test_a_model_that_cannot_be_read_is_refused(
@@ -100,6 +134,14 @@ def test_inputs_that_the_model_does_not_have_are_refused(tmp_path: Path):
     shutil.copy(ROOT / "resources" / "digits.onnx", tmp_path / "m.onnx")
     done = checked(tmp_path, {"source": "m.onnx", "inputs": {"imag": {"shape": [1, 1, 8, 8]}}})
     assert done.returncode == 1 and "models.m.inputs: m.onnx: the model has no input 'imag'" in done.stderr
+
+
+def test_an_opset_that_there_is_not_is_refused(tmp_path: Path):
+    (tmp_path / "m.onnx").write_bytes(DIGITS)
+    done = checked(tmp_path, {"source": "m.onnx", "opset": 99})
+    assert (
+        done.returncode == 1 and "m.onnx: there is no opset 99: this release of onnx knows opsets up to" in done.stderr
+    )
 
 
 def test_a_function_that_is_not_trusted_is_refused(tmp_path: Path):
@@ -138,6 +180,8 @@ def check_of(directory: Path, change: dict[str, object], *arguments: str) -> sub
     [
         ({"targets.cpu": {"mcpu": "skylaek"}}, 1, ": targets.cpu.mcpu", "LLVM knows no CPU", "'skylake'"),
         ({"targets.cpu": {"mtriple": "foo-bar"}}, 1, ": targets.cpu.mtriple", "no processor 'foo'", "targets"),
+        ({"precisions": {"half": {"base": "float16", "never": ["conv2d"]}}}, 1, ": precisions.half.never",
+         "Relax has no such operator", "did you mean 'nn.conv2d'?"),
         ({"targets.cpu": {"cc": "nog++"}}, 3, ": targets.cpu", "'nog++' is not installed", "toolchain: zig"),
         ({"models.digits.dataset": None, "models.digits.goals.top1": 0.9}, 1, ": models.digits.goals.top1",
          "the model has no dataset", "top1_agreement"),
@@ -215,7 +259,9 @@ def test_a_name_that_yaml_makes_something_else_of_is_shown_as_written(tmp_path, 
 
 def test_a_mistake_in_a_setting_is_said_to_be_there(tmp_path):
     done = check_of(tmp_path, {}, "--set", "benchmark.repeet=3")
-    assert done.stderr.startswith("error: --set: benchmark.repeet: unknown key\n  did you mean 'repeat'?")
+    assert done.stderr.startswith(
+        "error: --set benchmark.repeet=3: benchmark.repeet: unknown key\n  did you mean 'repeat'?"
+    )
 
 
 def test_a_right_config_passes(tmp_path):

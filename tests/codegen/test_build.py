@@ -7,15 +7,19 @@ import sys
 from pathlib import Path
 
 import pytest
+import tvm
 
 from tests.codegen.conftest import Transformed
 from tvmake.artifact.manifest import Manifest
+from tvmake.codegen.generating import lower_and_generate
 from tvmake.config.build import BuildOptions
 from tvmake.config.requests.building import BuildRequest
 from tvmake.config.target import TargetConfig
 from tvmake.errors import InputError, MachineError
 from tvmake.stages.package.build import build
 from tvmake.storage.files import digest_file
+
+from tvm import relax  # isort: skip
 
 
 def request(target: TargetConfig | None = None, **options: object) -> BuildRequest:
@@ -71,6 +75,19 @@ def test_builds_in_fresh_processes_and_directories_give_the_same_bytes(net: str,
         subprocess.run(command, check=True, cwd=place, env={"PYTHONHASHSEED": str(number), "PATH": "/usr/bin:/bin"})
         digests.add(tuple(digest_file(place / part) for part in ("mod.so", "mod.json", "mod.params")))
     assert len(digests) == 1
+
+
+def test_an_operator_that_tvm_computes_in_python_is_refused_by_name():
+    x = relax.Var("x", relax.TensorType([tvm.tirx.Var("n", "int64"), 3], "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            result = builder.emit_output(relax.op.unique(x, sorted=True))
+        builder.emit_func_output(result)
+    with pytest.raises(
+        InputError, match=r"models\.net: TVM computes relax\.unique in Python, which packages run without"
+    ):
+        lower_and_generate(builder.get(), tvm.target.Target("llvm"), request(), 1)
 
 
 @pytest.fixture

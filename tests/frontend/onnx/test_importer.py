@@ -15,7 +15,10 @@ from tests.frontend.compiled import run_compiled
 from tests.frontend.onnx.models import FLOAT, INT64, model, random, read, runtime, save
 from tests.unoptimised import UNOPTIMISED
 from tvmake.errors import InputError
+from tvmake.frontend.onnx.domains import NEVER_IMPORTED
 from tvmake.frontend.onnx.inputs import inspect
+from tvmake.frontend.onnx.prepare import RULES
+from tvmake.frontend.onnx.refuse import MICROSOFT_ONLY, supported_operators
 
 from tvm import relax  # isort: skip
 
@@ -297,7 +300,18 @@ def test_external_data_outside_the_models_directory_is_refused(tmp_path):
     for entry in made.graph.initializer[0].external_data:
         if entry.key == "location":
             entry.value = "../../etc/passwd"
-    assert "outside the model's directory" in refusal(save(path, made)).problem
+    error = refusal(save(path, made))
+    assert "outside the model's directory" in error.problem and "location='m.onnx.data'" in error.remedy
+
+
+def test_external_data_at_an_absolute_path_is_refused_for_that(tmp_path):
+    path = external(tmp_path, "m.onnx.data")
+    made = onnx.load(path, load_external_data=False)
+    for entry in made.graph.initializer[0].external_data:
+        if entry.key == "location":
+            entry.value = str(tmp_path / "m.onnx.data")
+    error = refusal(save(path, made))
+    assert "absolute path" in error.problem and "location='m.onnx.data'" in error.remedy
 
 
 # --- opsets, determinism ---
@@ -315,7 +329,64 @@ def test_the_opset_option_converts_first(tmp_path):
     path = save(tmp_path / "m.onnx", linear())
     assert read(path).notes["imported_opset"] == 18
     assert read(path, opset=21).notes["imported_opset"] == 21
-    assert "cannot be converted from opset 18 to 99" in refusal(path, opset=99).problem
+
+
+@pytest.mark.parametrize(
+    ("opset", "problem"),
+    [(99, "there is no opset 99: this release of onnx knows"), (1, "cannot be converted from opset 18 to 1: ")],
+)
+def test_an_opset_that_cannot_be_is_refused_at_a_first_look_too(tmp_path, opset, problem):
+    made = model([node("BatchNormalization", ["x", *"abcd"], ["y"])], {"x": (FLOAT, [1, 3, 4])}, ["y"],
+                 {name: random(3) for name in "abcd"})  # fmt: skip
+    path = save(tmp_path / "m.onnx", made)
+    told = refusal(path, opset=opset).problem
+    assert problem in told and "/project/" not in told
+    with pytest.raises(InputError) as caught:
+        inspect(path, opset=opset)
+    assert caught.value.problem == told
+
+
+@pytest.mark.parametrize(
+    ("operator", "x", "w", "shapes"),
+    [("MatMul", ["n", 4], (5, 3), r"\[n, 4\] and \[5, 3\]"), ("Gemm", [1, 4], (5, 3), r"\[1, 4\] and \[5, 3\]"),
+     ("Add", [1, 4], (5, 3), r"\[1, 4\] and \[5, 3\]")],
+)  # fmt: skip
+def test_tensors_that_do_not_fit_are_named_with_node_and_shapes(tmp_path, operator, x, w, shapes):
+    made = model([node(operator, ["x", "w"], ["y"], name="/fc")], {"x": (FLOAT, x)}, ["y"], {"w": random(*w)})
+    path = save(tmp_path / "m.onnx", made)
+    for look in (refusal, inspect):
+        with pytest.raises(InputError, match=f"{operator} '/fc' cannot take tensors of the shapes {shapes}"):
+            raise look(path)
+
+
+def test_tvms_words_are_given_without_its_notation(tmp_path):
+    made = model([node("Conv", ["x", "w"], ["y"])], {"x": (FLOAT, [1, 3, 8, 8])}, ["y"], {"w": random(8, 4, 3, 3)})
+    told = refusal(save(tmp_path / "m.onnx", made)).problem
+    assert "data channel size is 3 while the weight input channel size" in told and "T.int64" not in told
+
+
+def test_the_operators_refused_at_a_first_look_are_those_that_nothing_imports():
+    imported = supported_operators() - MICROSOFT_ONLY | RULES.keys()
+    for name in NEVER_IMPORTED:
+        assert name not in imported, name
+
+
+@pytest.mark.parametrize(("operator", "inputs"), [("NonZero", ["x"]), ("Unique", ["x"]), ("Compress", ["x", "c"])])
+def test_a_shape_that_depends_on_the_data_is_refused(tmp_path, operator, inputs):
+    made = model([node(operator, inputs, ["y"], name="n")],
+                 {"x": (FLOAT, [4]), "c": (onnx.TensorProto.BOOL, [4])}, ["y"])  # fmt: skip
+    path = save(tmp_path / "m.onnx", made)
+    for look in (refusal, inspect):
+        with pytest.raises(InputError, match=f"the shape that {operator} 'n' gives depends on the data"):
+            raise look(path)
+
+
+def test_places_in_a_constant_are_no_shape_of_data(tmp_path):
+    made = model([node("NonZero", ["c"], ["y"])], {"x": (FLOAT, [4])}, ["y"], {"c": np.array([0.0, 1, 1], np.float32)})
+    made.graph.node.append(node("Relu", ["x"], ["z"]))
+    path = save(tmp_path / "m.onnx", made)
+    inspect(path)
+    assert read(path).signature.outputs[0].shape == (1, 2)
 
 
 _DIGEST = """

@@ -29,6 +29,16 @@ class Net(nn.Module):
         return {"logits": self.head(self.table(ids)).sum(1) * self.scale + torch.tensor([0.5, 0.5, 0.5])}
 
 
+class Rand(nn.Module):
+    def forward(self, x):
+        return x + torch.rand(4)
+
+
+class Nonzero(nn.Module):
+    def forward(self, x):
+        return torch.nonzero(x)
+
+
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     path = tmp_path_factory.mktemp("pt2") / "net.pt2"
@@ -55,6 +65,23 @@ def test_a_first_look_tells_names_shapes_dtypes_and_ranges(saved):
     assert (ids.name, ids.dtype, ids.range) == ("ids", "int64", (0, 9))
     assert [isinstance(extent, str) for extent in ids.shape] == [True, True]
     assert [(spec.name, spec.shape[1], spec.dtype) for spec in signature.outputs] == [("logits", 3, "float32")]
+
+
+@pytest.mark.parametrize(
+    ("network", "problem"),
+    [
+        (nn.Sequential(nn.Dropout()).train(), "exported in training mode: dropout"),
+        (nn.Linear(4, 4).half(), "computes in half precision"),
+        (Rand(), "draws random numbers: aten.rand"),
+        (Nonzero(), "the shape that aten.nonzero.default returns depends on the data"),
+    ],
+    ids=["training", "half", "rand", "nonzero"],
+)
+def test_a_first_look_refuses_what_no_import_takes(tmp_path, network, problem):
+    x = torch.ones(2, 4, dtype=next((weight.dtype for weight in network.parameters()), torch.float32))
+    save(export(network, (x,)), tmp_path / "net.pt2")
+    with pytest.raises(InputError, match=problem):
+        pt2.inspect(tmp_path / "net.pt2")
 
 
 def test_derived_extents_survive_the_file(saved):

@@ -8,7 +8,7 @@ from typing import Any
 import tvm
 
 from tvmake.codegen.link import cause, generate
-from tvmake.codegen.lowering import Lowered, lower
+from tvmake.codegen.lowering import Lowered, lower, refuse_python_functions
 from tvmake.codegen.passes import PassRecord, PassTimes
 from tvmake.codegen.scheduling.apply import apply_best
 from tvmake.codegen.scheduling.unbuildable import unbuildable_kernels
@@ -61,6 +61,7 @@ def lower_and_generate(
                 plain,
                 instruments,
             )
+        refuse_python_functions(lowered.final, f"models.{request.model}")
         try:
             return lowered, generate(lowered.final, target, options, where, instruments)
         except InputError as error:

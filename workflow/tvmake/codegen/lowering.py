@@ -31,6 +31,9 @@ from tvmake.targets.weights.layouts import take_out_weight_layouts
 from tvmake.targets.weights.prepack import Packing, Prepacked, prepack
 from tvmake.transform.user_passes import apply_user_passes
 
+PYTHON_FUNCTIONS = "relax.run."
+"""How the names begin of the functions by which TVM 0.27 computes operators in Python."""
+
 
 @dataclass(frozen=True)
 class Applied:
@@ -135,6 +138,28 @@ def lower(
 
             final = on_one_device(final)
     return Lowered(fused, final, unscheduled, applied.tuned, applied.misses, ruled, packings)
+
+
+def refuse_python_functions(module: "tvm.IRModule", where: str) -> None:
+    """Refuse a lowered module with operators that TVM computes by functions written in Python: packages run without it.
+
+    Raises:
+        InputError: naming the operators.
+    """
+    found: set[str] = set()
+
+    def visit(expression: Any) -> None:
+        if isinstance(expression, tvm.relax.ExternFunc) and expression.global_symbol.startswith(PYTHON_FUNCTIONS):
+            found.add(f"relax.{expression.global_symbol.removeprefix(PYTHON_FUNCTIONS)}")
+
+    for _, function in module.functions_items():
+        if isinstance(function, tvm.relax.Function):
+            tvm.relax.analysis.post_order_visit(function, visit)
+    if found:
+        problem = f"TVM computes {', '.join(sorted(found))} in Python, which packages run without"
+        raise InputError(
+            where, problem, "fix the dynamic extents under `dims`, or leave what needs it out of the network"
+        )
 
 
 def fused_module(

@@ -1,7 +1,8 @@
 """What a source declares of itself, without running any of it: for a starter config."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +45,12 @@ def configured(declared: Declared, options: ImportOptions) -> Signature | None:
     return with_extents(signature, options.inputs)
 
 
-def inspect_source(options: ImportOptions) -> Declared:
+def inspect_source(options: ImportOptions, *, lists_files: bool = True) -> Declared:
     """The format and inputs of a model file, ``zoo:<name>`` or ``package.module:function``.
+
+    Args:
+        options: as the config has them.
+        lists_files: whether further files that the model reads must be among them.
 
     Raises:
         InputError: the source is missing, damaged, or of no format that tvmake reads.
@@ -66,14 +71,17 @@ def inspect_source(options: ImportOptions) -> Declared:
         raise InputError(source, "is a directory" if path.is_dir() else "no such file", "name the model's file")
     if kind == "keras":  # only Keras can tell what it takes, and running it takes trust
         return Declared(kind)
-    signature = Signature.model_validate_json(isolated(lambda: _inspected(kind, options), source))
+    signature = Signature.model_validate_json(isolated(lambda: _inspected(kind, options, lists_files), source))
     return Declared(kind, signature.inputs, signature.outputs)
 
 
-def _inspected(kind: str, options: ImportOptions) -> bytes:
+def _inspected(kind: str, options: ImportOptions, lists_files: bool) -> bytes:
+    inspect: Callable[[Path], Signature]
     try:
         if kind == "onnx":
-            from tvmake.frontend.onnx.inputs import inspect
+            from tvmake.frontend.onnx.inputs import inspect as inspect_onnx
+
+            inspect = partial(inspect_onnx, files=options.files if lists_files else None, opset=options.opset)
         elif kind == "pt2":
             from tvmake.frontend.torch.pt2.archive import inspect
         elif kind == "stablehlo":

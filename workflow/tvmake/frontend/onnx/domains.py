@@ -1,11 +1,12 @@
-"""Operators from outside ONNX: those that TVM implements too, and the refusal of all others."""
+"""Operators from outside ONNX: those that TVM implements too; the refusal of all others, and of what nothing imports."""
 
 from collections import Counter
+from collections.abc import Callable
 
 import onnx
 
 from tvmake.errors import InputError
-from tvmake.frontend.onnx.graph import all_nodes
+from tvmake.frontend.onnx.graph import Graph, all_nodes, depends_on_data
 
 CONTRIB_DOMAIN = "com.microsoft"
 CONTRIB = frozenset({"FastGelu", "BiasGelu", "Gelu", "SkipLayerNormalization", "EmbedLayerNormalization", "Attention"})
@@ -48,6 +49,63 @@ def check_domains(model: onnx.ModelProto, where: str, is_prepared: bool = False)
             f"{len(foreign)} {plural('operator', foreign)} from outside ONNX cannot be imported: {counted(foreign)}",
             CLASSICAL_REMEDY if any(name.startswith(CLASSICAL) for name in foreign) else CUSTOM_REMEDY,
         )
+
+
+RANDOM = frozenset({
+    "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial",
+})  # fmt: skip
+NEVER_IMPORTED = RANDOM | {
+    "StringConcat", "StringSplit", "StringNormalizer", "RegexFullMatch", "TfIdfVectorizer", "ImageDecoder",
+}  # fmt: skip
+"""What neither TVM's importer nor preparation has anything for."""
+
+_FIXED_LENGTH = "Export with a fixed sequence length, or give it: `inputs: {<name>: {shape: […]}}`."
+_REMEDIES = {
+    "LSTM": _FIXED_LENGTH,
+    "GRU": _FIXED_LENGTH,
+    "RNN": _FIXED_LENGTH,
+    "Loop": "Loops can be imported when their trip count is a constant.",
+    "Scan": _FIXED_LENGTH,
+    **dict.fromkeys(sorted(RANDOM), "Leave random numbers out of the model, or make them an input."),
+}
+
+
+def refuse_operators(graph: onnx.GraphProto, where: str, is_missing: Callable[[onnx.NodeProto], bool]) -> None:
+    """Refuse the standard operators that cannot be imported.
+
+    Raises:
+        InputError: naming every one with its count.
+    """
+    missing = Counter(node.op_type for node in all_nodes(graph) if node.domain in STANDARD and is_missing(node))
+    if missing:
+        special = [_REMEDIES[name] for name in sorted(missing) if name in _REMEDIES]
+        raise InputError(
+            where,
+            f"{len(missing)} {plural('operator', missing)} cannot be imported: {counted(missing)}",
+            special[0] if special else "Export the model without them (docs/guides/import-onnx.md).",
+        )
+
+
+_SHAPES_OF_DATA = {
+    "NonZero": (0, "return the mask itself, or a fixed number of places with TopK"),
+    "Compress": (1, "keep all elements, and return the mask beside them"),
+    "Unique": (0, "return the values, and count them after the network has run"),
+}
+"""The input that decides how much the operator gives, and what to do instead. TVM computes them by Python functions, which no package
+has."""
+
+
+def refuse_shapes_of_data(graph: Graph) -> None:
+    """Refuse tensors whose extents depend on an input's elements.
+
+    Raises:
+        InputError: naming the node that makes the first.
+    """
+    for node in graph.graph.node:
+        decides, remedy = _SHAPES_OF_DATA.get(node.op_type, (None, ""))
+        if decides is not None and node.domain in STANDARD and depends_on_data(node.input[decides], graph):
+            what = f"{node.op_type} {node.name or node.output[0]!r}"
+            raise InputError(graph.where, f"the shape that {what} gives depends on the data", remedy)
 
 
 def plural(word: str, items: Counter[str]) -> str:

@@ -1,5 +1,6 @@
 """An ONNX graph under preparation: what is known of its values, and how nodes are added."""
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -8,6 +9,12 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper, shape_inference
 
 from tvmake.errors import InputError
+
+_MISFIT = re.compile(
+    r"\[ShapeInferenceError\] Inference error\(s\): \(op_type:(\w+)(?:, node name: (.*?))?\): "
+    r"\[ShapeInferenceError\] (Incompatible dimensions|Dimension mismatch in unification)"
+)
+"""What strict inference says first of a product or a sum of tensors that do not fit; it minds much else that does no harm."""
 
 LARGE_BYTES = 1 << 20
 """Initializers from this size on are set aside while the onnx package's tools, which copy the model, run."""
@@ -55,6 +62,10 @@ def value_shape(value: onnx.ValueInfoProto) -> Shape | None:
     return tuple(dim.dim_value if dim.HasField("dim_value") else (dim.dim_param or None) for dim in kind.shape.dim)
 
 
+def _shown(shape: Shape | None) -> str:
+    return "?" if shape is None else f"[{', '.join('?' if extent is None else str(extent) for extent in shape)}]"
+
+
 class Graph:
     """A model's graph with shapes, dtypes and constants looked up by value name.
 
@@ -71,6 +82,7 @@ class Graph:
         self._names: set[str] = set()
         self._set_large_aside()
         self.refresh(check_types=True)
+        self._check_fit()
 
     @property
     def graph(self) -> onnx.GraphProto:
@@ -98,6 +110,26 @@ class Graph:
             lighter = onnx.ModelProto()
             lighter.CopyFrom(self.model)
             self.model = lighter
+
+    def _check_fit(self) -> None:
+        """Refuse products and sums of tensors that do not fit, which inference passes over otherwise.
+
+        Raises:
+            InputError: naming the node, and what goes into it.
+        """
+        try:
+            shape_inference.infer_shapes(self.model, strict_mode=True, data_prop=True)
+        except shape_inference.InferenceError as error:
+            found = _MISFIT.match(str(error))
+            named = [
+                node for node in self.graph.node if found and (node.op_type, node.name) == (found[1], found[2] or "")
+            ]
+            if len(named) != 1 or any(subgraphs(named[0])):
+                return
+            shapes = " and ".join(_shown(self.shape(name)) for name in named[0].input[:2])
+            what = f"{named[0].op_type} {named[0].name or named[0].output[0]!r}"
+            problem = f"{what} cannot take tensors of the shapes {shapes}: they do not fit"
+            raise InputError(self.where, problem, "Export the model again.") from error
 
     def finish(self) -> onnx.ModelProto:
         """The model with its large initializers back in place."""
@@ -188,6 +220,23 @@ class Graph:
         self.shapes[tensor.name] = tuple(tensor.dims)
         self.dtypes[tensor.name] = tensor.data_type
         return tensor.name
+
+
+def depends_on_data(name: str, graph: Graph) -> bool:
+    """Whether a value is computed from an input's elements, not only from shapes and constants."""
+    producers = {output: node for node in graph.graph.node for output in node.output}
+    inputs = {value.name for value in graph.graph.input} - set(graph.large)
+    pending, seen = [name], set()
+    while pending:
+        current = pending.pop()
+        if current in inputs:
+            return True
+        node = producers.get(current)
+        if node is None or current in seen or node.op_type in ("Shape", "Size"):
+            continue
+        seen.add(current)
+        pending.extend(node.input)
+    return False
 
 
 class Builder:

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import re
+import textwrap
 import warnings
 from pathlib import Path
 from typing import Any
@@ -133,16 +134,29 @@ def convert(model: onnx.ModelProto, where: str) -> tuple["tvm.IRModule", dict[st
             module = importer.from_onnx(model.graph, opset_of(model))
     except Exception as error:
         # The importer lets anything through, from AssertionError to TVM's own; each means the same here.
-        line = " ".join(str(error).split())[:300] or type(error).__name__
         raise InputError(
             where,
-            f"{importer.node} cannot be imported: {line}",
+            f"{importer.node} cannot be imported: {_plain(str(error)) or type(error).__name__}",
             "Export the model another way, or give dynamic inputs a fixed shape (docs/guides/import-onnx.md).",
         ) from error
     count = int(module["main"].attrs["num_input"])
     names = [var.name for var in module["main"].params[count:]]
     module, detached = relax.frontend.detach_params(module)
     return module, dict(zip(names, detached.get("main", []), strict=True))
+
+
+def _plain(text: str) -> str:
+    """What TVM says, with numbers and shapes as people write them, and no longer than can be read."""
+    for written, plain in (
+        (
+            r'metadata\["[^"]*"\]\[\d+\]\s*# Metadata omitted\. Use show_meta=True in script\(\) method to show it\.',
+            "a constant",
+        ),
+        (r"T\.int64\((-?\d+)\)", r"\1"),
+        (r"R\.shape\((\[[^]]*\])\)", r"\1"),
+    ):
+        text = re.sub(written, plain, text)
+    return textwrap.shorten(text, 300, placeholder=" …")
 
 
 def tidy(module: "tvm.IRModule", params: dict[str, Any], where: str) -> tuple["tvm.IRModule", dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import onnx
@@ -11,10 +11,11 @@ from onnx import TensorProto, helper
 from tvmake.artifact.signature import Signature, TensorSpec
 from tvmake.config.model import InputSpec
 from tvmake.errors import InputError
-from tvmake.frontend.onnx.domains import check_domains
-from tvmake.frontend.onnx.graph import all_nodes, subgraphs, value_shape
+from tvmake.frontend.onnx.domains import NEVER_IMPORTED, check_domains, refuse_operators, refuse_shapes_of_data
+from tvmake.frontend.onnx.graph import Graph, all_nodes, subgraphs, value_shape
 from tvmake.frontend.onnx.narrow_types import carrier, sensible_range
-from tvmake.frontend.onnx.source import parse
+from tvmake.frontend.onnx.opset import standardised
+from tvmake.frontend.onnx.source import checked, has_external
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SIMPLE_EXPRESSION = re.compile(r"([A-Za-z_]\w*)\s*([+*-]|//)\s*([A-Za-z_]\w*|\d+)")
@@ -23,22 +24,33 @@ _PASSES_INDICES_ON = {"Identity", "Cast", "Unsqueeze", "Squeeze", "Reshape", "Fl
 _UNSUPPORTED_TYPES = {TensorProto.STRING, TensorProto.COMPLEX64, TensorProto.COMPLEX128}
 
 
-def inspect(source: Path) -> Signature:
+def inspect(source: Path, files: Sequence[str] | None = None, opset: int | None = None) -> Signature:
     """A model's inputs and outputs as its file declares them; quick: neither TVM nor external data is loaded.
 
+    Args:
+        source: the model's file.
+        files: what the config lists beside it, as for ``source.checked``.
+        opset: what the model is to be converted to.
+
     Raises:
-        InputError: the file is not a usable ONNX model, has operators of other domains, or an input is no tensor.
+        InputError: the file is not a usable ONNX model, has operators that cannot be imported, its shapes contradict each
+            other, or an input is no tensor.
     """
-    model = parse(source)
-    check_domains(model, str(source))
+    where = str(source)
+    model = checked(source, files)
+    check_domains(model, where)
     strip_initializers(model)
-    bind_inputs(model, {}, str(source))
+    bind_inputs(model, {}, where)
     inputs = [_spec(value) for value in model.graph.input]
     ranges = value_ranges(model)
-    return Signature(
+    signature = Signature(
         inputs=tuple(spec.model_copy(update={"range": ranges.get(spec.name)}) for spec in inputs),
         outputs=tuple(_spec(value) for value in model.graph.output),
     )
+    graph = Graph(model, where) if has_external(model) else standardised(model, where, opset)
+    refuse_operators(graph.graph, where, lambda node: node.op_type in NEVER_IMPORTED)
+    refuse_shapes_of_data(graph)
+    return signature
 
 
 def _spec(value: onnx.ValueInfoProto) -> TensorSpec:

@@ -1,6 +1,5 @@
 """What cannot be imported faithfully is refused before the import, in one error that names everything."""
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -10,8 +9,8 @@ from tvm.relax.frontend.onnx.onnx_frontend import _get_convert_map
 
 from tvmake.errors import InputError
 from tvmake.frontend.onnx.converters import CONVERTERS
-from tvmake.frontend.onnx.domains import STANDARD, counted, plural
-from tvmake.frontend.onnx.graph import Graph, all_nodes, attributes
+from tvmake.frontend.onnx.domains import STANDARD, refuse_operators, refuse_shapes_of_data
+from tvmake.frontend.onnx.graph import Graph, all_nodes, attributes, depends_on_data
 from tvmake.frontend.onnx.narrow_types import NARROW
 from tvmake.frontend.onnx.rewrites.declared_shapes import REDUCTIONS
 from tvmake.frontend.onnx.rewrites.resize import is_trusted
@@ -30,18 +29,9 @@ def check_nodes(graph: Graph) -> None:
     Raises:
         InputError: naming every operator with its count, or every node with its reason.
     """
-    supported = supported_operators()
-    missing: Counter[str] = Counter()
-    for node in all_nodes(graph.graph):
-        standard = node.domain in STANDARD
-        if standard and (node.op_type not in supported or node.op_type in MICROSOFT_ONLY | {"Attention"}):
-            missing[node.op_type] += 1
-    if missing:
-        raise InputError(
-            graph.where,
-            f"{len(missing)} {plural('operator', missing)} cannot be imported: {counted(missing)}",
-            _remedy(sorted(missing)),
-        )
+    supported = supported_operators() - MICROSOFT_ONLY - {"Attention"}
+    refuse_operators(graph.graph, graph.where, lambda node: node.op_type not in supported)
+    refuse_shapes_of_data(graph)
     reasons = []
     for node in all_nodes(graph.graph):
         check = CHECKS.get(node.op_type) if node.domain in STANDARD else None
@@ -56,20 +46,6 @@ def check_nodes(graph: Graph) -> None:
             "Export the model without these (docs/guides/import-onnx.md).",
         )
 
-
-def _remedy(operators: list[str]) -> str:
-    special = [REMEDIES[name] for name in operators if name in REMEDIES]
-    return special[0] if special else "Export the model without them (docs/guides/import-onnx.md)."
-
-
-_FIXED_LENGTH = "Export with a fixed sequence length, or give it: `inputs: {<name>: {shape: […]}}`."
-REMEDIES = {
-    "LSTM": _FIXED_LENGTH,
-    "GRU": _FIXED_LENGTH,
-    "RNN": _FIXED_LENGTH,
-    "Loop": "Loops can be imported when their trip count is a constant.",
-    "Scan": _FIXED_LENGTH,
-}
 
 Check = Callable[[onnx.NodeProto, Graph], str | None]
 
@@ -95,7 +71,7 @@ def _batch_normalization(node: onnx.NodeProto, graph: Graph) -> str | None:
 
 
 def _expand(node: onnx.NodeProto, graph: Graph) -> str | None:
-    if graph.is_constant(node.input[1]) or not _depends_on_data(node.input[1], graph):
+    if graph.is_constant(node.input[1]) or not depends_on_data(node.input[1], graph):
         return None
     return "the target shape is computed from data at run time"
 
@@ -137,23 +113,6 @@ def _top_k(node: onnx.NodeProto, graph: Graph) -> str | None:
 def _reduce(node: onnx.NodeProto, graph: Graph) -> str | None:
     empty, result = 0 in (graph.shape(node.input[0]) or ()), graph.shape(node.output[0]) or ()
     return "reduces an empty tensor" if empty and 0 not in result else None
-
-
-def _depends_on_data(name: str, graph: Graph) -> bool:
-    """Whether a value is computed from an input's elements, not only from shapes and constants."""
-    producers = {output: node for node in graph.graph.node for output in node.output}
-    inputs = {value.name for value in graph.graph.input} - set(graph.large)
-    pending, seen = [name], set()
-    while pending:
-        current = pending.pop()
-        if current in inputs:
-            return True
-        node = producers.get(current)
-        if node is None or current in seen or node.op_type in ("Shape", "Size"):
-            continue
-        seen.add(current)
-        pending.extend(node.input)
-    return False
 
 
 CHECKS: dict[str, Check] = {

@@ -28,6 +28,22 @@ def load(source: Path, files: Sequence[str] = ()) -> onnx.ModelProto:
         InputError: no such file; not an ONNX model; a graph the ONNX checker rejects; external data that is missing,
             outside the model's directory, or not listed.
     """
+    model = checked(source, files)
+    try:
+        load_external_data_for_model(model, str(source.parent))
+    except (checker.ValidationError, ValueError, OSError) as error:
+        problem = f"external data cannot be read: {_one_line(error)}"
+        raise InputError(str(source), problem, _COPY_DATA) from error
+    return model
+
+
+def checked(source: Path, files: Sequence[str] | None = None) -> onnx.ModelProto:
+    """The checked model, without the content of external data.
+
+    Args:
+        source: as for :func:`load`, as are the errors.
+        files: as for :func:`load`; None where no config lists any yet.
+    """
     where = str(source)
     model = parse(source)
     external = list(_external(model))
@@ -41,11 +57,12 @@ def load(source: Path, files: Sequence[str] = ()) -> onnx.ModelProto:
             checker.check_model(_with_ranks(model))
     except checker.ValidationError as error:
         raise InputError(where, f"not a valid ONNX model: {_one_line(error)}", _EXPORT_AGAIN) from error
-    try:
-        load_external_data_for_model(model, str(source.parent))
-    except (checker.ValidationError, ValueError, OSError) as error:
-        raise InputError(where, f"external data cannot be read: {_one_line(error)}", _COPY_DATA) from error
     return model
+
+
+def has_external(model: onnx.ModelProto) -> bool:
+    """Whether some of its tensors are in other files."""
+    return any(True for _ in _external(model))
 
 
 def parse(source: Path) -> onnx.ModelProto:
@@ -114,21 +131,28 @@ def _attribute_tensors(nodes: Sequence[onnx.NodeProto]) -> Iterator[onnx.TensorP
                 yield from _tensors(graph)
 
 
-def _check_external(source: Path, infos: Sequence[ExternalDataInfo], files: Sequence[str]) -> None:
+def _check_external(source: Path, infos: Sequence[ExternalDataInfo], files: Sequence[str] | None) -> None:
     where = str(source)
     locations = sorted({info.location for info in infos})
     folder = source.parent.resolve()
     beside = {folder / (source.name + end) for end in (".data", "_data")} | {folder / (source.stem + ".data")}
-    listed = beside | {Path(file).resolve() for file in files}
+    listed = beside | {Path(file).resolve() for file in files or ()}
     for location in locations:
         path = folder / location
-        if Path(location).is_absolute() or not path.resolve().is_relative_to(folder):
-            raise InputError(where, f"external data {location!r} lies outside the model's directory", _COPY_DATA)
+        if Path(location).is_absolute():
+            problem = f"external data is named by an absolute path ({location}), which holds on one machine only"
+            raise InputError(where, problem, _save_again(source))
+        if not path.resolve().is_relative_to(folder):
+            raise InputError(
+                where, f"external data {location!r} lies outside the model's directory", _save_again(source)
+            )
         if not path.is_file():
             raise InputError(where, f"external data {location!r} is missing", _COPY_DATA)
         size = path.stat().st_size
         if any(info.location == location and (info.offset or 0) + (info.length or 0) > size for info in infos):
             raise InputError(where, f"external data {location!r} is shorter than the model says", _COPY_DATA)
+    if files is None:
+        return
     unlisted = [name for name in locations if folder / name not in listed and (folder / name).resolve() not in listed]
     if unlisted:
         raise InputError(
@@ -136,6 +160,11 @@ def _check_external(source: Path, infos: Sequence[ExternalDataInfo], files: Sequ
             f"reads external data that the config does not list: {', '.join(unlisted)}",
             f"Add `files: [{', '.join(str(source.parent / name) for name in unlisted)}]` to the model.",
         )
+
+
+def _save_again(source: Path) -> str:
+    call = f"onnx.save_model(model, {source.name!r}, save_as_external_data=True, location={source.name + '.data'!r})"
+    return f"save it with a name relative to it where it was made: {call}"
 
 
 def _one_line(error: Exception) -> str:

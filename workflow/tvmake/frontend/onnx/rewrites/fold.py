@@ -5,13 +5,13 @@ import onnx
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from tvmake.frontend.onnx.domains import RANDOM
 from tvmake.frontend.onnx.graph import Graph, attributes, subgraphs
 
 MAX_BYTES = 1 << 22
 """A folded value may not be larger than this, unless its inputs are."""
 
-_NOT_FOLDED = {
-    "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial",
+_NOT_FOLDED = RANDOM | {
     "If", "Loop", "Scan", "Optional", "OptionalGetElement", "OptionalHasElement", "SequenceMap",
     "QuantizeLinear", "DequantizeLinear", "SequenceEmpty", "SequenceConstruct", "SequenceInsert", "SequenceErase",
     "SplitToSequence", "ImageDecoder",

@@ -16,6 +16,7 @@ from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
 from tvmake.frontend.source_file import open_source
 from tvmake.frontend.torch import program as exported
+from tvmake.frontend.torch import refusals
 from tvmake.frontend.torch.pt2 import safety as pt2_safety
 
 _SAVE = "write it with torch.export.save(torch.export.export(module.eval(), inputs), 'model.pt2')"
@@ -52,9 +53,14 @@ def inspect(source: Path) -> Signature:
     """The model's inputs and outputs, for a first look; never runs code from the file.
 
     Raises:
-        InputError: as ``load``.
+        InputError: as ``load``, and for what no import takes.
     """
-    return exported.signature(str(source), load(source, ImportOptions(source=str(source), format="pt2")))
+    where, program = str(source), load(source, ImportOptions(source=str(source), format="pt2"))
+    refusals.refuse_training(where, program)
+    refusals.refuse_half_precision(where, program)
+    refusals.refuse_random_numbers(where, program)
+    refusals.refuse_shapes_of_data(where, program)
+    return exported.signature(where, program)
 
 
 def _check_archive(source: Path) -> None:
