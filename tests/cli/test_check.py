@@ -1,5 +1,6 @@
 """``tvmake check`` refuses what ``tvmake make`` would."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -203,6 +204,19 @@ def check_of(directory: Path, change: dict[str, object], *arguments: str) -> sub
         ({"models.digits.dims.batch": 4}, 1, ": models.digits.dims", "no dynamic dimension 'batch'", "shapes are fixed"),
         ({"models.digits.goals.sqnr_db": -3}, 1, ": models.digits.goals.sqnr_db", "expected at least 0", ""),
         ({"results": "/proc/results"}, 1, ": results", "no directory can be made in /proc", "that you may write to"),
+        ({"tuning.store": "/proc/x", "tuning.trials": 4}, 1, ": tuning.store: /proc/x", "no directory can be made in /proc", "write to"),
+        ({"tuning.shared": "foo://x", "tuning.trials": 4}, 1, ": tuning.shared: foo://x", "no address", "s3://"),
+        ({"tuning.frozen": "nope.lock"}, 1, ": tuning.frozen: nope.lock", "no such lock", "`tvmake lock` writes one"),
+        ({"tuning.frozen": "digits.onnx"}, 1, ": tuning.frozen: digits.onnx", "is no lock", "write it again"),
+        ({"cache": "digits.onnx"}, 1, ": cache: digits.onnx", "is no directory", "another"),
+        ({"cache": "foo://x"}, 1, ": cache: foo://x", "no address", "s3://"),
+        ({"cache.secret_file": "gone"}, 3, ": cache.secret_file: gone", "cannot be read", "put the secret"),
+        ({"devices.pi": {"via": "ssh", "host": "a", "identity": "gone"}, "targets.cpu": {"kind": "llvm", "device": "pi"}}, 1,
+         ": devices.pi.identity", "there is no gone", "relative paths begin at"),
+        ({"devices.pi": {"via": "ssh", "host": "a", "programs": "digits"}, "targets.cpu": {"kind": "llvm", "device": "pi"}}, 1,
+         ": devices.pi.programs", "there is no digits", "relative paths begin at"),
+        ({"targets.cpu": {"mtriple": "aarch64-linux-gnu", "device": "local"}}, 3, ": targets.cpu", "it is for aarch64, and its device is",
+         "compile for this device"),
         ({"precisions": ["fp16"]}, 1, ": precisions.fp16", "expected one of", "did you mean 'float16'?"),
     ],
 )  # fmt: skip
@@ -226,6 +240,17 @@ def test_a_feature_that_llvm_would_ignore_is_refused(tmp_path, target, problem, 
     assert done.returncode == 1
     assert ": targets.cpu.mattr: LLVM knows " + problem in done.stderr
     assert f"did you mean {remedy}?" in done.stderr
+
+
+def test_a_lock_with_records_that_would_not_be_used_is_refused(tmp_path):
+    place = {"generation": "0.27", "target": {}, "device_class": "0" * 64, "kernels": []}
+    lock = {"schema_version": 1, "records": {"digits/float32/cpu": place}, "layouts": {}}
+    (tmp_path / "run.lock").write_text(json.dumps(lock))
+    done = check_of(tmp_path, {"tuning.frozen": "run.lock"})
+    assert done.returncode == 1
+    assert ": tuning.frozen: run.lock: has records of digits/float32/cpu, which is built without" in done.stderr
+    assert "set tuning.trials" in done.stderr
+    assert check_of(tmp_path, {"tuning": {"frozen": "run.lock", "trials": 8}}).returncode == 0
 
 
 def test_labels_beyond_the_models_classes_are_refused(tmp_path):

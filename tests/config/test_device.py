@@ -73,6 +73,27 @@ def test_an_address_is_host_and_port(text: str, address: tuple[str, int]):
             "/sys/class/kgsl/kgsl-3d0/force_clk_on (got '/etc/passwd')",
             None,
         ),
+        (
+            {"via": "ssh", "host": "pi5", "port": 22},
+            "devices.phone: 'via: ssh' has no key port",
+            "write it after the host, host: pi5.local:22",
+        ),
+        (
+            {"via": "rpc", "key": "android", "host": "pi5", "port": 9190},
+            "devices.phone: 'via: rpc' has no key host",
+            "write tracker: HOST:PORT",
+        ),
+        (
+            {"via": "ssh", "host": "pi@pi5"},
+            "devices.phone.host: a host is named without its user (got 'pi@pi5')",
+            "write user: pi, host: pi5",
+        ),
+        (
+            {"via": "ssh", "host": "pi5:99999"},
+            "devices.phone.host: expected a port from 1 to 65535 (got 'pi5:99999')",
+            None,
+        ),
+        ({"via": "ssh", "host": 622}, "devices.phone.host: expected a text (got 622)", None),
         *(
             (
                 {"via": "rpc", "key": "android", "tracker": text},

@@ -20,7 +20,7 @@ def refusal(**keys: object) -> InputError:
 
 @pytest.mark.parametrize(
     "results",
-    ["", " ", "-x", "a\0b", "a\nb", "\x1b[2J", "../other", "a/../../b", "/", "//", "{model}", "logs", ".snakemake/x", " a", "x" * 256],
+    ["", " ", "-x", "a\0b", "a\nb", "\x1b[2J", "../other", "a/../../b", "~/out", "/", "//", "{model}", "logs", ".snakemake/x", " a", "x" * 256],
 )  # fmt: skip
 def test_a_directory_of_results_that_cannot_be_one_is_refused(results: str):
     assert refusal(results=results).problem.startswith("results: ")

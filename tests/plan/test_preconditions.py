@@ -61,7 +61,38 @@ def test_a_directory_with_something_in_it_is_named(plan: Plan, name: str):
         check_places(plan, plan.variants)
 
 
-@pytest.mark.parametrize("name", ["results", "results/digits", "logs"])
+@pytest.mark.parametrize(
+    ("axis", "name", "file"),
+    [
+        ("models", "summary.json", "results/summary.json"),
+        ("precisions", "model.json", "results/digits/model.json"),
+        ("precisions", "import.log", "logs/digits/import.log"),
+        ("targets", "module.json", "results/digits/float32/module.json"),
+    ],
+)
+def test_a_name_that_is_a_files_is_refused(tmp_path: Path, axis: str, name: str, file: str):
+    entry = {"models": {"source": "digits.onnx"}, "precisions": {"base": "float32"}, "targets": {"kind": "llvm"}}[axis]
+    plan = Plan(check({**yaml.safe_load(TEXT), axis: {name: entry}}, {}))
+    with pytest.raises(InputError, match=f"^{axis}.{name}: the name is used by the file {file}\n"):
+        check_places(plan, plan.variants)
+
+
+def test_every_file_that_is_not_there_is_named_with_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    model = {"source": "d.onnx", "files": ["a.bin"], "dataset": {"path": "./x.npz", "label_names": "l.txt"}}
+    error = missing_inputs(Plan(check({"models": {"d": model}}, {})))
+    assert isinstance(error, ErrorList)
+    keys = {each.where for each in error.errors}
+    assert keys == {f"models.d.{key}" for key in ("source", "files[0]", "dataset.path", "dataset.label_names")}
+
+
+def test_a_file_in_the_place_of_all_results_is_named_with_the_key(plan: Plan):
+    Path("results").touch()
+    with pytest.raises(InputError, match=r"^results: results: is a file"):
+        check_places(plan, plan.variants)
+
+
+@pytest.mark.parametrize("name", ["results/digits", "logs"])
 def test_a_file_in_the_place_of_a_directory_is_named_once(plan: Plan, name: str):
     Path(name).parent.mkdir(exist_ok=True)
     Path(name).touch()

@@ -267,6 +267,15 @@ def test_the_config_names_shared_and_local_stores(store, another_store, tmp_path
     assert digests(another_store.load(INSTALLED, CONV)) == digests([record(1)])
 
 
+@pytest.mark.parametrize(
+    ("command", "shared", "problem"),
+    [("pull", "nope", "no such directory"), ("push", "foo://x", "is no address"), ("pull", "foo://x", "is no address")],
+)
+def test_a_shared_store_that_can_be_none_is_refused(tvmake, command, shared, problem):
+    code, _, err = tvmake(command, "--shared", shared)
+    assert code == 1 and f"error: {shared}: {problem}" in err
+
+
 def test_without_a_shared_store_pull_and_push_say_how_to_name_one(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for command in ("pull", "push"):

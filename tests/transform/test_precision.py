@@ -141,12 +141,6 @@ def test_always_is_refused_for_what_tvm_cannot_force_into_half(name: str):
     assert "nn.relu" not in caught.value.remedy
 
 
-@pytest.mark.parametrize("name", ["nn.conv2d", "relax.nn.conv2d"])
-def test_an_operator_in_two_lists_is_refused(name: str):
-    with pytest.raises(InputError, match="stands in two of always, never and follow"):
-        at("float16", always=["nn.conv2d"], never=[name])
-
-
 @pytest.mark.parametrize("key", ["always", "never", "follow"])
 def test_exceptions_of_float32_are_refused(key: str):
     with pytest.raises(ValidationError, match="base float32 has no always, never and follow"):

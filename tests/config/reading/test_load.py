@@ -259,6 +259,36 @@ def test_a_config_without_models_points_to_init(write):
 
 
 @pytest.mark.parametrize(
+    ("text", "name", "remedy"),
+    [
+        ("models: {d: }", "models", "nothing is said of d; write models: {d: {source: FILE}}"),
+        (MINIMAL + "targets: {g: }", "targets", "nothing is said of g; write targets: {g: {kind: llvm}}"),
+        (MINIMAL + "precisions: {float32: , float16: }", "precisions",
+         "nothing is said of float32, float16; write precisions: {float32: {}}"),
+    ],
+)  # fmt: skip
+def test_names_with_nothing_after_their_colons_are_shown_as_they_are_written(write, text, name, remedy):
+    (mistake,) = mistakes(write(text))
+    assert (mistake.problem, mistake.remedy) == (f"{name}: there is none", remedy)
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "remedy"),
+    [
+        ("models: {net: {source: net.onnx, arguments: {a: 1}}}", "models.net.arguments", "leave them out"),
+        (MINIMAL + "export: {self_test: {inputs: dataset}}", "export.self_test", "give the model one (`dataset`), or write inputs: random"),
+        (MINIMAL + "benchmark: {baseline: false}\nvalidation: {goals: {speedup: 2}}", "benchmark.baseline",
+         "take out the goal `speedup` of models.net, or measure the baseline"),
+        ("models: {net: {source: net.onnx, precisions: [float16]}}", "models.net.precisions",
+         "did you mean 'float32'? Or add float16 to `precisions`"),
+    ],
+)  # fmt: skip
+def test_what_would_have_no_effect_or_miss_what_it_needs_is_refused(write, text, key, remedy):
+    (mistake,) = mistakes(write(text))
+    assert (mistake.problem.partition(": ")[0], mistake.remedy) == (key, remedy)
+
+
+@pytest.mark.parametrize(
     ("source", "kind"),
     [
         ("net.onnx", "onnx"),
@@ -412,9 +442,16 @@ def test_a_missing_file_points_to_init(tmp_path):
 
 
 def test_a_file_that_is_no_text_is_refused(tmp_path):
-    path = tmp_path / "model.onnx"
+    path = tmp_path / "model.bin"
     path.write_bytes(b"\x08\x07\xff\xfe")
     assert mistakes(path)[0].problem == "cannot be read: it is not UTF-8 text"
+
+
+def test_a_model_is_no_config(tmp_path):
+    (tmp_path / "model.onnx").write_bytes(b"\x08\x07")
+    (mistake,) = mistakes(tmp_path / "model.onnx")
+    assert mistake.problem == "is a model, where a config is expected"
+    assert f"`tvmake compile {tmp_path / 'model.onnx'}`" in mistake.remedy
 
 
 @given(st.text(max_size=60))

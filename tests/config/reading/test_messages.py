@@ -1,10 +1,12 @@
 """What is said about a config's mistakes: where, what is wrong, and what to write instead."""
 
+import datetime
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tvmake.cli.configs import overlay
 from tvmake.config.reading.load import check, load, load_layers
 from tvmake.errors import InputError
 
@@ -27,7 +29,13 @@ def of_model(**keys: object) -> str:
         ({"top1": "97%"}, "it is a share of 1: write 0.97"),
         ({"top1": 97}, "it is a share of 1: write 0.97"),
         ({"top1_drop": "0.5 %"}, "it is a share of 1: write 0.005"),
-        ({"latency_ms": "5ms"}, "write the number alone, in the unit of the key: latency_ms: 5"),
+        ({"latency_ms": "5ms"}, "write it in the unit of the key: latency_ms: 5"),
+        ({"latency_ms": "500us"}, "latency_ms: 0.5"),
+        ({"latency_ms": {"p90": "2 s"}}, "p90: 2000"),
+        ({"latency_ms": {90: 3}}, "write a percentile such as p50, p90 or p99.9"),
+        ({"load_ms": "0.5s"}, "load_ms: 500"),
+        ({"package_mb": "3GB"}, "package_mb: 3000"),
+        ({"package_mb": "3 parsecs"}, "write the number alone, in the unit of the key: package_mb: 3"),
         ({"latency_ms": {"p101": 5}}, "expected a percentile such as p50, p90 or p99.9 (got 'p101')"),
         (["top1"], "known keys here: rtol, atol"),
     ],
@@ -48,6 +56,26 @@ def test_a_goal_in_other_units_is_shown_as_it_is_written(goals: object, words: s
         ({"build": {"dump": "ll, asm"}}, "write dump: [ll, asm]"),
         ({"benchmark": {"repeat": "100x"}}, "write the number alone, in the unit of the key: repeat: 100"),
         ({"benchmark": {"min_duration_s": "60s"}}, "min_duration_s: 60"),
+        ({"benchmark": {"min_duration_s": "1m"}}, "min_duration_s: 60"),
+        (
+            {"build": {"dump": "all"}},
+            "write a list of some of these: dump: [relax, tir, ll, asm, kernels, passes, times]",
+        ),
+        ({"tuning": {"trials": "1e9"}}, "write it out: trials: 1000000000"),
+        ({"tuning": {"trials": True}}, "tuning.trials: expected a whole number (got 'true')"),
+        ({"title": datetime.date(2026, 1, 1)}, "title: expected a text (got 2026-01-01)"),
+        ({"models": {"a" * 81: {"source": "net.onnx"}}}, "expected at most 80 letters (got 'aaa"),
+        ({"devices": {"p": {"gres": "phone=1"}}}, "expected a resource as Slurm names it, such as phone or phone:1"),
+        ({"precisions": {"p": {"base": "int4_weights", "group": 48}}}, "expected one of 32, 64, 128 (got 48)"),
+        (
+            {"precisions": {"p": {"base": "int8", "calibration": {"method": "percentile", "percentile": "99.9%"}}}},
+            "it is in percent: write 99.9",
+        ),
+        ({"export": {"self_test": {"samples": 0}}}, "export.self_test.samples: expected at least 1 (got 0)"),
+        ({"transform": {"layout": "nchw"}}, "expected one of keep, NCHW, NHWC, auto (got 'nchw')"),
+        ({"targets": {"g": {"kind": "opencl", "host": "cortex"}}}, "targets.g.host: no such target 'cortex'"),
+        ({"models": {"seed": 3}}, "it belongs to a model: write models: {NAME: {seed: 3}}"),
+        ({"source": "net.onnx"}, "it belongs to a model: write models: {NAME: {source: net.onnx}}"),
         ({"benchmark": {"repeat": 0}}, "expected at least 1 (got 0)"),
         ({"build": {"opt_level": 9}}, "expected at most 4 (got 9)"),
         ({"tuning": {"trials": "1k"}}, "write it out: trials: 1000"),
@@ -62,7 +90,20 @@ def test_a_value_of_another_kind_is_shown_as_it_is_written(keys: dict[str, objec
 
 def test_a_shape_as_text_is_shown_as_a_list():
     assert "write shape: [1, 3, 8, 8]" in of_model(inputs={"x": {"shape": "1x3x8x8"}})
-    assert "known keys here: shape, dtype, range" in of_model(inputs={"x": [1, 3, 8, 8]})
+    assert "write x: {shape: [1, 3, 8, 8]}" in of_model(inputs={"x": [1, 3, 8, 8]})
+    assert "known keys here: shape, dtype, range" in of_model(inputs={"x": 5})
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (5, "range: expected a list (got 5)"),
+        ([5], "range[1]: an entry is missing"),
+        ([5, 6, 7], "range: expected at most 2 entries"),
+    ],
+)
+def test_a_range_is_a_list_of_two(given: object, words: str):
+    assert words in of_model(inputs={"x": {"range": given}})
 
 
 @pytest.mark.parametrize(
@@ -73,6 +114,17 @@ def test_a_shape_as_text_is_shown_as_a_list():
         (b"models:\n  net: {source: net.onnx\n", "not valid YAML", "look at what begins in line 2"),
         (b'models:\n  net: {source: "net.onnx}\n', "not valid YAML", "look at what begins in line 2"),
         (b"models: *x\n", "not valid YAML", "in quotation marks"),
+        (b"models: {}\ntitle: 'a\0b'\n", ":2: not valid YAML: control characters are not allowed", "take it out"),
+        ("title: x".encode("utf-16"), ":1: cannot be read: it is UTF-16 text", "iconv -f UTF-16 -t UTF-8"),
+        (b"models: {}\n---\nmodels: {}\n", ":2: holds a second document, which begins here", "-c FILE -c FILE"),
+        (b"models:\n  d:\n    source: zoo: resnet18\n", ":3: not valid YAML", "a text that holds a colon and a space"),
+        (b"models: {d: {source: zoo: resnet18}}\n", ":1: not valid YAML", "a text that holds a colon and a space"),
+        (b'title: "C:\\models"\n', ":1: not valid YAML", "write '\u2026' instead of"),
+        (b"models: {d:{source: n.onnx}}\n", ":1: not valid YAML", "write a space after the colon: d: {"),
+        (b"models:\n  d:{source: n.onnx}\n", ":2: models.d:{source", "write a space after the colon: d: {"),
+        (b"title: 10:22\n", ":1: YAML reads 10:22 as a number in base 60", "put it in quotation marks"),
+        (b"title: 2.30\nmodels: {d: {source: n.onnx}}\n", ":1: title: expected a text (got 2.3)", "marks: '2.30'"),
+        (b"hello\n", "expected a mapping of keys, found text", "begin with `models:`"),
         (b"- net.onnx\n", "expected a mapping of keys, found a list", "begin with `models:`"),
         (b"precisions: [float32]\n", "models: this key is required", "`tvmake init MODEL` writes a config with it"),
     ],
@@ -88,5 +140,30 @@ def test_text_that_is_no_config_is_named_with_its_line(text: bytes, words: str, 
 
 def test_an_unknown_key_of_a_setting_is_the_settings(tmp_path: Path):
     (tmp_path / "tvmake.yaml").write_text(yaml.safe_dump(NET))
-    with pytest.raises(InputError, match=r"^--set: benchmrk: unknown key"):
+    with pytest.raises(InputError, match=r"^--set benchmrk\.repeat=3: benchmrk: unknown key"):
         load_layers([tmp_path / "tvmake.yaml"], {"benchmrk": {"repeat": 3}})
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        (
+            "models.net.goals.latency_ms.p99.9=5",
+            "\n  write --set 'models.net.goals.latency_ms={p99.9: 5}' for a name with a dot",
+        ),
+        ("precisions.float16=", "precisions: there is none"),
+        ("benchmark.repeat=0", "benchmark.repeat: expected at least 1 (got 0)"),
+    ],
+)
+def test_a_mistake_of_a_setting_is_blamed_on_it(setting: str, words: str, tmp_path: Path):
+    (tmp_path / "tvmake.yaml").write_text(yaml.safe_dump({**NET, "precisions": ["float32"]}))
+    with pytest.raises(InputError) as caught:
+        load_layers([tmp_path / "tvmake.yaml"], overlay([setting]))
+    assert str(caught.value).startswith(f"--set {setting}: ") and words in str(caught.value)
+
+
+def test_a_variables_value_in_a_setting_is_not_shown(tmp_path: Path):
+    (tmp_path / "tvmake.yaml").write_text(yaml.safe_dump(NET))
+    with pytest.raises(InputError) as caught:
+        load_layers([tmp_path / "tvmake.yaml"], overlay(["devices.p.env.TOKEN=12345"]))
+    assert "12345" not in str(caught.value)

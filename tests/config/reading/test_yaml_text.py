@@ -105,7 +105,8 @@ def test_the_limits_hold_with_and_without_the_library_in_c(base: str, monkeypatc
 
 
 @pytest.mark.parametrize(
-    "setting", [f"a={'[' * 5000}", f"{'.'.join('a' * 5000)}=1", f"a={'9' * 5000}", "a=2026-99-99", f"a={'{b: ' * 100}"]
+    "setting",
+    [f"a={'[' * 5000}", f"{'.'.join('a' * 5000)}=1", f"a={'9' * 5000}", "a=1:30", "a=2026-99-99", f"a={'{b: ' * 100}"],
 )
 def test_a_setting_on_the_command_line_has_the_same_limits(setting: str):
     with pytest.raises(UsageError):

@@ -2,11 +2,26 @@
 
 import os
 import sys
+from contextlib import suppress
 
 from tvmake.cache import settings
 from tvmake.cache.open import open_store
 from tvmake.cache.trouble import CacheTroubleError
 from tvmake.config.cache import CacheConfig, as_text
+
+
+def check_cache(config: CacheConfig | None) -> None:
+    """Refuse what can be no cache; whether it can be reached is left to the run.
+
+    Raises:
+        TvmakeError: it can be none, or its secret cannot be read.
+    """
+    environment = dict(os.environ)
+    settings.announce(config, environment)
+    if (chosen := settings.configured(environment)) is not None:
+        settings.secret(chosen)
+        with suppress(CacheTroubleError):
+            open_store(chosen)
 
 
 def prepare_cache(config: CacheConfig | None, is_wanted: bool) -> None:

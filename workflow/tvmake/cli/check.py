@@ -9,6 +9,7 @@ from tvmake.cli.configs import AsJson, ConfigFiles, Settings
 
 if TYPE_CHECKING:
     from tvmake.artifact.signature import Signature
+    from tvmake.config.precision import PrecisionConfig
     from tvmake.config.root import ModelConfig
     from tvmake.config.target import TargetConfig
     from tvmake.plan.plan import Plan
@@ -26,9 +27,11 @@ def check(
     """Validate a config and list what it would make."""
     from rich.table import Table
 
+    from tvmake.cache.prepare import check_cache
     from tvmake.cli.configs import config_files, load_plan, naming_lines, print_note
     from tvmake.plan.preconditions import (
         check_datasets,
+        check_device_files,
         check_dims,
         check_places,
         check_results_can_be_made,
@@ -44,6 +47,8 @@ def check(
         if missing := missing_inputs(plan):
             raise missing
         check_stores(plan)
+        check_cache(plan.config.cache)
+        check_device_files(plan)
         check_results_can_be_made(plan)
         check_places(plan, plan.variants)
         declared = _check_models(plan.config.models)
@@ -56,6 +61,9 @@ def check(
             from tvmake.targets.listing import check_generated
 
             check_generated(unusual)
+        _check_operators(
+            {name: plan.config.precisions[name] for name in {variant.precision for variant in plan.variants}}
+        )
         _check_targets({name: plan.config.targets[name] for name in {variant.target for variant in plan.variants}})
     if as_json:
         _print_json(plan)
@@ -97,6 +105,16 @@ def _print_json(plan: "Plan") -> None:
 
     variants = [{**vars(variant), "device": plan.device_of(variant.target)} for variant in plan.variants]
     typer.echo(json.dumps({"variants": variants, "files": plan.goals()}, indent=2, ensure_ascii=False))
+
+
+def _check_operators(precisions: "Mapping[str, PrecisionConfig]") -> None:
+    """See that Relax has the operators that precisions name."""
+    for name, precision in sorted(precisions.items()):
+        for key in ("always", "never", "follow"):
+            for operator in getattr(precision, key):
+                from tvmake.transform.precision import operator_named
+
+                operator_named(operator, f"precisions.{name}.{key}")
 
 
 def _check_targets(targets: "Mapping[str, TargetConfig]") -> None:

@@ -67,7 +67,9 @@ def overlay(settings: list[str] | None, option: str = "--set", example: str = "b
             raise UsageError(f"{option} {setting}", "expected KEY=VALUE", f"for example: {option} {example}")
         try:
             value = parse(text).values()
-        except yaml.YAMLError:
+        except yaml.YAMLError as error:
+            if isinstance(error, yaml.MarkedYAMLError) and error.note:
+                raise UsageError(f"{option} {setting}", error.problem or "", error.note) from None
             remedy = f"quote it for the shell, and close its brackets: {option} '{key}=[a, b]'"
             raise UsageError(f"{option} {setting}", "the value is not YAML", remedy) from None
         place = layer

@@ -156,7 +156,8 @@ def _run(plan: Plan, options: _Options, read_question: Callable[[], Question | N
         left_out = up_to_date(question) if question else UpToDate()
         if left_out.is_everything(plan):
             return _nothing_to_do(plan, options.dry_run)
-        check_places(plan, [variant for variant in plan.variants if variant not in left_out.variants])
+        with naming_lines(options.files):
+            check_places(plan, [variant for variant in plan.variants if variant not in left_out.variants])
         from tvmake.engine.release import check_release
 
         check_release()

@@ -37,8 +37,12 @@ def _results_path(text: str) -> str:
         raise ValueError("the directory of results has no braces, and no space around its name; choose another one")
     if path.parts[:1] in (("logs",), (".snakemake",)):
         raise ValueError(f"{path.parts[0]} is used by the workflow; choose another directory")
-    if ".." in path.parts or not text.strip("/"):
-        raise ValueError("the directory of results lies in the project, or is given as a whole path; write one of both")
+    if text.startswith("~"):
+        raise ValueError("~ is a shell's word for a home directory; write the whole path")
+    if ".." in path.parts:
+        raise ValueError("a directory outside the project is given as a whole path; write it from the first slash")
+    if not text.strip("/"):
+        raise ValueError("the root of the file system is no directory of results; name one below it")
     return str(path)
 
 

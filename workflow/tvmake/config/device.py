@@ -40,23 +40,40 @@ def _matching(pattern: str, expected: str) -> AfterValidator:
 
 
 def _listed(value: Any) -> Any:
-    """A list, also of a single value; serial numbers may look like numbers."""
-    if value is None:
-        return None
-    values = value if isinstance(value, list | tuple) else [value]
-    return [str(entry) if isinstance(entry, int) else entry for entry in values]
+    """A list, also of a single value."""
+    return value if value is None or isinstance(value, list | tuple) else [value]
+
+
+def _serial(value: Any) -> Any:
+    """Serial numbers may look like numbers."""
+    return str(value) if isinstance(value, int) else value
+
+
+def _host(text: str) -> str:
+    user, at, host = text.partition("@")
+    if at and user and host:
+        raise ValueError(f"a host is named without its user (got '{text}'); write user: {user}, host: {host}")
+    port = re.search(r"(?<=:)\d+$", text)
+    if port and not text.startswith("[") and not 0 < int(port[0]) < 65536:
+        raise ValueError(f"expected a port from 1 to 65535 (got '{text}')")
+    return text
 
 
 Key = Annotated[str, _matching(r"[^\s:]{1,80}", "a name without spaces and colons")]
 Host = Annotated[
     str,
+    AfterValidator(_host),
     _matching(
         r"[^\s:/@\[\]-][^\s:/@\[\]]*(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?",
         "a host or host:port, such as board.local:2222",
     ),
 ]
 Gres = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+(:[A-Za-z0-9_.]+)?(:[1-9][0-9]*)?$", max_length=80)]
-Serial = Annotated[str, _matching(r"[A-Za-z0-9_.:\[\]%-]{1,80}", "a serial number as `adb devices` prints it")]
+Serial = Annotated[
+    str,
+    BeforeValidator(_serial, json_schema_input_type=str),
+    _matching(r"[A-Za-z0-9_.:\[\]%-]{1,80}", "a serial number as `adb devices` prints it"),
+]
 Directory = Annotated[str, _matching(r"(?!-)[A-Za-z0-9_./+-]+", "a path of letters, digits and any of _ . / + -")]
 SystemFile = Annotated[
     str,
@@ -113,6 +130,8 @@ class _Device(Strict):
 
     missing: ClassVar[dict[str, str]] = {}
     """The problem and its remedy, by the key that has to be given."""
+    elsewhere: ClassVar[dict[str, str]] = {}
+    """What to write for keys that are none."""
 
     via: str
     threads: Positive | None = None
@@ -131,6 +150,9 @@ class _Device(Strict):
         if not isinstance(values, dict):
             return values
         via = via_of(cls)
+        for key, remedy in cls.elsewhere.items():
+            if key in values:
+                raise ValueError(f"'via: {via}' has no key {key}; {remedy}")
         foreign = {name: ways for name, ways in WAYS_OF_KEYS.items() if name in values and via not in ways}
         # Configs as earlier versions resolved them hold the keys of all ways, with their defaults.
         given = [name for name in foreign if values[name] not in (None, default_of(name))]
@@ -177,6 +199,7 @@ class RpcDeviceConfig(_RemoteDevice):
     missing: ClassVar[dict[str, str]] = {
         "key": "'via: rpc' needs a key; it is what the servers are started with (rpc_server --key), such as key: android"
     }
+    elsewhere: ClassVar[dict[str, str]] = dict.fromkeys(("host", "port"), "write tracker: HOST:PORT")
 
     via: Literal["rpc"]
     """Packages run on TVM RPC servers."""
@@ -220,6 +243,7 @@ class SshDeviceConfig(_ShellDevice):
     missing: ClassVar[dict[str, str]] = {
         "host": "'via: ssh' needs a host; a name, address or alias of ~/.ssh/config, such as host: pi5.local"
     }
+    elsewhere: ClassVar[dict[str, str]] = {"port": "write it after the host, host: pi5.local:22"}
 
     via: Literal["ssh"]
     """Packages run on devices over ssh."""

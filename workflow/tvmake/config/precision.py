@@ -47,6 +47,15 @@ class CalibrationOptions(Strict):
     bias_correction: bool = True
     """Take off each output channel what 8 bits shift it by, on average of the dataset; without a dataset nothing is taken off."""
 
+    @model_validator(mode="after")
+    def _uses_its_percentile(self) -> "CalibrationOptions":
+        is_given = self.percentile != type(self).model_fields["percentile"].default
+        if is_given and self.method != "percentile":
+            raise ValueError(
+                f"percentile is for method percentile, and this is {self.method}; write method: percentile"
+            )
+        return self
+
 
 class PrecisionConfig(Strict):
     """A precision, with per-operator exceptions.
@@ -95,6 +104,14 @@ class PrecisionConfig(Strict):
     def weight_group(self) -> int | None:
         """How many weights share a scale; None for all of a channel."""
         return DEFAULT_GROUP if self.base == "int4_weights" and self.group is None else self.group
+
+    @model_validator(mode="after")
+    def _lists_differ(self) -> "PrecisionConfig":
+        lists = ({name.removeprefix("relax.") for name in names} for names in (self.always, self.never, self.follow))
+        named = [name for names in lists for name in names]
+        if twice := sorted({name for name in named if named.count(name) > 1}):
+            raise ValueError(f"{', '.join(twice)} stands in two of always, never and follow; keep one")
+        return self
 
     @model_validator(mode="after")
     def _groups_weights_only(self) -> "PrecisionConfig":

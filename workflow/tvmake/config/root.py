@@ -18,7 +18,7 @@ from tvmake.config.precision import BasePrecision, PrecisionConfig
 from tvmake.config.target import TargetConfig, obstacle
 from tvmake.config.transform import TransformOptions
 from tvmake.config.tuning import ModelTuning, TuningOptions
-from tvmake.config.validation import PrecisionGoals, ValidationOptions
+from tvmake.config.validation import PrecisionGoals, ValidationOptions, goals_for
 from tvmake.config.variants import VariantFilter
 
 RESERVED_MODEL_NAMES = frozenset({"best", "diff", "history", "sources", "tuning"})
@@ -147,6 +147,21 @@ class Config(Strict):
                 expected = f"expected {', '.join(FORMATS)}, package.module:function, or zoo:<name> (or set format)"
                 remedy = OTHER_FORMATS.get(Path(model.source).suffix.lower(), expected)
                 problems.append(f"models.{name}.source: cannot tell the format of '{model.source}': {remedy}")
+            if model.arguments and (kind := model.source_format()) not in (None, "factory", "relax", "zoo"):
+                problem = f"are for functions and networks of the zoo, and the source is {kind}; leave them out"
+                problems.append(f"models.{name}.arguments: {problem}")
+            test = overridden(self.export, model.export).test
+            is_for_this = model.export is not None or not any(one.dataset for one in self.models.values())
+            if test is not None and test.inputs == "dataset" and model.dataset is None and is_for_this:
+                key = "export" if model.export is None else f"models.{name}.export"
+                remedy = "give the model one (`dataset`), or write inputs: random"
+                problems.append(f"{key}.self_test: takes inputs of a dataset, and there is none; {remedy}")
+            goals = (overridden(self.validation, model.validation).goals, model.goals)
+            has_baseline = overridden(self.benchmark, model.benchmark).baseline
+            if not has_baseline and any(goals_for(one.base, *goals).speedup for one in self.precisions.values()):
+                key = "benchmark" if model.benchmark is None else f"models.{name}.benchmark"
+                remedy = f"take out the goal `speedup` of models.{name}, or measure the baseline"
+                problems.append(f"{key}.baseline: the goal `speedup` compares with what is not measured; {remedy}")
             for axis in ("precisions", "targets"):
                 for chosen in getattr(model, axis) or ():
                     problems += _unknown(f"models.{name}.{axis}", chosen, getattr(self, axis))
@@ -167,7 +182,7 @@ class Config(Strict):
         if not problems and not self.variants.include and not any(self._combinations()):
             problems.append("variants.exclude: leaves nothing to make; exclude less")
         if problems:
-            raise ValueError("\n".join(problems))
+            raise ValueError("\n".join(dict.fromkeys(problems)))
         return self
 
     def _impossible(self) -> list[str]:
@@ -220,4 +235,6 @@ def _unknown(where: str, name: str, known: dict[str, Any]) -> list[str]:
 
     close = get_close_matches(name, known, n=1)
     hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known) or 'none'}"
+    if where.endswith("precisions") and name in get_args(BasePrecision):
+        hint += f" Or add {name} to `precisions`" if close else f"; or add {name} to `precisions`"
     return [f"{where}: no '{name}'; {hint}"]

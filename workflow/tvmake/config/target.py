@@ -81,9 +81,12 @@ class TargetConfig(Strict):
             written = value.get(key)
             if isinstance(written, str) and re.search(r"[\s,]", written.strip()):
                 value = _refined(written_target(value.pop(key)), value)
-        if isinstance(value.get("host"), str):
-            value["host"] = parse_host(value["host"], get_args(TargetKind), known_tags())
         return value
+
+    @field_validator("host", mode="before")
+    @classmethod
+    def _host_text(cls, host: Any) -> Any:
+        return parse_host(host, get_args(TargetKind), known_tags()) if isinstance(host, str) else host
 
     @field_validator("tag")
     @classmethod
@@ -110,13 +113,10 @@ class TargetConfig(Strict):
                 raise ValueError(f"a feature is switched on by + or off by -; write '+{feature}'")
         return features
 
-    @field_validator("glibc", mode="before")
+    @field_validator("glibc")
     @classmethod
-    def _glibc(cls, version: Any) -> Any:
-        # YAML reads 2.31 as a number, and 2.30 as 2.3, which is another version.
-        if isinstance(version, float):
-            raise ValueError(f"write the version in quotation marks, as text: '{version}'")
-        if isinstance(version, str) and not GLIBC.fullmatch(version):
+    def _glibc(cls, version: str | None) -> str | None:
+        if version is not None and not GLIBC.fullmatch(version):
             raise ValueError(f"expected a version of glibc such as '2.31' (got '{version}')")
         return version
 

@@ -2,8 +2,10 @@
 
 import difflib
 import os
+import platform
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from tvmake.artifact.signature import Signature
@@ -11,12 +13,23 @@ from tvmake.config.dataset import DatasetConfig
 from tvmake.config.files.model import python_file
 from tvmake.config.reading.load import one_or_many
 from tvmake.config.validation import goals_for
+from tvmake.device.architecture import check_triple
 from tvmake.errors import InputError, TvmakeError
 from tvmake.plan.outputs import directories, recognise
 from tvmake.plan.plan import Plan, Variant
+from tvmake.records.frozen import read_frozen
 from tvmake.records.store import open_store
 from tvmake.stages.registry import stages
 from tvmake.storage.directories import LOGS
+from tvmake.storage.shared_directory import open_directory
+
+AXES = ("models", "precisions", "targets")
+"""The keys with the names of which the paths of results consist, in this order."""
+
+DEVICE_FILES = ("identity", "known_hosts", "programs")
+"""Keys of devices that name files or directories of this machine."""
+
+LOCAL = "local"
 
 LABELLED_GOALS = ("top1", "top1_drop")
 UNLABELLED_GOALS = "top1_agreement, sqnr_db"
@@ -52,10 +65,15 @@ def _how_to_name(file: str) -> str:
 def _key_of(plan: Plan, model: str, file: str) -> str:
     """The key that names a file of a model."""
     options = plan.config.models[model]
-    if file == options.source:
-        return f"models.{model}.source"
-    if options.dataset is not None and file == options.dataset.path:
-        return f"models.{model}.dataset.path"
+    named = {f"models.{model}.files[{index}]": each for index, each in enumerate(options.files)}
+    if options.dataset is not None:
+        named[f"models.{model}.dataset.path"] = options.dataset.path
+        if isinstance(options.dataset.label_names, str):
+            named[f"models.{model}.dataset.label_names"] = options.dataset.label_names
+    named[f"models.{model}.source"] = options.source
+    for key, path in named.items():
+        if os.path.normpath(file) == os.path.normpath(path):
+            return key
     for key, transform in ((f"models.{model}.transform", options.transform), ("transform", plan.config.transform)):
         for index, each in enumerate(transform.passes if transform else ()):
             if python_file(each.use) == file:
@@ -67,20 +85,68 @@ def _key_of(plan: Plan, model: str, file: str) -> str:
 
 
 def check_stores(plan: Plan) -> None:
-    """Refuse a records store that can be none, before each kernel's job does.
+    """Refuse stores of records that can be none, and locks that cannot be read or would not be used, before each kernel's job does.
 
     Raises:
-        InputError: it is no directory.
+        InputError: one is no directory, no address, or no lock; a lock names records where nothing is to be tuned.
+        MachineError: the package for a kind of address is not installed.
     """
     for target in dict.fromkeys(variant.target for variant in plan.variants if plan.is_tuned(variant)):
+        tuning = plan.tuning(target)
+        with _under(_tuning_key(plan, target, "store")):
+            _check_can_be_made(open_store(tuning.store).root)
+        if tuning.shared is not None:
+            with _under(_tuning_key(plan, target, "shared")):
+                open_directory(tuning.shared)
+    for lock in dict.fromkeys(filter(None, (plan.tuning(variant.target).frozen for variant in plan.variants))):
+        of_lock = [variant for variant in plan.variants if plan.tuning(variant.target).frozen == lock]
+        with _under(_tuning_key(plan, of_lock[0].target, "frozen")):
+            records = read_frozen(Path(lock)).records
+            names = [f"{one.model}/{one.precision}/{one.target}" for one in of_lock if not plan.is_tuned(one)]
+            if unused := [name for name in names if name in records]:
+                problem = f"has records of {unused[0]}, which is built without: no trials are wanted for it"
+                raise InputError(lock, problem, "set tuning.trials as when it was tuned; with a lock nothing is measured")
+
+
+def check_device_files(plan: Plan) -> None:
+    """Refuse devices whose files here are missing, and targets that their device, this machine, cannot run.
+
+    Raises:
+        TvmakeError, ErrorList: a file is missing, or a target is for another processor.
+    """
+    errors: list[TvmakeError] = []
+    for name in dict.fromkeys(filter(None, (plan.device_of(variant.target) for variant in plan.runnable))):
+        for key in DEVICE_FILES:
+            file = getattr(plan.config.devices.get(name), key, None)
+            if file is not None and not Path(file).expanduser().exists():
+                errors.append(InputError(f"devices.{name}.{key}", f"there is no {file}", _how_to_name(file)))
+    for name in dict.fromkeys(variant.target for variant in plan.runnable if plan.device_of(variant.target) == LOCAL):
+        target = plan.config.targets[name]
         try:
-            open_store(plan.tuning(target).store)
-        except InputError as error:
-            raise InputError(f"tuning.store: {error.where}", error.problem, error.remedy) from None
+            check_triple((target.host or target).triple or "", platform.machine(), f"targets.{name}")
+        except TvmakeError as error:
+            errors.append(error)
+    if errors:
+        raise one_or_many(errors)
+
+
+@contextmanager
+def _under(key: str) -> Iterator[None]:
+    """Errors of the block name the key of the config first."""
+    try:
+        yield
+    except TvmakeError as error:
+        raise type(error)(f"{key}: {error.where}", error.problem, error.remedy) from None
+
+
+def _tuning_key(plan: Plan, target: str, key: str) -> str:
+    own = plan.config.targets[target].tuning
+    return f"targets.{target}.tuning.{key}" if own and key in own.model_fields_set else f"tuning.{key}"
 
 
 def check_places(plan: Plan, variants: Iterable[Variant]) -> None:
-    """Refuse directories where results and logs are to be files, and files where their directories are to be.
+    """Refuse directories where results and logs are to be files, files where their directories are to be, and names of which both
+    would be made.
 
     What lies in such a directory is nothing that tvmake made, so it is not removed; an empty one is, when its file is made.
 
@@ -89,32 +155,49 @@ def check_places(plan: Plan, variants: Iterable[Variant]) -> None:
     """
     jobs = [*(job for variant in variants for job in plan.jobs(variant)), *plan.run_jobs()]
     files = dict.fromkeys(file for job in jobs for file in (*job.outputs, job.log))
-    found = [*_no_directories(files), *_no_files(files, plan.config.results)]
+    names = dict.fromkeys(map(os.path.dirname, files))
+    above = dict.fromkeys(str(parent) for name in names for parent in _chain(name))
+    results = plan.config.results
+    found = [*_named_as_files(above, files, results), *_no_directories(above, results), *_no_files(files, results)]
     if found:
         raise one_or_many(found)
 
 
 def check_results_can_be_made(plan: Plan) -> None:
-    """Refuse a place for results where no directory can be made; one is made beside it and removed again.
+    """Refuse a place for results where no directory can be made.
 
     Raises:
         InputError: the system refuses.
     """
-    results = Path(plan.config.results)
-    if os.path.lexists(results):
+    with _under("results"):
+        _check_can_be_made(Path(plan.config.results))
+
+
+def _check_can_be_made(directory: Path) -> None:
+    """Refuse a directory that can be none; one is made beside it and removed again."""
+    if os.path.lexists(directory):
         return
-    above = next(place for place in results.absolute().parents if place.exists())
+    above = next(place for place in directory.absolute().parents if place.exists())
     try:
         os.rmdir(tempfile.mkdtemp(prefix=".tvmake-", dir=above))  # noqa: PTH106
     except OSError as error:
-        problem = f"{results}: no directory can be made in {above}: {error.strerror}"
-        raise InputError("results", problem, "name a directory that you may write to") from None
+        problem = f"no directory can be made in {above}: {error.strerror}"
+        raise InputError(str(directory), problem, "name a directory that you may write to") from None
 
 
-def _no_directories(files: Iterable[str]) -> Iterator[InputError]:
-    above = dict.fromkeys(str(parent) for name in dict.fromkeys(map(os.path.dirname, files)) for parent in _chain(name))
+def _named_as_files(above: Iterable[str], files: Collection[str], results: str) -> Iterator[InputError]:
     for name in above:
-        if os.path.lexists(name) and not os.path.isdir(name):  # noqa: PTH112  # of thousands
+        if name in files:
+            place = Path(name).relative_to(LOGS if name.startswith(f"{LOGS}/") else results)
+            key = f"{AXES[len(place.parts) - 1]}.{place.name}"
+            yield InputError(key, f"the name is used by the file {name}", "choose another one")
+
+
+def _no_directories(above: Iterable[str], results: str) -> Iterator[InputError]:
+    for name in above:
+        if name == results and os.path.isfile(name):  # noqa: PTH113
+            yield InputError(f"results: {name}", "is a file, and a directory is made of it", "name another directory")
+        elif os.path.lexists(name) and not os.path.isdir(name):  # noqa: PTH112  # of thousands
             what = "is a link that leads nowhere" if os.path.islink(name) else "is no directory"  # noqa: PTH114
             yield InputError(
                 name, f"{what}, and results or logs are to be made in it", "remove it, or move it elsewhere"

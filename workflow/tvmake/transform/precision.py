@@ -57,15 +57,14 @@ def _policies(precision: PrecisionConfig) -> dict["tvm.ir.Op", int]:
     policies: dict[tvm.ir.Op, int] = {}
     for names, policy in ((precision.always, ALWAYS), (precision.follow, FOLLOW), (precision.never, NEVER)):
         for name in names:
-            op = _operator(name)
+            op = operator_named(name, "precisions")
             if policy == ALWAYS and not _can_always(op):
                 raise InputError(
                     f"precisions.always: {name}",
                     "TVM cannot compute this operator in float16 always",
                     f"those it can: {', '.join(_always_capable())}; under `follow` it takes the type of its inputs",
                 )
-            if policies.setdefault(op, policy) != policy:
-                raise InputError(f"precisions: {name}", "stands in two of always, never and follow", "keep one")
+            policies[op] = policy
     return policies
 
 
@@ -73,7 +72,12 @@ def _can_always(op: "tvm.ir.Op") -> bool:
     return op.get_attr(INFER) is not None  # has_attr is true for every operator once one has the attribute
 
 
-def _operator(name: str) -> "tvm.ir.Op":
+def operator_named(name: str, where: str) -> "tvm.ir.Op":
+    """Relax's operator of a name.
+
+    Raises:
+        InputError: there is none.
+    """
     full = name if name.startswith("relax.") else f"relax.{name}"
     known = [str(op) for op in tvm.ir.Op.list_op_names() if str(op).startswith("relax.")]
     if full not in known:
@@ -83,7 +87,7 @@ def _operator(name: str) -> "tvm.ir.Op":
             if close
             else "operators are named as in Relax: nn.conv2d, add"
         )
-        raise InputError(f"precisions: {name}", "Relax has no such operator", hint)
+        raise InputError(f"{where}: {name}", "Relax has no such operator", hint)
     return tvm.ir.Op.get(full)
 
 

@@ -31,13 +31,19 @@ def exchange(
 
     Raises:
         UsageError: nothing names a shared store.
-        InputError: the config is wrong, or a local store is no directory.
+        InputError: the config is wrong, a local store is no directory, or a shared one is no address or not there.
     """
     from tvmake.records import shared as sharing
     from tvmake.records.record import current_generation
+    from tvmake.storage.shared_directory import FileSystemDirectory, open_directory
 
     generation = generation or current_generation()
     for url, opened in _exchanges(command, shared, config, settings, store):
+        remote = open_directory(url)
+        if command == "pull" and shared and isinstance(remote, FileSystemDirectory) and not remote.root.exists():
+            raise InputError(
+                url, "no such directory", "name the directory or URL that `tvmake records push` brought records to"
+            )
         outcome = sharing.Exchanged()
         if command == "pull":
             places, carry, what = sharing.places(url, generation, outcome), sharing.pull, f"{opened.root} from {url}"

@@ -2,22 +2,38 @@
 
 import re
 import types
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from pydantic import ValidationError
 
+from tvmake.config.model import FORMATS
 from tvmake.config.reading.former_keys import KeyPath, former_keys, renamed, value_at
-from tvmake.config.reading.messages import kinds_below, message, shown, yaml_remedy
+from tvmake.config.reading.messages import EXPECTED, kinds_below, message, name_remedy, shown, yaml_problem
 from tvmake.config.reading.yaml_text import LARGEST_BYTES, parse
 from tvmake.config.root import Config
 from tvmake.errors import ErrorList, InputError, TvmakeError
 from tvmake.storage.plain_files import open_plain
 
-Position = tuple[str, int]
-"""A file and a line, 1-based; 0 for what is in no file."""
+
+class Position(NamedTuple):
+    """Where a key stands."""
+
+    file: str
+    line: int
+    """From 1; 0 for what is in no file."""
+    written: str = ""
+    """Its value as it is written, where it is a single one."""
+
+
+KINDS = {list: "a list", str: "text", bool: "true or false", int: "a number", float: "a number"}
+"""What a config may be instead of a mapping."""
+
+LEAST = {"models": "{source: FILE}", "targets": "{kind: llvm}", "precisions": "{}"}
+"""The least that is said of an entry."""
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters besides tabs and ends of lines, and halves of characters."""
@@ -46,17 +62,19 @@ def load_layers(paths: Sequence[Path], last: Mapping[str, Any], note: Callable[[
     positions: dict[KeyPath, Position] = {}
     for path in paths:
         merged = merge(merged, read_yaml(path, positions))
-    positions |= dict.fromkeys(_ends(last), ("--set", 0))
+    for end, value in _ends(last):
+        shown_value = "…" if "env" in end else value  # those of variables may be secret
+        positions[end] = Position(f"--set {'.'.join(end)}={shown_value}", 0)
     return check(merge(merged, last), positions, str(paths[-1]) if paths else "config", note)
 
 
-def _ends(values: Mapping[str, Any], above: KeyPath = ()) -> Iterator[KeyPath]:
-    """The keys with a value of their own."""
+def _ends(values: Mapping[str, Any], above: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
+    """The keys with a value of their own, and how these are written."""
     for key, value in values.items():
         if isinstance(value, Mapping) and value:
-            yield from _ends(value, (*above, key))
+            yield from _ends(value, (*above, str(key)))
         else:
-            yield (*above, key)
+            yield (*above, str(key)), "" if value is None else str(value)
 
 
 def check(
@@ -84,7 +102,7 @@ def check(
             positions = {**positions, present: positions[former]} if former in positions else positions
         values = renamed(values, former, present[-1])
     try:
-        config = Config.model_validate(without_nulls(values))
+        config = Config.model_validate(as_meant(values))
     except ValidationError as error:
         raise one_or_many([*given_twice, *_translate(error, values, positions, default_file)]) from None
     if given_twice:
@@ -131,8 +149,8 @@ def located(error: TvmakeError, files: Iterable[Path]) -> TvmakeError:
     ]
     if not known:
         return error
-    place, line = positions[max(known, key=len)]
-    return type(error)(f"{place}:{line}: {error.where}", error.problem, error.remedy)
+    place = positions[max(known, key=len)]
+    return type(error)(f"{place.file}:{place.line}: {error.where}", error.problem, error.remedy)
 
 
 def one_or_many(errors: Sequence[TvmakeError]) -> TvmakeError:
@@ -149,6 +167,9 @@ def read_yaml(path: Path, positions: dict[KeyPath, Position]) -> dict[str, Any]:
     try:
         with open_plain(path) as file:
             content = file.read(LARGEST_BYTES + 1)
+        if path.suffix.lower() in FORMATS:
+            remedy = f"`tvmake compile {path}` compiles it, `tvmake init {path}` writes a config for it"
+            raise InputError(str(path), "is a model, where a config is expected", remedy)
         text = "" if len(content) > LARGEST_BYTES else content.decode()
     except FileNotFoundError:
         raise InputError(str(path), "no such config file", "`tvmake init MODEL` writes one from a model file") from None
@@ -156,8 +177,11 @@ def read_yaml(path: Path, positions: dict[KeyPath, Position]) -> dict[str, Any]:
         if isinstance(error, OSError):
             raise InputError(str(path), f"cannot be read: {error.strerror}") from None
         number = content.count(b"\n", 0, error.start) + 1
-        remedy = f"save it as UTF-8: iconv -f LATIN1 -t UTF-8 {path.name} > new.yaml"
-        raise InputError(f"{path}:{number}", "cannot be read: it is not UTF-8 text", remedy) from None
+        is_utf16 = content.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
+        encoding, what = ("UTF-16", "UTF-16 text") if is_utf16 else ("LATIN1", "not UTF-8 text")
+        problem = f"cannot be read: it is {what}"
+        remedy = f"save it as UTF-8: iconv -f {encoding} -t UTF-8 {path.name} > new.yaml"
+        raise InputError(f"{path}:{number}", problem, remedy) from None
     if len(content) > LARGEST_BYTES:
         problem = f"is larger than {LARGEST_BYTES // 2**20} MiB, which no config is"
         raise InputError(str(path), problem, "name what it lists by files of their own, or split the run")
@@ -168,14 +192,16 @@ def read_yaml(path: Path, positions: dict[KeyPath, Position]) -> dict[str, Any]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f":{mark.line + 1}" if mark else ""
-        problem = f"not valid YAML: {error.problem or error.context}"
-        raise InputError(f"{path}{line}", problem, yaml_remedy(error, text)) from None
+        raise InputError(f"{path}{line}", *yaml_problem(error, text)) from None
+    except yaml.reader.ReaderError as error:
+        number = content.count(b"\n", 0, error.position) + 1
+        raise InputError(f"{path}:{number}", f"not valid YAML: {error.reason}", "take it out") from None
     except yaml.YAMLError as error:
         raise InputError(str(path), f"not valid YAML: {' '.join(str(error).split())}") from None
     if values is None:
         return {}
     if not isinstance(values, dict):
-        problem = f"expected a mapping of keys, found a {type(values).__name__}"
+        problem = f"expected a mapping of keys, found {KINDS.get(type(values), 'a single value')}"
         raise InputError(str(path), problem, "begin with `models:`; `tvmake init MODEL` writes a config")
     return values
 
@@ -195,8 +221,9 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def without_nulls(value: Any, kinds: Sequence[Any] = (Config,)) -> Any:
-    """Drop keys whose value is null, which is how an overlay removes one, except where null is a value of its own.
+def as_meant(value: Any, kinds: Sequence[Any] = (Config,)) -> Any:
+    """Drop keys whose value is null, which is how an overlay removes one, except where null is a value of its own; and let true
+    be no number, which it is to Python.
 
     Args:
         kinds: the types that ``value`` may have.
@@ -207,9 +234,10 @@ def without_nulls(value: Any, kinds: Sequence[Any] = (Config,)) -> Any:
             below = kinds_below(kinds, str(key))
             # An unknown key stays, so that it is reported.
             if entry is not None or not below or types.NoneType in below or Any in below:
-                kept[key] = without_nulls(entry, below)
+                kept[key] = as_meant(entry, below)
         return kept
-    return value
+    is_number_wanted = bool not in kinds and (int in kinds or float in kinds)
+    return str(value).lower() if isinstance(value, bool) and is_number_wanted else value
 
 
 def _note_positions(
@@ -229,27 +257,29 @@ def _note_positions(
             if name in seen and name != "<<":
                 raise InputError(f"{file}:{line}", f"the key '{dotted((*path, name))}' is given twice")
             seen.add(name)
-            positions[(*path, name)] = (file, line)
+            positions[(*path, name)] = Position(file, line, _written(value))
             _note_positions(value, (*path, name), file, positions, (*above, node))
     elif isinstance(node, yaml.SequenceNode):
         for index, value in enumerate(node.value):
-            positions[(*path, str(index))] = (file, value.start_mark.line + 1)
+            positions[(*path, str(index))] = Position(file, value.start_mark.line + 1, _written(value))
             _note_positions(value, (*path, str(index)), file, positions, (*above, node))
+
+
+def _written(value: yaml.Node) -> str:
+    return str(value.value) if isinstance(value, yaml.ScalarNode) else ""
 
 
 def _translate(
     error: ValidationError, values: Any, positions: Mapping[KeyPath, Position], default_file: str
 ) -> Iterable[InputError]:
-    seen: set[KeyPath] = set()
+    found: dict[KeyPath, list[Mapping[str, Any]]] = {}  # a union reports once per branch
     for detail in error.errors(include_url=False):
         path = _written_path(detail, values)
         if detail["loc"][-1:] == ("[key]",) and detail["type"] == "string_type":
             above = tuple(map(str, detail["loc"][:-2]))
             name = _key_as_written(detail["input"], above, positions)
             problem = f"{dotted(above)}: YAML reads the name {name} as {shown(detail['input'])}, which is no text"
-            yield InputError(
-                _where((*above, name), positions, default_file), problem, f"put it in quotation marks: '{name}'"
-            )
+            yield InputError(_where((*above, name), positions, default_file), problem, name_remedy(name, above))
             continue
         if detail["type"] == "union_tag_invalid":
             path = (*path, detail["ctx"]["discriminator"].strip("'"))
@@ -258,12 +288,34 @@ def _translate(
             for line in detail["msg"].removeprefix("Value error, ").splitlines():
                 key, _, problem = line.partition(": ")
                 problem, _, hint = problem.partition("; ")
-                yield InputError(_where(_key_path(key), positions, default_file), f"{key}: {problem}", hint or None)
+                place = _key_path(key)
+                if names := _without_values(values, key):
+                    place = (*place, names[0])
+                    hint = f"nothing is said of {', '.join(names)}; write {key}: {{{names[0]}: {LEAST[key]}}}"
+                yield InputError(_where(place, positions, default_file), f"{key}: {problem}", hint or None)
             continue
-        if path not in seen:  # a union reports once per branch
-            seen.add(path)
-            problem, remedy = message(detail, path)
-            yield InputError(_where(path, positions, default_file), f"{dotted(path)}: {problem}", remedy)
+        found.setdefault(path, []).append(detail)
+    above_others = {path[:length] for path in found for length in range(len(path))}
+    for path, details in found.items():
+        if path in above_others and details[0]["type"] in EXPECTED:
+            continue  # a branch that the value was not meant for
+        position = positions.get(path)
+        problem, remedy = message(details, path, position.written if position else "")
+        where = _where(path, positions, default_file)
+        given = details[0].get("input")
+        if where.startswith("--set") and isinstance(given, Mapping) and len(given) == 1:
+            # A name with a dot was taken for two.
+            ((below, value),) = given.items()
+            remedy = (
+                remedy or f"write --set '{'.'.join(path[:-1])}={{{path[-1]}.{below}: {value}}}' for a name with a dot"
+            )
+        yield InputError(where, f"{dotted(path)}: {problem}", remedy)
+
+
+def _without_values(values: Any, axis: str) -> list[str]:
+    """The names of an axis, where it has names only, with nothing after their colons."""
+    entries = values.get(axis) if axis in LEAST else None
+    return list(map(str, entries)) if isinstance(entries, Mapping) and not any(map(bool, entries.values())) else []
 
 
 def _key_as_written(key: Any, above: KeyPath, positions: Mapping[KeyPath, Position]) -> str:
@@ -304,10 +356,10 @@ def dotted(path: KeyPath) -> str:
 
 
 def _where(path: KeyPath, positions: Mapping[KeyPath, Position], default_file: str) -> str:
-    for length in range(len(path), 0, -1):
-        if position := positions.get(path[:length]):
-            return f"{position[0]}:{position[1]}" if position[1] else position[0]
-    for written, (file, line) in positions.items():
-        if not line and written[: len(path)] == path:  # a key above those of --set
-            return file
+    # A key above those of --set is in no file.
+    given_below = (one for below, one in positions.items() if not one.line and path and below[: len(path)] == path)
+    above = (positions.get(path[:length]) for length in range(len(path) - 1, 0, -1))
+    for position in (positions.get(path), next(given_below, None), *above):
+        if position:
+            return f"{position.file}:{position.line}" if position.line else position.file
     return default_file

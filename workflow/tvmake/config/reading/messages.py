@@ -1,5 +1,6 @@
 """What a config's mistakes are called, and what to write instead."""
 
+import datetime
 import difflib
 import re
 import types
@@ -7,20 +8,23 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from tvmake.config.base import Name, pattern_of
+from tvmake.config.device import Gres
 from tvmake.config.precision import OpName
 from tvmake.config.reading.former_keys import KeyPath
-from tvmake.config.root import Config
+from tvmake.config.root import Config, ModelConfig
 from tvmake.config.transform import PythonName
 from tvmake.config.validation import PercentileName
+from tvmake.process.output import counted
 
 EXPECTED = {
     "dict_type": "a mapping of names",
     "model_type": "a mapping of keys",
     "model_attributes_type": "a mapping of keys",
     "list_type": "a list",
+    "tuple_type": "a list",
     "string_type": "a text",
     "bool_parsing": "true or false",
     "bool_type": "true or false",
@@ -47,6 +51,7 @@ PATTERNS = {
         (PythonName, "package.module:function"),
         (PercentileName, "a percentile such as p50, p90 or p99.9"),
         (OpName, "an operator's name as in Relax, such as nn.conv2d"),
+        (Gres, "a resource as Slurm names it, such as phone or phone:1"),
     )
 }
 """Descriptions of the values that match a pattern."""
@@ -61,6 +66,14 @@ NAMED = {
 
 THOUSANDS = {"k": 1e3, "K": 1e3, "M": 1e6}
 
+UNITS = {
+    "us": ("time", 1e-6), "µs": ("time", 1e-6), "ms": ("time", 1e-3), "s": ("time", 1.0), "sec": ("time", 1.0),
+    "m": ("time", 60.0), "min": ("time", 60.0), "h": ("time", 3600.0),
+    "kb": ("size", 1e3), "mb": ("size", 1e6), "gb": ("size", 1e9),
+    "kib": ("size", 2.0**10), "mib": ("size", 2.0**20), "gib": ("size", 2.0**30),
+}  # fmt: skip
+"""What units measure, and how much one is, by their lower-case names, with which keys end."""
+
 BOUNDS = {
     "greater_than_equal": ("at least", "ge"),
     "greater_than": ("more than", "gt"),
@@ -69,39 +82,95 @@ BOUNDS = {
 }
 """Pydantic's errors for numbers beyond a bound, in words, and what they call it."""
 
+LENGTHS = {
+    "string_too_long": ("at most", "max_length", "letter"),
+    "string_too_short": ("at least", "min_length", "letter"),
+    "too_long": ("at most", "max_length", "entry", "entries"),
+}
+"""Pydantic's errors for what is too long or too short, likewise, with what is counted."""
 
-def message(detail: Mapping[str, Any], path: KeyPath) -> tuple[str, str | None]:
+
+def message(details: Sequence[Mapping[str, Any]], path: KeyPath, written: str = "") -> tuple[str, str | None]:
     """What is wrong with a value, and what to write instead.
 
     Args:
-        detail: an error as pydantic tells it.
+        details: an error as pydantic tells it; where a value may be of several kinds, one for each.
         path: its place, as it is written.
+        written: the value as it stands in a file.
     """
-    kind, given = detail["type"], detail.get("input")
+    detail = next((one for one in details if one["type"] not in EXPECTED), details[0])
+    kind, given, context = detail["type"], detail.get("input"), detail.get("ctx", {})
     if kind == "extra_forbidden":
-        known = _fields_at(path[:-1])
-        close = difflib.get_close_matches(path[-1], known, n=1, cutoff=0.5)
-        remedy = f"did you mean '{close[0]}'?" if close else f"known keys here: {', '.join(known)}"
-        return "unknown key", remedy
+        return "unknown key", _other_key(path, given)
+    if kind == "missing" and path[-1].isdigit():
+        return "an entry is missing", None
     if kind == "missing":
         return "this key is required", "`tvmake init MODEL` writes a config with it" if path == ("models",) else None
     if kind in EXPECTED:
-        return f"expected {EXPECTED[kind]} (got {shown(given)})", _rewritten(kind, given, path)
+        expected = " or ".join(dict.fromkeys(EXPECTED[one["type"]] for one in details))
+        return f"expected {expected} (got {shown(given)})", _rewritten(kind, given, path, written)
     if kind in BOUNDS:
         words, bound = BOUNDS[kind]
-        return f"expected {words} {detail['ctx'][bound]} (got {shown(given)})", _share(given, detail["ctx"][bound])
-    if kind == "string_pattern_mismatch" and detail["ctx"]["pattern"] in PATTERNS:
-        return f"expected {PATTERNS[detail['ctx']['pattern']]} (got {shown(given)})", None
+        return f"expected {words} {context[bound]} (got {shown(given)})", _share(given, context[bound])
+    if kind in LENGTHS:
+        words, bound, *nouns = LENGTHS[kind]
+        return f"expected {words} {counted(context[bound], *nouns)} (got {shown(given)})", None
+    if kind == "string_pattern_mismatch" and context["pattern"] in PATTERNS:
+        return f"expected {PATTERNS[context['pattern']]} (got {shown(given)})", _spaced(str(given))
     message = detail["msg"].removeprefix("Value error, ")
     if kind == "value_error":
         problem, _, hint = message.partition("; ")
         return problem, hint or None
-    if kind in ("literal_error", "union_tag_invalid"):
-        context = detail["ctx"]
-        given = context.get("tag", given)
-        choices = re.findall("'([^']*)'", context.get("expected") or context["expected_tags"])
-        return one_of(given, choices)
+    if kind == "literal_error":
+        return one_of(given, _choices(details))
+    if kind == "union_tag_invalid":
+        return one_of(context["tag"], re.findall("'([^']*)'", context["expected_tags"]))
     return f"{message[0].lower()}{message[1:]} (got {shown(given)})", None
+
+
+def _other_key(path: KeyPath, given: Any) -> str:
+    """What may be meant by a key that is none."""
+    known = _fields_at(path[:-1])
+    if close := difflib.get_close_matches(path[-1], known, n=1, cutoff=0.5):
+        return f"did you mean '{close[0]}'?"
+    if len(path) == 1 and path[0] in ModelConfig.model_fields:
+        return _below_a_name(path[0], given)
+    return f"known keys here: {', '.join(known)}"
+
+
+def _below_a_name(key: str, given: Any) -> str:
+    return f"it belongs to a model: write models: {{NAME: {{{key}: {_flow(given)}}}}}"
+
+
+def _flow(value: Any) -> str:
+    """A value as it is written between brackets; what has keys is left out."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_flow, value))}]"
+    return "{…}" if isinstance(value, Mapping) else str(value)
+
+
+def _plain(number: float) -> str:
+    """A number without an exponent that YAML reads as text."""
+    return f"{number:.15g}"
+
+
+def _choices(details: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What a value may be, where errors say that it is none of some."""
+    expected = " ".join(one["ctx"]["expected"] for one in details if one["type"] == "literal_error")
+    return [text or number for text, number in re.findall(r"'([^']*)'|(\d+)", expected)]
+
+
+def _refusals(path: KeyPath, value: Any) -> Sequence[Mapping[str, Any]]:
+    """What is wrong with a value of a key, its model's own checks aside."""
+    for kind in _kinds_at(path[:-1]):
+        if _is_model(kind) and path[-1] in kind.model_fields:
+            field = kind.model_fields[path[-1]]
+            annotated: Any = Annotated[field.annotation, field]
+            try:
+                TypeAdapter(annotated).validate_python(value)
+            except ValidationError as error:
+                return error.errors(include_url=False)
+    return ()
 
 
 def one_of(given: Any, choices: Sequence[str]) -> tuple[str, str | None]:
@@ -117,26 +186,57 @@ def one_of(given: Any, choices: Sequence[str]) -> tuple[str, str | None]:
     return problem, f"did you mean '{close[0]}'?" if close else None
 
 
-def _rewritten(kind: str, given: Any, path: KeyPath) -> str | None:
+def _rewritten(kind: str, given: Any, path: KeyPath, written: str) -> str | None:
     """What was meant by a value of another kind, where that can be told."""
     if kind in ("model_type", "model_attributes_type"):
-        known = _fields_at(path)
-        return f"known keys here: {', '.join(known)}" if known else None
-    if kind == "dict_type" and path and path[-1] in NAMED:
+        return _as_mapping(given, path)
+    if kind == "dict_type" and path[-1] in NAMED:
         return NAMED[path[-1]]
+    if kind == "string_type" and written:
+        return f"put it in quotation marks: '{written}'"
     if not isinstance(given, str):
         return None
     if kind == "list_type":
         entries = [entry for entry in re.split(r"[\s,;]+|(?<=\d)x(?=\d)", given.strip("[]() ")) if entry]
-        return f"write {path[-1]}: [{', '.join(entries)}]"
-    number = re.fullmatch(r"\s*([-+]?[\d.]+)\s*([%A-Za-zµ]+)\s*", given)
-    if number is None or number[1].count(".") > 1 or not kind.startswith(("int", "float")):
+        if choices := _choices(_refusals(path, entries)):
+            return f"write a list of some of these: {path[-1]}: [{', '.join(choices)}]"
+        return f"write {path[-1]}: {_flow(entries)}"
+    return _number(given, path) if kind.startswith(("int", "float")) else None
+
+
+def _as_mapping(given: Any, path: KeyPath) -> str | None:
+    """How a value is written whose details have keys."""
+    known = _fields_at(path)
+    if path[:-1] == ("models",) and path[-1] in known:
+        return _below_a_name(path[-1], given)
+    if isinstance(given, list) and "shape" in known:
+        return f"write {path[-1]}: {{shape: {_flow(given)}}}"
+    return f"known keys here: {', '.join(known)}" if known else None
+
+
+def _number(given: str, path: KeyPath) -> str | None:
+    """A number that is written otherwise than a config has it."""
+    found = re.fullmatch(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(%|[A-Za-zµ]*)\s*", given)
+    if found is None:
         return None
-    if number[2] == "%":
-        return f"it is a share of 1: write {float(number[1]) / 100:g}"
-    if number[2] in THOUSANDS:
-        return f"write it out: {path[-1]}: {float(number[1]) * THOUSANDS[number[2]]:g}"
-    return f"write the number alone, in the unit of the key: {path[-1]}: {number[1]}"
+    number, unit = float(found[1]), found[2]
+    if not unit:
+        return f"write it out: {path[-1]}: {_plain(number)}"
+    if unit == "%":
+        share = number / 100
+        return (
+            f"it is a share of 1: write {share:g}"
+            if not _refusals(path, share)
+            else f"it is in percent: write {number:g}"
+        )
+    kind, many = UNITS.get(unit.lower(), ("", 0.0))
+    for name in path[:-3:-1]:  # that of a percentile has no unit
+        key_kind, one = UNITS.get(name.rpartition("_")[2], ("", 1.0))
+        if kind and kind == key_kind:
+            return f"write it in the unit of the key: {path[-1]}: {_plain(number * many / one)}"
+    if unit in THOUSANDS:
+        return f"write it out: {path[-1]}: {_plain(number * THOUSANDS[unit])}"
+    return f"write the number alone, in the unit of the key: {path[-1]}: {found[1]}"
 
 
 def _share(given: Any, bound: Any) -> str | None:
@@ -145,21 +245,54 @@ def _share(given: Any, bound: Any) -> str | None:
     return f"it is a share of 1: write {given / 100:g}" if is_percentage else None
 
 
-def yaml_remedy(error: yaml.MarkedYAMLError, text: str) -> str | None:
-    """What to do about text that is not YAML, where its place tells."""
+def name_remedy(name: str, above: KeyPath) -> str:
+    """What to write for a name that YAML reads as something else than text."""
+    for kind in _kinds_at(above):
+        if get_origin(kind) in (dict, Mapping) and hasattr(get_args(kind)[0], "__metadata__"):
+            pattern = pattern_of(get_args(kind)[0])
+            if not re.search(pattern, name):
+                return f"write {PATTERNS[pattern]}"
+    return f"put it in quotation marks: '{name}'"
+
+
+def yaml_problem(error: yaml.MarkedYAMLError, text: str) -> tuple[str, str | None]:
+    """What is wrong with text that is not YAML, and what to do about it."""
+    problem = error.problem or error.context or ""
+    if error.note:  # one of tvmake's own
+        return problem, error.note
+    if "another document" in problem:
+        return (
+            "holds a second document, which begins here",
+            "keep one; -c FILE -c FILE lays several files over each other",
+        )
+    return f"not valid YAML: {problem}", _yaml_remedy(error, text)
+
+
+def _spaced(text: str) -> str | None:
+    """What to write for a key whose value follows without a space."""
+    found = re.search(r"([\w.-]+:)([{\[])", text)
+    return f"write a space after the colon: {found[1]} {found[2]}" if found else None
+
+
+def _yaml_remedy(error: yaml.MarkedYAMLError, text: str) -> str | None:
     mark, problem = error.problem_mark, error.problem or ""
-    if mark is not None and "cannot start any token" in problem:
-        line = text.splitlines()[mark.line]
-        if line[: mark.column + 1].endswith("\t") or line.startswith("\t"):
-            return "indent with spaces: YAML takes no tabs"
-        return "put the text in quotation marks"
+    if mark is None:
+        return None
+    line = "".join(text.splitlines()[mark.line : mark.line + 1])
+    if "cannot start any token" in problem:
+        is_indented_by_tab = line[: mark.column + 1].endswith("\t") or line.startswith("\t")
+        return "indent with spaces: YAML takes no tabs" if is_indented_by_tab else "put the text in quotation marks"
     if "undefined alias" in problem:
         return "put a text that begins with * in quotation marks"
-    if (
-        mark is not None
-        and error.context_mark is not None
-        and ("did not find expected" in problem or "end of stream" in problem)
+    if "escape character" in problem:
+        return "a backslash is an escape in double quotation marks: write '…' instead of \"…\", or / for the backslash"
+    if spaced := _spaced(line):
+        return spaced
+    if re.search(r":\s+[^\s'\"{\[]\S*:\s", line) and (
+        "mapping values" in problem or "did not find expected" in problem
     ):
+        return "put a text that holds a colon and a space in quotation marks, or take out the space"
+    if error.context_mark is not None and ("did not find expected" in problem or "end of stream" in problem):
         began = error.context_mark.line + 1
         return f"look at what begins in line {began}: a bracket, a quotation mark or an indentation that does not fit"
     return None
@@ -167,16 +300,21 @@ def yaml_remedy(error: yaml.MarkedYAMLError, text: str) -> str | None:
 
 def shown(given: Any, limit: int = 80) -> str:
     """A value in a message."""
-    text = repr(given)
+    text = str(given) if isinstance(given, datetime.date) else repr(given)
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def _fields_at(path: KeyPath) -> list[str]:
     """The keys the model at ``path`` knows, in their documented order."""
+    return list(dict.fromkeys(name for kind in _kinds_at(path) if _is_model(kind) for name in kind.model_fields))
+
+
+def _kinds_at(path: KeyPath) -> Sequence[Any]:
+    """The types that the value at ``path`` may have."""
     kinds: Sequence[Any] = (Config,)
     for part in path:
         kinds = kinds_below(kinds, part)
-    return list(dict.fromkeys(name for kind in kinds if _is_model(kind) for name in kind.model_fields))
+    return kinds
 
 
 def kinds_below(kinds: Sequence[Any], part: str) -> list[Any]:

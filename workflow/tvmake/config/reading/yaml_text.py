@@ -13,13 +13,24 @@ LARGEST_COUNT = 1_000_000
 DEEPEST = 64
 LARGEST_BITS = 64
 """Of a whole number."""
+NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+"""How YAML calls them."""
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Reads plain data. What Python cannot make a value of (a date, a very long number) is an error with its place."""
+    """Reads plain data. What Python cannot make a value of (a date that is none, a very long number) is an error with its place,
+    and so is 10:22, which YAML 1.1 reads as 622."""
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         """The value of a node."""
+        if node.tag in NUMBERS and ":" in node.value:
+            raise yaml.constructor.ConstructorError(
+                None,
+                None,
+                f"YAML reads {node.value[:20]} as a number in base 60",
+                node.start_mark,
+                "put it in quotation marks if it is text, or write the number in digits",
+            )
         try:
             value = super().construct_object(node, deep)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
