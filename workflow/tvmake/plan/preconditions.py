@@ -105,7 +105,9 @@ def check_stores(plan: Plan) -> None:
             names = [f"{one.model}/{one.precision}/{one.target}" for one in of_lock if not plan.is_tuned(one)]
             if unused := [name for name in names if name in records]:
                 problem = f"has records of {unused[0]}, which is built without: no trials are wanted for it"
-                raise InputError(lock, problem, "set tuning.trials as when it was tuned; with a lock nothing is measured")
+                raise InputError(
+                    lock, problem, "set tuning.trials as when it was tuned; with a lock nothing is measured"
+                )
 
 
 def check_device_files(plan: Plan) -> None:
