@@ -17,7 +17,6 @@ from tvmake.config.reading.former_keys import KeyPath
 from tvmake.config.root import Config, ModelConfig
 from tvmake.config.transform import PythonName
 from tvmake.config.validation import PercentileName
-from tvmake.process.output import counted
 
 EXPECTED = {
     "dict_type": "a mapping of names",
@@ -26,6 +25,7 @@ EXPECTED = {
     "list_type": "a list",
     "tuple_type": "a list",
     "string_type": "a text",
+    "string_too_short": "a text that is not empty",
     "bool_parsing": "true or false",
     "bool_type": "true or false",
     "int_parsing": "a whole number",
@@ -82,12 +82,8 @@ BOUNDS = {
 }
 """Pydantic's errors for numbers beyond a bound, in words, and what they call it."""
 
-LENGTHS = {
-    "string_too_long": ("at most", "max_length", "letter"),
-    "string_too_short": ("at least", "min_length", "letter"),
-    "too_long": ("at most", "max_length", "entry", "entries"),
-}
-"""Pydantic's errors for what is too long or too short, likewise, with what is counted."""
+LENGTHS = {"string_too_long": "letters", "too_long": "entries"}
+"""What there are too many of, by pydantic's type of error."""
 
 
 def message(details: Sequence[Mapping[str, Any]], path: KeyPath, written: str = "") -> tuple[str, str | None]:
@@ -113,8 +109,7 @@ def message(details: Sequence[Mapping[str, Any]], path: KeyPath, written: str = 
         words, bound = BOUNDS[kind]
         return f"expected {words} {context[bound]} (got {shown(given)})", _share(given, context[bound])
     if kind in LENGTHS:
-        words, bound, *nouns = LENGTHS[kind]
-        return f"expected {words} {counted(context[bound], *nouns)} (got {shown(given)})", None
+        return f"expected at most {context['max_length']} {LENGTHS[kind]} (got {shown(given)})", None
     if kind == "string_pattern_mismatch" and context["pattern"] in PATTERNS:
         return f"expected {PATTERNS[context['pattern']]} (got {shown(given)})", _spaced(str(given))
     message = detail["msg"].removeprefix("Value error, ")
