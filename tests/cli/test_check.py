@@ -152,6 +152,43 @@ def test_a_function_that_is_not_trusted_is_refused(tmp_path: Path):
     assert not (tmp_path / "it_ran").exists()
 
 
+NETS = """
+from functools import partial as bound
+def net(): ...
+if True:
+    maker = lambda: None
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "problem"),
+    [("net", ""), ("maker", ""), ("bound", ""), ("nofn", "'nets' has no function 'nofn' (nets.py)")],
+)
+@pytest.mark.parametrize("key", ["source", "metric", "pass"])
+def test_a_function_that_its_file_does_not_define_is_refused_without_running_it(tmp_path, function, problem, key):
+    (tmp_path / "nets.py").write_text(f"{NETS}\nopen('it_ran', 'w')\n")
+    use = f"nets:{function}"
+    change, where = {
+        "source": ({"models": {"digits": {"source": use, "trusted": True}}}, "models.digits.source: nets:nofn: "),
+        "metric": ({"models.digits.goals.metrics.f1.use": use}, "models.digits.goals.metrics.f1.use: "),
+        "pass": ({"transform.passes": [{"at": "start", "use": use}]}, "transform.passes[0].use: "),
+    }[key]
+    done = check_of(tmp_path, change)
+    assert done.returncode == bool(problem), done.stderr
+    assert not problem or (where + problem in done.stderr and "it defines: net" in done.stderr)
+    assert not (tmp_path / "it_ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [("def f1(:\n", "cannot be imported: SyntaxError: invalid syntax (nets.py, line 1)"), ("from os import *\n", "")],
+)
+def test_a_file_that_is_no_python_is_refused_and_one_that_may_have_any_name_is_not(tmp_path, text, problem):
+    (tmp_path / "nets.py").write_text(text)
+    done = check_of(tmp_path, {"models.digits.goals.metrics.f1.use": "nets:f1"})
+    assert done.returncode == bool(problem) and problem in done.stderr, done.stderr
+
+
 def checked(directory: Path, model: dict[str, object], kind: str = "llvm") -> "subprocess.CompletedProcess[str]":
     """``tvmake check`` of one model."""
     config = {"models": {"m": model}, "targets": {"target": {"kind": kind}}}
@@ -195,6 +232,7 @@ def check_of(directory: Path, change: dict[str, object], *arguments: str) -> sub
         ({"models.digits.source": "digit.onnx"}, 1, ": models.digits.source", "no such file", "did you mean 'digits.onnx'?"),
         ({"models.digits.goals.metrics.f1.use": "gone:f1"}, 1, ": models.digits.goals.metrics.f1.use", "no such file: gone.py",
          "begin at /"),
+        ({"models.digits.goals.metrics.f1.use": "os:f1"}, 1, ": models.digits.goals.metrics.f1.use", "'os' has no function 'f1'", "it defines"),
         ({"models.digits.source": "~/digits.onnx"}, 1, ": models.digits.source", "no such file", "the whole path"),
         ({"models.digits.source": "http://x/y.onnx"}, 1, ": models.digits.source", "no such file", "download it"),
         ({"targets.cpu": {"mattr": ["avx2"]}}, 1, ": targets.cpu.mattr", "switched on by +", "'+avx2'"),

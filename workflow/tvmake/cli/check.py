@@ -33,6 +33,7 @@ def check(
         check_datasets,
         check_device_files,
         check_dims,
+        check_functions,
         check_places,
         check_results_can_be_made,
         check_stores,
@@ -46,6 +47,7 @@ def check(
     with naming_lines(paths):
         if missing := missing_inputs(plan):
             raise missing
+        check_functions(plan)
         check_stores(plan)
         check_cache(plan.config.cache)
         check_device_files(plan)

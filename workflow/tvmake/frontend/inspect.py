@@ -14,6 +14,7 @@ from tvmake.frontend.configured_inputs import check_inputs, with_extents
 from tvmake.frontend.foreign import foreign
 from tvmake.frontend.formats import install, missing_library
 from tvmake.process.limits import isolated
+from tvmake.process.user_code import check_function
 
 
 @dataclass(frozen=True)
@@ -113,3 +114,4 @@ def _check_module(source: str) -> None:
             f"there is no Python module {file}",
             "it is looked for in the working directory and along PYTHONPATH",
         )
+    check_function(source, file, source)

@@ -17,6 +17,7 @@ from tvmake.device.architecture import check_triple
 from tvmake.errors import InputError, TvmakeError
 from tvmake.plan.outputs import directories, recognise
 from tvmake.plan.plan import Plan, Variant
+from tvmake.process.user_code import check_function
 from tvmake.records.frozen import read_frozen
 from tvmake.records.store import open_store
 from tvmake.stages.registry import stages
@@ -74,14 +75,37 @@ def _key_of(plan: Plan, model: str, file: str) -> str:
     for key, path in named.items():
         if os.path.normpath(file) == os.path.normpath(path):
             return key
+    for key, use in _functions(plan, model):
+        if python_file(use) == file:
+            return key
+    return f"models.{model}.source" if python_file(options.source) == file else f"models.{model}"
+
+
+def _functions(plan: Plan, model: str) -> Iterator[tuple[str, str]]:
+    """The passes and metrics of a model: by key, as ``package.module:function``."""
+    options = plan.config.models[model]
     for key, transform in ((f"models.{model}.transform", options.transform), ("transform", plan.config.transform)):
         for index, each in enumerate(transform.passes if transform else ()):
-            if python_file(each.use) == file:
-                return f"{key}.passes[{index}].use"
+            yield f"{key}.passes[{index}].use", each.use
     for name, metric in ((options.goals and options.goals.metrics) or {}).items():
-        if python_file(metric.use) == file:
-            return f"models.{model}.goals.metrics.{name}.use"
-    return f"models.{model}.source" if python_file(options.source) == file else f"models.{model}"
+        yield f"models.{model}.goals.metrics.{name}.use", metric.use
+
+
+def check_functions(plan: Plan) -> None:
+    """Refuse passes and metrics that their modules' files do not define; none is imported.
+
+    Raises:
+        InputError, ErrorList: there is no such function.
+    """
+    found = dict(pair for model in plan.config.models for pair in _functions(plan, model))
+    errors = []
+    for key, use in found.items():
+        try:
+            check_function(use, Path(python_file(use)), key)
+        except InputError as error:
+            errors.append(error)
+    if errors:
+        raise one_or_many(errors)
 
 
 def check_stores(plan: Plan) -> None:

@@ -1,12 +1,13 @@
 """Code that a user's config names: its modules may lie in the working directory, and what it raises is told in one line."""
 
+import ast
 import importlib
 import importlib.util
 import inspect
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,6 +15,9 @@ from typing import Any
 from tvmake.errors import InputError
 
 PACKAGE = Path(__file__).resolve().parents[1]
+
+MOST_NAMES = 12
+"""Functions of a module that an error lists."""
 
 LONGEST = 300
 """Characters of an error's message; PyTorch's have paragraphs."""
@@ -82,11 +86,63 @@ def load_function(use: str, where: str) -> Callable[..., Any]:
         raise blame(where, "cannot be imported", error, remedy=f"try `python -c 'import {module_name}'`") from error
     found = getattr(imported, function, None)
     if not callable(found):
-        functions = [n for n, f in vars(imported).items() if inspect.isfunction(f) and f.__module__ == module_name]
-        hint = f"it defines: {', '.join(sorted(functions))}" if functions else "it defines no functions"
-        raise InputError(where, f"'{module_name}' has no function '{function}' ({imported.__file__})", hint)
+        raise _no_function(use, where, str(imported.__file__), _functions(imported))
     loaded: Callable[..., Any] = found
     return loaded
+
+
+def check_function(use: str, file: Path, where: str) -> None:
+    """Refuse a function that its module's file plainly does not define; nothing of it is run.
+
+    Args:
+        use: ``package.module:function``.
+        file: the module's.
+        where: what names it, for errors.
+
+    Raises:
+        InputError: there is no such name in it, it is no Python, or it has the name of another module.
+    """
+    module_name, _, function = use.partition(":")
+    _check_not_hidden(module_name.partition(".")[0], where)
+    loaded = sys.modules.get(module_name)
+    if loaded is not None:
+        names, functions = set(vars(loaded)), _functions(loaded)
+    else:
+        try:
+            tree = ast.parse(file.read_bytes(), str(file))
+        except (OSError, SyntaxError, ValueError) as error:
+            raise blame(where, "cannot be imported", error, remedy=f"try `python -c 'import {module_name}'`") from None
+        names, functions = set(_names(tree)), [one.name for one in tree.body if isinstance(one, ast.FunctionDef)]
+    if function not in names and not names & _ANYTHING:
+        raise _no_function(use, where, str(file), functions)
+
+
+_ANYTHING = {"*", "__getattr__", "globals", "setattr", "exec", "vars"}
+"""Names by which a module may have others than its text has."""
+
+
+def _names(tree: ast.AST) -> Iterator[str]:
+    """The names that stand anywhere in a file, as a module may come by its own in many ways."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield node.name
+            case ast.alias():
+                yield node.asname or node.name.partition(".")[0]
+            case ast.Name():
+                yield node.id
+
+
+def _functions(module: ModuleType) -> list[str]:
+    return [n for n, f in vars(module).items() if inspect.isfunction(f) and f.__module__ == module.__name__]
+
+
+def _no_function(use: str, where: str, file: str, functions: Sequence[str]) -> InputError:
+    module_name, _, function = use.partition(":")
+    public = sorted(name for name in functions if not name.startswith("_"))
+    shown = ", ".join(public[:MOST_NAMES]) + (" …" if len(public) > MOST_NAMES else "")
+    listed = f"it defines: {shown}" if public else "it defines no functions"
+    return InputError(where, f"'{module_name}' has no function '{function}' ({file})", listed)
 
 
 def blame(where: str, what: str, error: BaseException, called: Any = None, remedy: str | None = None) -> InputError:
