@@ -278,6 +278,38 @@ def test_a_feature_that_llvm_would_ignore_is_refused(tmp_path, target, problem, 
     assert done.returncode == 1
     assert ": targets.cpu.mattr: LLVM knows " + problem in done.stderr
     assert f"did you mean {remedy}?" in done.stderr
+    assert "ignoring feature" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("target", "where", "problem", "remedy"),
+    [
+        ({"kind": "opencl", "attributes": {"num_threads": 4}}, "attributes.num_threads",
+         "targets of kind 'opencl' have no attribute 'num_threads'", "did you mean 'max_num_threads'?"),
+        ({"kind": "llvm", "attributes": {"num_corse": 4}}, "attributes.num_corse",
+         "targets of kind 'llvm' have no attribute 'num_corse'", "did you mean 'num-cores'?"),
+        ({"kind": "llvm", "attributes": {"num-cores": "four"}}, "attributes.num-cores", "expected a whole number (got 'four')", ""),
+        ({"kind": "llvm", "arch": "sm_87"}, "arch", "targets of kind 'llvm' have no attribute 'arch'", "they have: "),
+        ({"kind": "opencl", "host": {"attributes": {"cores": 4}}}, "host.attributes.cores",
+         "targets of kind 'llvm' have no attribute 'cores'", "did you mean 'num-cores'?"),
+        ({"kind": "opencl", "host": {"kind": "opencl"}}, "", "a host is the CPU beside a GPU", "host: aarch64-linux-android"),
+        ({"kind": "llvm", "host": {"kind": "llvm", "mtriple": "aarch64-linux-gnu"}}, "", "a CPU has no host", "beside the kind"),
+        ({"kind": "cuda", "arch": "sm_12"}, "arch", "there is no architecture 'sm_12'", "sm_86"),
+        ({"kind": "cuda", "mcpu": "x"}, "", "'cuda' has no mcpu and mattr", "under host"),
+    ],
+)  # fmt: skip
+def test_what_a_target_cannot_have_is_refused_by_name(tmp_path, target, where, problem, remedy):
+    done = check_of(tmp_path, {"targets.g": target})
+    assert done.returncode == 1
+    assert re.match(rf"error: tvmake\.yaml:\d+: targets\.g{f'.{where}' if where else ''}: ", done.stderr), done.stderr
+    assert problem in done.stderr and remedy in done.stderr and len(done.stderr.splitlines()[0]) < 200
+
+
+@pytest.mark.parametrize("kind", ["vulkan", "hexagon"])
+def test_a_target_in_a_list_is_named_with_its_line(tmp_path, kind):
+    done = check_of(tmp_path, {"targets": [kind]})
+    assert re.match(rf"error: tvmake\.yaml:\d+: targets\.{kind}\.kind: TVM", done.stderr)
+    assert "for llvm, " not in done.stderr or "hexagon" not in done.stderr
 
 
 def test_a_lock_with_records_that_would_not_be_used_is_refused(tmp_path):

@@ -130,7 +130,9 @@ def _check_targets(targets: "Mapping[str, TargetConfig]") -> None:
         where = f"targets.{name}"
         try:
             parts = [part for part in (target, target.host) if part]
-            if target.tag or any(part.mattr or part.mcpu not in (None, "native") for part in parts):
+            if target.tag or any(
+                part.attributes or part.arch or part.mattr or part.mcpu not in (None, "native") for part in parts
+            ):
                 from tvmake.targets.resolve import linker, tvm_target
 
                 tvm_target(target, where)

@@ -19,6 +19,12 @@ TargetKind = Literal["llvm", "c", "cuda", "opencl", "metal", "rocm", "vulkan", "
 
 ToolchainName = Literal["system", "gcc", "zig", "ndk"]
 
+CPU_KINDS = ("llvm", "c")
+WITHOUT_CPU = ("cuda", "opencl", "metal", "vulkan", "webgpu")
+"""Kinds whose code LLVM does not generate, or not for a processor that has a name."""
+
+ARCHITECTURE = re.compile(r"sm_([5-9]\d|1\d\d)[af]?")
+
 GLIBC = re.compile(r"2\.\d{1,2}")
 
 PROCESSOR = re.compile(
@@ -105,6 +111,13 @@ class TargetConfig(Strict):
             raise ValueError(f"LLVM knows no processor '{name}'{suggestion(name, COMMON_PROCESSORS)}")
         return triple
 
+    @field_validator("arch")
+    @classmethod
+    def _architecture(cls, arch: str | None) -> str | None:
+        if arch is not None and not ARCHITECTURE.fullmatch(arch):
+            raise ValueError(f"there is no architecture '{arch}'; write one of CUDA's, such as sm_75, sm_86 or sm_90")
+        return arch
+
     @field_validator("mattr")
     @classmethod
     def _signed(cls, features: list[str]) -> list[str]:
@@ -124,6 +137,12 @@ class TargetConfig(Strict):
     def _kind_or_tag(self) -> "TargetConfig":
         if self.kind and self.tag:
             raise ValueError("give a kind or a tag, not both")
+        if self.host is not None and (not self.host.is_cpu and self.host.tag is None):
+            raise ValueError("a host is the CPU beside a GPU; name one, such as host: aarch64-linux-android")
+        if self.host is not None and self.is_cpu:
+            raise ValueError("a CPU has no host; leave it out, and write its mtriple and mcpu beside the kind")
+        if self.kind in WITHOUT_CPU and (self.mcpu or self.mattr):
+            raise ValueError(f"'{self.kind}' has no mcpu and mattr, which are its host's; write them under host")
         if self.host is not None and (self.host.host is not None or self.host.device is not None):
             raise ValueError("a host has no host or device of its own")
         if self.mcpu == "native" and self.triple:
@@ -146,7 +165,7 @@ class TargetConfig(Strict):
         """Whether the kernels themselves run on a CPU."""
         if self.entry is not None:
             return not self.entry.is_gpu
-        return self.kind in (None, "llvm", "c") and self.tag is None
+        return self.kind in (None, *CPU_KINDS) and self.tag is None
 
     @property
     def _is_opencl(self) -> bool:

@@ -88,3 +88,21 @@ def escaped_output() -> Iterator[None]:
         yield
     finally:
         sys.stdout, sys.stderr = before
+
+
+@contextmanager
+def muted() -> Iterator[None]:
+    """Without what libraries that are not written in Python print inside this block, as LLVM and TVM do of what they doubt."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = {number: os.dup(number) for number in (1, 2)}
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    try:
+        for number in kept:
+            os.dup2(nothing, number)
+        yield
+    finally:
+        for number, copy in kept.items():
+            os.dup2(copy, number)
+            os.close(copy)
+        os.close(nothing)

@@ -1,21 +1,21 @@
 """From the config's target to TVM's."""
 
 import difflib
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import tvm
 
-from tvmake.config.target import TargetConfig
+from tvmake.config.target import CPU_KINDS, TargetConfig
 from tvmake.errors import InputError
+from tvmake.process.output import muted
 from tvmake.targets import toolchain
 from tvmake.targets.cpu.native import native_attributes
 from tvmake.targets.toolchain import driver_identity as linker_identity
 
 __all__ = ["check_library", "link_options", "linker", "linker_identity", "tvm_target"]
-
-CPU_KINDS = ("llvm", "c")
 
 
 def tvm_target(config: TargetConfig, where: str) -> "tvm.target.Target":
@@ -24,17 +24,52 @@ def tvm_target(config: TargetConfig, where: str) -> "tvm.target.Target":
     Raises:
         InputError: TVM refuses the combination, or LLVM does not know the CPU.
     """
-    try:
-        target = tvm.target.Target(_resolved(config))
-        if config.host is not None or (target.kind.name not in CPU_KINDS and target.host is None):
-            host = _resolved(config.host or TargetConfig(kind="llvm"))
-            target = tvm.target.Target({**_resolved(config), "host": host})
-    except (ValueError, TypeError, tvm.error.InternalError, AttributeError) as error:
-        raise InputError(where, f"TVM refuses this target: {_last_line(error)}", "see `tvmake targets`") from None
+    target = _made(_resolved(config), where)
+    host = _resolved(config.host) if config.host is not None else None
+    if host is not None:
+        _made(host, f"{where}.host")
+    elif target.kind.name not in CPU_KINDS and target.host is None:
+        host = _resolved(TargetConfig(kind="llvm"))
+    if host is not None:
+        target = _made({**_resolved(config), "host": host}, where)
     for part in (target, target.host):
         if part is not None and part.kind.name == "llvm":
             _check_cpu(part, where)
     return target
+
+
+def _made(attributes: Mapping[str, Any], where: str) -> "tvm.target.Target":
+    try:
+        with muted():
+            return tvm.target.Target(dict(attributes))
+    except (ValueError, TypeError, tvm.error.InternalError, AttributeError) as error:
+        raise _refusal(attributes, _last_line(error).partition(" Target creation from config")[0], where) from None
+
+
+def _refusal(attributes: Mapping[str, Any], reason: str, where: str) -> InputError:
+    """TVM's reason, with the attribute that it is about."""
+    if unknown := _UNKNOWN.match(reason):
+        name, known = unknown[1], sorted(set(re.findall("'([^']+)'", unknown[2])) - _NOT_WRITTEN)
+        kind = attributes.get("kind") or attributes.get("tag")
+        problem = f"targets of kind '{kind}' have no attribute '{name}'"
+        return InputError(_key(where, name), problem, _nearest(name, known) or f"they have: {', '.join(known)}")
+    if typed := _TYPED.match(reason):
+        expected = next((words for kind, words in _EXPECTED.items() if typed[2].startswith(kind)), typed[2])
+        return InputError(_key(where, typed[1]), f"expected {expected} (got '{attributes.get(typed[1])}')")
+    return InputError(where, f"TVM refuses this target: {reason}", "`tvmake targets` lists those that it knows")
+
+
+_UNKNOWN = re.compile(r"Unknown config option '([^']+)'\. Known options: (.*)")
+_TYPED = re.compile(r"Option '([^']+)': expected type '([^']+)'")
+_EXPECTED = {"int": "a whole number", "bool": "true or false", "str": "text", "Array": "a list"}
+"""TVM's types in a config's words."""
+
+_NOT_WRITTEN = {"kind", "tag", "host", "from_device", "target_device_type"}
+"""What TVM takes among the attributes, and a config does not."""
+
+
+def _key(where: str, attribute: str) -> str:
+    return f"{where}.{attribute}" if attribute in TargetConfig.model_fields else f"{where}.attributes.{attribute}"
 
 
 def linker(config: TargetConfig, where: str, *, is_tried: bool = True) -> str:
@@ -92,7 +127,11 @@ def _check_cpu(target: "tvm.target.Target", where: str) -> None:
         hint = _nearest(str(name), known) or f"known: {', '.join(known[:8])} …"
         raise InputError(f"{where}.mcpu", f"LLVM knows no CPU '{name}' for {triple}", hint)
     for feature in map(str, target.attrs.get("mattr") or ()):
-        if not codegen.target_has_features(feature[1:], tvm.target.Target({**base, "mattr": [f"+{feature[1:]}"]})):
+        with muted():
+            is_known = codegen.target_has_features(
+                feature[1:], tvm.target.Target({**base, "mattr": [f"+{feature[1:]}"]})
+            )
+        if not is_known:
             features = {
                 str(one)
                 for cpu in known

@@ -261,7 +261,10 @@ def _note_positions(
             _note_positions(value, (*path, name), file, positions, (*above, node))
     elif isinstance(node, yaml.SequenceNode):
         for index, value in enumerate(node.value):
-            positions[(*path, str(index))] = Position(file, value.start_mark.line + 1, _written(value))
+            place = Position(file, value.start_mark.line + 1, _written(value))
+            positions[(*path, str(index))] = place
+            if len(path) == 1 and place.written:  # a list of names, as of targets
+                positions.setdefault((*path, place.written), place)
             _note_positions(value, (*path, str(index)), file, positions, (*above, node))
 
 
