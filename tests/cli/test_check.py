@@ -1,9 +1,11 @@
 """``tvmake check`` refuses what ``tvmake make`` would."""
 
+import io
 import json
 import re
 import shutil
 import subprocess
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -129,6 +131,63 @@ def test_a_model_that_cannot_be_read_is_refused(
     done = checked(tmp_path, {"source": name})
     assert done.returncode == 1, done.stdout
     assert f"models.m.source: {name}: " in done.stderr and problem in done.stderr and remedy in done.stderr
+
+
+def zipped(*names: str) -> bytes:
+    """A zip archive with empty members."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name in names:
+            archive.writestr(name, b"")
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("name", ["m.onnx", "m.pt"])
+@pytest.mark.parametrize(
+    ("content", "what", "remedy"),
+    [
+        (zipped("m/data.pkl", "m/code/x.py", "m/constants.pkl"), "is a TorchScript archive", "torch.export.save("),
+        (
+            zipped("m/data.pkl", "m/data/0"),
+            "is a file of torch.save, with weights and no network",
+            "torch.export.save(",
+        ),
+        (
+            zipped("m/models/model.json"),
+            "is a program that PyTorch exported",
+            "rename it to .pt2, or set `format: pt2`",
+        ),
+        (zipped("config.json", "model.weights.h5"), "is a Keras model", "rename it to .keras"),
+        (zipped("readme.txt"), "is a zip archive, and of no kind that is known", "unpack it"),
+    ],
+    ids=["TorchScript", "weights", "pt2", "Keras", "any"],
+)
+def test_what_an_archive_holds_is_said(tmp_path, name, content, what, remedy):
+    (tmp_path / name).write_bytes(content)
+    done = checked(tmp_path, {"source": name})
+    assert done.returncode == 1 and what in done.stderr and remedy in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("source", "remedy"),
+    [
+        ("*.onnx", "patterns are not expanded; name one file"),
+        ("$HOME/m.onnx", "variables of the environment are not replaced"),
+        ("hf://org/model", "download it and name the file"),
+        ("saved", "python -m tf2onnx.convert --saved-model saved"),
+        ("m.gguf", "llama.cpp's layout"),
+        ("m.safetensors", "build the module with them, and export it"),
+        ("m.ckpt", "a checkpoint holds weights only"),
+        ("m.onnx.gz", "decompress it"),
+        ("m.mlmodel", "export the model from its framework"),
+    ],
+)
+def test_what_to_do_about_a_source_that_is_not_read_is_said(tmp_path, source, remedy):
+    (tmp_path / "saved").mkdir()
+    (tmp_path / "saved/saved_model.pb").touch()
+    done = checked(tmp_path, {"source": source})
+    assert done.returncode == 1 and "models.m.source: " in done.stderr and remedy in done.stderr
+    assert "set format" not in done.stderr
 
 
 def test_inputs_that_the_model_does_not_have_are_refused(tmp_path: Path):

@@ -151,7 +151,7 @@ def test_open_extents_and_half_precision_are_refused(tmp_path: Path):
         ("module { }", "has no function 'main'"),
         ("module { func.func @main(%a: tensor<2xf32>) { return } }", "returns nothing"),
         ("module { func.func @main(%a: tensor<2xcomplex<f32>>) -> tensor<2xcomplex<f32>> { return %a : tensor<2xcomplex<f32>> } }", "the type complex<f32>, which is not read"),
-        (b"PK\x03\x04 and so on", "is a zip archive"),
+        (b"PK\x03\x04 and so on", "is a damaged zip archive"),
     ],
     ids=["empty", "Python", "binary", "truncated", "no main", "no result", "complex", "zip"],
 )  # fmt: skip

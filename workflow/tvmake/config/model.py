@@ -18,12 +18,15 @@ FORMATS: Mapping[str, SourceFormat] = {
 }  # fmt: skip
 """Of model files, by the end of their names."""
 
-_EXPORT = "export it in PyTorch: torch.export.save(torch.export.export(module.eval(), inputs), 'model.pt2')"
+EXPORT = "export it in PyTorch: torch.export.save(torch.export.export(module.eval(), inputs), 'model.pt2')"
 
 OTHER_FORMATS: Mapping[str, str] = {
-    ".pt": f"TorchScript and checkpoints are not read; {_EXPORT}",
-    ".pth": f"a checkpoint holds weights only; {_EXPORT}",
-    ".safetensors": "it holds weights only: name a function that builds the module, package.module:function",
+    ".pt": f"TorchScript and checkpoints are not read; {EXPORT}",
+    ".pth": f"a checkpoint holds weights only; {EXPORT}",
+    ".ckpt": f"a checkpoint holds weights only; {EXPORT}",
+    ".safetensors": f"it holds weights only; build the module with them, and {EXPORT}",
+    ".gguf": "it holds weights in llama.cpp's layout; give the model that they were made from, as .pt2 or .onnx",
+    ".gz": "it is compressed; decompress it (gunzip) and name the file that comes out",
     ".pb": "convert it to ONNX with tf2onnx, or to TFLite",
     ".mlmodel": "export the model from its framework to ONNX",
     ".mlpackage": "export the model from its framework to ONNX",

@@ -1,7 +1,6 @@
 """The whole config: the axes, the stages' options, and what ties them together."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -13,7 +12,8 @@ from tvmake.config.cache import Cache
 from tvmake.config.dataset import DatasetConfig
 from tvmake.config.device import DeviceConfig, LocalDeviceConfig
 from tvmake.config.export import ExportOptions
-from tvmake.config.model import FORMATS, OTHER_FORMATS, ImportOptions
+from tvmake.config.files.formats import how_to_name
+from tvmake.config.model import ImportOptions
 from tvmake.config.precision import BasePrecision, PrecisionConfig
 from tvmake.config.target import TargetConfig, obstacle
 from tvmake.config.transform import TransformOptions
@@ -144,8 +144,7 @@ class Config(Strict):
             if name in RESERVED_MODEL_NAMES:
                 problems.append(f"models.{name}: the name is used by results/{name}; choose another one")
             if model.source_format() is None:
-                expected = f"expected {', '.join(FORMATS)}, package.module:function, or zoo:<name> (or set format)"
-                remedy = OTHER_FORMATS.get(Path(model.source).suffix.lower(), expected)
+                remedy = how_to_name(model.source)
                 problems.append(f"models.{name}.source: cannot tell the format of '{model.source}': {remedy}")
             if model.arguments and (kind := model.source_format()) not in (None, "factory", "relax", "zoo"):
                 problem = f"are for functions and networks of the zoo, and the source is {kind}; leave them out"

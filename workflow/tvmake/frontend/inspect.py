@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from tvmake.artifact.signature import Signature, TensorSpec
+from tvmake.config.files.formats import how_to_name
 from tvmake.config.files.model import python_file
-from tvmake.config.model import FORMATS, OTHER_FORMATS, ImportOptions
+from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError, MachineError
 from tvmake.frontend.configured_inputs import check_inputs, with_extents
 from tvmake.frontend.foreign import foreign
@@ -59,9 +60,7 @@ def inspect_source(options: ImportOptions, *, lists_files: bool = True) -> Decla
     """
     source, kind = options.source, options.source_format()
     if kind is None:
-        expected = f"expected {', '.join(FORMATS)}, zoo:<name>, or package.module:function"
-        remedy = OTHER_FORMATS.get(Path(source).suffix.lower(), expected)
-        raise InputError(source, "tvmake cannot tell its format", remedy)
+        raise InputError(source, "tvmake cannot tell its format", how_to_name(source))
     if kind == "zoo":
         return _zoo(options)
     if kind in ("factory", "relax"):

@@ -2,22 +2,19 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from tvmake.config.files.formats import ARCHIVES, DAMAGES, archive_kind
 from tvmake.errors import InputError
 from tvmake.storage.plain_files import open_plain
 
+ZIP = b"PK\x03\x04"
+
 SIGNS: tuple[tuple[int, bytes, tuple[str, ...], str, str], ...] = (
     (4, b"TFL3", (".tflite",), "a TFLite model", "rename it to .tflite, or set `format: tflite`"),
-    (
-        0,
-        b"PK\x03\x04",
-        (".pt2", ".keras"),
-        "a zip archive, as PyTorch and Keras write them",
-        "set `format:` to pt2 or keras",
-    ),
+    (0, ZIP, (".pt2", ".keras"), "a damaged zip archive", "copy or download the file again"),
     (0, b"\x89HDF\r\n", (".h5",), "an HDF5 file, as Keras writes them", "set `format: keras`"),
     (0, b"version https://git-lfs", (), "a pointer of Git LFS, not the model itself", "fetch it: git lfs pull"),
     (0, b"<!DOCTYPE", (), "a web page", "download the file itself"),
@@ -51,6 +48,9 @@ def open_source(source: Path, suffix: str, empty_remedy: str) -> Iterator[Binary
             file.seek(0)
             for offset, sign, suffixes, what, remedy in SIGNS:
                 if suffix not in suffixes and head[offset:].startswith(sign):
+                    if sign == ZIP:
+                        with suppress(*DAMAGES):
+                            what, remedy = ARCHIVES[archive_kind(source)]
                     raise InputError(where, f"is {what}", remedy)
             yield file
     except FileNotFoundError as error:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tvmake.artifact.signature import Signature
 from tvmake.config.dataset import DatasetConfig
+from tvmake.config.files.formats import how_to_write
 from tvmake.config.files.model import python_file
 from tvmake.config.reading.load import one_or_many
 from tvmake.config.validation import goals_for
@@ -53,10 +54,8 @@ def missing_inputs(plan: Plan) -> TvmakeError | None:
 
 def _how_to_name(file: str) -> str:
     """What to do about a file that is not there."""
-    if file.startswith("~"):
-        return "~ is a shell's word for a home directory; write the whole path"
-    if "://" in file:
-        return "only files are read; download it and name the file"
+    if remedy := how_to_write(file):
+        return remedy
     place = Path(file).parent
     near = [str(place / name) for name in os.listdir(place)] if place.is_dir() else []  # noqa: PTH208
     close = difflib.get_close_matches(str(place / Path(file).name), near, n=1, cutoff=0.8)

@@ -12,6 +12,7 @@ from torch.export import ExportedProgram
 from torch.export.pt2_archive._package import PT2ArchiveReader, load_pt2
 
 from tvmake.artifact.signature import Signature
+from tvmake.config.files.formats import ARCHIVES, DAMAGES, archive_kind
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
 from tvmake.frontend.source_file import open_source
@@ -71,16 +72,15 @@ def _check_archive(source: Path) -> None:
         problem = "is truncated" if start == b"PK\x03\x04" else "is not a .pt2 archive"
         raise InputError(where, problem, _COPY if start == b"PK\x03\x04" else _SAVE)
     try:
+        kind = archive_kind(source)
+        if kind not in ("pt2", None):
+            what, remedy = ARCHIVES[kind]
+            raise InputError(where, f"is {what}", remedy)
         with zipfile.ZipFile(source) as archive:
-            names = {name.partition("/")[2] for name in archive.namelist()}
-            if "constants.pkl" in names:
-                raise InputError(where, "is a TorchScript archive, not an exported program", _SAVE)
-            if "data.pkl" in names:
-                raise InputError(where, "holds pickled objects (torch.save), not an exported program", _SAVE)
             if not _is_stored(archive, source):
                 raise InputError(where, "is not as PyTorch writes it: its members are compressed or overlap", _SAVE)
             damaged = archive.testzip()
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, OSError, RuntimeError, ValueError) as error:
+    except DAMAGES as error:
         raise InputError(where, f"is a damaged archive: {error}", _COPY) from error
     if damaged:
         raise InputError(where, f"is damaged: the checksum of {damaged} does not match", _COPY)
