@@ -76,7 +76,7 @@ def test_a_zoo_network_shows_its_arguments():
 
 
 def test_a_factory_is_named_and_not_called():
-    Path("networks.py").write_text("raise SystemExit('imported')\n")
+    Path("networks.py").write_text("def make_net(): ...\nraise SystemExit('imported')\n")
     plan = written("networks:make_net")
     assert plan.config.models["make_net"].trusted
     assert plan.model_files("make_net") == ["networks.py"]

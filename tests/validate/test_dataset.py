@@ -129,6 +129,18 @@ def test_label_names_decide_the_index_of_a_directory(tmp_path):
     assert next(iter(dataset)).labels.tolist() == [1]
 
 
+def test_sub_directories_of_some_classes_only_are_named_and_label_names_asked_for(tmp_path):
+    for name in ("cat", "dog", "emu"):
+        image(tmp_path / name / "a.png")
+    problem = r"has 3 sub-directories \(cat, dog, emu\), the model tells 10 classes apart\n  list every class under `label_names`"
+    with pytest.raises(InputError, match=problem):
+        opened(tmp_path, signature(1, 3, 10, 20))
+    names = ["cat", "dog", "emu", *map(str, range(7))]
+    assert len(opened(tmp_path, signature(1, 3, 10, 20), label_names=names)) == 3
+    with pytest.raises(InputError, match="has 4 label names"):
+        opened(tmp_path, signature(1, 3, 10, 20), label_names=names[:4])
+
+
 @pytest.mark.parametrize(("suffix", "separator"), [("csv", ","), ("tsv", "\t")])
 def test_a_list_of_files_and_labels(tmp_path, suffix, separator):
     image(tmp_path / "images" / "a.png")

@@ -182,6 +182,13 @@ def _classes(signature: Signature, dims: Mapping[str, int] | None) -> int | None
 
 def _check_labels(rows: Rows, names: list[str], classes: int | None) -> None:
     if names and classes is not None and len(names) != classes:
+        if names == rows.class_names:
+            listed = ", ".join(names[:5]) + (" …" if len(names) > 5 else "")
+            raise InputError(
+                str(rows.path),
+                f"has {counted(len(names), 'sub-directory', 'sub-directories')} ({listed}), the model tells {classes} classes apart",
+                "list every class under `label_names`, in the order of the model's outputs; some may have no sub-directory",
+            )
         raise InputError(
             str(rows.path),
             f"has {len(names)} label names, the model tells {classes} classes apart",

@@ -222,7 +222,7 @@ def _directory(path: Path, names: list[str]) -> FileRows:
         labels += [classes.index(directory.name)] * len(found)
     if not files:
         raise InputError(str(path), "its sub-directories hold no images", "put each class's images in one of them")
-    return FileRows(path, files, labels, classes)
+    return FileRows(path, files, labels, [] if names else classes)
 
 
 def _images_in(directory: Path) -> list[Path]:
