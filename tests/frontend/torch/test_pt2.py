@@ -118,7 +118,11 @@ def test_other_archives_are_told_by_name(tmp_path):
     torch.save(module.state_dict(), weights)
     with zipfile.ZipFile(plain, "w") as archive:
         archive.writestr("notes/readme.txt", "hello")
-    for path, problem in ((script, "TorchScript"), (weights, "torch.save, with weights and no network"), (plain, "not a .pt2 of PyTorch")):
+    for path, problem in (
+        (script, "TorchScript"),
+        (weights, "torch.save, with weights and no network"),
+        (plain, "not a .pt2 of PyTorch"),
+    ):
         with pytest.raises(InputError, match=problem):
             load(path)
 
