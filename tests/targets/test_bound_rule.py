@@ -11,16 +11,8 @@ from tests.requirements import need
 from tests.targets.adreno.nets import BUFFER, TEXTURE, conv, executable, lowered, op, target, tensor
 from tvmake.native.backend import opencl_library
 from tvmake.targets.adreno.one_epilogue import OfOneEpilogue
-from tvmake.targets.bound_rule import (
-    THREAD,
-    BoundRule,
-    EachBlock,
-    Launching,
-    OfOneSize,
-    holds_an_epilogue,
-    is_bound,
-    reads_of_other_threads,
-)
+from tvmake.targets.bound_rule import BoundRule, EachBlock, Launching, OfOneSize
+from tvmake.targets.schedule_checks import THREAD, holds_an_epilogue, is_bound, reads_of_other_threads
 
 from tvm import relax  # isort: skip
 from tvm.s_tir import dlight  # isort: skip
@@ -139,7 +131,7 @@ def one_channel(x: Any, w: Any, b: Any) -> Any:
     ids=["a bias", "a function", "a number"],
 )
 def test_tvm_still_computes_an_epilogue_twice(words: str, expression: Any, shapes: list[tuple[int, ...]]):
-    """When this fails, bound_rule.holds_an_epilogue can go."""
+    """When this fails, schedule_checks.holds_an_epilogue can go."""
     func = kernel(words, expression, *(tensor(*shape) for shape in shapes), name=BUFFER)
     assert holds_an_epilogue(scheduled(dlight.gpu.Fallback(), func, BUFFER))
     assert scheduled(BoundRule(dlight.gpu.Fallback()), func, BUFFER) is None
@@ -159,7 +151,7 @@ def grouped_volume(x: Any, w: Any, b: Any) -> Any:
 
 
 def test_tvm_still_reads_sums_of_other_threads():
-    """When this fails, bound_rule.reads_of_other_threads can go."""
+    """When this fails, schedule_checks.reads_of_other_threads can go."""
     func = kernel("conv3d", grouped_volume, *VOLUME, name=BUFFER)
     assert reads_of_other_threads(scheduled(dlight.gpu.Reduction(), func, BUFFER))
     assert scheduled(BoundRule(dlight.gpu.Reduction()), func, BUFFER) is None

@@ -10,8 +10,7 @@ from typing import Any
 import tvm
 import tvm_ffi
 
-from tvmake.targets.affected import is_affected
-from tvmake.targets.dtypes import dtype_name
+from tvmake.targets.vector_loops import is_boolean, register_before_lowering, unrolled
 
 tirx = tvm.tirx
 
@@ -26,41 +25,17 @@ class StoredBooleans:
 
     def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
         """The function with such loops unrolled; one without any as it is."""
-        body = tvm_ffi.structural_map(func.body, (tirx.For, _scalar))
-        return func if body.same_as(func.body) else func.with_body(body)
+        return unrolled(func, _is_over_truth_values)
 
 
 def register() -> str:
-    """Make TVM's pipeline with this pass before it known to TVM; the name to ask for it."""
-    if not is_affected(RELEASES):
-        return "default"
-    tvm.tirx.compilation_pipeline.register_tir_pipeline(NAME, _pipeline)
-    return NAME
-
-
-def _pipeline() -> tuple[Any, Any, Any]:
-    lowering, host, device = tvm.tirx.compilation_pipeline.get_tir_pipeline("default")
-    return tvm.transform.Sequential([StoredBooleans(), lowering]), host, device
-
-
-def _scalar(loop: Any) -> Any:
-    if loop.kind != tirx.ForKind.VECTORIZED or not _is_over_truth_values(loop.body):
-        return loop
-    return tirx.For(loop.loop_var, loop.min, loop.extent, tirx.ForKind.UNROLLED, loop.body)
+    """The name of TVM's pipeline with this pass before it."""
+    return register_before_lowering(NAME, StoredBooleans(), RELEASES)
 
 
 def _is_over_truth_values(body: Any) -> bool:
-    found: list[Any] = []
-
-    def note(buffer: Any) -> None:
-        if dtype_name(buffer).startswith("bool"):
-            found.append(buffer)
-
-    tvm_ffi.structural_walk(
-        body,
-        [
-            (tirx.BufferStore, lambda store: note(store.buffer)),
-            (tvm.ir.expr.TensorLoad, lambda load: note(load.source)),
-        ],
-    )
-    return bool(found)
+    accessed: list[Any] = []
+    stores = (tirx.BufferStore, lambda store: accessed.append(store.buffer))
+    loads = (tvm.ir.expr.TensorLoad, lambda load: accessed.append(load.source))
+    tvm_ffi.structural_walk(body, [stores, loads])
+    return any(map(is_boolean, accessed))
