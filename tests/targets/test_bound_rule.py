@@ -11,7 +11,7 @@ from tests.requirements import need
 from tests.targets.adreno.nets import BUFFER, TEXTURE, conv, executable, lowered, op, target, tensor
 from tvmake.native.backend import opencl_library
 from tvmake.targets.adreno.one_epilogue import OfOneEpilogue
-from tvmake.targets.bound_rule import BoundRule, EachBlock, Launching, OfOneSize
+from tvmake.targets.bound_rule import BoundRule, EachBlock, Launching
 from tvmake.targets.schedule_checks import THREAD, holds_an_epilogue, is_bound, reads_of_other_threads
 
 from tvm import relax  # isort: skip
@@ -91,7 +91,7 @@ GATED = tensor(1, 8, 1, 1), tensor(16, 8, 1, 1), tensor(1, 16, 40, 40)
 
 
 def test_tvm_still_binds_different_numbers_of_one_kind_of_thread():
-    """When this fails, ``OfOneSize`` and ``_has_one_extent`` in targets/bound_rule.py can go."""
+    """When this fails, ``_has_one_extent`` in targets/schedule_checks.py can go."""
     made = scheduled(dlight.gpu.GEMV(), kernel("conv2d", gated, *GATED, name=BUFFER), BUFFER)
     threads: set[int] = set()
     tvm_ffi.structural_walk(
@@ -111,9 +111,9 @@ def test_tvm_still_binds_different_numbers_of_one_kind_of_thread():
 
 def test_a_rule_for_products_leaves_kernels_that_spread_the_product():
     func = kernel("conv2d", gated, *GATED, name=BUFFER)
-    assert scheduled(OfOneSize(dlight.gpu.GEMV()), func, BUFFER) is None
+    assert scheduled(BoundRule(dlight.gpu.GEMV()), func, BUFFER) is None
     plain = kernel("conv2d", lambda x, w: op.nn.relu(op.nn.conv2d(x, w)), *GATED[:2], name=BUFFER)
-    assert is_bound(scheduled(OfOneSize(dlight.gpu.GEMV()), plain, BUFFER))
+    assert is_bound(scheduled(BoundRule(dlight.gpu.GEMV()), plain, BUFFER))
 
 
 def one_channel(x: Any, w: Any, b: Any) -> Any:
@@ -156,6 +156,12 @@ def test_tvm_still_reads_sums_of_other_threads():
     assert reads_of_other_threads(scheduled(dlight.gpu.Reduction(), func, BUFFER))
     assert scheduled(BoundRule(dlight.gpu.Reduction()), func, BUFFER) is None
     assert not reads_of_other_threads(scheduled(dlight.gpu.GeneralReduction(), func, BUFFER))
+
+
+def test_nor_does_the_rule_for_vectors_keep_to_its_threads_after_a_vector_of_several_axes():
+    func = kernel("conv2d", one_channel, tensor(1, 5, 3, 3), tensor(1, 5, 1, 1), tensor(1, 1, 1, 1), name=BUFFER)
+    assert reads_of_other_threads(scheduled(dlight.gpu.GEMV(), func, BUFFER))
+    assert scheduled(BoundRule(dlight.gpu.GEMV()), func, BUFFER) is None
 
 
 @pytest.mark.parametrize("tag", [BUFFER, TEXTURE])

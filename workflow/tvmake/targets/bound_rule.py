@@ -5,7 +5,6 @@ and it crashes or is wrong. dlight's rules leave blocks behind where a kernel ha
 and some fail in many ways. A rule is taken here where it works and binds everything; the last one binds whatever there is.
 """
 
-import math
 from typing import Any
 
 import tvm
@@ -22,7 +21,7 @@ def general_rules() -> list[ScheduleRule]:
     """Rules for the kernels of any GPU, the one that takes every kernel last."""
     from tvm.s_tir.dlight import gpu
 
-    products = [OfOneSize(BoundRule(gpu.Matmul())), OfOneSize(OfVectors(BoundRule(gpu.GEMV())))]
+    products = [BoundRule(gpu.Matmul()), BoundRule(gpu.GEMV())]
     others = [BoundRule(rule) for rule in (gpu.Reduction(), gpu.GeneralReduction(), gpu.Fallback())]
     return [Launching(), *products, *others, EachBlock()]
 
@@ -101,77 +100,6 @@ class EachBlock(ScheduleRule):
         for block in schedule.get_child_blocks(analysis.get_root_block(schedule)):
             bind(schedule, block, threads)
         return schedule
-
-
-class OfOneSize(ScheduleRule):
-    """A rule for kernels whose last block has as many elements as their last sum.
-
-    dlight's rules for products keep the sum in each thread's own memory, and let other threads read it where an epilogue
-    spreads it over a larger tensor.
-    """
-
-    def __init__(self, rule: Any):
-        self.rule = rule
-
-    def apply(self, func: Any, target: "tvm.target.Target", tunable: bool) -> Any:
-        """The rule's schedule; None for kernels with a larger or smaller result."""
-        return self.rule.apply(func, target, tunable) if _is_of_one_size(func) else None
-
-
-class OfVectors(ScheduleRule):
-    """A rule for products of matrices and vectors, whose epilogue goes through the vector's one axis as the product does.
-
-    dlight's rule fuses a vector of several axes (a 1×1 convolution to one channel), but not its epilogue, whose threads then
-    read what other threads keep.
-    """
-
-    def __init__(self, rule: Any):
-        self.rule = rule
-
-    def apply(self, func: Any, target: "tvm.target.Target", tunable: bool) -> Any:
-        """The rule's schedule; None for kernels with an epilogue after a sum over several axes."""
-        return None if _has_epilogue_over_axes(func) else self.rule.apply(func, target, tunable)
-
-
-def _has_epilogue_over_axes(func: Any) -> bool:
-    if not isinstance(func, tvm.tirx.PrimFunc):
-        return False
-    schedule = tvm.s_tir.Schedule(func)
-    blocks = schedule.get_child_blocks(analysis.get_root_block(schedule))
-    sums = [block for block in blocks if analysis.get_sblock_info(schedule, block).is_reduction()]
-    if not sums or analysis.get_sblock_info(schedule, blocks[-1]).is_reduction():
-        return False
-    found = schedule.get(sums[-1])
-    operands = [region for region in found.reads if region.source not in [write.source for write in found.writes]]
-    own = [
-        axis.var
-        for axis in found.iter_vars
-        if axis.iter_type == tvm.tirx.IterVar.DataPar
-        and not (isinstance(axis.dom.extent, tvm.tirx.IntImm) and int(axis.dom.extent) == 1)
-        # Those of all operands count products.
-        and not all(_reads_along(region, axis.var) for region in operands)
-    ]
-    return len(own) > 1
-
-
-def _reads_along(region: Any, variable: Any) -> bool:
-    found: list[Any] = []
-    for axis in region.region:
-        tvm_ffi.structural_walk(axis.min, (tvm.tirx.Var, found.append))
-    return any(one.same_as(variable) for one in found)
-
-
-def _is_of_one_size(func: Any) -> bool:
-    if not isinstance(func, tvm.tirx.PrimFunc):
-        return False
-    schedule = tvm.s_tir.Schedule(func)
-    blocks = [
-        analysis.get_sblock_info(schedule, block)
-        for block in schedule.get_child_blocks(analysis.get_root_block(schedule))
-    ]
-    sizes = [math.prod(axis.dom for axis in block.iters if axis.kind == "S") for block in blocks]
-    sums = [size for block, size in zip(blocks, sizes, strict=True) if block.is_reduction()]
-    return not sums or tvm.sym.Analyzer().can_prove_equal(sums[-1], sizes[-1])
 
 
 def bind(schedule: Any, block: Any, threads: int, lanes: int = 0) -> None:
