@@ -145,7 +145,7 @@ def check_destination(file: Path, kind: str, is_one: Callable[[Path], bool] | No
             raise InputError(str(file), f"there is no directory '{file.parent}'", "make it first")
         is_kept = is_one and file.exists() and not (file.is_file() and (not file.stat().st_size or is_one(file)))
         if is_kept:
-            raise InputError(str(file), f"is there already, and is no {kind}", "delete it, or name another file")
+            raise InputError(str(file), f"is there already, and is no {kind}", "name another file")
         with _beside(file):
             pass
 
