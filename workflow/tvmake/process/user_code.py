@@ -53,10 +53,12 @@ def _check_not_hidden(name: str, where: str) -> None:
         spec = importlib.util.find_spec(name)
     except ValueError:  # a module that was made by hand
         return
-    if spec is not None and not (spec.origin and Path(spec.origin).exists() and own.samefile(spec.origin)):
+    if spec is None or spec.origin is None:  # a directory without an __init__.py comes after every file
+        return
+    if not (Path(spec.origin).exists() and own.samefile(spec.origin)):
         raise InputError(
             where,
-            f"{own} has the name of another Python module ({spec.origin or name}), which is found before it",
+            f"{own} has the name of another Python module ({spec.origin}), which is found before it",
             "give the file another name",
         )
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tvmake.errors import MachineError
-from tvmake.storage.files import writing
+from tvmake.storage.files import CHOOSE_ANOTHER, writing
 
 _CHOOSE = "make it accessible, or choose another directory (`tuning.store` in the config, `--store` here)"
 
@@ -24,7 +24,7 @@ def saving(path: Path) -> Iterator[None]:
     except OSError as error:
         raise MachineError(str(path), f"cannot be written ({os.strerror(error.errno or 0)})", _CHOOSE) from error
     except MachineError as error:
-        if error.remedy and "--directory" in error.remedy:
+        if error.remedy == CHOOSE_ANOTHER:
             raise MachineError(error.where, error.problem, _CHOOSE) from error
         raise
 

@@ -20,6 +20,9 @@ from tvmake.errors import InputError, MachineError
 from tvmake.storage.plain_files import open_plain
 from tvmake.storage.temporary import held_directory
 
+CHOOSE_ANOTHER = "make its directory writable, or choose another one"
+"""What to do about a place that the system does not let us write."""
+
 TEMPORARY_PREFIX = ".tvmake-"
 NEW = "new"
 
@@ -214,7 +217,7 @@ def writing(destination: Path) -> Iterator[None]:
             raise MachineError(
                 str(destination),
                 f"cannot be written ({os.strerror(error.errno)})",
-                "make its directory writable, or choose another one",
+                CHOOSE_ANOTHER,
             ) from error
         raise
 
