@@ -1,7 +1,7 @@
 """What is measured before a search draws anything: the rules' schedule, and those of similar kernels."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -9,6 +9,7 @@ import pytest
 import tvm
 import tvm_ffi
 from tvm import te, topi
+from tvm.s_tir.dlight import ApplyDefaultSchedule
 
 from tests.tune.search.test_search import DEVICE, MadeUp
 from tvmake.codegen.scheduling.replay import replay
@@ -16,6 +17,8 @@ from tvmake.config.requests.tuning import SearchOptions
 from tvmake.records.store import RecordStore
 from tvmake.records.workload import Workload, workload
 from tvmake.targets.cpu.schedules.rule import scheduled
+from tvmake.targets.gpu_rules import default_rules
+from tvmake.targets.scheduled_kernel import IS_SCHEDULED
 from tvmake.targets.weights.layout_free import ATTRIBUTE
 from tvmake.tune.context import tuning_context
 from tvmake.tune.measure.interface import Candidate, Measured
@@ -26,6 +29,9 @@ from tvmake.tune.search.starts import starts_by_rule
 
 CPU = tvm.target.Target({"kind": "llvm", "mcpu": "skylake-avx512"})
 GPU = tvm.target.Target({"kind": "opencl", "max_num_threads": 256})
+ADRENO = tvm.target.Target(
+    {"kind": "opencl", "keys": ["adreno", "opencl", "gpu"], "device": "adreno", "max_num_threads": 256}
+)
 
 
 def convolution(pixels: int, channels: int = 32, dtype: str = "float32", target: tvm.target.Target = CPU) -> Workload:
@@ -109,9 +115,28 @@ def test_kernels_for_gpus_have_one_too(kernel: Workload):
     assert tvm_ffi.structural_equal(replay(kernel, trace), start.kernel)
 
 
-def test_there_is_none_where_no_rule_suits():
-    a = te.placeholder((64,), "float32", "a")
-    assert list(starts_by_rule(workload(te.create_prim_func([a, topi.exp(a)]), GPU))) == []
+def rows(function: Callable[[te.Tensor], te.Tensor], target: tvm.target.Target) -> Workload:
+    """One step over 197 rows of 768 columns."""
+    a = te.placeholder((197, 768), "float32", "a")
+    return workload(te.create_prim_func([a, function(a)]), target)
+
+
+@pytest.mark.parametrize("target", [GPU, ADRENO])
+@pytest.mark.parametrize("function", [topi.exp, topi.nn.softmax, topi.transpose, lambda a: topi.exp(topi.sum(a, 1))])
+def test_kernels_that_tvm_schedules_by_default_start_from_that(
+    function: Callable[[te.Tensor], te.Tensor], target: tvm.target.Target
+):
+    kernel = rows(function, target)
+    (start,) = starts_by_rule(kernel)
+    replayed = replay(kernel, json.loads(json.dumps(start.trace)))
+    with target:
+        untuned = ApplyDefaultSchedule(*default_rules(target))(kernel.module)["main"]
+    assert tvm_ffi.structural_equal(replayed, untuned.without_attr(IS_SCHEDULED))
+
+
+def test_there_is_none_for_a_kernel_that_no_threads_can_share():
+    a = te.placeholder((4, 16), "float32", "a")
+    assert list(starts_by_rule(workload(te.create_prim_func([a, topi.cumsum(a, 1)]), GPU))) == []
 
 
 def test_a_search_begins_with_the_rules_schedule(tmp_path: Path):

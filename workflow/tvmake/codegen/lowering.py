@@ -17,7 +17,7 @@ from tvmake.config.build import PassOptions
 from tvmake.config.transform import UserPass
 from tvmake.errors import InputError
 from tvmake.targets import gpu_rules
-from tvmake.targets.bound_rule import general_rules, refuse_unbound
+from tvmake.targets.bound_rule import refuse_unbound
 from tvmake.targets.cpu.channels_last import channels_last
 from tvmake.targets.cpu.integer_products import suit_products
 from tvmake.targets.cpu.schedules.apply import apply_rules
@@ -293,12 +293,6 @@ def _views(fused: "tvm.IRModule", target: "tvm.target.Target") -> list[Any]:
 
 def _schedule(target: "tvm.target.Target") -> list[Any]:
     """Default schedules, which GPUs need to run at all."""
-    if not is_gpu(target):
-        return []
-    if "adreno" in target.keys:
-        from tvmake.targets.adreno.passes import schedules
-
-        return schedules(target)
     from tvm.s_tir import dlight
 
-    return [dlight.ApplyDefaultSchedule(*general_rules())]
+    return [dlight.ApplyDefaultSchedule(*gpu_rules.default_rules(target))] if is_gpu(target) else []

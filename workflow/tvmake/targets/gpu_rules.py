@@ -1,15 +1,17 @@
 """Our rules for all kernels of a module; TVM's schedule those that are left."""
 
 from collections.abc import Collection, Iterator
+from typing import Any
 
 import tvm
 
 from tvmake.targets.adreno.pixel_tiles import PixelTiles
-from tvmake.targets.bound_rule import BoundRule, Launching
+from tvmake.targets.bound_rule import BoundRule, Launching, general_rules
 from tvmake.targets.cuda.tensor_cores import TensorCores, good_tiles
 from tvmake.targets.gpu.extrema import Extrema
 from tvmake.targets.gpu.products import Products
 from tvmake.targets.gpu.windows import Windows
+from tvmake.targets.schedule_checks import is_bound
 from tvmake.targets.scheduled_kernel import in_place_of, is_scheduled
 
 FURTHER = 7
@@ -43,6 +45,23 @@ def schedule_by_rule(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target")
             if made is not None:
                 return made
     return None
+
+
+def default_rules(target: "tvm.target.Target") -> list[Any]:
+    """The rules for kernels of a GPU that none of ours suits: the first that has a schedule gives it, and the last has one for every kernel."""
+    from tvmake.targets.adreno import passes
+
+    return [Launching(), *(passes.rules() if "adreno" in target.keys else []), *general_rules()]
+
+
+def default_schedule(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target") -> "tvm.s_tir.Schedule | None":
+    """The schedule that :func:`default_rules` give a kernel, with its trace; None for one that comes with threads or cannot have any."""
+    launching, *rules = default_rules(target)
+    if launching.apply(function, target, False) is not None:
+        return None
+    with target:
+        made = next((made for rule in rules if (made := rule.apply(function, target, False)) is not None), None)
+    return made if made is not None and is_bound(made.mod["main"]) else None
 
 
 def further_schedules(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target") -> Iterator["tvm.s_tir.Schedule"]:

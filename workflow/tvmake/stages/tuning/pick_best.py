@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 MOST_WRONG = 20
 """Records of a kernel to find wrong before it counts as untuned: so many point to the kernel, not to the schedules."""
 
+MARGIN = 0.03
+"""A candidate counts as faster than the schedule of the target's rules, which the kernel has without tuning, by more than this share:
+of hundreds of candidates that are as fast, noise alone makes some seem faster, above all where a launch takes longer than the kernel."""
+
 
 def pick_best(
     tasks: Path,
@@ -107,7 +111,7 @@ def _pick(
 
     usable = sorted(
         (record for record in stored if record.latency_ms is not None),
-        key=lambda record: (record.latency_ms, record.digest),
+        key=lambda record: (_rank(record), record.digest),
     )
     wrong = sum(record.outcome == "wrong_output" for record in stored)
     chosen: StoredRecord | None = None
@@ -126,6 +130,12 @@ def _pick(
     if chosen is None:
         return _kernel(task, reason=_why_none(stored, wrong), **figures)
     return _kernel(task, record=chosen.record, latency_ms=chosen.latency_ms, **figures)
+
+
+def _rank(record: StoredRecord) -> float:
+    """What records are ordered by: their latency in ms, with the margin in favour of the target's rules."""
+    assert record.latency_ms is not None
+    return record.latency_ms * (1 if record.record.strategy == "rule" else 1 + MARGIN)
 
 
 def _why_none(stored: list[StoredRecord], wrong: int) -> str:

@@ -14,7 +14,7 @@ from tvmake.targets.adreno.one_epilogue import OfOneEpilogue
 from tvmake.targets.adreno.scope_copies import ArgumentsInBuffers, copies_as_kernels
 from tvmake.targets.adreno.usual_memory import in_usual_memory
 from tvmake.targets.adreno.whole_pixels import OfWholePixels, WholePixels
-from tvmake.targets.bound_rule import BoundRule, Launching, general_rules
+from tvmake.targets.bound_rule import BoundRule
 from tvmake.targets.dtypes import dtype_name
 from tvmake.targets.reversals import KeepReversals
 
@@ -100,11 +100,9 @@ def texture_kernels(module: "tvm.IRModule") -> "tvm.IRModule":
     return tvm.relax.transform.Normalize()(in_usual_memory(placed))
 
 
-def schedules(target: "tvm.target.Target") -> list[Any]:
-    """Default schedules."""
-    from tvm.s_tir import dlight
+def rules() -> list[Any]:
+    """dlight's rules for Adreno, as far as they can be used, before those for any GPU."""
+    from tvm.s_tir.dlight import adreno
 
-    adreno = dlight.adreno
     layouts = OfWholePixels(BoundRule(adreno.LayoutTransform()))
-    rules = [OfOneEpilogue(BoundRule(adreno.Conv2d())), layouts, BoundRule(adreno.Pool2D())]
-    return [dlight.ApplyDefaultSchedule(Launching(), *rules, BoundRule(WholePixels()), *general_rules())]
+    return [OfOneEpilogue(BoundRule(adreno.Conv2d())), layouts, BoundRule(adreno.Pool2D()), BoundRule(WholePixels())]

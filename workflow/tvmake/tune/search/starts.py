@@ -42,13 +42,15 @@ class Start:
 
 
 def starts_by_rule(workload: Workload) -> Iterator[Start]:
-    """The schedule that the kernel has in a package without tuning, and others of the same rule; nothing where no rule suits it."""
+    """The schedule that the kernel has in a package without tuning, and others of the same rule; nothing for kernels without one."""
     function, target = workload.module["main"], workload.target
     schedules: list[Any] = []
     if is_cpu(target):
         schedules = [rule.schedule_by_rule(function, target)]
     elif is_gpu(target):
-        schedules = [gpu_rules.schedule_by_rule(function, target), *gpu_rules.further_schedules(function, target)]
+        ours = gpu_rules.schedule_by_rule(function, target)
+        first = gpu_rules.default_schedule(function, target) if ours is None else ours
+        schedules = [first, *gpu_rules.further_schedules(function, target)]
     for schedule in schedules:
         if schedule is not None:
             yield Start("rule", trace_json(schedule.trace), schedule.mod["main"])

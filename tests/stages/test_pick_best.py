@@ -1,0 +1,41 @@
+"""Which record of a kernel is picked."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.records.examples import CONV, PLACE, record, verdict
+from tvmake.artifact.tasks import Task
+from tvmake.records.record import Record
+from tvmake.records.store import RecordStore
+from tvmake.stages.tuning.pick_best import _pick
+
+TASK = Task(workload=CONV, names=["conv"], calls=1, flops=1e6)
+
+
+class NoChecker:
+    """All records have verdicts already."""
+
+    def check(self, record: Record) -> None:
+        raise AssertionError("nothing is left to check")
+
+
+def picked(root: Path, *records: Record) -> Record | None:
+    """What is picked of records whose outputs are right."""
+    store = RecordStore(root)
+    store.append(PLACE, CONV, [*records, *(verdict(one, right=True) for one in records)])
+    return _pick(TASK, store.load(PLACE, CONV), store, PLACE, NoChecker()).record
+
+
+@pytest.mark.parametrize(("share", "wins"), [(1.0, False), (0.98, False), (0.96, True), (0.5, True)])
+def test_a_candidate_has_to_be_plainly_faster_than_the_schedule_without_tuning(
+    tmp_path: Path, share: float, wins: bool
+):
+    untuned = record(1).model_copy(update={"strategy": "rule", "samples_s": (2e-3,) * 3})
+    drawn = record(2).model_copy(update={"samples_s": (share * 2e-3,) * 3})
+    assert picked(tmp_path, drawn, untuned) == (drawn if wins else untuned)
+
+
+def test_of_drawn_candidates_the_fastest_is_picked(tmp_path: Path):
+    slow, fast = (record(n).model_copy(update={"samples_s": (ms * 1e-3,) * 3}) for n, ms in ((1, 2.0), (2, 1.99)))
+    assert picked(tmp_path, slow, fast) == fast
