@@ -22,6 +22,7 @@ from tvmake.transform.layout_activations import spell_out_activations
 from tvmake.transform.layout_clips import split_clips
 from tvmake.transform.layout_norms import flatten_norms
 from tvmake.transform.layouts import CHOSEN_LAYOUT, FAILURES, LAYOUTS, has_convolutions
+from tvmake.transform.masked_rows import drop_masked_rows
 from tvmake.transform.paddings import fold_paddings
 from tvmake.transform.precision import to_precision
 from tvmake.transform.sequences import as_pictures
@@ -101,7 +102,7 @@ def float_network(module: "tvm.IRModule", params: Mapping[str, Any], request: Tr
     module = to_integers(module)  # before folding, which would make floats of quantised weights
     folding = [passes.FoldBatchnormToConv2D()] if options.fold_batch_norm else []
     module = tvm.transform.Sequential([*folding, passes.DecomposeOpsForInference()])(module)
-    module = evaluate_constants(spread_single_values(module))
+    module = drop_masked_rows(evaluate_constants(spread_single_values(module)))
     module = apply_user_passes(module, options.passes, "before_precision")
     kept = request.precision.never
     return as_pictures(as_convolutions(fold_paddings(module), kept), kept)
