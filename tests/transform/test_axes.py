@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tvm
 
-from tests.transform.test_layout_norms import F32, computed, converted, graph
+from tests.transform.layouts.test_norms import F32, computed, converted, graph
 from tvmake.transform.axes import count_axes_from_front
 
 from tvm import relax  # isort: skip

@@ -31,7 +31,7 @@ from tvmake.errors import InputError
 from tvmake.frontend.imported import ImportedModel
 from tvmake.transform import graph
 from tvmake.transform.graph import bound_signature
-from tvmake.transform.layouts import CHOSEN_LAYOUT
+from tvmake.transform.layouts.choices import CHOSEN_LAYOUT
 
 from tvm import relax  # isort: skip
 

@@ -8,7 +8,7 @@ import tvm
 from tvmake.codegen.lowering import fused_module
 from tvmake.config.build import PassOptions
 from tvmake.records.workload import Workload, workload
-from tvmake.transform.layouts import CHOSEN_LAYOUT
+from tvmake.transform.layouts.choices import CHOSEN_LAYOUT
 
 Shape = tuple[tuple[Any, ...], str]
 

@@ -19,7 +19,7 @@ from tvmake.quantize.insert import insert
 from tvmake.quantize.integers import MOVES, to_integers
 from tvmake.quantize.sites import Sites, find_sites
 from tvmake.transform.fold_constants import evaluate_constants
-from tvmake.transform.layout_clips import join_clips, split_clips
+from tvmake.transform.layouts.clips import join_clips, split_clips
 from tvmake.transform.network_layers import INFER, is_layer
 
 from tvm import relax  # isort: skip

@@ -17,16 +17,16 @@ from tvmake.quantize.sites import find_sites
 from tvmake.quantize.weights_only import COVERAGE, hold_weights
 from tvmake.transform.assigned import assign
 from tvmake.transform.axes import count_axes_from_front
+from tvmake.transform.convolutions.paddings import fold_paddings
+from tvmake.transform.convolutions.sequences import as_pictures
+from tvmake.transform.convolutions.transposed import as_convolutions
 from tvmake.transform.fold_constants import evaluate_constants
-from tvmake.transform.layout_activations import spell_out_activations
-from tvmake.transform.layout_clips import split_clips
-from tvmake.transform.layout_norms import flatten_norms
-from tvmake.transform.layouts import CHOSEN_LAYOUT, FAILURES, LAYOUTS, has_convolutions
+from tvmake.transform.layouts.activations import spell_out_activations
+from tvmake.transform.layouts.choices import CHOSEN_LAYOUT, FAILURES, LAYOUTS, has_convolutions
+from tvmake.transform.layouts.clips import split_clips
+from tvmake.transform.layouts.norms import flatten_norms
 from tvmake.transform.masked_rows import drop_masked_rows
-from tvmake.transform.paddings import fold_paddings
 from tvmake.transform.precision import to_precision
-from tvmake.transform.sequences import as_pictures
-from tvmake.transform.transposed_convolutions import as_convolutions
 from tvmake.transform.uniform_values import spread_single_values
 from tvmake.transform.user_passes import apply_user_passes
 

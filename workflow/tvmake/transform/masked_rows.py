@@ -72,7 +72,10 @@ class _Dropping(PyExprMutator):
         steps = []
         made = self._made(condition)
         while (name := _name(made)) in TRUTHS:
-            if name == "relax.max" and [int(axis) for axis in made.attrs.axis or ()] not in ([-1], [scores.ty.ndim - 1]):
+            if name == "relax.max" and [int(axis) for axis in made.attrs.axis or ()] not in (
+                [-1],
+                [scores.ty.ndim - 1],
+            ):
                 return False
             steps += [] if name == "relax.astype" else [name]
             made = self._made(made.args[0])

@@ -11,9 +11,9 @@ from typing import Any
 
 import tvm
 
-from tvmake.transform.layout_activations import spell_out_activations
-from tvmake.transform.layout_clips import join_clips, split_clips
-from tvmake.transform.layouts import CHOSEN_LAYOUT, FAILURES, LAYOUTS, has_convolutions
+from tvmake.transform.layouts.activations import spell_out_activations
+from tvmake.transform.layouts.choices import CHOSEN_LAYOUT, FAILURES, LAYOUTS, has_convolutions
+from tvmake.transform.layouts.clips import join_clips, split_clips
 
 IN_ANY_LAYOUT = [
     f"relax.{name}"

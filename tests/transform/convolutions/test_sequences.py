@@ -12,7 +12,7 @@ from tvmake.config.model import ImportOptions
 from tvmake.config.precision import PrecisionConfig
 from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.torch.importer import read
-from tvmake.transform.sequences import as_pictures
+from tvmake.transform.convolutions.sequences import as_pictures
 
 from tvm import relax  # isort: skip
 

@@ -2,7 +2,7 @@
 
 TVM 0.27's ConvertLayout does not know that ``relax.clip`` is element-wise and puts transposes around it: the ReLU6 of
 every MobileNet layer becomes a pass over memory of its own. Minimum and maximum it knows. Remove when
-tests/transform/test_layout_clips.py::test_wheel_still_transposes_around_clips fails.
+tests/transform/layouts/test_clips.py::test_wheel_still_transposes_around_clips fails.
 
 Its ToMixedPrecision fails at a clip's bounds, which are no tensors; there the clips come back afterwards, because their
 bounds are part of a kernel, and constants are arguments. Remove that when

@@ -5,8 +5,8 @@ import pytest
 import tvm
 from tvm import relax
 
-from tvmake.transform.layout_clips import split_clips
-from tvmake.transform.layouts import LAYOUTS
+from tvmake.transform.layouts.choices import LAYOUTS
+from tvmake.transform.layouts.clips import split_clips
 
 TARGET = tvm.target.Target("llvm")
 EDGES = np.array([[-np.inf, -1.0, -0.0, 0.0, 0.5, 6.0, 7.0, np.inf, np.nan]], "float32")

@@ -8,8 +8,8 @@ import tvm
 
 from tests.tune.graphs import graph
 from tests.unoptimised import UNOPTIMISED
-from tvmake.transform.layout_norms import flatten_norms
-from tvmake.transform.layouts import LAYOUTS
+from tvmake.transform.layouts.choices import LAYOUTS
+from tvmake.transform.layouts.norms import flatten_norms
 
 op = tvm.relax.op
 F32 = "float32"
@@ -44,7 +44,7 @@ def test_a_norm_is_the_same_in_another_layout():
 
 
 def test_tvm_still_leaves_the_weights_of_norms_behind():
-    """When this fails, transform/layout_norms.py can go."""
+    """When this fails, transform/layouts/norms.py can go."""
     try:
         found = computed(converted(network()))
     except (tvm.error.InternalError, ValueError):
@@ -64,7 +64,7 @@ def test_an_rms_norm_is_the_same_in_another_layout():
 
 
 def test_tvm_still_breaks_rms_norms():
-    """When this fails, transform/layout_norms.py can leave them alone."""
+    """When this fails, transform/layouts/norms.py can leave them alone."""
     with pytest.raises(tvm.error.InternalError):
         computed(converted(graph(*RMS)))
 

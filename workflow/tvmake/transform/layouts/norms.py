@@ -2,7 +2,7 @@
 
 TVM 0.27's ConvertLayout gives a layer norm over several axes those of the new layout and leaves its scale and shift in the old one, so that the
 result is wrong; what it makes of an RMS norm cannot be lowered. Between two reshapes both are right. Remove when
-tests/transform/test_layout_norms.py::test_tvm_still_leaves_the_weights_of_norms_behind and ::test_tvm_still_breaks_rms_norms fail.
+tests/transform/layouts/test_norms.py::test_tvm_still_leaves_the_weights_of_norms_behind and ::test_tvm_still_breaks_rms_norms fail.
 """
 
 import math

@@ -12,7 +12,7 @@ from tvmake.config.model import ImportOptions
 from tvmake.config.precision import PrecisionConfig
 from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.torch.importer import read
-from tvmake.transform.transposed_convolutions import as_convolutions, direction, spread_weights
+from tvmake.transform.convolutions.transposed import as_convolutions, direction, spread_weights
 
 from tvm import relax  # isort: skip
 

@@ -7,8 +7,8 @@ import pytest
 import tvm
 from tvm import relax
 
-from tests.transform.test_layout_clips import computed, operators, transposes
-from tvmake.transform.layout_activations import spell_out_activations
+from tests.transform.layouts.test_clips import computed, operators, transposes
+from tvmake.transform.layouts.activations import spell_out_activations
 
 ACTIVATIONS: dict[str, Callable[[relax.Expr], relax.Expr]] = {
     "leaky ReLU": lambda x: relax.op.nn.leakyrelu(x, 0.1),

@@ -1,0 +1,1 @@
+"""Convolutions of every kind as two-dimensional ones, with their padding."""
