@@ -6,6 +6,9 @@ import tvm
 from tests.targets.adreno.nets import conv, lowered, op, tensor
 from tvmake.codegen.weights import packed_weights
 from tvmake.targets.weights.layout_free import tensor_calls
+from tvmake.targets.weights.layouts import take_out_weight_layouts
+
+from tvm import relax  # isort: skip
 
 X, W, B, V = tensor(1, 8, 8, 8), tensor(16, 8, 3, 3), tensor(16), tensor(16, 16, 1, 1)
 
@@ -53,3 +56,18 @@ def test_a_weight_that_is_computed_with_stays_an_argument():
 def test_a_parameter_that_nothing_uses_stays_an_argument():
     made = lowered(lambda x, w, b: conv(x, w), X, W, B)
     assert list(parameters(made)) == ["x2", "x1_packed"]
+
+
+def test_a_weight_that_is_spread_over_an_open_batch_stays_an_argument():
+    batch = tvm.tirx.Var("batch", "int64")
+    x, w = (relax.Var(name, relax.TensorType([rows, 4], "float32")) for name, rows in (("x", batch), ("w", 1)))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, w]):
+        with builder.dataflow():
+            spread = builder.emit(op.broadcast_to(w, relax.ShapeExpr([batch, 4])))
+            result = builder.emit_output(op.add(x, spread))
+        builder.emit_func_output(result)
+    kernels = relax.transform.LegalizeOps()(builder.get())
+    taken = take_out_weight_layouts(kernels, 1)
+    assert [str(parameter.name) for parameter in taken.module["main"].params] == ["x", "w"]
+    assert not taken.packings

@@ -1,4 +1,4 @@
-"""Operators from outside ONNX: those that TVM implements too; the refusal of all others, and of what nothing imports."""
+"""The refusal of operators from outside ONNX that have no replacement, and of what nothing imports."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -7,17 +7,8 @@ import onnx
 
 from tvmake.errors import InputError
 from tvmake.frontend.onnx.graph import Graph, all_nodes, depends_on_data
-
-CONTRIB_DOMAIN = "com.microsoft"
-CONTRIB = frozenset({"FastGelu", "BiasGelu", "Gelu", "SkipLayerNormalization", "EmbedLayerNormalization", "Attention"})
-"""ONNX Runtime's operators that TVM implements; compared with ONNX Runtime in tests/frontend/onnx/test_contrib.py."""
-
-QUANTISED = frozenset({
-    "QLinearAdd", "QLinearMul", "QLinearGlobalAveragePool", "QLinearAveragePool", "QLinearLeakyRelu", "QLinearSigmoid",
-    "QLinearSoftmax", "QLinearConcat", "QGemm", "DynamicQuantizeMatMul", "MatMulIntegerToFloat", "QuantizeLinear",
-    "DequantizeLinear",
-})  # fmt: skip
-"""Those that preparation replaces (``rewrites.contrib_quantized``)."""
+from tvmake.frontend.onnx.rewrites.contrib import DOMAIN, RULES
+from tvmake.frontend.onnx.rewrites.fold import RANDOM
 
 STANDARD = ("", "ai.onnx", "ai.onnx.preview")
 
@@ -25,6 +16,13 @@ CLASSICAL = "ai.onnx.ml"
 """Trees, support vectors and encoders of tables, which scikit-learn's exporter writes."""
 
 CLASSICAL_REMEDY = "tvmake compiles neural networks; ONNX Runtime runs classical models such as scikit-learn's"
+
+BLOCKED = ("com.microsoft.nchwc", "com.ms.internal.nhwc")
+BLOCKED_REMEDY = (
+    "ONNX Runtime optimised this file for the processor at hand; give the model that it was made from, or save it with"
+    " graph_optimization_level = ORT_ENABLE_EXTENDED"
+)
+CONTRIB_REMEDY = "They are ONNX Runtime's own; give the model as it was before ONNX Runtime's tools changed it."
 CUSTOM_REMEDY = "Export the model without custom operators."
 
 
@@ -35,25 +33,34 @@ def check_domains(model: onnx.ModelProto, where: str, is_prepared: bool = False)
         is_prepared: whether those that can be replaced have been.
 
     Raises:
-        InputError: naming every foreign operator with its count.
+        InputError: naming every foreign operator with its count; those that have a replacement in other forms only where
+            there are no others, because what is behind an unknown one is not replaced.
     """
-    admitted = CONTRIB if is_prepared else CONTRIB | QUANTISED
     foreign: Counter[str] = Counter()
+    unusual: Counter[str] = Counter()
     for node in all_nodes(model.graph):
-        if node.domain in STANDARD or (node.domain == CONTRIB_DOMAIN and node.op_type in admitted):
-            continue
-        foreign[f"{node.domain}::{node.op_type}"] += 1
+        if node.domain not in STANDARD:
+            is_known = node.domain == DOMAIN and node.op_type in RULES
+            (unusual if is_known else foreign)[f"{node.domain}::{node.op_type}"] += 1
     if foreign:
-        raise InputError(
-            where,
-            f"{len(foreign)} {plural('operator', foreign)} from outside ONNX cannot be imported: {counted(foreign)}",
-            CLASSICAL_REMEDY if any(name.startswith(CLASSICAL) for name in foreign) else CUSTOM_REMEDY,
+        problem = (
+            f"{len(foreign)} {plural('operator', foreign)} from outside ONNX cannot be imported: {counted(foreign)}"
         )
+        raise InputError(where, problem, _remedy(foreign))
+    if unusual and is_prepared:
+        problem = f"ONNX Runtime's operators can be imported, but not in this form or in a branch: {counted(unusual)}"
+        raise InputError(where, problem, CONTRIB_REMEDY)
 
 
-RANDOM = frozenset({
-    "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial",
-})  # fmt: skip
+def _remedy(foreign: Counter[str]) -> str:
+    domains = {name.partition("::")[0] for name in foreign}
+    if CLASSICAL in domains:
+        return CLASSICAL_REMEDY
+    if domains & set(BLOCKED):
+        return BLOCKED_REMEDY
+    return CONTRIB_REMEDY if DOMAIN in domains else CUSTOM_REMEDY
+
+
 NEVER_IMPORTED = RANDOM | {
     "StringConcat", "StringSplit", "StringNormalizer", "RegexFullMatch", "TfIdfVectorizer", "ImageDecoder",
 }  # fmt: skip

@@ -17,6 +17,7 @@ from tvmake.errors import InputError
 from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.onnx.builder import PaddingBuilder
 from tvmake.frontend.onnx.converters import CONVERTERS
+from tvmake.frontend.onnx.extents import Extents
 from tvmake.frontend.onnx.graph import opset_of
 from tvmake.frontend.onnx.inputs import (
     bind_inputs,
@@ -102,16 +103,19 @@ class _Importer(ONNXGraphImporter):
     """TVM's importer, remembering the node it is at, so that an error can name it."""
 
     node = "the graph"
+    extents: Extents
 
     def _check_for_unsupported_ops(self, graph: onnx.GraphProto) -> None:
         """Nothing: `refuse` has looked, and knows the operators that are converted here."""
 
     def _convert_operator(self, op_name: str, inputs: Any, attrs: dict[str, Any], opset: int) -> Any:
         self.node = f"{op_name} {attrs['tvm_custom']['name']!r}"
-        made = CONVERTERS[op_name](self.bb, inputs, attrs) if op_name in CONVERTERS else None
+        made = self.extents.converted(op_name, inputs, attrs)
+        if made is None and op_name in CONVERTERS:
+            made = CONVERTERS[op_name](self.bb, inputs, attrs)
         if made is not None:
             return self.bb.normalize(made)
-        return super()._convert_operator(op_name, inputs, attrs, opset)
+        return self.extents.settled(super()._convert_operator(op_name, inputs, attrs, opset))
 
 
 def convert(model: onnx.ModelProto, where: str) -> tuple["tvm.IRModule", dict[str, Any]]:
@@ -128,6 +132,7 @@ def convert(model: onnx.ModelProto, where: str) -> tuple["tvm.IRModule", dict[st
     }
     importer = _Importer(empty, None, keep_params_in_input=True, sanitize=False)
     importer.bb = PaddingBuilder()
+    importer.extents = Extents(importer.bb)
     try:
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")

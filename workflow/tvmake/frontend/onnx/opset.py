@@ -8,7 +8,7 @@ from onnx import helper, inliner, version_converter
 from tvmake.errors import InputError
 from tvmake.frontend.onnx.domains import check_domains
 from tvmake.frontend.onnx.graph import Graph, attributes
-from tvmake.frontend.onnx.rewrites.contrib_quantized import rewrite_contrib
+from tvmake.frontend.onnx.rewrites.contrib import rewrite_contrib
 
 OLDEST_OPSET = 13
 """Older models are converted first: TVM's importer has one implementation, the newest, for many older forms."""

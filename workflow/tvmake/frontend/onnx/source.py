@@ -12,6 +12,7 @@ from onnx import checker
 from onnx.external_data_helper import ExternalDataInfo, load_external_data_for_model, uses_external_data
 
 from tvmake.errors import InputError
+from tvmake.frontend.onnx.rewrites.contrib import move_misplaced
 from tvmake.frontend.onnx.structure import check_structure
 from tvmake.frontend.source_file import open_source
 
@@ -46,15 +47,12 @@ def checked(source: Path, files: Sequence[str] | None = None) -> onnx.ModelProto
     """
     where = str(source)
     model = parse(source)
+    move_misplaced(model)
     external = list(_external(model))
     if external:
         _check_external(source, external, files)
     try:
-        if external:
-            # By path: only then can the checker verify external data.
-            checker.check_model(where)
-        else:
-            checker.check_model(_with_ranks(model))
+        checker.check_model(_checkable(model))
     except checker.ValidationError as error:
         raise InputError(where, f"not a valid ONNX model: {_one_line(error)}", _EXPORT_AGAIN) from error
     return model
@@ -88,16 +86,21 @@ def parse(source: Path) -> onnx.ModelProto:
     return model
 
 
-def _with_ranks(model: onnx.ModelProto) -> onnx.ModelProto:
-    """For the checker only, which wants a rank of every input and output; runtimes do without."""
+def _checkable(model: onnx.ModelProto) -> onnx.ModelProto:
+    """For the checker only, which wants a rank of every input and output, and looks for external data in the working directory:
+    tensors without elements stand for those."""
     values = (*model.graph.input, *model.graph.output)
-    if all(value.type.tensor_type.HasField("shape") for value in values if value.type.HasField("tensor_type")):
+    has_ranks = all(value.type.tensor_type.HasField("shape") for value in values if value.type.HasField("tensor_type"))
+    if has_ranks and not has_external(model):
         return model
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     for value in (*copy.graph.input, *copy.graph.output):
         if value.type.HasField("tensor_type") and not value.type.tensor_type.HasField("shape"):
             value.type.tensor_type.shape.SetInParent()
+    for tensor in _all_tensors(copy):
+        if uses_external_data(tensor):
+            tensor.CopyFrom(onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=[0]))
     return copy
 
 
@@ -107,13 +110,15 @@ _EXPORT_AGAIN = "Export the model again; `python -m onnx.checker <file>` shows t
 
 
 def _external(model: onnx.ModelProto) -> Iterator[ExternalDataInfo]:
-    for tensor in _tensors(model.graph):
+    for tensor in _all_tensors(model):
         if uses_external_data(tensor):
             yield ExternalDataInfo(tensor)
+
+
+def _all_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    yield from _tensors(model.graph)
     for function in model.functions:
-        for tensor in _attribute_tensors(function.node):
-            if uses_external_data(tensor):
-                yield ExternalDataInfo(tensor)
+        yield from _attribute_tensors(function.node)
 
 
 def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:

@@ -94,6 +94,7 @@ class _Finder:
             not arguments
             or not isinstance(result, relax.TensorType)
             or not all(argument in self.names for argument in arguments)
+            or not all(isinstance(extent, tvm.tirx.IntImm) for extent in result.shape)  # known when it runs
         ):
             return
         kernel = self.module[call.args[0]]

@@ -7,38 +7,12 @@ Runtime's page on them (ContribOperators).
 from collections.abc import Callable, Sequence
 
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto
 
-from tvmake.frontend.onnx.graph import Builder, Graph, attributes, optional_input
+from tvmake.frontend.onnx.graph import Builder, attributes, optional_input
 from tvmake.frontend.onnx.rewrites.quantized import are_constants, real, real_bias, stored
 
-DOMAIN = "com.microsoft"
-
 Rule = Callable[[onnx.NodeProto, Builder], list[str] | None]
-
-
-def rewrite_contrib(graph: Graph) -> None:
-    """Replace these operators; those with scales that are computed stay, to be refused."""
-    nodes: list[onnx.NodeProto] = []
-    changed = 0
-    for index, node in enumerate(graph.graph.node):
-        rule = RULES.get(node.op_type) if node.domain == DOMAIN else None
-        build = Builder(graph, f"{node.op_type}_{index}")
-        outputs = rule(node, build) if rule else None
-        if outputs is None:
-            nodes.append(node)
-            continue
-        changed += 1
-        nodes.extend(build.nodes)
-        nodes.extend(
-            helper.make_node("Identity", [value], [name])
-            for name, value in zip(node.output, outputs, strict=False)
-            if name and value
-        )
-    if changed:
-        del graph.graph.node[:]
-        graph.graph.node.extend(nodes)
-        graph.refresh()
 
 
 def _pairwise(operator: str) -> Rule:
@@ -54,13 +28,46 @@ def _single(operator: str, *kept: str) -> Rule:
     def rule(node: onnx.NodeProto, build: Builder) -> list[str] | None:
         x, x_scale, x_zero, y_scale, y_zero = _inputs(node, 5)
         values = attributes(node)
-        if values.get("channels_last"):
-            return None
         chosen = {name: value for name, value in values.items() if name in kept}
-        result = build.op(operator, real(build, x, x_scale, x_zero), **chosen)
-        return [stored(build, result, y_scale, y_zero)]
+        is_last = bool(values.get("channels_last"))
+        if is_last and build.graph.rank(x) is None:
+            return None
+        first = channels_first(build, x) if is_last else x
+        result = stored(build, build.op(operator, real(build, first, x_scale, x_zero), **chosen), y_scale, y_zero)
+        return [channels_last(build, result, x) if is_last else result]
 
     return rule
+
+
+def channels_first(build: Builder, name: str) -> str:
+    """A value with channels last, with channels first."""
+    rank = build.graph.rank(name) or 0
+    return build.transpose(name, [0, rank - 1, *range(1, rank - 1)])
+
+
+def channels_last(build: Builder, name: str, like: str) -> str:
+    """The opposite; ``like`` is a value of the same rank."""
+    rank = build.graph.rank(like) or 0
+    return build.transpose(name, [0, *range(2, rank), 1])
+
+
+def _convolution(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """ONNX's, but that channels may be last; weights are as in ONNX."""
+    values = attributes(node)
+    is_last = bool(values.pop("channels_last", 0))
+    x = node.input[0]
+    if is_last and build.graph.rank(x) is None:
+        return None
+    first = channels_first(build, x) if is_last else x
+    result = build.op("QLinearConv", first, *node.input[1:], **values)
+    return [channels_last(build, result, x) if is_last else result]
+
+
+def _max_pool(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    x = node.input[0]
+    if build.graph.rank(x) is None:
+        return None
+    return [channels_last(build, build.op("MaxPool", channels_first(build, x), **attributes(node)), x)]
 
 
 def _softmax(node: onnx.NodeProto, build: Builder) -> list[str] | None:
@@ -126,6 +133,8 @@ def _inputs(node: onnx.NodeProto, count: int) -> list[str]:
 POOLING = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides")
 
 RULES: dict[str, Rule] = {
+    "QLinearConv": _convolution,
+    "NhwcMaxPool": _max_pool,
     "QLinearAdd": _pairwise("Add"),
     "QLinearMul": _pairwise("Mul"),
     "QLinearGlobalAveragePool": _single("GlobalAveragePool"),

@@ -5,11 +5,15 @@ import onnx
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from tvmake.frontend.onnx.domains import RANDOM
-from tvmake.frontend.onnx.graph import Graph, attributes, subgraphs
+from tvmake.frontend.onnx.graph import Graph, Shape, attributes, subgraphs
 
 MAX_BYTES = 1 << 22
 """A folded value may not be larger than this, unless its inputs are."""
+
+RANDOM = frozenset({
+    "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial",
+})  # fmt: skip
+"""Operators that draw their values."""
 
 _NOT_FOLDED = RANDOM | {
     "If", "Loop", "Scan", "Optional", "OptionalGetElement", "OptionalHasElement", "SequenceMap",
@@ -26,8 +30,9 @@ def fold(graph: Graph) -> int:
     """
     kept: list[onnx.NodeProto] = []
     folded = 0
+    extents: dict[str, Shape] = {}
     for node in graph.graph.node:
-        values = _evaluate(graph, node)
+        values = _evaluate(graph, node) or _part_of_shape(graph, node, extents)
         if values is None:
             kept.append(node)
             continue
@@ -81,6 +86,37 @@ def _evaluate(graph: Graph, node: onnx.NodeProto) -> dict[str, np.ndarray] | Non
         if declared and helper.tensor_dtype_to_np_dtype(declared) != value.dtype:
             return None
     return {name: np.asarray(value) for name, value in values.items()}
+
+
+def _part_of_shape(graph: Graph, node: onnx.NodeProto, extents: dict[str, Shape]) -> dict[str, np.ndarray] | None:
+    """Extents that are known of a tensor that has others that are not.
+
+    Args:
+        graph: what is being folded.
+        node: one of its nodes.
+        extents: those of the tensors whose shapes were looked up by nodes before, by the names of what those gave.
+    """
+    if node.domain not in ("", "ai.onnx"):
+        return None
+    if node.op_type == "Shape" and (shape := graph.shape(node.input[0])) is not None:
+        values = attributes(node)
+        extents[node.output[0]] = shape[slice(values.get("start", 0), values.get("end"))]
+    known = extents.get(node.input[0]) if node.input else None
+    if known is None or node.op_type not in ("Gather", "Slice"):
+        return None
+    given = [graph.constant(name) for name in node.input[1:] if name]
+    if any(value is None for value in given):
+        return None
+    places = np.arange(len(known))
+    if node.op_type == "Gather":
+        chosen = places[given[0]]
+    else:
+        starts, ends, *more = (value.tolist() for value in given if value is not None)
+        chosen = places[slice(starts[0], ends[0], more[1][0] if len(more) > 1 else 1)]
+    found = [known[place] for place in np.reshape(chosen, -1)]
+    if not all(isinstance(extent, int) for extent in found):
+        return None
+    return {node.output[0]: np.array(found, np.int64).reshape(np.shape(chosen))}
 
 
 _TENSOR_CONSTANTS = {"value", "value_float", "value_floats", "value_int", "value_ints"}

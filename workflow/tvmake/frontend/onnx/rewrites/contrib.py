@@ -1,0 +1,261 @@
+"""ONNX Runtime's operators (domain ``com.microsoft``) as ONNX's own: what its optimisations and tools leave in a file.
+
+The operators are described in ONNX Runtime's page on them (ContribOperators). Those of real numbers are here, attention and
+quantised ones in the modules beside this one.
+"""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from tvmake.frontend.onnx.graph import Builder, Graph, attributes, opset_of, optional_input
+from tvmake.frontend.onnx.rewrites import contrib_attention, contrib_quantized
+from tvmake.frontend.onnx.rewrites.contrib_attention import Rule
+
+DOMAIN = "com.microsoft"
+
+MISPLACED = {"LayerNormalization": 17, "SimplifiedLayerNormalization": math.inf}
+"""Operators that ONNX Runtime writes into ONNX's domain, and the opset since which they are ONNX's."""
+
+
+def move_misplaced(model: onnx.ModelProto) -> int:
+    """Put ONNX Runtime's operators that stand in ONNX's domain into ``com.microsoft``; returns how many."""
+    moved = 0
+    for node in model.graph.node:
+        if node.domain in ("", "ai.onnx") and opset_of(model) < MISPLACED.get(node.op_type, 0):
+            node.domain = DOMAIN
+            moved += 1
+    if moved and all(entry.domain != DOMAIN for entry in model.opset_import):
+        model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
+    return moved
+
+
+def rewrite_contrib(graph: Graph) -> None:
+    """Replace these operators; those of a form that has no replacement stay, to be refused.
+
+    Types and shapes behind one are known only when it has been replaced, so that a chain of them takes several rounds.
+    """
+    while _replace_known(graph):
+        graph.refresh()
+
+
+def _replace_known(graph: Graph) -> int:
+    """Replace the operators whose first input's type is known; returns how many."""
+    nodes: list[onnx.NodeProto] = []
+    changed = 0
+    for index, node in enumerate(graph.graph.node):
+        rule = RULES.get(node.op_type) if node.domain == DOMAIN else None
+        build = Builder(graph, f"{node.op_type}_{index}")
+        outputs = rule(node, build) if rule and graph.dtype(node.input[0]) else None
+        if outputs is None:
+            nodes.append(node)
+            continue
+        changed += 1
+        nodes.extend(build.nodes)
+        nodes.extend(
+            helper.make_node("Identity", [value], [name])
+            for name, value in zip(node.output, outputs, strict=False)
+            if name and value
+        )
+    if changed:
+        del graph.graph.node[:]
+        graph.graph.node.extend(nodes)
+    return changed
+
+
+ACTIVATIONS: Mapping[str, tuple[str, ...]] = {
+    "Relu": (), "Tanh": (), "Sigmoid": (), "Softplus": (), "Softsign": (), "LeakyRelu": ("alpha",), "Elu": ("alpha",),
+    "ThresholdedRelu": ("alpha",), "HardSigmoid": ("alpha", "beta"), "Selu": ("alpha", "gamma"), "Clip": ("min", "max"),
+}  # fmt: skip
+"""What may follow a convolution or product in the same operator, and its numbers in their order."""
+
+
+def _activated(build: Builder, value: str, like: str, name: str, numbers: Mapping[str, float]) -> str | None:
+    """A value, of the type of ``like``, after an activation; None where it is none of those above."""
+    if not name:
+        return value
+    if name not in ACTIVATIONS:
+        return None
+    if name == "Clip":
+        return build.op("Clip", value, *(build.like(numbers[bound], like) for bound in ACTIVATIONS[name]))
+    return build.op(name, value, **{key: numbers[key] for key in ACTIVATIONS[name] if key in numbers})
+
+
+def _conv(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    values = attributes(node)
+    name, numbers = values.pop("activation", ""), values.pop("activation_params", [])
+    summand = optional_input(node, 3)
+    result = build.op("Conv", *(part for part in node.input[:3] if part), **values)
+    result = build.op("Add", result, summand) if summand else result
+    activated = _activated(
+        build, result, node.input[0], name, dict(zip(ACTIVATIONS.get(name, ()), numbers, strict=False))
+    )
+    return None if activated is None else [activated]
+
+
+def _gemm(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    values = attributes(node)
+    name, numbers = _activation_of(values)
+    result = build.op("Gemm", *node.input, **values)
+    activated = _activated(build, result, node.input[0], name, numbers)
+    return None if activated is None else [activated]
+
+
+def _activation_of(values: dict[str, object]) -> tuple[str, dict[str, float]]:
+    """The activation of a product and its numbers, taken out of the node's attributes."""
+    name = str(values.pop("activation", ""))
+    taken = {key: values.pop(key) for key in list(values) if key.startswith("activation_")}
+    return name, {key.removeprefix("activation_"): value for key, value in taken.items()}  # type: ignore[misc]
+
+
+def _matmul(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    values = attributes(node)
+    name, numbers = _activation_of(values)
+    a = _turned(build, node.input[0], values.get("transA", 0), values.get("transBatchA", 0))
+    b = _turned(build, node.input[1], values.get("transB", 0), values.get("transBatchB", 0))
+    if a is None or b is None:
+        return None
+    result, alpha = build.op("MatMul", a, b), values.get("alpha", 1.0)
+    if alpha != 1.0:
+        result = build.op("Mul", result, build.like(alpha, node.input[0]))
+    activated = _activated(build, result, node.input[0], name, numbers)
+    return None if activated is None else [activated]
+
+
+def _turned(build: Builder, name: str, is_turned: int, is_batch_moved: int) -> str | None:
+    """An operand with its last two axes exchanged, after its first axis has become the last but one if ``is_batch_moved``."""
+    if not is_turned and not is_batch_moved:
+        return name
+    rank = build.graph.rank(name)
+    if rank is None:
+        return None
+    if rank < 2:
+        return name
+    axes = [*range(1, rank - 1), 0, rank - 1] if is_batch_moved else list(range(rank))
+    if is_turned:
+        axes[-2], axes[-1] = axes[-1], axes[-2]
+    return build.transpose(name, axes)
+
+
+def gelu(build: Builder, x: str, like: str, is_approximate: bool = False) -> str:
+    """GELU of a value of the type of ``like``: one operator since opset 20, written out before."""
+    if build.graph.opset >= 20:
+        return build.op("Gelu", x, approximate="tanh" if is_approximate else "none")
+
+    def number(value: float) -> str:
+        return build.like(value, like)
+
+    if is_approximate:
+        cube = build.op("Mul", build.op("Mul", x, x), build.op("Mul", x, number(0.044715)))
+        inner = build.op("Tanh", build.op("Mul", build.op("Add", x, cube), number(math.sqrt(2 / math.pi))))
+    else:
+        inner = build.op("Erf", build.op("Div", x, number(math.sqrt(2))))
+    return build.op("Mul", build.op("Mul", x, number(0.5)), build.op("Add", inner, number(1)))
+
+
+def _gelu(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    bias = optional_input(node, 1)
+    x = build.op("Add", node.input[0], bias) if bias else node.input[0]
+    return [gelu(build, x, node.input[0], node.op_type == "FastGelu")]
+
+
+def _quick_gelu(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    x, alpha = node.input[0], attributes(node).get("alpha", 1.702)
+    inner = x if alpha == 1.0 else build.op("Mul", x, build.like(alpha, x))
+    return [build.op("Mul", x, build.op("Sigmoid", inner))]
+
+
+def _normalised(
+    build: Builder, x: str, like: str, scale: str, bias: str, epsilon: float, has_mean: bool = True, axis: int = -1
+) -> str | None:
+    """A layer norm, or the norm by the root mean square, over the axes from ``axis`` on."""
+    since = 17 if has_mean else 23
+    if build.graph.opset >= since:
+        operator = "LayerNormalization" if has_mean else "RMSNormalization"
+        return build.op(operator, x, scale, *([bias] if bias else []), axis=axis, epsilon=epsilon)
+    rank = build.graph.rank(like)
+    if axis != -1 and rank is None:
+        return None
+    axes = [-1] if axis == -1 else list(range(axis % (rank or 1), rank or 1))
+    deviation = build.op("Sub", x, build.reduce("ReduceMean", x, axes)) if has_mean else x
+    square = build.reduce("ReduceMean", build.op("Mul", deviation, deviation), axes)
+    root = build.op("Sqrt", build.op("Add", square, build.like(epsilon, like)))
+    result = build.op("Mul", build.op("Div", deviation, root), scale)
+    return build.op("Add", result, bias) if bias else result
+
+
+def _layer_norm(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """In ONNX's domain before it was ONNX's, and the variant without means; statistics are not returned."""
+    if any(node.output[1:]):
+        return None
+    values = attributes(node)
+    result = _normalised(
+        build, node.input[0], node.input[0], node.input[1], optional_input(node, 2), values.get("epsilon", 1e-5),
+        node.op_type == "LayerNormalization", values.get("axis", -1),
+    )  # fmt: skip
+    return None if result is None else [result]
+
+
+def _skip_layer_norm(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """The norm of a sum, which is the fourth output; statistics are not returned."""
+    if any(node.output[1:3]):
+        return None
+    has_mean = node.op_type == "SkipLayerNormalization"
+    x, skip, scale = node.input[:3]
+    beta = optional_input(node, 3) if has_mean else ""
+    bias = optional_input(node, 4 if has_mean else 3)
+    total = build.op("Add", x, skip)
+    total = build.op("Add", total, bias) if bias else total
+    result = _normalised(build, total, x, scale, beta, attributes(node).get("epsilon", 1e-12), has_mean)
+    return None if result is None else [result, "", "", total]
+
+
+def _embeddings(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """The norm of a sum of rows of tables, how many words of each sentence count, and the sum."""
+    ids, segments, words, places, parts, scale, beta, mask, positions = (optional_input(node, at) for at in range(9))
+    shape = build.graph.static_shape(ids)
+    if not build.graph.dtype(words):
+        return None
+    if positions:
+        place = build.op("Gather", places, positions)
+    elif shape is not None:
+        place = build.op("Gather", places, build.const(np.arange(shape[1]).reshape(1, -1), np.int64))
+    else:
+        length = build.reshape(build.slice(build.op("Shape", ids), 0, 1, 2), [])
+        numbers = build.op("Range", build.const(0, np.int64), length, build.const(1, np.int64))
+        place = build.op("Gather", places, build.unsqueeze(numbers, [0]))
+    total = build.op("Add", build.op("Gather", words, ids), place)
+    total = build.op("Add", total, build.op("Gather", parts, segments)) if segments else total
+    result = _normalised(build, total, words, scale, beta, attributes(node).get("epsilon", 1e-12))
+    if result is None:
+        return None
+    counted = ""
+    if mask:
+        counted = build.reduce("ReduceSum", mask, [1], keepdims=False)
+    elif len(node.output) > 1 and node.output[1]:
+        first = build.squeeze(build.slice(ids, 1, 0, 1), [1])
+        counted = build.op("Mul", first, build.like(0, ids))
+    return [result, counted, total]
+
+
+RULES: dict[str, Rule] = {
+    "FusedConv": _conv,
+    "FusedGemm": _gemm,
+    "FusedMatMul": _matmul,
+    "FusedMatMulActivation": _matmul,
+    "TransposeMatMul": _matmul,
+    "Gelu": _gelu,
+    "BiasGelu": _gelu,
+    "FastGelu": _gelu,
+    "QuickGelu": _quick_gelu,
+    "LayerNormalization": _layer_norm,
+    "SimplifiedLayerNormalization": _layer_norm,
+    "SkipLayerNormalization": _skip_layer_norm,
+    "SkipSimplifiedLayerNormalization": _skip_layer_norm,
+    "EmbedLayerNormalization": _embeddings,
+    **contrib_attention.RULES,
+    **contrib_quantized.RULES,
+}
