@@ -143,6 +143,11 @@ def test_a_torch_module_is_a_model_and_the_same_one_is_the_same_file():
         tvmake.load(module)
 
 
+def of_a_config() -> tvmake.Model:
+    Path("tvmake.yaml").write_text("models: {digits: {source: digits.onnx}}\n")
+    return tvmake.load("digits")
+
+
 MISTAKES = {
     "no file": (lambda: tvmake.load("none.onnx"), "none.onnx: no such file"),
     "no model": (lambda: tvmake.load(3), "a int is no model that tvmake reads"),
@@ -157,6 +162,18 @@ MISTAKES = {
     "the model itself": (lambda: tvmake.load("digits.onnx").compile(output="digits.onnx"), "and is no package"),
     "less than no trials": (lambda: tvmake.load("digits.onnx").compile(tune=-1), "tune: expected at least 0 (got -1)"),
     "no name of a target": (lambda: tvmake.load("digits.onnx").compile(5), "target: expected a text (got 5)"),
+    "no option below": (
+        lambda: tvmake.load("digits.onnx").compile(options={"build": {"optlevel": 2}}),
+        "options: build.optlevel: unknown key\n  did you mean 'opt_level'?",
+    ),
+    "no option, with dots": (
+        lambda: tvmake.load("digits.onnx").compile(options={"build.opt_level": "high"}),
+        "options: build.opt_level: expected a whole number (got 'high')",
+    ),
+    "no option of a config": (
+        lambda: of_a_config().compile(options={"build": {"optlevel": 2}}),
+        "options: build.optlevel: unknown key\n  did you mean 'opt_level'?",
+    ),
     "no options": (lambda: tvmake.load("digits.onnx").compile(options=["build"]), "options: expected a mapping"),
     "a number in words": (lambda: tvmake.load("digits.onnx").tune(trials="many"), "trials: expected a whole number"),
     "no trials": (lambda: tvmake.load("digits.onnx").tune(trials=0), "expected at least 1"),

@@ -301,6 +301,13 @@ def test_a_damaged_bundle_is_refused_or_arrives_whole(bundle: Path, tmp_path: Pa
     }
 
 
+def test_a_file_of_another_kind_is_not_replaced(run: Plan, capsys: pytest.CaptureFixture[str]):
+    Path("mine.tar").write_text("of another kind")
+    assert tvmake(["bundle", "export", "mine.tar"]) == 1
+    assert capsys.readouterr().err == "error: mine.tar: is there already, and is no bundle\n  name another file\n"
+    assert Path("mine.tar").read_text() == "of another kind"
+
+
 def test_the_commands_say_what_they_did(
     run: Plan, site: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):

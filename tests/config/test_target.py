@@ -125,6 +125,12 @@ def test_a_limit_that_is_set_holds_for_all_of_tvms_names_of_it():
         ('{"mcpu": "zen5"}', "names no kind", 'write {"kind": "llvm", …}'),
         ("llvm -mcpu='x", "a quotation mark is missing", "close it"),
         ({"tag": "cortex-a75-linus"}, "no such target tag", "did you mean 'cortex-a75-linux'?"),
+        ({"kind": "llvm", "host": "cpu"}, "no such target 'cpu'", "write llvm, or {kind: llvm, mcpu: native}"),
+        (
+            {"kind": "opencl", "host": "aarch64"},
+            "no such target 'aarch64'",
+            "write its triple, such as aarch64-linux-gnu",
+        ),
         ({"kind": "llvm", "host": "nowhere"}, "no such target 'nowhere'", "`tvmake targets` lists what there is"),
     ],
 )

@@ -21,6 +21,7 @@ from tvmake.config.validation import Goals
 from tvmake.records.best import BestKernel, BestSet
 from tvmake.report.cache_use import cache_use
 from tvmake.report.history import DIRECTORY, keep
+from tvmake.report.load import load_summary
 from tvmake.report.results import read_results
 from tvmake.report.rows import Summary, summarise
 from tvmake.stages import registry
@@ -137,7 +138,7 @@ class Run:
     def age_history(self) -> None:
         """Make what is kept of earlier runs a day older: its times have seconds."""
         for file in sorted((self.results / DIRECTORY).glob("*.json")):
-            run = stage_json.load(Summary, file)
+            run = load_summary(file)
             at = datetime.fromisoformat(run.created_at) - timedelta(days=1)
             file.unlink()
             keep(run.model_copy(update={"created_at": at.isoformat()}), self.results)

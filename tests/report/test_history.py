@@ -1,6 +1,11 @@
 """What is kept of earlier runs."""
 
+import re
+
+import pytest
+
 from tests.report.conftest import STEADY, gather
+from tvmake.errors import InputError
 from tvmake.report.history import DIRECTORY, KEPT, earlier, keep, measurements
 from tvmake.report.load import load_summary
 
@@ -17,7 +22,7 @@ def slower(summary, factor):
 def test_a_run_is_kept_and_can_be_compared_with_later(run):
     run.add()
     summary = run.report()
-    (kept,) = earlier(run.results)
+    (kept,) = earlier(run.results).runs
     assert kept == summary
     (file,) = (run.results / DIRECTORY).iterdir()
     assert load_summary(file) == summary
@@ -28,7 +33,7 @@ def test_making_the_report_again_is_no_other_run(run):
     summary = gather(run.request)
     keep(at(summary, 1), run.results)
     keep(at(summary, 2), run.results)
-    assert [kept.created_at for kept in earlier(run.results)] == ["2026-01-01T00:00:01+00:00"]
+    assert [kept.created_at for kept in earlier(run.results).runs] == ["2026-01-01T00:00:01+00:00"]
 
 
 def test_the_oldest_make_room(run):
@@ -36,7 +41,7 @@ def test_the_oldest_make_room(run):
     summary = gather(run.request)
     for number in range(KEPT + 3):
         keep(at(slower(summary, 1 + number), number), run.results)
-    found = earlier(run.results)
+    found = earlier(run.results).runs
     assert len(found) == KEPT
     assert found[0].created_at == "2026-01-01T00:00:03+00:00"
 
@@ -45,7 +50,33 @@ def test_a_damaged_file_is_left_out(run):
     run.add()
     keep(at(gather(run.request), 1), run.results)
     (run.results / DIRECTORY / "2025-01-01T000000+0000.json").write_text("{")
-    assert len(earlier(run.results)) == 1
+    assert len(earlier(run.results).runs) == 1
+
+
+@pytest.mark.parametrize("alter", [lambda text: re.sub(r"\d", "7", text), lambda text: text[:-40], lambda text: ""])
+def test_an_altered_earlier_run_is_named_and_its_figures_are_shown_nowhere(run, alter):
+    run.add(samples_ms=STEADY)
+    now = run.report()
+    (file,) = (run.results / DIRECTORY).iterdir()
+    file.write_text(alter(file.read_text()))
+    with pytest.raises(InputError, match="not as the report left it, or of another version of tvmake"):
+        load_summary(file)
+    again = run.report()
+    assert again.rows == now.rows
+    assert again.warnings == [
+        f"left out of the earlier runs: {file}: not as the report left it, or of another version of tvmake"
+    ]
+    assert file.name in run.file("index.html").read_text()
+
+
+def test_a_run_that_was_renamed_keeps_its_place(run):
+    run.add()
+    summary = gather(run.request)
+    for number in (1, 2):
+        keep(at(slower(summary, number), number), run.results)
+    older, _ = sorted((run.results / DIRECTORY).iterdir())
+    older.rename(older.with_name("2027-01-01T000000+0000.json"))
+    assert [kept.created_at[17:19] for kept in earlier(run.results).runs] == ["01", "02"]
 
 
 def test_files_of_other_names_are_neither_read_nor_deleted(run):
@@ -58,7 +89,7 @@ def test_files_of_other_names_are_neither_read_nor_deleted(run):
     (run.results / DIRECTORY / "2020-01-01T000000.json").mkdir()
     for number in range(2, KEPT + 5):
         keep(at(slower(summary, 1 + number), number), run.results)
-    assert len(earlier(run.results)) == KEPT
+    assert len(earlier(run.results).runs) == KEPT
     assert all(path.exists() for path in mine)
 
 

@@ -261,6 +261,61 @@ def test_threads_that_share_a_package_take_turns(package: Path):  # noqa: F811
         assert all(pool.map(repeat, range(4)))
 
 
+THREADS = """
+import sys, threading
+import numpy as np
+import tvm, tvmake
+from tvm.script import tirx as T
+
+found = set()
+
+@tvm.register_global_func("probe.thread")
+def note():
+    found.add(threading.get_native_id())
+
+@T.prim_func
+def probe(a: T.handle):
+    A = T.match_buffer(a, (64,), "float32")
+    for i in T.parallel(64):
+        A[i] = T.float32(1)
+        T.evaluate(T.call_packed("probe.thread"))
+
+kernel = tvm.compile(tvm.IRModule({"probe": probe}), target="llvm")
+one, all_of_them = tvmake.open(sys.argv[1], threads=1), tvmake.open(sys.argv[1])
+used = []
+
+def run(package):
+    package.run(fill="zeros")
+    found.clear()
+    kernel["probe"](tvm.runtime.tensor(np.zeros(64, "float32")))
+    used.append(len(found))
+
+for package in (one, all_of_them, one):
+    run(package)
+    thread = threading.Thread(target=run, args=(package,))
+    thread.start()
+    thread.join()
+print(used)
+"""
+
+
+def test_a_package_keeps_to_its_threads_whichever_thread_runs_it(package: Path, tmp_path: Path):  # noqa: F811
+    import os
+    import subprocess
+    import sys
+
+    script = tmp_path / "script.py"  # TVMScript reads the source of a function
+    script.write_text(THREADS)
+    done = subprocess.run(
+        [sys.executable, script, package],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "TVM_NUM_THREADS": "2"},
+    )
+    assert done.stdout.strip() == "[1, 1, 2, 2, 1, 1]"
+
+
 def test_a_copy_is_opened_again_instead(package: Path):  # noqa: F811
     opened = tvmake.open(package)
     for copied in (pickle.dumps, copy.copy, copy.deepcopy):

@@ -64,6 +64,28 @@ def use_everything(place: Path) -> None:
         pass
 
 
+INTERRUPTED = """
+import os, sys
+from pathlib import Path
+from tvmake.storage.temporary import LOCK, held_directory
+
+def interrupt(event, arguments):
+    if event == "open" and os.fspath(arguments[0]).endswith(LOCK):
+        raise KeyboardInterrupt
+
+sys.addaudithook(interrupt)
+with held_directory(Path(sys.argv[1]), ".test-"):
+    pass
+"""
+
+
+def test_a_ctrl_c_just_as_one_is_made_leaves_nothing(tmp_path: Path):
+    command = python_command("-c", INTERRUPTED, str(tmp_path))
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
+    assert "KeyboardInterrupt" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_a_killed_process_left_is_removed_by_the_next_one(holder, tmp_path: Path):
     process = holder()
     assert len(left(tmp_path)) == 4

@@ -13,7 +13,7 @@ from tests.patience import HANG_S, wait_until
 from tests.requirements import need, require
 from tests.workflow.faults import Faults, is_running, started
 from tests.workflow.plain_snakemake import snakemake
-from tests.workflow.project import Project
+from tests.workflow.project import Project, new_project
 
 pytestmark = pytest.mark.long
 
@@ -171,11 +171,48 @@ def test_ctrl_c_ends_with_one_line_and_the_same_command_goes_on(unreported: Proj
     assert out == ""
     assert err == "interrupted; what is finished is kept, run the same command to go on\n"
     faults.end()
+    assert "failed" not in unreported.run("tvmake", "status").stdout
     assert unreported.leftovers() == []
     done = unreported.make()
     assert done.returncode == 0, done.stderr
     assert "note: " not in done.stderr
     assert unreported.planned_rules() == {}
+
+
+STOPPED_AT = """
+import os, sys
+
+def listen(event, arguments):
+    if event == "import" and arguments[0] == {module!r} and sys.argv[1:2] == ["make"]:
+        os.kill(os.getpid(), {number})
+
+sys.addaudithook(listen)
+"""
+
+
+@pytest.mark.parametrize("module", ["pydantic", "tvmake.plan.plan", "snakemake.cli", "tvmake.process.forkserver.pool"])
+@pytest.mark.parametrize(
+    ("number", "how"),
+    [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "ended by SIGTERM"), (signal.SIGHUP, "ended by SIGHUP")],
+)
+def test_a_run_that_is_stopped_before_its_jobs_says_so_and_leaves_nothing(
+    tmp_path: Path, module: str, number: signal.Signals, how: str
+):
+    project = new_project(tmp_path / "project")
+    listener, temporary = tmp_path / "listener", tmp_path / "temporary"
+    listener.mkdir()
+    temporary.mkdir()
+    (listener / "sitecustomize.py").write_text(STOPPED_AT.format(module=module, number=int(number)))
+    project.environment |= {"PYTHONPATH": str(listener), "TMPDIR": str(temporary)}
+    with started(project, "tvmake", "make") as run:
+        out, err = run.communicate(timeout=HANG_S)
+    assert (run.returncode, out) == (128 + number, "")
+    assert err == f"{how}; what is finished is kept, run the same command to go on\n"
+    assert project.leftovers() == []
+    assert list(temporary.iterdir()) == []
+    status = project.run("tvmake", "status").stdout
+    assert "missing" in status
+    assert "failed" not in status
 
 
 def test_sigterm_lets_running_jobs_finish_starts_no_more_and_the_same_command_goes_on(demo: Project, tmp_path: Path):
@@ -189,7 +226,8 @@ def test_sigterm_lets_running_jobs_finish_starts_no_more_and_the_same_command_go
         faults.release(f"{VARIANT}/package.tar")
         _, err = run.communicate(timeout=HANG_S)
     faults.end()
-    assert run.returncode != 0
+    assert run.returncode == 128 + signal.SIGTERM
+    assert err.splitlines()[-1] == "ended by SIGTERM; what is finished is kept, run the same command to go on"
     assert "Traceback" not in err
     assert (demo.directory / VARIANT / "package.tar").is_file()
     assert not (demo.directory / "results" / "summary.json").exists()

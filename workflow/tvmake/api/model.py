@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from tvmake.config.root import Config
     from tvmake.running.package import Package
 
+OPTIONS = "options"
+"""The argument with further keys of a config."""
+
 DEFAULT_CONFIG = Path("tvmake.yaml")
 
 Shapes = Mapping[str, Sequence[int]]
@@ -105,7 +108,8 @@ class Model:
             tune: how many candidates to measure for fast kernels; when left out, as many as :meth:`tune` measured for
                 the target, or as the config says.
             output: where to copy the package; it stays among the results, too.
-            options: further keys of a config: ``{"build": {"opt_level": 2}, "transform": {"layout": "NHWC"}}``.
+            options: further keys of a config: ``{"build": {"opt_level": 2}, "transform": {"layout": "NHWC"}}``, or
+                ``{"build.opt_level": 2}``.
             shows_progress: print a line for each job to standard error.
 
         Returns:
@@ -187,17 +191,19 @@ class Model:
         options: Mapping[str, Any] | None,
         shows_progress: bool,
     ) -> Path:
+        from tvmake.config.reading.load import load_layers
         from tvmake.process.command import run_tvmake
         from tvmake.running.arguments import checked
 
         target, precision = (
             checked(name, str | None, value) for name, value in (("target", target), ("precision", precision))
         )
-        options = checked("options", dict[str, Any] | None, options)
+        layer = _nested(checked("options", dict[str, Any] | None, options) or {})
         trials = self._trials.get(target or "") if tune is None else tune
         if self.config_file:
             made = self._of_config(self.config_file, artifact, target, precision)
-            layer = {**(options or {}), **({"tuning.trials": trials} if trials is not None else {})}
+            load_layers([self.config_file], layer, given_as=OPTIONS)
+            layer = {**layer, **({"tuning.trials": trials} if trials is not None else {})}
             settings = [word for key, value in layer.items() for word in ("--set", f"{key}={json.dumps(value)}")]
             run_tvmake(["make", str(made), "--config", str(self.config_file), *settings], shows_progress=shows_progress)
             return made
@@ -208,7 +214,8 @@ class Model:
             precision or "float32",
             trials or 0,
             keys,
-            layer=options or {},
+            layer=layer,
+            layer_name=OPTIONS,
             name=self.name,
         )
         run.write_config()
@@ -300,6 +307,18 @@ def _shapes(inputs: Any) -> Shapes:
     if inputs is None or isinstance(inputs, Mapping):
         return inputs or {}
     raise InputError("inputs", f"expected shapes by input (got {type(inputs).__name__})", "{'image': (1, 3, 224, 224)}")
+
+
+def _nested(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as a config has them: a key with dots is one below others."""
+    from tvmake.config.reading.load import merge
+
+    layer: dict[str, Any] = {}
+    for key, value in options.items():
+        for name in reversed(key.split(".")):
+            value = {name: value}
+        layer = merge(layer, value)
+    return layer
 
 
 def _without_digest(file: Path) -> str:

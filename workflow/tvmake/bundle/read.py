@@ -85,6 +85,14 @@ def read_bundle(bundle: Path, into: Path, store: RecordStore, *, replace: bool =
     return imported
 
 
+def is_bundle(file: Path) -> bool:
+    """Whether a file is a bundle, be it damaged or of another version."""
+    try:
+        return next(read_tar(file, "bundle", AGAIN, nested=True)).name == CONTENTS
+    except (InputError, StopIteration):
+        return False
+
+
 def _unpack(bundle: Path, directory: Path) -> Contents:
     """Extract into an empty directory, member by member, each checked as soon as it is there."""
     contents: Contents | None = None

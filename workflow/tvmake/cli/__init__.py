@@ -2,51 +2,75 @@
 
 import sys
 
+from tvmake.process.stopping import is_stopped, stoppable, stopped
+
+INTERRUPTED = 130
+"""Exit code of a command that a KeyboardInterrupt ends."""
+
 
 def main() -> None:
     """Run ``tvmake``; a step of a running ``tvmake make`` is forked from a warm process."""
     arguments = sys.argv[1:]
-    try:
-        if arguments[:1] == ["step"]:
-            from tvmake.cli.step.warm import run_warm
+    with stoppable():
+        try:
+            if arguments[:1] == ["step"]:
+                from tvmake.cli.step.warm import run_warm
 
-            code = run_warm(arguments)
-            if code is not None:
-                sys.exit(code)
-        sys.exit(run(arguments))
-    except KeyboardInterrupt:  # while modules are imported; commands see to it later
-        sys.exit(130)
+                code = run_warm(arguments)
+                if code is not None:
+                    sys.exit(code)
+            sys.exit(run(arguments))
+        except KeyboardInterrupt:  # while modules are imported, say
+            sys.exit(stopped(_goes_on(arguments)))
 
 
 def run(arguments: list[str]) -> int:
     """Run ``tvmake`` with these arguments and return its exit code; a TvmakeError becomes one clear line."""
-    from tvmake.cli import completion, verbosity
-    from tvmake.cli.app import command
-    from tvmake.errors import TvmakeError, print_error
-    from tvmake.process.output import escaped_output, refusal
+    from tvmake.process.output import escaped_output
     from tvmake.process.python import protect_children
     from tvmake.process.tvm_import import hide_torch_from_tvm
 
     hide_torch_from_tvm()
     protect_children()
-    with escaped_output():
+    with escaped_output(), stoppable():
         try:
-            if completion.is_asked():
-                completion.prepare()
-            command()(arguments, prog_name="tvmake")
-        except SystemExit as exit_:
-            return exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
-        except TvmakeError as error:
-            verbosity.print_origin(error)
-            print_error(error)
-            return error.exit_code
-        except BrokenPipeError:
-            # The reader of our output went away (`tvmake targets | head`).
-            sys.stderr.close()
-            return 141
-        except OSError:
-            if (refused := refusal()) is None:
+            code = _run(arguments)
+        except KeyboardInterrupt:  # outside commands, which typer ends with this code
+            return stopped(_goes_on(arguments))
+        except Exception:
+            if not is_stopped():  # what libraries make of it, in whose calls it came
                 raise
-            print_error(refused)
-            return refused.exit_code
+            code = INTERRUPTED
+    return stopped(_goes_on(arguments)) if code == INTERRUPTED and is_stopped() else code
+
+
+def _goes_on(arguments: list[str]) -> bool:
+    return arguments[:1] in [["make"], ["compile"], ["tune"], ["step"]]
+
+
+def _run(arguments: list[str]) -> int:
+    from tvmake.cli import completion, verbosity
+    from tvmake.cli.app import command
+    from tvmake.errors import TvmakeError, print_error
+    from tvmake.process.output import refusal
+
+    try:
+        if completion.is_asked():
+            completion.prepare()
+        command()(arguments, prog_name="tvmake")
+    except SystemExit as exit_:
+        return exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
+    except TvmakeError as error:
+        verbosity.print_origin(error)
+        print_error(error)
+        return error.exit_code
+    except BrokenPipeError:
+        # The reader of our output went away (`tvmake targets | head`).
+        sys.stderr.close()
+        return 141
+    except OSError:
+        if (refused := refusal()) is None:
+            raise
+        print_error(refused)
+        return refused.exit_code
     return 0

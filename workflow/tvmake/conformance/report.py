@@ -1,5 +1,7 @@
 """What a self-test found, as it is kept in JSON."""
 
+import json
+from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -81,3 +83,12 @@ class Report(_Part):
     def faults(self) -> list[Answer]:
         """What is wrong, or failed."""
         return [answer for answer in self.answers if answer.verdict in ("wrong", "failed")]
+
+
+def is_report(file: Path) -> bool:
+    """Whether a file is such a report, be it of another version."""
+    try:
+        found = json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and {"answers", "speeds", "drift"} <= found.keys()

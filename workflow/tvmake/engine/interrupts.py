@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM, noted while Snakemake runs, which handles both by itself."""
+"""Ctrl-C and the like, noted while Snakemake runs, which handles them by itself."""
 
 import contextlib
 import signal
@@ -6,20 +6,28 @@ import socket
 from collections.abc import Callable, Iterator
 from types import FrameType
 
+from tvmake.process.stopping import SIGNALS
+
 
 @contextlib.contextmanager
-def ctrl_c_noted(note: Callable[[], None]) -> Iterator[None]:
-    """Call ``note`` at Ctrl-C, which then goes on as ever."""
+def stop_noted(note: Callable[[], None]) -> Iterator[None]:
+    """Call ``note`` at each signal that stops a command, which then goes on as ever."""
+    previous = {int(number): signal.getsignal(number) for number in SIGNALS}
 
     def handler(number: int, frame: FrameType | None) -> None:
         note()
-        signal.default_int_handler(number, frame)
+        handle = previous[number]
+        if callable(handle):
+            handle(number, frame)
 
-    previous = signal.signal(signal.SIGINT, handler)
+    mine = [number for number, handle in previous.items() if callable(handle)]
+    for number in mine:
+        signal.signal(number, handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, previous)
+        for number in mine:
+            signal.signal(number, previous[number])
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import gc
 import io
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -14,10 +15,11 @@ from snakemake.cli import args_to_api, parse_args, print_exception
 from snakemake_interface_logger_plugins.registry import LoggerPluginRegistry
 
 from tvmake.engine.failure_report import discard_unfinished_report
-from tvmake.engine.interrupts import ctrl_c_noted, termination
+from tvmake.engine.interrupts import stop_noted, termination
 from tvmake.engine.patches import log_queue, sigterm_lock
 from tvmake.engine.progress import handler
 from tvmake.engine.progress.handler import Run
+from tvmake.engine.progress.job_log import note_stopped
 from tvmake.engine.progress.snakemake_errors import usage_error
 from tvmake.engine.state_places import put_right
 from tvmake.engine.up_to_date.altered import altered, jobs_of, mend_times_of_sources, note_altered, was_made
@@ -31,11 +33,9 @@ from tvmake.engine.up_to_date.sources import known_digests
 from tvmake.errors import DeviceError, TvmakeError
 from tvmake.plan.plan import Plan
 from tvmake.process.forkserver.pool import no_warm_servers
+from tvmake.process.stopping import stop
 from tvmake.stages.preload import warm_steps
 from tvmake.storage.known_digests import SETTLED_NS
-
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it."""
 
 INSTEAD_OF_RUNNING = (
     "lint", "list_rules", "list_target_rules", "print_compilation", "dag", "rulegraph", "filegraph", "d3dag", "unlock",
@@ -91,9 +91,10 @@ def run(request: Request) -> int:
 
     Returns:
         0; the exit code that all failures share, when they are the user's (1), the command line's (2) or the
-        machine's (3); 130 after Ctrl-C; else 1.
+        machine's (3); else 1.
 
     Raises:
+        KeyboardInterrupt: it was stopped, and not everything is made.
         TvmakeError: the arguments are wrong, or something is known to stand in the way.
     """
     gc.set_threshold(GARBAGE_OBJECTS, *gc.get_threshold()[1:])
@@ -117,27 +118,31 @@ def run(request: Request) -> int:
     # Jobs of other executors may run elsewhere, and their memory is accounted to them.
     local = args.executor in (None, "local")
     with (
-        ctrl_c_noted(Run.interrupt),
+        stop_noted(Run.interrupt),
         termination() as terminated,
         warm_steps() if request.warm and local else no_warm_servers(),
     ):
+        Run.is_told_to_end = staticmethod(lambda: Run.interrupted or terminated())
         try:
-            succeeded = _Maker(request, args, parser, lambda: Run.interrupted or terminated()).make(local)
+            succeeded = _Maker(request, args, parser, Run.is_told_to_end).make(local)
         except KeyboardInterrupt:
             succeeded = False
         except TvmakeError:
             raise
         except Exception as error:  # noqa: BLE001  # Snakemake's own way to report what it raises
-            print_exception(error)
+            if not Run.interrupted:
+                print_exception(error)
             succeeded = False
         finally:
-            Run.ended = Run.interrupted or terminated()
+            Run.ended = Run.is_told_to_end()
             known_digests().save()
-    if Run.interrupted:
-        print("interrupted; what is finished is kept, run the same command to go on", file=sys.stderr)
-        return INTERRUPTED
-    if succeeded:
+    if succeeded and not Run.interrupted:
         return 0
+    if Run.ended:
+        stopped = stop(signal.SIGTERM)
+        if local:
+            note_stopped(Run.logs)
+        raise stopped
     return Run.codes.pop() if len(Run.codes) == 1 and Run.codes <= {1, 2, DeviceError.exit_code} else 1
 
 

@@ -40,6 +40,7 @@ class SingleRun:
         target_keys: further keys of the target: cc, link_options …
         layer: a config laid over all this.
         device: where its kernels are measured, as keys of a device's config; None where the target says it.
+        layer_name: how that was given (:func:`tvmake.config.reading.load.load_layers`), for messages.
         name: what the model is called; by default after its file.
         root: the directory that paths begin in.
         self_test: whether the package gets samples to test itself by, for which the model's framework has to run it.
@@ -55,6 +56,7 @@ class SingleRun:
     model: Mapping[str, Any] = field(default_factory=dict)
     target_keys: Mapping[str, Any] = field(default_factory=dict)
     layer: Mapping[str, Any] = field(default_factory=dict)
+    layer_name: str = "--set"
     name: str = ""
     device: Mapping[str, Any] | None = None
     root: Path = field(default_factory=Path.cwd)
@@ -128,8 +130,12 @@ class SingleRun:
         """The config."""
         from tvmake.config.reading.load import merge  # with pydantic, which `tvmake --help` does without
 
+        return merge(self._config(), self.layer)
+
+    def _config(self) -> dict[str, Any]:
+        """Without the layer."""
         source = self.source if self.source.startswith(ZOO) else str((self.root / self.source).resolve())
-        config = {
+        return {
             "models": {self.model_name: {"source": source, **self.model}},
             "precisions": [self.precision],
             "targets": {self.target_name: self._target()},
@@ -137,7 +143,6 @@ class SingleRun:
             "export": {"self_test": self.self_test},
             **({"devices": {DEVICE: dict(self.device)}} if self.device else {}),
         }
-        return merge(config, self.layer)
 
     def _target(self) -> Any:
         keys = {**self.target_keys, **({"device": DEVICE} if self.device else {})}
@@ -168,9 +173,16 @@ class SingleRun:
         return known if isinstance(known, dict) else {}
 
     def write_config(self) -> None:
-        """Write the config into the directory."""
+        """Write the config into the directory.
+
+        Raises:
+            InputError, ErrorList: it is wrong, as far as its text tells; the layer's keys are named as they were given.
+        """
         import yaml
 
+        from tvmake.config.reading.load import load_layers
+
+        load_layers([], self.layer, first=self._config(), given_as=self.layer_name)
         self.directory.mkdir(parents=True, exist_ok=True)
         write_text(self.config_file, yaml.safe_dump(self.config(), sort_keys=False))
         self.config_file.chmod(0o600)  # the layer's values may be secrets

@@ -11,9 +11,8 @@ from types import FrameType
 from typing import Literal, NoReturn
 
 from tvmake.process.parent_death import end_with_parent
-
-FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-"""Signals that a parent hands on to a child that does its work."""
+from tvmake.process.stopping import SIGNALS, unstoppable
+from tvmake.storage.temporary import remove_ours
 
 
 def fork(
@@ -56,6 +55,7 @@ def _run(work: Callable[[], int | None], leads: str, parent: int | None, writing
             os.setpgid(0, 0)
         if parent is not None:
             end_with_parent(parent)
+        unstoppable()
         # A byte, not the end of the file: a fork made by another thread may hold this file open.
         os.write(writing, b"+")
         os.close(writing)
@@ -67,6 +67,7 @@ def _run(work: Callable[[], int | None], leads: str, parent: int | None, writing
     except BaseException:  # noqa: BLE001  # as the interpreter does at its end
         traceback.print_exc()
     finally:
+        remove_ours()
         _flush()
         os._exit(code)
 
@@ -95,7 +96,7 @@ def run_forked(work: Callable[[], int | None], wait: Wait = _wait) -> tuple[int,
         Its exit code, negative for a signal, and what it used.
     """
     # Kept back until they are handed on: at any time before, they would end this process alone.
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
 
     def unmasked() -> int | None:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
@@ -103,7 +104,7 @@ def run_forked(work: Callable[[], int | None], wait: Wait = _wait) -> tuple[int,
 
     try:
         child = fork(unmasked)
-        previous = {number: signal.signal(number, _forward(child)) for number in FORWARDED}
+        previous = {number: signal.signal(number, _forward(child)) for number in SIGNALS}
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     try:

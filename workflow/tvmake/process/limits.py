@@ -19,6 +19,7 @@ from typing import Any
 
 from tvmake.errors import KINDS, InputError, TvmakeError
 from tvmake.process.fork import disable_core_dumps, run_forked
+from tvmake.process.stopping import STOPPED
 
 POLL_S = 0.03
 """How often a reader is looked at; in this time memory grows by some ten MB."""
@@ -135,6 +136,8 @@ def isolated(work: Callable[[], bytes], where: str) -> bytes:
         ended = run_watched(child)
         if ended.exceeded is not None:
             raise ended.exceeded
+        if ended.code in STOPPED:
+            raise KeyboardInterrupt
         if ended.code != 0:
             how = signal.Signals(-ended.code).name if ended.code < 0 else f"code {ended.code}"
             raise InputError(where, f"reading it ended the process with {how}", "the file is damaged or hostile")

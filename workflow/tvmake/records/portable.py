@@ -9,6 +9,7 @@ import json
 import os
 import zlib
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import IO
 
 from tvmake.errors import InputError
@@ -16,6 +17,9 @@ from tvmake.records.line import LINE_BYTES, BadLine, Line, decode
 
 FORMAT = "tvmake-records"
 VERSION = 1
+HEADER_BYTES = 1000
+"""That the first line has at the most."""
+
 LEVEL = 6
 """gzip's own default: records shrink to about a tenth."""
 
@@ -77,9 +81,18 @@ def read(stream: IO[bytes], where: str) -> Iterator[Numbered]:
                 yield number, raw, error
 
 
+def is_records(file: Path) -> bool:
+    """Whether a file is one of records, be it damaged or of another version."""
+    try:
+        with gzip.open(file, "rb") as packed:
+            return bool(json.loads(packed.readline(HEADER_BYTES))["format"] == FORMAT)
+    except (OSError, EOFError, zlib.error, ValueError, LookupError, TypeError, RecursionError):
+        return False
+
+
 def _check_header(packed: gzip.GzipFile, where: str) -> None:
     try:
-        header = json.loads(packed.readline(1000))
+        header = json.loads(packed.readline(HEADER_BYTES))
         named, version = header["format"], header["version"]
     except (EOFError, zlib.error, gzip.BadGzipFile, ValueError, KeyError, TypeError, RecursionError):
         named = version = None

@@ -5,13 +5,14 @@ A run is kept when its rows differ from the one before: making the report again 
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from tvmake.artifact import stage_json
 from tvmake.artifact.paths import HISTORY
 from tvmake.errors import InputError
-from tvmake.report.load import load_summary
+from tvmake.report.load import HISTORY_FORM, load_summary
 from tvmake.report.rows import Summary, SummaryRow
+from tvmake.storage.state_file import write_state
 
 DIRECTORY = HISTORY
 """Beside summary.json; a file a run, by the time it ended."""
@@ -21,25 +22,36 @@ KEPT = 50
 """Runs; older ones are deleted."""
 
 
-def earlier(results: Path) -> list[Summary]:
-    """The summaries that are kept, the oldest first; damaged ones and those of other versions are left out."""
-    found = []
+@dataclass(frozen=True)
+class Earlier:
+    """What is kept of earlier runs."""
+
+    runs: list[Summary]
+    """The oldest first."""
+    left_out: list[InputError]
+    """Why others cannot be read: damaged or altered ones, and those of other versions."""
+
+
+def earlier(results: Path) -> Earlier:
+    """The summaries that are kept."""
+    runs, left_out = [], []
     for path in _files(results):
         try:
-            found.append(load_summary(path))
-        except InputError:
-            continue
-    return found
+            runs.append(load_summary(path))
+        except InputError as error:
+            left_out.append(error)
+    return Earlier(sorted(runs, key=lambda run: run.created_at), left_out)
 
 
 def keep(summary: Summary, results: Path) -> None:
     """Keep a summary for later runs to be compared with."""
-    known = earlier(results)
+    known = earlier(results).runs
     if known and known[-1].rows == summary.rows:
         return
     directory = results / DIRECTORY
     directory.mkdir(parents=True, exist_ok=True)
-    stage_json.save(summary, directory / f"{summary.created_at.replace(':', '')}.json")
+    file = directory / f"{summary.created_at.replace(':', '')}.json"
+    write_state(file, HISTORY_FORM, summary.model_dump(mode="json"))
     for old in _files(results)[:-KEPT]:
         old.unlink(missing_ok=True)
 

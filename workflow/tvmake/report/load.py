@@ -2,22 +2,30 @@
 
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from tvmake.artifact import stage_json
+from tvmake.artifact.paths import HISTORY
 from tvmake.artifact.source import SourceRecord
 from tvmake.errors import InputError
 from tvmake.provenance.origin import origin_file, read_origin
 from tvmake.report.confirmed import check_as_made
 from tvmake.report.rows import Summary
+from tvmake.storage.plain_files import read_plain
+from tvmake.storage.state_file import state_in
 
 SUMMARY = "summary.json"
 """The summary's name in the results directory."""
+
+HISTORY_FORM = 1
+"""Of what is kept of earlier runs (:mod:`tvmake.report.history`), with its sha256."""
 
 MOST_BYTES = 32 << 20
 """Of a summary, which may be of a run elsewhere: some thousand bytes a variant."""
 
 
 def load_summary(place: Path) -> Summary:
-    """Read a summary.json, or the one in a results directory.
+    """Read a summary.json, the one in a results directory, or one that is kept in its history.
 
     Raises:
         InputError: there is none, or it is damaged, of another version, or not as the report left it.
@@ -27,12 +35,24 @@ def load_summary(place: Path) -> Summary:
         raise InputError(
             str(path), "no such summary", "`tvmake make` writes one; name another results directory or file"
         )
+    if path.absolute().parent.name == HISTORY:
+        return _load_kept(path)
     check_as_made(path)
     try:
         return stage_json.load(Summary, path, MOST_BYTES)
     except InputError as error:
         remedy = "name a results directory, or the summary.json in it; `tvmake make` writes it anew"
         raise InputError(error.where, error.problem, remedy) from None
+
+
+def _load_kept(path: Path) -> Summary:
+    content = state_in(read_plain(path, MOST_BYTES, "earlier run").decode(errors="replace"), HISTORY_FORM)
+    try:
+        return Summary.model_validate(content)
+    except ValidationError:
+        raise InputError(
+            str(path), "not as the report left it, or of another version of tvmake", "delete it, or bring back a copy"
+        ) from None
 
 
 def load_sources(place: Path, summary: Summary) -> dict[str, SourceRecord]:

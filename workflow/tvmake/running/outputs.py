@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 
@@ -84,6 +85,15 @@ def check_labels(labels: Sequence[str], file: Path, outputs: Sequence[TensorSpec
         if isinstance(classes, int) and len(labels) < classes:
             problem = f"holds {counted(len(labels), 'label')}, and '{spec.name}' has {classes} classes"
             raise InputError(str(file), problem, "give one a line")
+
+
+def is_outputs(file: Path) -> bool:
+    """Whether a file is an ``.npz``."""
+    try:
+        with ZipFile(file) as archive:
+            return all(name.endswith(".npy") for name in archive.namelist())
+    except (OSError, BadZipFile):
+        return False
 
 
 def write_outputs(outputs: Mapping[str, np.ndarray], file: Path) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from threading import RLock
+from threading import RLock, local
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Protocol, runtime_checkable
 
 import numpy as np
@@ -35,6 +35,9 @@ class SourceModel(Protocol):
         """How it is read."""
         ...
 
+
+BIG_CORES = 1
+"""Of TVM's ``config_threadpool``: the faster cores first, where there are two kinds; as it does by itself."""
 
 Given = Mapping[str, np.ndarray] | np.ndarray | None
 
@@ -86,7 +89,7 @@ class Package:
 
     Args:
         file: a ``package.tar``.
-        threads: of the CPU that kernels may use; None leaves it to TVM, which takes all cores.
+        threads: of the CPU that kernels may use, whichever thread runs it; None leaves it to TVM, which takes all cores.
 
     Raises:
         InputError: the package is damaged, or there is none; or ``threads`` is no number from 1 on.
@@ -113,7 +116,7 @@ class Package:
         store.stored(self._place)  # it may have been altered since this package was opened
         if sys.platform == "linux":
             check_library(self._place / LIBRARY, platform.machine(), str(self.file))
-        return _loaded(self._place, self.manifest, self.threads)
+        return _loaded(self._place, self.manifest)
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -143,6 +146,7 @@ class Package:
         arrays = fitting(self.manifest.signature, self._given(inputs, more), fill)
         with self._turn:
             self._loaded.set_inputs(list(arrays.values()))
+            _use_threads(self.threads)
             self._loaded.run()
             outputs = self._loaded.outputs()
         return {spec.name: value for spec, value in zip(self.outputs, outputs, strict=True)}
@@ -271,14 +275,29 @@ class Package:
         return f"{self.manifest.model}/{self.manifest.precision}/{self.manifest.target_name}"
 
 
-def _loaded(place: Path, manifest: Manifest, threads: int | None) -> "LoadedPackage":
+class _Pool(local):
+    """TVM's pool of worker threads, of which each thread that runs kernels has one."""
+
+    threads: int | None = None
+    """As it was set last; None as it is made."""
+
+
+_pool = _Pool()
+
+
+def _use_threads(threads: int | None) -> None:
+    """Have kernels that this thread runs from now on use so many threads; None for all cores."""
     import tvm
 
+    if threads != _pool.threads:
+        tvm.get_global_func("runtime.config_threadpool")(BIG_CORES, threads or 0)
+        _pool.threads = threads
+
+
+def _loaded(place: Path, manifest: Manifest) -> "LoadedPackage":
     from tvmake.device.local.worker import LoadedPackage
     from tvmake.errors import DeviceError
 
-    if threads is not None:
-        tvm.get_global_func("runtime.config_threadpool")(1, threads)
     try:
         return LoadedPackage(place, manifest)
     except (OSError, RuntimeError) as error:

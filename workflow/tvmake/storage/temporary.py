@@ -4,6 +4,7 @@ A directory is held by a lock of the kernel's on a file in it, for as long as it
 would not tell: containers share both. Where a file system has no locks, what a killed process left stays there.
 """
 
+import atexit
 import fcntl
 import os
 import shutil
@@ -15,6 +16,12 @@ from pathlib import Path
 
 LOCK = "lock"
 CONTENT = "content"
+
+RANDOM_BYTES = 6
+"""Of a name."""
+
+_ours: dict[Path, int] = {}
+"""Those that this process has made or is about to make, and its number, which a fork has not."""
 
 
 @contextmanager
@@ -59,10 +66,19 @@ def sweep(parent: Path, prefix: str) -> None:
 
 def _make(parent: Path, prefix: str) -> tuple[Path, int]:
     while True:
-        place = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+        place = parent / f"{prefix}{os.urandom(RANDOM_BYTES).hex()}"
+        _ours[place] = os.getpid()
+        try:
+            place.mkdir(mode=0o700)
+        except OSError as error:
+            del _ours[place]
+            if isinstance(error, FileExistsError):
+                continue
+            raise
         try:
             lock = os.open(place / LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except FileNotFoundError:  # another process has swept it, between this line and the one before
+            del _ours[place]
             continue
         with suppress(OSError):  # without locks
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -98,6 +114,17 @@ def _remove(place: Path, lock: int) -> None:
         os.close(lock)
     with suppress(OSError):
         place.rmdir()
+    _ours.pop(place, None)
+
+
+def remove_ours() -> None:
+    """Remove what is left of this process's directories where a signal came just as one was made or removed."""
+    for place, process in list(_ours.items()):
+        if process == os.getpid():
+            shutil.rmtree(place, ignore_errors=True)
+
+
+atexit.register(remove_ours)
 
 
 def _is_same(path: Path, descriptor: int) -> bool:

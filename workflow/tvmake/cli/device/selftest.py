@@ -34,11 +34,14 @@ def run_selftest(
     from tvmake.config.device import LocalDeviceConfig
     from tvmake.conformance.choice import default_targets
     from tvmake.conformance.kit import PRECISIONS, Extent, Kit
+    from tvmake.conformance.report import is_report
     from tvmake.device.conditioning.readings import readings
     from tvmake.device.connect import connect
     from tvmake.errors import GoalError
-    from tvmake.storage.files import write_text
+    from tvmake.storage.files import check_destination, write_text
 
+    if output is not None:
+        check_destination(output, "report of a self-test", is_report)
     extent = Extent(precisions=tuple(precisions) or PRECISIONS, rounds=rounds)
     device = connect(name, config)
     chosen = _targets(targets) if targets else default_targets(device, isinstance(config, LocalDeviceConfig))

@@ -4,11 +4,9 @@ import importlib.util
 import ipaddress
 import os
 import platform
-import signal
 import socket
 import sys
 import time
-from typing import NoReturn
 
 import typer
 
@@ -74,7 +72,6 @@ def serve_here(tracker: str | None, key: str | None, host: str, port: int, pytho
         )
     command = python_command("-m", "tvm.exec.rpc_server", "--port-end", str(port + 1), *options)
     # Not only with TVM's runtime, which could not tell its version.
-    signal.signal(signal.SIGTERM, _interrupt)
     with ChildProcess(command) as process:
         try:
             process.wait()
@@ -108,7 +105,6 @@ def serve_there(name: str, config: DeviceConfig, tracker: str | None, key: str |
         )
     from tvmake.device.rpc.serving import Serving
 
-    signal.signal(signal.SIGTERM, _interrupt)
     serving = Serving(name, config, port, key or name, with_opencl)
     typer.echo(f"server '{key or name}' on {name} for tracker {host}:{port}; Ctrl-C ends it")
     try:
@@ -119,8 +115,3 @@ def serve_there(name: str, config: DeviceConfig, tracker: str | None, key: str |
     finally:
         serving.close()
     raise typer.Exit(3)
-
-
-def _interrupt(*_: object) -> NoReturn:
-    """Have SIGTERM end things as Ctrl-C does."""
-    raise KeyboardInterrupt

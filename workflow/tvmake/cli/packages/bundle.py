@@ -25,9 +25,12 @@ def export_command(
 ) -> None:
     """Write a bundle of a locked run. The same run gives the same bytes."""
     from tvmake.bundle.contents import PACKAGES, RECORDS
+    from tvmake.bundle.read import is_bundle
     from tvmake.bundle.write import write_bundle
     from tvmake.cli.configs import config_files, load_plan
+    from tvmake.storage.files import check_destination
 
+    check_destination(file, "bundle", is_bundle)
     plan = load_plan(config_files(config), settings)
     contents = write_bundle(plan, lock, file, with_inputs=inputs)
     packages = sum(name.startswith(PACKAGES) and name.endswith("/package.tar") for name in contents.files)

@@ -61,8 +61,9 @@ def run(
     from tvmake.device.connect import connect
     from tvmake.errors import InputError, UsageError
     from tvmake.running.inputs import fitting, inputs_from_files
-    from tvmake.running.outputs import check_labels, read_labels, write_outputs
+    from tvmake.running.outputs import check_labels, is_outputs, read_labels, write_outputs
     from tvmake.running.run import run as run_package
+    from tvmake.storage.files import check_destination
 
     others = {
         "--input": inputs, "--fill": fill, "--preprocess": preprocess, "--output": output, "--print-top": top,
@@ -74,6 +75,8 @@ def run(
         )
     if output is not None and output.suffix != ".npz":
         raise UsageError(f"--output {output}", "outputs are written as an .npz", f"name it {output.stem}.npz")
+    if output is not None:
+        check_destination(output, "file of arrays (.npz)", is_outputs)
     check_is_package_file(package)
     if package.suffix in FORMATS:
         raise InputError(str(package), "is a model, not a package", f"`tvmake compile {package}` makes one of it")

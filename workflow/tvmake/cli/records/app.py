@@ -94,8 +94,11 @@ def export_command(
     """Write records to one file that `tvmake records import` reads on another machine."""
     from tvmake.errors import InputError
     from tvmake.records.exchange import export_records
+    from tvmake.records.portable import is_records
     from tvmake.records.summary import choose
+    from tvmake.storage.files import check_destination
 
+    check_destination(file, "file of records", is_records)
     opened = _store(store)
     chosen = choose(opened, workloads or (), place, generation)
     if not chosen:

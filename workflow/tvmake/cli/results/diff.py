@@ -34,7 +34,11 @@ def diff(
     from tvmake.report.diff import compare
     from tvmake.report.diff_text import print_diff
     from tvmake.report.load import load_summary
+    from tvmake.report.page.html import is_page
+    from tvmake.storage.files import check_destination, write_text
 
+    if html is not None:
+        check_destination(html, "page", is_page)
     before, after = load_summary(old), load_summary(new)
     found = compare(before, after)
     if as_json:
@@ -43,7 +47,6 @@ def diff(
         print_diff(found)
     if html is not None:
         from tvmake.report.page.diff_page import render_diff
-        from tvmake.storage.files import write_text
 
         write_text(html, render_diff(found, before, after))
     raise typer.Exit(found.exit_code(fail_on_regression))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 POLL_S = 0.5
 
-RANKS = {"failed": 0, "cut short": 1, "ended": 2}
+RANKS = {"failed": 0, "cut short": 1, "interrupted": 1, "ended": 2}
 """Which logs come first, by how their jobs ended."""
 
 
@@ -55,7 +55,7 @@ def logs(
         return
     if list_only:
         for path in ordered:
-            typer.echo(f"{ending(path):<9}  {path}")
+            typer.echo(f"{ending(path):<11}  {path}")
         return
     shown = ordered if everything else ordered[:1]
     for path in shown:

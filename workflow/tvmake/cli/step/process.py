@@ -11,10 +11,10 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from types import FrameType
 
 from tvmake.errors import DeviceError, InputError, MachineError, TvmakeError, print_error
 from tvmake.process.limits import run_watched
+from tvmake.process.stopping import stoppable
 from tvmake.storage.files import NO_SPACE, no_space
 
 M_MMAP_THRESHOLD = -3
@@ -38,10 +38,9 @@ def run_guarded(stage: str, work: Callable[[], object]) -> int:
     began = time.monotonic()
 
     def child() -> int:
-        # Ctrl-C reaches the whole process group; a second one, forwarded by the parent, must not interrupt the clean-up.
-        signal.signal(signal.SIGTERM, _interrupt)
         _return_freed_memory()
-        return _run(stage, work)
+        with stoppable():
+            return _run(stage, work)
 
     ended = run_watched(child)
     code, used = ended.code, ended.usage
@@ -118,7 +117,3 @@ def _return_freed_memory() -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc only
     if mallopt is not None:
         mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES)
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

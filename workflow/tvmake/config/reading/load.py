@@ -2,7 +2,7 @@
 
 import re
 import types
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE, BOM_UTF32_BE, BOM_UTF32_LE
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,6 +35,12 @@ KINDS = {list: "a list", str: "text", bool: "true or false", int: "a number", fl
 LEAST = {"models": "{source: FILE}", "targets": "{kind: llvm}", "precisions": "{}"}
 """The least that is said of an entry."""
 
+BEGIN = 8
+"""Characters that an encoding is told by."""
+
+SET = "--set"
+"""The option that overrides keys."""
+
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters besides tabs and ends of lines, and halves of characters."""
 
@@ -52,19 +58,28 @@ def load(paths: Sequence[Path]) -> Config:
     return load_layers(paths, {})
 
 
-def load_layers(paths: Sequence[Path], last: Mapping[str, Any], note: Callable[[str], None] = lambda _: None) -> Config:
+def load_layers(
+    paths: Sequence[Path],
+    last: Mapping[str, Any],
+    note: Callable[[str], None] = lambda _: None,
+    *,
+    first: Mapping[str, Any] | None = None,
+    given_as: str = SET,
+) -> Config:
     """As :func:`load`, with one more layer that is in no file (``--set`` options).
 
     Args:
         note: called with a line for each key that is read under a former name.
+        first: what the files are laid over.
+        given_as: how ``last`` was given: with this option, each of its values for itself, or as the argument of this name.
     """
-    merged: dict[str, Any] = {}
+    merged: dict[str, Any] = dict(first or {})
     positions: dict[KeyPath, Position] = {}
     for path in paths:
         merged = merge(merged, read_yaml(path, positions))
     for end, value in _ends(last):
         shown_value = "…" if "env" in end else value  # those of variables may be secret
-        positions[end] = Position(f"--set {'.'.join(end)}={shown_value}", 0)
+        positions[end] = Position(f"{SET} {'.'.join(end)}={shown_value}" if given_as == SET else given_as, 0)
     return check(merge(merged, last), positions, str(paths[-1]) if paths else "config", note)
 
 
@@ -177,11 +192,9 @@ def read_yaml(path: Path, positions: dict[KeyPath, Position]) -> dict[str, Any]:
         if isinstance(error, OSError):
             raise InputError(str(path), f"cannot be read: {error.strerror}") from None
         number = content.count(b"\n", 0, error.start) + 1
-        is_utf16 = content.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
-        encoding, what = ("UTF-16", "UTF-16 text") if is_utf16 else ("LATIN1", "not UTF-8 text")
-        problem = f"cannot be read: it is {what}"
-        remedy = f"save it as UTF-8: iconv -f {encoding} -t UTF-8 {path.name} > new.yaml"
-        raise InputError(f"{path}:{number}", problem, remedy) from None
+        encoding = _encoding(content)
+        problem = f"cannot be read: it is {f'{encoding} text' if encoding else 'not UTF-8 text'}"
+        raise InputError(f"{path}:{number}", problem, _as_utf8(path, encoding or "LATIN1")) from None
     if len(content) > LARGEST_BYTES:
         problem = f"is larger than {LARGEST_BYTES // 2**20} MiB, which no config is"
         raise InputError(str(path), problem, "name what it lists by files of their own, or split the run")
@@ -195,6 +208,8 @@ def read_yaml(path: Path, positions: dict[KeyPath, Position]) -> dict[str, Any]:
         raise InputError(f"{path}{line}", *yaml_problem(error, text)) from None
     except yaml.reader.ReaderError as error:
         number = content.count(b"\n", 0, error.position) + 1
+        if encoding := _encoding(content):
+            raise InputError(str(path), f"cannot be read: it is {encoding} text", _as_utf8(path, encoding)) from None
         raise InputError(f"{path}:{number}", f"not valid YAML: {error.reason}", "take it out") from None
     except yaml.YAMLError as error:
         raise InputError(str(path), f"not valid YAML: {' '.join(str(error).split())}") from None
@@ -204,6 +219,20 @@ def read_yaml(path: Path, positions: dict[KeyPath, Position]) -> dict[str, Any]:
         problem = f"expected a mapping of keys, found {KINDS.get(type(values), 'a single value')}"
         raise InputError(str(path), problem, "begin with `models:`; `tvmake init MODEL` writes a config")
     return values
+
+
+def _encoding(content: bytes) -> str:
+    """The encoding of a text that is no UTF-8, by its mark or its zeros, as iconv calls it; empty where it is another one."""
+    marks = {BOM_UTF32_LE: "UTF-32", BOM_UTF32_BE: "UTF-32", BOM_UTF16_LE: "UTF-16", BOM_UTF16_BE: "UTF-16"}
+    if mark := next((mark for mark in marks if content.startswith(mark)), None):
+        return marks[mark]
+    begin = content[: 4 * BEGIN]
+    zeros = "".join("0" if 8 * begin[place::4].count(0) > len(begin) else "x" for place in range(4))
+    return {"x000": "UTF-32LE", "000x": "UTF-32BE", "x0x0": "UTF-16LE", "0x0x": "UTF-16BE"}.get(zeros, "")
+
+
+def _as_utf8(path: Path, encoding: str) -> str:
+    return f"save it as UTF-8: iconv -f {encoding} -t UTF-8 {path.name} > new.yaml"
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -306,7 +335,7 @@ def _translate(
         problem, remedy = message(details, path, position.written if position else "")
         where = _where(path, positions, default_file)
         given = details[0].get("input")
-        if where.startswith("--set") and isinstance(given, Mapping) and len(given) == 1:
+        if where.startswith(SET) and isinstance(given, Mapping) and len(given) == 1:
             # A name with a dot was taken for two.
             ((below, value),) = given.items()
             remedy = (

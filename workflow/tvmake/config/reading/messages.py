@@ -40,9 +40,11 @@ EXPECTED = {
 OTHER_NAMES = {
     "fp32": "float32", "f32": "float32", "float": "float32", "single": "float32",
     "fp16": "float16", "f16": "float16", "half": "float16",
-    "i8": "int8", "qint8": "int8", "cpu": "llvm", "gpu": "cuda",
+    "i8": "int8", "qint8": "int8", "cpu": "llvm", "gpu": "cuda", "llvm": "ll", "assembly": "asm",
 }  # fmt: skip
-"""What values are called elsewhere."""
+"""What values are called elsewhere, in small letters."""
+
+ALL_WORDS = ("all", "*", "any", "everything")
 
 PATTERNS = {
     pattern_of(kind): description
@@ -170,7 +172,9 @@ def _refusals(path: KeyPath, value: Any) -> Sequence[Mapping[str, Any]]:
 
 def one_of(given: Any, choices: Sequence[str]) -> tuple[str, str | None]:
     """Problem and remedy of a value that is none of some names."""
-    other_name = OTHER_NAMES.get(str(given))
+    if str(given) in ALL_WORDS:
+        return f"expected one of {', '.join(choices)} (got {shown(given)})", "there is no word for all; name each"
+    other_name = OTHER_NAMES.get(str(given).lower())
     close = (
         [other_name]
         if other_name and other_name in choices

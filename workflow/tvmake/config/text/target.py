@@ -35,6 +35,19 @@ DEVICES = {
 }
 """What ``-device`` of older TVM means now."""
 
+_THIS_CPU = "write llvm, or {kind: llvm, mcpu: native} for all that this machine's CPU has"
+_OTHER_CPU = "write its triple, such as {example}"
+
+WORDS = {
+    **dict.fromkeys(("cpu", "host", "native", "local"), _THIS_CPU),
+    **dict.fromkeys(
+        ("arm64", "aarch64", "arm"), _OTHER_CPU.format(example="aarch64-linux-gnu or aarch64-linux-android")
+    ),
+    **dict.fromkeys(("x86", "x86_64", "x86-64", "amd64", "x64"), _OTHER_CPU.format(example="x86_64-linux-gnu")),
+    "gpu": "name its kind: cuda, opencl, vulkan, rocm or metal",
+}
+"""What to write for words that mean something, and name no target."""
+
 SPELLINGS = {"target": "mtriple"}
 
 CLML = "clml"
@@ -139,6 +152,8 @@ def _parse_one(text: str, kinds: Collection[str], tags: Collection[str]) -> Valu
         return _with_options({"kind": name}, options, text)
     if TRIPLE.fullmatch(name):
         return _with_options({"kind": "llvm", "mtriple": name}, options, text)
+    if remedy := WORDS.get(name.lower()):
+        raise ValueError(f"no such target '{name}'; {remedy}")
     raise ValueError(f"no such target '{name}'{suggestion(name, [*catalogue(), *tags, *kinds])}")
 
 

@@ -22,7 +22,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 from tvmake.cache.line import read_lines
 from tvmake.engine.progress.bar import progress_bar
 from tvmake.engine.progress.failures import failures
-from tvmake.engine.progress.job_log import written_since
+from tvmake.engine.progress.job_log import ending, written_since
 from tvmake.engine.progress.reasons import is_uncertain, kinds_of, why
 from tvmake.engine.progress.snakemake_errors import translated
 from tvmake.engine.progress.tuning import TuningProgress
@@ -80,6 +80,10 @@ class Run:
     verbose = False
     jobs: Callable[[], Iterable[Job]] = staticmethod(tuple)
     """The jobs that the config asks for, to say what of them changed."""
+    logs: list[Path]
+    """Of the jobs that were started, in that order."""
+    is_told_to_end: Callable[[], bool] = staticmethod(lambda: False)
+    """Whether a signal has told it to end."""
     codes: set[int]
     """Exit codes of the jobs that failed, and of refusals by Snakemake itself."""
 
@@ -93,7 +97,7 @@ class Run:
     ) -> None:
         """Forget the run before."""
         cls.quiet, cls.interrupted, cls.ended, cls.made, cls.codes = quiet, False, False, False, set()
-        cls.verbose = verbose
+        cls.verbose, cls.logs, cls.is_told_to_end = verbose, [], staticmethod(lambda: cls.interrupted)
         cls.missing_inputs = staticmethod(missing_inputs)
         cls.jobs = staticmethod(jobs)
 
@@ -190,6 +194,7 @@ class LogHandler(LogHandlerBase):
         self.jobs[number] = label
         self.rules[number] = str(data.get("rule_name") or "")
         self.logs[number] = [str(path) for path in data.get("log") or []]
+        Run.logs += [Path(log) for log in self.logs[number] if not self.dry]
         self.started.setdefault(number, time.monotonic())
         if self.dry:
             if data.get("rule_name") != ALL:
@@ -267,7 +272,10 @@ class LogHandler(LogHandlerBase):
             cluster_logs: logs of the group, which are the cluster's.
         """
         numbers = [int(info["jobid"]) for info in infos if info.get("jobid") is not None]
-        if Run.interrupted or (not group and self.failed_groups.intersection(numbers)):
+        stopped = Run.is_told_to_end() and not any(
+            ending(Path(log)) == "failed" for info in infos for log in info.get("log") or []
+        )
+        if stopped or Run.interrupted or (not group and self.failed_groups.intersection(numbers)):
             # Snakemake reports a group's jobs once more, one by one.
             self.failed_groups.difference_update(numbers)
             return

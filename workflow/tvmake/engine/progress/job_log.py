@@ -1,6 +1,8 @@
 """What a job's log says of its failure."""
 
 import re
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -53,15 +55,36 @@ _LAST_LINE = re.compile(r'^\{"stage": .*"exit": (-?\d+),', re.MULTILINE)
 """What a step writes at its end (:mod:`tvmake.cli.step.process`)."""
 
 
-def ending(log: Path) -> Literal["none", "ended", "failed", "cut short"]:
-    """How the job of a log ended: without an error, with one, or without a word, as one that still runs has it; ``none`` is no log."""
+STOPPED = "interrupted; the run that it belongs to was stopped"
+
+_STOPPED = re.compile(r"^(error: \w+: )?(interrupted|ended by SIG\w+)(; |$)")
+"""What a step writes that was stopped (:mod:`tvmake.process.stopping`, :mod:`tvmake.cli.step.process`)."""
+
+Ending = Literal["none", "ended", "failed", "interrupted", "cut short"]
+
+
+def ending(log: Path) -> Ending:
+    """How the job of a log ended: without an error, with one, stopped by a signal, or without a word, as one that still runs has it.
+
+    ``none`` is no log.
+    """
     lines = log_lines(log)
     if lines is None:
         return "none"
     ended = _LAST_LINE.findall("\n".join(lines))
+    if any(_STOPPED.search(line) for line in lines[-TAIL:]):
+        return "interrupted"
     if error_lines(log) or (ended and ended[-1] != "0"):
         return "failed"
     return "ended" if ended else "cut short"
+
+
+def note_stopped(logs: Iterable[Path]) -> None:
+    """Say in the logs of jobs that ended without a word, as those do that are killed with a run, that it was stopped."""
+    for log in logs:
+        if log.suffix == ".log" and ending(log) == "cut short":
+            with suppress(OSError), log.open("a") as file:
+                file.write(f"{STOPPED}\n")
 
 
 def log_lines(log: Path) -> list[str] | None:

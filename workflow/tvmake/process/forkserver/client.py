@@ -18,6 +18,7 @@ from typing import Any
 
 from tvmake.process.parent_death import PARENT_VARIABLE, end_with_starter
 from tvmake.process.python import python_command
+from tvmake.process.stopping import SIGNALS
 
 DIRECTORY = "TVMAKE_WARM"
 """Names the directory of the servers' sockets."""
@@ -27,8 +28,6 @@ STATUS = struct.Struct("!i")
 STARTED = b"+"
 MAX_TRIES = 5
 """To reach a server: one that ends leaves those who wait to the next one."""
-
-FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def socket_path(directory: str, kind: str) -> str:
@@ -117,7 +116,7 @@ class _Forwarding:
     def __enter__(self) -> "_Forwarding":
         for end in (self._signal_reader, self._signal_writer):
             end.setblocking(False)
-        self._previous = {number: signal.signal(number, self._handle) for number in FORWARDED}
+        self._previous = {number: signal.signal(number, self._handle) for number in SIGNALS}
         self._previous_writer = signal.set_wakeup_fd(self._signal_writer.fileno(), warn_on_full_buffer=False)
         return self
 

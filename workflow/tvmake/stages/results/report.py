@@ -56,12 +56,14 @@ def write_report(
 
     results = read_results(request, path_in(request.results))
     chosen = stage_json.load(Selection, selection).chosen
+    kept = earlier(summary.parent)
     gathered = summarise(results, cache_use(request.variants), unmade, chosen)
+    left_out = [f"left out of the earlier runs: {error.where}: {error.problem}" for error in kept.left_out]
+    gathered = gathered.model_copy(update={"warnings": [*gathered.warnings, *left_out]})
     stage_json.save(gathered, summary)
     write_text(table, table_csv(gathered))
     title = request.title or Path.cwd().name or "Results"
-    runs = earlier(summary.parent)
-    write_text(page, render_page(gathered, results, title=title, directory=request.results, runs=runs))
+    write_text(page, render_page(gathered, results, title=title, directory=request.results, runs=kept.runs))
     keep(gathered, summary.parent)
     return gathered
 

@@ -1,0 +1,47 @@
+"""How a job ended, by its log."""
+
+from pathlib import Path
+
+import pytest
+
+from tvmake.engine.progress.job_log import ending, note_stopped
+
+ENDED = '{"stage": "build", "exit": %d, "wall_s": 1.0}\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "how"),
+    [
+        ("", "cut short"),
+        ("reading\n", "cut short"),
+        (ENDED % 0, "ended"),
+        (f"error: digits.onnx: no such file\n{ENDED % 1}", "failed"),
+        (ENDED % 1, "failed"),
+        (f"error: build: interrupted; nothing half-written is left, run again to go on\n{ENDED % 130}", "interrupted"),
+        (f"{ENDED % -15}error: build: ended by SIGTERM; nothing half-written is left, run again\n", "interrupted"),
+        ("interrupted; what is finished is kept, run the same command to go on\n", "interrupted"),
+        ("error: model 'interrupted; or so': no such file\n", "failed"),
+    ],
+)
+def test_how_a_job_ended(tmp_path: Path, text: str, how: str):
+    log = tmp_path / "build.log"
+    log.write_text(text)
+    assert ending(log) == how
+
+
+def test_no_log_is_no_ending(tmp_path: Path):
+    assert ending(tmp_path / "build.log") == "none"
+
+
+def test_jobs_that_went_down_with_a_stopped_run_have_not_failed(tmp_path: Path):
+    logs = {"cut": "", "done": ENDED % 0, "wrong": "error: no memory\n"}
+    for name, text in logs.items():
+        (tmp_path / f"{name}.log").write_text(text)
+    (tmp_path / "events.jsonl").write_text("")
+    note_stopped(tmp_path.iterdir())
+    assert {name: ending(tmp_path / f"{name}.log") for name in logs} == {
+        "cut": "interrupted",
+        "done": "ended",
+        "wrong": "failed",
+    }
+    assert (tmp_path / "events.jsonl").read_text() == ""
