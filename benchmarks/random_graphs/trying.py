@@ -25,6 +25,7 @@ from tvmake.config.requests.building import BuildRequest
 from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.target import TargetConfig
 from tvmake.config.validation import goals_for
+from tvmake.device.local.cuda_compiler import choose_compiler
 from tvmake.errors import TvmakeError
 from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.onnx import importer as onnx_importer
@@ -117,6 +118,8 @@ def outcome(subject: Subject, imported: Any, tag: str, precision: str) -> tuple[
         target = tvm_target(config, "targets.t")
         if target.kind.name == "opencl":
             opencl_library()  # before kernels are made, which takes TVM's part of it
+        if target.kind.name == "cuda":
+            choose_compiler()
         asked = BuildRequest(model="random", precision=precision, target_name="t", target=config)
         made, executable = lower_and_generate(module, target, asked, len(subject.inputs))
     except TvmakeError as error:

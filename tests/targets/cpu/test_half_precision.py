@@ -28,6 +28,7 @@ KERNELS = {
     "softmax": (op.nn.softmax, (4, 49)),
     "gelu": (op.nn.gelu, (5, 77)),
     "layer norm": (lambda x, scale, shift: op.nn.layer_norm(x, scale, shift, axes=[-1]), (6, 40), (40,), (40,)),
+    "remainder": (op.mod, (5, 77), (5, 77)),
     "pool": (lambda x: op.nn.avg_pool2d(x, (3, 3), (2, 2), 1), (1, 12, 9, 9)),
 }
 

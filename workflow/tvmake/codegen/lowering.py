@@ -22,6 +22,7 @@ from tvmake.targets.cpu.channels_last import channels_last
 from tvmake.targets.cpu.integer_products import suit_products
 from tvmake.targets.cpu.schedules.apply import apply_rules
 from tvmake.targets.cpu.unpacking import unpack_in_sums
+from tvmake.targets.cuda.half_remainders import WideRemainders
 from tvmake.targets.kernel_pipeline import uses_textures
 from tvmake.targets.opencl.scans import SumsAsReductions
 from tvmake.targets.reversals import KeepReversals
@@ -265,7 +266,8 @@ def is_gpu(target: "tvm.target.Target") -> bool:
 def _dispatch(target: "tvm.target.Target") -> list[Any]:
     backend = tvm.relax.backend
     scans = [SumsAsReductions()] if target.kind.name == "opencl" else []
-    return [*scans, backend.DispatchSampling(), backend.DispatchSortScan()]
+    remainders = [WideRemainders()] if target.kind.name == "cuda" else []
+    return [*remainders, *scans, backend.DispatchSampling(), backend.DispatchSortScan()]
 
 
 def _legalize() -> list[Any]:

@@ -1,4 +1,4 @@
-"""Vectorised loops that a code generator gets wrong become scalar code before TVM lowers them."""
+"""What code generators for GPUs get wrong is rewritten before TVM lowers it; vectorised loops become scalar code."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,6 +8,7 @@ import tvm_ffi
 
 from tvmake.targets.affected import is_affected
 from tvmake.targets.dtypes import dtype_name
+from tvmake.targets.narrow_integers import NarrowIntegers
 
 tirx = tvm.tirx
 
@@ -30,7 +31,7 @@ def is_boolean(typed: Any) -> bool:
 
 
 def register_before_lowering(name: str, unrolling: Any, releases: str) -> str:
-    """Make TVM's pipeline with a pass before it known to TVM; the name to ask for it.
+    """Make TVM's pipeline with a pass, and that for narrow integers, before it known to TVM; the name to ask for it.
 
     Args:
         name: of the new pipeline.
@@ -42,7 +43,7 @@ def register_before_lowering(name: str, unrolling: Any, releases: str) -> str:
 
     def pipeline() -> tuple[Any, Any, Any]:
         lowering, host, device = tirx.compilation_pipeline.get_tir_pipeline("default")
-        return tvm.transform.Sequential([unrolling, lowering]), host, device
+        return tvm.transform.Sequential([NarrowIntegers(), unrolling, lowering]), host, device
 
     tirx.compilation_pipeline.register_tir_pipeline(name, pipeline)
     return name

@@ -12,10 +12,10 @@ from tvmake.targets.adreno.convolution import DATA, KERNEL, legalize_conv2d
 from tvmake.targets.adreno.kernel_scopes import in_scopes_of_calls, split_kernels_by_scope
 from tvmake.targets.adreno.one_epilogue import OfOneEpilogue
 from tvmake.targets.adreno.scope_copies import ArgumentsInBuffers, copies_as_kernels
+from tvmake.targets.adreno.texels import OthersInBuffers, is_texel
 from tvmake.targets.adreno.usual_memory import in_usual_memory
 from tvmake.targets.adreno.whole_pixels import OfWholePixels, WholePixels
 from tvmake.targets.bound_rule import BoundRule
-from tvmake.targets.dtypes import dtype_name
 from tvmake.targets.reversals import KeepReversals
 
 LAYOUTS = {"relax.nn.conv2d": [DATA, KERNEL, DATA], "relax.nn.conv2d_transpose": ["NCHW", "IOHW"]}
@@ -49,7 +49,7 @@ def texture_scopes(target: "tvm.target.Target") -> list[Any]:
     return [
         # What does not know the fifth axis is lowered beforehand, and stays out of the blocks.
         transform.LegalizeOps(
-            {**dict.fromkeys(BLOCKED_PAIRS, _legalize_pair), **dict.fromkeys(KEPT, _legalize_integers)},
+            {**dict.fromkeys(BLOCKED_PAIRS, _legalize_pair), **dict.fromkeys(KEPT, _legalize_others)},
             skip_ops=BLOCKED,
         ),
         transform.ConvertLayout(LAYOUTS),
@@ -59,6 +59,7 @@ def texture_scopes(target: "tvm.target.Target") -> list[Any]:
         transform.AnnotateTIROpPattern(),
         adreno.AnnotateCustomMemoryScope(target),
         ArgumentsInBuffers(),
+        OthersInBuffers(),
         transform.LegalizeOps({"relax.nn.conv2d": legalize_conv2d}),
         transform.AnnotateTIROpPattern(),
         KeepReversals(),
@@ -79,9 +80,9 @@ def _legalize_pair(builder: "tvm.relax.BlockBuilder", call: "tvm.relax.Call") ->
     return call.op.get_attr("FLegalize")(builder, call)
 
 
-def _legalize_integers(builder: "tvm.relax.BlockBuilder", call: "tvm.relax.Call") -> Any:
-    """What reads integers lowered, so that they stay in buffers: images hold 16- and 32-bit numbers. Else as it is."""
-    if dtype_name(call.args[0].ty).startswith("float"):
+def _legalize_others(builder: "tvm.relax.BlockBuilder", call: "tvm.relax.Call") -> Any:
+    """What reads no texels lowered, so that it stays in buffers. Else as it is."""
+    if is_texel(call.args[0].ty):
         return call
     return call.op.get_attr("FLegalize")(builder, call)
 

@@ -20,7 +20,7 @@ NATIVE = ("avx512fp16", "fullfp16", "zfh")
 """LLVM's features with arithmetic of float16."""
 
 ARITHMETIC = (
-    tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min, tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE
+    tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Mod, tirx.Max, tirx.Min, tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE
 )  # fmt: skip
 
 FUNCTIONS = frozenset({

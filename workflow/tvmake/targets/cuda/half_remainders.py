@@ -1,0 +1,51 @@
+"""Remainders of numbers in 16 bits, computed in 32 bits.
+
+TVM 0.27's code generator for CUDA has none of 16 bits: "Non single or double precision floating point in Mod". Remove when
+tests/targets/cuda/test_half_remainders.py::test_tvm_still_has_no_remainders_of_half_precision fails.
+"""
+
+from typing import Any
+
+import tvm
+
+from tvmake.targets.affected import is_affected
+from tvmake.targets.dtypes import dtype_name
+
+from tvm import relax  # isort: skip
+from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
+
+RELEASES = "<0.28"
+
+REMAINDER = "relax.mod"
+"""With the sign of the dividend; ``relax.floor_mod`` is made of a division."""
+
+HALVES = ("float16", "bfloat16")
+
+
+@tvm.transform.module_pass(opt_level=0, name="WideRemainders")
+class WideRemainders:
+    """Compute them in float32."""
+
+    def transform_module(self, module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
+        """The module with such remainders; as it is where TVM's are right."""
+        if not is_affected(RELEASES):
+            return module
+        rewriter = _Wide(module)
+        for variable, function in module.functions_items():
+            if isinstance(function, relax.Function):
+                rewriter.builder_.update_func(variable, rewriter.visit_expr(function))
+        made = rewriter.builder_.get()
+        return tvm.IRModule(dict(made.functions_items()), attrs=module.attrs, global_infos=module.global_infos)
+
+
+@mutator
+class _Wide(PyExprMutator):
+    """Rewrites the calls."""
+
+    def visit_call_(self, op: Any) -> Any:
+        """A remainder of 16 bits as one of 32 that is converted back; any other call as it is."""
+        call = self.visit_expr_post_order(op)
+        if not isinstance(call.op, tvm.ir.Op) or str(call.op.name) != REMAINDER or dtype_name(op.ty) not in HALVES:
+            return call
+        wide = [self.builder_.emit(relax.op.astype(one, "float32")) for one in call.args]
+        return relax.op.astype(self.builder_.emit(relax.op.mod(*wide)), dtype_name(op.ty))
