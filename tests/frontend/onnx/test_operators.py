@@ -77,6 +77,19 @@ def test_resize_to_sizes_whose_ratio_is_not_exact(tmp_path, mode, size):
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_resize_to_a_size_that_is_known_but_for_the_batch(tmp_path, mode):
+    nodes = [
+        node("Shape", ["x"], ["shape"]),
+        node("Slice", ["shape", "start", "end", "start"], ["kept"]),
+        node("Concat", ["kept", "size"], ["sizes"], axis=0),
+        node("Resize", ["x", "", "", "sizes"], ["y"], mode=mode, coordinate_transformation_mode="align_corners"),
+    ]
+    constants = {"start": np.array([0]), "end": np.array([2]), "size": np.array([11, 5])}
+    made = model(nodes, {"x": (FLOAT, ["batch", 2, 8, 9])}, ["y"], constants)
+    assert_agrees(tmp_path, made, [random(3, 2, 8, 9)], runtime, atol=1e-4)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 def test_pytorchs_resize_to_one_column_takes_the_first(tmp_path, mode):
     """As ONNX Runtime does; ONNX's reference implementation differs from the standard."""
     resize = node("Resize", ["x", "", "s"], ["y"], mode=mode, coordinate_transformation_mode="pytorch_half_pixel")
@@ -112,6 +125,23 @@ def test_an_integer_product_subtracts_both_zero_points(tmp_path):
     constants = {"b": b, "az": np.uint8(130), "bz": np.int8(-3)}
     made = model([node("MatMulInteger", ["a", "b", "az", "bz"], ["y"])], {"a": (UINT8, [5, 300])}, ["y"], constants)
     assert_agrees(tmp_path, made, [a], rtol=0, atol=0)
+
+
+def test_a_loop_whose_condition_is_a_constant_of_the_graph_around_it_is_unrolled(tmp_path):
+    """As PyTorch's exporter writes every scripted loop."""
+    body = helper.make_graph(
+        [node("Add", ["carried", "x"], ["next"]), node("Identity", ["goes_on"], ["again"])],
+        "body",
+        [
+            helper.make_tensor_value_info("step", INT64, []),
+            helper.make_tensor_value_info("condition", BOOL, []),
+            helper.make_tensor_value_info("carried", FLOAT, None),
+        ],
+        [helper.make_tensor_value_info("again", BOOL, []), helper.make_tensor_value_info("next", FLOAT, None)],
+    )
+    constants = {"trips": np.array(4), "goes_on": np.array(True)}
+    made = model([node("Loop", ["trips", "goes_on", "x"], ["y"], body=body)], {"x": (FLOAT, [2, 3])}, ["y"], constants)
+    assert_agrees(tmp_path, made, [random(2, 3)], runtime)
 
 
 def test_four_bit_weights_are_widened(tmp_path):

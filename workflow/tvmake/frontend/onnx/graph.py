@@ -79,6 +79,8 @@ class Graph:
         self.shapes: dict[str, Shape] = {}
         self.dtypes: dict[str, int] = {}
         self.constants: dict[str, TensorProto] = {}
+        self.extents: dict[str, np.ndarray] = {}
+        """Of lists of extents that are not all known: ints, names of dimensions, None; by the values' names."""
         self._names: set[str] = set()
         self._set_large_aside()
         self.refresh(check_types=True)
@@ -166,7 +168,7 @@ class Graph:
                 self.shapes[value.name] = shape
             if value.type.HasField("tensor_type"):
                 self.dtypes[value.name] = value.type.tensor_type.elem_type
-        self.constants = {}
+        self.constants, self.extents = {}, {}
         for tensor in self.graph.initializer:
             self.constants[tensor.name] = tensor
             self.shapes[tensor.name] = tuple(tensor.dims)

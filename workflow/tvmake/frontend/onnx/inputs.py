@@ -15,6 +15,7 @@ from tvmake.frontend.onnx.domains import NEVER_IMPORTED, check_domains, refuse_o
 from tvmake.frontend.onnx.graph import Graph, all_nodes, subgraphs, value_shape
 from tvmake.frontend.onnx.narrow_types import carrier, sensible_range
 from tvmake.frontend.onnx.opset import standardised
+from tvmake.frontend.onnx.rewrites.masked import choose_by_masks
 from tvmake.frontend.onnx.source import checked, has_external
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -47,7 +48,11 @@ def inspect(source: Path, files: Sequence[str] | None = None, opset: int | None 
         inputs=tuple(spec.model_copy(update={"range": ranges.get(spec.name)}) for spec in inputs),
         outputs=tuple(_spec(value) for value in model.graph.output),
     )
-    graph = Graph(model, where) if has_external(model) else standardised(model, where, opset)
+    if has_external(model):
+        graph = Graph(model, where)
+        choose_by_masks(graph)
+    else:
+        graph = standardised(model, where, opset)
     refuse_operators(graph.graph, where, lambda node: node.op_type in NEVER_IMPORTED)
     refuse_shapes_of_data(graph)
     return signature

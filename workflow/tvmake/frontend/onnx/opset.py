@@ -9,6 +9,7 @@ from tvmake.errors import InputError
 from tvmake.frontend.onnx.domains import check_domains
 from tvmake.frontend.onnx.graph import Graph, attributes
 from tvmake.frontend.onnx.rewrites.contrib import rewrite_contrib
+from tvmake.frontend.onnx.rewrites.masked import choose_by_masks
 
 OLDEST_OPSET = 13
 """Older models are converted first: TVM's importer has one implementation, the newest, for many older forms."""
@@ -29,6 +30,7 @@ def standardised(model: onnx.ModelProto, where: str, opset: int | None = None) -
     rewrite_contrib(graph)
     check_domains(graph.model, where, is_prepared=True)
     convert(graph, opset)
+    choose_by_masks(graph)
     return graph
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx
 
-from tvmake.frontend.onnx.graph import Builder, attributes, subgraphs
+from tvmake.frontend.onnx.graph import Builder, Graph, attributes, subgraphs
 
 MAX_ITERATIONS = 512
 MAX_NODES = 20_000
@@ -55,7 +55,7 @@ def unroll_loop(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     body: onnx.GraphProto = attributes(node)["body"]
     trips = build.graph.constant(node.input[0]) if node.input[0] else None
     start = build.graph.constant(node.input[1]) if len(node.input) > 1 and node.input[1] else np.array(True)
-    if trips is None or start is None or not _condition_holds(body):
+    if trips is None or start is None or not _condition_holds(body, build.graph):
         return None
     count = int(trips.reshape(-1)[0]) if bool(start.reshape(-1)[0]) else 0
     carried = list(node.input[2:])
@@ -72,8 +72,8 @@ def unroll_loop(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     return [*carried, *(build.concat(row, 0) for row in rows)]
 
 
-def _condition_holds(body: onnx.GraphProto) -> bool:
-    """Whether the body's condition output is its condition input, or the constant true."""
+def _condition_holds(body: onnx.GraphProto, graph: Graph) -> bool:
+    """Whether the body's condition output is its condition input, or the constant true, of the body or of the graph around it."""
     name = body.output[0].name
     producers = {output: node for node in body.node for output in node.output}
     while name in producers and producers[name].op_type in ("Identity", "Cast"):
@@ -81,10 +81,11 @@ def _condition_holds(body: onnx.GraphProto) -> bool:
     if name == body.input[1].name:
         return True
     constants = {tensor.name: tensor for tensor in body.initializer}
-    if name in producers and producers[name].op_type == "Constant":
-        value = attributes(producers[name]).get("value")
+    if name in producers:
+        value = attributes(producers[name]).get("value") if producers[name].op_type == "Constant" else None
         return value is not None and bool(onnx.numpy_helper.to_array(value).all())
-    return name in constants and bool(onnx.numpy_helper.to_array(constants[name]).all())
+    known = onnx.numpy_helper.to_array(constants[name]) if name in constants else graph.constant(name)
+    return known is not None and bool(known.all())
 
 
 def unroll_scan(node: onnx.NodeProto, build: Builder) -> list[str] | None:

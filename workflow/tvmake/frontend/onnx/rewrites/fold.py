@@ -1,11 +1,14 @@
 """Fold what is already known: constant subgraphs, shapes of static values, branches that cannot be taken."""
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from tvmake.frontend.onnx.graph import Graph, Shape, attributes, subgraphs
+from tvmake.frontend.onnx.graph import Graph, attributes, subgraphs
 
 MAX_BYTES = 1 << 22
 """A folded value may not be larger than this, unless its inputs are."""
@@ -30,9 +33,8 @@ def fold(graph: Graph) -> int:
     """
     kept: list[onnx.NodeProto] = []
     folded = 0
-    extents: dict[str, Shape] = {}
     for node in graph.graph.node:
-        values = _evaluate(graph, node) or _part_of_shape(graph, node, extents)
+        values = _evaluate(graph, node) or _extents(graph, node)
         if values is None:
             kept.append(node)
             continue
@@ -88,35 +90,42 @@ def _evaluate(graph: Graph, node: onnx.NodeProto) -> dict[str, np.ndarray] | Non
     return {name: np.asarray(value) for name, value in values.items()}
 
 
-def _part_of_shape(graph: Graph, node: onnx.NodeProto, extents: dict[str, Shape]) -> dict[str, np.ndarray] | None:
-    """Extents that are known of a tensor that has others that are not.
-
-    Args:
-        graph: what is being folded.
-        node: one of its nodes.
-        extents: those of the tensors whose shapes were looked up by nodes before, by the names of what those gave.
-    """
-    if node.domain not in ("", "ai.onnx"):
-        return None
+def _extents(graph: Graph, node: onnx.NodeProto) -> dict[str, np.ndarray] | None:
+    """What a node takes and puts together of shapes: the value where it is known, else ``graph.extents`` has what is known of it."""
+    move = _MOVES.get(node.op_type) if node.domain in ("", "ai.onnx") else None
     if node.op_type == "Shape" and (shape := graph.shape(node.input[0])) is not None:
         values = attributes(node)
-        extents[node.output[0]] = shape[slice(values.get("start", 0), values.get("end"))]
-    known = extents.get(node.input[0]) if node.input else None
-    if known is None or node.op_type not in ("Gather", "Slice"):
-        return None
-    given = [graph.constant(name) for name in node.input[1:] if name]
-    if any(value is None for value in given):
-        return None
-    places = np.arange(len(known))
-    if node.op_type == "Gather":
-        chosen = places[given[0]]
+        result: np.ndarray = np.array(shape, object)[slice(values.get("start", 0), values.get("end"))]
+    elif move and any(name in graph.extents for name in node.input):
+        given = [graph.extents.get(name, graph.constant(name)) for name in node.input if name]
+        if any(value is None for value in given):
+            return None
+        try:
+            result = np.asarray(move(attributes(node), *given), object)
+        except (IndexError, KeyError, TypeError, ValueError):
+            return None  # of a rank or a type that shapes have not
     else:
-        starts, ends, *more = (value.tolist() for value in given if value is not None)
-        chosen = places[slice(starts[0], ends[0], more[1][0] if len(more) > 1 else 1)]
-    found = [known[place] for place in np.reshape(chosen, -1)]
-    if not all(isinstance(extent, int) for extent in found):
         return None
-    return {node.output[0]: np.array(found, np.int64).reshape(np.shape(chosen))}
+    if all(isinstance(extent, int | np.integer) for extent in result.reshape(-1)):
+        return {node.output[0]: result.astype(np.int64)}
+    graph.extents[node.output[0]] = result
+    return None
+
+
+def _cut(values: Mapping[str, Any], data: Any, starts: Any, ends: Any, axes: Any = (0,), steps: Any = (1,)) -> Any:
+    return data[slice(int(starts[0]), int(ends[0]), int(steps[0]))]
+
+
+_MOVES: Mapping[str, Callable[..., Any]] = {
+    "Gather": lambda values, data, places: data[np.asarray(places, np.int64)],
+    "Slice": _cut,
+    "Concat": lambda values, *parts: np.concatenate(parts),
+    "Unsqueeze": lambda values, data, axes=None: data.reshape(1),
+    "Squeeze": lambda values, data, axes=None: data.reshape(()),
+    "Cast": lambda values, data: {TensorProto.INT64: data}[values["to"]],
+    "Identity": lambda values, data: data,
+}
+"""Operators that move the elements of lists of extents."""
 
 
 _TENSOR_CONSTANTS = {"value", "value_float", "value_floats", "value_int", "value_ints"}

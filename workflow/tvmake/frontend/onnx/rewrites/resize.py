@@ -54,17 +54,29 @@ def _scales(
         return result
     if "sizes" not in arguments:
         return None
-    sizes = [int(size) for size in arguments["sizes"]]
+    policy = values.get("keep_aspect_ratio_policy", "stretch")
+    is_cropped = values.get("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize"
+    # An axis of which the size is its extent's name keeps it.
+    kept = {
+        axis
+        for axis, size in zip(axes, arguments["sizes"], strict=True)
+        if isinstance(size, str) and size == shape[axis]
+    }
+    if kept and (is_cropped or policy != "stretch"):
+        return None
+    pairs = [(axis, size) for axis, size in zip(axes, arguments["sizes"], strict=True) if axis not in kept]
+    axes = [axis for axis, _ in pairs]
+    if not all(isinstance(size, int | np.integer) for _, size in pairs):
+        return None
+    sizes = [int(size) for _, size in pairs]
     if not all(isinstance(shape[axis], int) for axis in axes):
         return None
     ratios = [size / shape[axis] for size, axis in zip(sizes, axes, strict=True)]  # type: ignore[operator]
-    policy = values.get("keep_aspect_ratio_policy", "stretch")
     if policy != "stretch":
         scale = min(ratios) if policy == "not_larger" else max(ratios)
         ratios = [scale] * len(ratios)
         sizes = [int(scale * shape[axis] + 0.5) for axis in axes]  # type: ignore[operator]
     # An axis that keeps its extent at scale 1 is the identity, except under a region of interest.
-    is_cropped = values.get("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize"
     return {
         axis: (ratio, size)
         for axis, ratio, size in zip(axes, ratios, sizes, strict=True)
@@ -160,11 +172,13 @@ def resize(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
 
 def _settle_sizes(node: onnx.NodeProto, graph: Graph) -> dict[str, np.ndarray] | None:
-    """The constant arguments; sizes that are not constant are read off a static output shape."""
+    """The constant arguments; sizes that are not constant are read off a static output shape, or known in part."""
     arguments = _arguments(node, graph)
     result = graph.static_shape(node.output[0])
     has_sizes = len(node.input) > 3 and bool(node.input[3])
     values = attributes(node)
+    if arguments is None and has_sizes and node.input[3] in graph.extents and not optional_input(node, 1):
+        return {"sizes": graph.extents[node.input[3]]}
     if (
         arguments is None
         and has_sizes

@@ -1,0 +1,60 @@
+"""Values put where a mask holds, as PyTorch's exporters write them."""
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from tests.frontend.compiled import run_compiled
+from tests.frontend.onnx.models import FLOAT, model, random, read, runtime, save
+from tvmake.errors import InputError
+from tvmake.frontend.onnx.importer import inspect
+
+node = helper.make_node
+PLACES = [
+    node("Greater", ["m", "zero"], ["mask"]),
+    node("NonZero", ["mask"], ["found"]),
+    node("Transpose", ["found"], ["places"]),
+    node("Shape", ["places"], ["size"]),
+    node("Slice", ["size", "[0]", "[1]"], ["count"]),
+]
+CONSTANTS = {
+    "zero": np.float32(0),
+    "[0]": np.array([0]),
+    "[1]": np.array([1]),
+    "[3]": np.array([3]),
+    "value": np.float32(1.5),
+}
+ONE_EACH = [node("Expand", ["value", "count"], ["updates"])]
+ROWS = [node("Concat", ["count", "[3]"], ["to"], axis=0), node("Expand", ["row", "to"], ["updates"])]
+CASES = {
+    "one value": (["batch", 4], ONE_EACH, {}),
+    "one value, for each element behind": ([4], [node("Concat", ["count", "[3]"], ["to"], axis=0), node("Expand", ["value", "to"], ["updates"])], {}),
+    "a row": ([4], ROWS, {"row": random(3)}),
+    "a row with an axis before": ([4], ROWS, {"row": random(1, 3)}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_values_put_where_a_mask_holds_are_a_choice(tmp_path, name):
+    shape, updates, constants = CASES[name]
+    data = ["batch", 4] if name == "one value" else [4, 3]
+    nodes = [*PLACES, *updates, node("ScatterND", ["x", "places", "updates"], ["y"])]
+    made = model(nodes, {"x": (FLOAT, data), "m": (FLOAT, shape)}, ["y"], {**CONSTANTS, **constants})
+    path = save(tmp_path / "m.onnx", made)
+    assert [value.name for value in inspect(path).inputs] == ["x", "m"]
+    feeds = [random(*(3 if extent == "batch" else extent for extent in one), seed=len(one)) for one in (data, shape)]
+    np.testing.assert_array_equal(run_compiled(read(path), feeds)[0], runtime(made, feeds)[0])
+
+
+def test_values_of_the_data_put_at_places_are_refused(tmp_path):
+    """As many as there are places, in their order: no choice between two tensors."""
+    nodes = [
+        *PLACES,
+        node("GatherND", ["z", "places"], ["updates"]),
+        node("ScatterND", ["x", "places", "updates"], ["y"]),
+    ]
+    inputs = {"x": (FLOAT, [2, 4]), "m": (FLOAT, [2, 4]), "z": (FLOAT, [2, 4])}
+    path = save(tmp_path / "m.onnx", model(nodes, inputs, ["y"], CONSTANTS))
+    for look in (inspect, read):
+        with pytest.raises(InputError, match="depends on the data"):
+            look(path)
