@@ -34,6 +34,11 @@ def test_a_model_becomes_a_package_that_runs(project: Project):
 
 MISTAKES = {
     "no model": (["none.onnx"], "none.onnx: no such file"),
+    "a directory of models": ([".."], "..: is a directory, not a model"),
+    "no key below": (
+        ["digits.onnx", "--set", "build.optlevel=2"],
+        "--set build.optlevel=2: build.optlevel: unknown key\n  did you mean 'opt_level'?",
+    ),
     "no target": (["digits.onnx", "-t", "adreno-730-textur"], "did you mean 'adreno-730-texture'?"),
     "no precision": (["digits.onnx", "--precision", "float8"], "expected one of float32"),
     "no input": (["digits.onnx", "--input-shape", "photo=1,1,8,8"], "the model has no input 'photo'"),

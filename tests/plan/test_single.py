@@ -1,5 +1,6 @@
 """A run for one package is an ordinary config, in a directory that belongs to its model and target."""
 
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,21 @@ def test_a_name_that_there_is_not_is_told_by_what_it_was_given_as(options: dict[
 def test_a_precision_of_the_users_own_is_one():
     own = {"precisions": {"mine": {"base": "float16", "never": ["nn.softmax"]}}}
     assert SingleRun(DIGITS, precision="mine", layer=own).config()["precisions"] == own["precisions"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("run.yaml", "run.yaml: is a config, not a model\n  `tvmake make -c run.yaml`"),
+        ("net.tar", "net.tar: is a package, not a model\n  `tvmake run net.tar`"),
+        ("net.bin", "net.bin: cannot tell the format of it: expected .onnx"),
+    ],
+)
+def test_what_is_no_model_is_named_as_it_was_given(tmp_path: Path, name: str, words: str):
+    with tarfile.open(tmp_path / "net.tar", "w") as archive:
+        archive.addfile(tarfile.TarInfo("mod.json"))
+    for other in ("run.yaml", "net.bin"):
+        (tmp_path / other).touch()
+    with pytest.raises(InputError) as caught:
+        SingleRun(name, root=tmp_path).write_config()
+    assert str(caught.value).startswith(words)

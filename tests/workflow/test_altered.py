@@ -43,6 +43,20 @@ def finished_stages(stderr: str) -> set[str]:
     return set(re.findall(r"^✓ (\w+)", stderr, flags=re.MULTILINE))
 
 
+@pytest.mark.parametrize("figures", ["latency.json", "numerics.json"])
+def test_a_report_that_is_asked_for_shows_no_altered_figure(demo: Project, figures: str):
+    other_digit(demo.directory / VARIANT / figures)
+    done = demo.run("tvmake", "report")
+    assert done.returncode == 0, done.stderr
+    (row,) = (row for row in demo.result("results/summary.json")["rows"] if row["precision"] == "float32")
+    assert row["verdict"] == "not made"
+    assert row["cause"] == f"{VARIANT}/{figures} is not as it was made"
+    assert row["remedy"] == "`tvmake make` makes it again"
+    assert row["p50_ms"] is None
+    assert demo.make().returncode == 0
+    assert {row["verdict"] for row in demo.result("results/summary.json")["rows"]} == {"pass"}
+
+
 # --- failures ---------------------------------------------------------------------------------------------------------
 
 

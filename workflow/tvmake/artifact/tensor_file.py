@@ -25,6 +25,8 @@ DAMAGE = (
 def reason(error: Exception) -> str:
     """What one of DAMAGE says, in a line."""
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    if text.startswith("Object arrays"):
+        return "it holds Python objects, not numbers"
     return next(iter(text.strip().splitlines()), type(error).__name__)
 
 

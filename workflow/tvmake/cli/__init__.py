@@ -1,5 +1,6 @@
 """The command line: plumbing (``tvmake step …``, what rules call) and porcelain (make, check, init, doctor …)."""
 
+import os
 import sys
 
 from tvmake.process.stopping import is_stopped, stoppable, stopped
@@ -11,6 +12,7 @@ INTERRUPTED = 130
 def main() -> None:
     """Run ``tvmake``; a step of a running ``tvmake make`` is forked from a warm process."""
     arguments = sys.argv[1:]
+    _open_standard_files()
     with stoppable():
         try:
             if arguments[:1] == ["step"]:
@@ -22,6 +24,18 @@ def main() -> None:
             sys.exit(run(arguments))
         except KeyboardInterrupt:  # while modules are imported, say
             sys.exit(stopped(_goes_on(arguments)))
+
+
+def _open_standard_files() -> None:
+    """Have nothing read or written where standard files are closed (``>&-``), and no other file get their numbers."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
+            os.set_inheritable(number, True)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115
 
 
 def run(arguments: list[str]) -> int:

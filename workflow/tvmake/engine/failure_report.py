@@ -7,11 +7,14 @@ from pathlib import Path
 
 from tvmake.config.requests.reporting import ReportRequest, VariantRow
 from tvmake.engine.progress.job_log import ending, telling_lines, written_since
+from tvmake.engine.up_to_date.sources import known_digests
 from tvmake.plan.plan import Job, Plan, Variant
 from tvmake.report.rows import Summary, SummaryRow
 from tvmake.stages.results.report import write_report
 from tvmake.stages.results.select import write_selection
 from tvmake.storage.job_records import forget, has_job_records, record_of
+
+AGAIN = "`tvmake make` makes it again"
 
 
 def report_failures(plan: Plan, began: float) -> Summary:
@@ -56,14 +59,25 @@ def discard_unfinished_report(plan: Plan) -> None:
 
 
 def _is_variant_made(plan: Plan, variant: Variant) -> bool:
-    """Whether all is there that a variant promises and that the report reads, and no job of it has failed since."""
+    """Whether all is there that a variant promises and that the report reads, as it was made, and no job of it has failed since."""
     read = plan.outputs_of(variant).keys() & {path for job in plan.run_jobs() for path in job.inputs}
     jobs = plan.jobs(variant)
-    return all(map(os.path.exists, (*plan.goals_of(variant), *read))) and all(record_of(job.outputs) for job in jobs)
+    return all(map(os.path.exists, (*plan.goals_of(variant), *read))) and all(
+        record_of(job.outputs) and not _altered(job) for job in jobs
+    )
 
 
 def _is_made(job: Job) -> bool:
-    return record_of(job.outputs) is not None and all(map(os.path.exists, job.outputs))
+    return record_of(job.outputs) is not None and all(map(os.path.exists, job.outputs)) and not _altered(job)
+
+
+def _altered(job: Job) -> list[str]:
+    """The results of a job that are there, and are not as it left them."""
+    record = record_of(job.outputs)
+    if record is None:
+        return []
+    digests = known_digests()
+    return [name for name, digest in record.outputs.items() if Path(name).exists() and not digests.has(name, digest)]
 
 
 def _row(variant: VariantRow, jobs: Iterable[Job], began: float) -> SummaryRow:
@@ -79,7 +93,9 @@ def _row(variant: VariantRow, jobs: Iterable[Job], began: float) -> SummaryRow:
     )
     named = variant.model_dump(include={"model", "precision", "target", "device"})
     if failed is None:
-        return SummaryRow(**named, verdict="not made", stage=missing[0].stage)
+        altered = next(iter(_altered(missing[0])), None)
+        cause = altered and f"{altered} is not as it was made"
+        return SummaryRow(**named, verdict="not made", stage=missing[0].stage, cause=cause, remedy=altered and AGAIN)
     cause, *remedy = telling_lines(Path(failed.log))
     return SummaryRow(
         **named,

@@ -3,6 +3,7 @@
 import difflib
 import os
 import platform
+import stat
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from tvmake.records.frozen import read_frozen
 from tvmake.records.store import open_store
 from tvmake.stages.registry import stages
 from tvmake.storage.directories import LOGS
+from tvmake.storage.plain_files import KINDS
 from tvmake.storage.shared_directory import open_directory
 
 AXES = ("models", "precisions", "targets")
@@ -42,14 +44,23 @@ def missing_inputs(plan: Plan) -> TvmakeError | None:
     missing = [
         InputError(
             _key_of(plan, model, file),
-            f"{'is no file' if os.path.lexists(file) else 'no such file'}: {file}",
-            _how_to_name(file),
+            *_missing(file),
         )
         for model in plan.config.models
         for file in plan.source_files(model)
         if not (os.path.isfile(file) or os.path.isdir(file))  # noqa: PTH112, PTH113  # of thousands
     ]
     return one_or_many(missing) if missing else None
+
+
+def _missing(file: str) -> tuple[str, str]:
+    """Problem and remedy of what is no file."""
+    if os.path.islink(file):  # noqa: PTH114
+        return f"is a link that leads to no file: {file} → {os.readlink(file)}", "correct the link, or name the file"  # noqa: PTH115
+    if os.path.lexists(file):
+        kind = KINDS.get(stat.S_IFMT(os.stat(file).st_mode), "something else")  # noqa: PTH116
+        return f"is {kind}, and no file: {file}", "name a file"
+    return f"no such file: {file}", _how_to_name(file)
 
 
 def _how_to_name(file: str) -> str:

@@ -70,7 +70,18 @@ class SingleRun:
     def _check_source(self) -> None:
         if self.source.startswith(ZOO):
             return
-        if not (self.root / self.source).is_file():
+        from tvmake.artifact.package import is_package
+
+        file = self.root / self.source
+        if file.is_dir() and self.source:
+            raise InputError(self.source, "is a directory, not a model", "name the model's file in it")
+        if file.suffix in (".yaml", ".yml"):
+            raise InputError(
+                self.source, "is a config, not a model", f"`tvmake make -c {self.source}` makes what it asks for"
+            )
+        if file.suffix == ".tar" and is_package(file):
+            raise InputError(self.source, "is a package, not a model", f"`tvmake run {self.source}` runs it")
+        if not file.is_file():
             remedy = "give a model's file, or zoo:<name>; a Python function needs a config: `tvmake init`"
             raise InputError(self.source, "no such file", remedy)
 
@@ -134,15 +145,17 @@ class SingleRun:
 
     def _config(self) -> dict[str, Any]:
         """Without the layer."""
-        source = self.source if self.source.startswith(ZOO) else str((self.root / self.source).resolve())
         return {
-            "models": {self.model_name: {"source": source, **self.model}},
+            "models": {self.model_name: {"source": self._source(), **self.model}},
             "precisions": [self.precision],
             "targets": {self.target_name: self._target()},
             "tuning": {"trials": self.trials},
             "export": {"self_test": self.self_test},
             **({"devices": {DEVICE: dict(self.device)}} if self.device else {}),
         }
+
+    def _source(self) -> str:
+        return self.source if self.source.startswith(ZOO) else str((self.root / self.source).resolve())
 
     def _target(self) -> Any:
         keys = {**self.target_keys, **({"device": DEVICE} if self.device else {})}
@@ -180,9 +193,15 @@ class SingleRun:
         """
         import yaml
 
-        from tvmake.config.reading.load import load_layers
+        from tvmake.config.reading.load import NO_FILE, load_layers
 
-        load_layers([], self.layer, first=self._config(), given_as=self.layer_name)
+        try:
+            load_layers([], self.layer, first=self._config(), given_as=self.layer_name)
+        except InputError as error:
+            problem = error.problem.removeprefix(f"models.{self.model_name}.source: ")
+            if error.where != NO_FILE or problem == error.problem:
+                raise
+            raise InputError(self.source, problem.replace(repr(self._source()), "it"), error.remedy) from None
         self.directory.mkdir(parents=True, exist_ok=True)
         write_text(self.config_file, yaml.safe_dump(self.config(), sort_keys=False))
         self.config_file.chmod(0o600)  # the layer's values may be secrets

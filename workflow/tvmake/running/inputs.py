@@ -156,7 +156,7 @@ def _array(path: Path) -> np.ndarray:
     try:
         return read_array_file(path)
     except DAMAGE as error:
-        raise InputError(str(path), f"cannot be read: {reason(error)}", "write it with numpy.save") from None
+        raise InputError(str(path), f"cannot be read: {reason(error)}", "write numbers with numpy.save") from None
 
 
 def _from_archive(signature: Signature, path: Path) -> Arrays:
@@ -166,7 +166,7 @@ def _from_archive(signature: Signature, path: Path) -> Arrays:
             names = list(archive.files)
             arrays = {name: array_of(archive, name) for name in names if name in known}
     except DAMAGE as error:
-        raise InputError(str(path), f"cannot be read: {reason(error)}", "write it with numpy.savez") from None
+        raise InputError(str(path), f"cannot be read: {reason(error)}", "write numbers with numpy.savez") from None
     if unknown := [name for name in names if name not in known]:
         raise InputError(str(path), f"the package has no input '{unknown[0]}'", f"it takes {_inputs(signature)}")
     if not arrays:

@@ -38,6 +38,9 @@ LEAST = {"models": "{source: FILE}", "targets": "{kind: llvm}", "precisions": "{
 BEGIN = 8
 """Characters that an encoding is told by."""
 
+NO_FILE = "config"
+"""Where a mistake is said to be that is in no file."""
+
 SET = "--set"
 """The option that overrides keys."""
 
@@ -80,7 +83,7 @@ def load_layers(
     for end, value in _ends(last):
         shown_value = "…" if "env" in end else value  # those of variables may be secret
         positions[end] = Position(f"{SET} {'.'.join(end)}={shown_value}" if given_as == SET else given_as, 0)
-    return check(merge(merged, last), positions, str(paths[-1]) if paths else "config", note)
+    return check(merge(merged, last), positions, str(paths[-1]) if paths else NO_FILE, note)
 
 
 def _ends(values: Mapping[str, Any], above: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
@@ -95,7 +98,7 @@ def _ends(values: Mapping[str, Any], above: KeyPath = ()) -> Iterator[tuple[KeyP
 def check(
     values: Mapping[str, Any],
     positions: Mapping[KeyPath, Position],
-    default_file: str = "config",
+    default_file: str = NO_FILE,
     note: Callable[[str], None] = lambda _: None,
 ) -> Config:
     """Turn merged values into a Config.
