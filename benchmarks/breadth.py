@@ -38,7 +38,9 @@ import yaml
 from comparing import environment, machine
 
 FACTORY = Path(__file__).with_name("breadth_networks.py")
-LIBRARIES = ("timm", "torchvision", "transformers", "keras", "pytorchcv", "smp", "ultralytics")
+PARTS = (FACTORY, FACTORY.with_name("breadth_small_configs.py"))
+"""What a project imports."""
+LIBRARIES = ("timm", "torchvision", "transformers", "transformers-auto", "keras", "pytorchcv", "smp", "ultralytics")
 ORDER = ("right", "refused", "wrong", "crashed")
 LIMIT_S = 3600
 
@@ -82,7 +84,8 @@ def outcomes(name: str, arguments: argparse.Namespace) -> list[dict[str, Any]]:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tvmake-breadth-") as temporary:
         directory = Path(temporary)
-        shutil.copy(FACTORY, directory)
+        for part in PARTS:
+            shutil.copy(part, directory)
         (directory / "tvmake.yaml").write_text(
             yaml.safe_dump(config(name, arguments.targets, arguments.precisions, arguments.trials))
         )

@@ -1,7 +1,8 @@
 """Networks of public libraries, built without downloads: the factory that benchmarks/breadth.py has every project import.
 
 Names are ``timm:NAME``, ``torchvision:NAME``, ``transformers:NAME``, ``keras:NAME``, ``pytorchcv:NAME``, ``smp:NAME`` (of
-segmentation_models_pytorch) and ``ultralytics:NAME`` (of a config file there). Weights are drawn; statistics of batch
+segmentation_models_pytorch) and ``ultralytics:NAME`` (of a config file there); ``transformers-auto:NAME`` is any model type of
+transformers, its default config made small (``breadth_small_configs``). Weights are drawn; statistics of batch
 norms are those of a few batches, so that outputs depend on inputs.
 """
 
@@ -138,6 +139,13 @@ def _transformers(name: str) -> tuple[nn.Module, tuple[Tensor, ...]]:
     return _FirstOutput(module, argument), (EXAMPLES[argument](),)
 
 
+def _transformers_auto(name: str) -> tuple[nn.Module, tuple[Tensor, ...]]:
+    _allow_torchvision()
+    import breadth_small_configs
+
+    return breadth_small_configs.network(name)
+
+
 class _FirstOutput(nn.Module):
     """One tensor of a model's output, without a cache."""
 
@@ -199,6 +207,7 @@ MAKERS: dict[str, Callable[[str], tuple[nn.Module, tuple[Tensor, ...]]]] = {
     "timm": _timm,
     "torchvision": _torchvision,
     "transformers": _transformers,
+    "transformers-auto": _transformers_auto,
     "keras": _keras,
     "pytorchcv": _pytorchcv,
     "smp": _segmentation,

@@ -17,6 +17,7 @@ from tvmake.frontend.onnx.opset import standardised
 from tvmake.frontend.onnx.refuse import check_nodes
 from tvmake.frontend.onnx.rewrites import control_flow, expand, narrow
 from tvmake.frontend.onnx.rewrites import operators as rewrite
+from tvmake.frontend.onnx.rewrites.automatic_padding import write_out_padding
 from tvmake.frontend.onnx.rewrites.fold import drop_unused, fold
 from tvmake.frontend.onnx.rewrites.rounded_pools import round_down
 from tvmake.frontend.onnx.rewrites.sequences import resolve_sequences
@@ -47,6 +48,7 @@ def prepare(model: onnx.ModelProto, where: str, opset: int | None = None) -> Pre
     changes: Counter[str] = Counter()
     for _ in range(MAX_ROUNDS):
         drop_unused(graph)
+        changes["padded pools"] += write_out_padding(graph)
         changes["rounded pools"] += round_down(graph)
         written_out = narrow.write_out(graph)
         changes["narrow types"] += written_out

@@ -1,0 +1,36 @@
+"""Poolings whose padding follows from their extents ("auto_pad"), with the padding written out.
+
+TVM 0.27's importer rounds the extents of MaxPool's SAME_LOWER down, as the standard's text once said, where runtimes round up; pads a negative
+number of cells where windows leave cells out; and counts dilations, which ONNX Runtime does not.
+"""
+
+from onnx import helper
+
+from tvmake.frontend.onnx.graph import Graph, attributes
+from tvmake.frontend.onnx.rewrites.rounded_pools import POOLS
+
+AUTOMATIC = ("SAME_LOWER", "SAME_UPPER")
+
+REPLACED = ("auto_pad", "pads", "ceil_mode")
+
+
+def write_out_padding(graph: Graph) -> int:
+    """Give poolings of fixed extents the padding that ONNX Runtime gives them; returns how many changed."""
+    changed = 0
+    for node in graph.graph.node:
+        values = attributes(node)
+        is_automatic = node.op_type in POOLS and values.get("auto_pad") in AUTOMATIC
+        shape = graph.static_shape(node.input[0]) if is_automatic else None
+        if shape is None:
+            continue
+        windows = zip(shape[2:], values["kernel_shape"], values.get("strides", [1] * (len(shape) - 2)), strict=True)
+        totals = [max((extent - 1) // step * step + size - extent, 0) for extent, size, step in windows]
+        less, more = [total // 2 for total in totals], [total - total // 2 for total in totals]
+        pads = [*more, *less] if values["auto_pad"] == "SAME_LOWER" else [*less, *more]
+        kept = [attribute for attribute in node.attribute if attribute.name not in REPLACED]
+        del node.attribute[:]
+        node.attribute.extend([*kept, helper.make_attribute("pads", pads)])
+        changed += 1
+    if changed:
+        graph.refresh()  # shape inference of earlier opsets rounds SAME_LOWER down as well
+    return changed
