@@ -2,16 +2,20 @@
 
     python benchmarks/breadth.py benchmarks/networks/timm.txt --targets llvm adreno-730-texture --results breadth.jsonl
     python benchmarks/breadth.py timm:resnet18 torchvision:alexnet transformers:bert keras:MobileNetV2 model.onnx
+    python benchmarks/breadth.py onnx-legacy:timm:resnet18 onnx-dynamo:transformers:bert --libraries libraries
     python benchmarks/breadth.py --results breadth.jsonl --table
 
 Each network is a project of its own, made by ``tvmake make``. What is in ``--results`` already is not run again.
-Networks of libraries need these beside tvmake, or in a directory that ``--libraries`` names.
+Networks of libraries need these beside tvmake, or in a directory that ``--libraries`` names. With ``onnx-legacy:`` or ``onnx-dynamo:``
+before its name, a network is exported to an ONNX file by PyTorch's older or newer exporter (which needs onnxscript), with a dynamic
+batch, and compared with what ONNX Runtime makes of the file.
 
 ==========  =====================================================================================================
 right       the outputs are those of the framework, within the goals of the precision
 wrong       they are not
 refused     tvmake says that it cannot, and why
 crashed     anything else
+unexported  PyTorch gives no ONNX file of it
 ==========  =====================================================================================================
 
 Exits with 1 where a network is wrong or crashed.
@@ -41,7 +45,8 @@ FACTORY = Path(__file__).with_name("breadth_networks.py")
 PARTS = (FACTORY, FACTORY.with_name("breadth_small_configs.py"))
 """What a project imports."""
 LIBRARIES = ("timm", "torchvision", "transformers", "transformers-auto", "keras", "pytorchcv", "smp", "ultralytics")
-ORDER = ("right", "refused", "wrong", "crashed")
+EXPORTERS = ("onnx-legacy", "onnx-dynamo")
+ORDER = ("right", "refused", "wrong", "crashed", "unexported")
 LIMIT_S = 3600
 
 running: set[int] = set()
@@ -65,7 +70,10 @@ def target(tag: str) -> dict[str, Any]:
 
 def config(name: str, targets: list[str], precisions: list[str], trials: int) -> dict[str, Any]:
     """The project of one network."""
-    if name.partition(":")[0] in LIBRARIES:
+    source = name.partition(":")[0]
+    if source in EXPORTERS:
+        model = {"source": "network.onnx"}
+    elif source in LIBRARIES:
         model = {"source": f"{FACTORY.stem}:network", "arguments": {"name": name}, "trusted": True}
     else:
         model = {"source": str(Path(name).resolve())}
@@ -92,6 +100,25 @@ def outcomes(name: str, arguments: argparse.Namespace) -> list[dict[str, Any]]:
         paths = [str(Path(arguments.libraries).resolve())] if arguments.libraries else []
         paths += filter(None, [os.environ.get("PYTHONPATH")])
         env = environment(TVMAKE_HOME=str(directory / "home"), PYTHONPATH=os.pathsep.join(paths))
+        exporter, _, exported = name.partition(":")
+        if exporter in EXPORTERS:
+            command = [sys.executable, FACTORY.name, exported, "network.onnx", exporter.removeprefix("onnx-")]
+            export = subprocess.run(command, cwd=directory, env=env, capture_output=True, text=True, errors="replace")
+            if export.returncode:
+                cause = (export.stderr.strip().splitlines() or [""])[-1][:600]
+                seconds = round(time.monotonic() - began, 1)
+                rows = itertools.product(arguments.targets, arguments.precisions)
+                return [
+                    {
+                        "network": name,
+                        "target": tag,
+                        "precision": base,
+                        "outcome": "unexported",
+                        "cause": cause,
+                        "seconds": seconds,
+                    }
+                    for tag, base in rows
+                ]
         command = ["tvmake", "make", "--cores", "1", "--quiet"]
         with (directory / "make.log").open("w") as log:
             run = subprocess.Popen(command, cwd=directory, env=env, stdout=log, stderr=log, start_new_session=True)

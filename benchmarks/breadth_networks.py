@@ -2,12 +2,14 @@
 
 Names are ``timm:NAME``, ``torchvision:NAME``, ``transformers:NAME``, ``keras:NAME``, ``pytorchcv:NAME``, ``smp:NAME`` (of
 segmentation_models_pytorch) and ``ultralytics:NAME`` (of a config file there); ``transformers-auto:NAME`` is any model type of
-transformers, its default config made small (``breadth_small_configs``). Weights are drawn; statistics of batch
+transformers, its default config made small (``breadth_small_configs``). As a program it writes a network as an ONNX file:
+``python breadth_networks.py NAME FILE legacy`` (or ``dynamo``). Weights are drawn; statistics of batch
 norms are those of a few batches, so that outputs depend on inputs.
 """
 
 import inspect
 import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -244,3 +246,20 @@ def _allow_torchvision() -> None:
         return decorate_known
 
     torch.library.register_fake = register_known
+
+
+def export(name: str, file: str, exporter: str) -> None:
+    """Write a network as an ONNX file of any batch; twice the example is what it is traced with, because 1 is taken for a constant."""
+    module, inputs = network(name)
+    batch = tuple(torch.cat([value, value]) for value in inputs)
+    names = [f"input_{number}" for number in range(len(batch))]
+    if exporter == "dynamo":
+        shapes = tuple({0: torch.export.Dim("batch")} for _ in batch)
+        torch.onnx.export(module, batch, file, input_names=names, dynamo=True, dynamic_shapes=shapes, verbose=False)
+    else:
+        axes = {name: {0: "batch"} for name in names}
+        torch.onnx.export(module, batch, file, input_names=names, dynamo=False, dynamic_axes=axes, opset_version=17)
+
+
+if __name__ == "__main__":
+    export(*sys.argv[1:])

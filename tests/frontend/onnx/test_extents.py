@@ -30,6 +30,9 @@ def listed(*names):
 CASES = {
     "reshape to a product": [node("Mul", ["d0", "d1"], ["n"]), *listed("n", "[4]"), node("Reshape", ["x", "to"], ["y"])],
     "reshape with the rest open": [*listed("d0", "[-1]", "[2]"), node("Reshape", ["x", "to"], ["y"])],
+    "a view of PyTorch's newer exporter": [
+        *listed("d0", "d1", "[2]", "[2]"), node("Reshape", ["x", "to"], ["y"], allowzero=1),
+    ],
     "reshape to a half": [
         node("Div", ["d2", "2"], ["n"]), *listed("d0", "d1", "n", "[2]"), node("Reshape", ["x", "to"], ["y"]),
     ],

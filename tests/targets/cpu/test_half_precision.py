@@ -62,3 +62,17 @@ def test_processors_with_arithmetic_of_float16_use_it():
     module = kernel("softmax", WITH)
     assert computes_half(WITH)
     assert HalfPrecision()(module)["main"].same_as(module["main"])
+
+
+@pytest.mark.parametrize("name", ["topk", "sort", "argsort"])
+def test_tensors_for_functions_of_libraries_keep_their_type(name: str):
+    expressions = {
+        "topk": lambda x: op.topk(x, k=3, ret_type="values"),
+        "sort": lambda x: op.sort(x, descending=True),
+        "argsort": lambda x: op.argsort(x, descending=True, dtype="int32"),
+    }
+    (data,) = values(((4, 9), HALF))
+    found = result(lowered(expressions[name], ((4, 9), HALF), target=HERE), [data], HERE)
+    order = np.argsort(-data, axis=-1, kind="stable")
+    expected = order if name == "argsort" else np.take_along_axis(data, order, -1)
+    np.testing.assert_array_equal(found, expected[:, : 3 if name == "topk" else None])

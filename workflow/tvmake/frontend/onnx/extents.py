@@ -305,8 +305,10 @@ def _to_shape(extents: Extents, inputs: Sequence[Any], held: Held, attributes: M
     data, target = inputs[0], held[1]
     if held[0] is not None and (result := EVALUATED["Reshape"](extents, held, attributes)) is not None:
         return extents.tensor(result)
-    if target is None or attributes.get("allowzero") or not isinstance(data.ty, relax.TensorType):
+    if target is None or not isinstance(data.ty, relax.TensorType):
         return None
+    if attributes.get("allowzero") and any(isinstance(one, int) and one == 0 for one in target):
+        return None  # 0 copies an extent for Relax
     return relax.op.reshape(data, [_expression(one) for one in target])
 
 

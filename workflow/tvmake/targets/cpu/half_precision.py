@@ -31,6 +31,10 @@ FUNCTIONS = frozenset({
 """That do with float32 what they do with float16."""
 
 
+TYPED = frozenset({"tirx.tvm_stack_make_array"})
+"""Of their arguments, a number of float16 stands for the type: tensors for functions of libraries (sorts, the k largest)."""
+
+
 @tirx.transform.prim_func_pass(opt_level=0, name="HalfPrecision")
 class HalfPrecision:
     """Compute what is of float16 in float32."""
@@ -82,7 +86,8 @@ class _Widening:
         self.is_known &= not is_half or isinstance(variable.ty, tvm.tirx.BufferType)
 
     def _note_call(self, call: Any) -> None:
-        self.is_known &= not _is_half(call) or str(getattr(call.op, "name", "")) in FUNCTIONS
+        name = str(getattr(call.op, "name", ""))
+        self.is_known &= name not in TYPED and (not _is_half(call) or name in FUNCTIONS)
 
     def apply(self) -> Any:
         """The body in float32."""
