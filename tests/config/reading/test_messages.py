@@ -124,7 +124,7 @@ def test_a_range_is_a_list_of_two(given: object, words: str):
         ("title: ü\n".encode("utf-16-be"), ": cannot be read: it is UTF-16BE text", "iconv -f UTF-16BE -t UTF-8"),
         ("title: xyz".encode("utf-32-le"), ": cannot be read: it is UTF-32LE text", "iconv -f UTF-32LE -t UTF-8"),
         (b"title: x\0\n", ":1: not valid YAML: control characters are not allowed", "take it out"),
-        (b"models:\n\xc2\xa0 d: {}\n", ":2: \\xa0 d: unknown key", "a space of another kind, such as U+00A0"),
+        (b"models: {d: {source: n.onnx}}\n\xc2\xa0title: x\n", ":2: ", "a space of another kind, such as U+00A0"),
         (b'models: {"a\\nb": {source: n.onnx}}\n', r":1: models.a\nb: expected a name of letters", ""),
         (b"models: {}\n---\nmodels: {}\n", ":2: holds a second document, which begins here", "-c FILE -c FILE"),
         (b"models:\n  d:\n    source: zoo: resnet18\n", ":3: not valid YAML", "a text that holds a colon and a space"),
