@@ -147,3 +147,22 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 def test_what_other_programs_call_a_command_is_pointed_to(name: str, capsys: pytest.CaptureFixture[str]):
     assert run([name, "-x"]) == 2
     assert f"error: tvmake {name}: there is no such command\n  {ELSEWHERE[name]}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", ">&- 2>&-"])
+def test_closed_standard_files_are_no_mistake(tmp_path: Path, closed: str):
+    (tmp_path / "tvmake.yaml").write_text(CONFIG)
+    line = f"exec {TVMAKE} status {closed}"
+    done = subprocess.run(
+        ["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, timeout=HANG_S, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert done.stdout == "" if closed.startswith(">") else "1 variant: 1 missing" in done.stdout
+
+
+def test_a_directory_that_is_deleted_is_named_as_that(tmp_path: Path):
+    line = f"cd {tmp_path} && rmdir {tmp_path} && exec {TVMAKE} status"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=HANG_S, check=False)
+    assert done.returncode == 3
+    assert done.stderr == "error: the directory that this runs in is deleted\n  change to another one, as with `cd ~`\n"

@@ -16,6 +16,8 @@ from tests.workflow.project import ROOT, SCRIPTS
         (["--cores", "0"], 2, "--cores 0: expected a number of cores", ""),
         (["--cores", "many"], 2, "--cores many: expected a number of cores", ""),
         (["-j", "-3"], 2, "--cores -3: expected a number of cores", ""),
+        (["--snakefile", "mine"], 2, "--snakefile: is what tvmake gives to snakemake", "snakemake --snakefile FILE"),
+        (["--configfile=mine.yaml"], 2, "--configfile=mine.yaml: is what tvmake gives", "name configs with -c"),
         (["results/digit/float32/cpu/package.tar"], 1, "the config has no model 'digit'", "did you mean 'digits'?"),
         (["digits"], 1, "digits: is a model, not a file", "name a variant, as digits/float32/cpu"),
         (["."], 1, ".: is a directory, not a file", "name a variant, as digits/float32/cpu"),

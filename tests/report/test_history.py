@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.report.conftest import STEADY, gather
-from tvmake.errors import InputError
+from tvmake.errors import InputError, MachineError
 from tvmake.report.history import DIRECTORY, KEPT, earlier, keep, measurements
 from tvmake.report.load import load_summary
 
@@ -77,6 +77,13 @@ def test_a_run_that_was_renamed_keeps_its_place(run):
     older, _ = sorted((run.results / DIRECTORY).iterdir())
     older.rename(older.with_name("2027-01-01T000000+0000.json"))
     assert [kept.created_at[17:19] for kept in earlier(run.results).runs] == ["01", "02"]
+
+
+def test_a_file_in_the_place_of_what_is_kept_is_named(run):
+    run.add()
+    (run.results / DIRECTORY).write_text("")
+    with pytest.raises(MachineError, match=r"history/.*cannot be written"):
+        keep(gather(run.request), run.results)
 
 
 def test_files_of_other_names_are_neither_read_nor_deleted(run):

@@ -45,6 +45,7 @@ def config_files(given: list[Path] | None) -> list[Path]:
     for path in DEFAULTS:
         if path.is_file():
             return [path]
+    Path.cwd()  # an error of its own where that directory is deleted
     raise InputError(
         "config", f"none given, and no {DEFAULTS[0]} here", "`tvmake init MODEL` writes one; or name it with -c"
     )

@@ -26,6 +26,14 @@ PACKAGES_SHOWN = 10
 SOUND = ("pass", "not run")
 """Verdicts of variants whose packages are named without a doubt."""
 
+_OTHER_SNAKEFILE = "another workflow is run with `snakemake --snakefile FILE`"
+
+OURS = {
+    "--snakefile": _OTHER_SNAKEFILE,
+    **dict.fromkeys(("--configfile", "--configfiles"), "name configs with -c"),
+}
+"""Options of Snakemake's that cannot be given, and what to do instead."""
+
 CONTEXT = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
@@ -66,6 +74,10 @@ def make(
     from tvmake.plan.preconditions import wanted_files
 
     started_with = dict(os.environ)
+    if ours := next((word for word in [*(targets or []), *context.args] if word.partition("=")[0] in OURS), None):
+        from tvmake.errors import UsageError
+
+        raise UsageError(ours, "is what tvmake gives to snakemake itself", OURS[ours.partition("=")[0]])
     if cores is not None and cores != "all" and not (cores.isdecimal() and int(cores)):
         from tvmake.errors import UsageError
 

@@ -44,13 +44,15 @@ def earlier(results: Path) -> Earlier:
 
 
 def keep(summary: Summary, results: Path) -> None:
-    """Keep a summary for later runs to be compared with."""
+    """Keep a summary for later runs to be compared with.
+
+    Raises:
+        MachineError: it cannot be written there.
+    """
     known = earlier(results).runs
     if known and known[-1].rows == summary.rows:
         return
-    directory = results / DIRECTORY
-    directory.mkdir(parents=True, exist_ok=True)
-    file = directory / f"{summary.created_at.replace(':', '')}.json"
+    file = results / DIRECTORY / f"{summary.created_at.replace(':', '')}.json"
     write_state(file, HISTORY_FORM, summary.model_dump(mode="json"))
     for old in _files(results)[:-KEPT]:
         old.unlink(missing_ok=True)

@@ -16,6 +16,7 @@ from tvmake.config.reading.messages import EXPECTED, kinds_below, message, name_
 from tvmake.config.reading.yaml_text import LARGEST_BYTES, parse
 from tvmake.config.root import Config
 from tvmake.errors import ErrorList, InputError, TvmakeError
+from tvmake.process.output import printable
 from tvmake.storage.plain_files import open_plain
 
 
@@ -386,7 +387,8 @@ def dotted(path: KeyPath) -> str:
     """``targets.adreno.tag``, ``variants.exclude[0]``."""
     text = ""
     for part in path:
-        text += f"[{part}]" if part.isdigit() else f".{part}" if text else part
+        name = printable(part)
+        text += f"[{name}]" if part.isdigit() else f".{name}" if text else name
     return text or "config"
 
 

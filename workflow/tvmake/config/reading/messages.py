@@ -127,6 +127,8 @@ def message(details: Sequence[Mapping[str, Any]], path: KeyPath, written: str = 
 
 def _other_key(path: KeyPath, given: Any) -> str:
     """What may be meant by a key that is none."""
+    if path[-1] != path[-1].strip():
+        return "it begins or ends with a space of another kind, such as U+00A0; indent with plain spaces"
     known = _fields_at(path[:-1])
     if close := difflib.get_close_matches(path[-1], known, n=1, cutoff=0.5):
         return f"did you mean '{close[0]}'?"
@@ -215,6 +217,8 @@ def _as_mapping(given: Any, path: KeyPath) -> str | None:
 
 def _number(given: str, path: KeyPath) -> str | None:
     """A number that is written otherwise than a config has it."""
+    if (fraction := re.fullmatch(r"\s*(\d+\.?\d*)\s*/\s*(\d+\.?\d*)\s*", given)) and float(fraction[2]):
+        return f"write it out: {path[-1]}: {_plain(float(fraction[1]) / float(fraction[2]))}"
     found = re.fullmatch(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(%|[A-Za-zµ]*)\s*", given)
     if found is None:
         return None
