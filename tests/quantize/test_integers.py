@@ -125,3 +125,42 @@ def test_a_quantised_network_stays_in_integers_at_float16(tmp_path):
     assert {str(call.ty.dtype) for call in calls(made[0], "nn.conv2d")} == {"int32"}
     expected = onnx_models.runtime(quantized, [image(1)])[0]
     np.testing.assert_allclose(run(made, image(1)), expected, atol=1.01 * output_step(quantized))
+
+
+@pytest.mark.parametrize("kind", [QuantType.QInt8, QuantType.QUInt8])
+def test_convolutions_whose_ranges_are_found_in_each_call_are_exact(kind, tmp_path):
+    """Their borders are of the zero point, which is computed."""
+    nodes = [
+        helper.make_node("Conv", ["image", "w1"], ["a"], pads=[1, 1, 1, 1], kernel_shape=[3, 3]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Conv", ["b", "w2"], ["y"], pads=[0, 1, 2, 0], kernel_shape=[3, 3], group=8),
+    ]
+    weights = {"w1": onnx_models.random(8, 3, 3, 3, seed=1), "w2": onnx_models.random(8, 1, 3, 3, seed=2)}
+    network = onnx_models.model(nodes, {"image": (onnx_models.FLOAT, list(SHAPE))}, ["y"], weights)
+    quantized = quantized_dynamically(network, kind, False, tmp_path)
+    made = transformed(imported(quantized))
+    assert [input_dtypes(call)[0] for call in calls(made[0], "nn.conv2d")] == ["uint8", "uint8"]
+    assert weight_bytes(made) <= 2 * sum(value.size for value in weights.values())
+    expected = onnx_models.runtime(quantized, [image(7)])[0]
+    np.testing.assert_allclose(run(made, image(7)), expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
+
+def test_weights_that_the_file_holds_in_float_and_rounds_itself_are_held_in_integers(tmp_path):
+    """As training with quantisation leaves them."""
+    weight = onnx_models.random(8, 3, 3, 3)
+    scale = (np.abs(weight).max(axis=(1, 2, 3)) / 127).astype(np.float32)
+    constants = {
+        "s": np.float32(0.02), "z": np.uint8(128), "w": weight, "ws": scale, "wz": np.zeros(8, np.int8),
+    }  # fmt: skip
+    nodes = [
+        helper.make_node("QuantizeLinear", ["image", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+        helper.make_node("QuantizeLinear", ["w", "ws", "wz"], ["wq"], axis=0),
+        helper.make_node("DequantizeLinear", ["wq", "ws", "wz"], ["wd"], axis=0),
+        helper.make_node("Conv", ["d", "wd"], ["y"], pads=[1, 1, 1, 1], kernel_shape=[3, 3]),
+    ]
+    network = onnx_models.model(nodes, {"image": (onnx_models.FLOAT, list(SHAPE))}, ["y"], constants)
+    made = transformed(imported(network))
+    assert [input_dtypes(call) for call in calls(made[0], "nn.conv2d")] == [["uint8", "int8"]]
+    expected = onnx_models.runtime(network, [image(3)])[0]
+    np.testing.assert_allclose(run(made, image(3)), expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import helper
 from pydantic import ValidationError
 
 from tests.frontend.onnx import models as onnx_models
-from tests.transform.nets import IMAGE, calls, classifier, classifier_onnx, input_dtypes, run
+from tests.transform.nets import IMAGE, calls, classifier, classifier_onnx, imported, input_dtypes, run
 from tvmake.artifact import stage_json
 from tvmake.artifact.calibration import Calibration
 from tvmake.artifact.module_files import save_module, save_params
@@ -81,6 +82,27 @@ def test_an_int8_network_multiplies_integers_and_keeps_close_to_the_float_one(fi
     assert all(set(input_dtypes(call)) <= {"int8", "uint8"} for call in products)
     exact = onnx_models.runtime(classifier_onnx(), [IMAGE])[0].astype(np.float64)
     assert 10 * np.log10((exact**2).sum() / ((run(made, IMAGE) - exact) ** 2).sum()) > 25
+
+
+def test_what_a_transformer_adds_to_is_not_rounded(tmp_path):
+    """What only products of matrices read in 8 bits stays as it is for others: roundings would add up from block to block."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "a"], ["h"]),
+        helper.make_node("Relu", ["h"], ["r"]),
+        helper.make_node("MatMul", ["r", "b"], ["d"]),
+        helper.make_node("Add", ["d", "x"], ["y"]),
+    ]
+    weights = {"a": onnx_models.random(16, 32, seed=1), "b": onnx_models.random(32, 16, seed=2) / 10_000}
+    network = onnx_models.model(nodes, {"x": (onnx_models.FLOAT, [4, 16])}, ["y"], weights)
+    residual, value = imported(network), onnx_models.random(4, 16, seed=3)
+    save_module(residual.module, tmp_path / "model.json")
+    save_params(residual.params, tmp_path / "model.params")
+    stage_json.save(residual.signature, tmp_path / "signature.json")
+    request = TransformRequest(precision=PrecisionConfig(base="int8"))
+    made = transform(residual.module, residual.params, request, calibrated(tmp_path, tmp_path))
+    assert len(calls(made[0], "matmul")) == 2
+    exact = onnx_models.runtime(network, [value])[0].astype(np.float64)
+    assert 10 * np.log10((exact**2).sum() / ((run(made, value) - exact) ** 2).sum()) > 60
 
 
 def test_what_is_excluded_stays_in_float_and_is_named(files, tmp_path):

@@ -3,6 +3,8 @@ import io
 import json
 import os
 import pickle
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -295,3 +297,22 @@ def test_loading_leaves_the_environment_as_it_was(saved, monkeypatch):
     load(saved)
     assert os.environ["TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"] == "1"
     assert "TORCH_FORCE_WEIGHTS_ONLY_LOAD" not in os.environ
+
+
+def test_a_quantised_program_is_read_by_a_process_that_knows_nothing_of_quantisation(tmp_path):
+    """The operators of PT2E are not PyTorch's own: a module that nobody else imports registers them."""
+    import torch.ao.quantization.fx._decomposed
+
+    class Rounded(nn.Module):
+        def forward(self, x):
+            return torch.ops.quantized_decomposed.quantize_per_tensor(x, 0.1, 3, 0, 255, torch.uint8)
+
+    path = tmp_path / "net.pt2"
+    save(export(Rounded(), (torch.ones(3),)), path)
+    code = f"""
+from pathlib import Path
+from tvmake.config.model import ImportOptions
+from tvmake.frontend.torch.pt2.archive import load
+print(len(load(Path({str(path)!r}), ImportOptions(source="net.pt2")).graph.nodes))
+"""
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "3\n"

@@ -41,6 +41,14 @@ class Affine:
         return all(isinstance(value, np.ndarray) and value.size == 1 for value in (self.scale, self.zero))
 
     @property
+    def is_single(self) -> bool:
+        """Whether one scale and one zero point hold for all elements, known ones or such as are computed."""
+        return all(
+            value.size == 1 if isinstance(value, np.ndarray) else int(value.ty.ndim) == 0
+            for value in (self.scale, self.zero)
+        )
+
+    @property
     def is_known(self) -> bool:
         """Whether scale and zero point are constants."""
         return isinstance(self.scale, np.ndarray) and isinstance(self.zero, np.ndarray)

@@ -5,7 +5,7 @@ nothing is negative; symmetric where a convolution reads them with a border, who
 smallest value to the largest.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from tvmake.artifact.calibration import TensorRange
 from tvmake.errors import InputError
 from tvmake.quantize.affine import along, dequantize, is_call
 from tvmake.quantize.integers import MOVES
+from tvmake.quantize.products import CONVOLUTIONS
 from tvmake.quantize.sites import Sites
 from tvmake.quantize.weights import channel_axis, step, weight_integers
 
@@ -22,9 +23,13 @@ from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 READERS = frozenset(
-    {*MOVES, "add", "subtract", "multiply", "concat", "mean", "nn.avg_pool2d", "nn.adaptive_avg_pool2d", "nn.relu"}
+    {"add", "subtract", "multiply", "concat", "mean", "nn.avg_pool2d", "nn.adaptive_avg_pool2d", "nn.relu"}
 )
-"""Operators besides products that read a quantised tensor rather than the float one, which need not be kept then."""
+"""Operators that read what is quantised for a convolution rather than the float tensor, which need not be kept then.
+
+Feature maps are what takes a network's memory. What only products of matrices read in 8 bits is small, and often what a
+transformer adds to in every block, where roundings would add up.
+"""
 
 
 def insert(
@@ -50,7 +55,10 @@ def insert(
         for tensor, found, has_border in zip(sites.tensors, ranges, sites.has_border, strict=True)
     }
     changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
-    changed["main"] = _Insertion(module, grids, sites.products, shifts).visit_expr(module["main"])
+    maps = [
+        origin for product, origin in zip(sites.products, sites.origins, strict=True) if is_call(product, *CONVOLUTIONS)
+    ]
+    changed["main"] = _Insertion(module, grids, maps, sites.products, shifts).visit_expr(module["main"])
     return changed
 
 
@@ -71,29 +79,33 @@ class _Insertion(PyExprMutator):
         self,
         module: "tvm.IRModule",
         grids: dict[Any, Any],
+        maps: Sequence[Any],
         products: Sequence[Any],
         shifts: Sequence[Sequence[float]],
     ):
         super().__init__(module)
         self._grids = grids
+        self._maps = {tensor: grids[tensor] for tensor in maps}
         self._products = list(products)
         self._shifts = list(shifts)
         self._real: dict[Any, Any] = {}
 
     def visit_call_(self, op: Any) -> Any:
         number = next((place for place, product in enumerate(self._products) if op.same_as(product)), None)
-        if number is None and not is_call(op, *READERS):
+        if number is None and not is_call(op, *MOVES, *READERS):
             return self.visit_expr_post_order(op)
-        arguments = [self._quantized(argument) for argument in op.args]
+        read = self._maps if is_call(op, *READERS) else self._grids
+        arguments = [self._quantized(argument, read) for argument in op.args]
         if number is None:
             return relax.Call(op.op, arguments, op.attrs, op.ty_args)
         arguments[1] = self._weight(op)
         return self._corrected(number, relax.Call(op.op, arguments, op.attrs, op.ty_args))
 
-    def _quantized(self, argument: Any) -> Any:
+    def _quantized(self, argument: Any, read: Collection[Any]) -> Any:
+        """An argument from 8 bits, if it is one of those that are read so."""
         if isinstance(argument, relax.Tuple):
-            return relax.Tuple([self._quantized(field) for field in argument.fields])
-        if argument not in self._grids:
+            return relax.Tuple([self._quantized(field, read) for field in argument.fields])
+        if argument not in read:
             return self.visit_expr(argument)
         if argument not in self._real:
             dtype, scale, zero = self._grids[argument]

@@ -8,6 +8,7 @@ Rounding is half to even, as ONNX (QuantizeLinear) and IEEE 754 have it. The sch
 Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference" (CVPR 2018), with scales in float32.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,7 @@ class _Integers(PyExprMutator):
             (MOVES, self._moved),
             (("concat",), self._concatenated),
             (("quantize",), self._requantized),
+            (("clip",), self._bounded),
         ):
             if is_call(call, *names) and (rewritten := rewrite(call)) is not None:
                 return rewritten
@@ -94,7 +96,10 @@ class _Integers(PyExprMutator):
 
     def _affine(self, value: Any) -> Affine | None:
         made = self._made(value)
-        return affine(made) if is_call(made, "dequantize") else None
+        found = affine(made) if is_call(made, "dequantize") else None
+        if found is None or constant(integers := self._made(found.integers)) is None:
+            return found
+        return replace(found, integers=integers)
 
     def _small(self, value: Any) -> Affine | None:
         found = self._affine(value)
@@ -105,31 +110,49 @@ class _Integers(PyExprMutator):
             left, right = (centred_integers(self._made, argument) for argument in call.args)
             return convolution(self.builder_, call, left, right) if left and right else None
         x, weight = (self._small(argument) for argument in call.args)
-        if x is None or weight is None or not x.is_per_tensor or not weight.is_known:
+        if x is None or weight is None or not x.is_single or not weight.is_known:
             return None
         output = str(call.attrs.kernel_layout).index("O")
         if weight.scale.ndim and weight.axis != output:
             return None
         sums = convolution(
-            self.builder_, call, Centred(x.integers, x.zero), Centred(weight.integers, weight.zero, weight.axis)
+            self.builder_,
+            call,
+            Centred(x.integers, self._zero(x)),
+            Centred(weight.integers, weight.zero, weight.axis),
         )
         axis = (str(call.attrs.out_layout) or str(call.attrs.data_layout)).index("C")
-        return self._real(sums, np.asarray(x.scale * weight.scale), axis)
+        return self._real(sums, x.scale, weight.scale, axis)
 
     def _matmul(self, call: Any) -> Any | None:
         if str(call.ty.dtype) == "int32":
             left, right = (centred_integers(self._made, argument) for argument in call.args)
             return matmul(self.builder_, left, right) if left and right else None
         x, weight = (self._small(argument) for argument in call.args)
-        if x is None or weight is None or not x.is_per_tensor or not weight.is_known:
+        if x is None or weight is None or not x.is_single or not weight.is_known:
             return None
         if weight.scale.ndim and weight.axis != weight.rank - 1:
             return None
-        sums = matmul(self.builder_, Centred(x.integers, x.zero), Centred(weight.integers, weight.zero, weight.axis))
-        return self._real(sums, np.asarray(x.scale * weight.scale), int(call.ty.ndim) - 1)
+        left = Centred(x.integers, self._zero(x))
+        sums = matmul(self.builder_, left, Centred(weight.integers, weight.zero, weight.axis))
+        return self._real(sums, x.scale, weight.scale, int(call.ty.ndim) - 1)
 
-    def _real(self, sums: Any | None, scale: np.ndarray, axis: int) -> Any | None:
-        return None if sums is None else dequantize(self.builder_.emit(sums), scale, np.zeros((), np.int32), axis)
+    def _zero(self, x: Affine) -> Any:
+        """A zero point: numpy's array, or an expression for an int32 scalar."""
+        if isinstance(x.zero, np.ndarray) or str(x.zero.ty.dtype) == "int32":
+            return x.zero
+        return self.builder_.emit(relax.op.astype(x.zero, "int32"))
+
+    def _real(self, sums: Any | None, scale: Any, of_weight: np.ndarray, axis: int) -> Any | None:
+        """Sums as real numbers; ``scale`` is that of the other operand."""
+        if sums is None:
+            return None
+        sums = self.builder_.emit(sums)
+        if isinstance(scale, np.ndarray):
+            return dequantize(sums, np.asarray(scale * of_weight), np.zeros((), np.int32), axis)
+        factors = relax.const(along(of_weight.astype(np.float32), axis, int(sums.ty.ndim)), "float32")
+        both = self.builder_.emit(relax.op.multiply(factors, scale))
+        return relax.op.multiply(self.builder_.emit(relax.op.astype(sums, "float32")), both)
 
     def _biased(self, call: Any) -> Any | None:
         """Sums plus an integer bias of their scale, added before the scale is applied."""
@@ -169,10 +192,10 @@ class _Integers(PyExprMutator):
 
     def _moved(self, call: Any) -> Any | None:
         source = self._small(call.args[0])
-        if source is None or not source.is_known:
+        if source is None or not (source.is_known or source.is_single):
             return None
         axis = source.axis
-        if not source.is_per_tensor:
+        if not source.is_single:
             if not is_call(call, "permute_dims"):
                 return None
             axes = call.attrs.axes
@@ -182,8 +205,11 @@ class _Integers(PyExprMutator):
             if values is not None:
                 turned = relax.const(np.ascontiguousarray(values.transpose(order)), source.dtype)
                 return dequantize(turned, source.scale, source.zero, axis)
-        moved = relax.Call(call.op, [source.integers, *call.args[1:]], call.attrs, call.ty_args)
-        return dequantize(self.builder_.emit(moved), source.scale, source.zero, axis)
+        moved = self.builder_.emit(relax.Call(call.op, [source.integers, *call.args[1:]], call.attrs, call.ty_args))
+        if source.is_known:
+            return dequantize(moved, source.scale, source.zero, axis)
+        _, scale, zero = self._made(call.args[0]).args
+        return relax.op.dequantize(moved, scale, zero, axis=0, out_dtype="float32")
 
     def _concatenated(self, call: Any) -> Any | None:
         parts = self._made(call.args[0])
@@ -198,9 +224,25 @@ class _Integers(PyExprMutator):
         return dequantize(self.builder_.emit(joined), first.scale, first.zero, 0)
 
     def _requantized(self, call: Any) -> Any | None:
-        """Integers that went to float and come back on the grid that they left."""
+        """Integers that went to float and come back on the grid that they left, and weights that the source rounds itself."""
         source, wanted = self._small(call.args[0]), affine(call)
-        return source.integers if source and wanted and source.same_grid(wanted) else None
+        if source and wanted and source.same_grid(wanted):
+            return source.integers
+        values = constant(self._made(call.args[0]))
+        if values is None or wanted is None or not wanted.is_known:
+            return None
+        scale, zero = (along(value, wanted.axis, wanted.rank) for value in (wanted.scale, wanted.zero))
+        bounds = np.iinfo(wanted.dtype)
+        steps = np.rint(values / scale.astype(np.float32)) + zero.astype(np.float32)
+        return relax.const(np.clip(steps, bounds.min, bounds.max).astype(wanted.dtype), wanted.dtype)
+
+    def _bounded(self, call: Any) -> Any | None:
+        """Integers of weights within a narrower range than their type's."""
+        values = constant(self._made(call.args[0]))
+        if values is None or str(values.dtype) not in SMALL:
+            return None
+        low, high = (int(bound.value) for bound in call.args[1:])
+        return relax.const(np.clip(values, low, high).astype(values.dtype), str(values.dtype))
 
 
 def _spreads(own: np.ndarray, other: np.ndarray) -> bool:

@@ -54,7 +54,7 @@ def centred_weight(weight: Centred) -> Centred | None:
 def convolution(builder: Any, call: Any, x: Centred, weight: Centred) -> Any | None:
     """The sums of a convolution, int32; None where they have to stay as they are."""
     known = centred_weight(weight)
-    if known is None or not x.is_single or not isinstance(x.zero, np.ndarray):
+    if known is None or not x.is_single:
         return None
     values = constant(known.integers)
     kernel_layout, data_layout = str(call.attrs.kernel_layout), str(call.attrs.data_layout)
@@ -62,13 +62,12 @@ def convolution(builder: Any, call: Any, x: Centred, weight: Centred) -> Any | N
     if values is None or values.size == 0 or not _fits(values, output_axis):
         return None
     data, attributes = x.integers, _attributes(call)
-    zero = int(x.zero)
-    if zero and any(attributes["padding"]):
-        data = builder.emit(padded(data, data_layout, attributes["padding"], zero))
+    if not x.is_centred and any(attributes["padding"]):
+        data = builder.emit(_bordered(builder, x, data_layout, attributes["padding"]))
         attributes["padding"] = [0] * len(attributes["padding"])
     operator = getattr(relax.op.nn, str(call.op.name).rpartition(".")[2])
     sums = operator(data, known.integers, **attributes, out_dtype="int32")
-    if not zero:
+    if x.is_centred:
         return sums
     others = tuple(axis for axis in range(values.ndim) if axis != output_axis)
     totals = values.astype(np.int64).sum(axis=others)
@@ -77,8 +76,17 @@ def convolution(builder: Any, call: Any, x: Centred, weight: Centred) -> Any | N
     # In grouped kernels with channels innermost ("HWOI"), outputs are O·I in number; only O alone is known to be one axis.
     if kernel_layout in ("HWOI",) and int(call.attrs.groups) > 1:
         totals = values.astype(np.int64).sum(axis=(0, 1)).reshape(-1)
-    correction = along((-zero * totals).astype(np.int32), layout.index("C"), rank)
-    return relax.op.add(builder.emit(sums), relax.const(correction, "int32"))
+    totals = relax.const(along(totals.astype(np.int32), layout.index("C"), rank), "int32")
+    return relax.op.subtract(builder.emit(sums), _times(builder, totals, x.zero))
+
+
+def _bordered(builder: Any, x: Centred, layout: str, padding: list[int]) -> Any:
+    """A feature map with a border of its zero point."""
+    if isinstance(x.zero, np.ndarray):
+        return padded(x.integers, layout, padding, int(x.zero))
+    emit, op = builder.emit, relax.op
+    centred = emit(op.subtract(emit(op.astype(x.integers, "int32")), x.zero))
+    return op.astype(emit(op.add(emit(padded(centred, layout, padding, 0)), x.zero)), str(x.integers.ty.dtype))
 
 
 def padded(data: Any, layout: str, padding: list[int], value: int) -> Any:

@@ -27,6 +27,7 @@ from tvmake.transform.layouts.clips import split_clips
 from tvmake.transform.layouts.norms import flatten_norms
 from tvmake.transform.masked_rows import drop_masked_rows
 from tvmake.transform.precision import to_precision
+from tvmake.transform.repeated_matrices import multiply_once
 from tvmake.transform.uniform_values import spread_single_values
 from tvmake.transform.user_passes import apply_user_passes
 
@@ -99,7 +100,7 @@ def float_network(module: "tvm.IRModule", params: Mapping[str, Any], request: Tr
     module = count_axes_from_front(passes.BindParams("main", dict(params))(module))
     module = bind_dims(module, request.dims)
     module = apply_user_passes(module, options.passes, "start")
-    module = to_integers(module)  # before folding, which would make floats of quantised weights
+    module = to_integers(multiply_once(module))  # before folding, which would make floats of quantised weights
     folding = [passes.FoldBatchnormToConv2D()] if options.fold_batch_norm else []
     module = tvm.transform.Sequential([*folding, passes.DecomposeOpsForInference()])(module)
     module = drop_masked_rows(evaluate_constants(spread_single_values(module)))

@@ -18,7 +18,7 @@ LARGEST = 4 << 20
 """In bytes: a value that is larger, and larger than what it is computed from, is computed in each call."""
 
 QUANTISED = ("quantized_decomposed", "quantized", "torchao")
-"""Operators whose parameters are integers, and stay so that packages stay small."""
+"""Operators of quantised networks. Those that make floats of parameters stay, so that packages hold the integers."""
 
 CHEAP = {
     "view", "reshape", "_unsafe_view", "permute", "transpose", "t", "unsqueeze", "squeeze", "expand", "slice", "select", "clone",
@@ -111,7 +111,8 @@ def _is_repeatable(node: fx.Node) -> bool:
     if node.op != "call_function":
         return node.op == "placeholder"
     if isinstance(node.target, torch._ops.OpOverload):
-        is_plain = node.target.namespace not in QUANTISED and torch.Tag.nondeterministic_seeded not in node.target.tags
+        is_quantised = node.target.namespace in QUANTISED and not _name(node).startswith("quantize")
+        is_plain = not is_quantised and torch.Tag.nondeterministic_seeded not in node.target.tags
         return is_plain and not node.target._schema.is_mutable
     return getattr(node.target, "__module__", "") == "_operator"
 

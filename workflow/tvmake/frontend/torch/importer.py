@@ -26,6 +26,7 @@ from tvmake.frontend.torch.operators import complex_numbers
 from tvmake.frontend.torch.operators.converters import CONVERTERS
 from tvmake.frontend.torch.operators.decompositions import DECOMPOSITIONS, PLACES, asks_for_places
 from tvmake.frontend.torch.operators.grouping import of_libraries
+from tvmake.frontend.torch.operators.quantized import settle_scales
 from tvmake.frontend.torch.operators.resizing import KEPT
 from tvmake.frontend.torch.promotion import promote
 from tvmake.frontend.zoo import models as zoo
@@ -69,6 +70,7 @@ def read(program: ExportedProgram, options: ImportOptions) -> ImportedModel:
         core, extents = resolvable, {}
     complex_numbers.resolve(core, where)
     compute_constants(core)
+    settle_scales(core)
     core = _decompose_unknown(core)
     promote(core)
     _refuse_unsupported(where, core)

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch import fx
 
-from tvmake.frontend.torch.operators import indexing, pooling, products, resizing, scattering
+from tvmake.frontend.torch.operators import indexing, pooling, products, quantized, resizing, scattering
 
 from tvm import relax  # isort: skip
 
@@ -293,6 +293,7 @@ CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
     **indexing.CONVERTERS,
     **pooling.CONVERTERS,
     **products.CONVERTERS,
+    **quantized.CONVERTERS,
     **resizing.CONVERTERS,
     **scattering.CONVERTERS,
     "elu.default": _elu,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import sympy
 import torch
+import torch.ao.quantization.fx._decomposed  # registers the operators of quantised networks, which files name
 from torch.export import ExportedProgram
 from torch.export.pt2_archive._package import PT2ArchiveReader, load_pt2
 

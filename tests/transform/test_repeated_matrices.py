@@ -1,0 +1,43 @@
+"""A matrix that is repeated for every batch of a product is held, and multiplied with, once."""
+
+import numpy as np
+import pytest
+import tvm
+
+from tests.frontend.onnx import models as onnx_models
+from tests.transform.nets import Transformed, run
+from tests.tune.graphs import graph
+from tvmake.config.requests.transforming import TransformRequest
+from tvmake.frontend.relax_fixes import lift_constants
+from tvmake.transform.graph import transform
+
+op = tvm.relax.op
+
+ROWS = onnx_models.random(3, 5, 32)
+MATRIX = onnx_models.random(32, 48, seed=1)
+SEVERAL = onnx_models.random(3, 32, 48, seed=2)
+
+
+def made(right) -> Transformed:
+    module, params = lift_constants(graph(lambda x: op.matmul(x, right()), ((3, 5, 32), "float32")))
+    return transform(module, params, TransformRequest())
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        lambda: op.broadcast_to(tvm.relax.const(MATRIX), (3, 32, 48)),
+        lambda: op.reshape(op.broadcast_to(tvm.relax.const(MATRIX), (1, 3, 32, 48)), (3, 32, 48)),
+        lambda: op.broadcast_to(op.expand_dims(op.permute_dims(tvm.relax.const(MATRIX.T.copy())), 0), (3, 32, 48)),
+    ],
+    ids=["repeated", "two axes of batches as one", "turned"],
+)
+def test_copies_are_multiplied_with_as_one(right):
+    found = made(right)
+    assert [value.numpy().size for value in found[1].values()] == [MATRIX.size]
+    np.testing.assert_allclose(run(found, ROWS), ROWS @ MATRIX, rtol=1e-5, atol=1e-4)
+
+
+def test_matrices_that_differ_stay_as_they_are():
+    found = made(lambda: op.reshape(op.broadcast_to(tvm.relax.const(SEVERAL), (1, 3, 32, 48)), (3, 32, 48)))
+    np.testing.assert_allclose(run(found, ROWS), ROWS @ SEVERAL, rtol=1e-5, atol=1e-4)

@@ -1,0 +1,64 @@
+"""Products with one matrix that is repeated for every batch, as products with the matrix itself.
+
+PyTorch writes linear layers of transposed sequences so. Folded, the copies of a weight are as many times as large as it is.
+"""
+
+from typing import Any
+
+import tvm
+import tvm_ffi
+
+from tvm import relax  # isort: skip
+from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
+
+REPEATING = ("relax.broadcast_to", "relax.reshape", "relax.expand_dims")
+"""Operators that leave a matrix as it is, and repeat it, where the last two extents stay."""
+
+
+def multiply_once(module: "tvm.IRModule") -> "tvm.IRModule":
+    """The same network, with matrices for their copies where they are the right operand of a product."""
+    changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
+    changed["main"] = _Single(module).visit_expr(module["main"])
+    return relax.transform.DeadCodeElimination()(changed)
+
+
+@mutator
+class _Single(PyExprMutator):
+    def visit_call_(self, op: Any) -> Any:
+        call = self.visit_expr_post_order(op)
+        if not _is_call(call, "relax.matmul"):
+            return call
+        left, right = call.args
+        matrix = self._matrix(right)
+        # The result has the batches of the left operand, then, as it has to.
+        if matrix is None or not _equal(_extents(left)[:-2], _extents(op)[:-2]):
+            return call
+        return relax.Call(call.op, [left, matrix], call.attrs, call.ty_args)
+
+    def _matrix(self, value: Any) -> Any | None:
+        """The one that all batches of a tensor are; None where they differ, or it has none."""
+        made, found = value, None
+        while True:
+            while isinstance(made, relax.Var):
+                made = self.lookup_binding(made)
+            if not _is_call(made, *REPEATING):
+                return found
+            source = made.args[0]
+            if len(_extents(source)) < 2 or not _equal(_extents(source)[-2:], _extents(made)[-2:]):
+                return found
+            if len(_extents(source)) == 2:
+                found = source
+            made = source
+
+
+def _is_call(value: Any, *names: str) -> bool:
+    return isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.Op) and str(value.op.name) in names
+
+
+def _extents(value: Any) -> list[Any]:
+    shape = getattr(value.ty, "shape", None)
+    return [] if shape is None else list(shape)
+
+
+def _equal(left: list[Any], right: list[Any]) -> bool:
+    return len(left) == len(right) and all(map(tvm_ffi.structural_equal, left, right))
