@@ -8,10 +8,12 @@ from typing import Any
 import tvm
 import tvm_ffi
 
+from tvmake.quantize.affine import is_call
+
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
-REPEATING = ("relax.broadcast_to", "relax.reshape", "relax.expand_dims")
+REPEATING = ("broadcast_to", "reshape", "expand_dims")
 """Operators that leave a matrix as it is, and repeat it, where the last two extents stay."""
 
 
@@ -26,7 +28,7 @@ def multiply_once(module: "tvm.IRModule") -> "tvm.IRModule":
 class _Single(PyExprMutator):
     def visit_call_(self, op: Any) -> Any:
         call = self.visit_expr_post_order(op)
-        if not _is_call(call, "relax.matmul"):
+        if not is_call(call, "matmul"):
             return call
         left, right = call.args
         matrix = self._matrix(right)
@@ -41,7 +43,7 @@ class _Single(PyExprMutator):
         while True:
             while isinstance(made, relax.Var):
                 made = self.lookup_binding(made)
-            if not _is_call(made, *REPEATING):
+            if not is_call(made, *REPEATING):
                 return found
             source = made.args[0]
             if len(_extents(source)) < 2 or not _equal(_extents(source)[-2:], _extents(made)[-2:]):
@@ -49,10 +51,6 @@ class _Single(PyExprMutator):
             if len(_extents(source)) == 2:
                 found = source
             made = source
-
-
-def _is_call(value: Any, *names: str) -> bool:
-    return isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.Op) and str(value.op.name) in names
 
 
 def _extents(value: Any) -> list[Any]:

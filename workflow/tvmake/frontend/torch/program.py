@@ -1,7 +1,7 @@
 """What an exported PyTorch program takes and returns, found without TVM: signature, dynamic extents, flat calls."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import sympy
 import torch
@@ -9,6 +9,7 @@ from torch import Tensor, fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind, TensorArgument
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from tvmake.artifact.signature import Dim, Signature, TensorSpec
 from tvmake.config.model import InputSpec
@@ -39,11 +40,20 @@ _VALUE_PRESERVING |= {"contiguous", "flatten", "permute", "transpose", "t", "exp
 def weights_digest(program: ExportedProgram) -> str:
     """The sha256 of all parameters, buffers and constants with their names, types and shapes."""
     found = hashlib.sha256()
-    for name, value in sorted({**program.state_dict, **program.constants}.items()):
-        if isinstance(value, Tensor):
+    for whole, kept in sorted({**program.state_dict, **program.constants}.items()):
+        for name, value in _plain_tensors(whole, kept):
             found.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
             found.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
     return found.hexdigest()
+
+
+def _plain_tensors(name: str, value: object) -> Iterator[tuple[str, Tensor]]:
+    """The tensors that a value is made of, with their names: several for one that libraries compose, as torchao does a quantised weight."""
+    if isinstance(value, Tensor) and is_traceable_wrapper_subclass(value):
+        for part in value.__tensor_flatten__()[0]:
+            yield from _plain_tensors(f"{name}.{part}", getattr(value, part))
+    elif isinstance(value, Tensor):
+        yield name, value
 
 
 def signature(where: str, program: ExportedProgram, extents: Extents | None = None) -> Signature:

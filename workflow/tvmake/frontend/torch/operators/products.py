@@ -40,6 +40,7 @@ def _dtype(node: fx.Node) -> str:
 
 CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
     "mm.default": _product,
+    "_int_mm.default": _product,
     "bmm.default": _product,
     "matmul.default": _product,
     "addmm.default": _sum_with_product,
