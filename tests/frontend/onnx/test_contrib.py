@@ -159,6 +159,39 @@ def test_every_operator_of_real_numbers_that_is_replaced_is_tested():
     assert contrib_attention.RULES.keys() <= contrib.RULES.keys()
 
 
+WEIGHTS = {
+    "4 bits": (4, 16, None),
+    "4 bits, zero points": (4, 16, np.uint8),
+    "4 bits, zero points of any kind": (4, 32, np.float32),
+    "8 bits": (8, 16, None),
+    "8 bits, zero points": (8, 32, np.uint8),
+}
+
+
+@pytest.mark.parametrize(("bits", "size", "zeros"), WEIGHTS.values(), ids=WEIGHTS)
+@pytest.mark.parametrize("is_biased", [False, True])
+def test_weights_in_blocks_of_few_bits_are_those_of_onnx_runtime(tmp_path, bits, size, zeros, is_biased):
+    rows, columns = 40, 6  # the last block is not full
+    blocks, draw = -(-rows // size), np.random.default_rng(0)
+    constants = {
+        "w": draw.integers(0, 256, (columns, blocks, size * bits // 8), np.uint8),
+        "scales": np.abs(random(columns * blocks)) / 10,
+    }
+    if zeros is np.uint8:
+        constants["zeros"] = draw.integers(0, 256, columns * -(-blocks * bits // 8), np.uint8)
+    elif zeros is not None:
+        constants["zeros"] = np.abs(random(columns * blocks, seed=3)) * 8
+    if is_biased:
+        constants["bias"] = random(columns, seed=4)
+    names = ["x", *(name if name in constants else "" for name in ("w", "scales", "zeros", "", "bias"))]
+    values = {"K": rows, "N": columns, "bits": bits, "block_size": size}
+    node = helper.make_node("MatMulNBits", names, ["y"], domain="com.microsoft", **values)
+    made = model([node], {"x": (FLOAT, ["batch", 3, rows])}, ["y"], constants, domains=["com.microsoft"])
+    x = random(2, 3, rows)
+    outputs = run_compiled(read(save(tmp_path / "m.onnx", made)), [x])
+    np.testing.assert_allclose(outputs[0], runtime(made, [x])[0], rtol=1e-3, atol=1e-3)
+
+
 def test_operators_behind_each_other_are_replaced(tmp_path):
     nodes = [
         helper.make_node("BiasGelu", ["x", "bias"], ["a"], domain="com.microsoft"),

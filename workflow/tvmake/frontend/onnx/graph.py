@@ -202,6 +202,11 @@ class Graph:
         tensor = self.constants.get(name)
         return None if tensor is None else numpy_helper.to_array(tensor)
 
+    def weights(self, name: str) -> np.ndarray | None:
+        """The value of a constant of any size."""
+        tensor = self.constants.get(name) or self.large.get(name)
+        return None if tensor is None else numpy_helper.to_array(tensor)
+
     def is_constant(self, name: str) -> bool:
         return name in self.constants or name in self.large
 
@@ -215,10 +220,14 @@ class Graph:
         return candidate
 
     def add_constant(self, value: np.ndarray, name: str = "const") -> str:
-        """Add an initializer; returns its name."""
+        """Add an initializer, which is set aside if it is large; returns its name."""
         tensor = numpy_helper.from_array(np.ascontiguousarray(value).reshape(np.shape(value)), self.fresh(name))
-        self.graph.initializer.append(tensor)
-        self.constants[tensor.name] = self.graph.initializer[-1]
+        if tensor.ByteSize() < LARGE_BYTES:
+            self.graph.initializer.append(tensor)
+            self.constants[tensor.name] = self.graph.initializer[-1]
+        else:
+            self.large[tensor.name] = tensor
+            self.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
         self.shapes[tensor.name] = tuple(tensor.dims)
         self.dtypes[tensor.name] = tensor.data_type
         return tensor.name

@@ -6,6 +6,7 @@ Runtime's page on them (ContribOperators).
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import onnx
 from onnx import TensorProto
 
@@ -121,6 +122,34 @@ def _scaled(build: Builder, a: Sequence[str], b: Sequence[str], bias: str) -> st
     return build.op("Add", result, bias) if bias else result
 
 
+def _blocked_matmul(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """The product with real numbers for weights that are held in a few bits, in blocks along the rows of the other operand."""
+    data, packed, scale, zero, order, bias = _inputs(node, 6)
+    values = attributes(node)
+    bits, rows, columns, size = (int(values.get(key, 4)) for key in ("bits", "K", "N", "block_size"))
+    held, scales = build.graph.weights(packed), build.graph.weights(scale)
+    zeros = build.graph.weights(zero) if zero else np.asarray(1 << bits - 1)
+    if held is None or scales is None or zeros is None or order or bits not in (2, 4, 8):
+        return None
+    blocks = -(-rows // size)
+    integers = _unpacked(held.reshape(columns, blocks, -1), bits)
+    if zeros.dtype == np.uint8 and zeros.ndim:
+        zeros = _unpacked(zeros.reshape(columns, -1), bits)[:, :blocks]
+    zeros = zeros.reshape(columns, blocks, 1) if zeros.ndim else zeros
+    real = (integers.astype(np.float32) - zeros.astype(np.float32)) * scales.astype(np.float32).reshape(
+        columns, blocks, 1
+    )
+    matrix = real.reshape(columns, blocks * size)[:, :rows].T.astype(build.graph.numpy_dtype(data))
+    result = build.op("MatMul", data, build.graph.add_constant(matrix, packed))
+    return [build.op("Add", result, bias) if bias else result]
+
+
+def _unpacked(held: np.ndarray, bits: int) -> np.ndarray:
+    """The numbers in bytes, the one in the lowest bits first."""
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    return ((held[..., None] >> shifts) & ((1 << bits) - 1)).reshape(*held.shape[:-1], -1)
+
+
 def _renamed(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     """The same in ONNX's own domain."""
     return [build.op(node.op_type, *node.input, axis=attributes(node).get("axis"))]
@@ -146,6 +175,7 @@ RULES: dict[str, Rule] = {
     "QGemm": _gemm,
     "DynamicQuantizeMatMul": _dynamic_matmul,
     "MatMulIntegerToFloat": _matmul_to_float,
+    "MatMulNBits": _blocked_matmul,
     "QuantizeLinear": _renamed,
     "DequantizeLinear": _renamed,
 }
