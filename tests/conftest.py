@@ -17,9 +17,11 @@ settings.register_profile(
 )
 settings.load_profile("any machine")
 
-# A program in the background of a shell ignores Ctrl-C, and so does all that it starts: tests that interrupt would wait.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A program in the background of a shell ignores Ctrl-C, one under nohup hangups, and so does all that they start: tests that send them would
+# wait, or see what they stop go on.
+for _number, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _handler)
 
 # Importing what all tests import makes millions of objects that stay, and the collector would look through them all again
 # and again: an eighth of the processor time of tests that compile.

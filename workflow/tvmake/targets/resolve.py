@@ -17,6 +17,9 @@ from tvmake.targets.toolchain import driver_identity as linker_identity
 
 __all__ = ["check_library", "link_options", "linker", "linker_identity", "tvm_target"]
 
+TRIPLES = ("x86_64-linux-gnu", "aarch64-linux-gnu", "armv7a-linux-gnueabihf", "riscv64-linux-gnu")
+"""Of architectures whose CPUs are told apart by name."""
+
 
 def tvm_target(config: TargetConfig, where: str) -> "tvm.target.Target":
     """Build the TVM target with its host; ``native`` becomes this machine's CPU as LLVM knows it, without what it lacks.
@@ -124,7 +127,11 @@ def _check_cpu(target: "tvm.target.Target", where: str) -> None:
     name = target.attrs.get("mcpu")
     known = [str(cpu) for cpu in codegen.llvm_get_cpu_archlist(tvm.target.Target(base))]
     if name and known and str(name) not in known:
-        hint = _nearest(str(name), known) or f"known: {', '.join(known[:8])} …"
+        hint = (
+            _elsewhere(str(name), str(triple), known)
+            or _nearest(str(name), known)
+            or f"known: {', '.join(known[:8])} …"
+        )
         raise InputError(f"{where}.mcpu", f"LLVM knows no CPU '{name}' for {triple}", hint)
     for feature in map(str, target.attrs.get("mattr") or ()):
         with muted():
@@ -139,6 +146,19 @@ def _check_cpu(target: "tvm.target.Target", where: str) -> None:
             }
             problem = f"LLVM knows no feature '{feature[1:]}' for {triple}"
             raise InputError(f"{where}.mattr", problem, _nearest(feature[1:], sorted(features)))
+
+
+def _elsewhere(name: str, triple: str, known: Sequence[str]) -> str | None:
+    """What to do about a CPU that is rather one of another architecture's; None where it is not."""
+    others: dict[str, str] = {}
+    for other in TRIPLES:
+        if other.partition("-")[0] != triple.partition("-")[0]:
+            target = tvm.target.Target({"kind": "llvm", "mtriple": other})
+            others = {str(cpu): other for cpu in tvm.target.codegen.llvm_get_cpu_archlist(target)} | others
+    found = difflib.get_close_matches(name, [*known, *others], n=1)
+    if not found or found[0] in known:
+        return None
+    return f"{found[0]} is one of another architecture: write `mtriple: {others[found[0]]}` (or that of its system), too"
 
 
 def _nearest(name: str, known: Sequence[str]) -> str | None:
