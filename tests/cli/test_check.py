@@ -276,6 +276,9 @@ def check_of(directory: Path, change: dict[str, object], *arguments: str) -> sub
     ("change", "code", "where", "problem", "remedy"),
     [
         ({"targets.cpu": {"mcpu": "skylaek"}}, 1, ": targets.cpu.mcpu", "LLVM knows no CPU", "'skylake'"),
+        ({"targets.cpu": {"mcpu": "cortexa76"}}, 1, ": targets.cpu.mcpu", "LLVM knows no CPU", "mtriple: aarch64-linux-gnu"),
+        ({"targets.cpu": {"mcpu": "apple-m1", "mtriple": "aarch64-linux-gnu"}}, 1, ": targets.cpu.mcpu", "LLVM knows no CPU",
+         "apple-a14"),
         ({"targets.cpu": {"mtriple": "foo-bar"}}, 1, ": targets.cpu.mtriple", "no processor 'foo'", "targets"),
         ({"precisions": {"half": {"base": "float16", "never": ["conv2d"]}}}, 1, ": precisions.half.never",
          "Relax has no such operator", "did you mean 'nn.conv2d'?"),

@@ -20,6 +20,12 @@ __all__ = ["check_library", "link_options", "linker", "linker_identity", "tvm_ta
 TRIPLES = ("x86_64-linux-gnu", "aarch64-linux-gnu", "armv7a-linux-gnueabihf", "riscv64-linux-gnu")
 """Of architectures whose CPUs are told apart by name."""
 
+ALIASES = {
+    "apple-m1": "apple-a14", "apple-m2": "apple-a15", "apple-m3": "apple-a16", "grace": "neoverse-v2",
+    "cobalt-100": "neoverse-n2",
+}  # fmt: skip
+"""Names that only compilers in front of LLVM know (CpuAliases of llvm/TargetParser/AArch64TargetParser.h)."""
+
 
 def tvm_target(config: TargetConfig, where: str) -> "tvm.target.Target":
     """Build the TVM target with its host; ``native`` becomes this machine's CPU as LLVM knows it, without what it lacks.
@@ -128,7 +134,8 @@ def _check_cpu(target: "tvm.target.Target", where: str) -> None:
     known = [str(cpu) for cpu in codegen.llvm_get_cpu_archlist(tvm.target.Target(base))]
     if name and known and str(name) not in known:
         hint = (
-            _elsewhere(str(name), str(triple), known)
+            _other_name(str(name), known)
+            or _elsewhere(str(name), str(triple), known)
             or _nearest(str(name), known)
             or f"known: {', '.join(known[:8])} …"
         )
@@ -148,6 +155,11 @@ def _check_cpu(target: "tvm.target.Target", where: str) -> None:
             raise InputError(f"{where}.mattr", problem, _nearest(feature[1:], sorted(features)))
 
 
+def _other_name(name: str, known: Sequence[str]) -> str | None:
+    other = ALIASES.get(name)
+    return f"LLVM calls it {other}" if other in known else None
+
+
 def _elsewhere(name: str, triple: str, known: Sequence[str]) -> str | None:
     """What to do about a CPU that is rather one of another architecture's; None where it is not."""
     others: dict[str, str] = {}
@@ -158,7 +170,9 @@ def _elsewhere(name: str, triple: str, known: Sequence[str]) -> str | None:
     found = difflib.get_close_matches(name, [*known, *others], n=1)
     if not found or found[0] in known:
         return None
-    return f"{found[0]} is one of another architecture: write `mtriple: {others[found[0]]}` (or that of its system), too"
+    return (
+        f"{found[0]} is one of another architecture: write `mtriple: {others[found[0]]}` (or that of its system), too"
+    )
 
 
 def _nearest(name: str, known: Sequence[str]) -> str | None:
