@@ -73,7 +73,10 @@ def test_a_directory_with_something_in_it_is_named(plan: Plan, name: str):
         ("targets", "module.json", "results/digits/float32/module.json"),
     ],
 )
-def test_a_name_that_is_a_files_is_refused(tmp_path: Path, axis: str, name: str, file: str):
+def test_a_name_that_is_a_files_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, axis: str, name: str, file: str
+):
+    monkeypatch.chdir(tmp_path)
     entry = {"models": {"source": "digits.onnx"}, "precisions": {"base": "float32"}, "targets": {"kind": "llvm"}}[axis]
     plan = Plan(check({**yaml.safe_load(TEXT), axis: {name: entry}}, {}))
     with pytest.raises(InputError, match=f"^{axis}.{name}: the name is used by the file {file}\n"):
