@@ -5,6 +5,7 @@ import re
 import pytest
 
 from tests.report.conftest import STEADY, gather
+from tvmake.artifact import stage_json
 from tvmake.errors import InputError, MachineError
 from tvmake.report.history import DIRECTORY, KEPT, earlier, keep, measurements
 from tvmake.report.load import load_summary
@@ -84,6 +85,13 @@ def test_a_file_in_the_place_of_what_is_kept_is_named(run):
     (run.results / DIRECTORY).write_text("")
     with pytest.raises(MachineError, match=r"history/.*cannot be written"):
         keep(gather(run.request), run.results)
+
+
+def test_a_summary_that_someone_keeps_in_a_directory_of_that_name_is_a_summary(run, tmp_path):
+    summary = gather(run)
+    mine = tmp_path / DIRECTORY / "before.json"
+    stage_json.save(summary, mine)
+    assert load_summary(mine) == summary
 
 
 def test_files_of_other_names_are_neither_read_nor_deleted(run):

@@ -10,7 +10,7 @@ from tests.frontend.compiled import run_compiled
 from tests.frontend.onnx.models import FLOAT, INT64, model, random, read, runtime, save
 from tvmake.errors import InputError
 from tvmake.frontend.onnx.importer import inspect
-from tvmake.frontend.onnx.rewrites import contrib, contrib_attention, contrib_quantized
+from tvmake.frontend.onnx.rewrites.contrib import attention, operators, quantized
 
 INT32, UINT8 = onnx.TensorProto.INT32, onnx.TensorProto.UINT8
 X = {"x": (FLOAT, [2, 5, 8])}
@@ -155,8 +155,8 @@ def test_an_operator_of_onnx_runtime_agrees_with_it(tmp_path, name, opset):
 
 def test_every_operator_of_real_numbers_that_is_replaced_is_tested():
     same = {"FusedMatMulActivation", "TransposeMatMul"}
-    assert contrib.RULES.keys() - contrib_quantized.RULES.keys() - same == {operator for operator, *_ in CASES.values()}
-    assert contrib_attention.RULES.keys() <= contrib.RULES.keys()
+    assert operators.RULES.keys() - quantized.RULES.keys() - same == {operator for operator, *_ in CASES.values()}
+    assert attention.RULES.keys() <= operators.RULES.keys()
 
 
 WEIGHTS = {

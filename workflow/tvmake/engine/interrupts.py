@@ -6,28 +6,22 @@ import socket
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-from tvmake.process.stopping import SIGNALS
+from tvmake.process.stopping import Handler, handled
 
 
 @contextlib.contextmanager
 def stop_noted(note: Callable[[], None]) -> Iterator[None]:
     """Call ``note`` at each signal that stops a command, which then goes on as ever."""
-    previous = {int(number): signal.getsignal(number) for number in SIGNALS}
 
-    def handler(number: int, frame: FrameType | None) -> None:
-        note()
-        handle = previous[number]
-        if callable(handle):
-            handle(number, frame)
+    def noting(before: Handler) -> Handler:
+        def handler(number: int, frame: FrameType | None) -> None:
+            note()
+            before(number, frame)
 
-    mine = [number for number, handle in previous.items() if callable(handle)]
-    for number in mine:
-        signal.signal(number, handler)
-    try:
+        return handler if callable(before) else None
+
+    with handled(noting):
         yield
-    finally:
-        for number in mine:
-            signal.signal(number, previous[number])
 
 
 @contextlib.contextmanager

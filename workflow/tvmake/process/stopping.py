@@ -7,17 +7,22 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 STOPPED = (128 + signal.SIGINT, *(-number for number in SIGNALS))
 """How a fork ends that one of them reached (:func:`tvmake.process.fork.run_forked`)."""
 
-ONE_PRESS_S = 1.0
-"""Signals that follow one another faster are one: a terminal sends Ctrl-C to a process and to its parent, which hands it on."""
+ONE_PRESS_S = 5.0
+"""Signals that follow one another faster are one: a terminal sends Ctrl-C to a process and to its parent, which hands it on, on a busy
+machine some time later."""
+
+Handler = Any
+"""Of a signal: a function, one of the constants of ``signal``, or None."""
 
 _DEFAULTS = (signal.SIG_DFL, signal.default_int_handler)
 
@@ -38,14 +43,27 @@ def stoppable() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    with handled(lambda before: _stop if before in _DEFAULTS else None):
+        yield
+
+
+@contextmanager
+def handled(handler_after: Callable[[Handler], Handler]) -> Iterator[None]:
+    """Handle these signals otherwise in this block.
+
+    Args:
+        handler_after: from the handler before to the one in the block; None to leave it as it is.
+    """
     previous = {number: signal.getsignal(number) for number in SIGNALS}
-    mine = [number for number, handler in previous.items() if handler in _DEFAULTS]
-    for number in mine:
-        signal.signal(number, _stop)
+    handlers = {
+        number: handler for number, before in previous.items() if (handler := handler_after(before)) is not None
+    }
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
     try:
         yield
     finally:
-        for number in mine:
+        for number in handlers:
             signal.signal(number, previous[number])
 
 

@@ -3,21 +3,19 @@
 A run is kept when its rows differ from the one before: making the report again is not another run.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tvmake.artifact.paths import HISTORY
 from tvmake.errors import InputError
-from tvmake.report.load import HISTORY_FORM, load_summary
+from tvmake.report.load import HISTORY_FORM, HISTORY_NAME, load_summary
 from tvmake.report.rows import Summary, SummaryRow
 from tvmake.storage.state_file import write_state
 
 DIRECTORY = HISTORY
 """Beside summary.json; a file a run, by the time it ended."""
-NAME = re.compile(r"\d{4}-\d\d-\d\dT\d{6}(\.\d+)?(\+\d{4})?")
-"""Of a file: when the run ended, without the colons."""
+
 KEPT = 50
 """Runs; older ones are deleted."""
 
@@ -61,7 +59,7 @@ def keep(summary: Summary, results: Path) -> None:
 def _files(results: Path) -> list[Path]:
     """What was kept, the oldest first; what has another name is not ours to read or delete."""
     places = (results / DIRECTORY).glob("*.json")
-    return sorted(path for path in places if NAME.fullmatch(path.stem) and path.is_file())
+    return sorted(path for path in places if HISTORY_NAME.fullmatch(path.stem) and path.is_file())
 
 
 def measurements(row: SummaryRow, runs: Sequence[Summary]) -> list[tuple[str, SummaryRow]]:

@@ -1,5 +1,6 @@
 """Find and read a run's summary, and what lies beside the packages of its rows."""
 
+import re
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -16,6 +17,9 @@ from tvmake.storage.state_file import state_in
 
 SUMMARY = "summary.json"
 """The summary's name in the results directory."""
+
+HISTORY_NAME = re.compile(r"\d{4}-\d\d-\d\dT\d{6}(\.\d+)?(\+\d{4})?")
+"""Of a file that is kept of an earlier run: when it ended, without the colons."""
 
 HISTORY_FORM = 1
 """Of what is kept of earlier runs (:mod:`tvmake.report.history`), with its sha256."""
@@ -35,7 +39,7 @@ def load_summary(place: Path) -> Summary:
         raise InputError(
             str(path), "no such summary", "`tvmake make` writes one; name another results directory or file"
         )
-    if path.absolute().parent.name == HISTORY:
+    if path.absolute().parent.name == HISTORY and HISTORY_NAME.fullmatch(path.stem):
         return _load_kept(path)
     check_as_made(path)
     try:

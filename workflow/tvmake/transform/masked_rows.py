@@ -13,6 +13,7 @@ import numpy as np
 import tvm
 import tvm_ffi
 
+from tvmake.quantize.affine import constant
 from tvmake.transform.rewriting import rewritten
 
 from tvm import relax  # isort: skip
@@ -64,7 +65,7 @@ class _Dropping(PyExprMutator):
         return value
 
     def _is_zero(self, value: Any) -> bool:
-        held = _array(self._made(value))
+        held = constant(self._made(value))
         return held is not None and not held.any()
 
     def _asks_for_masked_rows(self, condition: Any, scores: Any) -> bool:
@@ -82,13 +83,13 @@ class _Dropping(PyExprMutator):
         if steps != ["relax.logical_not", "relax.max", "relax.logical_not"] or _name(made) != "relax.equal":
             return False
         compared, bound = made.args
-        lowest = _array(self._made(bound))
+        lowest = constant(self._made(bound))
         return lowest is not None and bool(np.isneginf(lowest).all()) and self._made(compared) == self._made(scores)
 
     def _has_number_in_each_row(self, value: Any) -> bool:
         """Whether each row of the last axis has an element that is a number for certain."""
         made = self._made(value)
-        held = _array(made)
+        held = constant(made)
         if held is not None:
             return bool(np.isfinite(held).any(axis=-1).all()) if held.ndim else bool(np.isfinite(held))
         name = _name(made)
@@ -98,7 +99,7 @@ class _Dropping(PyExprMutator):
                 self._has_number_in_each_row(first) and self._is_number(second)
             )
         if name == "relax.where":
-            chosen = _array(self._made(made.args[0]))
+            chosen = constant(self._made(made.args[0]))
             if chosen is not None and self._is_number(made.args[1]):
                 return bool(chosen.any(axis=-1).all()) if chosen.ndim else bool(chosen)
         if name == "relax.astype" or (name in ("relax.reshape", "relax.broadcast_to") and _keeps_rows(made)):
@@ -108,7 +109,7 @@ class _Dropping(PyExprMutator):
     def _is_number(self, value: Any) -> bool:
         """Whether all elements are numbers, neither infinite nor NaN, for certain."""
         made = self._made(value)
-        held = _array(made)
+        held = constant(made)
         if held is not None:
             return bool(np.isfinite(held).all())
         name = _name(made)
@@ -122,10 +123,6 @@ class _Dropping(PyExprMutator):
 def _name(value: Any) -> str:
     is_operator = isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.Op)
     return str(value.op.name) if is_operator else ""
-
-
-def _array(value: Any) -> Any:
-    return value.value.numpy() if isinstance(value, tvm.ir.GenericConst) else None
 
 
 def _keeps_rows(call: Any) -> bool:

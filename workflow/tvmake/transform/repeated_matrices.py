@@ -9,6 +9,7 @@ import tvm
 import tvm_ffi
 
 from tvmake.quantize.affine import is_call
+from tvmake.transform.rewriting import rewritten
 
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
@@ -19,9 +20,7 @@ REPEATING = ("broadcast_to", "reshape", "expand_dims")
 
 def multiply_once(module: "tvm.IRModule") -> "tvm.IRModule":
     """The same network, with matrices for their copies where they are the right operand of a product."""
-    changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
-    changed["main"] = _Single(module).visit_expr(module["main"])
-    return relax.transform.DeadCodeElimination()(changed)
+    return relax.transform.DeadCodeElimination()(rewritten(module, _Single(module)))
 
 
 @mutator

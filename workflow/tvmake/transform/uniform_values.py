@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import tvm
 
+from tvmake.transform.rewriting import rewritten
+
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
@@ -42,9 +44,7 @@ FILLING = ("relax.full", "relax.full_like")
 
 def spread_single_values(module: "tvm.IRModule") -> "tvm.IRModule":
     """The same network, with single values for operands that hold only one, where the result keeps its shape."""
-    changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
-    changed["main"] = _Spreading(module).visit_expr(module["main"])
-    return relax.transform.DeadCodeElimination()(changed)
+    return relax.transform.DeadCodeElimination()(rewritten(module, _Spreading(module)))
 
 
 @mutator

@@ -7,7 +7,7 @@ import onnx
 
 from tvmake.errors import InputError
 from tvmake.frontend.onnx.graph import Graph, all_nodes, depends_on_data
-from tvmake.frontend.onnx.rewrites.contrib import DOMAIN, RULES
+from tvmake.frontend.onnx.rewrites.contrib.operators import DOMAIN, RULES
 from tvmake.frontend.onnx.rewrites.fold import RANDOM
 
 STANDARD = ("", "ai.onnx", "ai.onnx.preview")

@@ -8,7 +8,7 @@ from onnx import helper, inliner, version_converter
 from tvmake.errors import InputError
 from tvmake.frontend.onnx.domains import check_domains
 from tvmake.frontend.onnx.graph import Graph, attributes
-from tvmake.frontend.onnx.rewrites.contrib import rewrite_contrib
+from tvmake.frontend.onnx.rewrites.contrib.operators import rewrite_contrib
 from tvmake.frontend.onnx.rewrites.masked import choose_by_masks
 
 OLDEST_OPSET = 13

@@ -9,11 +9,10 @@ from typing import Any
 
 import tvm
 
+from tvmake.targets.adreno.buffers import placed, with_results_in, written_with_buffers
 from tvmake.targets.adreno.kernel_scopes import scope_of
 from tvmake.targets.adreno.scope_copies import COPY, TEXTURE
 from tvmake.targets.dtypes import dtype_name
-from tvmake.targets.memory import GLOBAL
-from tvmake.targets.weights.layout_free import is_tensor_call
 
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
@@ -33,14 +32,11 @@ class OthersInBuffers:
 
     def transform_module(self, module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
         """The module with such tensors in buffers."""
-        devices = [device for device in module.global_infos.get("vdevice", []) if str(device.memory_scope) == GLOBAL]
-        if not devices:
-            return module
-        changed = tvm.IRModule(dict(module.functions_items()), attrs=module.attrs, global_infos=module.global_infos)
-        for variable, function in module.functions_items():
-            if isinstance(function, relax.Function):
-                changed[variable] = _InBuffers(changed, devices[0]).visit_expr(function)
-        return changed
+        return written_with_buffers(module, _InBuffers)
+
+
+def _is_wrong(ty: Any) -> bool:
+    return TEXTURE in scope_of(ty) and not is_texel(ty)
 
 
 @mutator
@@ -57,22 +53,12 @@ class _InBuffers(PyExprMutator):
 
     def visit_generic_const_(self, op: Any) -> Any:
         """A constant in a buffer, where it is no texel."""
-        placed = self._placed(op.ty)
-        return op if placed is op.ty else tvm.ir.GenericConst(op.value, placed, op.span)
+        ty = placed(op.ty, self.device, _is_wrong)
+        return op if ty is op.ty else tvm.ir.GenericConst(op.value, ty, op.span)
 
     def visit_call_(self, op: Any) -> Any:
         """A call of a kernel with such results in buffers; a copy of such a tensor as what it copies."""
         call = self.visit_expr_post_order(op)
         if isinstance(call.op, tvm.ir.Op) and str(call.op.name) == COPY and not is_texel(op.ty):
             return call.args[0]
-        if not is_tensor_call(call):
-            return call
-        types = [self._placed(ty) for ty in call.ty_args]
-        return relax.Call(call.op, list(call.args), call.attrs, types, call.span)
-
-    def _placed(self, ty: Any) -> Any:
-        if isinstance(ty, relax.TupleType):
-            return relax.TupleType([self._placed(field) for field in ty.fields])
-        if not isinstance(ty, relax.TensorType) or TEXTURE not in scope_of(ty) or is_texel(ty):
-            return ty
-        return relax.TensorType(ty.shape, dtype_name(ty), self.device)
+        return with_results_in(call, self.device, _is_wrong)

@@ -10,6 +10,7 @@ import tvm
 
 from tvmake.targets.affected import is_affected
 from tvmake.targets.dtypes import dtype_name
+from tvmake.transform.rewriting import rewritten
 
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
@@ -28,14 +29,7 @@ class WideRemainders:
 
     def transform_module(self, module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
         """The module with such remainders; as it is where TVM's are right."""
-        if not is_affected(RELEASES):
-            return module
-        rewriter = _Wide(module)
-        for variable, function in module.functions_items():
-            if isinstance(function, relax.Function):
-                rewriter.builder_.update_func(variable, rewriter.visit_expr(function))
-        made = rewriter.builder_.get()
-        return tvm.IRModule(dict(made.functions_items()), attrs=module.attrs, global_infos=module.global_infos)
+        return rewritten(module, _Wide(module)) if is_affected(RELEASES) else module
 
 
 @mutator

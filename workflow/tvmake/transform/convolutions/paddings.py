@@ -8,6 +8,8 @@ from typing import Any
 
 import tvm
 
+from tvmake.transform.rewriting import rewritten
+
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
@@ -20,9 +22,7 @@ CONVOLUTIONS: dict[str, tuple[Any, str]] = {
 
 def fold_paddings(module: "tvm.IRModule") -> "tvm.IRModule":
     """The same network, with zeros before a convolution made by the convolution."""
-    changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
-    changed["main"] = _Writer(module).visit_expr(module["main"])
-    return relax.transform.DeadCodeElimination()(changed)
+    return relax.transform.DeadCodeElimination()(rewritten(module, _Writer(module)))
 
 
 @mutator

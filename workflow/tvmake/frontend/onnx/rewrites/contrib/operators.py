@@ -12,8 +12,8 @@ import onnx
 from onnx import helper
 
 from tvmake.frontend.onnx.graph import Builder, Graph, attributes, opset_of, optional_input
-from tvmake.frontend.onnx.rewrites import contrib_attention, contrib_quantized
-from tvmake.frontend.onnx.rewrites.contrib_attention import Rule
+from tvmake.frontend.onnx.rewrites.contrib import attention, quantized
+from tvmake.frontend.onnx.rewrites.contrib.attention import Rule
 
 DOMAIN = "com.microsoft"
 
@@ -256,6 +256,6 @@ RULES: dict[str, Rule] = {
     "SkipLayerNormalization": _skip_layer_norm,
     "SkipSimplifiedLayerNormalization": _skip_layer_norm,
     "EmbedLayerNormalization": _embeddings,
-    **contrib_attention.RULES,
-    **contrib_quantized.RULES,
+    **attention.RULES,
+    **quantized.RULES,
 }

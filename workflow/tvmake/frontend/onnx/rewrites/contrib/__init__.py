@@ -1,0 +1,1 @@
+"""ONNX Runtime's operators (domain ``com.microsoft``), which its optimisations and tools leave in a file, as ONNX's own."""
