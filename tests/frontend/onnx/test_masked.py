@@ -58,3 +58,12 @@ def test_values_of_the_data_put_at_places_are_refused(tmp_path):
     for look in (inspect, read):
         with pytest.raises(InputError, match="depends on the data"):
             look(path)
+
+
+@pytest.mark.parametrize("extent", [1, 3])
+def test_a_mask_of_a_part_of_the_data_is_not_spread_over_all_of_it(tmp_path, extent):
+    nodes = [*PLACES, *ONE_EACH, node("ScatterND", ["x", "places", "updates"], ["y"])]
+    path = save(tmp_path / "m.onnx", model(nodes, {"x": (FLOAT, [4]), "m": (FLOAT, [extent])}, ["y"], CONSTANTS))
+    for look in (inspect, read):
+        with pytest.raises(InputError, match="depends on the data"):
+            look(path)

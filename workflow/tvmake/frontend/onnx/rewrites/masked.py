@@ -3,7 +3,7 @@
 import onnx
 from onnx import helper
 
-from tvmake.frontend.onnx.graph import Builder, Graph, attributes
+from tvmake.frontend.onnx.graph import Builder, Graph, Shape, attributes
 from tvmake.frontend.onnx.rewrites.fold import drop_unused
 
 _SPREADS = {"Expand", "Reshape", "Identity", "Unsqueeze", "Squeeze"}
@@ -40,7 +40,8 @@ def _choice(node: onnx.NodeProto, build: Builder, producers: dict[str, onnx.Node
     rank, rank_of_mask, shape = graph.rank(data), graph.rank(mask) if mask else None, graph.static_shape(value)
     if not mask or rank is None or rank_of_mask is None or shape is None:
         return None
-    if attributes(node).get("reduction", "none") != "none" or not graph.dtype(mask):
+    is_plain = attributes(node).get("reduction", "none") == "none" and graph.dtype(mask)
+    if not is_plain or _is_part(graph.shape(mask) or (), graph.shape(data) or ()):
         return None
     behind = rank - rank_of_mask
     own, theirs = list(shape[::-1]), list((graph.shape(data) or ())[::-1])
@@ -52,6 +53,12 @@ def _choice(node: onnx.NodeProto, build: Builder, producers: dict[str, onnx.Node
     if behind:
         holds = build.unsqueeze(holds, list(range(rank_of_mask, rank)))
     return build.op("Where", holds, value, data)
+
+
+def _is_part(mask: Shape, data: Shape) -> bool:
+    """Whether a mask is certainly smaller than the data that it is for: a choice would spread it over all of it."""
+    pairs = zip(mask, data, strict=False)
+    return any(one != other and (one == 1 or (isinstance(one, int) and isinstance(other, int))) for one, other in pairs)
 
 
 def _mask(places: str, producers: dict[str, onnx.NodeProto]) -> str:
