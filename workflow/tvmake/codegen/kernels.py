@@ -7,6 +7,7 @@ from typing import Literal
 import tvm
 
 from tvmake.artifact.manifest import GraphNode, Kernel
+from tvmake.ir.expressions import bindings, operator_name
 from tvmake.storage.files import digest_bytes
 
 
@@ -52,22 +53,21 @@ def graph(fused: "tvm.IRModule") -> list[GraphNode]:
 def _nodes(function: "tvm.relax.Function") -> list[GraphNode]:
     relax = tvm.relax
     nodes: list[GraphNode] = []
-    for block in function.body.blocks if isinstance(function.body, relax.SeqExpr) else []:
-        for binding in block.bindings:
-            value = binding.value if isinstance(binding, relax.VarBinding) else None
-            if isinstance(value, relax.Call):
-                call, arguments = _called(value)
-            else:
-                call, arguments = type(value).__name__.lower(), [value] if value is not None else []
-            shape, dtype = _shape(binding.var.ty)
-            nodes.append(
-                GraphNode(name=str(binding.var.name), call=call, inputs=_names(arguments), shape=shape, dtype=dtype)
-            )
+    for binding in bindings(function):
+        value = binding.value if isinstance(binding, relax.VarBinding) else None
+        if isinstance(value, relax.Call):
+            call, arguments = _called(value)
+        else:
+            call, arguments = type(value).__name__.lower(), [value] if value is not None else []
+        shape, dtype = _shape(binding.var.ty)
+        nodes.append(
+            GraphNode(name=str(binding.var.name), call=call, inputs=_names(arguments), shape=shape, dtype=dtype)
+        )
     return nodes
 
 
 def _called(call: "tvm.relax.Call") -> tuple[str, list]:
-    if isinstance(call.op, tvm.ir.Op) and call.op.name.startswith("relax.call_tir"):
+    if operator_name(call).startswith("call_tir"):
         return str(call.args[0].name_hint), list(call.args[1].fields)
     if isinstance(call.op, tvm.ir.Op):
         return str(call.op.name), list(call.args)

@@ -7,6 +7,7 @@ from typing import Any
 import tvm
 
 from tvmake.artifact.manifest import Placement
+from tvmake.ir.expressions import bindings
 from tvmake.targets.adreno.images import could_be_image, image, images, largest
 from tvmake.targets.adreno.kernel_scopes import scope_of
 from tvmake.targets.memory import GLOBAL
@@ -58,9 +59,7 @@ def _why(function: "tvm.tirx.PrimFunc", target: Mapping[str, Any]) -> str:
 
 def _values(main: "tvm.relax.Function") -> list[Any]:
     """The types of arguments and of what is computed, tensors alone."""
-    found = [parameter.ty for parameter in main.params]
-    for block in main.body.blocks if isinstance(main.body, tvm.relax.SeqExpr) else []:
-        found += [binding.var.ty for binding in block.bindings]
+    found = [variable.ty for variable in (*main.params, *(binding.var for binding in bindings(main)))]
     return [ty for ty in found if isinstance(ty, tvm.relax.TensorType) and ty.shape is not None]
 
 

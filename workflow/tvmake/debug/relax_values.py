@@ -15,9 +15,10 @@ from tvm import relax
 from tvmake.artifact.tensor_file import numpy_dtype
 from tvmake.debug.departure import Value
 from tvmake.errors import InputError
+from tvmake.ir.expressions import bindings, is_call, operator_name, variables
 from tvmake.targets.memory import in_buffers
 
-COPIES = frozenset({"relax.to_vdevice", "relax.hint_on_device"})
+COPIES = frozenset({"to_vdevice", "hint_on_device"})
 """Calls that give their first argument in another memory."""
 
 
@@ -72,7 +73,7 @@ def trace_operators(module: "tvm.IRModule", tensors: Sequence[np.ndarray]) -> Tr
     Raises:
         InputError: the graph has dimensions without a value, or an operator without a kernel.
     """
-    operators = {binding.var: _operator(binding.value) for binding in _bindings(module["main"])}
+    operators = {binding.var: _operator(binding.value) for binding in bindings(module["main"])}
     backend = relax.backend
     passes = [backend.DispatchSampling(), backend.DispatchSortScan(), relax.transform.LegalizeOps()]
     with tvm.target.Target({"kind": "llvm"}):
@@ -98,10 +99,10 @@ def _trace(module: "tvm.IRModule", tensors: Sequence[np.ndarray], operators: Map
         names[parameter] = str(parameter.name)
     kernels = _compiled(module)
     steps: list[Step] = []
-    for number, binding in enumerate(_bindings(main)):
+    for number, binding in enumerate(bindings(main)):
         variable, call = binding.var, binding.value
         kernel, arguments = None, ()
-        if _operator_name(call) == "relax.call_tir":
+        if is_call(call, "call_tir"):
             kernel = str(call.args[0].name_hint)
             arguments = tuple(_held(one, held) for one in call.args[1].fields)
             results = _run(kernels[kernel], arguments, call)
@@ -109,41 +110,17 @@ def _trace(module: "tvm.IRModule", tensors: Sequence[np.ndarray], operators: Map
         else:
             held[variable] = _held(call, held)
         names[variable] = f"{variable.name}#{number}"  # the variables' own names are not unique
-        inputs = tuple(names[one] for one in _variables(call) if one in names)
+        inputs = tuple(names[one] for one in variables(call) if one in names)
         operator = operators.get(variable) or _operator(call)
         steps.append(Step(names[variable], operator, kernel, inputs, arguments, held[variable]))
     result = _held(main.body.body, held)
     return Trace(tuple(steps), tuple(result) if isinstance(result, list) else (result,))
 
 
-def _bindings(function: Any) -> Iterator[Any]:
-    for block in function.body.blocks:
-        yield from block.bindings
-
-
-def _operator_name(expression: Any) -> str:
-    return str(getattr(getattr(expression, "op", None), "name", "")) if isinstance(expression, relax.Call) else ""
-
-
 def _operator(expression: Any) -> str:
-    name = _operator_name(expression)
-    if name == "relax.call_tir":
+    if is_call(expression, "call_tir"):
         return str(expression.args[0].name_hint)
-    return name or type(expression).__name__
-
-
-def _variables(expression: Any) -> list[Any]:
-    match expression:
-        case relax.Var():
-            return [expression]
-        case relax.Tuple():
-            return [one for field in expression.fields for one in _variables(field)]
-        case relax.TupleGetItem():
-            return _variables(expression.tuple_value)
-        case relax.Call():
-            return [one for argument in expression.args for one in _variables(argument)]
-        case _:
-            return []
+    return operator_name(expression) or type(expression).__name__
 
 
 def _held(expression: Any, known: Mapping[Any, Any]) -> Any:
@@ -156,9 +133,9 @@ def _held(expression: Any, known: Mapping[Any, Any]) -> Any:
             return [_held(field, known) for field in expression.fields]
         case relax.TupleGetItem():
             return _held(expression.tuple_value, known)[int(expression.index)]
-        case relax.Call() if _operator_name(expression) in COPIES:
+        case relax.Call() if is_call(expression, *COPIES):
             return _held(expression.args[0], known)
-        case relax.Call() if _operator_name(expression) == "relax.reshape":
+        case relax.Call() if is_call(expression, "reshape"):
             return _held(expression.args[0], known).reshape(_shape(expression.ty))
         case _:
             raise InputError("debug", f"cannot follow {_operator(expression)} outside of kernels")

@@ -4,6 +4,9 @@ from typing import Any
 
 import tvm
 
+from tvmake.ir.expressions import is_call
+from tvmake.ir.rewriting import rewritten, with_functions
+
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
@@ -15,7 +18,7 @@ LIFT_FROM_BYTES = 256
 class _WrapTakes(PyExprMutator):
     def visit_call_(self, op: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(op)
-        if isinstance(call.op, tvm.ir.Op) and call.op.name == "relax.take" and call.attrs.mode == "fast":
+        if is_call(call, "take") and call.attrs.mode == "fast":
             return relax.op.take(*call.args, axis=call.attrs.axis, mode="wrap")
         return call
 
@@ -26,11 +29,7 @@ def wrap_takes(module: "tvm.IRModule") -> "tvm.IRModule":
     Importers emit mode "fast", which reads whatever lies before the buffer: ``x[:, -1]`` gives numbers that differ
     from run to run. Mode "wrap" takes the index modulo the extent.
     """
-    changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
-    for name, function in module.functions.items():
-        if isinstance(function, relax.Function):
-            changed[name] = _WrapTakes(module).visit_expr(function)
-    return changed
+    return rewritten(module, _WrapTakes(module))
 
 
 @mutator
@@ -95,6 +94,4 @@ def with_main(
     """The module with another argument list and body of ``main``; a body that is not normalised needs its type."""
     main = module["main"]
     function = relax.Function(parameters, body, result, is_pure=main.is_pure, attrs=main.attrs)
-    changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
-    changed["main"] = function
-    return changed
+    return with_functions(module, {"main": function})

@@ -1,11 +1,11 @@
 """Tensors of integers that stand for real numbers: value = (integer − zero point) · scale."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import tvm
+
+from tvmake.ir.expressions import constant, is_call
 
 from tvm import relax  # isort: skip
 
@@ -64,20 +64,6 @@ class Affine:
         )
 
 
-def is_call(value: Any, *names: str) -> bool:
-    """Whether an expression calls one of these operators (names without ``relax.``)."""
-    if not isinstance(value, relax.Call) or not isinstance(value.op, tvm.ir.Op):
-        return False
-    return str(value.op.name).removeprefix("relax.") in names
-
-
-def constant(value: Any) -> np.ndarray | None:
-    """The array that a constant holds; None for what is computed."""
-    if isinstance(value, tvm.ir.GenericConst) and isinstance(value.ty, relax.TensorType):
-        return np.asarray(value.value.numpy())
-    return None
-
-
 def affine(call: Any) -> Affine | None:
     """A ``quantize`` or ``dequantize`` of float32, read; None for another expression."""
     if not is_call(call, "dequantize", "quantize"):
@@ -114,11 +100,3 @@ def dequantize(integers: Any, scale: np.ndarray, zero: np.ndarray, axis: int) ->
     return relax.op.dequantize(
         integers, relax.const(np.asarray(scale, "float32")), relax.const(zeros, dtype), axis=axis, out_dtype="float32"
     )
-
-
-def fixed_shape(value: Any) -> Sequence[int] | None:
-    """The extents of a tensor, all of them numbers; None otherwise."""
-    shape = getattr(value.ty, "shape", None)
-    if shape is None or not all(isinstance(extent, tvm.tirx.IntImm) for extent in shape):
-        return None
-    return [int(extent) for extent in shape]

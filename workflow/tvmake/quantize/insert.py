@@ -13,7 +13,9 @@ import tvm
 
 from tvmake.artifact.calibration import TensorRange
 from tvmake.errors import InputError
-from tvmake.quantize.affine import along, dequantize, is_call
+from tvmake.ir.expressions import is_call
+from tvmake.ir.rewriting import rewritten
+from tvmake.quantize.affine import along, dequantize
 from tvmake.quantize.integers import MOVES
 from tvmake.quantize.products import CONVOLUTIONS
 from tvmake.quantize.sites import Sites
@@ -54,12 +56,10 @@ def insert(
         tensor: grid(found, has_border)
         for tensor, found, has_border in zip(sites.tensors, ranges, sites.has_border, strict=True)
     }
-    changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
     maps = [
         origin for product, origin in zip(sites.products, sites.origins, strict=True) if is_call(product, *CONVOLUTIONS)
     ]
-    changed["main"] = _Insertion(module, grids, maps, sites.products, shifts).visit_expr(module["main"])
-    return changed
+    return rewritten(module, _Insertion(module, grids, maps, sites.products, shifts))
 
 
 def grid(found: TensorRange, has_border: bool) -> tuple[str, np.ndarray, np.ndarray]:

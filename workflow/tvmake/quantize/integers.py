@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 import tvm
 
-from tvmake.quantize.affine import SMALL, Affine, affine, along, constant, dequantize, fixed_shape, is_call
+from tvmake.ir.expressions import constant, fixed_shape, is_call
+from tvmake.ir.rewriting import definition, rewritten
+from tvmake.quantize.affine import SMALL, Affine, affine, along, dequantize
 from tvmake.quantize.products import CONVOLUTIONS, Centred, centred_integers, convolution, matmul
 
 from tvm import relax  # isort: skip
@@ -62,9 +64,7 @@ def to_integers(module: "tvm.IRModule") -> "tvm.IRModule":
         return module
     module = relax.transform.CanonicalizeBindings()(module)
     for step in (_Integers, _Spread, _Written):
-        changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
-        changed["main"] = step(module).visit_expr(module["main"])
-        module = relax.transform.DeadCodeElimination()(changed)
+        module = relax.transform.DeadCodeElimination()(rewritten(module, step(module)))
     return module
 
 
@@ -87,12 +87,7 @@ class _Integers(PyExprMutator):
 
     def _made(self, value: Any) -> Any:
         """What a variable is bound to."""
-        while isinstance(value, relax.Var):
-            bound = self.lookup_binding(value)
-            if bound is None:
-                break
-            value = bound
-        return value
+        return definition(self, value)
 
     def _affine(self, value: Any) -> Affine | None:
         made = self._made(value)

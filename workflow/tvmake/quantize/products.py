@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tvmake.quantize.affine import SMALL, along, constant, fixed_shape, is_call
+from tvmake.ir.expressions import constant, fixed_shape, is_call, operator_name
+from tvmake.quantize.affine import SMALL, along
 
 from tvm import relax  # isort: skip
 
@@ -65,7 +66,7 @@ def convolution(builder: Any, call: Any, x: Centred, weight: Centred) -> Any | N
     if not x.is_centred and any(attributes["padding"]):
         data = builder.emit(_bordered(builder, x, data_layout, attributes["padding"]))
         attributes["padding"] = [0] * len(attributes["padding"])
-    operator = getattr(relax.op.nn, str(call.op.name).rpartition(".")[2])
+    operator = getattr(relax.op.nn, operator_name(call).rpartition(".")[2])
     sums = operator(data, known.integers, **attributes, out_dtype="int32")
     if x.is_centred:
         return sums

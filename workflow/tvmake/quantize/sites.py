@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import tvm
 
-from tvmake.quantize.affine import constant, fixed_shape, is_call
+from tvmake.ir.expressions import bindings, constant, fixed_shape, is_call, operator_name
+from tvmake.ir.rewriting import with_functions
 from tvmake.quantize.integers import MOVES
 from tvmake.quantize.products import CONVOLUTIONS, LARGEST_SUM
 from tvmake.quantize.weights import LARGEST_WEIGHT, weight_integers
@@ -60,11 +61,11 @@ def find_sites(module: Any, never: Collection[str]) -> Sites:
             order[binding.var] = len(order)
             call = binding.value
             if is_call(call, *OTHER_PRODUCTS):
-                sites.kept.append((_name(call), str(binding.var.name), "it has no integer form"))
+                sites.kept.append((operator_name(call), str(binding.var.name), "it has no integer form"))
             if not is_call(call, *PRODUCTS) or str(call.ty.dtype) == "int32":
                 continue
             if (reason := _obstacle(call, excluded)) is not None:
-                sites.kept.append((_name(call), str(binding.var.name), reason))
+                sites.kept.append((operator_name(call), str(binding.var.name), reason))
                 continue
             tensor = _origin(call.args[0], bindings)
             sites.products.append(call)
@@ -77,13 +78,9 @@ def find_sites(module: Any, never: Collection[str]) -> Sites:
     return sites
 
 
-def _name(call: Any) -> str:
-    return str(call.op.name).removeprefix("relax.")
-
-
 def _obstacle(call: Any, excluded: Collection[str]) -> str | None:
     weight = constant(call.args[1])
-    if _name(call) in excluded:
+    if operator_name(call) in excluded:
         return "it is named under never"
     if not isinstance(call.args[0], relax.Var):
         return "its input is a constant"
@@ -133,8 +130,7 @@ def returning(module: Any, bindings: Sequence[Any], variables: Sequence[Any]) ->
     # Variables of a dataflow block cannot be seen outside of it.
     result = relax.TupleType([variable.ty for variable in variables])
     function = relax.Function(list(main.params), body, result, is_pure=main.is_pure, attrs=main.attrs)
-    changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
-    changed["main"] = _plain_variables(function)
+    changed = with_functions(module, {"main": _plain_variables(function)})
     passes = relax.transform
     return tvm.transform.Sequential([passes.Normalize(), passes.ConvertToDataflow(), passes.DeadCodeElimination()])(
         changed
@@ -144,8 +140,7 @@ def returning(module: Any, bindings: Sequence[Any], variables: Sequence[Any]) ->
 def _plain_variables(function: Any) -> Any:
     found = {
         binding.var: relax.Var(str(binding.var.name), binding.var.ty)
-        for block in function.body.blocks
-        for binding in block.bindings
+        for binding in bindings(function)
         if isinstance(binding.var, relax.DataflowVar)
     }
     return _Plain(found).visit_expr(function)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmake.quantize.affine import constant, is_call
+from tvmake.ir.expressions import constant, is_call
 
 LARGEST_WEIGHT = 127
 

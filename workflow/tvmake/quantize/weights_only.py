@@ -12,7 +12,7 @@ import numpy as np
 import tvm
 
 from tvmake.config.precision import PrecisionConfig
-from tvmake.quantize.affine import constant, is_call
+from tvmake.ir.expressions import bindings, constant, is_call, operator_name
 from tvmake.quantize.products import CONVOLUTIONS
 from tvmake.quantize.sites import OTHER_PRODUCTS
 
@@ -151,8 +151,7 @@ class _Holder(PyExprMutator):
         """Integers and scales of each weight, which several products may share."""
         self._names = {
             binding.value: str(binding.var.name)
-            for block in module["main"].body.blocks
-            for binding in block.bindings
+            for binding in bindings(module["main"])
             if isinstance(binding, relax.VarBinding)
         }
 
@@ -161,11 +160,11 @@ class _Holder(PyExprMutator):
             if (reason := self._obstacle(op)) is None:
                 self.found.products += 1
                 return self._product(op)
-            self.found.kept.append((str(op.op.name).removeprefix("relax."), self._names.get(op, ""), reason))
+            self.found.kept.append((operator_name(op), self._names.get(op, ""), reason))
         return self.visit_expr_post_order(op)
 
     def _obstacle(self, call: Any) -> str | None:
-        name = str(call.op.name).removeprefix("relax.")
+        name = operator_name(call)
         if name in self._never:
             return "it is named under never"
         if name != "matmul":

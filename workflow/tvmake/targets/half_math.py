@@ -11,6 +11,7 @@ from typing import Any
 
 import tvm
 
+from tvmake.ir.expressions import operator_name
 from tvmake.targets.affected import is_affected
 
 RELEASES = "<0.28"
@@ -43,7 +44,7 @@ def widened(tvms: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
         if kind not in ("float16", "bfloat16"):
             return call if tvms is None else tvms(call)
         wide = f"float32{'x' if lanes else ''}{lanes}"
-        return getattr(tvm.tirx, str(call.op.name).removeprefix("tirx."))(
+        return getattr(tvm.tirx, operator_name(call).removeprefix("tirx."))(
             *(one.astype(wide) for one in call.args)
         ).astype(dtype)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import tvm
 
-from tvmake.targets.dtypes import dtype_name
+from tvmake.ir.expressions import dtype_name
 
 GLOBAL = "global"
 """A buffer; ``global.texture…`` is an image."""

@@ -10,6 +10,8 @@ from typing import Any
 import tvm
 import tvm_ffi
 
+from tvmake.ir.rewriting import with_functions
+
 OPAQUE = 8
 """TVM's kOpaque (include/tvm/relax/op_attr_types.h): FuseOps leaves such a kernel alone."""
 
@@ -20,11 +22,14 @@ class KeepReversals:
 
     def transform_module(self, module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
         """The module with such kernels marked."""
-        changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
-        for symbol, func in module.functions_items():
-            if isinstance(func, tvm.tirx.PrimFunc) and _reads_backwards(func):
-                changed[symbol] = func.with_attr("op_pattern", OPAQUE)
-        return changed
+        return with_functions(
+            module,
+            {
+                symbol: func.with_attr("op_pattern", OPAQUE)
+                for symbol, func in module.functions_items()
+                if isinstance(func, tvm.tirx.PrimFunc) and _reads_backwards(func)
+            },
+        )
 
 
 def _reads_backwards(func: Any) -> bool:

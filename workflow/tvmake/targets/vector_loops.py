@@ -6,8 +6,8 @@ from typing import Any
 import tvm
 import tvm_ffi
 
+from tvmake.ir.expressions import dtype_name
 from tvmake.targets.affected import is_affected
-from tvmake.targets.dtypes import dtype_name
 from tvmake.targets.narrow_integers import NarrowIntegers
 
 tirx = tvm.tirx

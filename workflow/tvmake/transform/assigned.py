@@ -14,7 +14,8 @@ import tvm
 from tvmake.artifact.calibration import Calibration
 from tvmake.config.precision import LayerPrecision
 from tvmake.errors import InputError
-from tvmake.quantize.affine import constant, is_call
+from tvmake.ir.expressions import bindings, constant, is_call
+from tvmake.ir.rewriting import rewritten
 from tvmake.quantize.insert import insert
 from tvmake.quantize.integers import MOVES, to_integers
 from tvmake.quantize.sites import Sites, find_sites
@@ -53,8 +54,7 @@ def assign(
     """
     layers = [
         (binding.var, binding.value)
-        for block in module["main"].body.blocks
-        for binding in block.bindings
+        for binding in bindings(module["main"])
         if isinstance(binding, relax.VarBinding) and is_layer(binding.value)
     ]
     if len(layers) != len(precisions):
@@ -70,9 +70,7 @@ def assign(
         module = insert(module, *_part(find_sites(module, never), calibration, wanted))
     if any(one.startswith("float16") for one in precisions):
         module = split_clips(module)
-        changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
-        changed["main"] = _Halving(module, precisions).visit_expr(module["main"])
-        module = join_clips(changed)
+        module = join_clips(rewritten(module, _Halving(module, precisions)))
     return evaluate_constants(to_integers(module))
 
 
@@ -168,12 +166,7 @@ def _computed(value: Any) -> list[str]:
 
 def _results(function: Any) -> list[Any]:
     """The variables that a function returns, under every name that they have."""
-    values = {
-        binding.var: binding.value
-        for block in function.body.blocks
-        for binding in block.bindings
-        if isinstance(binding, relax.VarBinding)
-    }
+    values = {binding.var: binding.value for binding in bindings(function) if isinstance(binding, relax.VarBinding)}
     found: list[Any] = []
     pending = [function.body.body]
     while pending:

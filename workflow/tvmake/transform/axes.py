@@ -7,7 +7,8 @@ tests/transform/test_axes.py::test_wheel_still_fails_at_axes_from_the_end fails.
 
 import tvm
 
-from tvmake.transform.rewriting import rewritten
+from tvmake.ir.expressions import operator_name
+from tvmake.ir.rewriting import rewritten
 
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
@@ -22,15 +23,15 @@ def count_axes_from_front(module: "tvm.IRModule") -> "tvm.IRModule":
 class _Writer(PyExprMutator):
     def visit_call_(self, op: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(op)
-        name = getattr(call.op, "name", "")
-        if name == "relax.stack":
+        name = operator_name(call)
+        if name == "stack":
             return self._stacked(call, op.ty.ndim)
-        if name not in ("relax.squeeze", "relax.permute_dims"):
+        if name not in ("squeeze", "permute_dims"):
             return call
-        axes, rank = (call.attrs.axis if name == "relax.squeeze" else call.attrs.axes), op.args[0].ty.ndim
+        axes, rank = (call.attrs.axis if name == "squeeze" else call.attrs.axes), op.args[0].ty.ndim
         if axes is None or rank < 0 or all(axis >= 0 for axis in axes):
             return call
-        write = relax.op.squeeze if name == "relax.squeeze" else relax.op.permute_dims
+        write = relax.op.squeeze if name == "squeeze" else relax.op.permute_dims
         return write(call.args[0], [int(axis) % rank for axis in axes])
 
     def _stacked(self, call: relax.Call, rank: int) -> relax.Expr:

@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 import tvm
 
+from tvmake.ir.expressions import operator_name
+from tvmake.ir.rewriting import definition, with_functions
+
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
@@ -24,24 +27,22 @@ def _of_extent_one(shape: tuple[int, ...], axes: Any) -> tuple[int, ...]:
 
 
 OPERATORS: dict[str, Evaluate] = {
-    "relax.add": lambda x, _: x[0] + x[1],
-    "relax.subtract": lambda x, _: x[0] - x[1],
-    "relax.multiply": lambda x, _: x[0] * x[1],
-    "relax.divide": lambda x, _: x[0] / x[1],
-    "relax.sqrt": lambda x, _: np.sqrt(x[0]),
-    "relax.rsqrt": lambda x, _: np.asarray(1, x[0].dtype) / np.sqrt(x[0]),
-    "relax.negative": lambda x, _: -x[0],
-    "relax.astype": lambda x, attrs: x[0].astype(str(attrs.dtype)),
-    "relax.reshape": lambda x, _: x[0].reshape(x[1]),
-    "relax.expand_dims": lambda x, attrs: np.expand_dims(x[0], tuple(int(axis) for axis in attrs.axis)),
-    "relax.squeeze": lambda x, attrs: np.squeeze(x[0], _of_extent_one(x[0].shape, attrs.axis)),
-    "relax.permute_dims": lambda x, attrs: np.transpose(
-        x[0], None if attrs.axes is None else tuple(map(int, attrs.axes))
-    ),
+    "add": lambda x, _: x[0] + x[1],
+    "subtract": lambda x, _: x[0] - x[1],
+    "multiply": lambda x, _: x[0] * x[1],
+    "divide": lambda x, _: x[0] / x[1],
+    "sqrt": lambda x, _: np.sqrt(x[0]),
+    "rsqrt": lambda x, _: np.asarray(1, x[0].dtype) / np.sqrt(x[0]),
+    "negative": lambda x, _: -x[0],
+    "astype": lambda x, attrs: x[0].astype(str(attrs.dtype)),
+    "reshape": lambda x, _: x[0].reshape(x[1]),
+    "expand_dims": lambda x, attrs: np.expand_dims(x[0], tuple(int(axis) for axis in attrs.axis)),
+    "squeeze": lambda x, attrs: np.squeeze(x[0], _of_extent_one(x[0].shape, attrs.axis)),
+    "permute_dims": lambda x, attrs: np.transpose(x[0], None if attrs.axes is None else tuple(map(int, attrs.axes))),
 }
 """By Relax operator: what it does to numpy arrays (a shape argument is a list of ints)."""
 
-FLOATING_ONLY = frozenset({"relax.divide", "relax.sqrt", "relax.rsqrt"})
+FLOATING_ONLY = frozenset({"divide", "sqrt", "rsqrt"})
 """Operators whose integer meaning differs between TVM and numpy."""
 
 DTYPES = ("float16", "float32", "float64", "int8", "uint8", "int32", "int64")
@@ -57,19 +58,16 @@ def evaluate_constants(module: "tvm.IRModule") -> "tvm.IRModule":
 
 def fold_constants(module: "tvm.IRModule") -> "tvm.IRModule":
     """Replace every call in ``main`` of an operator above on constants by its value."""
-    folder = _Folder(module)
-    changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
     with np.errstate(all="ignore"):  # whatever the numbers are, they are the model's own
-        changed["main"] = folder.visit_expr(module["main"])
-    return changed
+        return with_functions(module, {"main": _Folder(module).visit_expr(module["main"])})
 
 
 @mutator
 class _Folder(PyExprMutator):
     def visit_call_(self, op: Any) -> Any:
         call = self.visit_expr_post_order(op)
-        name = call.op.name if isinstance(call, relax.Call) and isinstance(call.op, tvm.ir.Op) else None
-        evaluate = OPERATORS.get(str(name))
+        name = operator_name(call)
+        evaluate = OPERATORS.get(name)
         if evaluate is None:
             return call
         arguments = [self._value(argument) for argument in call.args]
@@ -86,8 +84,7 @@ class _Folder(PyExprMutator):
 
     def _value(self, argument: Any) -> Any:
         """A numpy array, a list of ints for a fixed shape, or None for what is not constant."""
-        if isinstance(argument, tvm.ir.Var):
-            argument = self.lookup_binding(argument)
+        argument = definition(self, argument)
         if isinstance(argument, tvm.ir.GenericConst) and isinstance(argument.ty, relax.TensorType):
             return argument.value.numpy() if str(argument.ty.dtype) in DTYPES else None
         if isinstance(argument, tvm.tirx.FloatImm | tvm.tirx.IntImm):

@@ -13,29 +13,26 @@ import numpy as np
 import tvm
 import tvm_ffi
 
-from tvmake.quantize.affine import constant
-from tvmake.transform.rewriting import rewritten
+from tvmake.ir.expressions import constant, is_call, operator_name
+from tvmake.ir.rewriting import definition, rewritten
 
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
-PRODUCTS = frozenset(f"relax.{name}" for name in ("matmul", "nn.conv1d", "nn.conv2d", "nn.conv3d"))
+PRODUCTS = ("matmul", "nn.conv1d", "nn.conv2d", "nn.conv3d")
 
-MOVING = frozenset(
-    f"relax.{name}"
-    for name in (
-        "reshape", "permute_dims", "broadcast_to", "astype", "squeeze", "expand_dims", "strided_slice", "flatten", "take",
-        "gather_elements",
-    )
+MOVING = (
+    "reshape", "permute_dims", "broadcast_to", "astype", "squeeze", "expand_dims", "strided_slice", "flatten", "take",
+    "gather_elements",
 )  # fmt: skip
 """Operators whose results are numbers if those of their first operand are."""
 
-BOUNDED = frozenset(f"relax.{name}" for name in ("tanh", "sigmoid", "nn.softmax", "sin", "cos", "erf"))
+BOUNDED = ("tanh", "sigmoid", "nn.softmax", "sin", "cos", "erf")
 
-PAIRS = frozenset(f"relax.{name}" for name in ("add", "subtract", "multiply", "maximum", "minimum"))
+PAIRS = ("add", "subtract", "multiply", "maximum", "minimum")
 """Operators that make numbers of two numbers."""
 
-TRUTHS = frozenset(f"relax.{name}" for name in ("astype", "logical_not", "max"))
+TRUTHS = ("astype", "logical_not", "max")
 """What stands between the comparison of scores with minus infinity and the choice between zeros and softmax."""
 
 
@@ -48,81 +45,74 @@ def drop_masked_rows(module: "tvm.IRModule") -> "tvm.IRModule":
 class _Dropping(PyExprMutator):
     def visit_call_(self, op: Any) -> Any:
         call = self.visit_expr_post_order(op)
-        if _name(call) != "relax.where":
+        if not is_call(call, "where"):
             return call
         condition, zeros, probabilities = call.args
-        softmax = self._made(probabilities)
-        if _name(softmax) != "relax.nn.softmax" or int(softmax.attrs.axis) not in (-1, softmax.ty.ndim - 1):
+        softmax = definition(self, probabilities)
+        if not is_call(softmax, "nn.softmax") or int(softmax.attrs.axis) not in (-1, softmax.ty.ndim - 1):
             return call
         scores = softmax.args[0]
         is_masking = self._is_zero(zeros) and self._asks_for_masked_rows(condition, scores)
         return probabilities if is_masking and self._has_number_in_each_row(scores) else call
 
-    def _made(self, value: Any) -> Any:
-        """What a variable is bound to; other expressions, and inputs of the network, as they are."""
-        while isinstance(value, relax.Var) and (bound := self.lookup_binding(value)) is not None:
-            value = bound
-        return value
-
     def _is_zero(self, value: Any) -> bool:
-        held = constant(self._made(value))
+        held = constant(definition(self, value))
         return held is not None and not held.any()
 
     def _asks_for_masked_rows(self, condition: Any, scores: Any) -> bool:
         """Whether a condition is: no score of the row is different from minus infinity."""
         steps = []
-        made = self._made(condition)
-        while (name := _name(made)) in TRUTHS:
-            if name == "relax.max" and [int(axis) for axis in made.attrs.axis or ()] not in (
+        made = definition(self, condition)
+        while (name := operator_name(made)) in TRUTHS:
+            if name == "max" and [int(axis) for axis in made.attrs.axis or ()] not in (
                 [-1],
                 [scores.ty.ndim - 1],
             ):
                 return False
-            steps += [] if name == "relax.astype" else [name]
-            made = self._made(made.args[0])
-        if steps != ["relax.logical_not", "relax.max", "relax.logical_not"] or _name(made) != "relax.equal":
+            steps += [] if name == "astype" else [name]
+            made = definition(self, made.args[0])
+        if steps != ["logical_not", "max", "logical_not"] or not is_call(made, "equal"):
             return False
         compared, bound = made.args
-        lowest = constant(self._made(bound))
-        return lowest is not None and bool(np.isneginf(lowest).all()) and self._made(compared) == self._made(scores)
+        lowest = constant(definition(self, bound))
+        return (
+            lowest is not None
+            and bool(np.isneginf(lowest).all())
+            and definition(self, compared) == definition(self, scores)
+        )
 
     def _has_number_in_each_row(self, value: Any) -> bool:
         """Whether each row of the last axis has an element that is a number for certain."""
-        made = self._made(value)
+        made = definition(self, value)
         held = constant(made)
         if held is not None:
             return bool(np.isfinite(held).any(axis=-1).all()) if held.ndim else bool(np.isfinite(held))
-        name = _name(made)
-        if name in ("relax.add", "relax.subtract"):
+        name = operator_name(made)
+        if name in ("add", "subtract"):
             first, second = made.args
             return (self._is_number(first) and self._has_number_in_each_row(second)) or (
                 self._has_number_in_each_row(first) and self._is_number(second)
             )
-        if name == "relax.where":
-            chosen = constant(self._made(made.args[0]))
+        if name == "where":
+            chosen = constant(definition(self, made.args[0]))
             if chosen is not None and self._is_number(made.args[1]):
                 return bool(chosen.any(axis=-1).all()) if chosen.ndim else bool(chosen)
-        if name == "relax.astype" or (name in ("relax.reshape", "relax.broadcast_to") and _keeps_rows(made)):
+        if name == "astype" or (name in ("reshape", "broadcast_to") and _keeps_rows(made)):
             return self._has_number_in_each_row(made.args[0])
         return self._is_number(made)
 
     def _is_number(self, value: Any) -> bool:
         """Whether all elements are numbers, neither infinite nor NaN, for certain."""
-        made = self._made(value)
+        made = definition(self, value)
         held = constant(made)
         if held is not None:
             return bool(np.isfinite(held).all())
-        name = _name(made)
+        name = operator_name(made)
         if name in PRODUCTS or name in BOUNDED:
             return True
         if name in MOVING:
             return self._is_number(made.args[0])
         return name in PAIRS and all(self._is_number(operand) for operand in made.args)
-
-
-def _name(value: Any) -> str:
-    is_operator = isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.Op)
-    return str(value.op.name) if is_operator else ""
 
 
 def _keeps_rows(call: Any) -> bool:

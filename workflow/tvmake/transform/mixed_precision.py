@@ -10,7 +10,7 @@ from typing import Any
 
 import tvm
 
-from tvmake.transform.rewriting import rewritten
+from tvmake.ir.rewriting import rewritten
 
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip

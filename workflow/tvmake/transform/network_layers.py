@@ -8,7 +8,7 @@ import numpy as np
 import tvm
 
 from tvmake.config.precision import LayerPrecision
-from tvmake.quantize.affine import fixed_shape, is_call
+from tvmake.ir.expressions import fixed_shape, is_call, operator_name, variables
 from tvmake.quantize.sites import OTHER_PRODUCTS, PRODUCTS, find_sites
 
 from tvm import relax  # isort: skip
@@ -65,12 +65,12 @@ def network_layers(
             if not isinstance(binding, relax.VarBinding):
                 continue
             call = binding.value
-            read = frozenset().union(*(origins.get(variable, frozenset()) for variable in _variables(call)))
+            read = frozenset().union(*(origins.get(variable, frozenset()) for variable in variables(call)))
             nearest = frozenset(sorted(read)[-MOST_SOURCES:])
             if not is_layer(call):
                 origins[binding.var] = nearest
                 continue
-            operator, name = str(call.op.name).removeprefix("relax."), str(binding.var.name)
+            operator, name = operator_name(call), str(binding.var.name)
             able, why_not = list(among), ""
             if operator in excluded:
                 able, why_not = [among[0]], "it is named under never"
@@ -94,16 +94,3 @@ def network_layers(
             )
             origins[binding.var] = frozenset({len(layers) - 1})
     return layers
-
-
-def _variables(value: Any) -> list[Any]:
-    """The variables that an expression reads, those in tuples included."""
-    if isinstance(value, relax.Var):
-        return [value]
-    if isinstance(value, relax.Tuple):
-        return [variable for field in value.fields for variable in _variables(field)]
-    if isinstance(value, relax.TupleGetItem):
-        return _variables(value.tuple_value)
-    if isinstance(value, relax.Call):
-        return [variable for argument in value.args for variable in _variables(argument)]
-    return []

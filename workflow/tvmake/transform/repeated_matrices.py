@@ -8,8 +8,8 @@ from typing import Any
 import tvm
 import tvm_ffi
 
-from tvmake.quantize.affine import is_call
-from tvmake.transform.rewriting import rewritten
+from tvmake.ir.expressions import is_call
+from tvmake.ir.rewriting import definition, rewritten
 
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
@@ -40,8 +40,7 @@ class _Single(PyExprMutator):
         """The one that all batches of a tensor are; None where they differ, or it has none."""
         made, found = value, None
         while True:
-            while isinstance(made, relax.Var):
-                made = self.lookup_binding(made)
+            made = definition(self, made)
             if not is_call(made, *REPEATING):
                 return found
             source = made.args[0]

@@ -14,32 +14,30 @@ from typing import Any
 import numpy as np
 import tvm
 
-from tvmake.transform.rewriting import rewritten
+from tvmake.ir.expressions import is_call, operator_name
+from tvmake.ir.rewriting import definition, rewritten
 
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
-SPREADING = frozenset(
-    f"relax.{name}"
-    for name in (
-        "where", "add", "subtract", "multiply", "divide", "floor_divide", "mod", "floor_mod", "power", "maximum", "minimum",
-        "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_xor",
-    )
+SPREADING = (
+    "where", "add", "subtract", "multiply", "divide", "floor_divide", "mod", "floor_mod", "power", "maximum", "minimum",
+    "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_xor",
 )  # fmt: skip
 """Operators whose operands take each other's shapes."""
 
 VALUES: dict[str, Callable[[Any], Any]] = {
-    "relax.full": lambda call: _scalar(call.args[1]),
-    "relax.full_like": lambda call: _scalar(call.args[1]),
-    "relax.zeros": lambda _: 0,
-    "relax.zeros_like": lambda _: 0,
-    "relax.ones": lambda _: 1,
-    "relax.ones_like": lambda _: 1,
-    "relax.broadcast_to": lambda call: _scalar(call.args[0]) if _shape(call.args[0]) == () else None,
+    "full": lambda call: _scalar(call.args[1]),
+    "full_like": lambda call: _scalar(call.args[1]),
+    "zeros": lambda _: 0,
+    "zeros_like": lambda _: 0,
+    "ones": lambda _: 1,
+    "ones_like": lambda _: 1,
+    "broadcast_to": lambda call: _scalar(call.args[0]) if _shape(call.args[0]) == () else None,
 }
 """What makes tensors of one value, and which it is; None where that is not known."""
 
-FILLING = ("relax.full", "relax.full_like")
+FILLING = ("full", "full_like")
 
 
 def spread_single_values(module: "tvm.IRModule") -> "tvm.IRModule":
@@ -51,7 +49,7 @@ def spread_single_values(module: "tvm.IRModule") -> "tvm.IRModule":
 class _Spreading(PyExprMutator):
     def visit_call_(self, op: Any) -> Any:
         call = self.visit_expr_post_order(op)
-        name = str(call.op.name) if isinstance(call.op, tvm.ir.Op) else ""
+        name = operator_name(call)
         if name in FILLING:
             return _filled(call)
         if name not in SPREADING:
@@ -74,12 +72,9 @@ class _Spreading(PyExprMutator):
 
     def _single_value(self, operand: Any) -> Any:
         """The value of a tensor that is made of one; None for others."""
-        made = self.lookup_binding(operand) if isinstance(operand, relax.Var) else operand
-        while isinstance(made, relax.Var):
-            made = self.lookup_binding(made)
-        if isinstance(made, relax.Call) and isinstance(made.op, tvm.ir.Op) and made.op.name in VALUES:
-            return VALUES[made.op.name](made)
-        return None
+        made = definition(self, operand)
+        evaluate = VALUES.get(operator_name(made))
+        return None if evaluate is None else evaluate(made)
 
 
 def _filled(call: Any) -> Any:
@@ -87,7 +82,7 @@ def _filled(call: Any) -> Any:
     value = _scalar(call.args[1])
     if not isinstance(value, float) or math.isfinite(value):
         return call
-    shape = call.args[0] if call.op.name == "relax.full" else call.args[0].ty.shape
+    shape = call.args[0] if is_call(call, "full") else call.args[0].ty.shape
     return relax.op.broadcast_to(relax.const(value, str(call.ty.dtype)), shape)
 
 

@@ -6,6 +6,7 @@ import tvm
 
 from tvmake.artifact.tasks import Task
 from tvmake.codegen.kernel_analysis import flops, why_trivial
+from tvmake.ir.expressions import operator_name
 from tvmake.records.workload import Workload, workload
 
 
@@ -37,11 +38,8 @@ def _calls(fused: "tvm.IRModule") -> Counter[str]:
     counted: Counter[str] = Counter()
 
     def visit(node: object) -> None:
-        if (
-            isinstance(node, tvm.relax.Call)
-            and isinstance(node.op, tvm.ir.Op)
-            and node.op.name.startswith("relax.call_tir")
-        ):
+        if operator_name(node).startswith("call_tir"):
+            assert isinstance(node, tvm.relax.Call)
             counted[str(node.args[0].name_hint)] += 1
 
     for _, function in fused.functions_items():

@@ -5,10 +5,10 @@ from typing import Any
 
 import tvm
 
-from tvmake.targets.dtypes import dtype_name
+from tvmake.ir.expressions import dtype_name
+from tvmake.ir.rewriting import rewritten
 from tvmake.targets.memory import GLOBAL
 from tvmake.targets.weights.layout_free import is_tensor_call
-from tvmake.transform.rewriting import rewritten
 
 from tvm import relax  # isort: skip
 

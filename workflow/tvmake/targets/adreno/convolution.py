@@ -9,7 +9,7 @@ from typing import Any
 
 import tvm
 
-from tvmake.targets.dtypes import dtype_name
+from tvmake.ir.expressions import dtype_name
 
 from tvm import te, topi  # isort: skip
 from tvm.relax.transform.legalize_ops.nn import _nn_conv2d as plain  # isort: skip

@@ -11,7 +11,7 @@ from typing import Any
 
 import tvm
 
-from tvmake.targets.dtypes import dtype_name
+from tvmake.ir.expressions import dtype_name
 from tvmake.targets.memory import GLOBAL, memory_scope
 from tvmake.targets.weights.layout_free import is_tensor_call, tensor_calls
 

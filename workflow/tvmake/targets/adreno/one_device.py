@@ -10,10 +10,12 @@ from typing import Any
 
 import tvm
 
+from tvmake.ir.expressions import is_call
+
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
-ALLOCATE = "relax.vm.alloc_storage"
+ALLOCATE = "vm.alloc_storage"
 
 DEVICE_ARGUMENT = 1
 
@@ -34,7 +36,7 @@ class _OnFirst(PyExprMutator):
     def visit_call_(self, op: Any) -> Any:
         """An allocation on device 0; any other call as it is."""
         call = self.visit_expr_post_order(op)
-        if not isinstance(call.op, tvm.ir.Op) or str(call.op.name) != ALLOCATE:
+        if not is_call(call, ALLOCATE):
             return call
         arguments = list(call.args)
         arguments[DEVICE_ARGUMENT] = relax.prim_value(0)

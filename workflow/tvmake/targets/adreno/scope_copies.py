@@ -8,13 +8,13 @@ from typing import Any
 
 import tvm
 
+from tvmake.ir.expressions import dtype_name, is_call
 from tvmake.targets.adreno.kernel_scopes import GLOBAL, scope_of
-from tvmake.targets.dtypes import dtype_name
 
 from tvm import relax, te  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
-COPY = "relax.to_vdevice"
+COPY = "to_vdevice"
 
 TEXTURE = "texture"
 
@@ -82,7 +82,7 @@ class _Copies(PyExprMutator):
     def visit_call_(self, op: Any) -> Any:
         """A call of a copying kernel; any other call as it is."""
         call = self.visit_expr_post_order(op)
-        if not isinstance(call.op, tvm.ir.Op) or str(call.op.name) != COPY:
+        if not is_call(call, COPY):
             return call
         source, result = call.args[0].ty, op.ty
         if scope_of(source) == scope_of(result):

@@ -9,10 +9,10 @@ from typing import Any
 
 import tvm
 
+from tvmake.ir.expressions import dtype_name, is_call
 from tvmake.targets.adreno.buffers import placed, with_results_in, written_with_buffers
 from tvmake.targets.adreno.kernel_scopes import scope_of
 from tvmake.targets.adreno.scope_copies import COPY, TEXTURE
-from tvmake.targets.dtypes import dtype_name
 
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
@@ -59,6 +59,6 @@ class _InBuffers(PyExprMutator):
     def visit_call_(self, op: Any) -> Any:
         """A call of a kernel with such results in buffers; a copy of such a tensor as what it copies."""
         call = self.visit_expr_post_order(op)
-        if isinstance(call.op, tvm.ir.Op) and str(call.op.name) == COPY and not is_texel(op.ty):
+        if is_call(call, COPY) and not is_texel(op.ty):
             return call.args[0]
         return with_results_in(call, self.device, _is_wrong)

@@ -10,7 +10,7 @@ from typing import Any
 import tvm
 import tvm_ffi
 
-from tvmake.targets.dtypes import dtype_name
+from tvmake.ir.expressions import dtype_name, operator_name
 
 tirx = tvm.tirx
 
@@ -86,7 +86,7 @@ class _Widening:
         self.is_known &= not is_half or isinstance(variable.ty, tvm.tirx.BufferType)
 
     def _note_call(self, call: Any) -> None:
-        name = str(getattr(call.op, "name", ""))
+        name = operator_name(call)
         self.is_known &= name not in TYPED and (not _is_half(call) or name in FUNCTIONS)
 
     def apply(self) -> Any:

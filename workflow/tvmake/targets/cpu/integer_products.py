@@ -10,6 +10,8 @@ from typing import Any
 
 import tvm
 
+from tvmake.ir.expressions import fixed_shape, is_call, operator_name
+from tvmake.ir.rewriting import definition
 from tvmake.targets.cpu.dots import Dot, dots
 
 from tvm import relax  # isort: skip
@@ -50,25 +52,21 @@ def _has_products(module: "tvm.IRModule") -> bool:
 
 def _is_product(node: Any) -> bool:
     """Whether a node is a product of small integers that there are schedules for."""
-    if not isinstance(node, relax.Call) or not isinstance(node.op, tvm.ir.Op):
-        return False
-    if str(node.op.name) not in ("relax.nn.conv2d", "relax.matmul") or str(node.ty.dtype) != "int32":
+    if not is_call(node, "nn.conv2d", "matmul") or str(node.ty.dtype) != "int32":
         return False
     x, weight = node.args
-    if str(x.ty.dtype) not in SMALL or str(weight.ty.dtype) != "int8" or _shape(x) is None or _shape(weight) is None:
+    if (
+        str(x.ty.dtype) not in SMALL
+        or str(weight.ty.dtype) != "int8"
+        or fixed_shape(x) is None
+        or fixed_shape(weight) is None
+    ):
         return False
-    if str(node.op.name) == "relax.matmul":
+    if is_call(node, "matmul"):
         return int(x.ty.ndim) >= 2 and int(weight.ty.ndim) == 2
     attrs = node.attrs
     layouts = (str(attrs.data_layout), str(attrs.kernel_layout), str(attrs.out_layout))
     return layouts == ("NHWC", "OHWI", "NHWC") and int(attrs.groups) == 1
-
-
-def _shape(value: Any) -> list[int] | None:
-    shape = value.ty.shape
-    if shape is None or not all(isinstance(extent, tvm.tirx.IntImm) for extent in shape):
-        return None
-    return [int(extent) for extent in shape]
 
 
 @mutator
@@ -89,8 +87,8 @@ class _Suited(PyExprMutator):
         """Whether a value depends on weights alone."""
         if isinstance(value, tvm.ir.GenericConst) or value in weights:
             return True
-        made = self.lookup_binding(value) if isinstance(value, relax.Var) else value
-        if not isinstance(made, relax.Call) or not isinstance(made.op, tvm.ir.Op):
+        made = definition(self, value)
+        if not operator_name(made):
             return False
         tensors = [argument for argument in made.args if isinstance(argument.ty, relax.TensorType)]
         return bool(tensors) and all(self._is_weight(tensor, weights) for tensor in tensors)
@@ -98,9 +96,9 @@ class _Suited(PyExprMutator):
     def _product(self, call: Any) -> Any:
         emit = self.builder_.emit
         x, weight = call.args
-        is_convolution = str(call.op.name) == "relax.nn.conv2d"
+        is_convolution = is_call(call, "nn.conv2d")
         sums, outputs = (3, 0) if is_convolution else (0, 1)
-        shape = _shape(weight)
+        shape = fixed_shape(weight)
         assert shape is not None
         fitting = [dot for dot in self._dots if str(x.ty.dtype) in dot.data]
         is_moved = not fitting

@@ -10,8 +10,8 @@ from typing import Any
 import tvm
 import tvm_ffi
 
+from tvmake.ir.expressions import dtype_name
 from tvmake.targets.cpu.schedules.accesses import SPATIAL, is_injective, loads_in
-from tvmake.targets.dtypes import dtype_name
 
 from tvm.s_tir.dlight import analysis  # isort: skip
 

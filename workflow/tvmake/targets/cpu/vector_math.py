@@ -14,9 +14,9 @@ from typing import Any
 import tvm
 import tvm_ffi
 
+from tvmake.ir.expressions import dtype_name, is_call, operator_name
 from tvmake.targets.cpu.half_precision import HalfPrecision
 from tvmake.targets.cpu.incomplete_vectors import IncompleteVectors
-from tvmake.targets.dtypes import dtype_name
 
 tirx = tvm.tirx
 
@@ -85,10 +85,10 @@ def _pipeline() -> tuple[Any, Any, Any]:
 
 
 def _replaced(call: Any) -> Any:
-    function = FUNCTIONS.get(str(getattr(call.op, "name", "")))
+    function = FUNCTIONS.get(operator_name(call))
     if function is None or (dtype := dtype_name(call.ty)) not in (SINGLE, HALF):
         return call
-    if str(call.op.name) == "tirx.pow":
+    if is_call(call, "tirx.pow"):
         return _power(call)
     value = call.args[0]
     if dtype == HALF:

@@ -8,17 +8,17 @@ from typing import Any
 
 import tvm
 
+from tvmake.ir.expressions import dtype_name, is_call
+from tvmake.ir.rewriting import rewritten
 from tvmake.targets.affected import is_affected
-from tvmake.targets.dtypes import dtype_name
-from tvmake.transform.rewriting import rewritten
 
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 RELEASES = "<0.28"
 
-REMAINDER = "relax.mod"
-"""With the sign of the dividend; ``relax.floor_mod`` is made of a division."""
+REMAINDER = "mod"
+"""With the sign of the dividend; ``floor_mod`` is made of a division."""
 
 HALVES = ("float16", "bfloat16")
 
@@ -39,7 +39,7 @@ class _Wide(PyExprMutator):
     def visit_call_(self, op: Any) -> Any:
         """A remainder of 16 bits as one of 32 that is converted back; any other call as it is."""
         call = self.visit_expr_post_order(op)
-        if not isinstance(call.op, tvm.ir.Op) or str(call.op.name) != REMAINDER or dtype_name(op.ty) not in HALVES:
+        if not is_call(call, REMAINDER) or dtype_name(op.ty) not in HALVES:
             return call
         wide = [self.builder_.emit(relax.op.astype(one, "float32")) for one in call.args]
         return relax.op.astype(self.builder_.emit(relax.op.mod(*wide)), dtype_name(op.ty))

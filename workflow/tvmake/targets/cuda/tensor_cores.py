@@ -11,9 +11,9 @@ from typing import Any
 
 import tvm
 
+from tvmake.ir.expressions import dtype_name
 from tvmake.targets.cuda.fragment_tiles import STATIC_SHARED, WARP, FragmentProduct, FragmentTile, best_tiles, cycles
 from tvmake.targets.cuda.fragments import LEFT, PAIRS, RIGHT, SHARED, SIDE, SUMS, Fragments
-from tvmake.targets.dtypes import dtype_name
 from tvmake.targets.gpu.epilogue import inline_consumers, inline_producers
 from tvmake.targets.gpu.machine import VECTOR_BYTES, gpu
 from tvmake.targets.gpu.product_form import Product, as_product, product_of

@@ -9,6 +9,7 @@ from typing import Any
 
 import tvm
 
+from tvmake.ir.expressions import operator_name
 from tvmake.targets.affected import is_affected
 
 RELEASES = "<0.28"
@@ -31,5 +32,5 @@ def install() -> None:
 
 
 def _called_by_name(call: Any) -> Any:
-    name = str(call.op.name).removeprefix("tirx.")
+    name = operator_name(call).removeprefix("tirx.")
     return tvm.tirx.call_pure_extern(call.ty, name, *call.args)

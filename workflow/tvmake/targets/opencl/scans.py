@@ -10,15 +10,15 @@ from typing import Any
 
 import tvm
 
+from tvmake.ir.expressions import dtype_name, is_call
 from tvmake.targets.affected import is_affected
-from tvmake.targets.dtypes import dtype_name
 
 from tvm import relax, te  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 RELEASES = "<0.28"
 
-SUM = "relax.cumsum"
+SUM = "cumsum"
 
 
 @tvm.transform.module_pass(opt_level=0)
@@ -44,7 +44,7 @@ class _Sums(PyExprMutator):
     def visit_call_(self, op: Any) -> Any:
         """A running sum as a call of a kernel; any other call as it is."""
         call = self.visit_expr_post_order(op)
-        if not isinstance(call.op, tvm.ir.Op) or str(call.op.name) != SUM:
+        if not is_call(call, SUM):
             return call
         attributes = call.attrs
         data, axis = call.args[0], attributes.axis

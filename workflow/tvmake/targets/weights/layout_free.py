@@ -9,6 +9,8 @@ from collections.abc import Iterator
 
 import tvm
 
+from tvmake.ir.expressions import is_call
+
 ATTRIBUTE = "layout_free_buffers"
 
 
@@ -49,4 +51,4 @@ def tensor_calls(module: "tvm.IRModule") -> Iterator["tvm.relax.Call"]:
 
 def is_tensor_call(node: object) -> bool:
     """Whether a Relax node calls a tensor function."""
-    return isinstance(node, tvm.relax.Call) and isinstance(node.op, tvm.ir.Op) and node.op.name == "relax.call_tir"
+    return is_call(node, "call_tir")

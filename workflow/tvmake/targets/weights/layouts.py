@@ -11,7 +11,7 @@ from typing import Any
 import tvm
 import tvm_ffi
 
-from tvmake.targets.dtypes import dtype_name
+from tvmake.ir.expressions import bindings, dtype_name, operator_name
 from tvmake.targets.weights.layout_free import is_tensor_call
 from tvmake.targets.weights.prepack import Packing, Prepacked, unused_name
 
@@ -82,10 +82,9 @@ class _Finder:
 
     def visit(self, main: Any) -> None:
         """Go through the bindings in order."""
-        for block in main.body.blocks:
-            for binding in block.bindings:
-                if isinstance(binding, relax.VarBinding) and is_tensor_call(binding.value):
-                    self._visit_call(binding.var, binding.value)
+        for binding in bindings(main):
+            if isinstance(binding, relax.VarBinding) and is_tensor_call(binding.value):
+                self._visit_call(binding.var, binding.value)
 
     def _visit_call(self, variable: Any, call: Any) -> None:
         arguments = list(call.args[1].fields)
@@ -134,7 +133,7 @@ def _only_moves(kernel: Any) -> bool:
         found.extend(axis for axis in node.iter_vars if axis.iter_type == REDUCTION)
 
     def call(node: Any) -> None:
-        if isinstance(node.op, tvm.ir.Op) and str(node.op.name) not in MOVING:
+        if (name := operator_name(node)) and name not in MOVING:
             found.append(node)
 
     tvm_ffi.structural_walk(kernel.body, [(tvm.s_tir.SBlock, block), (tvm.ir.Call, call)])

@@ -8,15 +8,16 @@ from typing import Any
 
 import tvm
 
-from tvmake.transform.rewriting import rewritten
+from tvmake.ir.expressions import is_call, operator_name
+from tvmake.ir.rewriting import definition, rewritten
 
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 CONVOLUTIONS: dict[str, tuple[Any, str]] = {
-    "relax.nn.conv1d": (relax.op.nn.conv1d, "NCW"),
-    "relax.nn.conv2d": (relax.op.nn.conv2d, "NCHW"),
-    "relax.nn.conv3d": (relax.op.nn.conv3d, "NCDHW"),
+    "nn.conv1d": (relax.op.nn.conv1d, "NCW"),
+    "nn.conv2d": (relax.op.nn.conv2d, "NCHW"),
+    "nn.conv3d": (relax.op.nn.conv3d, "NCDHW"),
 }
 
 
@@ -29,11 +30,11 @@ def fold_paddings(module: "tvm.IRModule") -> "tvm.IRModule":
 class _Writer(PyExprMutator):
     def visit_call_(self, op: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(op)
-        make, layout = CONVOLUTIONS.get(getattr(call.op, "name", ""), (None, ""))
+        make, layout = CONVOLUTIONS.get(operator_name(call), (None, ""))
         if make is None or str(call.attrs.data_layout) != layout:
             return call
         padded, weights = call.args
-        made = self.lookup_binding(padded) if isinstance(padded, relax.Var) else padded
+        made = definition(self, padded)
         zeros = _zeros(made)
         if zeros is None:
             return call
@@ -55,7 +56,7 @@ class _Writer(PyExprMutator):
 
 def _zeros(made: Any) -> list[tuple[int, int]] | None:
     """How many zeros a call puts before and behind each direction; None where it does something else as well."""
-    if getattr(getattr(made, "op", None), "name", "") != "relax.nn.pad":
+    if not is_call(made, "nn.pad"):
         return None
     attrs = made.attrs
     widths = [int(width) for width in attrs.pad_width]

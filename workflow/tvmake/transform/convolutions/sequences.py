@@ -10,22 +10,20 @@ from typing import Any
 
 import tvm
 
+from tvmake.ir.expressions import is_call, operator_name
+from tvmake.ir.rewriting import definition, rewritten
+
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 ROW = 2
 """The axis that a picture has and a sequence does not."""
 
-UNARY = frozenset(
-    f"relax.{name}"
-    for name in (
-        "nn.relu", "nn.leakyrelu", "nn.gelu", "nn.gelu_tanh", "nn.silu", "sigmoid", "tanh", "exp", "log", "sqrt", "rsqrt", "erf",
-        "abs", "negative", "square", "floor", "ceil", "round", "sin", "cos", "clip",
-    )
+UNARY = (
+    "nn.relu", "nn.leakyrelu", "nn.gelu", "nn.gelu_tanh", "nn.silu", "sigmoid", "tanh", "exp", "log", "sqrt", "rsqrt", "erf",
+    "abs", "negative", "square", "floor", "ceil", "round", "sin", "cos", "clip",
 )  # fmt: skip
-BINARY = frozenset(
-    f"relax.{name}" for name in ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "where")
-)
+BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "where")
 """Operators whose operands take each other's shapes."""
 
 
@@ -37,11 +35,7 @@ def as_pictures(module: "tvm.IRModule", kept: Collection[str] = ()) -> "tvm.IRMo
     """
     if any(name.removeprefix("relax.") == "nn.conv1d" for name in kept):
         return module
-    writer = _Writer(module)
-    for variable, function in module.functions_items():
-        if isinstance(function, relax.Function):
-            writer.builder_.update_func(variable, writer.visit_expr(function))
-    return relax.transform.DeadCodeElimination()(writer.builder_.get())
+    return relax.transform.DeadCodeElimination()(rewritten(module, _Writer(module)))
 
 
 @mutator
@@ -66,8 +60,8 @@ class _Writer(PyExprMutator):
 
     def visit_call_(self, op: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(op)
-        name = getattr(call.op, "name", "")
-        if name == "relax.nn.conv1d" and (str(call.attrs.data_layout), str(call.attrs.kernel_layout)) == ("NCW", "OIW"):
+        name = operator_name(call)
+        if name == "nn.conv1d" and (str(call.attrs.data_layout), str(call.attrs.kernel_layout)) == ("NCW", "OIW"):
             return self._sequence(self._convolution(call))
         if name in UNARY and (picture := self._known(call.args[0])) is not None:
             return self._sequence(relax.Call(call.op, [picture, *call.args[1:]], call.attrs))
@@ -114,10 +108,8 @@ class _Writer(PyExprMutator):
 
     def _known(self, sequence: Any) -> Any:
         """The picture that a sequence was made of, if it was."""
-        made = sequence
-        while isinstance(made, relax.Var):
-            made = self.lookup_binding(made)
-        if getattr(getattr(made, "op", None), "name", "") != "relax.squeeze":
+        made = definition(self, sequence)
+        if not is_call(made, "squeeze"):
             return None
         return made.args[0] if made.args[0] in self._pictures else None
 

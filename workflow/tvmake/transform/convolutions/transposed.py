@@ -16,6 +16,9 @@ from typing import Any
 import numpy as np
 import tvm
 
+from tvmake.ir.expressions import operator_name
+from tvmake.ir.rewriting import rewritten
+
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
@@ -23,7 +26,7 @@ LAYOUTS = {1: ("NCW", "IOW"), 2: ("NCHW", "IOHW"), 3: ("NCDHW", "IODHW")}
 """Of data and weights, by the number of directions: as importers write them."""
 
 CONVOLUTIONS = {1: relax.op.nn.conv1d, 2: relax.op.nn.conv2d, 3: relax.op.nn.conv3d}
-TRANSPOSED = {f"relax.nn.conv{rank}d_transpose": rank for rank in CONVOLUTIONS}
+TRANSPOSED = {f"nn.conv{rank}d_transpose": rank for rank in CONVOLUTIONS}
 
 
 def as_convolutions(module: "tvm.IRModule", kept: Collection[str] = ()) -> "tvm.IRModule":
@@ -32,14 +35,10 @@ def as_convolutions(module: "tvm.IRModule", kept: Collection[str] = ()) -> "tvm.
     Args:
         kept: names of operators that stay as they are (``nn.conv2d_transpose``).
     """
-    left_alone = {f"relax.{name.removeprefix('relax.')}" for name in kept}
+    left_alone = {name.removeprefix("relax.") for name in kept}
     if not TRANSPOSED.keys() - left_alone:
         return module
-    writer = _Writer(module, left_alone)
-    for variable, function in module.functions_items():
-        if isinstance(function, relax.Function):
-            writer.builder_.update_func(variable, writer.visit_expr(function))
-    return writer.builder_.get()
+    return rewritten(module, _Writer(module, left_alone))
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,7 @@ class _Writer(PyExprMutator):
 
     def visit_call_(self, op: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(op)
-        name = getattr(call.op, "name", "")
+        name = operator_name(call)
         if name not in TRANSPOSED or name in self._left_alone:
             return call
         data, weights = call.args

@@ -10,7 +10,8 @@ from typing import Any
 
 import tvm
 
-from tvmake.transform.rewriting import rewritten
+from tvmake.ir.expressions import operator_name
+from tvmake.ir.rewriting import rewritten
 
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
@@ -41,8 +42,8 @@ def _softplus(call: relax.Call, emit: Emit) -> Any:
 
 
 SPELLED: dict[str, Callable[[relax.Call, Emit], Any]] = {
-    "relax.nn.leakyrelu": _leaky_relu,
-    "relax.nn.softplus": _softplus,
+    "nn.leakyrelu": _leaky_relu,
+    "nn.softplus": _softplus,
 }
 
 
@@ -50,7 +51,7 @@ SPELLED: dict[str, Callable[[relax.Call, Emit], Any]] = {
 class _Writer(PyExprMutator):
     def visit_call_(self, op: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(op)
-        spell = SPELLED.get(getattr(call.op, "name", ""))
+        spell = SPELLED.get(operator_name(call))
         if spell is None or not isinstance(call.ty, relax.TensorType) or not str(call.ty.dtype).startswith("float"):
             return call
         return spell(call, self.builder_.emit)

@@ -4,6 +4,8 @@ from typing import Any
 
 import tvm
 
+from tvmake.ir.expressions import is_call
+
 LAYOUTS = {
     # TVM has no kernel for transposed convolutions in NHWC, so that theirs stays as it is.
     "NHWC": {"relax.nn.conv2d": ["NHWC", "OHWI"], "relax.nn.conv2d_transpose": ["NCHW", "IOHW"]},
@@ -25,7 +27,7 @@ def has_convolutions(module: "tvm.IRModule") -> bool:
     found: list[Any] = []
 
     def note(node: Any) -> None:
-        if isinstance(node, tvm.relax.Call) and getattr(node.op, "name", "") == "relax.nn.conv2d":
+        if is_call(node, "nn.conv2d"):
             found.append(node)
 
     tvm.relax.analysis.post_order_visit(module["main"].body, note)

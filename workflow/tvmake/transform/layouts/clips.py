@@ -13,7 +13,8 @@ from typing import Any
 
 import tvm
 
-from tvmake.transform.rewriting import rewritten
+from tvmake.ir.expressions import is_call
+from tvmake.ir.rewriting import definition, rewritten
 
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
@@ -23,7 +24,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 class _SplitClips(PyExprMutator):
     def visit_call_(self, op: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(op)
-        if not _is(call, "relax.clip"):
+        if not is_call(call, "clip"):
             return call
         value, *bounds = call.args
         dtype = str(value.ty.dtype) if isinstance(value.ty, relax.TensorType) else ""
@@ -39,12 +40,10 @@ class _SplitClips(PyExprMutator):
 class _JoinClips(PyExprMutator):
     def visit_call_(self, op: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(op)
-        if not _is(call, "relax.maximum") or (low := _scalar(call.args[1])) is None:
+        if not is_call(call, "maximum") or (low := _scalar(call.args[1])) is None:
             return call
-        below = call.args[0]
-        if isinstance(below, tvm.ir.Var):
-            below = self.lookup_binding(below)
-        if not _is(below, "relax.minimum") or (high := _scalar(below.args[1])) is None:
+        below = definition(self, call.args[0])
+        if not is_call(below, "minimum") or (high := _scalar(below.args[1])) is None:
             return call
         return relax.op.clip(below.args[0], low, high)
 
@@ -57,10 +56,6 @@ def split_clips(module: "tvm.IRModule") -> "tvm.IRModule":
 def join_clips(module: "tvm.IRModule") -> "tvm.IRModule":
     """Write minimum, then maximum, with numbers as a clip."""
     return tvm.relax.transform.DeadCodeElimination()(rewritten(module, _JoinClips(module)))
-
-
-def _is(call: Any, name: str) -> bool:
-    return isinstance(call, relax.Call) and isinstance(call.op, tvm.ir.Op) and call.op.name == name
 
 
 def _scalar(value: Any) -> float | None:

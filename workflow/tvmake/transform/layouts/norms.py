@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import tvm
 
-from tvmake.transform.rewriting import rewritten
+from tvmake.ir.expressions import operator_name
+from tvmake.ir.rewriting import rewritten
 
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
@@ -26,7 +27,7 @@ def flatten_norms(module: "tvm.IRModule") -> "tvm.IRModule":
 class _Flatten(PyExprMutator):
     def visit_call_(self, op: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(op)
-        norm = NORMS.get(getattr(call.op, "name", ""))
+        norm = NORMS.get(operator_name(call))
         if norm is None or not norm.is_affected(len(call.attrs.axes)):
             return call
         data, *weights = call.args
@@ -65,6 +66,6 @@ class Norm(NamedTuple):
 
 
 NORMS = {
-    "relax.nn.layer_norm": Norm(_layer_norm, lambda axes: axes > 1),
-    "relax.nn.rms_norm": Norm(_rms_norm, lambda axes: True),
+    "nn.layer_norm": Norm(_layer_norm, lambda axes: axes > 1),
+    "nn.rms_norm": Norm(_rms_norm, lambda axes: True),
 }

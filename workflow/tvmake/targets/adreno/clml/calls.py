@@ -10,6 +10,7 @@ from typing import Any
 
 import tvm
 
+from tvmake.ir.expressions import bindings
 from tvmake.targets.adreno.clml.graph import WEIGHTS, register
 from tvmake.targets.adreno.clml.partition import Part, Partition
 
@@ -70,23 +71,21 @@ def inlined(builder: Any, function: Any, arguments: list[Any]) -> list[Any]:
     """Emit a part's operators; gives its results."""
     values: dict[Any, Any] = dict(zip(function.params, arguments, strict=True))
     local: dict[Any, Any] = {}
-    for block in function.body.blocks:
-        for binding in block.bindings:
-            value = binding.value
-            if isinstance(value, relax.Function):
-                local[binding.var] = value
-            elif isinstance(value, relax.Call) and value.op in local:
-                composite = local[value.op]
-                inner = {
-                    **values,
-                    **dict(zip(composite.params, (_put(one, values) for one in value.args), strict=True)),
-                }
-                for part in composite.body.blocks:
-                    for step in part.bindings:
-                        inner[step.var] = builder.emit(_put(step.value, inner))
-                values[binding.var] = _put(composite.body.body, inner)
-            else:
-                values[binding.var] = _put(value, values)
+    for binding in bindings(function):
+        value = binding.value
+        if isinstance(value, relax.Function):
+            local[binding.var] = value
+        elif isinstance(value, relax.Call) and value.op in local:
+            composite = local[value.op]
+            inner = {
+                **values,
+                **dict(zip(composite.params, (_put(one, values) for one in value.args), strict=True)),
+            }
+            for step in bindings(composite):
+                inner[step.var] = builder.emit(_put(step.value, inner))
+            values[binding.var] = _put(composite.body.body, inner)
+        else:
+            values[binding.var] = _put(value, values)
     result = _put(function.body.body, values)
     return list(result.fields) if isinstance(result, relax.Tuple) else [result]
 

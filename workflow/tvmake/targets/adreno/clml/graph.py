@@ -11,8 +11,8 @@ from typing import Any
 
 import tvm_ffi
 
+from tvmake.ir.expressions import bindings, dtype_name, operator_name
 from tvmake.targets.adreno.clml.patterns import shape_of
-from tvmake.targets.dtypes import dtype_name
 
 from tvm import relax  # isort: skip
 
@@ -58,17 +58,16 @@ def graph_json(function: Any) -> tuple[str, list[str]]:
         kind = "input" if index < inputs else "const"
         writer.add(kind, f"weight{index - inputs}" if index >= inputs else f"input{index}", parameter)
     local: dict[Any, Any] = {}
-    for block in function.body.blocks:
-        for binding in block.bindings:
-            value = binding.value
-            if isinstance(value, relax.Function):
-                local[binding.var] = value
-            elif isinstance(value, relax.Call):
-                writer.add_layer(local[value.op], value, binding.var)
-            elif isinstance(value, relax.Tuple):
-                writer.tuples[binding.var] = list(value.fields)
-            else:
-                writer.index[binding.var] = writer.index[value]
+    for binding in bindings(function):
+        value = binding.value
+        if isinstance(value, relax.Function):
+            local[binding.var] = value
+        elif isinstance(value, relax.Call):
+            writer.add_layer(local[value.op], value, binding.var)
+        elif isinstance(value, relax.Tuple):
+            writer.tuples[binding.var] = list(value.fields)
+        else:
+            writer.index[binding.var] = writer.index[value]
     result = function.body.body
     results = list(result.fields) if isinstance(result, relax.Tuple) else writer.tuples.get(result, [result])
     return writer.text(results, len(function.params)), [
@@ -94,13 +93,8 @@ class _Writer:
         """A node for a call of a composite."""
         # What the composite's own variables stand for, its arguments first.
         given = dict(zip(composite.params, call.args, strict=True))
-        operators = [
-            binding.value
-            for block in composite.body.blocks
-            for binding in block.bindings
-            if isinstance(binding.value, relax.Call)
-        ]
-        inner = {binding.var for block in composite.body.blocks for binding in block.bindings}
+        operators = [binding.value for binding in bindings(composite) if isinstance(binding.value, relax.Call)]
+        inner = {binding.var for binding in bindings(composite)}
         arguments = []
         for operator in operators:
             for argument in operator.args:
@@ -129,7 +123,7 @@ class _Writer:
 def _attributes(call: Any) -> dict[str, Any]:
     """What CLML is told of an operator, by TVM's names."""
     attrs = call.attrs
-    match str(call.op.name).removeprefix("relax."):
+    match operator_name(call):
         case "nn.conv2d":
             return {
                 **{name: _ints(getattr(attrs, name)) for name in ("strides", "padding", "dilation")},

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import tvm
 
+from tvmake.ir.expressions import bindings, dtype_name, is_call
 from tvmake.targets.adreno.clml.patterns import pattern_table
 from tvmake.targets.adreno.fresh_module import fresh
-from tvmake.targets.dtypes import dtype_name
 
 from tvm import relax  # isort: skip
 from tvm.relax.backend.adreno import clml as tvms  # isort: skip
@@ -114,7 +114,7 @@ def _is_in_layout(module: "tvm.IRModule") -> bool:
     layouts: set[tuple[str, str]] = set()
 
     def note(node: Any) -> None:
-        if isinstance(node, relax.Call) and getattr(node.op, "name", "") in LAYOUTS:
+        if is_call(node, "nn.conv2d"):
             layouts.add((str(node.attrs.data_layout), str(node.attrs.kernel_layout)))
 
     relax.analysis.post_order_visit(module["main"].body, note)
@@ -172,17 +172,15 @@ def composites(function: Any) -> list[str]:
     """The names of what was matched in a part, in order."""
     return [
         str(binding.value.attrs["Composite"])
-        for block in function.body.blocks
-        for binding in block.bindings
+        for binding in bindings(function)
         if isinstance(binding.value, relax.Function)
     ]
 
 
 def _called(main: Any) -> list[str]:
     names = []
-    for block in main.body.blocks:
-        for binding in block.bindings:
-            value = getattr(binding, "value", None)
-            if isinstance(value, relax.Call) and isinstance(value.op, relax.GlobalVar):
-                names.append(str(value.op.name_hint))
+    for binding in bindings(main):
+        value = binding.value
+        if isinstance(value, relax.Call) and isinstance(value.op, relax.GlobalVar):
+            names.append(str(value.op.name_hint))
     return names

@@ -9,7 +9,7 @@ from typing import Any
 
 import tvm
 
-from tvmake.targets.dtypes import dtype_name
+from tvmake.ir.expressions import dtype_name, operator_name
 
 from tvm import relax  # isort: skip
 from tvm.relax.backend.adreno import clml as tvms  # isort: skip
@@ -81,12 +81,12 @@ def suits(context: Any) -> bool:
     dtypes = {dtype_name(one) for one in tensors}
     if len(dtypes) != 1 or not dtypes <= {*DTYPES} or not all(map(_is_plain, tensors)):
         return False
-    is_convolution = any(_named(call) == "nn.conv2d" for call in calls)
+    is_convolution = any(operator_name(call) == "nn.conv2d" for call in calls)
     return all(_suits(call, is_convolution, calls) for call in calls)
 
 
 def _suits(call: Any, in_convolution: bool, calls: list[Any]) -> bool:
-    name = _named(call)
+    name = operator_name(call)
     match name:
         case "nn.conv2d":
             return _suits_convolution(call)
@@ -94,7 +94,7 @@ def _suits(call: Any, in_convolution: bool, calls: list[Any]) -> bool:
             return in_convolution and _suits_padding(call, calls)
         case "add" if in_convolution:
             return _is_by_channel(call.args[1], shape_of(call)[1])
-        case "add" if any(_named(one) == "matmul" for one in calls):
+        case "add" if any(operator_name(one) == "matmul" for one in calls):
             extents = shape_of(call.args[1])
             return (
                 shape_of(call)[:-1] == [1] * (len(shape_of(call)) - 1)
@@ -134,7 +134,7 @@ def _suits_convolution(call: Any) -> bool:
 def _suits_padding(call: Any, calls: list[Any]) -> bool:
     """Whether a convolution's own padding can be that of a ``pad`` before it."""
     width = [int(one) for one in call.attrs.pad_width]
-    (convolution,) = [one for one in calls if _named(one) == "nn.conv2d"]
+    (convolution,) = [one for one in calls if operator_name(one) == "nn.conv2d"]
     value = float(getattr(call.attrs, "pad_value", 0) or 0)
     return (
         len(width) == 8
@@ -151,7 +151,7 @@ def _suits_pooling(call: Any) -> bool:
     padding, window, steps = (
         [int(one) for one in values] for values in (attrs.padding, attrs.pool_size, attrs.strides)
     )
-    is_average = _named(call) == "nn.avg_pool2d"
+    is_average = operator_name(call) == "nn.avg_pool2d"
     if attrs.layout != "NCHW" or any(int(one) != 1 for one in attrs.dilation):
         return False
     if is_average and attrs.count_include_pad and any(padding):
@@ -186,15 +186,7 @@ def _bound(argument: Any) -> Any:
 
 
 def _calls(context: Any) -> list[Any]:
-    return [
-        value
-        for value in context.matched_bindings.values()
-        if isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.Op)
-    ]
-
-
-def _named(call: Any) -> str:
-    return str(call.op.name).removeprefix("relax.")
+    return [value for value in context.matched_bindings.values() if operator_name(value)]
 
 
 def _tensors(call: Any) -> list[Any]:

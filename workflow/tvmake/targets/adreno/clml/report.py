@@ -8,10 +8,10 @@ import tvm
 from pydantic import BaseModel, ConfigDict
 
 from tvmake.artifact.manifest import ClmlPart
+from tvmake.ir.expressions import bindings, dtype_name, operator_name
 from tvmake.targets.adreno.clml.calls import symbol_of
 from tvmake.targets.adreno.clml.partition import Part, Partition, composites
 from tvmake.targets.adreno.clml.patterns import PREFIX, shape_of
-from tvmake.targets.dtypes import dtype_name
 
 from tvm import relax  # isort: skip
 
@@ -72,7 +72,7 @@ def offload(cut: Partition) -> Offload:
     subgraphs: list[Subgraph] = []
     layers: list[Layer] = []
     symbols = {name: symbol_of(index) for index, name in enumerate(cut.chosen)}
-    for binding in _bindings(cut.module["main"]):
+    for binding in bindings(cut.module["main"]):
         call = binding.value
         if not isinstance(call, relax.Call):
             continue
@@ -86,10 +86,8 @@ def offload(cut: Partition) -> Offload:
                 layers.append(
                     Layer(name=name, operators=operators, shape=shape, offloaded_to=one.name if symbol else None)
                 )
-        elif isinstance(call.op, tvm.ir.Op):
-            layers.append(
-                Layer(name=str(binding.var.name), operators=[_operator(call)], shape=_tensor(binding.var.ty)[0])
-            )
+        elif operator := operator_name(call):
+            layers.append(Layer(name=str(binding.var.name), operators=[operator], shape=_tensor(binding.var.ty)[0]))
     taken: dict[str, int] = {}
     left: dict[str, int] = {}
     for layer in layers:
@@ -128,10 +126,10 @@ def _subgraphs_of(function: Any, before: int, symbol: str) -> list[tuple[str, Su
         symbol: the function's name in the package.
     """
     matched = {
-        binding.var: binding.value for binding in _bindings(function) if isinstance(binding.value, relax.Function)
+        binding.var: binding.value for binding in bindings(function) if isinstance(binding.value, relax.Function)
     }
     found: list[tuple[str, Subgraph]] = []
-    for binding in _bindings(function):
+    for binding in bindings(function):
         call = binding.value
         if isinstance(call, relax.Call) and call.op in matched:
             composite = matched[call.op]
@@ -151,7 +149,7 @@ def _node(inner: Any) -> Node:
     shape, dtype = _tensor(inner.var.ty)
     return Node(
         name=str(inner.var.name),
-        operator=_operator(call),
+        operator=operator_name(call),
         inputs=[_named(argument) for argument in call.args],
         attributes=_attributes(call.attrs),
         shape=shape,
@@ -160,22 +158,9 @@ def _node(inner: Any) -> Node:
 
 
 def _operators(function: Any) -> Iterator[Any]:
-    for binding in _bindings(function):
-        if isinstance(binding.value, relax.Call) and isinstance(binding.value.op, tvm.ir.Op):
+    for binding in bindings(function):
+        if operator_name(binding.value):
             yield binding
-
-
-def _bindings(function: Any) -> Iterator[Any]:
-    if not isinstance(function.body, relax.SeqExpr):
-        return
-    for block in function.body.blocks:
-        for binding in block.bindings:
-            if isinstance(binding, relax.VarBinding):
-                yield binding
-
-
-def _operator(call: Any) -> str:
-    return str(call.op.name).removeprefix("relax.")
 
 
 def _named(value: Any) -> str:

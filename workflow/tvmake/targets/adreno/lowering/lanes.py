@@ -11,7 +11,7 @@ from typing import Any
 import tvm
 import tvm_ffi
 
-from tvmake.targets.dtypes import dtype_name
+from tvmake.ir.expressions import dtype_name
 
 tirx = tvm.tirx
 

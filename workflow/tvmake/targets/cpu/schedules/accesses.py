@@ -8,7 +8,7 @@ from typing import Any
 import tvm
 import tvm_ffi
 
-from tvmake.targets.dtypes import dtype_name
+from tvmake.ir.expressions import dtype_name
 
 SPATIAL, REDUCTION = 0, 2
 """``IterVar.iter_type``: kDataPar and kCommReduce, include/tvm/tirx/var.h."""

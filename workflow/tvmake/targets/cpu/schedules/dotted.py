@@ -6,12 +6,12 @@ from typing import Any
 
 import tvm
 
+from tvmake.ir.expressions import dtype_name
 from tvmake.targets.cpu.dots import Dot
 from tvmake.targets.cpu.schedules.accesses import REDUCTION, contraction, extent, innermost, uses
 from tvmake.targets.cpu.schedules.machine import Machine
 from tvmake.targets.cpu.schedules.packing import pack
 from tvmake.targets.cpu.schedules.tiled import Tiled
-from tvmake.targets.dtypes import dtype_name
 
 from tvm.s_tir.dlight import analysis  # isort: skip
 

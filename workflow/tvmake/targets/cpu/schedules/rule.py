@@ -6,6 +6,7 @@ from typing import Any
 import tvm
 import tvm_ffi
 
+from tvmake.ir.expressions import is_call
 from tvmake.targets.cpu.schedules import loops
 from tvmake.targets.cpu.schedules.accesses import SPATIAL, extent, innermost, is_fixed, is_injective, loads_in
 from tvmake.targets.cpu.schedules.dotted import Dotted, put_instructions
@@ -187,7 +188,7 @@ def _has_guard(block: Any) -> bool:
     found: list[Any] = []
 
     def note(call: Any) -> None:
-        if str(getattr(call.op, "name", "")) in CONDITIONALS:
+        if is_call(call, *CONDITIONALS):
             found.append(call)
 
     tvm_ffi.structural_walk(block.body, (tvm.ir.Call, note))

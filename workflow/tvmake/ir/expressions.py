@@ -1,0 +1,62 @@
+"""What an expression of a graph or a kernel is: its operator, its value, its shape, its element type."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import tvm
+
+from tvm import relax  # isort: skip
+
+
+def operator_name(value: Any) -> str:
+    """The operator that an expression calls: Relax's without their prefix (``nn.conv2d``), others with it (``tirx.exp``); else ``""``."""
+    is_operator = isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.Op)
+    return str(value.op.name).removeprefix("relax.") if is_operator else ""
+
+
+def is_call(value: Any, *names: str) -> bool:
+    """Whether an expression calls one of these operators, named as by ``operator_name``."""
+    return operator_name(value) in names
+
+
+def bindings(function: Any) -> Iterator[Any]:
+    """The bindings of a Relax function, one after the other; none where its body is a single expression."""
+    if isinstance(function.body, relax.SeqExpr):
+        for block in function.body.blocks:
+            yield from block.bindings
+
+
+def variables(value: Any) -> list[Any]:
+    """The variables that an expression reads, those in tuples included, in order."""
+    match value:
+        case relax.Var():
+            return [value]
+        case relax.Tuple():
+            return [variable for field in value.fields for variable in variables(field)]
+        case relax.TupleGetItem():
+            return variables(value.tuple_value)
+        case relax.Call():
+            return [variable for argument in value.args for variable in variables(argument)]
+        case _:
+            return []
+
+
+def constant(value: Any) -> np.ndarray | None:
+    """The array that a constant holds; None for what is computed."""
+    if isinstance(value, tvm.ir.GenericConst) and isinstance(value.ty, relax.TensorType):
+        return np.asarray(value.value.numpy())
+    return None
+
+
+def fixed_shape(value: Any) -> list[int] | None:
+    """The extents of a tensor, all of them numbers; None otherwise."""
+    shape = getattr(value.ty, "shape", None)
+    if shape is None or not all(isinstance(extent, tvm.tirx.IntImm) for extent in shape):
+        return None
+    return [int(extent) for extent in shape]
+
+
+def dtype_name(value: Any) -> str:
+    """The element type of a buffer, a tensor or a tensor's type, such as ``float32``: TVM holds it as text or as a type."""
+    return str(getattr(value.dtype, "dtype", value.dtype))
