@@ -135,7 +135,7 @@ def test_the_log_ends_with_the_choice(stage):
     made = stage()
     made.run(taking(NCHW=2e-3, NHWC=1e-3))
     *_, last = (made.directory / "out/events.jsonl").read_text().splitlines()
-    assert json.loads(last)["said"] == "NHWC, 2 ms against 4 ms NCHW"
+    assert json.loads(last)["message"] == "NHWC, 2 ms against 4 ms NCHW"
 
 
 def test_layouts_are_measured_in_turn(stage):

@@ -73,7 +73,7 @@ def test_a_comparison_of_layouts_shows_the_kernel_it_is_at_and_ends_with_its_cho
     assert progress.kernels[1].read()
     assert progress.kernels[1].name == "conv2d in NHWC"
     assert progress.kernels[1].summary() == "best 0.5 ms, 2 GFLOPS, now 0.5 ms, 2 GFLOPS, 7 s left"
-    write(log, {"at_s": 0.0, "event": "layout", "said": "NHWC, 0.31 ms against 0.44 ms NCHW"})
+    write(log, {"at_s": 0.0, "event": "layout", "message": "NHWC, 0.31 ms against 0.44 ms NCHW"})
     assert progress.finished(1) == "NHWC, 0.31 ms against 0.44 ms NCHW"
 
 
@@ -88,10 +88,10 @@ def test_a_search_that_had_its_budget_already_says_what_it_knows(tmp_path: Path)
 def test_devices_that_were_set_aside_and_throttled_candidates_are_named(tmp_path: Path):
     progress = TuningProgress(None)
     log = tmp_path / "x.events.jsonl"
-    aside = {"at_s": 1.5, "event": "aside", "said": "device 'phone' (TWO): set aside after 3 failures (no answer)"}
+    aside = {"at_s": 1.5, "event": "aside", "message": "device 'phone' (TWO): set aside after 3 failures (no answer)"}
     progress.started(1, log, "tune conv2d")
     write(log, START, trial(1, 1.0, 0.5), aside, {**trial(2, 2.0, 0.5), "throttled": True})
     assert progress.kernels[1].read()
-    assert "1 throttled" in progress.kernels[1].summary() and aside["said"] in progress.kernels[1].summary()
+    assert "1 throttled" in progress.kernels[1].summary() and aside["message"] in progress.kernels[1].summary()
     write(log, aside, stop("budget", 0.5))
-    assert progress.finished(1) == f"best 0.5 ms, 2 GFLOPS, 1 throttled, {aside['said']}"
+    assert progress.finished(1) == f"best 0.5 ms, 2 GFLOPS, 1 throttled, {aside['message']}"

@@ -139,14 +139,14 @@ class Kit:
         target: TargetConfig,
         precision: str,
     ) -> Iterator[Answer]:
-        asked = network(questions)
+        probe = network(questions)
         with temporary_directory("tvmake-selftest-") as directory:
-            package, manifest = make_package(asked, precision, target, name, Path(directory))
-            got = run(package, manifest, self._known(manifest), _fed(asked, manifest)).outputs
+            package, manifest = make_package(probe, precision, target, name, Path(directory))
+            got = run(package, manifest, self._known(manifest), _fed(probe, manifest)).outputs
         goals = goals_of(precision, {"cosine": None})
         in_images = bool(manifest.placement and manifest.placement.image_kernels)
         for question in questions:
-            expected = asked.expected[question.name]
+            expected = probe.expected[question.name]
             verdict = against_arrays({question.name: got[question.name]}, {question.name: expected}, goals)
             figures = verdict.overall
             yield Answer(
@@ -216,9 +216,9 @@ def _unanswered(kind: SetName, question: Question, target: str, precision: str, 
     )
 
 
-def _fed(asked: Network, manifest: Manifest) -> dict[str, np.ndarray]:
+def _fed(probe: Network, manifest: Manifest) -> dict[str, np.ndarray]:
     """A network's inputs, as the package takes them."""
-    return {spec.name: asked.inputs[spec.name].astype(spec.dtype) for spec in manifest.signature.inputs}
+    return {spec.name: probe.inputs[spec.name].astype(spec.dtype) for spec in manifest.signature.inputs}
 
 
 def _round(value: float) -> float:

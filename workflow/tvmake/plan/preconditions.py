@@ -176,8 +176,8 @@ def _under(key: str) -> Iterator[None]:
 
 
 def _tuning_key(plan: Plan, target: str, key: str) -> str:
-    own = plan.config.targets[target].tuning
-    return f"targets.{target}.tuning.{key}" if own and key in own.model_fields_set else f"tuning.{key}"
+    settings = plan.config.targets[target].tuning
+    return f"targets.{target}.tuning.{key}" if settings and key in settings.model_fields_set else f"tuning.{key}"
 
 
 def check_places(plan: Plan, variants: Iterable[Variant]) -> None:

@@ -46,8 +46,8 @@ def _import(name: str, where: str) -> ModuleType:
 
 
 def _check_not_hidden(name: str, where: str) -> None:
-    own = next((path for path in (Path(f"{name}.py"), Path(name, "__init__.py")) if path.is_file()), None)
-    if own is None:
+    local = next((path for path in (Path(f"{name}.py"), Path(name, "__init__.py")) if path.is_file()), None)
+    if local is None:
         return
     try:
         spec = importlib.util.find_spec(name)
@@ -55,10 +55,10 @@ def _check_not_hidden(name: str, where: str) -> None:
         return
     if spec is None or spec.origin is None:  # a directory without an __init__.py comes after every file
         return
-    if not (Path(spec.origin).exists() and own.samefile(spec.origin)):
+    if not (Path(spec.origin).exists() and local.samefile(spec.origin)):
         raise InputError(
             where,
-            f"{own} has the name of another Python module ({spec.origin}), which is found before it",
+            f"{local} has the name of another Python module ({spec.origin}), which is found before it",
             "give the file another name",
         )
 

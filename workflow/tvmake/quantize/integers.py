@@ -157,10 +157,14 @@ class _Integers(PyExprMutator):
                 continue
             integers, scale = bias
             shape = fixed_shape(sums.integers)
-            own = along(sums.scale, sums.axis, sums.rank)
+            sums_scale = along(sums.scale, sums.axis, sums.rank)
             # The bias may have fewer axes than the sums, which spread from the last one on.
             fits = shape is not None and np.broadcast_shapes(tuple(shape), integers.shape) == tuple(shape)
-            if not fits or not _spreads(own, scale) or not np.allclose(scale, own, rtol=SAME_SCALE, atol=0):
+            if (
+                not fits
+                or not _spreads(sums_scale, scale)
+                or not np.allclose(scale, sums_scale, rtol=SAME_SCALE, atol=0)
+            ):
                 continue
             total = self._plus(sums.integers, integers)
             return dequantize(self.builder_.emit(total), sums.scale, sums.zero, sums.axis)
@@ -240,9 +244,9 @@ class _Integers(PyExprMutator):
         return relax.const(np.clip(values, low, high).astype(values.dtype), str(values.dtype))
 
 
-def _spreads(own: np.ndarray, other: np.ndarray) -> bool:
+def _spreads(one: np.ndarray, other: np.ndarray) -> bool:
     try:
-        np.broadcast_shapes(own.shape, other.shape)
+        np.broadcast_shapes(one.shape, other.shape)
     except ValueError:
         return False
     return True

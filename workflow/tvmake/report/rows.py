@@ -299,12 +299,12 @@ def counts_text(summary: Summary) -> str:
 
 def cache_text(use: CacheUse) -> str:
     """``9 of 10 results taken from it (90 %), 12 s of work saved``: the cache in one line."""
-    asked = use.hits + use.misses
+    lookups = use.hits + use.misses
     bad = [f"{use.refused} refused"] if use.refused else []
     bad += [f"{use.unavailable} could not be asked for"] if use.unavailable else []
     notes = "".join(f", {note}" for note in bad)
     saved = f", {use.saved_s:.0f} s of work saved" if use.hits else ""
-    return f"{use.hits} of {asked} results taken from it ({quantities.share(use.hit_rate, 0)}){saved}{notes}"
+    return f"{use.hits} of {lookups} results taken from it ({quantities.share(use.hit_rate, 0)}){saved}{notes}"
 
 
 def _tuned(tuned: int, tunable: int) -> Tuned:

@@ -31,18 +31,18 @@ def install() -> None:
     """Have kernels of this process compute so."""
     if is_affected(RELEASES):
         for name in FUNCTIONS:
-            tvms = tvm.ir.Op.get(f"tirx.{name}").get_attr(RULE)
-            tvm.tirx.register_intrin_lowering(f"tirx.{name}", target="default", f=widened(tvms), level=LEVEL)
+            tvm_rule = tvm.ir.Op.get(f"tirx.{name}").get_attr(RULE)
+            tvm.tirx.register_intrin_lowering(f"tirx.{name}", target="default", f=widened(tvm_rule), level=LEVEL)
 
 
-def widened(tvms: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
+def widened(tvm_rule: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
     """A rule that computes a function of 16 bits in float32, and leaves others to TVM's rule."""
 
     def rule(call: Any) -> Any:
         dtype = str(call.ty.dtype)
         kind, _, lanes = dtype.partition("x")
         if kind not in ("float16", "bfloat16"):
-            return call if tvms is None else tvms(call)
+            return call if tvm_rule is None else tvm_rule(call)
         wide = f"float32{'x' if lanes else ''}{lanes}"
         return getattr(tvm.tirx, operator_name(call).removeprefix("tirx."))(
             *(one.astype(wide) for one in call.args)

@@ -50,10 +50,10 @@ def _serve(request: BenchmarkRequest, reference: Path, listening: socket.socket)
     connection, _ = listening.accept()
     listening.close()
     with connection, connection.makefile("rw") as lines:
-        said = lines.readline().split()
-        if said[:1] != ["threads"]:
+        words = lines.readline().split()
+        if words[:1] != ["threads"]:
             return None  # the package's process has ended
-        threads = int(said[1])
+        threads = int(words[1])
         started = time.perf_counter()
         prepared = _prepared(request, reference, threads)
         load_ms = _since(started)

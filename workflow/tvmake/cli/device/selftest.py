@@ -103,11 +103,11 @@ def _print(report: "Report") -> None:
         {
             "target": target,
             "precision": precision,
-            "asked": asked,
+            "questions": questions,
             **{verdict: verdicts.count(verdict) or "" for verdict in ("ok", "wrong", "failed", "not there")},
-            "least SQNR": _least(report, target, precision, asked),
+            "least SQNR": _least(report, target, precision, questions),
         }
-        for (target, precision, asked), verdicts in groups.items()
+        for (target, precision, questions), verdicts in groups.items()
     ]
     device_tables.show(rows, False, tuple(rows[0]) if rows else (), "nothing was asked")
     speeds = [
@@ -131,10 +131,11 @@ def _print(report: "Report") -> None:
         device_tables.show([fault.model_dump() for fault in report.faults], False, FAULTS)
 
 
-def _least(report: "Report", target: str, precision: str, asked: str) -> str:
+def _least(report: "Report", target: str, precision: str, questions: str) -> str:
     figures = [
         answer.sqnr_db
         for answer in report.answers
-        if (answer.target, answer.precision, answer.set) == (target, precision, asked) and answer.sqnr_db is not None
+        if (answer.target, answer.precision, answer.set) == (target, precision, questions)
+        and answer.sqnr_db is not None
     ]
     return f"{min(figures):.1f} dB" if figures else ""

@@ -39,7 +39,7 @@ class Kernel:
     """Candidates while heat slowed the device down."""
     aside: list[str] = field(default_factory=list)
     """Devices that were set aside, and why."""
-    said: str = ""
+    message: str = ""
     """What the job has to say of it all."""
     rest: bytes = field(default=b"", repr=False)
 
@@ -82,14 +82,14 @@ class Kernel:
             self.why = event["why"]
             self.best_ms, self.gflops = event["best_ms"], event["gflops"]
         elif event["event"] == "aside":
-            self.aside += [event["said"]] if event["said"] not in self.aside else []
+            self.aside += [event["message"]] if event["message"] not in self.aside else []
         elif event["event"] == "layout":
-            self.said = event["said"]
+            self.message = event["message"]
 
     def summary(self) -> str:
         """``best 0.81 ms, 141 GFLOPS, now 0.95 ms, 120 GFLOPS, 3 failed, 8 s left``."""
-        if self.said:
-            return self.said
+        if self.message:
+            return self.message
         parts = []
         if self.best_ms is not None:
             parts.append(f"best {self.best_ms:.4g} ms")

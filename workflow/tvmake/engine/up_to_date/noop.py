@@ -47,8 +47,8 @@ def up_to_date(question: Question) -> UpToDate:
     is_same_run = notes["question"] == question.whole
     plan = question.plan
 
-    def holds(note: Note | None, asked: str | None) -> bool:
-        if note is None or (asked is not None and note["question"] != asked):
+    def holds(note: Note | None, question: str | None) -> bool:
+        if note is None or (question is not None and note["question"] != question):
             return False
         try:
             named = [files[index] for index in note["files"]]

@@ -318,9 +318,9 @@ def _expanded(extents: Extents, inputs: Sequence[Any], held: Held, attributes: M
     if target is None or shape is None:
         return None
     rank = max(len(shape), len(target))
-    own, wanted = ([1] * (rank - len(part)) + list(part) for part in (shape, target))
+    sizes, wanted = ([1] * (rank - len(part)) + list(part) for part in (shape, target))
     result = [b if isinstance(a, int) and a == 1 else a if isinstance(a, int) else b if b != 1 else a
-              for a, b in zip(own, wanted, strict=True)]  # fmt: skip
+              for a, b in zip(sizes, wanted, strict=True)]  # fmt: skip
     return relax.op.broadcast_to(inputs[0], relax.ShapeExpr([_expression(one) for one in result]))
 
 

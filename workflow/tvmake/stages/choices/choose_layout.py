@@ -160,7 +160,7 @@ def _log_choice(choice: LayoutChoice, events: Path) -> None:
     with writing(events):
         events.parent.mkdir(parents=True, exist_ok=True)
         with events.open("a") as file:
-            file.write(json.dumps({"at_s": 0.0, "event": "layout", "said": choice.summary}) + "\n")
+            file.write(json.dumps({"at_s": 0.0, "event": "layout", "message": choice.summary}) + "\n")
 
 
 def choose_layout_request(job: JobContext) -> ChooseLayoutRequest:

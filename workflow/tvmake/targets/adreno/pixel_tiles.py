@@ -66,10 +66,10 @@ def tile(batch: int, blocks: int, height: int, width: int) -> tuple[int, int]:
     """Pixels and blocks of a thread: as many as leave enough threads, and divide what there is."""
     results = batch * blocks * height * width
     return next(
-        (pixels, own)
-        for pixels, own in TILES
-        if (pixels, own) == TILES[-1]
-        or (width % pixels == 0 and blocks % own == 0 and results // (pixels * own) >= ENOUGH_THREADS)
+        (pixels, channels)
+        for pixels, channels in TILES
+        if (pixels, channels) == TILES[-1]
+        or (width % pixels == 0 and blocks % channels == 0 and results // (pixels * channels) >= ENOUGH_THREADS)
     )
 
 

@@ -74,9 +74,9 @@ def _inputs_of_a_block(block: Any) -> int:
 
 def _by_bytes(schedule: Any, block: Any, size: int) -> None:
     """Make the axis of a sum three, blocks, their bytes and these' halves, so that each byte is read where both are used."""
-    own = schedule.get(block)
-    (axis,) = [axis for axis in own.iter_vars if axis.iter_type != SPATIAL]
-    place = next(number for number, one in enumerate(own.iter_vars) if one.same_as(axis))
+    statement = schedule.get(block)
+    (axis,) = [axis for axis in statement.iter_vars if axis.iter_type != SPATIAL]
+    place = next(number for number, one in enumerate(statement.iter_vars) if one.same_as(axis))
     if int(axis.dom.extent) % size:
         return  # what is left over would have to be told apart
 
@@ -86,5 +86,5 @@ def _by_bytes(schedule: Any, block: Any, size: int) -> None:
 
     schedule.transform_block_layout(
         block,
-        tvm.tirx.IndexMap.from_func(halves, ndim=len(own.iter_vars), index_dtype=str(axis.var.ty.dtype)),
+        tvm.tirx.IndexMap.from_func(halves, ndim=len(statement.iter_vars), index_dtype=str(axis.var.ty.dtype)),
     )

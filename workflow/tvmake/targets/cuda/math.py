@@ -37,9 +37,9 @@ def install() -> None:
         for name in LACKING:
             rule = widened(tvm.ir.Op.get(f"tirx.{name}").get_attr(RULE))
             tvm.tirx.register_intrin_lowering(f"tirx.{name}", target="cuda", f=rule, level=LEVEL)
-        tvms = tvm.ir.Op.get("tirx.pow").get_attr(RULE)
+        tvm_rule = tvm.ir.Op.get("tirx.pow").get_attr(RULE)
         tvm.tirx.register_intrin_lowering(
-            "tirx.pow", target="cuda", f=lambda call: tvms(call) if _is_double(call) else lowered(call), level=LEVEL
+            "tirx.pow", target="cuda", f=lambda call: tvm_rule(call) if _is_double(call) else lowered(call), level=LEVEL
         )
 
 

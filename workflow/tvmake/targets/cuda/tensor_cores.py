@@ -193,8 +193,8 @@ class _Scheduling:
         """What a warp computed, from shared memory to where it belongs, by all of its threads."""
         schedule, tile = self.schedule, self.tile
         row, column = schedule.get_loops(written)[-2:]
-        own = tile.rows * tile.columns // tile.threads
-        lanes = math.gcd(own, tile.columns // tile.column_warps, self.result_lanes)
+        results_each = tile.rows * tile.columns // tile.threads
+        lanes = math.gcd(results_each, tile.columns // tile.column_warps, self.result_lanes)
         _, thread, lane = schedule.split(schedule.fuse(row, column), [None, WARP, lanes])
         schedule.bind(thread, "threadIdx.x")
         schedule.vectorize(lane)

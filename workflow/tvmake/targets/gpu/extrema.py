@@ -53,12 +53,12 @@ class Extrema(ScheduleRule):
         if len(loops) == len(reduced):
             loops = [schedule.add_unit_loop(loops[0]), *loops]
         outer, along = loops[: -len(reduced)], loops[-len(reduced) :]
-        groups, own = schedule.split(schedule.fuse(*outer), [None, max(1, min(rows, most // threads // 2))])
+        groups, row = schedule.split(schedule.fuse(*outer), [None, max(1, min(rows, most // threads // 2))])
         _, lanes = schedule.split(schedule.fuse(*along), [None, threads])
         schedule.bind(groups, "blockIdx.x")
-        schedule.bind(own, "threadIdx.y")
+        schedule.bind(row, "threadIdx.y")
         written = schedule.cache_write(block, 0, "local")
-        schedule.reverse_compute_at(written, own, preserve_unit_loops=True)
+        schedule.reverse_compute_at(written, row, preserve_unit_loops=True)
         schedule.bind(lanes, "threadIdx.x")
         inline_consumers(schedule, written)
         return schedule

@@ -40,21 +40,21 @@ class Windows(ScheduleRule):
         if found is None:
             return None
         schedule, block = found
-        own = schedule.get(block)
-        spatial = [axis for axis in own.iter_vars if axis.iter_type == SPATIAL]
-        steps = math.prod(extent(axis) for axis in own.iter_vars if axis.iter_type != SPATIAL)
+        statement = schedule.get(block)
+        spatial = [axis for axis in statement.iter_vars if axis.iter_type == SPATIAL]
+        steps = math.prod(extent(axis) for axis in statement.iter_vars if axis.iter_type != SPATIAL)
         results = math.prod(map(extent, spatial))
-        if not isinstance(own.body, tvm.tirx.BufferStore) or results < FEWEST:
+        if not isinstance(statement.body, tvm.tirx.BufferStore) or results < FEWEST:
             return None
-        if steps > LARGEST and contraction(own) is None:
+        if steps > LARGEST and contraction(statement) is None:
             return None
-        _schedule(schedule, block, spatial, steps, _neighbours(gpu(target), own, spatial, results))
+        _schedule(schedule, block, spatial, steps, _neighbours(gpu(target), statement, spatial, results))
         return schedule
 
 
-def _neighbours(unit: Gpu, own: Any, spatial: list[Any], results: int) -> int:
+def _neighbours(unit: Gpu, statement: Any, spatial: list[Any], results: int) -> int:
     """How many results a thread computes: more where there are threads enough without."""
-    axis = innermost(own.body.indices, spatial)
+    axis = innermost(statement.body.indices, spatial)
     if axis is None or not axis.var.same_as(spatial[-1].var):
         return 1
     fitting = (count for count in (4, 2) if extent(axis) % count == 0 and results >= unit.cores * BUSY * count)
@@ -68,15 +68,15 @@ def _schedule(schedule: Any, block: Any, spatial: list[Any], steps: int, neighbo
     kinds = [axis.iter_type == SPATIAL for axis in schedule.get(block).iter_vars]
     outer = [loop for loop, is_spatial in zip(loops, kinds, strict=True) if is_spatial]
     sums = [loop for loop, is_spatial in zip(loops, kinds, strict=True) if not is_spatial]
-    last, own = schedule.split(outer[-1], [None, neighbours])
-    schedule.reorder(*outer[:-1], last, *sums, own)
+    last, together = schedule.split(outer[-1], [None, neighbours])
+    schedule.reorder(*outer[:-1], last, *sums, together)
     fused = schedule.fuse(*outer[:-1], last)
     groups, threads = schedule.split(fused, [None, THREADS])
     schedule.bind(groups, "blockIdx.x")
     schedule.bind(threads, "threadIdx.x")
     schedule.reverse_compute_at(written, threads, preserve_unit_loops=True)
     inline_consumers(schedule, written)
-    schedule.unroll(own)
+    schedule.unroll(together)
     if steps * neighbours <= UNROLLED:
         for loop in sums:
             schedule.unroll(loop)

@@ -50,7 +50,7 @@ class EventLog:
 
     def device_set_aside(self, line: str) -> None:
         """A device was set aside, as the line says."""
-        self._write(event="aside", said=line)
+        self._write(event="aside", message=line)
 
     def stopped(self, why: str, best_ms: float | None) -> None:
         """The search has ended."""

@@ -44,8 +44,11 @@ def _choice(node: onnx.NodeProto, build: Builder, producers: dict[str, onnx.Node
     if not is_plain or _is_part(graph.shape(mask) or (), graph.shape(data) or ()):
         return None
     behind = rank - rank_of_mask
-    own, theirs = list(shape[::-1]), list((graph.shape(data) or ())[::-1])
-    if any(extent not in ((1, theirs[place]) if place < behind else (1,)) for place, extent in enumerate(own)):
+    mask_extents, data_extents = list(shape[::-1]), list((graph.shape(data) or ())[::-1])
+    if any(
+        extent not in ((1, data_extents[place]) if place < behind else (1,))
+        for place, extent in enumerate(mask_extents)
+    ):
         return None
     if len(shape) > behind:
         value = build.reshape(value, shape[len(shape) - behind :])

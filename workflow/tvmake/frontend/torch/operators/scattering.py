@@ -40,8 +40,8 @@ def _index_put(node: fx.Node, importer: Any) -> Any:
     terms = []
     for axis in places:
         index = _counted_from_the_start(importer.env[indices[axis]], extents[axis], emit)
-        own = list(indices[axis].meta["val"].shape)
-        shape = [*[1] * len(before), *[1] * (len(selected) - len(own)), *own, *[1] * len(after)]
+        index_shape = list(indices[axis].meta["val"].shape)
+        shape = [*[1] * len(before), *[1] * (len(selected) - len(index_shape)), *index_shape, *[1] * len(after)]
         terms.append(emit(relax.op.multiply(relax.op.reshape(index, shape), _integer(_stride(extents, axis)))))
     for place, axis in [*enumerate(before), *enumerate(after, len(before) + len(selected))]:
         terms.append(_along(extents, axis, place, rank))

@@ -107,14 +107,14 @@ def _choice(symbol: str, function: Any, extern: Any, kernels: Any) -> Any:
     """A function that calls CLML or the kernels."""
     params = [relax.Var(str(parameter.name), parameter.ty) for parameter in function.params]
     ready = relax.Var("is_ready", relax.TensorType([], "bool"))
-    asked = relax.op.call_pure_packed(symbol + READY, *params, ty_args=ready.ty)
+    question = relax.op.call_pure_packed(symbol + READY, *params, ty_args=ready.ty)
     branches = []
     for name, called in (("by_clml", extern), ("by_kernels", kernels)):
         result = relax.Var(name, function.ret_ty)
         step = relax.VarBinding(result, relax.Call(called, params))
         branches.append(relax.SeqExpr([relax.BindingBlock([step])], result))
     result = relax.Var("result", function.ret_ty)
-    steps = [relax.VarBinding(ready, asked), relax.VarBinding(result, relax.If(ready, *branches))]
+    steps = [relax.VarBinding(ready, question), relax.VarBinding(result, relax.If(ready, *branches))]
     return relax.Function(params, relax.SeqExpr([relax.BindingBlock(steps)], result), function.ret_ty, True)
 
 

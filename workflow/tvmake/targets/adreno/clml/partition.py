@@ -17,7 +17,7 @@ from tvmake.targets.adreno.clml.patterns import pattern_table
 from tvmake.targets.adreno.fresh_module import fresh
 
 from tvm import relax  # isort: skip
-from tvm.relax.backend.adreno import clml as tvms  # isort: skip
+from tvm.relax.backend.adreno import clml as tvm_clml  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 CODEGEN = "openclml"
@@ -101,7 +101,7 @@ def _cut(module: "tvm.IRModule", inputs: int) -> tuple["tvm.IRModule", dict[int,
         [
             passes.BindParams("main", constants),
             *converted,
-            tvms.AppendReshapeToBNRewriterPass(),
+            tvm_clml.AppendReshapeToBNRewriterPass(),
             passes.FuseOpsByPattern(pattern_table()),
             passes.MergeCompositeFunctions(),
         ]

@@ -12,7 +12,7 @@ import tvm
 from tvmake.ir.expressions import dtype_name, operator_name
 
 from tvm import relax  # isort: skip
-from tvm.relax.backend.adreno import clml as tvms  # isort: skip
+from tvm.relax.backend.adreno import clml as tvm_clml  # isort: skip
 from tvm.relax.dpl.pattern import is_const, is_op, is_tuple, wildcard  # isort: skip
 
 PREFIX = "openclml."
@@ -27,10 +27,12 @@ Check = Callable[[Any], bool]
 
 def pattern_table() -> list[tuple[str, Any, dict[str, Any], Check]]:
     """Name, pattern, annotations and check of each; earlier ones are preferred."""
-    theirs = [(name, pattern, notes, _both(check)) for name, pattern, notes, check in tvms.clml_pattern_table()]
+    tvm_patterns = [
+        (name, pattern, notes, _both(check)) for name, pattern, notes, check in tvm_clml.clml_pattern_table()
+    ]
     # TVM has these without the bounds, which are arguments: they match nothing.
-    theirs = [one for one in theirs if "clip" not in one[0]]
-    return [*_clipped_convolutions(theirs), *theirs, *_products(), *_clips(), *_concatenations()]
+    tvm_patterns = [one for one in tvm_patterns if "clip" not in one[0]]
+    return [*_clipped_convolutions(tvm_patterns), *tvm_patterns, *_products(), *_clips(), *_concatenations()]
 
 
 def _both(check: Check) -> Check:

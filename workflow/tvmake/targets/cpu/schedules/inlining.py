@@ -21,11 +21,11 @@ def inline(schedule: Any, root: Any) -> None:
 
 
 def _inlined(schedule: Any, block: Any) -> bool:
-    own = schedule.get(block)
+    producer = schedule.get(block)
     users = schedule.get_consumers(block)
-    if not users or not is_injective(own) or not isinstance(own.body, tvm.tirx.BufferStore):
+    if not users or not is_injective(producer) or not isinstance(producer.body, tvm.tirx.BufferStore):
         return False
-    if not all(_may_take(schedule.get(user), own) for user in users):
+    if not all(_may_take(schedule.get(user), producer) for user in users):
         return False
     try:
         schedule.compute_inline(block)

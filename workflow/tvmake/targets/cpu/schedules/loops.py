@@ -21,33 +21,33 @@ CHAINS = 8
 
 def elementwise(schedule: Any, block: Any, machine: Machine) -> None:
     """Vectors along memory, and the other loops on all cores."""
-    own = schedule.get(block)
+    statement = schedule.get(block)
     *outer, last = schedule.get_loops(block)
-    if not hasattr(own.body, "buffer"):
+    if not hasattr(statement.body, "buffer"):
         outer.append(last)
     else:
-        vectors = vectorize(schedule, last, machine, own.body.buffer)
+        vectors = vectorize(schedule, last, machine, statement.body.buffer)
         if LENGTH not in schedule.get(vectors).annotations:
             outer.append(vectors)
     if not outer:
         return
     fused = schedule.fuse(*outer)
-    if math.prod(map(extent, own.iter_vars)) >= VALUES_OF_A_THREAD:
+    if math.prod(map(extent, statement.iter_vars)) >= VALUES_OF_A_THREAD:
         schedule.parallel(fused)
 
 
 def reduction(schedule: Any, block: Any, machine: Machine) -> None:
     """Results on all cores; those along memory in vectors of partial results, others several at a time."""
-    own = schedule.get(block)
+    statement = schedule.get(block)
     loops = schedule.get_loops(block)
-    results = [loop for loop, axis in zip(loops, own.iter_vars, strict=True) if axis.iter_type == SPATIAL]
-    steps = [loop for loop, axis in zip(loops, own.iter_vars, strict=True) if axis.iter_type != SPATIAL]
-    is_large = math.prod(map(extent, own.iter_vars)) >= WORK_OF_A_THREAD
+    results = [loop for loop, axis in zip(loops, statement.iter_vars, strict=True) if axis.iter_type == SPATIAL]
+    steps = [loop for loop, axis in zip(loops, statement.iter_vars, strict=True) if axis.iter_type != SPATIAL]
+    is_large = math.prod(map(extent, statement.iter_vars)) >= WORK_OF_A_THREAD
     if not results:
         results = [schedule.add_unit_loop(steps[0])]
     schedule.reorder(*results, *steps)
     outer = schedule.fuse(*results)
-    lanes = _lanes(own, machine)
+    lanes = _lanes(statement, machine)
     if lanes > 1:
         _partial(schedule, block, steps, lanes, is_large)
         return
@@ -56,23 +56,23 @@ def reduction(schedule: Any, block: Any, machine: Machine) -> None:
     outer, within = schedule.split(outer, [None, chains])
     if is_large:
         schedule.parallel(outer)
-    if hasattr(own.body, "buffer"):
+    if hasattr(statement.body, "buffer"):
         schedule.reorder(outer, *steps, within)
         schedule.unroll(within)
         schedule.decompose_reduction(block, steps[0])
 
 
-def _lanes(own: Any, machine: Machine) -> int:
+def _lanes(statement: Any, machine: Machine) -> int:
     """How many partial results fit: the innermost axis of the reduction has to lie along memory, and to divide."""
-    if not isinstance(own.body, tvm.tirx.BufferStore):
+    if not isinstance(statement.body, tvm.tirx.BufferStore):
         return 1
-    loads = [load for load in loads_in(own.body.value) if not load.source.same_as(own.body.buffer)]
-    axis = own.iter_vars[-1]
+    loads = [load for load in loads_in(statement.body.value) if not load.source.same_as(statement.body.buffer)]
+    axis = statement.iter_vars[-1]
     if axis.iter_type == SPATIAL or not loads or not all(is_contiguous(load, axis) for load in loads):
         return 1
     if not any(innermost(load.indices, [axis]) is not None for load in loads):
         return 1
-    return lanes_of(extent(axis), machine.bits(own.body.buffer), machine)
+    return lanes_of(extent(axis), machine.bits(statement.body.buffer), machine)
 
 
 def _partial(schedule: Any, block: Any, steps: list[Any], lanes: int, is_large: bool) -> None:

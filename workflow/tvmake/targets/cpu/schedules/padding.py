@@ -47,9 +47,9 @@ def padded_weights(schedule: Any, block: Any, weights: list[Any]) -> list[Any]:
     """The buffers of padded weights that a contraction reads."""
     found = []
     for producer in schedule.get_producers(block):
-        own = schedule.get(producer)
-        if all(any(load.source.same_as(weight) for weight in weights) for load in loads_in(own.body)):
-            found.append(own.body.buffer)
+        statement = schedule.get(producer)
+        if all(any(load.source.same_as(weight) for weight in weights) for load in loads_in(statement.body)):
+            found.append(statement.body.buffer)
     return found
 
 

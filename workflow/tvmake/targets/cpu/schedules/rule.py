@@ -84,9 +84,9 @@ def _pad_all(schedule: Any, root: Any, unit: Machine, weights: list[Any]) -> lis
 
 def _with_block(schedule: Any, name: str, unit: Machine, weights: list[Any], done: set[str]) -> tuple[Any, set[str]]:
     """A schedule with one more block scheduled, by the first way that suits it; and the blocks that are, then."""
-    own = schedule.get(schedule.get_sblock(name))
+    statement = schedule.get(schedule.get_sblock(name))
     ways: list[Any] = (
-        [_elementwise] if is_injective(own) else [_dotted, _plain_dotted, _tiled, _plain_tiled, _reduction]
+        [_elementwise] if is_injective(statement) else [_dotted, _plain_dotted, _tiled, _plain_tiled, _reduction]
     )
     for way in ways:
         trial = schedule.copy()
@@ -107,8 +107,8 @@ def _elementwise(schedule: Any, block: Any, unit: Machine, _weights: list[Any], 
 
 
 def _reduction(schedule: Any, block: Any, unit: Machine, _weights: list[Any], _done: set[str]) -> set[str] | None:
-    own = schedule.get(block)
-    if not is_fixed(own) or len(schedule.get_loops(block)) != len(own.iter_vars):
+    statement = schedule.get(block)
+    if not is_fixed(statement) or len(schedule.get_loops(block)) != len(statement.iter_vars):
         return None
     loops.reduction(schedule, block, unit)
     return set()
@@ -157,15 +157,15 @@ def _epilogue(schedule: Any, block: Any, done: set[str]) -> Any | None:
     users = schedule.get_consumers(block)
     if len(users) != 1 or not isinstance(schedule.get(block).body, tvm.tirx.BufferStore):
         return None
-    own, user = schedule.get(block), schedule.get(users[0])
+    statement, user = schedule.get(block), schedule.get(users[0])
     if str(user.name_hint) in done or not is_injective(user) or not is_fixed(user):
         return None
-    loads = [load for load in loads_in(user.body) if load.source.same_as(own.body.buffer)]
+    loads = [load for load in loads_in(user.body) if load.source.same_as(statement.body.buffer)]
     axes = {str(axis.var.name): extent(axis) for axis in user.iter_vars}
-    shape = [int(size) for size in own.body.buffer.ty.shape]
-    lanes = innermost(own.body.indices, [axis for axis in own.iter_vars if axis.iter_type == SPATIAL])
+    shape = [int(size) for size in statement.body.buffer.ty.shape]
+    lanes = innermost(statement.body.indices, [axis for axis in statement.iter_vars if axis.iter_type == SPATIAL])
     for load in loads:
-        for index, size, written in zip(load.indices, shape, own.body.indices, strict=True):
+        for index, size, written in zip(load.indices, shape, statement.body.indices, strict=True):
             axis = axes.get(str(getattr(index, "name", "")))
             if size != 1 and (axis is None or axis > size):
                 return None
@@ -178,8 +178,8 @@ def _epilogue(schedule: Any, block: Any, done: set[str]) -> Any | None:
 def _padding(schedule: Any, block: Any) -> Any | None:
     """The block that pads what a reduction reads, if it does nothing else and for no other."""
     for producer in schedule.get_producers(block):
-        own = schedule.get(producer)
-        if is_injective(own) and len(schedule.get_consumers(producer)) == 1 and _has_guard(own):
+        statement = schedule.get(producer)
+        if is_injective(statement) and len(schedule.get_consumers(producer)) == 1 and _has_guard(statement):
             return producer
     return None
 

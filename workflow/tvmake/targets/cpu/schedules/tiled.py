@@ -53,12 +53,14 @@ class Tiled:
             weights: buffers that may be reordered when the package is built.
         """
         self.schedule, self.block, self.machine = schedule, block, machine
-        self.own = schedule.get(block)
-        self.spatial = [axis for axis in self.own.iter_vars if axis.iter_type == SPATIAL]
-        self.reduced = [axis for axis in self.own.iter_vars if axis.iter_type != SPATIAL]
-        self.contraction: Contraction | None = contraction(self.own)
-        self.loads = [load for load in loads_in(self.own.body.value) if not load.source.same_as(self.own.body.buffer)]
-        self.lane_axis: Any = innermost(self.own.body.indices, self.spatial)
+        self.statement = schedule.get(block)
+        self.spatial = [axis for axis in self.statement.iter_vars if axis.iter_type == SPATIAL]
+        self.reduced = [axis for axis in self.statement.iter_vars if axis.iter_type != SPATIAL]
+        self.contraction: Contraction | None = contraction(self.statement)
+        self.loads = [
+            load for load in loads_in(self.statement.body.value) if not load.source.same_as(self.statement.body.buffer)
+        ]
+        self.lane_axis: Any = innermost(self.statement.body.indices, self.spatial)
         self.weights = weights
         self.columns = self._columns()
         self.tile = self._tile()
@@ -66,16 +68,16 @@ class Tiled:
     @staticmethod
     def suits(schedule: Any, block: Any) -> bool:
         """Whether a block is such a reduction: all that it reads lies side by side, or can be reordered."""
-        own = schedule.get(block)
-        if is_injective(own) or not is_fixed(own) or not hasattr(own.body, "indices"):
+        statement = schedule.get(block)
+        if is_injective(statement) or not is_fixed(statement) or not hasattr(statement.body, "indices"):
             return False
-        if len(schedule.get_loops(block)) != len(own.iter_vars):
+        if len(schedule.get_loops(block)) != len(statement.iter_vars):
             return False
-        axis = innermost(own.body.indices, [axis for axis in own.iter_vars if axis.iter_type == SPATIAL])
+        axis = innermost(statement.body.indices, [axis for axis in statement.iter_vars if axis.iter_type == SPATIAL])
         if axis is None or extent(axis) == 1:
             return False
-        loads = [load for load in loads_in(own.body.value) if not load.source.same_as(own.body.buffer)]
-        if contraction(own) is not None:
+        loads = [load for load in loads_in(statement.body.value) if not load.source.same_as(statement.body.buffer)]
+        if contraction(statement) is not None:
             return True
         return all(is_contiguous(load, axis) for load in loads) and any(uses(load.indices, axis) for load in loads)
 
@@ -101,7 +103,7 @@ class Tiled:
             for index, axis in enumerate(self.spatial)
             if not axis.var.same_as(self.lane_axis.var) and extent(axis) > 1
         ]
-        bits = self.machine.bits(self.own.body.buffer)
+        bits = self.machine.bits(self.statement.body.buffer)
         return best_tile(self.machine, bits, self.columns, rows, self._steps(), max(1, len(vectors)))
 
     def _steps(self) -> int:
@@ -119,7 +121,7 @@ class Tiled:
         self._pack()
         epilogue = epilogue if epilogue is not None else schedule.cache_write(self.block, 0, "global")
         loops = dict(
-            zip((str(axis.var.name) for axis in self.own.iter_vars), schedule.get_loops(self.block), strict=True)
+            zip((str(axis.var.name) for axis in self.statement.iter_vars), schedule.get_loops(self.block), strict=True)
         )
         outer_lanes, vectors, lanes = schedule.split(
             loops[str(self.lane_axis.var.name)], [None, tile.vectors, tile.lanes]
@@ -133,12 +135,12 @@ class Tiled:
         schedule.reorder(*outer, *sums, *inner, vectors, lanes, *products)
         schedule.reverse_compute_at(epilogue, outer[-1], preserve_unit_loops=True)
         parallel = schedule.fuse(*((*bands, outer_lanes) if bands else outer))
-        if math.prod(map(extent, self.own.iter_vars)) >= WORK_OF_A_THREAD:
+        if math.prod(map(extent, self.statement.iter_vars)) >= WORK_OF_A_THREAD:
             schedule.parallel(parallel)
         if bands:
             schedule.compute_at(padding, parallel, preserve_unit_loops=True)
             fused = schedule.get_loops(padding)
-            vectorize(schedule, fused[-1], self.machine, self.own.body.buffer)
+            vectorize(schedule, fused[-1], self.machine, self.statement.body.buffer)
         self._finish_sum(len(inner) + 2)
         self._finish_epilogue(epilogue, (1 if not bands else len(outer) - len(bands)))
         return bool(bands)
@@ -148,7 +150,7 @@ class Tiled:
         if len({load.source for load in self.loads}) < len(self.loads):
             return
         # What else is summed up may still have weights: integers, each times a scale of several.
-        taken = self.contraction or Contraction(self.own, tuple(self.loads))
+        taken = self.contraction or Contraction(self.statement, tuple(self.loads))
         for load in self.along_lanes:
             is_weight = any(load.source.same_as(weight) for weight in self.weights)
             if self.contraction or is_weight:
