@@ -47,8 +47,8 @@ def up_to_date(question: Question) -> UpToDate:
     is_same_run = notes["question"] == question.whole
     plan = question.plan
 
-    def holds(note: Note | None, question: str | None) -> bool:
-        if note is None or (question is not None and note["question"] != question):
+    def holds(note: Note | None, fingerprint: str | None) -> bool:
+        if note is None or (fingerprint is not None and note["question"] != fingerprint):
             return False
         try:
             named = [files[index] for index in note["files"]]
