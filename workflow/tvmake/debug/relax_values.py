@@ -120,7 +120,7 @@ def _trace(module: "tvm.IRModule", tensors: Sequence[np.ndarray], operators: Map
 def _operator(expression: Any) -> str:
     if is_call(expression, "call_tir"):
         return str(expression.args[0].name_hint)
-    return operator_name(expression) or type(expression).__name__
+    return str(expression.op.name) if operator_name(expression) else type(expression).__name__  # as TVM spells it
 
 
 def _held(expression: Any, known: Mapping[Any, Any]) -> Any:
