@@ -183,7 +183,7 @@ def test_a_module_that_cannot_be_traced_is_told_with_its_place(module_name, tmp_
 
 @pytest.mark.parametrize("function", ["scripted", "traced"])
 def test_a_torchscript_module_is_refused_as_such(module_name, function):
-    with pytest.raises(InputError, match="returns a TorchScript module"):
+    with pytest.raises(InputError, match="it is a TorchScript module"):
         export(module_name, function)
 
 

@@ -38,9 +38,11 @@ def torch_file(module: Any, examples: Sequence[Any], name: str) -> Path:
         examples: the inputs to trace it with; none for a program.
 
     Raises:
-        InputError: PyTorch cannot export it.
+        InputError: it has no examples, or PyTorch cannot export it.
     """
     import torch
+
+    from tvmake.frontend.torch.exporting import exported_program
 
     called = name or type(module).__name__
     program = module
@@ -48,15 +50,7 @@ def torch_file(module: Any, examples: Sequence[Any], name: str) -> Path:
         if not examples:
             remedy = "give what forward() takes: tvmake.load(module, inputs=(torch.zeros(1, 3, 224, 224),))"
             raise InputError(called, "a PyTorch module needs example inputs", remedy)
-        was_training = module.training
-        try:
-            program = torch.export.export(module.eval(), tuple(examples))
-        except Exception as error:
-            line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            remedy = "see the PyTorch guide to torch.export for the cause"
-            raise InputError(called, f"torch.export cannot trace it: {line}", remedy) from error
-        finally:
-            module.train(was_training)
+        program = exported_program(called, module, examples)
     place = _place(called, _program_digest(program), ".pt2")
     if not place.is_file():
         with atomic_path(place) as temporary:

@@ -2,7 +2,6 @@
 
 import inspect
 import random
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import chdir
 from pathlib import Path
@@ -12,13 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from tvmake.config.model import ImportOptions, InputSpec
 from tvmake.errors import InputError
+from tvmake.frontend.torch.exporting import exported_program, refuse_untraceable
 from tvmake.frontend.torch.program import DTYPES
 from tvmake.frontend.trust import check_trusted
-from tvmake.process.user_code import blame, load_function, place
+from tvmake.process.user_code import blame, load_function
 
 _TORCH_DTYPES = {name: dtype for dtype, name in DTYPES.items()}
 
@@ -48,37 +47,9 @@ def export(source: str, options: ImportOptions) -> ExportedProgram:
         remedy = "call it in Python with the same `arguments`"
         raise blame(source, "the factory fails", error, function, remedy) from error
     module, examples = _module_and_examples(source, returned)
-    _refuse_untraceable(source, module)
-    module.eval()
+    refuse_untraceable(source, module)  # its forward() cannot be looked into, either
     inputs, dynamic = _inputs(source, module, examples, options)
-    try:
-        return torch.export.export(module, inputs, dynamic_shapes=dynamic)
-    except GuardOnDataDependentSymNode as error:
-        problem = f"forward() takes another way for other values of its tensors{place(error)}"
-        remedy = "compute both and choose with torch.where; a number of steps or an extent has to be fixed"
-        raise InputError(source, problem, remedy) from error
-    except Exception as error:
-        remedy = "see the PyTorch guide to torch.export for the cause"
-        raise blame(source, "torch.export cannot trace it", error, remedy=remedy) from error
-
-
-def _refuse_untraceable(source: str, module: nn.Module) -> None:
-    """Modules of which it is known that torch.export does not take them."""
-    if isinstance(module, torch.jit.ScriptModule):
-        remedy = "return the module that was scripted or traced, or export that with torch.export"
-        raise InputError(source, "the factory returns a TorchScript module, which torch.export does not take", remedy)
-    kinds = Counter(type(part).__name__ for part in module.modules() if type(part).__module__.startswith(_QUANTISED))
-    if kinds:
-        listing = ", ".join(f"{kind} ({count}×)" for kind, count in sorted(kinds.items()))
-        raise InputError(
-            source,
-            f"its layers are quantised as torch.export cannot trace them: {listing}",
-            "return the network in float32 and ask for `precisions: [int8]`, or import a quantised ONNX or TFLite file",
-        )
-
-
-_QUANTISED = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized", "torch.ao.nn.sparse.quantized")
-"""Where PyTorch keeps layers whose weights are packed for its own kernels."""
+    return exported_program(source, module, inputs, dynamic)
 
 
 def _module_and_examples(source: str, returned: Any) -> tuple[nn.Module, tuple[Tensor, ...]]:

@@ -1,0 +1,98 @@
+"""A PyTorch module as a program, or the reason why it cannot be one."""
+
+import logging
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+from torch.export import ExportedProgram
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+from tvmake.errors import InputError
+from tvmake.process.user_code import blame, place
+
+QUANTISED = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized", "torch.ao.nn.sparse.quantized")
+"""Where PyTorch keeps layers whose weights are packed for its own kernels."""
+
+LOGGER = "torch._subclasses.fake_tensor"
+"""It logs a traceback of what torch.export then raises."""
+
+
+def exported_program(where: str, module: nn.Module, examples: Sequence[Any], dynamic: Any = None) -> ExportedProgram:
+    """A module, exported in eval mode by ``torch.export``; its parts have their own modes again afterwards.
+
+    Args:
+        where: what errors name.
+        examples: what ``forward`` is called with.
+        dynamic: extents that stay open, in torch.export's form.
+
+    Raises:
+        InputError: the module is a TorchScript module or has layers that are quantised for PyTorch's own kernels, cannot be called with
+            these examples, or torch.export cannot trace it.
+    """
+    refuse_untraceable(where, module)
+    with _eval_mode(module), _quiet():
+        try:
+            return torch.export.export(module, tuple(examples), dynamic_shapes=dynamic)
+        except GuardOnDataDependentSymNode as error:
+            problem = f"forward() takes another way for other values of its tensors{place(error)}"
+            remedy = "compute both and choose with torch.where; a number of steps or an extent has to be fixed"
+            raise InputError(where, problem, remedy) from error
+        except Exception as error:
+            raise _reason(where, module, examples, error) from error
+
+
+def _reason(where: str, module: nn.Module, examples: Sequence[Any], error: Exception) -> InputError:
+    try:
+        with torch.no_grad():
+            module(*examples)
+    except Exception as failure:  # noqa: BLE001 -- the module is the user's own
+        remedy = "give what forward() takes, in the shapes and types that it expects"
+        return blame(where, "it cannot be called with its example inputs", failure, remedy=remedy)
+    return blame(
+        where, "torch.export cannot trace it", error, remedy="see the PyTorch guide to torch.export for the cause"
+    )
+
+
+def refuse_untraceable(where: str, module: nn.Module) -> None:
+    """Refuse modules of which it is known that torch.export does not take them.
+
+    Raises:
+        InputError: the module is a TorchScript module, or has layers that are quantised for PyTorch's own kernels.
+    """
+    if isinstance(module, torch.jit.ScriptModule):
+        remedy = "take the module that was scripted or traced, or export that with torch.export"
+        raise InputError(where, "it is a TorchScript module, which torch.export does not take", remedy)
+    kinds = Counter(type(part).__name__ for part in module.modules() if type(part).__module__.startswith(QUANTISED))
+    if kinds:
+        listing = ", ".join(f"{kind} ({count}×)" for kind, count in sorted(kinds.items()))
+        raise InputError(
+            where,
+            f"its layers are quantised as torch.export cannot trace them: {listing}",
+            "take the network in float32 and ask for the precision int8, or import a quantised ONNX or TFLite file",
+        )
+
+
+@contextmanager
+def _eval_mode(module: nn.Module) -> Iterator[None]:
+    modes = {part: part.training for part in module.modules()}
+    try:
+        module.eval()
+        yield
+    finally:
+        for part, was_training in modes.items():
+            part.training = was_training
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    logger = logging.getLogger(LOGGER)
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
