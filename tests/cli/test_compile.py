@@ -34,6 +34,7 @@ def test_a_model_becomes_a_package_that_runs(project: Project):
 
 MISTAKES = {
     "no model": (["none.onnx"], "none.onnx: no such file"),
+    "an address": (["https://example.org/net.onnx"], "only files are read; download it and name the file"),
     "a directory of models": ([".."], "..: is a directory, not a model"),
     "no key below": (
         ["digits.onnx", "--set", "build.optlevel=2"],

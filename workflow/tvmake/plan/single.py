@@ -82,8 +82,10 @@ class SingleRun:
         if file.suffix == ".tar" and is_package(file):
             raise InputError(self.source, "is a package, not a model", f"`tvmake run {self.source}` runs it")
         if not file.is_file():
+            from tvmake.config.files.formats import how_to_write
+
             remedy = "give a model's file, or zoo:<name>; a Python function needs a config: `tvmake init`"
-            raise InputError(self.source, "no such file", remedy)
+            raise InputError(self.source, "no such file", how_to_write(self.source) or remedy)
 
     def _check_target(self) -> None:
         from tvmake.config.target import written_target
