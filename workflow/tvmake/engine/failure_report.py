@@ -34,7 +34,8 @@ def report_failures(plan: Plan, began: float) -> Summary:
     jobs = {job.stage: job for job in plan.run_jobs()}
     request = ReportRequest.model_validate_json(jobs["report"].options)
     inputs = set(jobs["report"].inputs)
-    unmade, made, read = [], [], []
+    unmade, made = [], []
+    read: list[str] = []
     for variant, row in zip(plan.variants, request.variants, strict=True):
         if _is_variant_made(plan, variant):
             made.append(row)

@@ -5,11 +5,13 @@ import os
 import platform
 import stat
 import tempfile
+import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from tvmake.artifact.signature import Signature
+from tvmake.cache import settings
 from tvmake.config.dataset import DatasetConfig
 from tvmake.config.files.formats import how_to_write
 from tvmake.config.files.model import python_file
@@ -23,7 +25,7 @@ from tvmake.process.user_code import check_function
 from tvmake.records.frozen import read_frozen
 from tvmake.records.store import open_store
 from tvmake.stages.registry import stages
-from tvmake.storage.directories import LOGS
+from tvmake.storage.directories import LOGS, SNAKEMAKE_STATE
 from tvmake.storage.plain_files import KINDS
 from tvmake.storage.shared_directory import open_directory
 
@@ -69,6 +71,9 @@ def _how_to_name(file: str) -> str:
         return remedy
     place = Path(file).parent
     near = [str(place / name) for name in os.listdir(place)] if place.is_dir() else []  # noqa: PTH208
+    for name in near:
+        if unicodedata.normalize("NFC", name) == unicodedata.normalize("NFC", str(Path(file))):
+            return f'its name there has other Unicode characters that look the same; write "{ascii(name)[1:-1]}"'
     close = difflib.get_close_matches(str(place / Path(file).name), near, n=1, cutoff=0.8)
     return f"did you mean '{close[0]}'?" if close else f"relative paths begin at {Path.cwd()}"
 
@@ -197,6 +202,44 @@ def check_places(plan: Plan, variants: Iterable[Variant]) -> None:
     found = [*_named_as_files(above, files, results), *_no_directories(above, results), *_no_files(files, results)]
     if found:
         raise one_or_many(found)
+
+
+def check_directories(plan: Plan) -> None:
+    """Refuse results that would lie among the files of the project, and a cache or stores among results and logs, or the reverse.
+
+    What cleans one of them, reads it or hands it on would meet the others.
+
+    Raises:
+        InputError: two directories are the same, or one lies in the other.
+    """
+    results, project = Path(plan.config.results).resolve(), Path.cwd()
+    if project.is_relative_to(results):
+        problem = "the project lies in it, with files that are no results"
+        raise InputError(f"results: {plan.config.results}", problem, "name a directory of its own, such as results")
+    made = {"results": results, LOGS: project / LOGS, str(SNAKEMAKE_STATE): project / SNAKEMAKE_STATE}
+    kept = _kept_directories(plan)
+    for key, place in kept.items():
+        others = {**made, **{other: each for other, each in kept.items() if "cache" in (key, other) and other != key}}
+        for name, other in others.items():
+            # What holds the whole project may be a disk of many people's.
+            is_above = other.is_relative_to(place) and not project.parent.is_relative_to(place)
+            if place.is_relative_to(other) or is_above:
+                relation = "is the directory of" if place == other else "holds" if is_above else "lies in"
+                raise InputError(f"{key}: {place}", f"{relation} {name}", "name a directory of its own")
+
+
+def _kept_directories(plan: Plan) -> dict[str, Path]:
+    """The directories of this machine that the config names for what outlives a run, by key."""
+    found: dict[str, Path] = {}
+    for target in dict.fromkeys(variant.target for variant in plan.variants if plan.is_tuned(variant)):
+        tuning = plan.tuning(target)
+        for key, name in (("store", tuning.store), ("shared", tuning.shared)):
+            if name is not None and "://" not in name.removeprefix("file://"):
+                found[_tuning_key(plan, target, key)] = Path(name.removeprefix("file://")).expanduser().resolve()
+    cache = plan.config.cache
+    if cache is not None and not cache.is_remote:
+        found["cache"] = settings.directory(cache).resolve()
+    return found
 
 
 def check_results_can_be_made(plan: Plan) -> None:
