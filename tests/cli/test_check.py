@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 import yaml
 
 from tests.patience import HANG_S
+from tests.requirements import need
 from tests.workflow.project import ROOT, SCRIPTS
 
 
@@ -454,3 +456,30 @@ def test_a_config_is_checked_in_another_directory(tmp_path):
     done = check_of(tmp_path, {"models.digits.source": "none.onnx"}, "--directory", str(tmp_path))
     assert done.returncode == 1 and done.stderr.startswith("error: tvmake.yaml:")
     assert check_of(tmp_path, {}, "-d", "elsewhere").stderr == "error: elsewhere: no such directory\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "where", "problem", "remedy"),
+    [
+        (
+            "digits.onnx",
+            "tvmake.yaml:3: models.digits.source",
+            "cannot be read: permission denied: digits.onnx",
+            "ls -l",
+        ),
+        ("results", "results", "files cannot be read and made in it", "make it yours"),
+        (".snakemake", ".snakemake", "files cannot be read and made in it", "make it yours"),
+    ],
+)
+def test_what_others_own_is_refused(tmp_path, name, where, problem, remedy):
+    need("setpriv and unshare")
+    assert check_of(tmp_path, {}).returncode == 0
+    for directory in ("results", ".snakemake"):
+        (tmp_path / directory).mkdir(exist_ok=True)
+    (tmp_path / name).chmod(0)
+    # Root, too, goes by owner and mode without this.
+    command = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-dac_override,-dac_read_search"]
+    command = [*(command if os.geteuid() == 0 else ()), str(SCRIPTS / "tvmake"), "check"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=HANG_S, check=False)
+    assert done.returncode == 1, done.stdout
+    assert done.stderr.startswith(f"error: {where}: {problem}") and remedy in done.stderr

@@ -4,6 +4,7 @@ import difflib
 import os
 import platform
 import stat
+import sys
 import tempfile
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -42,7 +43,8 @@ UNLABELLED_GOALS = "top1_agreement, sqnr_db"
 
 
 def missing_inputs(plan: Plan) -> TvmakeError | None:
-    """The error for models, datasets, passes and metrics that the config names and that do not exist or are no files, if any."""
+    """The error for models, datasets, passes and metrics that the config names and that do not exist, are no files or cannot be
+    read, if any."""
     missing = [
         InputError(
             _key_of(plan, model, file),
@@ -50,7 +52,7 @@ def missing_inputs(plan: Plan) -> TvmakeError | None:
         )
         for model in plan.config.models
         for file in plan.source_files(model)
-        if not (os.path.isfile(file) or os.path.isdir(file))  # noqa: PTH112, PTH113  # of thousands
+        if not (os.path.isfile(file) or os.path.isdir(file)) or not os.access(file, os.R_OK)  # noqa: PTH112, PTH113  # of thousands
     ]
     return one_or_many(missing) if missing else None
 
@@ -59,6 +61,8 @@ def _missing(file: str) -> tuple[str, str]:
     """Problem and remedy of what is no file."""
     if os.path.islink(file):  # noqa: PTH114
         return f"is a link that leads to no file: {file} → {os.readlink(file)}", "correct the link, or name the file"  # noqa: PTH115
+    if os.path.isfile(file) or os.path.isdir(file):  # noqa: PTH112, PTH113
+        return f"cannot be read: permission denied: {file}", "see its owner and mode: ls -l"
     if os.path.lexists(file):
         kind = KINDS.get(stat.S_IFMT(os.stat(file).st_mode), "something else")  # noqa: PTH116
         return f"is {kind}, and no file: {file}", "name a file"
@@ -70,6 +74,8 @@ def _how_to_name(file: str) -> str:
     if remedy := how_to_write(file):
         return remedy
     place = Path(file).parent
+    if not file.isascii() and sys.getfilesystemencoding() != "utf-8":
+        return f"names of files are read as {sys.getfilesystemencoding()} here: set LC_ALL=C.UTF-8"
     near = [str(place / name) for name in os.listdir(place)] if place.is_dir() else []  # noqa: PTH208
     for name in near:
         if unicodedata.normalize("NFC", name) == unicodedata.normalize("NFC", str(Path(file))):
@@ -243,13 +249,17 @@ def _kept_directories(plan: Plan) -> dict[str, Path]:
 
 
 def check_results_can_be_made(plan: Plan) -> None:
-    """Refuse a place for results where no directory can be made.
+    """Refuse a place for results where no directory can be made, and directories of an earlier run that others own.
 
     Raises:
         InputError: the system refuses.
     """
     with _under("results"):
         _check_can_be_made(Path(plan.config.results))
+    for name in (plan.config.results, LOGS, str(SNAKEMAKE_STATE)):
+        if os.path.isdir(name) and not os.access(name, os.R_OK | os.W_OK | os.X_OK):  # noqa: PTH112
+            remedy = "make it yours (chown, chmod u+rwX), or work in a copy of the project"
+            raise InputError(name, "files cannot be read and made in it: permission denied", remedy)
 
 
 def _check_can_be_made(directory: Path) -> None:
