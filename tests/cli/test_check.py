@@ -2,9 +2,11 @@
 
 import io
 import json
+import os
 import re
 import shutil
 import subprocess
+import unicodedata
 import zipfile
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import pytest
 import yaml
 
 from tests.patience import HANG_S
+from tests.requirements import need
 from tests.workflow.project import ROOT, SCRIPTS
 
 
@@ -304,6 +307,12 @@ def check_of(directory: Path, change: dict[str, object], *arguments: str) -> sub
         ({"models.digits.dims.batch": 4}, 1, ": models.digits.dims", "no dynamic dimension 'batch'", "shapes are fixed"),
         ({"models.digits.goals.sqnr_db": -3}, 1, ": models.digits.goals.sqnr_db", "expected at least 0", ""),
         ({"results": "/proc/results"}, 1, ": results", "no directory can be made in /proc", "that you may write to"),
+        ({"cache": "results"}, 1, ": cache", "is the directory of results", "of its own"),
+        ({"cache": "out/cache", "results": "out"}, 1, ": cache", "lies in results", "of its own"),
+        ({"cache": "out", "results": "out/results"}, 1, ": cache", "holds results", "of its own"),
+        ({"tuning": {"store": "logs/x", "trials": 4}}, 1, ": tuning.store", "lies in logs", "of its own"),
+        ({"tuning": {"shared": ".", "trials": 4}}, 1, ": tuning.shared", "holds results", "of its own"),
+        ({"tuning": {"store": "x/records", "trials": 4}, "cache": "x"}, 1, ": tuning.store", "lies in cache", "of its own"),
         ({"tuning.store": "/proc/x", "tuning.trials": 4}, 1, ": tuning.store: /proc/x", "no directory can be made in /proc", "write to"),
         ({"tuning.shared": "foo://x", "tuning.trials": 4}, 1, ": tuning.shared: foo://x", "no address", "s3://"),
         ({"tuning.frozen": "nope.lock"}, 1, ": tuning.frozen: nope.lock", "no such lock", "`tvmake lock` writes one"),
@@ -424,3 +433,53 @@ def test_a_mistake_in_a_setting_is_said_to_be_there(tmp_path):
 def test_a_right_config_passes(tmp_path):
     done = check_of(tmp_path, {"models.digits.goals.top1": 0.9})
     assert done.returncode == 0, done.stderr
+
+
+def test_results_in_whose_directory_the_project_lies_are_refused(tmp_path):
+    done = check_of(tmp_path, {"results": str(tmp_path.parent)})
+    assert done.returncode == 1 and ": results: " in done.stderr and "the project lies in it" in done.stderr
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_a_name_that_looks_as_it_is_written_and_has_other_characters_is_told_from_it(tmp_path, form):
+    there, written = (
+        unicodedata.normalize(form, "mod\u00e8le.onnx"),
+        {"NFC": "mode\u0300le.onnx", "NFD": "mod\u00e8le.onnx"},
+    )
+    shutil.copy(ROOT / "resources" / "digits.onnx", tmp_path / there)
+    done = check_of(tmp_path, {"models.digits.source": written[form]})
+    (remedy,) = re.findall(r'write (".*")$', done.stderr, flags=re.MULTILINE)
+    assert done.returncode == 1 and yaml.safe_load(remedy) == there
+
+
+def test_a_config_is_checked_in_another_directory(tmp_path):
+    done = check_of(tmp_path, {"models.digits.source": "none.onnx"}, "--directory", str(tmp_path))
+    assert done.returncode == 1 and done.stderr.startswith("error: tvmake.yaml:")
+    assert check_of(tmp_path, {}, "-d", "elsewhere").stderr == "error: elsewhere: no such directory\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "where", "problem", "remedy"),
+    [
+        (
+            "digits.onnx",
+            "tvmake.yaml:3: models.digits.source",
+            "cannot be read: permission denied: digits.onnx",
+            "ls -l",
+        ),
+        ("results", "results", "files cannot be read and made in it", "make it yours"),
+        (".snakemake", ".snakemake", "files cannot be read and made in it", "make it yours"),
+    ],
+)
+def test_what_others_own_is_refused(tmp_path, name, where, problem, remedy):
+    need("setpriv and unshare")
+    assert check_of(tmp_path, {}).returncode == 0
+    for directory in ("results", ".snakemake"):
+        (tmp_path / directory).mkdir(exist_ok=True)
+    (tmp_path / name).chmod(0)
+    # Root, too, goes by owner and mode without this.
+    command = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-dac_override,-dac_read_search"]
+    command = [*(command if os.geteuid() == 0 else ()), str(SCRIPTS / "tvmake"), "check"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=HANG_S, check=False)
+    assert done.returncode == 1, done.stdout
+    assert done.stderr.startswith(f"error: {where}: {problem}") and remedy in done.stderr

@@ -20,7 +20,7 @@ def refusal(**keys: object) -> InputError:
 
 @pytest.mark.parametrize(
     "results",
-    ["", " ", "-x", "a\0b", "a\nb", "\x1b[2J", "../other", "a/../../b", "~/out", "/", "//", "{model}", "logs", ".snakemake/x", " a", "x" * 256],
+    ["", " ", "-x", "a\0b", "a\nb", "\x1b[2J", "../other", "a/../../b", "~/out", "/", "//", "{model}", "logs", ".snakemake/x", " a", "x" * 256, ".", "./", "$HOME/out", "${HOME}", "%TEMP%", "\u201cout\u201d", "C:\\out"],
 )  # fmt: skip
 def test_a_directory_of_results_that_cannot_be_one_is_refused(results: str):
     assert refusal(results=results).problem.startswith("results: ")
@@ -44,6 +44,9 @@ def test_directories_in_the_project_and_whole_paths_are_taken(given: str, meant:
         {"tuning": {"frozen": "\x7f"}},
         {"cache": "-c"},
         {"cache": {"secret_file": ""}},
+        {"cache": "$SCRATCH/cache"},
+        {"tuning": {"store": "${SCRATCH}"}},
+        {"tuning": {"shared": "\u201cx\u201d"}},
     ],
 )
 def test_every_path_of_a_config_is_looked_at(keys: dict[str, object]):

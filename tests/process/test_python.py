@@ -1,6 +1,7 @@
 """Python as a child process leaves the working directory out of what it imports."""
 
 import ast
+import getpass
 import os
 import subprocess
 from pathlib import Path
@@ -30,6 +31,17 @@ def test_programs_that_a_library_starts_do_not_either(hostile: Path, monkeypatch
     protect_children()
     command = [python_command()[0], "-c", "import json"]
     assert subprocess.run(command, capture_output=True, env=os.environ).returncode == 0
+
+
+def test_a_user_without_a_name_has_the_number_for_one(monkeypatch: pytest.MonkeyPatch):
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    protect_children()
+    assert "USER" not in os.environ, "there is an entry in /etc/passwd"
+    monkeypatch.setattr(os, "getuid", lambda: 4_000_000)
+    protect_children()
+    assert getpass.getuser() == "4000000" and Path.home().is_absolute()
+    monkeypatch.delenv("USER")
 
 
 def test_there_is_one_place_that_says_how_python_is_started():

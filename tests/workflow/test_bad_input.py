@@ -300,6 +300,23 @@ def test_an_option_that_nobody_knows(project: Project):
 
 
 @pytest.mark.parametrize(
+    ("option", "code", "words"),
+    [
+        (("--resources", "gpus"), 2, ("has a value that it cannot have", "look at --resources;")),
+        (("--set-threads", "build"), 2, ("RULE=THREADS pairs", "look at --set-threads;")),
+        (("--jobs", "many"), 2, ("must be integer", "look at --jobs;")),
+        (("--shadow-prefix", "/proc/x"), 3, ("/proc/x: cannot be used (No such file or directory)",)),
+        (("-C", "elsewhere"), 2, ("-C: is what tvmake gives to snakemake itself", "--directory works in another directory")),
+    ],
+    ids=lambda given: given[0] if isinstance(given, tuple) else "",
+)  # fmt: skip
+def test_an_option_of_snakemakes_with_a_value_that_is_none(
+    project: Project, option: tuple[str, ...], code: int, words: tuple[str, ...]
+):
+    refused(project.make("--dry-run", *option), code, *words)
+
+
+@pytest.mark.parametrize(
     ("options", "words"),
     [("{not json", "Invalid JSON"), ('{"device": 1}', "device"), ("[]", "--options")],
     ids=["json", "type", "list"],

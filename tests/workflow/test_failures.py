@@ -54,6 +54,22 @@ def test_the_report_is_made_anew_once_nothing_fails_any_more(broken: Project):
     assert broken.planned_rules() == {}
 
 
+def test_the_summary_of_a_run_that_failed_is_refused_once_it_was_edited_and_made_anew(broken: Project):
+    broken.make()
+    summary = broken.directory / "results/summary.json"
+    made = summary.read_bytes()
+    assert "1 pass, 1 failed" in show(broken).stdout
+    summary.write_bytes(made.replace(b'"verdict": "failed"', b'"verdict": "pass"'))
+    assert summary.read_bytes() != made
+    for command in (["show"], ["diff", "results/summary.json", "results"]):
+        done = broken.run("tvmake", *command)
+        assert done.returncode == 1 and "not as it was made" in done.stderr, done.stdout
+    assert broken.run("tvmake", "report").returncode == 0
+    assert rows(broken)["broken"]["verdict"] == "failed"
+    (broken.directory / VARIANT / "numerics.json").unlink()
+    assert f"these figures are of an earlier run: {VARIANT}/numerics.json" in show(broken).stderr
+
+
 def test_a_row_of_a_job_that_failed_later_names_its_stage_and_a_run_that_was_stopped_says_so(
     broken: Project, tmp_path: Path
 ):

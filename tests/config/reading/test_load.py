@@ -435,6 +435,34 @@ def test_a_wrong_kind_of_value_is_told_in_the_words_of_a_config_file(write, text
     assert mistake.problem == problem
 
 
+@pytest.mark.parametrize("axis", ["models", "targets", "precisions"])
+def test_names_that_one_directory_would_hold_on_other_systems_are_refused_with_both_places(write, axis):
+    entry = {"models": "{source: n.onnx}", "targets": "{kind: llvm}", "precisions": "{base: float32}"}[axis]
+    least = "" if axis == "models" else MINIMAL
+    found = mistakes(write(f"{least}{axis}:\n  Net: {entry}\n  other: {entry}\n  net: {entry}\n"))
+    line = len(least.splitlines()) + 2
+    for error, (number, name, other) in zip(found, ((line, "Net", "net"), (line + 2, "net", "Net")), strict=True):
+        assert error.where.endswith(f"tvmake.yaml:{number}")
+        assert error.problem.startswith(f"{axis}.{name}: differs from '{other}' in upper and lower case only")
+
+
+def test_a_name_of_the_results_own_is_refused_in_capitals_too(write):
+    (mistake,) = mistakes(write("models: {Best: {source: n.onnx}}\n"))
+    assert mistake.problem == "models.Best: the name is used by results/best"
+
+
+def test_a_misspelt_file_that_is_there_is_named(write):
+    path = write(MINIMAL)
+    (mistake,) = mistakes(path.with_suffix(".yml"))
+    assert mistake.remedy == f"did you mean '{path}'?"
+
+
+def test_configs_of_other_programs_are_told_by_their_names(write):
+    (mistake,) = mistakes(write("[models.net]\n", "config.toml"))
+    assert mistake.problem == "is TOML, where YAML is expected"
+    load([write('{"models": {"net": {"source": "net.onnx"}}}', "config.json")])
+
+
 def test_a_missing_file_points_to_init(tmp_path):
     (mistake,) = mistakes(tmp_path / "none.yaml")
     assert mistake.problem == "no such config file"

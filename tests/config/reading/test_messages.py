@@ -1,6 +1,7 @@
 """What is said about a config's mistakes: where, what is wrong, and what to write instead."""
 
 import datetime
+import re
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,27 @@ def test_a_goal_in_other_units_is_shown_as_it_is_written(goals: object, words: s
         ({"tuning": {"trials": "1k"}}, "write it out: trials: 1000"),
         ({"transform": {"layout": "nhwc"}}, "did you mean 'NHWC'?"),
         ({"benchmark": "quick"}, "known keys here: profile, baseline"),
+        ({"benchmark": {"minRepeatMs": 3}}, "did you mean 'min_repeat_ms'?"),
+        ({"benchmark": {"min-repeat-ms": 3}}, "did you mean 'min_repeat_ms'?"),
+        ({"TUNING": {"trials": 3}}, "did you mean 'tuning'?"),
+        ({"benchmark": {"repeat:3": None}}, "write a space after the colon: repeat: 3"),
+        ({"tuning": {"trials": "1,000"}}, "write it out: trials: 1000"),
+        ({"benchmark": {"min_duration_s": "0,5"}}, "write a point: min_duration_s: 0.5"),
+        ({"benchmark": {"min_duration_s": "<5s"}}, "min_duration_s: 5"),
+        (
+            {"benchmark": {"repeat": "\u201c3\u201d"}},
+            r"it holds '\u201c', which is no character of a keyboard; write 3",
+        ),
+        ({"benchmark": {"repeat": "\uff13"}}, "which is no character of a keyboard; write 3"),
+        ({"benchmark": {"baseline": "\u2018on\u2019"}}, "write on"),
+        ({"precisions": ["\u201cfloat16\u201d"]}, "write float16"),
+        ({"targets": ["adreno\u2013730-texture"]}, "write adreno-730-texture"),
+        ({"results": "\u201cout\u201d"}, "write out"),
+        ({"models": {"net": {"source": "net\u200b.onnx"}}}, "write net.onnx"),
+        (
+            {"models": {"net": "source:\u00a0net.onnx"}},
+            r"it holds '\xa0', which is no character of a keyboard; write source: net.onnx",
+        ),
     ],
     ids=str,
 )
@@ -124,7 +146,13 @@ def test_a_range_is_a_list_of_two(given: object, words: str):
         ("title: ü\n".encode("utf-16-be"), ": cannot be read: it is UTF-16BE text", "iconv -f UTF-16BE -t UTF-8"),
         ("title: xyz".encode("utf-32-le"), ": cannot be read: it is UTF-32LE text", "iconv -f UTF-32LE -t UTF-8"),
         (b"title: x\0\n", ":1: not valid YAML: control characters are not allowed", "take it out"),
-        (b"models: {d: {source: n.onnx}}\n\xc2\xa0title: x\n", ":2: ", "a space of another kind, such as U+00A0"),
+        (b"models: {d: {source: n.onnx}}\n\xc2\xa0title: x\n", ":2: ", "cannot be told from a plain space"),
+        ("models:\n  d:\n    source\u200b: n.onnx\n".encode(), r":3: models.d.source", "type it anew"),
+        (b"models: {d: &d {source: n.onnx}, e: {<<: d}}\n", ":1: not valid YAML", "write <<: *NAME, and &NAME before"),
+        (b"models: !include other.yaml\n", ":1: not valid YAML", "a config has no tags"),
+        (b"[models.d]\nsource = 1\n", ":2: not valid YAML", "with a colon and a space after each key"),
+        (b"title: x\ntitle: y\n", ":2: the key 'title' is given twice", "line 1 has it too; keep one of them"),
+        (b"models: {d: {source: n.onnx}}\ninclude: other.yaml\n", ":2: include: unknown key", "-c FILE -c FILE"),
         (b'models: {"a\\nb": {source: n.onnx}}\n', r":1: models.a\nb: expected a name of letters", ""),
         (b"models: {}\n---\nmodels: {}\n", ":2: holds a second document, which begins here", "-c FILE -c FILE"),
         (b"models:\n  d:\n    source: zoo: resnet18\n", ":3: not valid YAML", "a text that holds a colon and a space"),
@@ -163,13 +191,16 @@ def test_an_unknown_key_of_a_setting_is_the_settings(tmp_path: Path):
         ),
         ("precisions.float16=", "precisions: there is none"),
         ("benchmark.repeat=0", "benchmark.repeat: expected at least 1 (got 0)"),
+        ("benchmark={repeat:3}", "write a space after the colon: repeat: 3"),
+        ("title=a: b", "a text with a colon and a space is put in quotation marks: --set 'title=\"a: b\"'"),
     ],
 )
 def test_a_mistake_of_a_setting_is_blamed_on_it(setting: str, words: str, tmp_path: Path):
     (tmp_path / "tvmake.yaml").write_text(yaml.safe_dump({**NET, "precisions": ["float32"]}))
     with pytest.raises(InputError) as caught:
         load_layers([tmp_path / "tvmake.yaml"], overlay([setting]))
-    assert str(caught.value).startswith(f"--set {setting}: ") and words in str(caught.value)
+    key = re.split(r"[={:]", setting)[0]
+    assert str(caught.value).startswith(f"--set {key}") and words in str(caught.value)
 
 
 def test_a_variables_value_in_a_setting_is_not_shown(tmp_path: Path):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tvmake.engine.progress.job_log import ending, note_stopped
+from tvmake.engine.progress.job_log import ending, note_stopped, telling_lines
 
 ENDED = '{"stage": "build", "exit": %d, "wall_s": 1.0}\n'
 
@@ -45,3 +45,15 @@ def test_jobs_that_went_down_with_a_stopped_run_have_not_failed(tmp_path: Path):
         "wrong": "failed",
     }
     assert (tmp_path / "events.jsonl").read_text() == ""
+
+
+def test_where_llvm_ends_a_step_it_is_said_why_and_figures_of_the_step_are_left_out(tmp_path):
+    log = tmp_path / "build.log"
+    log.write_text(
+        'LLVM ERROR: IO failure on output stream: No space left on device\n{"stage": "build", "exit": 1, "wall_s": 1}\n'
+    )
+    cause, remedy = telling_lines(log)
+    assert cause == "error: a temporary file cannot be written: no space left on device"
+    assert "TMPDIR" in remedy
+    log.write_text('what a library prints\n{"stage": "build", "exit": 1, "wall_s": 1}\n')
+    assert telling_lines(log) == ["what a library prints"]

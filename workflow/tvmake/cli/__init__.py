@@ -65,7 +65,7 @@ def _goes_on(arguments: list[str]) -> bool:
 def _run(arguments: list[str]) -> int:
     from tvmake.cli import completion, verbosity
     from tvmake.cli.app import command
-    from tvmake.errors import TvmakeError, print_error
+    from tvmake.errors import MachineError, TvmakeError, print_error
     from tvmake.process.output import refusal
 
     try:
@@ -78,6 +78,9 @@ def _run(arguments: list[str]) -> int:
         verbosity.print_origin(error)
         print_error(error)
         return error.exit_code
+    except MemoryError:
+        print_error(MachineError("tvmake", "not enough memory", "close other programs, or raise the limit: ulimit -v"))
+        return MachineError.exit_code
     except BrokenPipeError:
         # The reader of our output went away (`tvmake targets | head`).
         sys.stderr.close()

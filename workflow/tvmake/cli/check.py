@@ -1,11 +1,12 @@
 """``tvmake check``: is the config right, and what would it make?"""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tvmake.cli.configs import AsJson, ConfigFiles, Settings
+from tvmake.cli.configs import AsJson, ConfigFiles, Directory, Settings
 
 if TYPE_CHECKING:
     from tvmake.artifact.signature import Signature
@@ -21,6 +22,7 @@ UNUSUAL_KINDS = ("metal", "rocm", "vulkan", "hexagon", "webgpu")
 def check(
     config: ConfigFiles = None,
     settings: Settings = None,
+    directory: Directory = Path(),
     files: Annotated[bool, typer.Option("--files", help="List every file that would be made.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -28,11 +30,12 @@ def check(
     from rich.table import Table
 
     from tvmake.cache.prepare import check_cache
-    from tvmake.cli.configs import config_files, load_plan, naming_lines, print_note
+    from tvmake.cli.configs import files_in, load_plan, naming_lines, print_note
     from tvmake.plan.preconditions import (
         check_datasets,
         check_device_files,
         check_dims,
+        check_directories,
         check_functions,
         check_places,
         check_results_can_be_made,
@@ -42,12 +45,13 @@ def check(
     from tvmake.process.output import counted
     from tvmake.report.console import SafeConsole
 
-    paths = config_files(config)
+    paths = files_in(directory, config)
     plan = load_plan(paths, settings, print_note)
     with naming_lines(paths):
         if missing := missing_inputs(plan):
             raise missing
         check_functions(plan)
+        check_directories(plan)
         check_stores(plan)
         check_cache(plan.config.cache)
         check_device_files(plan)

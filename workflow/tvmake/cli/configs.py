@@ -64,7 +64,7 @@ def overlay(settings: list[str] | None, option: str = "--set", example: str = "b
     layer: dict[str, Any] = {}
     for setting in settings or ():
         key, equals, text = setting.partition("=")
-        if not equals or not key or "" in key.split(".") or key.count(".") >= DEEPEST:
+        if not equals or key != key.strip() or "" in key.split(".") or key.count(".") >= DEEPEST:
             raise UsageError(f"{option} {setting}", "expected KEY=VALUE", f"for example: {option} {example}")
         try:
             value = parse(text).values()
@@ -72,6 +72,8 @@ def overlay(settings: list[str] | None, option: str = "--set", example: str = "b
             if isinstance(error, yaml.MarkedYAMLError) and error.note:
                 raise UsageError(f"{option} {setting}", error.problem or "", error.note) from None
             remedy = f"quote it for the shell, and close its brackets: {option} '{key}=[a, b]'"
+            if text[:1] in tuple("@`%&*!|>"):
+                remedy = f"a text that begins with {text[0]} is put in quotation marks: {option} '{key}=\"{text}\"'"
             raise UsageError(f"{option} {setting}", "the value is not YAML", remedy) from None
         place = layer
         *parents, last = key.split(".")
@@ -121,18 +123,27 @@ Directory = Annotated[Path, typer.Option("--directory", "-d", help="Work in this
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def plan_in(directory: Path, config: list[Path] | None, settings: list[str] | None) -> Plan:
-    """Go to a directory, and read the plan of the config there; config files are named from where the command was typed.
+def files_in(directory: Path, config: list[Path] | None) -> list[Path]:
+    """Go to a directory; returns the config files there, which are given from where the command was typed.
 
     Raises:
         InputError: there is no such directory, or no config in it.
-        TvmakeError: the config is wrong.
     """
     if not directory.is_dir():
         raise InputError(str(directory), "no such directory")
     paths = [path.resolve() for path in config] if config else None
     os.chdir(directory)
-    return load_plan([Path(os.path.relpath(path)) for path in config_files(paths)], settings)
+    return [Path(os.path.relpath(path)) for path in config_files(paths)]
+
+
+def plan_in(directory: Path, config: list[Path] | None, settings: list[str] | None) -> Plan:
+    """Go to a directory, and read the plan of the config there (:func:`files_in`).
+
+    Raises:
+        InputError: there is no such directory, or no config in it.
+        TvmakeError: the config is wrong.
+    """
+    return load_plan(files_in(directory, config), settings)
 
 
 def named_variants(plan: Plan, named: str) -> Sequence[Variant]:

@@ -31,6 +31,7 @@ _OTHER_SNAKEFILE = "another workflow is run with `snakemake --snakefile FILE`"
 OURS = {
     "--snakefile": _OTHER_SNAKEFILE,
     **dict.fromkeys(("--configfile", "--configfiles"), "name configs with -c"),
+    "-C": "keys are set with --set KEY=VALUE; --directory works in another directory",
 }
 """Options of Snakemake's that cannot be given, and what to do instead."""
 
@@ -153,7 +154,7 @@ def _run(plan: Plan, options: _Options, read_question: Callable[[], Question | N
     from tvmake.engine.run_mutex import only_run
     from tvmake.engine.up_to_date.noop import up_to_date
     from tvmake.engine.up_to_date.scope import UpToDate
-    from tvmake.plan.preconditions import check_places, check_stores, missing_inputs
+    from tvmake.plan.preconditions import check_directories, check_places, check_stores, missing_inputs
 
     # That Snakemake's log cannot be written is said once, by what cannot be written next.
     logging.raiseExceptions = False
@@ -161,6 +162,7 @@ def _run(plan: Plan, options: _Options, read_question: Callable[[], Question | N
     with naming_lines(options.files):
         if not options.partly and (missing := missing_inputs(plan)):
             raise missing
+        check_directories(plan)
         check_stores(plan)
     prepare_cache(plan.config.cache if options.cache else None, is_wanted=options.cache and not options.dry_run)
     with nullcontext() if options.dry_run else only_run():

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
 
-from tvmake.config.base import LocalPath, Strict
+from tvmake.config.base import Directory, LocalPath, Strict
 
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 """Decimal ones as disks are sold, and binary ones (``GiB``)."""
@@ -40,7 +40,7 @@ class CacheConfig(Strict):
     """The cache in front of import, transform, extract, build and export. A text instead of a mapping is ``where``;
     ``true`` is the user's cache directory. The environment variable ``TVMAKE_CACHE`` overrides all of it."""
 
-    where: LocalPath | None = None
+    where: Directory | None = None
     """A directory, or a URL that fsspec understands (``s3://bucket/path``); by default the user's cache directory
     (``$TVMAKE_HOME/cache``)."""
     read_only: bool = False

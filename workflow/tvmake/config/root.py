@@ -1,6 +1,6 @@
 """The whole config: the axes, the stages' options, and what ties them together."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -139,10 +139,11 @@ class Config(Strict):
 
     @model_validator(mode="after")
     def _names_refer(self) -> "Config":
-        problems: list[str] = []
+        problems = [*_same_but_for_case("models", self.models), *_same_but_for_case("precisions", self.precisions)]
+        problems += _same_but_for_case("targets", self.targets)
         for name, model in self.models.items():
-            if name in RESERVED_MODEL_NAMES:
-                problems.append(f"models.{name}: the name is used by results/{name}; choose another one")
+            if name.lower() in RESERVED_MODEL_NAMES:
+                problems.append(f"models.{name}: the name is used by results/{name.lower()}; choose another one")
             if model.source_format() is None:
                 remedy = how_to_name(model.source)
                 problems.append(f"models.{name}.source: cannot tell the format of '{model.source}': {remedy}")
@@ -225,6 +226,20 @@ def overridden(general: Options, specific: Options | None) -> Options:
     if specific is None:
         return general
     return general.model_copy(update={name: getattr(specific, name) for name in specific.model_fields_set})
+
+
+def _same_but_for_case(axis: str, names: Iterable[str]) -> list[str]:
+    """Names that give one directory of results where file systems do not tell upper from lower case, as on macOS and Windows."""
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        alike.setdefault(name.lower(), []).append(name)
+    return [
+        f"{axis}.{name}: differs from '{other}' in upper and lower case only, and on macOS and Windows both have one "
+        "directory of results; rename one of them"
+        for same in alike.values()
+        for name, other in zip(same, (*same[1:], same[0]), strict=True)
+        if len(same) > 1
+    ]
 
 
 def _unknown(where: str, name: str, known: dict[str, Any]) -> list[str]:

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tvmake.config.base import LocalPath, Positive, Strict
+from tvmake.config.base import Directory, LocalPath, Positive, Strict
 
 Count = Annotated[int, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -87,9 +87,9 @@ class TuningOptions(Strict):
     """How candidates are built and timed."""
     untuned: list[Text] = Field(default_factory=list)
     """Kernels to build without a record, by name (``fused_conv2d_add``): for one that a device's driver refuses."""
-    store: LocalPath | None = None
+    store: Directory | None = None
     """Directory of the records; by default the user's data directory (``$TVMAKE_HOME/records``)."""
-    shared: LocalPath | None = None
+    shared: Directory | None = None
     """A further store to read from and to add to: a directory, or a URL that fsspec understands (``s3://bucket/path``)."""
     frozen: LocalPath | None = None
     """A lock (``run.lock``): build with exactly the records it names, and measure nothing. No device is needed."""

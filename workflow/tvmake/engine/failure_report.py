@@ -12,7 +12,7 @@ from tvmake.plan.plan import Job, Plan, Variant
 from tvmake.report.rows import Summary, SummaryRow
 from tvmake.stages.results.report import write_report
 from tvmake.stages.results.select import write_selection
-from tvmake.storage.job_records import forget, has_job_records, record_of
+from tvmake.storage.job_records import forget, has_job_records, record_of, recorded
 
 AGAIN = "`tvmake make` makes it again"
 
@@ -20,7 +20,8 @@ AGAIN = "`tvmake make` makes it again"
 def report_failures(plan: Plan, began: float) -> Summary:
     """Write the report with what there is.
 
-    It does not count as made: the next run makes it anew, once every variant is there.
+    It does not count as made: the next run makes it anew, once every variant is there. Of its files the summary alone gets a
+    record, by which its readers see whether it was altered.
 
     Args:
         plan: of the run that failed.
@@ -32,10 +33,13 @@ def report_failures(plan: Plan, began: float) -> Summary:
     """
     jobs = {job.stage: job for job in plan.run_jobs()}
     request = ReportRequest.model_validate_json(jobs["report"].options)
+    inputs = set(jobs["report"].inputs)
     unmade, made = [], []
+    read: list[str] = []
     for variant, row in zip(plan.variants, request.variants, strict=True):
         if _is_variant_made(plan, variant):
             made.append(row)
+            read += plan.outputs_of(variant).keys() & inputs
         else:
             unmade.append(_row(row, plan.jobs(variant), began))
     for job in jobs.values():
@@ -44,13 +48,15 @@ def report_failures(plan: Plan, began: float) -> Summary:
     selection, best = map(Path, jobs["select"].outputs)
     write_selection(request, unmade, selection, best)
     summary, table, page = map(Path, jobs["report"].outputs)
-    return write_report(request, selection, unmade, summary, table, page)
+    with recorded(map(Path, sorted(read)), [summary]):
+        return write_report(request, selection, unmade, summary, table, page)
 
 
 def discard_unfinished_report(plan: Plan) -> None:
     """Remove the report of a run that failed, so that it is made anew."""
     for outputs in (job.outputs for job in plan.run_jobs()):
         if has_job_records() and record_of(outputs) is None:
+            forget(outputs)
             for path in map(Path, outputs):
                 if path.is_dir():
                     shutil.rmtree(path)

@@ -20,7 +20,7 @@ from tvmake.engine.patches import log_queue, sigterm_lock
 from tvmake.engine.progress import handler
 from tvmake.engine.progress.handler import Run
 from tvmake.engine.progress.job_log import note_stopped
-from tvmake.engine.progress.snakemake_errors import usage_error
+from tvmake.engine.progress.snakemake_errors import bad_option, usage_error
 from tvmake.engine.state_places import put_right
 from tvmake.engine.up_to_date.altered import altered, jobs_of, mend_times_of_sources, note_altered, was_made
 from tvmake.engine.up_to_date.early_cutoff import make_in_rounds
@@ -158,6 +158,8 @@ def _parsed(arguments: Sequence[str]) -> tuple[argparse.Namespace, argparse.Argu
         if exit_.code:
             raise usage_error(announced.getvalue()) from None
         return None
+    except Exception as error:  # whatever Snakemake's readers of single options raise
+        raise bad_option(error, arguments) from error
     if args.executor in (None, "local"):
         args.scheduler_subsample = args.scheduler_subsample or READY_JOBS
         # Jobs on this machine need no limit to how many start in a second, and its timers keep a core busy.

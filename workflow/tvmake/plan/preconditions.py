@@ -4,12 +4,15 @@ import difflib
 import os
 import platform
 import stat
+import sys
 import tempfile
+import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from tvmake.artifact.signature import Signature
+from tvmake.cache import settings
 from tvmake.config.dataset import DatasetConfig
 from tvmake.config.files.formats import how_to_write
 from tvmake.config.files.model import python_file
@@ -23,7 +26,7 @@ from tvmake.process.user_code import check_function
 from tvmake.records.frozen import read_frozen
 from tvmake.records.store import open_store
 from tvmake.stages.registry import stages
-from tvmake.storage.directories import LOGS
+from tvmake.storage.directories import LOGS, SNAKEMAKE_STATE
 from tvmake.storage.plain_files import KINDS
 from tvmake.storage.shared_directory import open_directory
 
@@ -40,7 +43,8 @@ UNLABELLED_GOALS = "top1_agreement, sqnr_db"
 
 
 def missing_inputs(plan: Plan) -> TvmakeError | None:
-    """The error for models, datasets, passes and metrics that the config names and that do not exist or are no files, if any."""
+    """The error for models, datasets, passes and metrics that the config names and that do not exist, are no files or cannot be
+    read, if any."""
     missing = [
         InputError(
             _key_of(plan, model, file),
@@ -48,7 +52,7 @@ def missing_inputs(plan: Plan) -> TvmakeError | None:
         )
         for model in plan.config.models
         for file in plan.source_files(model)
-        if not (os.path.isfile(file) or os.path.isdir(file))  # noqa: PTH112, PTH113  # of thousands
+        if not (os.path.isfile(file) or os.path.isdir(file)) or not os.access(file, os.R_OK)  # noqa: PTH112, PTH113  # of thousands
     ]
     return one_or_many(missing) if missing else None
 
@@ -57,6 +61,8 @@ def _missing(file: str) -> tuple[str, str]:
     """Problem and remedy of what is no file."""
     if os.path.islink(file):  # noqa: PTH114
         return f"is a link that leads to no file: {file} → {os.readlink(file)}", "correct the link, or name the file"  # noqa: PTH115
+    if os.path.isfile(file) or os.path.isdir(file):  # noqa: PTH112, PTH113
+        return f"cannot be read: permission denied: {file}", "see its owner and mode: ls -l"
     if os.path.lexists(file):
         kind = KINDS.get(stat.S_IFMT(os.stat(file).st_mode), "something else")  # noqa: PTH116
         return f"is {kind}, and no file: {file}", "name a file"
@@ -68,7 +74,12 @@ def _how_to_name(file: str) -> str:
     if remedy := how_to_write(file):
         return remedy
     place = Path(file).parent
+    if not file.isascii() and sys.getfilesystemencoding() != "utf-8":
+        return f"names of files are read as {sys.getfilesystemencoding()} here: set LC_ALL=C.UTF-8"
     near = [str(place / name) for name in os.listdir(place)] if place.is_dir() else []  # noqa: PTH208
+    for name in near:
+        if unicodedata.normalize("NFC", name) == unicodedata.normalize("NFC", str(Path(file))):
+            return f'its name there has other Unicode characters that look the same; write "{ascii(name)[1:-1]}"'
     close = difflib.get_close_matches(str(place / Path(file).name), near, n=1, cutoff=0.8)
     return f"did you mean '{close[0]}'?" if close else f"relative paths begin at {Path.cwd()}"
 
@@ -199,14 +210,56 @@ def check_places(plan: Plan, variants: Iterable[Variant]) -> None:
         raise one_or_many(found)
 
 
+def check_directories(plan: Plan) -> None:
+    """Refuse results that would lie among the files of the project, and a cache or stores among results and logs, or the reverse.
+
+    What cleans one of them, reads it or hands it on would meet the others.
+
+    Raises:
+        InputError: two directories are the same, or one lies in the other.
+    """
+    results, project = Path(plan.config.results).resolve(), Path.cwd()
+    if project.is_relative_to(results):
+        problem = "the project lies in it, with files that are no results"
+        raise InputError(f"results: {plan.config.results}", problem, "name a directory of its own, such as results")
+    made = {"results": results, LOGS: project / LOGS, str(SNAKEMAKE_STATE): project / SNAKEMAKE_STATE}
+    kept = _kept_directories(plan)
+    for key, place in kept.items():
+        others = {**made, **{other: each for other, each in kept.items() if "cache" in (key, other) and other != key}}
+        for name, other in others.items():
+            # What holds the whole project may be a disk of many people's.
+            is_above = other.is_relative_to(place) and not project.parent.is_relative_to(place)
+            if place.is_relative_to(other) or is_above:
+                relation = "is the directory of" if place == other else "holds" if is_above else "lies in"
+                raise InputError(f"{key}: {place}", f"{relation} {name}", "name a directory of its own")
+
+
+def _kept_directories(plan: Plan) -> dict[str, Path]:
+    """The directories of this machine that the config names for what outlives a run, by key."""
+    found: dict[str, Path] = {}
+    for target in dict.fromkeys(variant.target for variant in plan.variants if plan.is_tuned(variant)):
+        tuning = plan.tuning(target)
+        for key, name in (("store", tuning.store), ("shared", tuning.shared)):
+            if name is not None and "://" not in name.removeprefix("file://"):
+                found[_tuning_key(plan, target, key)] = Path(name.removeprefix("file://")).expanduser().resolve()
+    cache = plan.config.cache
+    if cache is not None and not cache.is_remote:
+        found["cache"] = settings.directory(cache).resolve()
+    return found
+
+
 def check_results_can_be_made(plan: Plan) -> None:
-    """Refuse a place for results where no directory can be made.
+    """Refuse a place for results where no directory can be made, and directories of an earlier run that others own.
 
     Raises:
         InputError: the system refuses.
     """
     with _under("results"):
         _check_can_be_made(Path(plan.config.results))
+    for name in (plan.config.results, LOGS, str(SNAKEMAKE_STATE)):
+        if os.path.isdir(name) and not os.access(name, os.R_OK | os.W_OK | os.X_OK):  # noqa: PTH112
+            remedy = "make it yours (chown, chmod u+rwX), or work in a copy of the project"
+            raise InputError(name, "files cannot be read and made in it: permission denied", remedy)
 
 
 def _check_can_be_made(directory: Path) -> None:

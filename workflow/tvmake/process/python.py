@@ -6,6 +6,7 @@ from :mod:`tvmake.process.user_code`.
 """
 
 import os
+import pwd
 import sys
 
 SAFE_PATH = "PYTHONSAFEPATH"
@@ -21,9 +22,21 @@ NO_TELEMETRY = {"ORT_DISABLE_TELEMETRY": "1"}
 """Libraries that report on their use unless told not to: ONNX Runtime, which looks up a host and writes into the home directory."""
 
 
+USER_NAMES = ("LOGNAME", "USER", "LNAME", "USERNAME")
+"""Variables with the user's name, as Python's ``getpass`` reads them."""
+
+
 def protect_children() -> None:
     """Set what libraries and the programs that they start go by, in this process and all that it starts.
 
-    Python programs (TVM's workers, Snakemake's jobs) leave the working directory out, too; nothing reports on its use.
+    Python programs (TVM's workers, Snakemake's jobs) leave the working directory out, too; nothing reports on its use. A user
+    without a name, as in a container that was started with a number (``--user``), has the number for one, and the
+    root for a home: Snakemake and PyTorch ask for both.
     """
     os.environ.update({SAFE_PATH: "1", **NO_TELEMETRY})
+    if not any(os.environ.get(name) for name in USER_NAMES):
+        try:
+            pwd.getpwuid(os.getuid())
+        except KeyError:
+            os.environ["USER"] = str(os.getuid())
+            os.environ.setdefault("HOME", "/")

@@ -1,5 +1,6 @@
 """Read config files: YAML with line numbers, overlays, and every error at once."""
 
+import difflib
 import re
 import types
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE, BOM_UTF32_BE, BOM_UTF32_LE
@@ -15,6 +16,7 @@ from tvmake.config.reading.former_keys import KeyPath, former_keys, renamed, val
 from tvmake.config.reading.messages import EXPECTED, kinds_below, message, name_remedy, shown, yaml_problem
 from tvmake.config.reading.yaml_text import LARGEST_BYTES, parse
 from tvmake.config.root import Config
+from tvmake.config.text.typographic import INVISIBLE, SPACES
 from tvmake.errors import ErrorList, InputError, TvmakeError
 from tvmake.process.output import printable
 from tvmake.storage.plain_files import open_plain
@@ -36,6 +38,9 @@ KINDS = {list: "a list", str: "text", bool: "true or false", int: "a number", fl
 LEAST = {"models": "{source: FILE}", "targets": "{kind: llvm}", "precisions": "{}"}
 """The least that is said of an entry."""
 
+OTHER_CONFIGS = {".toml": "TOML", ".ini": "an INI file", ".cfg": "an INI file", ".py": "Python"}
+"""What configs of other programs are written in, by their suffixes."""
+
 BEGIN = 8
 """Characters that an encoding is told by."""
 
@@ -47,6 +52,9 @@ SET = "--set"
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters besides tabs and ends of lines, and halves of characters."""
+
+UNSEEN = re.compile(f"[{SPACES}{INVISIBLE}]")
+"""What nobody sees in a key."""
 
 
 def load(paths: Sequence[Path]) -> Config:
@@ -109,7 +117,11 @@ def check(
     """
     if unprintable := next(_unprintable(values, ()), None):
         path, character = unprintable
-        raise InputError(_where(path, positions, default_file), f"{dotted(path)}: holds the character {character!a}")
+        problem = f"{dotted(path)}: holds the character {character!a}"
+        remedy = (
+            "it cannot be told from a plain space, or from nothing; type it anew" if UNSEEN.match(character) else None
+        )
+        raise InputError(_where(path, positions, default_file), problem, remedy)
     given_twice: list[TvmakeError] = []
     for former, present in former_keys(values).items():
         where = _where(former, positions, default_file)
@@ -137,8 +149,8 @@ def _unprintable(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
     elif isinstance(value, Mapping):
         for key, entry in value.items():
             name = str(key)
-            if found := CONTROL.search(name):
-                yield (*path, CONTROL.sub("?", name)), found[0]
+            if found := CONTROL.search(name) or UNSEEN.search(name):
+                yield (*path, name), found[0]
             yield from _unprintable(entry, (*path, name))
     elif isinstance(value, list | tuple):
         for index, entry in enumerate(value):
@@ -189,9 +201,15 @@ def read_yaml(path: Path, positions: dict[KeyPath, Position]) -> dict[str, Any]:
         if path.suffix.lower() in FORMATS:
             remedy = f"`tvmake compile {path}` compiles it, `tvmake init {path}` writes a config for it"
             raise InputError(str(path), "is a model, where a config is expected", remedy)
+        if path.suffix.lower() in OTHER_CONFIGS:
+            problem = f"is {OTHER_CONFIGS[path.suffix.lower()]}, where YAML is expected"
+            raise InputError(str(path), problem, "`tvmake init MODEL` writes a config; JSON is read as well")
         text = "" if len(content) > LARGEST_BYTES else content.decode()
     except FileNotFoundError:
-        raise InputError(str(path), "no such config file", "`tvmake init MODEL` writes one from a model file") from None
+        near = [str(one) for one in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
+        close = difflib.get_close_matches(str(path), near, n=1)
+        remedy = f"did you mean '{close[0]}'?" if close else "`tvmake init MODEL` writes one from a model file"
+        raise InputError(str(path), "no such config file", remedy) from None
     except (OSError, UnicodeDecodeError) as error:
         if isinstance(error, OSError):
             raise InputError(str(path), f"cannot be read: {error.strerror}") from None
@@ -283,13 +301,14 @@ def _note_positions(
     if node in above:
         raise InputError(f"{file}:{node.start_mark.line + 1}", f"'{dotted(path)}' contains itself")
     if isinstance(node, yaml.MappingNode):
-        seen: set[str] = set()
+        seen: dict[str, int] = {}
         for key, value in node.value:
             name = str(key.value)
             line = key.start_mark.line + 1
             if name in seen and name != "<<":
-                raise InputError(f"{file}:{line}", f"the key '{dotted((*path, name))}' is given twice")
-            seen.add(name)
+                problem = f"the key '{dotted((*path, name))}' is given twice"
+                raise InputError(f"{file}:{line}", problem, f"line {seen[name]} has it too; keep one of them")
+            seen[name] = line
             positions[(*path, name)] = Position(file, line, _written(value))
             _note_positions(value, (*path, name), file, positions, (*above, node))
     elif isinstance(node, yaml.SequenceNode):
@@ -343,7 +362,13 @@ def _translate(
             # A name with a dot was taken for two.
             ((below, value),) = given.items()
             remedy = (
-                remedy or f"write --set '{'.'.join(path[:-1])}={{{path[-1]}.{below}: {value}}}' for a name with a dot"
+                remedy
+                or (
+                    f"write --set '{'.'.join(path[:-1])}={{{path[-1]}.{below}: {value}}}' for a name with a dot"
+                    if path[1:]
+                    else None
+                )
+                or f"a text with a colon and a space is put in quotation marks: --set '{path[0]}=\"{below}: {value}\"'"
             )
         yield InputError(where, f"{dotted(path)}: {problem}", remedy)
 

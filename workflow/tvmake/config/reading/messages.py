@@ -15,6 +15,7 @@ from tvmake.config.device import Gres
 from tvmake.config.precision import OpName
 from tvmake.config.reading.former_keys import KeyPath
 from tvmake.config.root import Config, ModelConfig
+from tvmake.config.text.typographic import as_typed
 from tvmake.config.transform import PythonName
 from tvmake.config.validation import PercentileName
 
@@ -58,6 +59,9 @@ PATTERNS = {
 }
 """Descriptions of the values that match a pattern."""
 
+INCLUDING = ("include", "includes", "import", "imports", "extends", "inherits", "configfile", "configfiles")
+"""What a config is taken into another one with, elsewhere."""
+
 NAMED = {
     "models": "write models: {NAME: {source: FILE}}",
     "precisions": "write precisions: [float32], one or several names",
@@ -96,6 +100,19 @@ def message(details: Sequence[Mapping[str, Any]], path: KeyPath, written: str = 
         path: its place, as it is written.
         written: the value as it stands in a file.
     """
+    problem, remedy = _message(details, path, written)
+    given = details[0].get("input")
+    if (
+        isinstance(given, str)
+        and details[0]["type"] != "extra_forbidden"
+        and (typed := as_typed(given)) != given.strip(" ")
+    ):
+        other = next(character for character in given if as_typed(f"x{character}x") != f"x{character}x")
+        remedy = f"it holds {other!a}, which is no character of a keyboard; write {typed}"
+    return problem, remedy
+
+
+def _message(details: Sequence[Mapping[str, Any]], path: KeyPath, written: str) -> tuple[str, str | None]:
     detail = next((one for one in details if one["type"] not in EXPECTED), details[0])
     kind, given, context = detail["type"], detail.get("input"), detail.get("ctx", {})
     if kind == "extra_forbidden":
@@ -127,10 +144,14 @@ def message(details: Sequence[Mapping[str, Any]], path: KeyPath, written: str = 
 
 def _other_key(path: KeyPath, given: Any) -> str:
     """What may be meant by a key that is none."""
-    if path[-1] != path[-1].strip():
-        return "it begins or ends with a space of another kind, such as U+00A0; indent with plain spaces"
     known = _fields_at(path[:-1])
-    if close := difflib.get_close_matches(path[-1], known, n=1, cutoff=0.5):
+    if len(path) == 1 and path[0] in INCLUDING:
+        return "a config takes in no others; -c FILE -c FILE lays several files over each other"
+    name, colon, value = path[-1].partition(":")
+    if colon and name in known:
+        return f"write a space after the colon: {name}: {value}"
+    snake_case = re.sub(r"(?<=[a-z\d])(?=[A-Z])", "_", path[-1].strip()).lower().replace("-", "_").replace(" ", "_")
+    if close := difflib.get_close_matches(snake_case, known, n=1, cutoff=0.5):
         return f"did you mean '{close[0]}'?"
     if len(path) == 1 and path[0] in ModelConfig.model_fields:
         return _below_a_name(path[0], given)
@@ -219,7 +240,13 @@ def _number(given: str, path: KeyPath) -> str | None:
     """A number that is written otherwise than a config has it."""
     if (fraction := re.fullmatch(r"\s*(\d+\.?\d*)\s*/\s*(\d+\.?\d*)\s*", given)) and float(fraction[2]):
         return f"write it out: {path[-1]}: {_plain(float(fraction[1]) / float(fraction[2]))}"
-    found = re.fullmatch(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(%|[A-Za-zµ]*)\s*", given)
+    if (grouped := re.fullmatch(r"\s*(\d{1,3}(?:,\d{3})+)\s*", given)) and _refusals(path, 0.5):
+        return f"write it out: {path[-1]}: {grouped[1].replace(',', '')}"
+    if decimal := re.fullmatch(r"\s*([-+]?\d+),(\d+)\s*", given):
+        return f"write a point: {path[-1]}: {decimal[1]}.{decimal[2]}"
+    found = re.fullmatch(
+        r"\s*(?:[<>]=?|[~≤≥=])?\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(%|[A-Za-zµ]*)\s*", given
+    )
     if found is None:
         return None
     number, unit = float(found[1]), found[2]
@@ -285,6 +312,12 @@ def _yaml_remedy(error: yaml.MarkedYAMLError, text: str) -> str | None:
     if "cannot start any token" in problem:
         is_indented_by_tab = line[: mark.column + 1].endswith("\t") or line.startswith("\t")
         return "indent with spaces: YAML takes no tabs" if is_indented_by_tab else "put the text in quotation marks"
+    if "expected <document start>" in problem:
+        return "a config is YAML, with a colon and a space after each key; `tvmake init MODEL` writes one"
+    if "for merging" in problem:
+        return "<< takes an alias: write <<: *NAME, and &NAME before the mapping that is merged"
+    if "constructor for the tag" in problem:
+        return "a config has no tags; take it out, and lay several files over each other with -c FILE -c FILE"
     if "undefined alias" in problem:
         return "put a text that begins with * in quotation marks"
     if "escape character" in problem:

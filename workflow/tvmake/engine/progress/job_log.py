@@ -35,7 +35,22 @@ def telling_lines(log: Path) -> list[str]:
     lines = log_lines(log)
     if lines is None:
         return ["(no log was written)"]
-    return error_lines(log) or lines[-TAIL:] or ([NO_SPACE, NO_SPACE_REMEDY] if is_full(log.parent) else [SILENT])
+    lines = [line for line in lines if not _LAST_LINE.match(line)]
+    return (
+        error_lines(log)
+        or _of_llvm(lines)
+        or lines[-TAIL:]
+        or ([NO_SPACE, NO_SPACE_REMEDY] if is_full(log.parent) else [SILENT])
+    )
+
+
+def _of_llvm(lines: Iterable[str]) -> list[str]:
+    """What LLVM says where it cannot write an object file, before it ends the process."""
+    for line in lines:
+        if refused := re.match("LLVM ERROR: IO failure on output stream: (.+)", line):
+            remedy = "make room in the directory of temporary files, or name another one: TMPDIR; see `ulimit -f`"
+            return [f"error: a temporary file cannot be written: {refused[1].lower()}", f"  {remedy}"]
+    return []
 
 
 def error_lines(log: Path) -> list[str]:

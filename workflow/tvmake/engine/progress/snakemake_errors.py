@@ -1,7 +1,10 @@
 """Snakemake's own refusals in tvmake's words: where, what, what to do."""
 
+import errno
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import takewhile
+from pathlib import Path
 
 from tvmake.errors import KINDS, MachineError, TvmakeError, UsageError
 from tvmake.storage.files import NO_SPACE, no_space
@@ -18,7 +21,12 @@ def _system(match: re.Match[str]) -> TvmakeError:
     number, reason, file = match.groups()
     if int(number) in NO_SPACE:
         return no_space(file or "snakemake")
-    return MachineError(file or "", f"cannot be used ({reason})", "check its owner and mode, or use --directory")
+    if int(number) in (errno.EMFILE, errno.ENFILE):
+        return MachineError(file or "snakemake", "the system opens no more files", "raise the limit: ulimit -n 1024")
+    # Snakemake keeps sources that it reads in the user's cache.
+    is_of_project = Path(file or "").absolute().is_relative_to(Path.cwd())
+    elsewhere = "use --directory" if is_of_project else "set XDG_CACHE_HOME and TVMAKE_HOME to directories of yours"
+    return MachineError(file or "", f"cannot be used ({reason})", f"check its owner and mode, or {elsewhere}")
 
 
 TRANSLATIONS: tuple[tuple[re.Pattern[str], Translation], ...] = (
@@ -39,10 +47,27 @@ TRANSLATIONS: tuple[tuple[re.Pattern[str], Translation], ...] = (
         ),
     ),
     (
+        re.compile(r"Write-protected output files[^\n]*\n(?:.*\n)*? *affected files:\n *(\S.*)"),
+        lambda match: MachineError(
+            match[1], "is to be made anew, and is not yours to write", "make it yours (chown, chmod u+w), or remove it"
+        ),
+    ),
+    (
         re.compile(r"Error recording metadata for finished job \(\[Errno (\d+)\] ([^)\n]+)()\)"),
         _system,
     ),
-    (re.compile(r"(?:OSError|PermissionError): \[Errno (\d+)\] ([^:\n]+)(?:: '([^'\n]*)')?"), _system),
+    (
+        re.compile(r"\bMemoryError\b|failed to map segment|[Cc]annot allocate memory"),
+        lambda _: MachineError(
+            "tvmake make", "not enough memory", "close other programs, or raise the limit: ulimit -v"
+        ),
+    ),
+    (
+        re.compile(
+            r"(?:OSError|PermissionError|FileNotFoundError|NotADirectoryError): \[Errno (\d+)\] ([^:\n]+)(?:: '([^'\n]*)')?"
+        ),
+        _system,
+    ),
 )
 
 
@@ -56,6 +81,21 @@ def translated(text: str) -> TvmakeError | None:
 
 EXECUTORS = {"slurm": "pip install 'tvmake[slurm]'"}
 """How the executors of packaged profiles are installed; the others as `snakemake-executor-plugin-NAME`."""
+
+
+def bad_option(error: Exception, arguments: Sequence[str]) -> UsageError:
+    """What a reader of one of Snakemake's options raises, which does not say of which one.
+
+    Args:
+        arguments: the options that were given, the user's before ``--snakefile``.
+    """
+    given = [
+        word.partition("=")[0] for word in takewhile(lambda word: word != "--snakefile", arguments) if word[:1] == "-"
+    ]
+    problem = f"an option has a value that it cannot have: {' '.join(str(error).split())}"
+    return UsageError(
+        "tvmake make", problem, f"look at {', '.join(given) or 'the profile'}; `snakemake -h` has the forms"
+    )
 
 
 def usage_error(printed: str) -> TvmakeError:

@@ -1,0 +1,34 @@
+"""Snakemake's refusals in tvmake's words."""
+
+from pathlib import Path
+
+import pytest
+
+from tvmake.engine.progress.snakemake_errors import translated
+
+PROTECTED = """ProtectedOutputException in rule build in file "rules/build.smk", line 9:
+Write-protected output files for rule build:
+    output: results/digits/mod.so, results/digits/mod.json
+    wildcards: model=digits
+    affected files:
+        results/digits/mod.so
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "remedy"),
+    [
+        (PROTECTED, "results/digits/mod.so", "make it yours"),
+        ("PermissionError: [Errno 13] Permission denied: 'logs/x'", "logs/x", "or use --directory"),
+        ("PermissionError: [Errno 13] Permission denied: '/nonexistent/.cache'", "/nonexistent/.cache", "or set XDG_CACHE_HOME"),
+        ("OSError: [Errno 24] Too many open files: 'results/x'", "results/x", "ulimit -n 1024"),
+        ("MemoryError", "tvmake make", "ulimit -v"),
+        ("ImportError: /x/y.so: failed to map segment from shared object", "tvmake make", "ulimit -v"),
+    ],
+)  # fmt: skip
+def test_what_the_system_refuses_is_named_with_what_helps(
+    tmp_path: Path, monkeypatch, text: str, where: str, remedy: str
+):
+    monkeypatch.chdir(tmp_path)
+    error = translated(text)
+    assert error is not None and error.where == where and remedy in (error.remedy or "")
