@@ -59,6 +59,9 @@ def export(source: str, options: ImportOptions) -> ExportedProgram:
         raise InputError(source, problem, remedy) from error
     except Exception as error:
         remedy = "see the PyTorch guide to torch.export for the cause"
+        scripted = [name for name, part in module.named_modules() if isinstance(part, torch.jit.ScriptModule)]
+        if scripted:
+            remedy = f"its module '{scripted[0]}' is TorchScript, which torch.export follows seldom: put the one it was made from in its place"
         raise blame(source, "torch.export cannot trace it", error, remedy=remedy) from error
 
 
