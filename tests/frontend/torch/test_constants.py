@@ -101,3 +101,33 @@ def test_training_on_activations_is_refused_still():
     net = Of(lambda x: F.batch_norm(x, torch.zeros(4), torch.ones(4), training=True))
     with pytest.raises(InputError, match=r"exported in training mode: batch_norm \(1×\)"):
         read(torch.export.export(net, (X,)), ImportOptions(source="net"))
+
+
+class Chosen(nn.Module):
+    """Indices whose extents parameters alone decide."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mask", torch.tensor([True, False, True, True]))
+        self.register_buffer("square", torch.eye(4, 6) > 0)
+        self.register_buffer("times", torch.tensor([1, 2, 0, 1]))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        chosen = x[:, self.mask | (self.times > 1)]
+        return chosen.sum(1), x[:, self.square] * 2, x.repeat_interleave(self.times, 1), chosen.reshape(2, -1)
+
+
+def test_places_that_constants_choose_are_computed():
+    program = torch.export.export(Chosen(), (torch.zeros_like(X),))
+    imported = read(program, ImportOptions(source="chosen"))
+    for found, expected in zip(outputs(imported, X.numpy()), Chosen()(X), strict=True):
+        np.testing.assert_array_equal(found, expected.numpy())
+
+
+def test_beside_them_a_shape_that_depends_on_the_data_is_still_refused():
+    class Both(Chosen):
+        def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+            return x[:, self.mask], x[x > 0]
+
+    with pytest.raises(InputError, match=r"aten.index.Tensor returns depends on the data"):
+        read(torch.export.export(Both(), (X,)), ImportOptions(source="both"))

@@ -70,6 +70,17 @@ def scripted():
 def traced():
     return torch.jit.trace(nn.Linear(4, 4), torch.zeros(4)), torch.zeros(4)
 
+class Holder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.jit.script(nn.Linear(4, 4))
+
+    def forward(self, x):
+        return self.layer(x) * 2
+
+def scripted_part():
+    return Holder(), torch.zeros(1, 4)
+
 def quantised():
     layer = torch.ao.nn.quantized.Linear(4, 4)
     return nn.Sequential(torch.ao.nn.quantized.Quantize(1.0, 0, torch.quint8), layer), torch.zeros(1, 4)
@@ -185,6 +196,11 @@ def test_a_module_that_cannot_be_traced_is_told_with_its_place(module_name, tmp_
 def test_a_torchscript_module_is_refused_as_such(module_name, function):
     with pytest.raises(InputError, match="it is a TorchScript module"):
         export(module_name, function)
+
+
+def test_a_torchscript_module_within_is_named_where_it_cannot_be_traced(module_name):
+    with pytest.raises(InputError, match=r"(?s)cannot trace it.*its module 'layer' is TorchScript"):
+        export(module_name, "scripted_part")
 
 
 def test_layers_quantised_for_pytorchs_own_kernels_are_named(module_name):

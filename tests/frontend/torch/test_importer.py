@@ -306,6 +306,37 @@ def test_an_input_that_is_no_tensor_is_refused():
         torch_export.read(export(WithNumber().eval(), (uniform(4), 3)), options())
 
 
+class Complex(nn.Module):
+    def forward(self, x):
+        return torch.complex(x, x)
+
+
+def test_complex_outputs_are_refused_with_the_way_to_return_them():
+    with pytest.raises(InputError, match=r"(?s)complex64, which TVM lacks.*view_as_real"):
+        torch_export.read(export(Complex().eval(), (uniform(4),)), options())
+
+
+def test_a_module_called_by_a_word_of_python_is_refused():
+    network = nn.ModuleDict({"class": nn.Linear(4, 4)})
+    network.forward = lambda x: network["class"](x)
+    with pytest.raises(InputError, match=r"'class\.(weight|bias)' has 'class' in its name"):
+        torch_export.read(export(network.eval(), (uniform(4),)), options())
+
+
+class Sparse(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("matrix", torch.eye(3).to_sparse())
+
+    def forward(self, x):
+        return torch.sparse.mm(self.matrix, x)
+
+
+def test_a_sparse_buffer_is_refused():
+    with pytest.raises(InputError, match=r"(?s)'matrix' is a sparse tensor.*to_dense"):
+        torch_export.read(export(Sparse().eval(), (uniform(3, 2),)), options())
+
+
 class Choosing(nn.Module):
     def forward(self, x):
         return x[x > 0]

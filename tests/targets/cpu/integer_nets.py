@@ -80,6 +80,24 @@ KERNELS: dict[str, Kernel] = {
         lambda x, w: convolution(x, w, groups=24),
         lambda data: [tensor(1, 24, 14, 14, dtype=data), tensor(24, 1, 3, 3, dtype="int8")],
     ),
+    "convolution, grouped": (
+        lambda x, w: convolution(x, w, groups=4),
+        lambda data: [tensor(1, 64, 7, 9, dtype=data), tensor(64, 16, 3, 3, dtype="int8")],
+    ),
+    "convolution, grouped, its result in 8 bits": (
+        lambda x, w, scale: requantized(convolution(x, w, groups=3, strides=2), scale),
+        lambda data: [
+            tensor(1, 72, 9, 9, dtype=data), tensor(24, 24, 3, 3, dtype="int8"), tensor(1, 24, 1, 1, dtype="float32")
+        ],
+    ),
+    "convolution, grouped by four": (
+        lambda x, w: convolution(x, w, groups=5),
+        lambda data: [tensor(2, 20, 6, 6, dtype=data), tensor(20, 4, 3, 3, dtype="int8")],
+    ),
+    "convolution, grouped by awkward numbers": (
+        lambda x, w: convolution(x, w, groups=3),
+        lambda data: [tensor(1, 15, 6, 6, dtype=data), tensor(21, 5, 3, 3, dtype="int8")],
+    ),
     "product": (product, lambda data: [tensor(64, 96, dtype=data), tensor(96, 128, dtype="int8")]),
     "product of a vector": (product, lambda data: [tensor(1, 512, dtype=data), tensor(512, 1000, dtype="int8")]),
     "product with awkward extents": (product, lambda data: [tensor(197, 61, dtype=data), tensor(61, 193, dtype="int8")]),

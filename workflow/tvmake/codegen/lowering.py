@@ -18,6 +18,7 @@ from tvmake.config.transform import UserPass
 from tvmake.errors import InputError
 from tvmake.targets import gpu_rules
 from tvmake.targets.bound_rule import refuse_unbound
+from tvmake.targets.cpu.borders import take_in_borders
 from tvmake.targets.cpu.channels_last import channels_last
 from tvmake.targets.cpu.integer_products import suit_products
 from tvmake.targets.cpu.schedules.apply import apply_rules
@@ -205,7 +206,7 @@ def fused_graph(
                 module = suit_products(
                     module, target, inputs
                 )  # of matrices, which are lowered with what is in no layout
-                module = suit_products(channels_last(module), target, inputs)
+                module = take_in_borders(suit_products(channels_last(module), target, inputs))
             graph = Prepacked(tvm.transform.Sequential(_legalize())(module), ())
             if is_cpu(target):
                 graph = take_out_weight_layouts(unpack_in_sums(graph.module), inputs)

@@ -214,6 +214,15 @@ def test_weights_are_packed_when_the_package_is_built():
     assert "x1" not in {str(parameter.name) for parameter in made.fused["main"].params}
 
 
+def test_so_are_those_of_a_grouped_convolution():
+    def grouped(data: Any, weight: Any) -> Any:
+        return op.nn.conv2d(data, weight, groups=4, data_layout="NHWC", kernel_layout="OHWI")
+
+    made = lowered(grouped, tensor(1, 9, 9, 64), tensor(64, 3, 3, 16), target=AVX512)
+    (weight,) = made.fused["main"].params[1:]
+    assert [int(extent) for extent in weight.ty.shape] == [4, 3, 3, 16, 16]
+
+
 def test_the_same_kernel_gets_the_same_schedule():
     expression, *inputs = KERNELS["convolution"]
     first, second = (lowered(expression, *inputs).fused for _ in range(2))

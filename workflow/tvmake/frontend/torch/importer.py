@@ -2,8 +2,9 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 import tvm
@@ -21,6 +22,8 @@ from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.relax_fixes import drop_unused_params, lift_constants, wrap_takes
 from tvmake.frontend.torch import program as exported
 from tvmake.frontend.torch import refusals
+from tvmake.frontend.torch.branches import compute_both_branches
+from tvmake.frontend.torch.constant_extents import settle_places
 from tvmake.frontend.torch.constants import compute_constants
 from tvmake.frontend.torch.operators import complex_numbers
 from tvmake.frontend.torch.operators.converters import CONVERTERS
@@ -56,6 +59,7 @@ def read(program: ExportedProgram, options: ImportOptions) -> ImportedModel:
     """
     where = options.source
     refusals.refuse_training(where, program)
+    refusals.refuse_unreadable_state(where, program)
     refusals.refuse_half_precision(where, program)
     check_inputs(where, exported.signature(where, program), options.inputs)
     extents = exported.settle_extents(where, program, options.inputs)
@@ -64,10 +68,12 @@ def read(program: ExportedProgram, options: ImportOptions) -> ImportedModel:
     core = _decomposed(program)
     refusals.refuse_mutation(where, core)  # as exported it still has in-place operators; here they are spelled out
     refusals.refuse_random_numbers(where, core)
+    core = _with_constant_extents(core)
     refusals.refuse_shapes_of_data(where, core)
     resolvable = _make_resolvable(where, core, extents)
     if resolvable is not core:
         core, extents = resolvable, {}
+    compute_both_branches(core)
     complex_numbers.resolve(core, where)
     compute_constants(core)
     settle_scales(core)
@@ -114,7 +120,7 @@ def _make_resolvable(where: str, program: ExportedProgram, extents: exported.Ext
 
     A program whose input has the extent ``2*s0``, with ``s0`` nowhere alone, is exported again with the shapes given.
     """
-    inputs = [node.meta["val"] for node in program.graph.find_nodes(op="placeholder") if _is_user_input(program, node)]
+    inputs = _input_values(program)
     expressions = [extent.node.expr for value in inputs for extent in value.shape if isinstance(extent, torch.SymInt)]
     symbols = {symbol for expression in expressions for symbol in expression.free_symbols}
     alone = {expression for expression in expressions if expression.is_Symbol}
@@ -125,10 +131,28 @@ def _make_resolvable(where: str, program: ExportedProgram, extents: exported.Ext
         derived = next(expression for expression in expressions if not expression.is_Symbol)
         problem = f"TVM cannot resolve the dynamic extent {derived}, where {symbols - alone} is no extent of its own"
         raise InputError(where, problem.replace("{", "").replace("}", ""), "give all inputs a fixed `shape`")
-    shapes = [spec.shape for spec in exported.signature(where, program, extents).inputs]
-    example = [torch.zeros(shape, dtype=value.dtype) for shape, value in zip(shapes, inputs, strict=True)]
+    return _exported_again(program, [spec.shape for spec in exported.signature(where, program, extents).inputs])
+
+
+def _exported_again(program: ExportedProgram, shapes: Sequence[Sequence[Any]]) -> ExportedProgram:
+    example = [
+        torch.zeros(shape, dtype=value.dtype) for shape, value in zip(shapes, _input_values(program), strict=True)
+    ]
     args, kwargs = pytree.tree_unflatten(example, program.call_spec.in_spec)
     return _decomposed(torch.export.export(program.module(), args, kwargs))
+
+
+def _with_constant_extents(program: ExportedProgram) -> ExportedProgram:
+    """A program whose inputs have fixed shapes, with extents that depend on parameters alone settled."""
+    inputs = _input_values(program)
+    if any(map(free_symbols, inputs)) or not settle_places(program):
+        return program
+    return _exported_again(program, [value.shape for value in inputs])
+
+
+def _input_values(program: ExportedProgram) -> list[torch.Tensor]:
+    """The tensors that stand for the inputs, in order."""
+    return [node.meta["val"] for node in program.graph.find_nodes(op="placeholder") if _is_user_input(program, node)]
 
 
 def _is_user_input(program: ExportedProgram, node: fx.Node) -> bool:

@@ -169,7 +169,10 @@ def _tensor_spec(where: str, name: str, value: object, extents: Extents | None) 
     if not isinstance(value, Tensor):
         raise InputError(where, f"'{name}' is not a tensor", "export a module that takes and returns tensors only")
     if value.dtype not in DTYPES:
-        raise InputError(where, f"'{name}' has dtype {value.dtype}, which TVM lacks", "export with another dtype")
+        remedy = "export with another dtype"
+        if value.is_complex():
+            remedy = "hand in and return pairs of real numbers: torch.view_as_complex(x) and torch.view_as_real(y) in forward()"
+        raise InputError(where, f"'{name}' has dtype {value.dtype}, which TVM lacks", remedy)
     shape = tuple(_extent(extent, extents or {}) for extent in value.shape)
     return TensorSpec(name=name, relax_name=name, shape=shape, dtype=DTYPES[value.dtype])
 

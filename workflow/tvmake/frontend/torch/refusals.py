@@ -1,5 +1,6 @@
 """What is refused before TVM sees a program, for a reason that lies in the program itself."""
 
+import keyword
 from collections import Counter
 from typing import Any
 
@@ -90,6 +91,21 @@ def refuse_mutation(where: str, program: ExportedProgram) -> None:
             f"a call changes its inputs in place: {', '.join(inputs)}",
             "copy the tensor first in forward(), for example x = x.clone()",
         )
+
+
+def refuse_unreadable_state(where: str, program: ExportedProgram) -> None:
+    """A program with parameters or buffers that PyTorch itself, or TVM, cannot work with.
+
+    Raises:
+        InputError: one that is sparse; one whose name is no expression of Python, as which PyTorch writes programs.
+    """
+    for name, tensor in {**program.state_dict, **program.constants}.items():
+        if word := next(filter(keyword.iskeyword, name.split(".")), None):
+            problem = f"'{name}' has '{word}' in its name, a word of Python, and PyTorch cannot run such a program"
+            raise InputError(where, problem, "call that module otherwise, and export again")
+        if isinstance(tensor, torch.Tensor) and tensor.layout is not torch.strided:
+            problem = f"'{name}' is a sparse tensor, which TVM lacks"
+            raise InputError(where, problem, "hold it as a dense one (.to_dense()), and export again")
 
 
 def refuse_half_precision(where: str, program: ExportedProgram) -> None:

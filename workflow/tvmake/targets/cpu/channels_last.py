@@ -26,6 +26,9 @@ IN_ANY_LAYOUT = [
 ]  # fmt: skip
 """Operators that ConvertLayout computes as well with another order of axes."""
 
+IN_THEIR_OWN = ["relax.nn.pad"]
+"""Operators that it leaves in their layout, between transposes."""
+
 PAIRS = [f"relax.{name}" for name in ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power")]
 """Those that it does so where both operands have all the axes, or one is a single value."""
 
@@ -38,7 +41,7 @@ def channels_last(module: "tvm.IRModule") -> "tvm.IRModule":
         return module
     transform = tvm.relax.transform
     passes = [
-        transform.LegalizeOps(dict.fromkeys(PAIRS, _legalize_pair), skip_ops=IN_ANY_LAYOUT),
+        transform.LegalizeOps(dict.fromkeys(PAIRS, _legalize_pair), skip_ops=[*IN_ANY_LAYOUT, *IN_THEIR_OWN]),
         transform.ConvertLayout(LAYOUTS["NHWC"]),
         transform.Normalize(),
     ]

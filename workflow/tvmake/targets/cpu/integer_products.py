@@ -2,7 +2,7 @@
 
 These want data of one sign and sums of a multiple of some products. Data of the other sign are moved by 128, and what that
 adds to each sum, 128 Σ w, is taken off again; it depends on weights alone, so that it is computed when the package is
-built. Channels are filled up with zeros. All of it is exact.
+built. Channels are filled up with zeros, but not those of groups. All of it is exact.
 """
 
 from collections.abc import Collection, Sequence
@@ -55,18 +55,15 @@ def _is_product(node: Any) -> bool:
     if not is_call(node, "nn.conv2d", "matmul") or str(node.ty.dtype) != "int32":
         return False
     x, weight = node.args
-    if (
-        str(x.ty.dtype) not in SMALL
-        or str(weight.ty.dtype) != "int8"
-        or fixed_shape(x) is None
-        or fixed_shape(weight) is None
-    ):
+    shape = fixed_shape(weight)
+    if str(x.ty.dtype) not in SMALL or str(weight.ty.dtype) != "int8" or fixed_shape(x) is None or shape is None:
         return False
     if is_call(node, "matmul"):
         return int(x.ty.ndim) >= 2 and int(weight.ty.ndim) == 2
     attrs = node.attrs
     layouts = (str(attrs.data_layout), str(attrs.kernel_layout), str(attrs.out_layout))
-    return layouts == ("NHWC", "OHWI", "NHWC") and int(attrs.groups) == 1
+    is_depthwise = int(attrs.groups) > 1 and shape[3] == 1
+    return layouts == ("NHWC", "OHWI", "NHWC") and not is_depthwise
 
 
 @mutator
@@ -100,12 +97,15 @@ class _Suited(PyExprMutator):
         sums, outputs = (3, 0) if is_convolution else (0, 1)
         shape = fixed_shape(weight)
         assert shape is not None
+        groups = int(call.attrs.groups) if is_convolution else 1
         fitting = [dot for dot in self._dots if str(x.ty.dtype) in dot.data]
         is_moved = not fitting
         group = (fitting or self._dots)[0].group
         lanes = [dot.lanes for dot in fitting or self._dots]
         more = -shape[sums] % group
-        columns = 0 if any(shape[outputs] % count == 0 for count in lanes) else -shape[outputs] % lanes[0]
+        if groups > 1 and (more or all(shape[outputs] // groups % count for count in lanes)):
+            return call  # zeros among the channels of each group would cost more than they bring
+        columns = 0 if groups > 1 or any(shape[outputs] % count == 0 for count in lanes) else -shape[outputs] % lanes[0]
         padding = [int(width) for width in call.attrs.padding] if is_convolution else []
         if is_moved:
             x = self._move(x)
@@ -128,6 +128,7 @@ class _Suited(PyExprMutator):
                 strides=[int(step) for step in call.attrs.strides],
                 padding=padding,
                 dilation=[int(step) for step in call.attrs.dilation],
+                groups=groups,
                 data_layout="NHWC",
                 kernel_layout="OHWI",
                 out_dtype="int32",

@@ -54,12 +54,13 @@ class Dotted(Tiled):
         ):
             return None
         axis = innermost(data.indices, [each for each in taken.block.iter_vars if each.iter_type == REDUCTION])
-        if axis is None or extent(axis) % found[0].group or uses(data.indices, taken.lane_axis):
+        if axis is None or extent(axis) % found[0].group:
             return None
         if not all(isinstance(index, tvm.ir.Var) for index in weight.indices) or not uses(weight.indices, axis):
             return None
         tiled = cls(schedule, block, machine, weights, found)
-        return tiled if tiled.dot is not None else None
+        is_shared = not any(load.source.same_as(data.source) for load in tiled.along_lanes)
+        return tiled if tiled.dot is not None and is_shared else None
 
     def _steps(self) -> int:
         return math.prod(map(extent, self.reduced)) // self.group

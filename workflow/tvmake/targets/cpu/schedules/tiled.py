@@ -88,7 +88,8 @@ class Tiled:
 
     def _is_of_a_group(self, load: Any) -> bool:
         """Whether a load is the same for all lanes of a tile: those of a group of a convolution."""
-        return self.columns < extent(self.lane_axis) and (neighbours(load, self.lane_axis) or 0) % self.columns == 0
+        shared = neighbours(load, self.lane_axis)
+        return self.columns < extent(self.lane_axis) and shared is not None and shared % self.columns == 0
 
     def _columns(self) -> int:
         """How many lanes a tile may have: of a grouped convolution those of one group, if they are enough for vectors."""

@@ -1,0 +1,42 @@
+"""Norms of float64 are those of PyTorch."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import tvm
+from torch import nn
+
+from tests.frontend.compiled import run_compiled
+from tests.tune.graphs import graph
+from tvmake.config.model import ImportOptions
+from tvmake.config.requests.transforming import TransformRequest
+from tvmake.frontend.torch.importer import read
+from tvmake.transform.graph import transform
+
+
+@pytest.mark.parametrize(
+    "norm", [nn.LayerNorm([6, 5]), nn.LayerNorm(5), nn.GroupNorm(2, 4), nn.InstanceNorm2d(4, affine=True)], ids=str
+)
+def test_norms_of_float64_are_computed(norm: nn.Module):
+    norm = norm.double().eval()
+    for parameter in norm.parameters():
+        nn.init.normal_(parameter)
+    x = torch.randn(2, 4, 6, 5, dtype=torch.float64)
+    imported = read(torch.export.export(norm, (x,)), ImportOptions(source="norm"))
+    module, params = transform(imported.module, imported.params, TransformRequest())
+    (found,) = run_compiled(replace(imported, module=module, params=params), [x.numpy()])
+    with torch.no_grad():
+        np.testing.assert_allclose(found, norm(x).numpy(), rtol=1e-12, atol=1e-12)
+
+
+def test_tvm_still_lacks_norms_of_float64():
+    def norm(x: Any, scale: Any, shift: Any) -> Any:
+        return tvm.relax.op.nn.layer_norm(x, scale, shift, axes=[-1])
+
+    of = "float64"
+    module = graph(norm, ((2, 8), of), ((8,), of), ((8,), of))
+    with pytest.raises(tvm.error.InternalError, match="only support float32 and float16"):
+        tvm.relax.transform.LegalizeOps()(module)

@@ -1,0 +1,91 @@
+"""Borders of a zero point around what depthwise convolutions of small integers read, made within these.
+
+The zero of quantised data is some integer, which a convolution's own padding is not. As a kernel of its own, such a border is a pass
+over memory that takes half as long as the convolution; within it, the schedule makes it for some rows at a time. Other convolutions
+of small integers take their instructions' time, beside which the pass is little.
+"""
+
+from typing import Any
+
+import tvm
+from tvm import topi
+
+from tvmake.targets.cpu.integer_products import SMALL
+
+from tvm import relax  # isort: skip
+from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
+
+TO_NHWC, TO_NCHW = [0, 2, 3, 1], [0, 3, 1, 2]
+
+
+def take_in_borders(module: "tvm.IRModule") -> "tvm.IRModule":
+    """The network with such borders as a part of the kernels that read them."""
+    writer = _Writer(module)
+    changed = writer.visit_expr(module["main"])
+    if changed is module["main"]:
+        return module
+    writer.builder_.update_func(module.get_global_var("main"), changed)
+    made = writer.builder_.get()
+    own = tvm.IRModule(dict(made.functions_items()), attrs=module.attrs, global_infos=module.global_infos)
+    return relax.transform.DeadCodeElimination()(own)
+
+
+@mutator
+class _Writer(PyExprMutator):
+    def visit_call_(self, op: Any) -> Any:
+        call = self.visit_expr_post_order(op)
+        if not _is_depthwise(call):
+            return call
+        border = self._border(call.args[0])
+        if border is None:
+            return call
+        data, widths, value = border
+        attrs = call.attrs
+
+        def kernel(x: Any, weight: Any) -> Any:
+            padded = topi.nn.pad(x, widths[0::2], widths[1::2], tvm.tirx.const(value, x.dtype))
+            strides, padding, dilation = (
+                [int(step) for step in each] for each in (attrs.strides, attrs.padding, attrs.dilation)
+            )
+            return topi.nn.conv(
+                padded, weight, strides, padding, dilation, int(attrs.groups), "NHWC", "OHWI", str(attrs.out_dtype)
+            )  # fmt: skip
+
+        return self.builder_.call_te(kernel, data, call.args[1], primfunc_name_hint="conv2d")
+
+    def _border(self, value: Any) -> tuple[Any, list[int], int] | None:
+        """What a feature map in NHWC is without its border, how wide this is, and what it is of; None where there is none."""
+        made = self._made(value)
+        is_turned = _turns(made, TO_NHWC)
+        if is_turned:
+            made = self._made(made.args[0])
+        if getattr(getattr(made, "op", None), "name", "") != "relax.nn.pad" or str(made.attrs.pad_mode) != "constant":
+            return None
+        widths = [int(width) for width in made.attrs.pad_width]
+        if min(widths) < 0:
+            return None
+        data = made.args[0]
+        if is_turned:
+            widths = [width for axis in TO_NHWC for width in widths[2 * axis : 2 * axis + 2]]
+            before = self._made(data)
+            turned = before.args[0] if _turns(before, TO_NCHW) else relax.op.permute_dims(data, TO_NHWC)
+            data = turned if isinstance(turned, relax.Var) else self.builder_.emit(turned)
+        return data, widths, int(made.attrs.pad_value)
+
+    def _made(self, value: Any) -> Any:
+        return self.lookup_binding(value) if isinstance(value, relax.Var) else value
+
+
+def _is_depthwise(call: Any) -> bool:
+    if getattr(call.op, "name", "") != "relax.nn.conv2d" or str(call.args[0].ty.dtype) not in SMALL:
+        return False
+    attrs = call.attrs
+    layouts = (str(attrs.data_layout), str(attrs.kernel_layout), str(attrs.out_layout))
+    return layouts == ("NHWC", "OHWI", "NHWC") and int(attrs.groups) > 1 and int(call.args[1].ty.shape[3]) == 1
+
+
+def _turns(made: Any, axes: list[int]) -> bool:
+    return (
+        getattr(getattr(made, "op", None), "name", "") == "relax.permute_dims"
+        and list(map(int, made.attrs.axes or ())) == axes
+    )

@@ -1,0 +1,58 @@
+"""Norms of float64 as means, differences and products.
+
+TVM 0.27 lowers layer, group and instance norms of float32 and float16 only. Remove when
+tests/transform/test_wide_norms.py::test_tvm_still_lacks_norms_of_float64 fails.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import tvm
+
+from tvmake.transform.rewriting import rewritten
+
+from tvm import relax  # isort: skip
+from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
+
+NORMS = ("relax.nn.layer_norm", "relax.nn.group_norm", "relax.nn.instance_norm")
+
+
+def spell_out_wide_norms(module: "tvm.IRModule") -> "tvm.IRModule":
+    """The network with arithmetic for norms of float64."""
+    return rewritten(module, _Writer(module))
+
+
+@mutator
+class _Writer(PyExprMutator):
+    def visit_call_(self, op: relax.Call) -> relax.Expr:
+        call = self.visit_expr_post_order(op)
+        if getattr(call.op, "name", "") not in NORMS or str(call.args[0].ty.dtype) != "float64":
+            return call
+        emit, attrs = self.builder_.emit, call.attrs
+        data, scale, shift = call.args
+        shape = list(data.ty.shape)
+        axes = sorted(int(axis) % len(shape) for axis in attrs.axes)
+        if call.op.name == "relax.nn.layer_norm":
+            weighted, normed = axes, self._normed(data, axes, attrs.epsilon)
+        else:
+            channels = int(attrs.channel_axis) % len(shape)
+            weighted = [channels]
+            if call.op.name == "relax.nn.group_norm":
+                groups = int(attrs.num_groups)
+                apart = [*shape[:channels], groups, tvm.tirx.floordiv(shape[channels], groups), *shape[channels + 1 :]]
+                within = [channels + 1, *(axis + 1 if axis > channels else axis for axis in axes)]
+                split = emit(relax.op.reshape(data, apart))
+                normed = emit(relax.op.reshape(self._normed(split, within, attrs.epsilon), shape))
+            else:
+                normed = self._normed(data, axes, attrs.epsilon)
+        spread = [extent if axis in weighted else 1 for axis, extent in enumerate(shape)]
+        scaled = emit(relax.op.multiply(normed, emit(relax.op.reshape(scale, spread))))
+        return relax.op.add(scaled, emit(relax.op.reshape(shift, spread)))
+
+    def _normed(self, data: Any, axes: Sequence[int], epsilon: float) -> Any:
+        emit = self.builder_.emit
+        centred = emit(relax.op.subtract(data, emit(relax.op.mean(data, axes, keepdims=True))))
+        squares = emit(relax.op.multiply(centred, centred))
+        variance = emit(relax.op.mean(squares, axes, keepdims=True))
+        deviation = emit(relax.op.sqrt(emit(relax.op.add(variance, relax.const(float(epsilon), "float64")))))
+        return emit(relax.op.divide(centred, deviation))
