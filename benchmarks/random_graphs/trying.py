@@ -202,8 +202,10 @@ def _in_a_child(work: Callable[[], Iterator[Outcome]], log: Path, limit_s: int) 
         output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         for stream in (1, 2):
             os.dup2(output, stream)
-        used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-        resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY_BYTES,) * 2)
+        used = int(Path("/proc/self/statm").read_text().split()[5]) * os.sysconf("SC_PAGE_SIZE")
+        resource.setrlimit(
+            resource.RLIMIT_DATA, (used + MEMORY_BYTES,) * 2
+        )  # CUDA reserves far more addresses than it uses
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         with os.fdopen(writing, "w") as answers:
             for one in work():

@@ -4,7 +4,17 @@ import numpy as np
 import pytest
 import tvm
 
-from tvmake.ir.expressions import bindings, constant, dtype_name, fixed_shape, is_call, operator_name, variables
+from tvmake.ir.expressions import (
+    bindings,
+    constant,
+    dtype_name,
+    extents,
+    fixed_shape,
+    is_call,
+    operator_name,
+    same_extents,
+    variables,
+)
 
 from tvm import relax, tirx  # isort: skip
 
@@ -72,3 +82,12 @@ def test_an_element_type_is_text_wherever_it_is_read():
     assert dtype_name(DATA.ty) == "float32"
     assert dtype_name(tvm.runtime.tensor(np.zeros(2, "int8"))) == "int8"
     assert dtype_name(tirx.decl_buffer([4], "float16")) == "float16"
+
+
+def test_extents_are_compared_symbolic_ones_included():
+    rows = tirx.Var("n", "int64")
+    first, second = (relax.Var("x", relax.TensorType([rows, 3], "float32")) for _ in range(2))
+    assert same_extents(extents(first), extents(second))
+    assert not same_extents(extents(first), extents(OPEN)), "another variable"
+    assert not same_extents(extents(first), extents(first)[:1])
+    assert extents(relax.Var("any", relax.TensorType(dtype="float32", ndim=2))) == []

@@ -1,10 +1,12 @@
 """benchmarks/random_networks.py: some of its networks, and whether it would see what must not be."""
 
 import json
+import mmap
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from tests.patience import HANG_S
 from tests.requirements import need
 from tvmake.config.validation import goals_for
+from tvmake.errors import InputError
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
@@ -21,6 +24,7 @@ from random_graphs.drawing import KINDS, drawn  # noqa: E402
 from random_graphs.network import Input, Network, Step  # noqa: E402
 from random_graphs.reference import is_judgeable, problem  # noqa: E402
 from random_graphs.shrinking import shrunk  # noqa: E402
+from random_graphs.trying import MEMORY_BYTES, Subject, tried  # noqa: E402
 
 BAD = {"wrong", "crashed", "timeout", "failed"}
 
@@ -72,6 +76,26 @@ def test_another_value_shape_or_type_is_a_problem():
     assert problem([expected], [expected.astype(np.float64)], goals)
     assert problem([expected], [expected.ravel()], goals)
     assert problem([expected], [], goals)
+
+
+def refused() -> Any:
+    raise InputError("networks.random", "is refused", "draw another")
+
+
+def using_memory() -> Subject:
+    np.empty(2 * MEMORY_BYTES, "uint8")
+    return Subject(refused, [], [], lambda _: True)
+
+
+def reserving_addresses() -> Subject:
+    """As CUDA does, for all memory of the machine and its GPUs."""
+    mmap.mmap(-1, 1 << 40, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=0)
+    return Subject(refused, [], [], lambda _: True)
+
+
+def test_memory_is_limited_and_addresses_are_not():
+    assert [one.outcome for one in tried(using_memory, ["llvm"], ["float32"])] == ["crashed"]
+    assert [one.outcome for one in tried(reserving_addresses, ["llvm"], ["float32"])] == ["refused"]
 
 
 def test_a_network_is_made_as_small_as_what_is_wrong_with_it():

@@ -24,6 +24,7 @@ from tvmake.targets.cpu.integer_products import suit_products
 from tvmake.targets.cpu.schedules.apply import apply_rules
 from tvmake.targets.cpu.unpacking import unpack_in_sums
 from tvmake.targets.cuda.half_remainders import WideRemainders
+from tvmake.targets.gpu.shape_changes import move_shape_changes
 from tvmake.targets.kernel_pipeline import uses_textures
 from tvmake.targets.opencl.scans import SumsAsReductions
 from tvmake.targets.reversals import KeepReversals
@@ -200,7 +201,10 @@ def fused_graph(
             graph = _texture_graph(module, target, inputs)
         else:
             has_clml = asks_for_clml(target)
-            module = with_clml(module, inputs) if has_clml else module
+            if has_clml:
+                module = with_clml(module, inputs)
+            elif is_gpu(target):
+                module = move_shape_changes(module)
             module = tvm.transform.Sequential(_dispatch(target))(module)
             if is_cpu(target):
                 module = suit_products(

@@ -1,10 +1,11 @@
 """What an expression of a graph or a kernel is: its operator, its value, its shape, its element type."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import tvm
+import tvm_ffi
 
 from tvm import relax  # isort: skip
 
@@ -55,6 +56,17 @@ def fixed_shape(value: Any) -> list[int] | None:
     if shape is None or not all(isinstance(extent, tvm.tirx.IntImm) for extent in shape):
         return None
     return [int(extent) for extent in shape]
+
+
+def extents(value: Any) -> list[Any]:
+    """The extents of a tensor, some of them symbolic; none where they are not known."""
+    shape = getattr(value.ty, "shape", None)
+    return [] if shape is None else list(shape)
+
+
+def same_extents(left: Sequence[Any], right: Sequence[Any]) -> bool:
+    """Whether extents are the same for certain, symbolic ones included."""
+    return len(left) == len(right) and all(map(tvm_ffi.structural_equal, left, right))
 
 
 def dtype_name(value: Any) -> str:

@@ -6,9 +6,8 @@ PyTorch writes linear layers of transposed sequences so. Folded, the copies of a
 from typing import Any
 
 import tvm
-import tvm_ffi
 
-from tvmake.ir.expressions import is_call
+from tvmake.ir.expressions import extents, is_call, same_extents
 from tvmake.ir.rewriting import definition, rewritten
 
 from tvm import relax  # isort: skip
@@ -32,7 +31,7 @@ class _Single(PyExprMutator):
         left, right = call.args
         matrix = self._matrix(right)
         # The result has the batches of the left operand, then, as it has to.
-        if matrix is None or not _equal(_extents(left)[:-2], _extents(op)[:-2]):
+        if matrix is None or not same_extents(extents(left)[:-2], extents(op)[:-2]):
             return call
         return relax.Call(call.op, [left, matrix], call.attrs, call.ty_args)
 
@@ -44,17 +43,8 @@ class _Single(PyExprMutator):
             if not is_call(made, *REPEATING):
                 return found
             source = made.args[0]
-            if len(_extents(source)) < 2 or not _equal(_extents(source)[-2:], _extents(made)[-2:]):
+            if len(extents(source)) < 2 or not same_extents(extents(source)[-2:], extents(made)[-2:]):
                 return found
-            if len(_extents(source)) == 2:
+            if len(extents(source)) == 2:
                 found = source
             made = source
-
-
-def _extents(value: Any) -> list[Any]:
-    shape = getattr(value.ty, "shape", None)
-    return [] if shape is None else list(shape)
-
-
-def _equal(left: list[Any], right: list[Any]) -> bool:
-    return len(left) == len(right) and all(map(tvm_ffi.structural_equal, left, right))

@@ -9,12 +9,13 @@ from typing import Any
 
 import tvm
 
-from tvmake.transform.rewriting import rewritten
+from tvmake.ir.expressions import is_call
+from tvmake.ir.rewriting import rewritten
 
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
-NORMS = ("relax.nn.layer_norm", "relax.nn.group_norm", "relax.nn.instance_norm")
+NORMS = ("nn.layer_norm", "nn.group_norm", "nn.instance_norm")
 
 
 def spell_out_wide_norms(module: "tvm.IRModule") -> "tvm.IRModule":
@@ -26,18 +27,18 @@ def spell_out_wide_norms(module: "tvm.IRModule") -> "tvm.IRModule":
 class _Writer(PyExprMutator):
     def visit_call_(self, op: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(op)
-        if getattr(call.op, "name", "") not in NORMS or str(call.args[0].ty.dtype) != "float64":
+        if not is_call(call, *NORMS) or str(call.args[0].ty.dtype) != "float64":
             return call
         emit, attrs = self.builder_.emit, call.attrs
         data, scale, shift = call.args
         shape = list(data.ty.shape)
         axes = sorted(int(axis) % len(shape) for axis in attrs.axes)
-        if call.op.name == "relax.nn.layer_norm":
+        if is_call(call, "nn.layer_norm"):
             weighted, normed = axes, self._normed(data, axes, attrs.epsilon)
         else:
             channels = int(attrs.channel_axis) % len(shape)
             weighted = [channels]
-            if call.op.name == "relax.nn.group_norm":
+            if is_call(call, "nn.group_norm"):
                 groups = int(attrs.num_groups)
                 apart = [*shape[:channels], groups, tvm.tirx.floordiv(shape[channels], groups), *shape[channels + 1 :]]
                 within = [channels + 1, *(axis + 1 if axis > channels else axis for axis in axes)]

@@ -52,9 +52,11 @@ def _reason(where: str, module: nn.Module, examples: Sequence[Any], error: Excep
     except Exception as failure:  # noqa: BLE001 -- the module is the user's own
         remedy = "give what forward() takes, in the shapes and types that it expects"
         return blame(where, "it cannot be called with its example inputs", failure, remedy=remedy)
-    return blame(
-        where, "torch.export cannot trace it", error, remedy="see the PyTorch guide to torch.export for the cause"
-    )
+    remedy = "see the PyTorch guide to torch.export for the cause"
+    scripted = [name for name, part in module.named_modules() if isinstance(part, torch.jit.ScriptModule)]
+    if scripted:
+        remedy = f"its module '{scripted[0]}' is TorchScript, which torch.export follows seldom: put the one it was made from in its place"
+    return blame(where, "torch.export cannot trace it", error, remedy=remedy)
 
 
 def refuse_untraceable(where: str, module: nn.Module) -> None:
