@@ -1,5 +1,8 @@
 """Rewriting the graph functions of a module."""
 
+import tvm
+from tvm import te
+
 from tvmake.ir.expressions import bindings, is_call, operator_name
 from tvmake.ir.rewriting import definition, rewritten, with_functions
 
@@ -80,3 +83,15 @@ def test_a_parameter_and_an_expression_are_their_own_definition():
     rewritten(Network, Looking(Network))
     parameter = Network["main"].params[0]
     assert any(value.same_as(parameter) and found.same_as(parameter) for value, found in seen)
+
+
+def test_a_kernel_that_a_mutator_adds_comes_with_the_module():
+    @mutator
+    class Adding(PyExprMutator):
+        def visit_call_(self, op):
+            return self.builder_.call_te(lambda x: te.compute(x.shape, lambda i: -x[i]), op.args[0])
+
+    changed = rewritten(Network, Adding(Network))
+    assert set(_operators(changed, "main")) == {"call_tir"}
+    kernels = [function for _, function in changed.functions_items() if isinstance(function, tvm.tirx.PrimFunc)]
+    assert len(kernels) == 2 and dict(changed.attrs) == dict(Network.attrs)

@@ -9,15 +9,13 @@ from tvm import relax  # isort: skip
 
 
 def rewritten(module: "tvm.IRModule", mutator: Any) -> "tvm.IRModule":
-    """A module with every Relax function as a mutator (``PyExprMutator``) writes it; kernels stay."""
-    return with_functions(
-        module,
-        {
-            name: mutator.visit_expr(function)
-            for name, function in module.functions.items()
-            if isinstance(function, relax.Function)
-        },
-    )
+    """A module with every Relax function as a mutator (``PyExprMutator`` of this module) writes it; kernels stay, and it may add some."""
+    builder = mutator.builder_
+    for variable, function in module.functions_items():
+        if isinstance(function, relax.Function):
+            builder.update_func(variable, mutator.visit_expr(function))
+    # A builder's module has lost the attributes.
+    return tvm.IRModule(dict(builder.get().functions_items()), attrs=module.attrs, global_infos=module.global_infos)
 
 
 def with_functions(module: "tvm.IRModule", functions: Mapping[Any, Any]) -> "tvm.IRModule":

@@ -13,6 +13,7 @@ import tvm
 
 from tvmake.config.precision import PrecisionConfig
 from tvmake.ir.expressions import bindings, constant, is_call, operator_name
+from tvmake.ir.rewriting import rewritten
 from tvmake.quantize.products import CONVOLUTIONS
 from tvmake.quantize.sites import OTHER_PRODUCTS
 
@@ -71,15 +72,9 @@ class Integers:
 def hold_weights(module: "tvm.IRModule", precision: PrecisionConfig) -> tuple["tvm.IRModule", HeldWeights]:
     """The network with the weights of its products in integers; they have to be constants."""
     module = relax.transform.CanonicalizeBindings()(module)
-    changed = tvm.IRModule(dict(module.functions_items()), attrs=module.attrs, global_infos=module.global_infos)
     bits = 4 if precision.base == "int4_weights" else 8
-    holder = _Holder(changed, bits, precision.weight_group, precision.never)
-    main = holder.visit_expr(module["main"])
-    # Kernels that it added are in the module of its builder.
-    made = holder.builder_.get()
-    made = tvm.IRModule(dict(made.functions_items()), attrs=module.attrs, global_infos=module.global_infos)
-    made["main"] = main
-    return relax.transform.DeadCodeElimination()(made), holder.found
+    holder = _Holder(module, bits, precision.weight_group, precision.never)
+    return relax.transform.DeadCodeElimination()(rewritten(module, holder)), holder.found
 
 
 def integers_of(weight: np.ndarray, bits: int, group: int | None) -> Integers:

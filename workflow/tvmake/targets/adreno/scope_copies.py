@@ -9,6 +9,7 @@ from typing import Any
 import tvm
 
 from tvmake.ir.expressions import dtype_name, is_call
+from tvmake.ir.rewriting import rewritten
 from tvmake.targets.adreno.kernel_scopes import GLOBAL, scope_of
 
 from tvm import relax, te  # isort: skip
@@ -21,14 +22,7 @@ TEXTURE = "texture"
 
 def copies_as_kernels(module: "tvm.IRModule") -> "tvm.IRModule":
     """The network with a kernel for each copy."""
-    rewriter = _Copies(module)
-    for variable, function in module.functions_items():
-        if isinstance(function, relax.Function):
-            rewriter.builder_.update_func(variable, rewriter.visit_expr(function))
-    module_with_copies = rewriter.builder_.get()
-    return tvm.IRModule(
-        dict(module_with_copies.functions_items()), attrs=module.attrs, global_infos=module.global_infos
-    )
+    return rewritten(module, _Copies(module))
 
 
 @tvm.transform.module_pass(opt_level=0, name="ArgumentsInBuffers")

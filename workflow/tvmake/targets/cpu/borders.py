@@ -10,6 +10,8 @@ from typing import Any
 import tvm
 from tvm import topi
 
+from tvmake.ir.expressions import is_call
+from tvmake.ir.rewriting import definition, rewritten
 from tvmake.targets.cpu.integer_products import SMALL
 
 from tvm import relax  # isort: skip
@@ -20,14 +22,7 @@ TO_NHWC, TO_NCHW = [0, 2, 3, 1], [0, 3, 1, 2]
 
 def take_in_borders(module: "tvm.IRModule") -> "tvm.IRModule":
     """The network with such borders as a part of the kernels that read them."""
-    writer = _Writer(module)
-    changed = writer.visit_expr(module["main"])
-    if changed is module["main"]:
-        return module
-    writer.builder_.update_func(module.get_global_var("main"), changed)
-    made = writer.builder_.get()
-    own = tvm.IRModule(dict(made.functions_items()), attrs=module.attrs, global_infos=module.global_infos)
-    return relax.transform.DeadCodeElimination()(own)
+    return relax.transform.DeadCodeElimination()(rewritten(module, _Writer(module)))
 
 
 @mutator
@@ -55,11 +50,11 @@ class _Writer(PyExprMutator):
 
     def _border(self, value: Any) -> tuple[Any, list[int], int] | None:
         """What a feature map in NHWC is without its border, how wide this is, and what it is of; None where there is none."""
-        made = self._made(value)
+        made = definition(self, value)
         is_turned = _turns(made, TO_NHWC)
         if is_turned:
-            made = self._made(made.args[0])
-        if getattr(getattr(made, "op", None), "name", "") != "relax.nn.pad" or str(made.attrs.pad_mode) != "constant":
+            made = definition(self, made.args[0])
+        if not is_call(made, "nn.pad") or str(made.attrs.pad_mode) != "constant":
             return None
         widths = [int(width) for width in made.attrs.pad_width]
         if min(widths) < 0:
@@ -67,17 +62,14 @@ class _Writer(PyExprMutator):
         data = made.args[0]
         if is_turned:
             widths = [width for axis in TO_NHWC for width in widths[2 * axis : 2 * axis + 2]]
-            before = self._made(data)
+            before = definition(self, data)
             turned = before.args[0] if _turns(before, TO_NCHW) else relax.op.permute_dims(data, TO_NHWC)
             data = turned if isinstance(turned, relax.Var) else self.builder_.emit(turned)
         return data, widths, int(made.attrs.pad_value)
 
-    def _made(self, value: Any) -> Any:
-        return self.lookup_binding(value) if isinstance(value, relax.Var) else value
-
 
 def _is_depthwise(call: Any) -> bool:
-    if getattr(call.op, "name", "") != "relax.nn.conv2d" or str(call.args[0].ty.dtype) not in SMALL:
+    if not is_call(call, "nn.conv2d") or str(call.args[0].ty.dtype) not in SMALL:
         return False
     attrs = call.attrs
     layouts = (str(attrs.data_layout), str(attrs.kernel_layout), str(attrs.out_layout))
@@ -85,7 +77,4 @@ def _is_depthwise(call: Any) -> bool:
 
 
 def _turns(made: Any, axes: list[int]) -> bool:
-    return (
-        getattr(getattr(made, "op", None), "name", "") == "relax.permute_dims"
-        and list(map(int, made.attrs.axes or ())) == axes
-    )
+    return is_call(made, "permute_dims") and list(map(int, made.attrs.axes or ())) == axes

@@ -11,6 +11,7 @@ from typing import Any
 import tvm
 
 from tvmake.ir.expressions import dtype_name, is_call
+from tvmake.ir.rewriting import rewritten
 from tvmake.targets.affected import is_affected
 
 from tvm import relax, te  # isort: skip
@@ -29,12 +30,7 @@ class SumsAsReductions:
         """The module without running sums; as it is where TVM's kernel is right."""
         if not is_affected(RELEASES):
             return module
-        rewriter = _Sums(module)
-        for variable, function in module.functions_items():
-            if isinstance(function, relax.Function):
-                rewriter.builder_.update_func(variable, rewriter.visit_expr(function))
-        made = rewriter.builder_.get()
-        return tvm.IRModule(dict(made.functions_items()), attrs=module.attrs, global_infos=module.global_infos)
+        return rewritten(module, _Sums(module))
 
 
 @mutator
