@@ -56,3 +56,9 @@ def test_every_path_of_a_config_is_looked_at(keys: dict[str, object]):
 def test_the_refusal_of_an_option_says_what_to_write(tmp_path: Path):
     assert refusal(models={"digits": {"source": "-x.onnx"}}).remedy == "write ./-x.onnx"
     check(yaml.safe_load("models: {digits: {source: ./-x.onnx}}"), {})
+
+
+def test_a_place_named_by_a_url_may_have_characters_written_by_number():
+    url = "s3://bucket/of%20two%20words"
+    assert check({"models": {"digits": MODEL}, "tuning": {"shared": url}}, {}).tuning.shared == url
+    assert "$BUCKET" in refusal(tuning={"shared": "s3://$BUCKET/records"}).problem

@@ -40,7 +40,8 @@ def _local_path(text: str) -> str:
 
 def _directory(text: str) -> str:
     # What is not there is made: under the name as it stands.
-    if variable := re.search(r"\$\{?\w+\}?|%\w+%", _local_path(text)):
+    variables = r"\$\{?\w+\}?" if "://" in text else r"\$\{?\w+\}?|%\w+%"  # %20 is a space in a URL
+    if variable := re.search(variables, _local_path(text)):
         raise ValueError(
             f"{variable[0]} stays as it is: variables of the environment are not replaced; write the whole path"
         )
