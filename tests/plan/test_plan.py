@@ -1,6 +1,7 @@
 """From a config to variants, paths and what each stage is asked."""
 
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -399,3 +400,12 @@ def test_the_resolved_config_is_written_with_defaults_and_means_the_same(tmp_pat
     for stage in REQUESTS:
         for variant in made.variants:
             assert options(again, stage, variant) == options(made, stage, variant)
+
+
+def test_a_mistake_in_a_section_of_another_workflows_config_is_named_with_its_line(tmp_path):
+    file = tmp_path / "config.yaml"
+    file.write_text(
+        "samples: 3\ntvmake:\n  models:\n    digits:\n      sorce: digits.onnx\n      source: digits.onnx\n"
+    )
+    with pytest.raises(TvmakeError, match=rf"^{re.escape(str(file))}:5: models\.digits\.sorce: unknown key"):
+        Plan.from_values(yaml.safe_load(file.read_text())["tvmake"], [str(file)])

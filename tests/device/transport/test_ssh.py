@@ -240,7 +240,7 @@ def test_an_unknown_host_is_not_talked_to(sshd: Sshd):
     sshd.known_hosts.write_text("")
     assert error_of(board(sshd).fingerprint) == [
         f"device 'board' ({sshd.host}): its host key is not in {sshd.known_hosts}",
-        f"run `ssh -p {sshd.port} {HOST}` once and compare the fingerprint that it shows with the device's",
+        f"run `ssh -o UserKnownHostsFile={sshd.known_hosts} -p {sshd.port} {HOST}` once and compare the fingerprint that it shows with the device's",
     ]
 
 
@@ -251,9 +251,13 @@ def test_a_host_with_another_key_than_it_had_is_not_talked_to(sshd: Sshd, kind: 
     assert error_of(board(sshd).fingerprint) == [
         f"device 'board' ({sshd.host}): its host key is not the one in {sshd.known_hosts}: it was set up anew, or it is "
         "another machine",
-        f"when you are sure that it is the device, run `ssh-keygen -R '[{HOST}]:{sshd.port}'` and "
-        f"`ssh -p {sshd.port} {HOST}` once",
+        f"when you are sure that it is the device, run `ssh-keygen -f {sshd.known_hosts} -R '[{HOST}]:{sshd.port}'` and "
+        f"`ssh -o UserKnownHostsFile={sshd.known_hosts} -p {sshd.port} {HOST}` once",
     ]
+    subprocess.run(
+        ["ssh-keygen", "-f", sshd.known_hosts, "-R", f"[{HOST}]:{sshd.port}"], check=True, capture_output=True
+    )
+    assert "its host key is not in" in error_of(board(sshd).fingerprint)[0]
 
 
 def test_a_port_where_nobody_listens(sshd: Sshd):

@@ -48,7 +48,7 @@ class Plan(PlannedConfig):
         names = [str(file) for file in files]
         for name in names:
             read_yaml(Path(name), positions)
-        return cls(check(values, positions, default_file=names[-1] if names else "config"))
+        return cls(check(values, _of_section(positions), default_file=names[-1] if names else "config"))
 
     # --- stages ---------------------------------------------------------------------------------------------------
 
@@ -204,3 +204,10 @@ class Plan(PlannedConfig):
 
     def _resolved_text(self) -> str:
         return yaml.safe_dump(self.resolved_config(), sort_keys=False, allow_unicode=True)
+
+
+def _of_section(positions: Mapping[KeyPath, Position]) -> dict[KeyPath, Position]:
+    """Where the keys of a config stand that is one section of another workflow's: the one that holds ``models``."""
+    sections = [path[:-1] for path in positions if path[-1] == "models"]
+    section = min(sections, key=len, default=())
+    return {path[len(section) :]: place for path, place in positions.items() if path[: len(section)] == section}

@@ -259,7 +259,7 @@ def check_results_can_be_made(plan: Plan) -> None:
     for name in (plan.config.results, LOGS, str(SNAKEMAKE_STATE)):
         if os.path.isdir(name) and not os.access(name, os.R_OK | os.W_OK | os.X_OK):  # noqa: PTH112
             remedy = "make it yours (chown, chmod u+rwX), or work in a copy of the project"
-            raise InputError(name, "files cannot be read and made in it: permission denied", remedy)
+            raise InputError(name, "files cannot be read and made in it: it is another's, or read-only", remedy)
 
 
 def _check_can_be_made(directory: Path) -> None:

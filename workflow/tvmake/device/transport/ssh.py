@@ -1,5 +1,6 @@
 """Devices over ssh: who they are to ssh, and what each way of failing to reach one means."""
 
+import shlex
 import socket
 from pathlib import Path
 
@@ -95,13 +96,15 @@ class _Connect:
 
     def _explain(self, error: Exception, known: "_KnownHosts") -> TvmakeError:
         at = f"{self.host}:{self.port}" if self.port else self.host
-        command = f"ssh {f'-p {self.port} ' if self.port else ''}{self.host}"
+        file = shlex.quote(known.where) if self.config.known_hosts else ""
+        of_file = f"-o UserKnownHostsFile={file} " if file else ""
+        command = f"ssh {of_file}{f'-p {self.port} ' if self.port else ''}{self.host}"
         match error:
             case asyncssh.HostKeyNotVerifiable() | asyncssh.KeyExchangeFailed() if known.knows:
                 return Unreachable(
                     self.where,
                     f"its host key is not the one in {known.where}: it was set up anew, or it is another machine",
-                    f"when you are sure that it is the device, run `ssh-keygen -R '{known.entry}'` and `{command}` once",
+                    f"when you are sure that it is the device, run `ssh-keygen {f'-f {file} ' if file else ''}-R '{known.entry}'` and `{command}` once",
                 )
             case asyncssh.HostKeyNotVerifiable():
                 return Unreachable(
