@@ -103,12 +103,27 @@ def test_a_config_that_contradicts_the_program_is_refused_by_check(tmp_path: Pat
 
 def test_every_operator_that_is_not_converted_is_listed(tmp_path: Path):
     def exotic(x):
-        return jnp.linalg.qr(x)[0], jnp.fft.rfft(x).real, x.at[0].set(1.0)
+        return jnp.linalg.qr(x)[0], jnp.fft.rfft(x).real, lax.population_count(x.astype("int32"))
 
     path = write(tmp_path / "m.mlir", exotic, X)
-    with pytest.raises(InputError, match=r"operators are not converted: .*stablehlo\.scatter \(1×\)") as refused:
+    with pytest.raises(InputError, match=r"operators are not converted: .*stablehlo\.popcnt \(1×") as refused:
         read(path, options(path))
-    assert "custom_call @" in str(refused.value) and "stablehlo.fft (" in str(refused.value)
+    assert "stablehlo.fft (1×, of jax' fft)" in str(refused.value)
+    assert "custom_call @lapack_sgeqrf_ffi (1×, of jax' geqrf)" in str(refused.value)
+
+
+def test_half_precision_within_is_refused_as_such(tmp_path: Path):
+    path = write(tmp_path / "m.mlir", lambda x: (x.astype("bfloat16") * 2).astype("float32"), X)
+    with pytest.raises(InputError, match=r"(?s)computes in half precision \(bfloat16: .*float16\]"):
+        read(path, options(path))
+
+
+def test_an_order_that_the_elements_themselves_do_not_give_is_refused(tmp_path: Path):
+    path = write(tmp_path / "m.mlir", lambda x: lax.sort((x, -x), num_keys=1), X)
+    text = path.read_text().replace("stablehlo.compare LT, %", "stablehlo.compare NE, %")
+    path.write_text(text)
+    with pytest.raises(InputError, match=r"stablehlo\.sort in a form that is not converted: by anything but"):
+        read(path, options(path))
 
 
 def test_a_form_of_an_operator_that_is_not_converted_is_named(tmp_path: Path):

@@ -231,6 +231,79 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "a recurrent network": (recurrent, (X,)),
     "a loop": (lambda x: lax.fori_loop(0, 3, lambda i, v: v * 1.5 + i, x), (X,)),
     "attention": (attention, (drawn(2, 5, 8),)),
+    "writing at places": (
+        lambda x, i: [
+            x.at[1, 2:].set(7.0),
+            x.at[i].add(x[i] * 2),
+            x.at[:, i].min(-1.0),
+            x.at[i, i].multiply(3.0),
+            x.at[i].max(0.1),
+            (x > 0).at[i, 0].set(True),
+            jnp.zeros((3, 4), "int32").at[jnp.arange(3), i].set(5),
+            x.at[i * 2].set(9.0),
+        ],
+        (X, np.array([2, 0, -1], "int32")),
+    ),
+    "writing windows, those that reach outside not at all": (
+        lambda x, i: lax.scatter_add(
+            x,
+            i[:, None],
+            jnp.ones((4, 2, 2)),
+            lax.ScatterDimensionNumbers(
+                update_window_dims=(1, 2), inserted_window_dims=(), scatter_dims_to_operand_dims=(0,)
+            ),
+            mode=lax.GatherScatterMode.FILL_OR_DROP,
+        ),
+        (drawn(5, 2), np.array([0, 3, 4, -1], "int32")),
+    ),
+    "sums of segments": (
+        lambda x, i: [jax.ops.segment_sum(x, i, 4), jnp.bincount(i, length=3), jnp.nonzero(x > 0, size=5)[1]],
+        (X, np.array([2, 0, 2], "int32")),
+    ),
+    "branches": (
+        lambda x, i: [
+            lax.cond(x.sum() > 0, lambda v: (v + 1, v.sum()), lambda v: (v * 2, v.max()), x),
+            lax.cond(x[0, 0] > 0, lambda v: lax.cond(v[1, 1] > 0, jnp.sin, jnp.cos, v), jnp.tan, x),
+            [lax.switch(n, [lambda v: v, lambda v: v + 1, lambda v: -v], x) for n in (i[0], i[1], i[2])],
+            lax.cond(np.True_, jnp.sin, jnp.cos, x),
+        ],
+        (X, np.array([1, 7, -3], "int32")),
+    ),
+    "sorting by several arrays": (
+        lambda x: [
+            lax.sort((jnp.floor(x), x * 2, x), dimension=1, num_keys=2),
+            lax.sort((jnp.floor(x), x), dimension=0, num_keys=1),
+            jnp.lexsort((x[0], jnp.floor(x[1]))),
+            jnp.argsort(x, axis=0),
+            jnp.argsort(x, axis=1, descending=True),
+        ],
+        (2 * X,),
+    ),
+    "bits": (
+        lambda x, i: [
+            lax.bitcast_convert_type(x, "int32"),
+            lax.bitcast_convert_type(i, "float32"),
+            lax.shift_right_logical(i, 3),
+            jnp.nextafter(x, 2.0),
+            jnp.signbit(x),
+        ],
+        (X, WHOLE),
+    ),
+    "steps between numbers": (
+        lambda x: [
+            jnp.searchsorted(jnp.array([-1.0, 0.0, 1.0]), x),
+            jnp.interp(x, jnp.array([-1.0, 0.0, 1.0]), jnp.array([0.0, 2.0, 3.0])),
+            jnp.digitize(x, jnp.array([-1.0, 0.0])),
+        ],
+        (np.array([0.5, -0.0, 0.0, np.nan, -np.inf, 7, -1], "float32"),),
+    ),
+    "random numbers of a key": (
+        lambda x, k: [
+            x + jax.random.normal(jax.random.key(0), (3, 4)),
+            jax.random.uniform(jax.random.wrap_key_data(k), (3, 4)),
+        ],
+        (X, np.array([1, 2], "uint32")),
+    ),
     "iota": (
         lambda x: x * lax.iota("float32", 4) + lax.broadcasted_iota("float32", (3, 4), 0) + jnp.linspace(0, 1, 4),
         (X,),

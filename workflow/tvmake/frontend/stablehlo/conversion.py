@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tvmake.errors import InputError
-from tvmake.frontend.stablehlo.source import Program, tensor_type
+from tvmake.frontend.stablehlo.source import AS_FLOAT32, Program, half, tensor_type
 
 from tvm import relax  # isort: skip
 
@@ -81,8 +81,12 @@ class Conversion:
             return self.function(op.callee.value, operands)
         if name == "stablehlo.while":
             return self._loop(op, operands, scope)
+        if name in ("stablehlo.case", "stablehlo.if"):
+            return self._choice(op, operands[0], scope)
         if name == "stablehlo.composite" and op.attributes["name"].value not in self.converters:
             return self.function(op.decomposition.value, operands)
+        if (width := next(filter(None, (half(result.type) for result in op.results)), None)) is not None:
+            raise InputError(self.where, f"computes in half precision ({width}: {name})", AS_FLOAT32)
         key = op.attributes["name"].value if name == "stablehlo.composite" else name
         try:
             found = self.converters[key](self, op, operands)
@@ -110,6 +114,22 @@ class Conversion:
             values = self.block(body, values, scope)
         problem = f"holds a loop (stablehlo.while) of more than {MOST_STEPS} steps, each of which would be written out"
         raise InputError(self.where, problem, "export a shorter one")
+
+    def _choice(self, op: Any, choice: Value, scope: Mapping[Any, Value]) -> list[Value]:
+        """What the branch gives that a value chooses: the first one for true, the last one for numbers beyond."""
+        branches = [region.blocks[0] for region in op.regions]
+        if isinstance(choice, np.ndarray):
+            number = int(not choice) if choice.dtype == bool else int(choice)
+            return self.block(branches[number if 0 <= number < len(branches) else -1], [], scope)
+        *results, found = [self.block(branch, [], scope) for branch in branches]
+        for number, others in reversed(list(enumerate(results))):
+            is_bool = str(choice.ty.dtype) == "bool"
+            chosen = choice if is_bool else self.emit(relax.op.equal(choice, relax.const(number, str(choice.ty.dtype))))
+            found = [
+                self.emit(relax.op.where(chosen, self.whole(one), self.whole(other)))
+                for one, other in zip(others, found, strict=True)
+            ]
+        return found
 
     def _settled(self, value: Any, kind: Any) -> Value:
         """A converter's result with exactly the shape and type that the program states."""

@@ -10,7 +10,7 @@ from jax.extend.mlir.dialects import stablehlo
 from tvmake.frontend.stablehlo.conversion import Conversion, Converter, Unsupported, Value, is_known
 from tvmake.frontend.stablehlo.source import tensor_type
 
-from tvm import relax  # isort: skip
+from tvm import relax, te, tirx  # isort: skip
 
 
 def _constant(_at: Conversion, op: Any, _values: list[Value]) -> Value:
@@ -114,9 +114,57 @@ def direction(op: Any) -> str:
     return str(stablehlo.ComparisonDirectionAttr(op.comparison_direction).value)
 
 
+def _bits(at: Conversion, value: Value, dtype: str) -> Value:
+    """The same bits as another type of the same width."""
+    if isinstance(value, np.ndarray):
+        return value.astype(value.dtype, order="C").view(dtype)
+
+    def bits(values: Any) -> Any:
+        return te.compute(values.shape, lambda *place: tirx.reinterpret(dtype, values(*place)), name="bits")
+
+    return at.emit(at.builder.call_te(bits, value, primfunc_name_hint="bit_cast"))
+
+
+def _bitcast(at: Conversion, op: Any, values: list[Value]) -> Any:
+    found, given = (tensor_type(value.type) for value in (op.results[0], op.operands[0]))
+    if (
+        found is None
+        or given is None
+        or np.dtype(found[1]).itemsize != np.dtype(given[1]).itemsize
+        or "bool" in (found[1], given[1])
+    ):
+        raise Unsupported(f"from {op.operands[0].type} to {op.results[0].type}")
+    return values[0] if found[1] == given[1] else _bits(at, values[0], found[1])
+
+
+def _ordered(at: Conversion, value: Value) -> Value:
+    """Integers in the total order of floating-point numbers: -0 before 0, and what is no number at the ends (IEEE 754-2008, 5.10)."""
+    dtype = str(value.dtype if isinstance(value, np.ndarray) else value.ty.dtype)
+    if not dtype.startswith("float"):
+        return value
+    width = int(dtype.removeprefix("float"))
+    integer, rest = _bits(at, value, f"int{width}"), 2 ** (width - 1) - 1
+    if isinstance(integer, np.ndarray):
+        return np.asarray(integer ^ ((integer >> (width - 1)) & rest))
+    sign = at.emit(relax.op.right_shift(integer, relax.const(width - 1, f"int{width}")))
+    flipped = at.emit(relax.op.bitwise_and(sign, relax.const(rest, f"int{width}")))
+    return at.emit(relax.op.bitwise_xor(integer, flipped))
+
+
+def _shift_right_logical(at: Conversion, op: Any, values: list[Value]) -> Any:
+    shape, dtype = tensor_type(op.results[0].type) or ((), "")
+    plain = dtype if dtype.startswith("u") else f"u{dtype}"
+    width = np.dtype(dtype).itemsize * 8
+    if is_known(values, math.prod(shape)):
+        value, places = (np.asarray(one).astype(plain) for one in values)
+        return np.where(places < width, value >> np.minimum(places, width - 1), 0).astype(dtype)
+    value, places = (at.emit(relax.op.astype(at.whole(one), plain)) for one in values)
+    return relax.op.astype(at.emit(relax.op.right_shift(value, places)), dtype)
+
+
 def _compare(at: Conversion, op: Any, values: list[Value]) -> Any:
     if "compare_type" in op.attributes and stablehlo.ComparisonTypeAttr(op.compare_type).value == "TOTALORDER":
-        raise Unsupported("a total order of floating-point numbers")
+        values = [_ordered(at, value) for value in values]
     return _elementwise(*_COMPARISONS[direction(op)])(at, op, values)
 
 
@@ -186,8 +234,8 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any] | None]] = {
     "round_nearest_even": (relax.op.round, np.rint),
     "rsqrt": (relax.op.rsqrt, lambda x: 1 / np.sqrt(x)),
     "select": (relax.op.where, np.where),
-    "shift_left": (relax.op.left_shift, None),
-    "shift_right_arithmetic": (relax.op.right_shift, None),
+    "shift_left": (relax.op.left_shift, np.left_shift),
+    "shift_right_arithmetic": (relax.op.right_shift, np.right_shift),
     "sign": (relax.op.sign, np.sign),
     "sine": (relax.op.sin, np.sin),
     "sqrt": (relax.op.sqrt, np.sqrt),
@@ -201,11 +249,13 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any] | None]] = {
 CONVERTERS: dict[str, Converter] = {
     **{f"stablehlo.{name}": _elementwise(*functions) for name, functions in _FUNCTIONS.items()},
     "stablehlo.constant": _constant,
+    "stablehlo.bitcast_convert": _bitcast,
     "stablehlo.compare": _compare,
     "stablehlo.convert": _convert,
     "stablehlo.maximum": _maximum,
     "stablehlo.remainder": _remainder,
     "stablehlo.reduce_precision": _reduce_precision,
+    "stablehlo.shift_right_logical": _shift_right_logical,
     "stablehlo.optimization_barrier": lambda _at, _op, values: values,
     "chlo.erf": _elementwise(relax.op.erf),
 }

@@ -12,9 +12,9 @@ from tvmake.errors import InputError
 from tvmake.frontend.configured_inputs import check_inputs, with_ranges
 from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.relax_fixes import lift_constants
-from tvmake.frontend.stablehlo import elementwise, products, reductions, shapes
+from tvmake.frontend.stablehlo import elementwise, products, reductions, scattering, shapes, sorting
 from tvmake.frontend.stablehlo.conversion import Conversion
-from tvmake.frontend.stablehlo.source import Program, load, operators
+from tvmake.frontend.stablehlo.source import Program, load, operators, primitives
 
 from tvm import relax  # isort: skip
 
@@ -22,11 +22,14 @@ CONVERTERS = {
     **elementwise.CONVERTERS,
     **products.CONVERTERS,
     **reductions.CONVERTERS,
+    **scattering.CONVERTERS,
     **shapes.CONVERTERS,
+    **sorting.CONVERTERS,
 }
 """By the operator's full name, or the one of a composite."""
 
-_STRUCTURE = {"func.call", "func.return", "stablehlo.return", "stablehlo.composite", "stablehlo.while"}
+_STRUCTURE = {"func.call", "func.return", "stablehlo.return", "stablehlo.composite"}
+_STRUCTURE |= {"stablehlo.while", "stablehlo.case", "stablehlo.if"}
 
 
 def read(source: Path, options: ImportOptions) -> ImportedModel:
@@ -65,6 +68,11 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
     )
 
 
+def _origin(program: Program, operator: str) -> str:
+    found = set().union(*(primitives(function.regions[0], operator) for function in program.functions.values()))
+    return f", of jax' {', '.join(sorted(found))}" if found else ""
+
+
 def _operators(where: str, program: Program) -> Counter[str]:
     found: Counter[str] = Counter()
     replaced = {f"{name}.impl" for name in CONVERTERS}  # what decompositions of jax' composites are called
@@ -73,7 +81,7 @@ def _operators(where: str, program: Program) -> Counter[str]:
             found += operators(function.regions[0])
     missing = {name: count for name, count in found.items() if name not in CONVERTERS and name not in _STRUCTURE}
     if missing:
-        listing = ", ".join(f"{name} ({count}×)" for name, count in sorted(missing.items()))
+        listing = ", ".join(f"{name} ({count}×{_origin(program, name)})" for name, count in sorted(missing.items()))
         problem = f"{len(missing)} {'operator is' if len(missing) == 1 else 'operators are'} not converted: {listing}"
         raise InputError(
             where, problem, "leave them out of what is exported, or take the network's PyTorch or ONNX form"

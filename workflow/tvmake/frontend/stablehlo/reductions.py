@@ -185,38 +185,7 @@ def _pooled(
     return at.permuted(found, np.argsort(order).tolist())
 
 
-def _sort(at: Conversion, op: Any, values: list[Value]) -> Any:
-    """By the first array, as jax writes it; an array of places that goes along gives the order."""
-    compares = [inner for inner in op.regions[0].blocks[0].operations if inner.operation.name == "stablehlo.compare"]
-    axis = op.dimension.value % len(extents(values[0]))
-    ways = {direction(inner) for inner in compares if inner.operation is compares[-1].operation} or {"?"}
-    way = ways.pop()
-    known = {"compare", "select", "return", "constant"}
-    names = {inner.operation.name.partition(".")[2] for inner in op.regions[0].blocks[0].operations}
-    usual = {"LT", "GT"}
-    is_line = len(values) == 1 or (
-        isinstance(values[1], np.ndarray)
-        and np.array_equal(values[1], np.broadcast_to(_line(extents(values[1]), axis), extents(values[1])))
-    )
-    if len(values) > 2 or way not in usual or not names <= known or not is_line:
-        raise Unsupported("by anything but the order of one array")
-    value = at.whole(values[0])
-    if len(values) == 1:
-        return relax.op.sort(value, axis, descending=way == "GT")
-    places = at.emit(relax.op.argsort(value, axis, descending=way == "GT", dtype=str(values[1].dtype)))
-    return [at.emit(relax.op.gather_elements(value, places, axis)), places]
-
-
-def _top_k(at: Conversion, op: Any, values: list[Value]) -> Any:
-    k = op.composite_attributes["k"].value if "composite_attributes" in op.attributes else op.attributes["k"].value
-    value = at.whole(values[0])
-    found = at.emit(relax.op.topk(value, k, axis=-1, ret_type="both", largest=True, dtype="int32"))
-    return [at.emit(relax.TupleGetItem(found, 0)), at.emit(relax.TupleGetItem(found, 1))]
-
-
 CONVERTERS: dict[str, Converter] = {
     "stablehlo.reduce": _reduce,
     "stablehlo.reduce_window": _reduce_window,
-    "stablehlo.sort": _sort,
-    "chlo.top_k": _top_k,
 }

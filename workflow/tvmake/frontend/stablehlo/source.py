@@ -25,6 +25,7 @@ DTYPES = {
 """StableHLO's element types in TVM's spelling."""
 
 _HALF = {"f16": "float16", "bf16": "bfloat16"}
+AS_FLOAT32 = "export it in float32, and ask for `precisions: [float16]`"
 _EXPORT = "export it again: jax.export.export(jax.jit(function))(*inputs).mlir_module()"
 
 
@@ -73,15 +74,39 @@ def tensor_type(kind: Any) -> tuple[tuple[int, ...], str] | None:
     return (tuple(kind.shape), dtype) if dtype else None
 
 
+def half(kind: Any) -> str | None:
+    """The type of a tensor's elements where that is one of 16 bits."""
+    return _HALF.get(str(kind.element_type)) if isinstance(kind, ir.RankedTensorType) else None
+
+
 def operators(region: Any) -> Counter[str]:
     """How often each operator occurs, in nested regions too, custom calls by what they call."""
     found: Counter[str] = Counter()
     for block in region.blocks:
         for op in block.operations:
-            name = op.operation.name
-            found[f"custom_call @{op.call_target_name.value}" if name == "stablehlo.custom_call" else name] += 1
+            found[operator(op)] += 1
             for inner in op.regions:
                 found += operators(inner)
+    return found
+
+
+def operator(op: Any) -> str:
+    """An operator's name, a custom call's by what it calls."""
+    name = str(op.operation.name)
+    return f"custom_call @{op.call_target_name.value}" if name == "stablehlo.custom_call" else name
+
+
+def primitives(region: Any, wanted: str) -> set[str]:
+    """What jax calls its functions that led to an operator, as far as the locations tell."""
+    found: set[str] = set()
+    for block in region.blocks:
+        for op in block.operations:
+            if operator(op) == wanted:
+                location = op.location
+                name = location.name_str if isinstance(location, ir.NameLoc) else ""
+                found |= {name.rpartition("/")[2].rstrip(":")} - {""}
+            for inner in op.regions:
+                found |= primitives(inner, wanted)
     return found
 
 
@@ -168,8 +193,10 @@ def _unusable(name: str, kind: Any) -> tuple[str, str]:
         return f"'{name}' is no tensor, but {kind}", "export a function of arrays only"
     if not kind.has_static_shape:
         return f"an extent of '{name}' is open: {kind}", "export it for one shape"
+    if (found := half(kind)) is not None:
+        return f"'{name}' is {found}", AS_FLOAT32
     element = str(kind.element_type)
-    if element in _HALF:
-        remedy = "export it in float32, and ask for `precisions: [float16]`"
-        return f"'{name}' is {_HALF[element]}", remedy
-    return f"'{name}' has the type {element}, which is not read", "export it with another type"
+    remedy = "export it with another type"
+    if element.startswith("complex"):
+        remedy = "hand in and return pairs of real numbers"
+    return f"'{name}' has the type {element}, which is not read", remedy
