@@ -30,6 +30,7 @@ from tvmake.transform.precision import to_precision
 from tvmake.transform.repeated_matrices import multiply_once
 from tvmake.transform.uniform_values import spread_single_values
 from tvmake.transform.user_passes import apply_user_passes
+from tvmake.transform.whole_divisions import divide_by_no_zero
 from tvmake.transform.wide_norms import spell_out_wide_norms
 
 
@@ -104,7 +105,8 @@ def float_network(module: "tvm.IRModule", params: Mapping[str, Any], request: Tr
     module = to_integers(multiply_once(module))  # before folding, which would make floats of quantised weights
     folding = [passes.FoldBatchnormToConv2D()] if options.fold_batch_norm else []
     module = tvm.transform.Sequential([*folding, passes.DecomposeOpsForInference()])(module)
-    module = drop_masked_rows(evaluate_constants(spread_single_values(spell_out_wide_norms(module))))
+    module = divide_by_no_zero(spell_out_wide_norms(module))
+    module = drop_masked_rows(evaluate_constants(spread_single_values(module)))
     module = apply_user_passes(module, options.passes, "before_precision")
     kept = request.precision.never
     return as_pictures(as_convolutions(fold_paddings(module), kept), kept)
