@@ -294,6 +294,8 @@ def check_of(directory: Path, change: dict[str, object], *arguments: str) -> sub
         ({"models.digits.source": "none.onnx"}, 1, ": models.digits.source", "no such file", "begin at /"),
         ({"models.digits.transform.passes": [{"at": "start", "use": "gone.x:f"}]}, 1,
          ".transform.passes[0].use", "no such file: gone/x.py", "begin at /"),
+        ({"models.digits.source": "a{b}.onnx"}, 1, ": models.digits.source", "Snakemake takes {b} in a name for a pattern: a{b}.onnx",
+         "without the braces"),
         ({"models.digits.source": "digit.onnx"}, 1, ": models.digits.source", "no such file", "did you mean 'digits.onnx'?"),
         ({"models.digits.goals.metrics.f1.use": "gone:f1"}, 1, ": models.digits.goals.metrics.f1.use", "no such file: gone.py",
          "begin at /"),

@@ -243,7 +243,7 @@ def test_a_run_that_takes_too_long_is_ended_and_frees_the_server(farm: Farm, pac
     deployment = device.push(package)
     assert error_of(device.execute, deployment, asked, given, None) == [
         "device 'phone': the run did not end within 2 s",
-        "raise devices.phone.timeout_s, or measure less (benchmark.repeat, benchmark.min_duration_s)",
+        "raise devices.phone.timeout_s, or lower benchmark.repeat, benchmark.min_duration_s, or the dataset's limit",
     ]
     assert workers() == []
     remote(farm, timeout_s=HANG_S).execute(deployment, RunRequest(samples=1), given, None)

@@ -180,7 +180,7 @@ def test_a_run_that_takes_too_long_is_ended_there(sshd: Sshd, programs: Path, pa
     asked = RunRequest(samples=1, measurement=Measurement(repeat=10**9))
     assert error_of(device.execute, deployment, asked, inputs_file(tmp_path / "in.npz", image()), None) == [
         f"device 'board' ({sshd.host}): the run did not end within 2 s",
-        "raise devices.board.timeout_s, or measure less (benchmark.repeat, benchmark.min_duration_s)",
+        "raise devices.board.timeout_s, or lower benchmark.repeat, benchmark.min_duration_s, or the dataset's limit",
     ]
     eventually(lambda: not running(f"--package {deployment.location}"))
 

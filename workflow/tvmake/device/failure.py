@@ -8,7 +8,7 @@ from pathlib import Path
 from tvmake.artifact.manifest import Kernel, Manifest
 from tvmake.artifact.package import MANIFEST, read_manifest
 from tvmake.device.architecture import REMEDY
-from tvmake.errors import InputError
+from tvmake.errors import DeviceError, InputError
 from tvmake.process.supervised import last_line
 
 LONGEST = 500
@@ -34,6 +34,21 @@ class Failure:
 
     problem: str
     remedy: str
+
+
+def overran(where: str, device: str, limit_s: float, key: str = "timeout_s") -> DeviceError:
+    """What to say of a run that its time limit ended.
+
+    Args:
+        where: the device, as messages name it.
+        device: its name in the config.
+        limit_s: the limit.
+        key: the device's key with the limit.
+    """
+    less = "benchmark.repeat, benchmark.min_duration_s, or the dataset's limit"
+    return DeviceError(
+        where, f"the run did not end within {limit_s:g} s", f"raise devices.{device}.{key}, or lower {less}"
+    )
 
 
 def explain_failure(text: str, directory: Path | None = None) -> Failure:

@@ -3,6 +3,7 @@
 import difflib
 import os
 import platform
+import re
 import stat
 import sys
 import tempfile
@@ -36,6 +37,9 @@ AXES = ("models", "precisions", "targets")
 DEVICE_FILES = ("identity", "known_hosts", "programs")
 """Keys of devices that name files or directories of this machine."""
 
+WILDCARD = re.compile(r"\{\s*\w+\s*(,[^{}]*)?\}")
+"""What Snakemake replaces in the name of a file that a rule reads; it cannot be told not to."""
+
 LOCAL = "local"
 
 LABELLED_GOALS = ("top1", "top1_drop")
@@ -43,8 +47,8 @@ UNLABELLED_GOALS = "top1_agreement, sqnr_db"
 
 
 def missing_inputs(plan: Plan) -> TvmakeError | None:
-    """The error for models, datasets, passes and metrics that the config names and that do not exist, are no files or cannot be
-    read, if any."""
+    """The error for models, datasets, passes and metrics that the config names and that do not exist, are no files, cannot be
+    read or have a name that Snakemake takes for a pattern, if any."""
     missing = [
         InputError(
             _key_of(plan, model, file),
@@ -52,7 +56,9 @@ def missing_inputs(plan: Plan) -> TvmakeError | None:
         )
         for model in plan.config.models
         for file in plan.source_files(model)
-        if not (os.path.isfile(file) or os.path.isdir(file)) or not os.access(file, os.R_OK)  # noqa: PTH112, PTH113  # of thousands
+        if not (os.path.isfile(file) or os.path.isdir(file))  # noqa: PTH112, PTH113  # of thousands
+        or not os.access(file, os.R_OK)
+        or WILDCARD.search(file)
     ]
     return one_or_many(missing) if missing else None
 
@@ -61,6 +67,8 @@ def _missing(file: str) -> tuple[str, str]:
     """Problem and remedy of what is no file."""
     if os.path.islink(file):  # noqa: PTH114
         return f"is a link that leads to no file: {file} → {os.readlink(file)}", "correct the link, or name the file"  # noqa: PTH115
+    if wildcard := WILDCARD.search(file):
+        return f"Snakemake takes {wildcard[0]} in a name for a pattern: {file}", "rename it, without the braces"
     if os.path.isfile(file) or os.path.isdir(file):  # noqa: PTH112, PTH113
         return f"cannot be read: permission denied: {file}", "see its owner and mode: ls -l"
     if os.path.lexists(file):

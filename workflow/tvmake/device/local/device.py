@@ -18,7 +18,7 @@ from tvmake.device import store
 from tvmake.device.architecture import check_library
 from tvmake.device.conditioning.controls import conditioned, with_conditions
 from tvmake.device.conditioning.files import LocalFiles
-from tvmake.device.failure import explain_failure
+from tvmake.device.failure import explain_failure, overran
 from tvmake.device.fingerprint import local_fingerprint
 from tvmake.device.interface import Deployment, RunRequest, RunResult
 from tvmake.device.lease import lease
@@ -109,11 +109,7 @@ class LocalDevice:
         try:
             done = run_supervised(command, limit_s, environment=environment, stdout=sys.stderr)
         except subprocess.TimeoutExpired:
-            raise DeviceError(
-                self.where,
-                f"the run did not end within {self.config.timeout_s:g} s",
-                f"raise devices.{self.name}.timeout_s, or measure less (benchmark.repeat, benchmark.min_duration_s)",
-            ) from None
+            raise overran(self.where, self.name, self.config.timeout_s) from None
         if done.returncode:
             print(done.stderr, end="", file=sys.stderr)
         if done.returncode < 0:

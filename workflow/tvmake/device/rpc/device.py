@@ -14,7 +14,7 @@ from tvmake.artifact.package import REQUIRED
 from tvmake.config.device import RpcDeviceConfig
 from tvmake.device import store
 from tvmake.device.address import Address
-from tvmake.device.failure import explain_failure
+from tvmake.device.failure import explain_failure, overran
 from tvmake.device.interface import Deployment, RunRequest, RunResult
 from tvmake.device.rpc.messages import Describe, Failed, Lost, Open, Opened, Problem, Request, RunPackage
 from tvmake.device.rpc.session import BUSY_WAIT_S, CONNECT_S, FREED_S, REFUSALS, SESSION_TIMEOUT, take
@@ -201,11 +201,7 @@ class RPCDevice:
             ) from None
         except SessionTimeout:
             key = "timeout_s" if isinstance(request, RunPackage) else "session_timeout_s"
-            raise DeviceError(
-                self.where,
-                f"the run did not end within {timeout_s:g} s",
-                f"raise devices.{self.name}.{key}, or measure less (benchmark.repeat, benchmark.min_duration_s)",
-            ) from None
+            raise overran(self.where, self.name, timeout_s, key) from None
         except RequestFailed as failed:
             failure = explain_failure(str(failed), request.directory if isinstance(request, RunPackage) else None)
             raise DeviceError(self.where, f"{doing} failed: {failure.problem}", failure.remedy) from None

@@ -16,7 +16,7 @@ from tvmake.artifact.stage_json import load
 from tvmake.config.device import ShellDeviceConfig
 from tvmake.device import store
 from tvmake.device.architecture import check_library
-from tvmake.device.failure import explain_failure
+from tvmake.device.failure import explain_failure, overran
 from tvmake.device.interface import Deployment, RunRequest, RunResult
 from tvmake.device.transport.programs import RUN, install, start_error
 from tvmake.device.transport.remote_store import Uploaded, upload
@@ -181,11 +181,7 @@ class ShellDevice:
         try:
             return shell.run(bound_command(f"exec {command}"), self.config.timeout_s)
         except TimeoutError:
-            raise DeviceError(
-                self.where,
-                f"the run did not end within {self.config.timeout_s:g} s",
-                f"raise devices.{self.name}.timeout_s, or measure less (benchmark.repeat, benchmark.min_duration_s)",
-            ) from None
+            raise overran(self.where, self.name, self.config.timeout_s) from None
 
     def _log(self, shell: Shell, finished: Finished) -> None:
         """Put all that a failed run wrote, and on Android what the system says of its crash, into this process's log."""
