@@ -8,18 +8,40 @@ from collections.abc import Mapping
 from typing import Any
 
 import tvm
+import tvm_ffi
 
 from tvm import relax  # isort: skip
-from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 
 def spell_out_empty(module: "tvm.IRModule") -> "tvm.IRModule":
     """The module with a call in the place of each constant without elements."""
+    if not any(_is_empty(constant) for constant in _constants(module)):
+        return module
     changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
     for name, function in module.functions.items():
         if isinstance(function, relax.Function):
-            changed[name] = _Writer(module).visit_expr(function)
-    return changed
+            changed[name] = tvm_ffi.structural_map(function, [(tvm.ir.GenericConst, _written)])
+    return relax.transform.Normalize()(changed)
+
+
+def _constants(module: "tvm.IRModule") -> list[Any]:
+    found: list[Any] = []
+    for function in module.functions.values():
+        if isinstance(function, relax.Function):
+            tvm_ffi.structural_walk(function, (tvm.ir.GenericConst, found.append))
+    return found
+
+
+def _written(constant: Any) -> Any:
+    return (
+        relax.op.zeros(list(map(int, constant.value.shape)), str(constant.value.dtype))
+        if _is_empty(constant)
+        else constant
+    )
+
+
+def _is_empty(constant: Any) -> bool:
+    return isinstance(constant.ty, relax.TensorType) and 0 in constant.value.shape
 
 
 def bind_empty(module: "tvm.IRModule", params: Mapping[str, Any]) -> tuple["tvm.IRModule", dict[str, Any]]:
@@ -29,11 +51,3 @@ def bind_empty(module: "tvm.IRModule", params: Mapping[str, Any]) -> tuple["tvm.
         return module, dict(params)
     others = {name: value for name, value in params.items() if name not in empty}
     return relax.transform.BindParams("main", empty)(module), others
-
-
-@mutator
-class _Writer(PyExprMutator):
-    def visit_generic_const_(self, op: Any) -> relax.Expr:
-        if not isinstance(op.ty, relax.TensorType) or 0 not in op.value.shape:
-            return op
-        return self.builder_.emit(relax.op.zeros([int(extent) for extent in op.value.shape], str(op.value.dtype)))
