@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+import tvm
 
-from tvmake.artifact.module_files import load_module, load_params
+from tests.tune.graphs import graph
+from tvmake.artifact.empty_tensors import bind_empty
+from tvmake.artifact.module_files import load_module, load_params, save_module
 from tvmake.errors import InputError
 
 DAMAGED = [
@@ -30,3 +34,22 @@ def test_what_are_no_parameters_is_refused(tmp_path: Path, content: bytes):
     (tmp_path / "m.params").write_bytes(content)
     with pytest.raises(InputError, match="not a parameter file"):
         load_params(tmp_path / "m.params")
+
+
+def with_empty_weights() -> "tvm.IRModule":
+    return graph(lambda x, w: tvm.relax.op.concat([x, w], 1), ((3, 2), "float32"), ((3, 0), "float32"))
+
+
+def test_weights_without_elements_are_kept(tmp_path: Path):
+    module, params = bind_empty(with_empty_weights(), {"x1": tvm.runtime.tensor(np.zeros((3, 0), "float32"))})
+    assert not params
+    save_module(module, tmp_path / "m.json")
+    machine = tvm.relax.VirtualMachine(tvm.compile(load_module(tmp_path / "m.json"), "llvm"), tvm.cpu())
+    x = np.arange(6, dtype="float32").reshape(3, 2)
+    np.testing.assert_array_equal(machine["main"](tvm.runtime.tensor(x)).numpy(), x)
+
+
+def test_tvm_still_does_not_read_tensors_without_elements():
+    module, _ = bind_empty(with_empty_weights(), {"x1": tvm.runtime.tensor(np.zeros((3, 0), "float32"))})
+    with pytest.raises(tvm.error.InternalError, match="Invalid DLTensor file format"):
+        tvm.ir.load_json(tvm.ir.save_json(module))

@@ -24,10 +24,14 @@ PROJECTION = {"w": random(8, 24), "b": random(24, seed=1)}
 CONV = {"w": random(6, 4, 3, 3), "b": random(6, seed=1)}
 GEMM = {"w": random(6, 4), "b": random(6, seed=1)}
 TURNS = {"cosines": random(10, 2), "sines": random(10, 2, seed=1)}
+WIDE_TURNS = {"cosines": random(10, 8), "sines": random(10, 8, seed=1)}
 MASK = np.array([[1, 1, 1, 1, 0], [1, 1, 1, 0, 0]], np.int32)
 IDS = np.random.default_rng(0).integers(0, 2, (2, 5)).astype(np.int32)
 PLACES = np.array([[0, 1, 2, 3, 4], [2, 3, 4, 5, 6]])
 SPACES = (INT32, [2, 5])
+STEPS = {"lengths": (INT32, [2])}
+CACHE = {"pk": (FLOAT, [2, 2, 0, 8]), "pv": (FLOAT, [2, 2, 0, 8])}
+NO_CACHE = {"pk": np.zeros((2, 2, 0, 8), np.float32), "pv": np.zeros((2, 2, 0, 8), np.float32)}
 
 
 def case(operator, names, inputs, constants=None, outputs=("y",), feeds=None, domain="com.microsoft", **values):
@@ -119,6 +123,30 @@ CASES = {
         "MultiHeadAttention", "x,x,x,,,,pk,pv", {**X, "pk": (FLOAT, [2, 2, 3, 4]), "pv": (FLOAT, [2, 2, 3, 4])},
         outputs=("y", "k", "v"), num_heads=2,
     ),
+    "groups of queries, first step": case(
+        "GroupQueryAttention", "q,k,v,pk,pv,lengths,total",
+        {"q": (FLOAT, [2, 5, 32]), "k": (FLOAT, [2, 5, 16]), "v": (FLOAT, [2, 5, 16]), **CACHE, **STEPS}, {"total": np.array(5, np.int32)}, ("y", "nk", "nv"),
+        {"lengths": np.array([4, 4], np.int32), **NO_CACHE}, num_heads=4, kv_num_heads=2,
+    ),
+    "groups of queries, packed, turned": case(
+        "GroupQueryAttention", "q,,,pk,pv,lengths,total,cosines,sines",
+        {"q": (FLOAT, [2, 1, 128]), "pk": (FLOAT, [2, 2, 6, 16]), "pv": (FLOAT, [2, 2, 6, 16]), **STEPS},
+        {**WIDE_TURNS, "total": np.array(7, np.int32)}, ("y", "nk", "nv"), {"lengths": np.array([6, 6], np.int32)}, num_heads=4, kv_num_heads=2, do_rotary=1,
+    ),
+    "groups of queries, of several lengths, near ones": case(
+        "GroupQueryAttention", "q,k,v,pk,pv,lengths,total",
+        {"q": (FLOAT, [2, 1, 32]), "k": (FLOAT, [2, 1, 16]), "v": (FLOAT, [2, 1, 16]), "pk": (FLOAT, [2, 2, 6, 8]),
+         "pv": (FLOAT, [2, 2, 6, 8]), **STEPS}, {"total": np.array(7, np.int32)}, ("y", "nk", "nv"),
+        {"lengths": np.array([6, 3], np.int32)}, num_heads=4, kv_num_heads=2, local_window_size=3,
+        softcap=2.0, scale=0.3,
+    ),
+    "groups of queries, bias, by pairs": case(
+        "GroupQueryAttention", "q,k,v,pk,pv,lengths,total,cosines,sines,,bias of scores",
+        {"q": (FLOAT, [1, 2, 64]), "k": (FLOAT, [1, 2, 32]), "v": (FLOAT, [1, 2, 32]), "pk": (FLOAT, [1, 2, 3, 16]),
+         "pv": (FLOAT, [1, 2, 3, 16]), "lengths": (INT32, [1]), "bias of scores": (FLOAT, [1, 4, 2, 5])},
+        {**WIDE_TURNS, "total": np.array(5, np.int32)}, ("y", "nk", "nv"), {"lengths": np.array([4], np.int32)}, num_heads=4, kv_num_heads=2,
+        do_rotary=1, rotary_interleaved=1,
+    ),
     "turns": case(
         "RotaryEmbedding", "x,p,cosines,sines", {"x": (FLOAT, [2, 2, 5, 4]), "p": (INT64, [2, 5])}, TURNS, feeds={"p": PLACES}
     ),
@@ -203,6 +231,19 @@ def test_operators_behind_each_other_are_replaced(tmp_path):
     x = random(2, 5, 8)
     outputs = run_compiled(read(save(tmp_path / "m.onnx", made)), [x])
     np.testing.assert_allclose(outputs[0], runtime(made, [x])[0], rtol=1e-4, atol=1e-4)
+
+
+def test_attention_behind_attention_with_lengths_and_any_batch(tmp_path):
+    nodes = [
+        helper.make_node("Attention", ["x", "w", "b", "lengths"], ["a"], domain="com.microsoft", num_heads=2),
+        helper.make_node("SkipLayerNormalization", ["a", "x", "gamma", "beta"], ["c"], domain="com.microsoft"),
+        helper.make_node("Attention", ["c", "w", "b", "lengths"], ["y"], domain="com.microsoft", num_heads=2),
+    ]
+    inputs = {"x": (FLOAT, ["batch", 5, 8]), "lengths": (INT32, ["batch"])}
+    made = model(nodes, inputs, ["y"], {**PROJECTION, **NORM}, domains=["com.microsoft"])
+    feeds = [random(2, 5, 8), np.array([3, 5], np.int32)]
+    outputs = run_compiled(read(save(tmp_path / "m.onnx", made)), feeds)
+    np.testing.assert_allclose(outputs[0], runtime(made, feeds)[0], rtol=1e-4, atol=1e-5)
 
 
 def optimised(made, path, level):

@@ -325,6 +325,37 @@ def test_an_old_model_with_attribute_broadcasting_gets_the_right_numbers(tmp_pat
     np.testing.assert_allclose(run_compiled(imported, [x])[0], x + random(3).reshape(3, 1), rtol=1e-6)
 
 
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize(
+    ("operator", "scales"),
+    [("Upsample", [2, 2]), ("Upsample", [1.5, 1.7]), ("Resize", [2, 3]), ("Resize", [0.5, 0.7])],
+)
+def test_an_old_resize_takes_values_from_where_it_did(tmp_path, mode, operator, scales):
+    constants = {"s": np.float32([1, 1, *scales])}
+    opset = 9 if operator == "Upsample" else 10
+    made = model([node(operator, ["x", "s"], ["y"], mode=mode)], {"x": (FLOAT, [1, 2, 6, 6])}, ["y"], constants, opset)
+    x = random(1, 2, 6, 6)
+    found = run_compiled(read(save(tmp_path / "m.onnx", made)), [x])[0]
+    np.testing.assert_allclose(found, runtime(made, [x])[0], rtol=1e-5, atol=1e-6)
+
+
+def test_old_resizes_whose_nearest_values_are_not_determined_are_refused(tmp_path):
+    constants = {"s": np.float32([1, 1, 0.4, 2])}
+    made = model([node("Resize", ["x", "s"], ["y"])], {"x": (FLOAT, [1, 2, 6, 6])}, ["y"], constants, opset=10)
+    assert "at opset 11" in refusal(save(tmp_path / "m.onnx", made)).remedy
+
+
+@pytest.mark.parametrize("places", [[0, 5], [[0, 0], [1, 2]]])
+def test_sparse_weights_are_made_dense(tmp_path, places):
+    made = model([node("Add", ["x", "w"], ["y"])], {"x": (FLOAT, [2, 3])}, ["y"], {})
+    values = numpy_helper.from_array(np.float32([2, 3]), "w")
+    indices = numpy_helper.from_array(np.int64(places), "w_places")
+    made.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [2, 3]))
+    x = random(2, 3)
+    found = run_compiled(read(save(tmp_path / "m.onnx", made)), [x])[0]
+    np.testing.assert_allclose(found, x + np.float32([[2, 0, 0], [0, 0, 3]]), rtol=1e-6)
+
+
 def test_the_opset_option_converts_first(tmp_path):
     path = save(tmp_path / "m.onnx", linear())
     assert read(path).notes["imported_opset"] == 18

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import tvm
 
+from tvmake.artifact.empty_tensors import spell_out_empty
 from tvmake.errors import InputError
 from tvmake.storage.files import write_bytes
 
 
 def save_module(module: "tvm.IRModule", destination: Path) -> None:
     """Write a module, atomically."""
-    write_bytes(destination, tvm.ir.save_json(module).encode())
+    write_bytes(destination, tvm.ir.save_json(spell_out_empty(module)).encode())
 
 
 def load_module(source: Path) -> "tvm.IRModule":

@@ -5,8 +5,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from tvmake.artifact.signature import Signature, TensorSpec
 from tvmake.config.model import InputSpec
@@ -74,12 +75,25 @@ def dtype_name(data_type: int) -> str:
 
 
 def strip_initializers(model: onnx.ModelProto) -> None:
-    """Remove inputs that are initializers: ONNX before IR version 4 lists weights in both places."""
+    """Remove inputs that are initializers, which ONNX before IR version 4 lists in both places; make sparse ones dense."""
+    for sparse in model.graph.sparse_initializer:
+        model.graph.initializer.append(numpy_helper.from_array(_dense(sparse), sparse.values.name))
+    del model.graph.sparse_initializer[:]
     constants = {tensor.name for tensor in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in constants]
     if len(inputs) < len(model.graph.input):
         del model.graph.input[:]
         model.graph.input.extend(inputs)
+
+
+def _dense(sparse: onnx.SparseTensorProto) -> np.ndarray:
+    dense = np.zeros(tuple(sparse.dims), helper.tensor_dtype_to_np_dtype(sparse.values.data_type))
+    places = numpy_helper.to_array(sparse.indices)
+    # A row for each value, or its place in the flat tensor.
+    dense[tuple(places.T) if places.ndim > 1 else np.unravel_index(places, dense.shape)] = numpy_helper.to_array(
+        sparse.values
+    )
+    return dense
 
 
 def bind_inputs(model: onnx.ModelProto, entries: Mapping[str, InputSpec], where: str) -> None:

@@ -1,19 +1,23 @@
 """Bring an ONNX model to one opset, without functions of its own. Nothing here imports TVM."""
 
 import re
+from collections.abc import Mapping
 
+import numpy as np
 import onnx
 from onnx import helper, inliner, version_converter
 
 from tvmake.errors import InputError
 from tvmake.frontend.onnx.domains import check_domains
-from tvmake.frontend.onnx.graph import Graph, attributes
+from tvmake.frontend.onnx.graph import Graph, all_nodes, attributes
 from tvmake.frontend.onnx.rewrites.contrib.operators import rewrite_contrib
 from tvmake.frontend.onnx.rewrites.masked import choose_by_masks
 
 OLDEST_OPSET = 13
 """Older models are converted first: TVM's importer has one implementation, the newest, for many older forms."""
 
+
+RESIZES = ("Upsample", "Resize")
 
 _ASSERTION = re.compile(r"^/\S+:\d+: \w+: Assertion `.*?` failed: ")
 """How the converter's complaints begin."""
@@ -64,6 +68,8 @@ def convert(graph: Graph, opset: int | None) -> None:
     if graph.opset < 7:
         _slopes_per_channel(graph)
         _broadcast_from_the_right(graph)
+    resized = {node.output[0]: node.op_type for node in all_nodes(graph.graph) if node.op_type in RESIZES}
+    has_old_places = graph.opset < 11
     # The converter wants the weights of IR versions before 4 among the inputs, where they no longer are.
     graph.model.ir_version = max(graph.model.ir_version, 8)
     try:
@@ -75,6 +81,42 @@ def convert(graph: Graph, opset: int | None) -> None:
         return _refuse_conversion(graph, target_opset, "its inputs would change", opset)
     graph.model.CopyFrom(converted)
     graph.refresh()
+    if has_old_places:
+        _keep_places(graph, resized)
+
+
+def _keep_places(graph: Graph, resized: Mapping[str, str]) -> None:
+    """Let resizes take values from where those before opset 11 did, which the converter forgets.
+
+    These divide places by the scale; the nearest one is the one before, and where the tensor shrinks the one behind, as
+    ONNX Runtime has it.
+
+    Args:
+        graph: after the conversion.
+        resized: the outputs of resizes, and the operators that they were.
+    """
+    for node in all_nodes(graph.graph):
+        if node.op_type != "Resize" or node.output[0] not in resized:
+            continue
+        given = attributes(node)
+        steps = _steps(graph, node) if resized[node.output[0]] == "Resize" else set()
+        if given.get("mode") != "linear" and (steps is None or steps == {"grows", "shrinks"}):
+            problem = f"the nearest values of '{node.output[0]}' are not determined by opset 10"
+            raise InputError(graph.where, problem, "Export the model at opset 11 or later.")
+        nearest = "ceil" if steps and "shrinks" in steps else "floor"
+        made = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": nearest}
+        node.attribute.extend(helper.make_attribute(key, value) for key, value in made.items())
+
+
+def _steps(graph: Graph, node: onnx.NodeProto) -> set[str] | None:
+    """What becomes of the extents that a resize changes; None where that is not known."""
+    scales = graph.constant(node.input[2])
+    if scales is None:
+        before, after = (graph.static_shape(name) for name in (node.input[0], node.output[0]))
+        if before is None or after is None:
+            return None
+        scales = np.divide(np.array(after, float), np.array(before, float))
+    return {"grows" if scale > 1 else "shrinks" for scale in scales.tolist() if scale != 1}
 
 
 def _refuse_conversion(

@@ -38,10 +38,12 @@ def import_model(request: ImportOptions, module: Path, params: Path, signature: 
         if names != [name for name in model_files(request) if Path(name).is_file()]:
             raise InputError(request.source, "files beside it came or went while it was read", "run again")
     # TVM is loaded by now, in the order the frontend needs.
+    from tvmake.artifact.empty_tensors import bind_empty
     from tvmake.artifact.module_files import save_module, save_params
 
-    save_params(imported.params, params)
-    save_module(imported.module, module)
+    network, weights = bind_empty(imported.module, imported.params)
+    save_params(weights, params)
+    save_module(network, module)
     stage_json.save(SourceRecord(source=request.source, format=kind, files=files, notes=imported.notes), source)
     stage_json.save(imported.signature, signature)
 
