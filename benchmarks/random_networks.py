@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "benchmarks")]
 os.environ.setdefault("TVM_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# Both torch and TVM look for a GPU as they load; by default that leaves CUDA unusable in forks.
+# A process that has opened CUDA cannot use it in forks: torch and TVM open it, by default, to look for a GPU as they load.
 os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
 
 import torch
@@ -47,6 +47,8 @@ from random_graphs.trying import ORDER, Outcome, of_onnx, of_torch, tried
 SOURCES = {"torch": (KINDS, of_torch), "onnx": (onnx_kinds.KINDS, of_onnx)}
 
 BAD = ("wrong", "crashed", "timeout")
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 def table(rows: list[dict[str, str]]) -> str:
@@ -74,8 +76,14 @@ def warm_up() -> None:
     from random_graphs.network import Input, Step
     from random_graphs.trying import outcome
 
+    seen = os.environ.get(VISIBLE)
+    os.environ[VISIBLE] = ""  # torch's exporter opens CUDA where there is a GPU
     subject = of_torch(Network((Input((1, 3, 5, 5)),), (Step("relu", (0,)),), (1,)), KINDS)
     outcome(subject, subject.imported(), "llvm", "float32")
+    if seen is None:
+        del os.environ[VISIBLE]
+    else:
+        os.environ[VISIBLE] = seen
 
 
 def attempts(seed: int, arguments: argparse.Namespace) -> list[Outcome]:

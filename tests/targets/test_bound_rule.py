@@ -202,3 +202,20 @@ def test_grouped_convolutions_have_a_schedule_that_can_be_lowered(groups: int, c
     """dlight's rule for sums puts those over threads into loops where filters of a group are no power of two."""
     inputs = tensor(1, channels, 8, 8), tensor(filters, channels // groups, 3, 3)
     assert executable(lowered(lambda x, w: op.nn.conv2d(x, w, groups=groups), *inputs, name=tag), tag)
+
+
+def halves(x: Any) -> Any:
+    """The channels that are turned, of all, and those that are not, of none."""
+    left, right = op.strided_slice(x, [1], [0], [8]), op.strided_slice(x, [1], [8], [8])
+    return op.concat([op.nn.relu(left), op.exp(right)], 1)
+
+
+@pytest.mark.parametrize("tag", [BUFFER, TEXTURE])
+def test_kernels_without_elements_are_bound_and_run(tag: str):
+    need("PoCL")
+    opencl_library()
+    x = np.random.default_rng(1).standard_normal((3, 8)).astype(np.float32)
+    built = executable(lowered(halves, tensor(3, 8), name=tag), tag)
+    device = tvm.device("opencl", 0)
+    found = tvm.relax.VirtualMachine(built, device)["main"](tvm.runtime.tensor(x, device)).numpy()
+    np.testing.assert_array_equal(found, np.maximum(x, 0))

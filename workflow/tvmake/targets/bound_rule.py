@@ -115,6 +115,9 @@ def bind(schedule: Any, block: Any, threads: int, lanes: int = 0) -> None:
     spatial = [axis.loop_rv for axis in info.iters if axis.kind == "S"]
     others = [axis.loop_rv for axis in info.iters if axis.kind != "S"]
     inner, spatial = spatial[len(spatial) - lanes :], spatial[: len(spatial) - lanes]
+    if any(_has_no_turn(schedule.get(loop)) for loop in (*spatial, *inner)):
+        # TVM divides by the extents of loops that it fuses: they stay as they are, in one thread.
+        spatial, inner, others = [], [], [*spatial, *inner, *others]
     if not spatial:
         spatial = [schedule.add_unit_loop(block if not (inner or others) else (inner or others)[0])]
     schedule.reorder(*spatial, *inner, *others)
@@ -124,3 +127,7 @@ def bind(schedule: Any, block: Any, threads: int, lanes: int = 0) -> None:
     schedule.bind(threads_of_block, "threadIdx.x")
     if inner and not others:
         schedule.vectorize(inner[0])
+
+
+def _has_no_turn(loop: Any) -> bool:
+    return isinstance(loop.extent, tvm.tirx.IntImm) and int(loop.extent) == 0
