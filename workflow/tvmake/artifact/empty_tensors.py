@@ -10,6 +10,8 @@ from typing import Any
 import tvm
 import tvm_ffi
 
+from tvmake.ir.rewriting import with_functions
+
 from tvm import relax  # isort: skip
 
 
@@ -17,11 +19,12 @@ def spell_out_empty(module: "tvm.IRModule") -> "tvm.IRModule":
     """The module with a call in the place of each constant without elements."""
     if not any(_is_empty(constant) for constant in _constants(module)):
         return module
-    changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
-    for name, function in module.functions.items():
-        if isinstance(function, relax.Function):
-            changed[name] = tvm_ffi.structural_map(function, [(tvm.ir.GenericConst, _written)])
-    return relax.transform.Normalize()(changed)
+    functions = {
+        name: tvm_ffi.structural_map(function, [(tvm.ir.GenericConst, _written)])
+        for name, function in module.functions.items()
+        if isinstance(function, relax.Function)
+    }
+    return relax.transform.Normalize()(with_functions(module, functions))
 
 
 def _constants(module: "tvm.IRModule") -> list[Any]:
