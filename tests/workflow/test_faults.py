@@ -1,6 +1,7 @@
 """Kills, interrupts and full disks: a rerun must end as an undisturbed run does."""
 
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from tests.patience import HANG_S, wait_until
 from tests.requirements import need, require
 from tests.workflow.faults import Faults, is_running, started
 from tests.workflow.plain_snakemake import snakemake
-from tests.workflow.project import Project, new_project
+from tests.workflow.project import Project, changed_weights, new_project
 
 pytestmark = pytest.mark.long
 
@@ -84,6 +85,29 @@ def test_a_pipeline_with_a_kill_in_every_stage_ends_as_an_undisturbed_one(
     assert run_into_faults(small, faults) >= 1
     assert faults.pending == set()
     assert_as_undisturbed(small, finished)
+
+
+@pytest.mark.parametrize("gone", [None, "results/digits/model.params"])
+def test_nothing_is_built_of_an_old_network_once_the_stage_that_reads_the_new_one_has_failed(
+    demo: Project, tmp_path: Path, gone: str | None
+):
+    # The build of the old network is still there, and what it was made of is not.
+    demo.write_config({**demo.config, "precisions": ["float32"]})
+    assert demo.make("--quiet").returncode == 0
+    changed_weights(demo.directory / "digits.onnx", demo.directory / "digits.onnx")
+    faults = Faults(demo, tmp_path / "faults")
+    faults.before("results/digits/float32/module.json", "kill worker")
+    assert demo.make("--quiet").returncode != 0
+    faults.end()
+    if gone:
+        (demo.directory / gone).unlink()
+    done = demo.make()
+    assert done.returncode == 0, done.stdout + done.stderr
+    anew = new_project(tmp_path / "anew" / "project")
+    anew.write_config(demo.config)
+    shutil.copy(demo.directory / "digits.onnx", anew.directory)
+    assert anew.make("--quiet").returncode == 0
+    assert_as_undisturbed(demo, anew)
 
 
 @pytest.mark.soak

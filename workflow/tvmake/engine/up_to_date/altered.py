@@ -34,9 +34,11 @@ def jobs_of(plan: Plan, variants: Iterable[Variant]) -> list[Job]:
 
 
 def altered(jobs: Iterable[Job]) -> list[str]:
-    """The results that are there and are not known to be as their jobs left them.
+    """The results that are there and are not known to be as their jobs left them, and those that are missing since their job has
+    failed, though something is there that was made of them.
 
-    A job that failed has no record, and neither has one whose record is damaged; what it would have made does not count.
+    A job that failed has no record, and neither has one whose record is damaged; what it would have made does not count. Snakemake
+    notes of a failed job what it has read, takes it for done, and what was made of its earlier results for up to date.
     Nor does a result without a record of Snakemake's: whether its options or its code have changed since, nobody knows.
     Where there are no records of jobs at all, Snakemake decides: the results are from elsewhere.
     """
@@ -44,10 +46,17 @@ def altered(jobs: Iterable[Job]) -> list[str]:
         return []
     known = recorded_outputs()
     found: list[str] = []
+    missing: list[str] = []
+    read: set[str] = set()
     for job in jobs:
         record = record_of(job.outputs) if known.issuperset(job.outputs) else None
-        found += _other_than(record.outputs) if record else filter(os.path.exists, job.outputs)
-    return found
+        if record:
+            found += _other_than(record.outputs)
+            read.update(record.inputs)
+        else:
+            for name in job.outputs:
+                (found if os.path.exists(name) else missing).append(name)  # noqa: PTH110  # of tens of thousands
+    return [*found, *(name for name in missing if name in read)]
 
 
 def was_made(name: str) -> bool:
@@ -56,7 +65,8 @@ def was_made(name: str) -> bool:
 
 
 def note_altered(names: Sequence[str]) -> None:
-    """Say which results are made again because they are not as they were made."""
+    """Say which results are made again because they are not as they were made; those that are missing need no word."""
+    names = [name for name in names if os.path.exists(name)]  # noqa: PTH110
     for name in names[:NOTED]:
         print(f"note: {name} is not as it was made, and is made again", file=sys.stderr)
     if len(names) > NOTED:
