@@ -28,27 +28,24 @@ import os
 import sys
 import warnings
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "benchmarks")]
 os.environ.setdefault("TVM_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# A process that has opened CUDA cannot use it in forks: torch and TVM open it, by default, to look for a GPU as they load.
-os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
 
 import torch
 from random_graphs import onnx_kinds
 from random_graphs.drawing import KINDS, drawn
 from random_graphs.network import Network
 from random_graphs.shrinking import shrunk
-from random_graphs.trying import ORDER, Outcome, of_onnx, of_torch, tried
+from random_graphs.trying import ORDER, Outcome, Subject, of_onnx, of_torch, tried
 
 SOURCES = {"torch": (KINDS, of_torch), "onnx": (onnx_kinds.KINDS, of_onnx)}
 
 BAD = ("wrong", "crashed", "timeout")
-
-VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 def table(rows: list[dict[str, str]]) -> str:
@@ -76,32 +73,32 @@ def warm_up() -> None:
     from random_graphs.network import Input, Step
     from random_graphs.trying import outcome
 
-    seen = os.environ.get(VISIBLE)
-    os.environ[VISIBLE] = ""  # torch's exporter opens CUDA where there is a GPU
     subject = of_torch(Network((Input((1, 3, 5, 5)),), (Step("relu", (0,)),), (1,)), KINDS)
     outcome(subject, subject.imported(), "llvm", "float32")
-    if seen is None:
-        del os.environ[VISIBLE]
-    else:
-        os.environ[VISIBLE] = seen
+
+
+def subject_of(source: str, network: Network) -> Subject:
+    """A network as tvmake gets it from a source."""
+    kinds, subject = SOURCES[source]
+    return subject(network, kinds)
 
 
 def attempts(seed: int, arguments: argparse.Namespace) -> list[Outcome]:
     """What becomes of a seed's network."""
-    kinds, subject = SOURCES[arguments.source]
-    return tried(lambda: subject(drawn(seed, kinds), kinds), arguments.targets, arguments.precisions)
+    network = drawn(seed, SOURCES[arguments.source][0])
+    return tried(partial(subject_of, arguments.source, network), arguments.targets, arguments.precisions)
 
 
 def shrink(seed: int, arguments: argparse.Namespace) -> Network:
     """The smallest network with the outcome of the seed's network, on the first target where it is not right."""
-    kinds, subject = SOURCES[arguments.source]
+    kinds, _ = SOURCES[arguments.source]
     network = drawn(seed, kinds)
     first = next((one for one in attempts(seed, arguments) if one.outcome not in ("right", "unjudged")), None)
     if first is None:
         return network
 
     def shows(candidate: Network) -> bool:
-        (found,) = tried(lambda: subject(candidate, kinds), [first.target], [first.precision])
+        (found,) = tried(partial(subject_of, arguments.source, candidate), [first.target], [first.precision])
         is_same = first.outcome == "wrong" or found.cause[:40] == first.cause[:40]
         return found.outcome == first.outcome and is_same
 

@@ -1,15 +1,17 @@
 """Build a network for targets, run it, and say what became of it, each time in a process of its own."""
 
 import json
+import multiprocessing
 import os
 import resource
-import select
 import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,7 @@ from tvmake.frontend.onnx import importer as onnx_importer
 from tvmake.frontend.torch.importer import read
 from tvmake.native.backend import opencl_library
 from tvmake.process.fork import fork, signal_group
+from tvmake.process.parent_death import end_with_parent
 from tvmake.process.supervised import exit_description
 from tvmake.targets.resolve import tvm_target
 from tvmake.transform.graph import transform
@@ -170,16 +173,27 @@ def _outcomes(make: Callable[[], Subject], targets: Sequence[str], precisions: S
 def tried(
     make: Callable[[], Subject], targets: Sequence[str], precisions: Sequence[str], limit_s: int = LIMIT_S
 ) -> list[Outcome]:
-    """What becomes of a network on targets; one that ends the process or takes too long costs the others nothing."""
+    """What becomes of a network on targets; one that ends the process or takes too long costs the others nothing.
+
+    Args:
+        make: is pickled for a process that uses CUDA.
+        targets: names of the catalogue, or kinds.
+        precisions: to try on each.
+        limit_s: of the seconds that the targets of a precision take.
+    """
     found: list[Outcome] = []
     wanted = [(tag, precision) for precision in precisions for tag in targets]
     with tempfile.TemporaryDirectory(prefix="tvmake-random-") as directory:
         log = Path(directory) / "log"
+        log.touch()
         while len(found) < len(wanted):
             done = {(one.target, one.precision) for one in found}
             tag, precision = next(one for one in wanted if one not in done)
             group = [one for one, other in wanted if other == precision and (one, other) not in done]
-            some, end = _in_a_child(partial(_outcomes, make, group, [precision]), log, limit_s)
+            is_fresh = any(
+                tag.startswith("cuda") for tag in group
+            )  # TVM opens CUDA as it loads, which leaves it unusable in forks
+            some, end = _in_a_child(partial(_outcomes, make, group, [precision]), log, limit_s, is_fresh)
             found += some
             if len(some) < len(group):
                 words = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
@@ -193,38 +207,48 @@ def tried(
     return found
 
 
-def _in_a_child(work: Callable[[], Iterator[Outcome]], log: Path, limit_s: int) -> tuple[list[Outcome], int | None]:
+def _in_a_child(
+    work: Callable[[], Iterator[Outcome]], log: Path, limit_s: int, is_fresh: bool
+) -> tuple[list[Outcome], int | None]:
     """What a process of its own yields, and how it ends; None where it did not in time."""
-    reading, writing = os.pipe()
+    reading, writing = multiprocessing.Pipe(duplex=False)
+    if is_fresh:
+        process = multiprocessing.get_context("spawn").Process(target=_serve, args=(work, log, writing, True))
+        process.start()
+    else:
+        child = fork(partial(_serve, work, log, writing), leads="session")
+    writing.close()
+    found: list[Outcome] = []
+    end = time.monotonic() + limit_s
+    with reading, suppress(EOFError):
+        while is_in_time := reading.poll(max(0, end - time.monotonic())):
+            found.append(Outcome(**json.loads(reading.recv_bytes())))
+    if is_fresh:
+        if not is_in_time:
+            process.kill()  # with it ends what it started
+        process.join()
+        code = process.exitcode
+    else:
+        if not is_in_time:
+            signal_group(child, signal.SIGKILL)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return found, code if is_in_time else None
 
-    def serve() -> int:
-        os.close(reading)
-        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        for stream in (1, 2):
-            os.dup2(output, stream)
-        used = int(Path("/proc/self/statm").read_text().split()[5]) * os.sysconf("SC_PAGE_SIZE")
-        resource.setrlimit(
-            resource.RLIMIT_DATA, (used + MEMORY_BYTES,) * 2
-        )  # CUDA reserves far more addresses than it uses
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        with os.fdopen(writing, "w") as answers:
-            for one in work():
-                answers.write(json.dumps(asdict(one)) + "\n")
-                answers.flush()
-        return 0
 
-    child = fork(serve, leads="session")
-    os.close(writing)
-    text, end = b"", time.monotonic() + limit_s
-    while (left := end - time.monotonic()) > 0 and select.select([reading], [], [], left)[0]:
-        part = os.read(reading, 1 << 16)
-        if not part:
-            break
-        text += part
-    is_in_time = time.monotonic() < end
-    os.close(reading)
-    if not is_in_time:
-        signal_group(child, signal.SIGKILL)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    lines = text.decode().splitlines()
-    return [Outcome(**json.loads(line)) for line in lines], code if is_in_time else None
+def _serve(work: Callable[[], Iterator[Outcome]], log: Path, answers: Connection, is_fresh: bool = False) -> None:
+    """Send what work yields, with all output in a log, and memory limited."""
+    if is_fresh:
+        end_with_parent(os.getppid())
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    for stream in (1, 2):
+        os.dup2(output, stream)
+    used = int(Path("/proc/self/statm").read_text().split()[5]) * os.sysconf("SC_PAGE_SIZE")
+    resource.setrlimit(
+        resource.RLIMIT_DATA, (used + MEMORY_BYTES,) * 2
+    )  # CUDA reserves far more addresses than it uses
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for one in work():
+        answers.send_bytes(json.dumps(asdict(one)).encode())
+    answers.close()
+    if is_fresh:
+        os._exit(0)  # destructors of TVM and torch have crashed after good work

@@ -4,6 +4,7 @@ import json
 import mmap
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,31 @@ def reserving_addresses() -> Subject:
 def test_memory_is_limited_and_addresses_are_not():
     assert [one.outcome for one in tried(using_memory, ["llvm"], ["float32"])] == ["crashed"]
     assert [one.outcome for one in tried(reserving_addresses, ["llvm"], ["float32"])] == ["refused"]
+
+
+loaded: list[str] = []
+
+
+def in_a_fresh_process() -> Subject:
+    assert not loaded, "as it is in a fork"
+    return reserving_addresses()
+
+
+def test_what_uses_cuda_is_no_fork(monkeypatch):
+    """TVM opens CUDA as it loads."""
+    monkeypatch.setattr(sys.modules[__name__], "loaded", ["tvm"])
+    for target, outcome in {"llvm": "crashed", "cuda-sm90": "refused"}.items():
+        assert [one.outcome for one in tried(in_a_fresh_process, [target], ["float32"])] == [outcome], target
+
+
+def taking_long() -> Subject:
+    time.sleep(HANG_S)
+    return reserving_addresses()
+
+
+@pytest.mark.parametrize("target", ["llvm", "cuda-sm90"])
+def test_what_takes_too_long_is_ended(target):
+    assert [one.outcome for one in tried(taking_long, [target], ["float32"], limit_s=1)] == ["timeout"]
 
 
 def test_a_network_is_made_as_small_as_what_is_wrong_with_it():

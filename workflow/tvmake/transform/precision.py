@@ -12,6 +12,7 @@ from tvmake.quantize.integers import has_quantized
 from tvmake.transform.fold_constants import evaluate_constants
 from tvmake.transform.layouts.clips import join_clips, split_clips
 from tvmake.transform.mixed_precision import ALWAYS, FOLLOW, NEVER, POLICY, to_mixed_precision
+from tvmake.transform.wide_terms import widen_terms
 
 INFER = "FInferMixedPrecision"
 
@@ -34,7 +35,7 @@ def to_precision(module: "tvm.IRModule", precision: PrecisionConfig) -> "tvm.IRM
         precision = PrecisionConfig(base=precision.activations)  # never is about weights
     with _policies_set(precision):
         module = tvm.relax.transform.ConvertToDataflow()(split_clips(module))  # it fails at clips too
-        return join_clips(evaluate_constants(to_mixed_precision(module, accumulator)))
+        return join_clips(evaluate_constants(widen_terms(to_mixed_precision(module, accumulator))))
 
 
 @contextmanager

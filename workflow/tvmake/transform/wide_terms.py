@@ -1,0 +1,47 @@
+"""Products that are summed up in float32 are computed in float32, too.
+
+TVM's ToMixedPrecision computes a sum in float32 and what it sums up in float16: the squares of a norm of numbers beyond 256 are infinite
+there, and those of numbers below 0.0002 nothing. A kernel that sums them up holds them in registers, where float32 costs nothing.
+"""
+
+from typing import Any
+
+import tvm
+
+from tvmake.quantize.affine import is_call
+from tvmake.transform.rewriting import rewritten
+
+from tvm import relax  # isort: skip
+from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
+
+SUMS = ("sum", "mean", "variance", "std")
+
+PRODUCTS = ("multiply", "power", "square")
+
+
+def widen_terms(module: "tvm.IRModule") -> "tvm.IRModule":
+    """The same network, with the products of float16 that sums of float32 are of in float32."""
+    return relax.transform.DeadCodeElimination()(rewritten(module, _Widening(module)))
+
+
+@mutator
+class _Widening(PyExprMutator):
+    def visit_call_(self, op: Any) -> Any:
+        call = self.visit_expr_post_order(op)
+        if not is_call(call, *SUMS):
+            return call
+        wide = self._made(call.args[0])
+        if not is_call(wide, "astype") or str(wide.ty.dtype) != "float32":
+            return call
+        product = self._made(wide.args[0])
+        if not is_call(product, *PRODUCTS) or str(product.ty.dtype) != "float16":
+            return call
+        operands = [self.builder_.emit(relax.op.astype(operand, "float32")) for operand in product.args]
+        terms = self.builder_.emit(relax.Call(product.op, operands, product.attrs))
+        return relax.Call(call.op, [terms, *call.args[1:]], call.attrs)
+
+    def _made(self, value: Any) -> Any:
+        """What a variable is bound to; other expressions, and inputs of the network, as they are."""
+        while isinstance(value, relax.Var) and (bound := self.lookup_binding(value)) is not None:
+            value = bound
+        return value
