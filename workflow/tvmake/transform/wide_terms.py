@@ -8,8 +8,8 @@ from typing import Any
 
 import tvm
 
-from tvmake.quantize.affine import is_call
-from tvmake.transform.rewriting import rewritten
+from tvmake.ir.expressions import is_call
+from tvmake.ir.rewriting import definition, rewritten
 
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
@@ -30,18 +30,12 @@ class _Widening(PyExprMutator):
         call = self.visit_expr_post_order(op)
         if not is_call(call, *SUMS):
             return call
-        wide = self._made(call.args[0])
+        wide = definition(self, call.args[0])
         if not is_call(wide, "astype") or str(wide.ty.dtype) != "float32":
             return call
-        product = self._made(wide.args[0])
+        product = definition(self, wide.args[0])
         if not is_call(product, *PRODUCTS) or str(product.ty.dtype) != "float16":
             return call
         operands = [self.builder_.emit(relax.op.astype(operand, "float32")) for operand in product.args]
         terms = self.builder_.emit(relax.Call(product.op, operands, product.attrs))
         return relax.Call(call.op, [terms, *call.args[1:]], call.attrs)
-
-    def _made(self, value: Any) -> Any:
-        """What a variable is bound to; other expressions, and inputs of the network, as they are."""
-        while isinstance(value, relax.Var) and (bound := self.lookup_binding(value)) is not None:
-            value = bound
-        return value
