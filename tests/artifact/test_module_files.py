@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 import tvm
 
+from tests.targets.cpu.schedules.nets import NATIVE
 from tests.tune.graphs import graph
 from tvmake.artifact.empty_tensors import bind_empty
 from tvmake.artifact.module_files import load_module, load_params, save_module
+from tvmake.codegen.link import generate
+from tvmake.codegen.lowering import lower
+from tvmake.config.build import BuildOptions, PassOptions
 from tvmake.errors import InputError
 
 DAMAGED = [
@@ -45,6 +49,15 @@ def test_weights_without_elements_are_kept(tmp_path: Path):
     assert not params
     save_module(module, tmp_path / "m.json")
     machine = tvm.relax.VirtualMachine(tvm.compile(load_module(tmp_path / "m.json"), "llvm"), tvm.cpu())
+    x = np.arange(6, dtype="float32").reshape(3, 2)
+    np.testing.assert_array_equal(machine["main"](tvm.runtime.tensor(x)).numpy(), x)
+
+
+def test_a_package_of_them_is_read_again(tmp_path: Path):
+    module, _ = bind_empty(with_empty_weights(), {"x1": tvm.runtime.tensor(np.zeros((3, 0), "float32"))})
+    made = lower(module, NATIVE, [], PassOptions(), 1)
+    generate(made.final, NATIVE, BuildOptions(), "targets.t").export_library(str(tmp_path / "mod.so"))
+    machine = tvm.relax.VirtualMachine(tvm.runtime.load_module(str(tmp_path / "mod.so")), tvm.cpu())
     x = np.arange(6, dtype="float32").reshape(3, 2)
     np.testing.assert_array_equal(machine["main"](tvm.runtime.tensor(x)).numpy(), x)
 

@@ -114,7 +114,10 @@ class Chosen(nn.Module):
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         chosen = x[:, self.mask | (self.times > 1)]
-        return chosen.sum(1), x[:, self.square] * 2, x.repeat_interleave(self.times, 1), chosen.reshape(2, -1)
+        written = torch.zeros_like(x)
+        written[:, self.mask] = x[:, self.mask] * 3
+        repeated = x.repeat_interleave(self.times, 1)
+        return chosen.sum(1), x[:, self.square] * 2, repeated, chosen.reshape(2, -1), written
 
 
 def test_places_that_constants_choose_are_computed():

@@ -10,6 +10,7 @@ from typing import Any
 
 import tvm
 
+from tvmake.artifact.empty_tensors import AllocateEmpty
 from tvmake.codegen.clml_offload import asks_for_clml, with_clml
 from tvmake.codegen.kernel_names import shorten_kernel_names
 from tvmake.codegen.passes import pass_context
@@ -122,6 +123,7 @@ def lower(
                 *_views(fused, target),
                 transform.ToNonDataflow(),
                 transform.RemovePurityChecking(),
+                AllocateEmpty(),
                 transform.CallTIRRewrite(),
                 transform.StaticPlanBlockMemory(),
                 *graphs,

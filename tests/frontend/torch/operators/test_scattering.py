@@ -57,6 +57,10 @@ WRITES = {
     "a mask over axes": lambda x: x.index_put((x[:, :, 0, 0] > 0,), torch.tensor(7.0)),
     "a slice of values where a mask holds": lambda x: x.index_put((x[:, :, 0, 0] > 0,), x[0, 0] * 2),
     "a row of values, broadcast": lambda x: x.index_put((x[:, :, 0, 0] > 0,), x[:1, 0, 0] * 2),
+    "a mask behind an axis": lambda x: put(slice(None), x[0, :, 0, 0] > 0, values=lambda _: torch.tensor(7.0))(x),
+    "a slice of values where a mask behind an axis holds": lambda x: put(
+        slice(None), x[0, :, :, 0] > 0, values=lambda x: x[0, 0, 0] * 2
+    )(x),
     "masked_scatter": lambda x: x.masked_scatter(x > 0, x.flip(0) * 5),
     "scatter": lambda x: torch.zeros(2, 7, 5, 6).scatter(
         1, torch.arange(4).reshape(1, 4, 1, 1).expand(2, 4, 5, 6) * 2 % 7, x

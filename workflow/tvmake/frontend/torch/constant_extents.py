@@ -23,7 +23,11 @@ def settle_places(program: ExportedProgram) -> bool:
     Returns:
         Whether there were any; the shapes of what depends on them are still those of before.
     """
-    opened = [node for node in program.graph.nodes if node.op == "call_function" and _is_open(node)]
+    opened = [
+        node
+        for node in program.graph.nodes
+        if node.op == "call_function" and any(map(_is_open, (node, *node.all_input_nodes) if _puts(node) else (node,)))
+    ]
     if not opened:
         return False
     dependent, values = input_dependent(program), given_values(program)
@@ -31,7 +35,7 @@ def settle_places(program: ExportedProgram) -> bool:
     for number, node in enumerate(opened):
         name = f"tvmake_places_{number}"
         with torch.no_grad(), one_thread():
-            if operator_name(node) == "index":
+            if operator_name(node) == "index" or _puts(node):
                 is_changed |= _place(program, node, dependent, values, name)
             elif node not in dependent and isinstance(value := computed(node, values), Tensor):
                 values[constant := add_constant(program, name, value, value)] = value
@@ -40,6 +44,10 @@ def settle_places(program: ExportedProgram) -> bool:
     program.graph.eliminate_dead_code()
     program.graph_module.recompile()
     return is_changed
+
+
+def _puts(node: fx.Node) -> bool:
+    return operator_name(node) == "index_put"
 
 
 def _is_open(node: fx.Node) -> bool:

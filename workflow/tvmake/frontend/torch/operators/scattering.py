@@ -49,15 +49,18 @@ def _index_put(node: fx.Node, importer: Any) -> Any:
 
 
 def _masked_put(data: fx.Node, indices: Sequence[Any], values: fx.Node, reduction: str, importer: Any) -> Any:
-    """The same value, or slice of values, wherever a mask over the first axes holds."""
+    """The same value, or slice of values, wherever a mask over some axes holds."""
     rank, given = data.meta["val"].ndim, values.meta["val"]
-    more = list(range(indices[0].meta["val"].ndim, rank))
+    first = next(axis for axis, index in enumerate(indices) if index is not None)
+    behind = first + indices[first].meta["val"].ndim
+    more = list(range(behind, rank))
     slice_shape = [1] * rank if given.numel() == 1 else list(given.shape)[-len(more) :] if more else []
-    if len(indices) != 1 or math.prod(slice_shape) != given.numel():
+    if len(indices) != first + 1 or math.prod(slice_shape) != given.numel():
         raise ValueError("index_put with a mask and several values")
     emit = importer.block_builder.emit
-    mask = importer.env[indices[0]]
-    mask = emit(relax.op.expand_dims(mask, more)) if more else mask
+    mask = importer.env[indices[first]]
+    others = [*range(first), *more]
+    mask = emit(relax.op.expand_dims(mask, others)) if others else mask
     value = emit(relax.op.reshape(importer.env[values], slice_shape))
     value = emit(relax.op.add(importer.env[data], value)) if reduction == "add" else value
     return emit(relax.op.where(mask, value, importer.env[data]))
