@@ -12,8 +12,8 @@ import onnx
 from onnx import helper
 
 from tvmake.frontend.onnx.graph import Builder, Graph, attributes, opset_of, optional_input
-from tvmake.frontend.onnx.rewrites.contrib import attention, quantized
-from tvmake.frontend.onnx.rewrites.contrib.attention import Rule
+from tvmake.frontend.onnx.rewrites.contrib import attention, grouped_attention, quantized, rotary
+from tvmake.frontend.onnx.rewrites.contrib.heads import Rule
 
 DOMAIN = "com.microsoft"
 
@@ -257,5 +257,7 @@ RULES: dict[str, Rule] = {
     "SkipSimplifiedLayerNormalization": _skip_layer_norm,
     "EmbedLayerNormalization": _embeddings,
     **attention.RULES,
+    **grouped_attention.RULES,
+    **rotary.RULES,
     **quantized.RULES,
 }

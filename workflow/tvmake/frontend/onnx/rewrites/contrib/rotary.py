@@ -1,0 +1,59 @@
+"""Rotary position embeddings (domain ``com.microsoft``) as ONNX's own operators."""
+
+import onnx
+
+from tvmake.frontend.onnx.graph import Builder, attributes
+from tvmake.frontend.onnx.rewrites.contrib.heads import Rule, by_heads, cut, places_of
+
+
+def rotary_embedding(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """Pairs of numbers turned by angles of a table, at places that count from a first one or are given."""
+    x, places, cosines, sines = node.input
+    values = attributes(node)
+    graph = build.graph
+    shape, half = graph.shape(x), (graph.shape(cosines) or (None, None))[1]
+    heads = values.get("num_heads", 0)
+    if (
+        shape is None
+        or not isinstance(half, int)
+        or values.get("is_packed_batching")
+        or values.get("scale", 1.0) != 1.0
+    ):
+        return None
+    width = shape[-1]
+    if len(shape) == 3:
+        partial = values.get("rotary_embedding_dim", 0)
+        if not isinstance(width, int) or (partial and not heads):
+            return None
+        size = width // heads if heads else 2 * half
+        x = by_heads(build, x, width // size, size)
+    elif isinstance(width, int):
+        size = width
+    else:
+        return None
+    if graph.rank(places) == 1:
+        places = build.op("Add", places_of(build, x, [1, -1]), places)
+    result = turned(build, x, (places, cosines, sines), half, size, bool(values.get("interleaved")))
+    return [build.reshape(build.transpose(result, [0, 2, 1, 3]), [0, 0, width]) if len(shape) == 3 else result]
+
+
+def turned(build: Builder, x: str, by: tuple[str, str, str], half: int, size: int, is_interleaved: bool) -> str:
+    """Pairs of the first ``2 * half`` numbers of [batch, heads, length, size], turned by places [batch, length] in tables."""
+    places, cosines, sines = by
+    turned, rest = cut(build, x, [2 * half, size - 2 * half], 3) if size > 2 * half else (x, "")
+    cosine, sine = (build.unsqueeze(build.op("Gather", table, places), [1]) for table in (cosines, sines))
+    if is_interleaved:
+        first, second = (build.slice(turned, 3, at, 2 * half, 2) for at in range(2))
+    else:
+        first, second = cut(build, turned, [half, half], 3)
+    real = build.op("Sub", build.op("Mul", first, cosine), build.op("Mul", second, sine))
+    imaginary = build.op("Add", build.op("Mul", first, sine), build.op("Mul", second, cosine))
+    if is_interleaved:
+        pairs = build.concat([build.unsqueeze(real, [4]), build.unsqueeze(imaginary, [4])], 4)
+        result = build.op("Reshape", pairs, build.ints([0, 0, 0, 2 * half]))
+    else:
+        result = build.concat([real, imaginary], 3)
+    return build.concat([result, rest], 3) if rest else result
+
+
+RULES: dict[str, Rule] = {"RotaryEmbedding": rotary_embedding}
