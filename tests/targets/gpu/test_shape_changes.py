@@ -111,3 +111,14 @@ def test_extents_may_be_known_later():
     assert made.index("add") == made.index("matmul") + 1 or made[-2:] == ["add", "reshape"], made
     arguments = values(tensor(2, 5, 8), tensor(8, 8))
     np.testing.assert_allclose(run((moved, {}), *arguments), run((module, {}), *arguments), rtol=1e-5, atol=1e-6)
+
+
+def test_many_steps_are_looked_at_once_each():
+    """Each step reads the one before twice: looked at by every way, there would be more of them than can be."""
+
+    def expression(x: Any) -> Any:
+        for _ in range(300):
+            x = tvm.relax.BlockBuilder.current().emit(op.add(x, x))
+        return op.tanh(op.reshape(x, (6,)))
+
+    assert len(calls(move_shape_changes(graph(expression, tensor(2, 3))))) == 302

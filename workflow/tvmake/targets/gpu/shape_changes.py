@@ -32,6 +32,9 @@ UNARY = (
 
 BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power")
 
+MOST_STEPS = 50
+"""By element, that are looked at behind a product."""
+
 PARTS = ("strided_slice", "take")
 """Operators that read a part of their first operand."""
 
@@ -44,6 +47,11 @@ def move_shape_changes(module: "tvm.IRModule") -> "tvm.IRModule":
 
 @mutator
 class _Moving(PyExprMutator):
+    def __init__(self, module: "tvm.IRModule") -> None:
+        super().__init__(module)
+        self.fused: dict[Any, bool] = {}
+        """By variable: what was found out already."""
+
     def visit_call_(self, op: Any) -> Any:
         call = self.visit_expr_post_order(op)
         if is_call(call, *RESHAPES):
@@ -95,12 +103,16 @@ class _Moving(PyExprMutator):
             return relax.op.reshape(step, relax.ShapeExpr(after))
         return call
 
-    def _is_fused(self, value: Any) -> bool:
+    def _is_fused(self, value: Any, steps: int = MOST_STEPS) -> bool:
         """Whether a step by element of a value is fused with what computes it."""
-        made = definition(self, value)
-        if is_call(made, *UNARY, *BINARY):
-            return any(self._is_fused(operand) for operand in made.args)
-        return is_call(made, *FUSED)
+        if value not in self.fused:
+            made = definition(self, value)
+            self.fused[value] = is_call(made, *FUSED) or (
+                is_call(made, *UNARY, *BINARY)
+                and steps > 0
+                and any(self._is_fused(operand, steps - 1) for operand in made.args)
+            )
+        return self.fused[value]
 
     def _as_before(self, operand: Any, before: list[Any], after: list[Any]) -> Any | None:
         """An operand beside one of a shape which had another before a reshape: for that shape; None where there is none."""
