@@ -196,6 +196,11 @@ def extents(value: Value) -> tuple[int, ...]:
     return value.shape if isinstance(value, np.ndarray) else tuple(int(extent) for extent in value.ty.shape.values)
 
 
+def numbered(shape: Sequence[int], axis: int) -> np.ndarray:
+    """0, 1 … along an axis of a shape, int64, to be spread over the others."""
+    return np.arange(shape[axis], dtype="int64").reshape([-1 if a == axis else 1 for a in range(len(shape))])
+
+
 def is_known(values: Sequence[Value], elements: int) -> bool:
     """Whether a result of so many elements is computed here."""
     return elements <= KNOWN_ELEMENTS and all(isinstance(value, np.ndarray) for value in values)

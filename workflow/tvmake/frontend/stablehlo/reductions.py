@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmake.frontend.stablehlo.conversion import Conversion, Converter, Unsupported, Value, extents, integers
+from tvmake.frontend.stablehlo.conversion import Conversion, Converter, Unsupported, Value, extents, integers, numbered
 from tvmake.frontend.stablehlo.elementwise import direction
 
 from tvm import relax  # isort: skip
@@ -94,7 +94,7 @@ def _arg_extremum(at: Conversion, op: Any, values: list[Value], axes: list[int])
         and shown[0] in kinds
         and ("compare", *shown[1:]) == _ARGMAX
         and isinstance(places, np.ndarray)
-        and np.array_equal(places, np.broadcast_to(_line(extents(places), axes[0]), extents(places)))
+        and np.array_equal(places, np.broadcast_to(numbered(extents(places), axes[0]), extents(places)))
     )
     if not is_usual:
         raise Unsupported("of two arrays at once, other than argmax and argmin")
@@ -106,10 +106,6 @@ def _arg_extremum(at: Conversion, op: Any, values: list[Value], axes: list[int])
 def _shown(operation: Any) -> str:
     name = operation.name.partition(".")[2]
     return f"compare {direction(operation.opview)}" if name == "compare" else name
-
-
-def _line(shape: tuple[int, ...], axis: int) -> np.ndarray:
-    return np.arange(shape[axis]).reshape([-1 if a == axis else 1 for a in range(len(shape))])
 
 
 def _reduce_window(at: Conversion, op: Any, values: list[Value]) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jax.extend.mlir.dialects import stablehlo
 
-from tvmake.frontend.stablehlo.conversion import Conversion, Converter, Unsupported, Value, extents
+from tvmake.frontend.stablehlo.conversion import Conversion, Converter, Unsupported, Value, extents, numbered
 from tvmake.frontend.stablehlo.shapes import sliced
 
 from tvm import relax  # isort: skip
@@ -77,11 +77,11 @@ def _places(
     place: Value = np.zeros([1] * rank, "int64")
     is_inside: Value | None = None
     for axis, extent in enumerate(shape):
-        own: Value = np.zeros([1] * rank, "int64")
+        offset: Value = np.zeros([1] * rank, "int64")
         if axis in kept:
-            own = own + _line(updated, windows[kept.index(axis)])
+            offset = offset + numbered(updated, windows[kept.index(axis)])
         if axis in along:
-            own = own + _line(
+            offset = offset + numbered(
                 updated, scattered[others.index(numbers.scatter_indices_batching_dims[along.index(axis)])]
             )
         if axis in starts:
@@ -91,13 +91,9 @@ def _places(
             starts_below = extent - (updated[windows[kept.index(axis)]] if axis in kept else 1) + 1
             if not (isinstance(start, np.ndarray) and start.min() >= 0 and start.max() < starts_below):
                 is_inside = _both(at, is_inside, _is_within(at, start, starts_below))
-            own = _total(at, own, start)
-        place = _total(at, place, _scaled(at, own, math.prod(shape[axis + 1 :])))
+            offset = _total(at, offset, start)
+        place = _total(at, place, _scaled(at, offset, math.prod(shape[axis + 1 :])))
     return _spread(at, place, updated), None if is_inside is None else _spread(at, is_inside, updated)
-
-
-def _line(updated: Sequence[int], axis: int) -> np.ndarray:
-    return np.arange(updated[axis], dtype="int64").reshape([-1 if a == axis else 1 for a in range(len(updated))])
 
 
 def _total(at: Conversion, one: Value, other: Value) -> Value:

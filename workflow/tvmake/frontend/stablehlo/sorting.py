@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmake.frontend.stablehlo.conversion import Conversion, Converter, Unsupported, Value, extents
+from tvmake.frontend.stablehlo.conversion import Conversion, Converter, Unsupported, Value, extents, numbered
 from tvmake.frontend.stablehlo.elementwise import direction
 
 from tvm import relax  # isort: skip
@@ -25,13 +25,11 @@ def _sort(at: Conversion, op: Any, values: list[Value]) -> Any:
 
 
 def _moved(at: Conversion, value: Value, places: Any, axis: int) -> Any:
-    if isinstance(value, np.ndarray) and np.array_equal(value, np.broadcast_to(_line(value.shape, axis), value.shape)):
+    if isinstance(value, np.ndarray) and np.array_equal(
+        value, np.broadcast_to(numbered(value.shape, axis), value.shape)
+    ):
         return places if str(value.dtype) == "int32" else at.emit(relax.op.astype(places, str(value.dtype)))
     return at.emit(relax.op.gather_elements(at.whole(value), places, axis))
-
-
-def _line(shape: tuple[int, ...], axis: int) -> np.ndarray:
-    return np.arange(shape[axis]).reshape([-1 if a == axis else 1 for a in range(len(shape))])
 
 
 def _keys(op: Any) -> list[tuple[int, bool]]:
