@@ -39,7 +39,7 @@ localrules:
 rule all:
     default_target: True
     input:
-        opened.scope.goals(),
+        opened.goals(),
 
 
 # A stage has a rule file of its own; which files there are decides.

@@ -87,9 +87,10 @@ def test_a_pipeline_with_a_kill_in_every_stage_ends_as_an_undisturbed_one(
     assert_as_undisturbed(small, finished)
 
 
+@pytest.mark.parametrize("command", [("tvmake", "make"), tuple(snakemake("--cores", "2"))], ids=["make", "snakemake"])
 @pytest.mark.parametrize("gone", [None, "results/digits/model.params"])
 def test_nothing_is_built_of_an_old_network_once_the_stage_that_reads_the_new_one_has_failed(
-    demo: Project, tmp_path: Path, gone: str | None
+    demo: Project, tmp_path: Path, gone: str | None, command: tuple[str, ...]
 ):
     # The build of the old network is still there, and what it was made of is not.
     demo.write_config({**demo.config, "precisions": ["float32"]})
@@ -101,7 +102,7 @@ def test_nothing_is_built_of_an_old_network_once_the_stage_that_reads_the_new_on
     faults.end()
     if gone:
         (demo.directory / gone).unlink()
-    done = demo.make()
+    done = demo.run(*command)
     assert done.returncode == 0, done.stdout + done.stderr
     anew = new_project(tmp_path / "anew" / "project")
     anew.write_config(demo.config)

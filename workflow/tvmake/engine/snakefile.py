@@ -11,7 +11,7 @@ from tvmake.cache import settings as cache
 from tvmake.config import device_variables
 from tvmake.engine import shared_stores
 from tvmake.engine.release import check_release
-from tvmake.engine.up_to_date.altered import jobs_of, mend_times
+from tvmake.engine.up_to_date.altered import jobs_of, mend_times, undone, with_records
 from tvmake.engine.up_to_date.scope import Scope, scope_of
 from tvmake.engine.up_to_date.sources import Sources
 from tvmake.plan.plan import Plan
@@ -30,6 +30,12 @@ class Workflow:
     scope: Scope
     sources: Sources
     resources: JobResources
+    undone: list[str]
+    """What is missing because its job has failed, and Snakemake takes for done."""
+
+    def goals(self) -> list[str]:
+        """The files to make: what the plan promises, and what is missing for it."""
+        return [*self.scope.goals(), *self.undone]
 
     def keep(self) -> None:
         """Keep what was read, sources and code, for later runs to compare with."""
@@ -61,12 +67,12 @@ def open_workflow(config: Mapping[str, Any], workflow: Any, ancient: Any) -> Wor
     scope = scope_of(plan)
     is_main = Path(workflow.main_snakefile).resolve() == snakefile().resolve()
     sources = Sources(ancient if is_main else None)
-    if not workflow.remote_exec:
-        mend_times(jobs_of(plan, scope.variants))
+    recorded = [] if workflow.remote_exec else with_records(jobs_of(plan, scope.variants))
+    mend_times(recorded)
     cores = workflow.resource_settings.cores or os.cpu_count()
     # How jobs are run, Snakemake decides only after it has read the rules.
     resources = JobResources(plan, cores, on_cluster=lambda: workflow.remote_exec or not workflow.local_exec)
-    return Workflow(plan, scope, sources, resources)
+    return Workflow(plan, scope, sources, resources, undone(recorded))
 
 
 def _put_tvmake_on_path() -> None:

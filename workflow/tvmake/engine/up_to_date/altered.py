@@ -15,7 +15,7 @@ from pathlib import Path
 from tvmake.engine.up_to_date.metadata import recorded_outputs
 from tvmake.engine.up_to_date.sources import known_digests
 from tvmake.plan.plan import Job, Plan, Variant
-from tvmake.storage.job_records import has_job_records, record_file, record_of
+from tvmake.storage.job_records import JobRecord, has_job_records, record_file, record_of
 
 LONG_AGO_S = 1
 """A time that nothing else has, in seconds since 1970."""
@@ -33,30 +33,44 @@ def jobs_of(plan: Plan, variants: Iterable[Variant]) -> list[Job]:
     return list({job.outputs: job for job in jobs}.values())
 
 
-def altered(jobs: Iterable[Job]) -> list[str]:
-    """The results that are there and are not known to be as their jobs left them, and those that are missing since their job has
-    failed, though something is there that was made of them.
+def with_records(jobs: Iterable[Job]) -> list[tuple[Job, JobRecord | None]]:
+    """Jobs and their records; None for a job that has none, or a damaged one."""
+    return [(job, record_of(job.outputs)) for job in jobs]
 
-    A job that failed has no record, and neither has one whose record is damaged; what it would have made does not count. Snakemake
-    notes of a failed job what it has read, takes it for done, and what was made of its earlier results for up to date.
-    Nor does a result without a record of Snakemake's: whether its options or its code have changed since, nobody knows.
+
+def altered(jobs: Iterable[Job]) -> list[str]:
+    """The results that are there and are not known to be as their jobs left them, and those that are :func:`undone`.
+
+    A job that failed has no record, and neither has one whose record is damaged; what it would have made does not count. Nor does
+    a result without a record of Snakemake's: whether its options or its code have changed since, nobody knows.
     Where there are no records of jobs at all, Snakemake decides: the results are from elsewhere.
     """
     if not has_job_records():
         return []
     known = recorded_outputs()
     found: list[str] = []
-    missing: list[str] = []
-    read: set[str] = set()
-    for job in jobs:
-        record = record_of(job.outputs) if known.issuperset(job.outputs) else None
-        if record:
+    recorded = with_records(jobs)
+    for job, record in recorded:
+        if record and known.issuperset(job.outputs):
             found += _other_than(record.outputs)
+        else:
+            found += filter(os.path.exists, job.outputs)
+    return [*found, *undone(recorded)]
+
+
+def undone(recorded: Iterable[tuple[Job, JobRecord | None]]) -> list[str]:
+    """The results that are missing since their job has failed, though something is there that was made of them.
+
+    Snakemake notes of a failed job what it has read, takes it for done, and what was made of its earlier results for up to date.
+    """
+    read: set[str] = set()
+    missing: list[str] = []
+    for job, record in recorded:
+        if record:
             read.update(record.inputs)
         else:
-            for name in job.outputs:
-                (found if os.path.exists(name) else missing).append(name)  # noqa: PTH110  # of tens of thousands
-    return [*found, *(name for name in missing if name in read)]
+            missing += (name for name in job.outputs if not os.path.exists(name))  # noqa: PTH110  # of tens of thousands
+    return [name for name in missing if name in read]
 
 
 def was_made(name: str) -> bool:
@@ -81,15 +95,14 @@ def mend_times_of_sources(jobs: Iterable[Job]) -> list[str]:
     return found
 
 
-def mend_times(jobs: Iterable[Job]) -> None:
+def mend_times(recorded: Iterable[tuple[Job, JobRecord | None]]) -> None:
     """Give an old time to results that were made of something else than what is there now, and none a time in the future.
 
     Snakemake refuses results that are older than what they were made of, and links that lead to themselves: those are removed.
     """
     now = time.time()
-    for job in jobs:
+    for job, record in recorded:
         _remove_circles(job.outputs)
-        record = record_of(job.outputs)
         if record and any(True for _ in _other_than(record.inputs)):
             _set_time(job.outputs, LONG_AGO_S)
         else:
