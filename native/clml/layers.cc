@@ -39,6 +39,8 @@ class Layer {
     else if (node_.Is("clip")) Clip();
     else if (node_.Is("concatenate")) Concat();
     else if (node_.Is("nn.pad")) Pad();
+    else if (node_.Is("nn.depth_to_space")) DepthToSpace();
+    else if (node_.Is("nn.upsampling")) Resize();
     else Binary();
   }
 
@@ -270,6 +272,21 @@ class Layer {
     description.arithmetic_mode = Arithmetic();
     const cl_ml_tensor_qcom input = Input(), output = Output();
     code_ = library_.CreatePad(tensors_->context(), description, input, output, &op_);
+  }
+
+  void DepthToSpace() {
+    const cl_ml_tensor_qcom input = Input(), output = Output();
+    code_ = library_.CreateDepthToSpace(tensors_->context(),
+                                        {static_cast<cl_uint>(node_.Int("block_size")), Arithmetic()}, input, output,
+                                        &op_);
+  }
+
+  // Bilinear. The second member is as TVM's runtime for CLML has it.
+  void Resize() {
+    const cl_ml_tensor_qcom input = Input(), output = Output();
+    code_ = library_.CreateResize(tensors_->context(),
+                                  {static_cast<cl_bool>(node_.Int("align_corners")), 0, Arithmetic()}, input, output,
+                                  &op_);
   }
 
   const Library& library_;

@@ -144,6 +144,14 @@ class LibraryOf final : public Library {
                    cl_ml_tensor_qcom output, cl_ml_op_qcom* op) const final {
     return table_->clCreateMLOpPadQCOM(context, nullptr, &description, input, output, op, nullptr);
   }
+  cl_int CreateDepthToSpace(cl_context context, const cl_ml_op_depthtospace_desc_qcom& description,
+                            cl_ml_tensor_qcom input, cl_ml_tensor_qcom output, cl_ml_op_qcom* op) const final {
+    return table_->clCreateMLOpDepthToSpaceQCOM(context, nullptr, &description, input, output, op, nullptr);
+  }
+  cl_int CreateResize(cl_context context, const cl_ml_op_resize_bilinear_desc_qcom& description,
+                      cl_ml_tensor_qcom input, cl_ml_tensor_qcom output, cl_ml_op_qcom* op) const final {
+    return table_->clCreateMLOpResizeBilinearQCOM(context, nullptr, &description, input, output, op, nullptr);
+  }
 
  private:
   const Table* table_;

@@ -73,6 +73,10 @@ class Library {
                               cl_ml_tensor_qcom output, cl_ml_op_qcom*) const = 0;
   virtual cl_int CreatePad(cl_context, const cl_ml_op_pad_desc_qcom&, cl_ml_tensor_qcom input, cl_ml_tensor_qcom output,
                            cl_ml_op_qcom*) const = 0;
+  virtual cl_int CreateDepthToSpace(cl_context, const cl_ml_op_depthtospace_desc_qcom&, cl_ml_tensor_qcom input,
+                                    cl_ml_tensor_qcom output, cl_ml_op_qcom*) const = 0;
+  virtual cl_int CreateResize(cl_context, const cl_ml_op_resize_bilinear_desc_qcom&, cl_ml_tensor_qcom input,
+                              cl_ml_tensor_qcom output, cl_ml_op_qcom*) const = 0;
 
  protected:
   explicit Library(std::string version) : version_(std::move(version)) {}

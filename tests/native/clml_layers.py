@@ -37,6 +37,15 @@ def two_results(value: Any, weight: Any) -> Any:
     return op.exp(op.nn.gelu(hidden) + op.nn.gelu(op.multiply(hidden, hidden)))
 
 
+def spread(value: Any) -> Any:
+    blocks = op.reshape(op.nn.relu(value), (1, 2, 2, 3, 4, 5))
+    return op.reshape(op.permute_dims(blocks, (0, 3, 4, 1, 5, 2)), (1, 3, 8, 10))
+
+
+def resized(value: Any, mode: str) -> Any:
+    return op.image.resize2d(value, (13, 8), layout="NCHW", method="linear", coordinate_transformation_mode=mode)
+
+
 LAYERS: dict[str, Case] = {
     "conv2d": (conv, 1, [X, W]),
     "conv2d, strides, dilation, padding of its own on each side": (
@@ -84,6 +93,10 @@ LAYERS: dict[str, Case] = {
     "concat of channels": (lambda x, y: op.concat([op.nn.relu(x), y], 1), 0, [X, (1, 3, 7, 5)]),
     "concat of rows of three": (lambda x, y, z: op.concat([x, y, z], 2), 0, [X, (1, CHANNELS, 2, 5), X]),
     "reshape between layers": (lambda x, w: op.matmul(op.reshape(op.nn.relu(x), (1, 210)), w), 1, [X, (210, 4)]),
+    "pad": (lambda x: op.nn.pad(op.nn.relu(x), (0, 0, 0, 0, 1, 2, 0, 3)), 0, [X]),
+    "depth to space": (spread, 0, [(1, 12, 4, 5)]),
+    "resize from the first pixel on": (lambda x: resized(x, "asymmetric"), 0, [X]),
+    "resize that keeps corners": (lambda x: resized(x, "align_corners"), 0, [X]),
     "two results": (two_results, 1, [X, W]),
 }
 

@@ -377,6 +377,59 @@ inline cl_int Pad(CONTEXT, const cl_ml_op_pad_desc_qcom* d, FakeTensor* in, Fake
       op);
 }
 
+// The order of TVM's nn.depth_to_space: the place in a block counts before the channel.
+inline cl_int DepthToSpace(CONTEXT, const cl_ml_op_depthtospace_desc_qcom* d, FakeTensor* in, FakeTensor* out, RESULT) {
+  (void)properties;
+  const size_t side = d->block_size;
+  const cl_ml_tensor_desc_qcom is = in->is, os = out->is;
+  const bool right = side > 0 && is.c == os.c * side * side && IsOptimal(in) && IsOptimal(out) &&
+                     Is(out, is.n, os.c, is.h * d->block_size, is.w * d->block_size);
+  return Make(
+      "depth_to_space", {in}, out, d->arithmetic_mode, right,
+      [=](const std::vector<Values>& v) {
+        Values result(v[0].size());
+        size_t at = 0;
+        for (size_t n = 0; n < is.n; ++n)
+          for (size_t c = 0; c < is.c; ++c)
+            for (size_t y = 0; y < is.h; ++y)
+              for (size_t x = 0; x < is.w; ++x) {
+                const size_t place = c / os.c, row = y * side + place / side, column = x * side + place % side;
+                result[((n * os.c + c % os.c) * os.h + row) * os.w + column] = v[0][at++];
+              }
+        return result;
+      },
+      op);
+}
+inline cl_int Resize(CONTEXT, const cl_ml_op_resize_bilinear_desc_qcom* d, FakeTensor* in, FakeTensor* out, RESULT) {
+  (void)properties;
+  const bool keeps_corners = d->align_corners != 0;
+  const cl_ml_tensor_desc_qcom is = in->is, os = out->is;
+  const bool right = !d->unused && IsOptimal(in) && IsOptimal(out) && is.n == os.n && is.c == os.c;
+  const auto step = [=](cl_uint from, cl_uint to) {
+    if (!keeps_corners) return static_cast<float>(from) / static_cast<float>(to);
+    return to > 1 ? static_cast<float>(from - 1) / static_cast<float>(to - 1) : 0.0F;
+  };
+  const float down = step(is.h, os.h), across = step(is.w, os.w);
+  return Make(
+      "resize_bilinear", {in}, out, d->arithmetic_mode, right,
+      [=](const std::vector<Values>& v) {
+        Values result;
+        for (size_t plane = 0; plane < size_t{os.n} * os.c; ++plane)
+          for (size_t y = 0; y < os.h; ++y)
+            for (size_t x = 0; x < os.w; ++x) {
+              const float row = static_cast<float>(y) * down, column = static_cast<float>(x) * across;
+              const size_t top = std::min<size_t>(size_t(row), is.h - 1), left = std::min<size_t>(size_t(column), is.w - 1);
+              const size_t bottom = std::min<size_t>(top + 1, is.h - 1), right_one = std::min<size_t>(left + 1, is.w - 1);
+              const auto at = [&](size_t r, size_t c) { return v[0][(plane * is.h + r) * is.w + c]; };
+              const float a = row - static_cast<float>(top), b = column - static_cast<float>(left);
+              result.push_back((1 - a) * ((1 - b) * at(top, left) + b * at(top, right_one)) +
+                               a * ((1 - b) * at(bottom, left) + b * at(bottom, right_one)));
+            }
+        return result;
+      },
+      op);
+}
+
 #undef CONTEXT
 #undef RESULT
 

@@ -126,6 +126,8 @@ void FillShared(Table* table) {
   table->clCreateMLOpBinaryQCOM = Binary;
   table->clCreateMLOpConcatQCOM = Concat;
   table->clCreateMLOpPadQCOM = Pad;
+  table->clCreateMLOpDepthToSpaceQCOM = DepthToSpace;
+  table->clCreateMLOpResizeBilinearQCOM = Resize;
 }
 
 }  // namespace

@@ -157,6 +157,17 @@ typedef struct {
 } cl_ml_op_pad_desc_qcom;
 
 typedef struct {
+  cl_uint block_size;
+  cl_arithmetic_mode_qcom arithmetic_mode;
+} cl_ml_op_depthtospace_desc_qcom;
+
+typedef struct {
+  cl_bool align_corners;
+  cl_bool unused;  // TVM's runtime gives it as false
+  cl_arithmetic_mode_qcom arithmetic_mode;
+} cl_ml_op_resize_bilinear_desc_qcom;
+
+typedef struct {
   cl_ml_tensor_qcom tensor;
   cl_mem memory;
 } cl_ml_tensor_memory_desc_qcom;
@@ -205,7 +216,11 @@ typedef struct {
   F(clCreateMLOpGemmQCOM, (FAKE_CONTEXT, const cl_ml_op_gemm_desc_qcom*, FAKE_T, FAKE_T, FAKE_T, FAKE_RESULT))         \
   F(clCreateMLOpBinaryQCOM, (FAKE_CONTEXT, const cl_ml_op_binary_desc_qcom*, FAKE_T, FAKE_T, FAKE_T, FAKE_RESULT))     \
   F(clCreateMLOpConcatQCOM, (FAKE_CONTEXT, const cl_ml_op_concat_desc_qcom*, FAKE_T*, FAKE_T, FAKE_RESULT))            \
-  F(clCreateMLOpPadQCOM, (FAKE_CONTEXT, const cl_ml_op_pad_desc_qcom*, FAKE_T, FAKE_T, FAKE_RESULT))
+  F(clCreateMLOpPadQCOM, (FAKE_CONTEXT, const cl_ml_op_pad_desc_qcom*, FAKE_T, FAKE_T, FAKE_RESULT))                   \
+  F(clCreateMLOpDepthToSpaceQCOM,                                                                                      \
+    (FAKE_CONTEXT, const cl_ml_op_depthtospace_desc_qcom*, FAKE_T, FAKE_T, FAKE_RESULT))                               \
+  F(clCreateMLOpResizeBilinearQCOM,                                                                                    \
+    (FAKE_CONTEXT, const cl_ml_op_resize_bilinear_desc_qcom*, FAKE_T, FAKE_T, FAKE_RESULT))
 
 #define FAKE_CLIP(F) \
   F(clCreateMLOpClipQCOM, (FAKE_CONTEXT, const cl_ml_op_clip_desc_qcom*, FAKE_T, FAKE_T, FAKE_RESULT))

@@ -104,8 +104,9 @@ class _Writer:
         attributes: dict[str, Any] = {}
         for operator in operators:
             attributes |= _attributes(operator)
-        if "pad" in attributes:
-            attributes["padding"] = attributes.pop("pad")
+        if len(operators) > 1 and "pad_width" in attributes:
+            top, bottom, left, right = attributes.pop("pad_width")
+            attributes["padding"] = [top, left, bottom, right]
         entries = [[self.index[argument], 0, 0] for argument in arguments]
         attributes |= {"num_inputs": len(entries), "num_outputs": 1}
         self.add("kernel", str(composite.attrs["Composite"]), result, inputs=entries, attrs=attributes)
@@ -130,8 +131,11 @@ def _attributes(call: Any) -> dict[str, Any]:
                 "groups": int(attrs.groups),
             }
         case "nn.pad":
-            top, bottom, left, right = _ints(attrs.pad_width)[4:]
-            return {"pad": [top, left, bottom, right]}
+            return {"pad_width": _ints(attrs.pad_width)[4:]}
+        case "permute_dims":  # only within a depth to space
+            return {"block_size": shape_of(call.args[0])[1]}
+        case "image.resize2d":
+            return {"align_corners": int(attrs.coordinate_transformation_mode == "align_corners")}
         case "nn.batch_norm":
             return {"axis": int(attrs.axis), "epsilon": float(attrs.epsilon)}
         case "nn.max_pool2d" | "nn.avg_pool2d":

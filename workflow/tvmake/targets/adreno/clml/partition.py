@@ -24,6 +24,9 @@ CODEGEN = "openclml"
 
 LAYOUTS = {"relax.nn.conv2d": ["NCHW", "OIHW"]}
 
+MOVES = ("reshape", "nn.pad", "nn.depth_to_space")
+"""Layers that move values and compute none."""
+
 ALIGNMENT = 64
 """Bytes, of a tensor's memory."""
 
@@ -44,8 +47,8 @@ class Part:
 
     @property
     def is_worth_it(self) -> bool:
-        """Whether there is something to compute: reshapes are no work, and copies into CLML's layout are."""
-        return any(not name.endswith("reshape") for name in composites(self.function))
+        """Whether there is something to compute: moving values is no work, and copies into CLML's layout are."""
+        return any(not name.endswith(MOVES) for name in composites(self.function))
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,8 @@ def pattern_table() -> list[tuple[str, Any, dict[str, Any], Check]]:
     ]
     # TVM has these without the bounds, which are arguments: they match nothing.
     tvm_patterns = [one for one in tvm_patterns if "clip" not in one[0]]
-    return [*_clipped_convolutions(tvm_patterns), *tvm_patterns, *_products(), *_clips(), *_concatenations()]
+    more = [*_products(), *_clips(), *_concatenations(), *_arrangements(), *_resizes()]
+    return [*_clipped_convolutions(tvm_patterns), *_depth_to_space(), *tvm_patterns, *more]
 
 
 def _both(check: Check) -> Check:
@@ -72,6 +73,20 @@ def _concatenations() -> list[Any]:
     ]
 
 
+def _arrangements() -> list[Any]:
+    return [(f"{PREFIX}nn.pad", is_op("relax.nn.pad")(wildcard()), {}, suits)]
+
+
+def _resizes() -> list[Any]:
+    return [(f"{PREFIX}nn.upsampling", is_op("relax.image.resize2d")(wildcard(), wildcard()), {}, suits)]
+
+
+def _depth_to_space() -> list[Any]:
+    split = is_op("relax.reshape")(wildcard(), wildcard())
+    pattern = is_op("relax.reshape")(is_op("relax.permute_dims")(split), wildcard())
+    return [(f"{PREFIX}nn.depth_to_space", pattern, {}, _is_depth_to_space)]
+
+
 def suits(context: Any) -> bool:
     """Whether a match is something that the library can be told."""
     calls = _calls(context)
@@ -80,8 +95,7 @@ def suits(context: Any) -> bool:
         return False
     tensors = [call.ty for call in calls if isinstance(call.ty, relax.TensorType)]
     tensors += [argument.ty for call in calls for argument in _tensors(call)]
-    dtypes = {dtype_name(one) for one in tensors}
-    if len(dtypes) != 1 or not dtypes <= {*DTYPES} or not all(map(_is_plain, tensors)):
+    if not _are_plain(tensors):
         return False
     is_convolution = any(operator_name(call) == "nn.conv2d" for call in calls)
     return all(_suits(call, is_convolution, calls) for call in calls)
@@ -93,7 +107,7 @@ def _suits(call: Any, in_convolution: bool, calls: list[Any]) -> bool:
         case "nn.conv2d":
             return _suits_convolution(call)
         case "nn.pad":
-            return in_convolution and _suits_padding(call, calls)
+            return _pads_pictures(call) and (not in_convolution or _has_no_padding(calls))
         case "add" if in_convolution:
             return _is_by_channel(call.args[1], shape_of(call)[1])
         case "add" if any(operator_name(one) == "matmul" for one in calls):
@@ -116,6 +130,8 @@ def _suits(call: Any, in_convolution: bool, calls: list[Any]) -> bool:
             height, width = shape_of(call.args[0])[2:]
             # TVM's runtime gives CLML the window of this one by width and height, of other poolings the other way.
             return height == width
+        case "image.resize2d":
+            return _suits_resize(call)
         case "clip":
             return all(
                 isinstance(bound, tvm.tirx.FloatImm | tvm.tirx.IntImm) for bound in map(_bound, call.args[1:])
@@ -133,18 +149,42 @@ def _suits_convolution(call: Any) -> bool:
     return layouts == ("NCHW", "OIHW", "NCHW") and (attrs.groups == 1 or is_depthwise)
 
 
-def _suits_padding(call: Any, calls: list[Any]) -> bool:
-    """Whether a convolution's own padding can be that of a ``pad`` before it."""
+def _pads_pictures(call: Any) -> bool:
+    """Whether zeros are put around pictures, and nothing else."""
     width = [int(one) for one in call.attrs.pad_width]
-    (convolution,) = [one for one in calls if operator_name(one) == "nn.conv2d"]
     value = float(getattr(call.attrs, "pad_value", 0) or 0)
+    is_constant = str(call.attrs.pad_mode) == "constant" and value == 0 and len(call.args) == 1
+    return len(width) == 8 and not any(width[:4]) and min(width) >= 0 and is_constant
+
+
+def _has_no_padding(calls: list[Any]) -> bool:
+    """Whether the convolution's own padding can be that of a ``pad`` before it."""
+    (convolution,) = [one for one in calls if operator_name(one) == "nn.conv2d"]
+    return not any(int(one) for one in convolution.attrs.padding)
+
+
+def _suits_resize(call: Any) -> bool:
+    """Whether a resize is bilinear, with places that TVM's runtime asks the library for: it says of pictures whether their corners
+    stay, and never that places are those of pixels' centres."""
+    attrs = call.attrs
+    places = {"asymmetric", "align_corners"}
+    return attrs.layout == "NCHW" and attrs.method == "linear" and attrs.coordinate_transformation_mode in places
+
+
+def _is_depth_to_space(context: Any) -> bool:
+    """Whether channels become blocks of a picture, in the order of TVM's ``nn.depth_to_space``: places first, then channels ("DCR")."""
+    (moved,) = [call for call in _calls(context) if operator_name(call) == "permute_dims"]
+    split, result = context.matched_bindings[moved.args[0]], context.matched_expr
+    given, extents = split.args[0], shape_of(split)
+    if not _are_plain([given.ty, result.ty]) or len(shape_of(given)) != 4 or len(extents) != 6:
+        return False
+    count, side, other, channels, height, width = extents
+    axes = [int(axis) for axis in moved.attrs.axes or ()]
     return (
-        len(width) == 8
-        and not any(width[:4])
-        and str(call.attrs.pad_mode) == "constant"
-        and value == 0
-        and len(call.args) == 1
-        and not any(int(one) for one in convolution.attrs.padding)
+        side == other
+        and axes == [0, 3, 4, 1, 5, 2]
+        and shape_of(given) == [count, side * side * channels, height, width]
+        and shape_of(result) == [count, channels, height * side, width * side]
     )
 
 
@@ -196,6 +236,12 @@ def _tensors(call: Any) -> list[Any]:
         one for argument in call.args for one in (argument.fields if isinstance(argument, relax.Tuple) else [argument])
     ]
     return [one for one in fields if isinstance(one.ty, relax.TensorType)]
+
+
+def _are_plain(tensors: list[Any]) -> bool:
+    """Whether tensors are plain, and of one type that the library has."""
+    dtypes = {dtype_name(one) for one in tensors}
+    return len(dtypes) == 1 and dtypes <= {*DTYPES} and all(map(_is_plain, tensors))
 
 
 def _is_plain(tensor: Any) -> bool:
