@@ -22,7 +22,7 @@ from tvmake.engine.progress.handler import Run
 from tvmake.engine.progress.job_log import note_stopped
 from tvmake.engine.progress.snakemake_errors import bad_option, usage_error
 from tvmake.engine.state_places import put_right
-from tvmake.engine.up_to_date.altered import altered, jobs_of, mend_times_of_sources, note_altered, was_made
+from tvmake.engine.up_to_date.altered import altered, jobs_of, mend_times_of_sources, was_made
 from tvmake.engine.up_to_date.early_cutoff import make_in_rounds
 from tvmake.engine.up_to_date.metadata import remove_damaged_records
 from tvmake.engine.up_to_date.noop import note, up_to_date
@@ -215,14 +215,15 @@ class _Maker:
         for name in mend_times_of_sources(jobs_of(plan, variants)):
             print(f"note: {name} has a time in the future, and is given the present one", file=sys.stderr)
 
-        def altered_now() -> list[str]:
-            # Which jobs there are depends on files that may have been among those that were made again.
-            names = altered(jobs_of(plan, variants))
-            note_altered(names)
-            return names
-
         return make_in_rounds(
-            self._args, self._request.has_results, self._look, self._run, was_made, altered_now, self._is_told_to_end
+            self._args,
+            self._request.has_results,
+            self._look,
+            self._run,
+            was_made,
+            # Which jobs there are depends on files that may have been among those that were made again.
+            lambda: altered(jobs_of(plan, variants)),
+            self._is_told_to_end,
         )
 
     def _show(self, plan: Plan, left_out: UpToDate) -> bool:

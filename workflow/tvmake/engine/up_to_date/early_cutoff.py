@@ -11,6 +11,7 @@ from copy import copy
 from pathlib import Path
 from typing import Any
 
+from tvmake.engine.up_to_date.altered import note_altered
 from tvmake.engine.up_to_date.planned_jobs import PlannedJob
 
 MOST = 20
@@ -40,7 +41,8 @@ def make_in_rounds(
     Args:
         has_results: whether there are files of an earlier run.
         was_made: whether a file was made before, even if it is not there any more.
-        altered: names files that are there and do not count; they are made again first.
+        altered: names files that are there and do not count, and those that are missing since their job failed; they are made
+            first.
         is_told_to_end: whether no more jobs are to start.
 
     Returns:
@@ -56,12 +58,13 @@ def make_in_rounds(
             return not is_told_to_end()
         if args.keep_going and not is_told_to_end():
             rest = copy(args)
-            rest.omit_from = [file for file in files if not Path(file).exists()]
+            rest.omit_from = [file for file in {*files, *altered()} if not Path(file).exists()]
             make(rest)
         return False
 
     known: set[str] = set()
     while files := [file for file in altered() if file not in known]:
+        note_altered(files)
         forced = copy(args)
         forced.targets = forced.forcerun = files
         # What one of them is made of may be made again as well, and be as before.
