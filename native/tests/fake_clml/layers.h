@@ -418,12 +418,13 @@ inline cl_int Resize(CONTEXT, const cl_ml_op_resize_bilinear_desc_qcom* d, FakeT
           for (size_t y = 0; y < os.h; ++y)
             for (size_t x = 0; x < os.w; ++x) {
               const float row = static_cast<float>(y) * down, column = static_cast<float>(x) * across;
-              const size_t top = std::min<size_t>(size_t(row), is.h - 1), left = std::min<size_t>(size_t(column), is.w - 1);
-              const size_t bottom = std::min<size_t>(top + 1, is.h - 1), right_one = std::min<size_t>(left + 1, is.w - 1);
+              const size_t top = std::min<size_t>(size_t(row), is.h - 1), bottom = std::min<size_t>(top + 1, is.h - 1);
+              const size_t left = std::min<size_t>(size_t(column), is.w - 1);
+              const size_t next = std::min<size_t>(left + 1, is.w - 1);
               const auto at = [&](size_t r, size_t c) { return v[0][(plane * is.h + r) * is.w + c]; };
               const float a = row - static_cast<float>(top), b = column - static_cast<float>(left);
-              result.push_back((1 - a) * ((1 - b) * at(top, left) + b * at(top, right_one)) +
-                               a * ((1 - b) * at(bottom, left) + b * at(bottom, right_one)));
+              result.push_back((1 - a) * ((1 - b) * at(top, left) + b * at(top, next)) +
+                               a * ((1 - b) * at(bottom, left) + b * at(bottom, next)));
             }
         return result;
       },

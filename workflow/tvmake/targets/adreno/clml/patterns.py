@@ -164,15 +164,17 @@ def _has_no_padding(calls: list[Any]) -> bool:
 
 
 def _suits_resize(call: Any) -> bool:
-    """Whether a resize is bilinear, with places that TVM's runtime asks the library for: it says of pictures whether their corners
-    stay, and never that places are those of pixels' centres."""
+    """Whether a resize is bilinear, with places that TVM's runtime asks the library for.
+
+    It says whether corners stay where they are, and never that places are those of pixels' centres.
+    """
     attrs = call.attrs
     places = {"asymmetric", "align_corners"}
     return attrs.layout == "NCHW" and attrs.method == "linear" and attrs.coordinate_transformation_mode in places
 
 
 def _is_depth_to_space(context: Any) -> bool:
-    """Whether channels become blocks of a picture, in the order of TVM's ``nn.depth_to_space``: places first, then channels ("DCR")."""
+    """Whether channels become blocks of a picture in the order of ``nn.depth_to_space`` ("DCR"): places, then channels."""
     (moved,) = [call for call in _calls(context) if operator_name(call) == "permute_dims"]
     split, result = context.matched_bindings[moved.args[0]], context.matched_expr
     given, extents = split.args[0], shape_of(split)
