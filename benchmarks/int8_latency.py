@@ -1,10 +1,12 @@
 """Packages in 8 bits against the same networks in float32 and in ONNX Runtime, in one interleaved run for each network.
 
-    python benchmarks/int8_latency.py resources/digits.onnx zoo:resnet18 zoo:mobilenet_v2 --libraries DIR
+    python benchmarks/int8_latency.py resources/digits.onnx zoo:resnet18 trained:mobilenet_v2 --libraries DIR --trained DIR
 
 Subjects: tvmake at float32, tvmake at int8 (its own calibration), tvmake on the file that ONNX Runtime's static quantiser
 wrote (QDQ, unsigned activations, signed weights with a scale for each channel), and ONNX Runtime on that file and on the
 float one. Nothing is tuned. Networks of the zoo have drawn weights, whose norms are calibrated first; their inputs are drawn.
+"trained:" ones are the zoo's, trained on handwritten digits first (trained_networks.py), calibrated on images that they were
+trained on, and judged by others: "top1" is how many of those each subject names right.
 "sqnr" is how far outputs are from our float32, "equal" and "within_1" how much of the QDQ file's output is ONNX Runtime's to
 the step, and "ORT …" the same for ONNX Runtime with and without its own optimisations: networks with drawn weights make much
 of the last bit. torch's exporter to ONNX needs onnxscript, below --libraries.
@@ -20,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,7 @@ import numpy as np
 from comparing import ROOT, environment, machine
 
 SAMPLES = 16
+TRAINED_SAMPLES = 100
 TURNS = 5
 TURN_S = 1.0
 MOST_RUNS = 2000
@@ -34,12 +38,34 @@ MOST_RUNS = 2000
 Run = Callable[[np.ndarray], np.ndarray]
 
 
-def float_network(name: str, directory: Path) -> tuple[Path, np.ndarray]:
-    """The network as ONNX in float32, and inputs for it."""
+@dataclass(frozen=True)
+class Subject:
+    """A network in float32 and images for it."""
+
+    path: Path
+    """ONNX, of one image."""
+    calibrating: np.ndarray
+    fresh: np.ndarray
+    """Images to compare outputs on."""
+    labels: np.ndarray | None = None
+    """Of the fresh ones."""
+
+
+def float_network(name: str, directory: Path, kept: Path | None) -> Subject:
+    """The network, and images for it.
+
+    Args:
+        kept: where trained networks are.
+    """
+    if name.startswith("trained:"):
+        from trained_networks import trained
+
+        one = trained(name.removeprefix("trained:"), kept or directory)
+        return Subject(one.path, one.seen[:TRAINED_SAMPLES], one.held_out, one.labels)
     if name.endswith("digits.onnx"):
         with np.load(ROOT / "resources" / "digits-test.npz") as found:
             images = found["images"][:, None].astype(np.float32) * 0.0625
-        return Path(name), images[: 10 * SAMPLES]
+        return Subject(Path(name), images[:SAMPLES], images[SAMPLES : 10 * SAMPLES])
     import torch
 
     from tvmake.config.model import ImportOptions
@@ -55,7 +81,7 @@ def float_network(name: str, directory: Path) -> tuple[Path, np.ndarray]:
     network.eval()
     path = directory / "float.onnx"
     torch.onnx.export(network, (inputs[:1],), str(path), verbose=False, external_data=False, input_names=["x"])
-    return path, inputs.numpy()
+    return Subject(path, inputs[:SAMPLES].numpy(), inputs[SAMPLES:].numpy())
 
 
 def quantized(source: Path, images: np.ndarray, directory: Path) -> Path:
@@ -69,7 +95,7 @@ def quantized(source: Path, images: np.ndarray, directory: Path) -> Path:
     name = InferenceSession(str(source)).get_inputs()[0].name
 
     class Reader(CalibrationDataReader):
-        rows: Iterator[np.ndarray] = iter(images[:SAMPLES])
+        rows: Iterator[np.ndarray] = iter(images)
 
         def get_next(self) -> dict[str, np.ndarray] | None:
             row = next(self.rows, None)
@@ -111,7 +137,7 @@ def package(source: Path, precision: str, images: np.ndarray) -> tuple[Run, dict
             save_module(imported.module, directory / "module")
             save_params(imported.params, directory / "params")
             stage_json.save(imported.signature, directory / "signature")
-            np.savez(directory / "data.npz", images=images[:SAMPLES])
+            np.savez(directory / "data.npz", images=images)
             dataset = DatasetConfig(
                 path=str(directory / "data.npz"), labels=None, preprocess=Preprocessing(scale=1, layout="NCHW")
             )
@@ -164,10 +190,11 @@ def output_step(source: Path) -> float | None:
     return float(values[last.input[1]].reshape(-1)[0]) if last.op_type == "DequantizeLinear" else None
 
 
-def measured(name: str, threads: int) -> dict[str, Any]:
+def measured(name: str, threads: int, kept: Path | None) -> dict[str, Any]:
     """One network's figures: minima and medians in ms, bytes of weights, and how far outputs are from each other."""
     with tempfile.TemporaryDirectory() as place:
-        source, images = float_network(name, Path(place))
+        network = float_network(name, Path(place), kept)
+        source, images = network.path, network.calibrating
         qdq = quantized(source, images, Path(place))
         subjects: dict[str, Run] = {}
         row: dict[str, Any] = {"network": name, "threads": threads, "machine": machine()}
@@ -177,7 +204,7 @@ def measured(name: str, threads: int) -> dict[str, Any]:
             subjects[subject], row[subject] = package(file, precision, images)
         subjects["ORT float32"], subjects["ORT QDQ"] = onnxruntime(source, threads), onnxruntime(qdq, threads)
         step, other = output_step(qdq), onnxruntime(qdq, threads, is_optimized=False)
-    fresh = [image[None] for image in images[SAMPLES:]]
+    fresh = [image[None] for image in network.fresh]
     outputs = {
         subject: np.concatenate([run(image) for image in fresh]).astype(np.float64) for subject, run in subjects.items()
     }
@@ -185,6 +212,8 @@ def measured(name: str, threads: int) -> dict[str, Any]:
     for subject, found in outputs.items():
         noise = float(((found - reference) ** 2).sum())
         row[f"sqnr {subject}"] = round(10 * math.log10(float((reference**2).sum()) / max(noise, 1e-300)), 1)
+        if network.labels is not None:
+            row[f"top1 {subject}"] = round(float(np.mean(found.argmax(1) == network.labels)), 4)
     if step is not None:
         unoptimized = np.concatenate([other(image) for image in fresh])
         for prefix, found in (("", outputs["tvmake QDQ"]), ("ORT ", unoptimized)):
@@ -226,17 +255,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("networks", nargs="*")
     parser.add_argument("--libraries", type=Path, help="a directory with onnxscript")
+    parser.add_argument("--trained", type=Path, help="where trained networks are, and are kept")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        print(json.dumps(measured(options.one, options.threads)))
+        print(json.dumps(measured(options.one, options.threads, options.trained)))
         return
     paths = [str(Path(__file__).parent), *([str(options.libraries.resolve())] if options.libraries else [])]
     env = environment(PYTHONPATH=os.pathsep.join(paths), TVM_NUM_THREADS=str(options.threads))
     rows = []
     for name in options.networks:
         command = [sys.executable, __file__, "--one", name, "--threads", str(options.threads)]
+        command += ["--trained", str(options.trained)] if options.trained else []
         done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
         if done.returncode:
             sys.exit(f"{name}: {done.stderr[-3000:]}")

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.requirements import require
 from tests.workflow.project import Project, model_project
+from tvmake.native.zig import zig_command
 
 
 @pytest.fixture
@@ -30,6 +32,17 @@ def test_a_model_becomes_a_package_that_runs(project: Project):
     assert "✓" not in again.stderr, "nothing is made twice"
     first, second = (project.directory / name for name in ("digits.tar", "again.tar"))
     assert first.read_bytes() == second.read_bytes()
+
+
+def test_a_package_for_another_processor_is_not_said_to_run_here(project: Project):
+    require(zig_command(), "zig: pip install ziglang")
+    done = project.run(
+        "tvmake", "compile", "digits.onnx", "-t", "llvm -mtriple=aarch64-linux-android", "-o", "phone.tar"
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith(
+        "wrote phone.tar; run it on its device: `tvmake run phone.tar -d ssh:HOST`, or `-d adb:SERIAL`\n"
+    )
 
 
 MISTAKES = {

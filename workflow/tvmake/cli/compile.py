@@ -109,7 +109,19 @@ def compile_model(
         typer.echo(printable(f"wrote {sources.name}/"))
     if pass_times:
         _print_pass_times(run.directory / run.build_log)
-    typer.echo(printable(f"wrote {wanted}; run it with `tvmake run {wanted}`"))
+    typer.echo(printable(f"wrote {wanted}; {_how_to_run(wanted, run.directory / run.result('mod.so'), device)}"))
+
+
+def _how_to_run(package: Path, library: Path, device: str | None) -> str:
+    import platform
+
+    from tvmake.device.architecture import is_for
+
+    if device and device != "local":
+        return f"run it with `tvmake run {package} -d {device}`"
+    if is_for(library, platform.machine()):
+        return f"run it with `tvmake run {package}`"
+    return f"run it on its device: `tvmake run {package} -d ssh:HOST`, or `-d adb:SERIAL`"
 
 
 def _print_pass_times(log: Path) -> None:

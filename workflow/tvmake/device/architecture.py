@@ -30,6 +30,15 @@ def name_of(library: Path) -> str:
     return UNKNOWN if machine is None else NAMES.get(machine, machine)
 
 
+def is_for(library: Path, machine: str) -> bool:
+    """Whether a library or program is for a processor.
+
+    Args:
+        machine: its ``uname -m``.
+    """
+    return name_of(library) == (_name(machine) or machine)
+
+
 def check_library(library: Path, machine: str, where: str, remedy: str = REMEDY) -> None:
     """Refuse a library or program that the device cannot load, before it is sent there.
 
@@ -39,11 +48,11 @@ def check_library(library: Path, machine: str, where: str, remedy: str = REMEDY)
     Raises:
         DeviceError: it is for another processor.
     """
-    is_for, has = name_of(library), _name(machine) or machine
-    if is_for != has:
+    if not is_for(library, machine):
+        has = _name(machine) or machine
         raise DeviceError(
             where,
-            f"{library.name} is code for {is_for}, and the device is {has} (uname -m: {machine})",
+            f"{library.name} is code for {name_of(library)}, and the device is {has} (uname -m: {machine})",
             remedy,
         )
 
@@ -58,9 +67,9 @@ def check_triple(triple: str, machine: str, where: str) -> None:
     Raises:
         DeviceError: it is for another processor.
     """
-    is_for, has = _name(triple.partition("-")[0]), _name(machine)
-    if is_for and has and is_for != has:
-        raise DeviceError(where, f"it is for {is_for}, and its device is {has} (uname -m: {machine})", REMEDY)
+    wanted, has = _name(triple.partition("-")[0]), _name(machine)
+    if wanted and has and wanted != has:
+        raise DeviceError(where, f"it is for {wanted}, and its device is {has} (uname -m: {machine})", REMEDY)
 
 
 def _name(word: str) -> str | None:
