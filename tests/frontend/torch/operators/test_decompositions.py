@@ -46,6 +46,15 @@ NETS = {
         x, (3, 2), (2, 3), ceil_mode=True, return_indices=True
     )[1].float(),
     "maxima and their places": lambda x: torch.add(*F.max_pool2d(x, 2, return_indices=True)),
+    "places of maxima of volumes": lambda x: F.max_pool3d(x[None], 2, (1, 2, 3), 1, return_indices=True)[1].float(),
+    "places of adaptive maxima": lambda x: F.adaptive_max_pool2d(x, (3, 4), return_indices=True)[1].float(),
+    "adaptive maxima of volumes": lambda x: F.adaptive_max_pool3d(x[None], (2, 3, 4)),
+    "adaptive maxima of volumes and their places": lambda x: torch.add(
+        *F.adaptive_max_pool3d(x[None], (2, 3, 4), return_indices=True)
+    ),
+    "maxima of volumes put back": lambda x: F.max_unpool3d(
+        *F.max_pool3d(x[None], (1, 2, 2), return_indices=True), (1, 2, 2)
+    ),
     "logcumsumexp": lambda x: x.logcumsumexp(1),
     "cummax": lambda x: x.round().cummax(1)[0] + x.round().cummax(2)[1],
     "cummin": lambda x: x.cummin(2)[0] + x.round().cummin(1)[1],

@@ -27,8 +27,9 @@ from tvmake.frontend.torch.constant_extents import settle_places
 from tvmake.frontend.torch.constants import compute_constants
 from tvmake.frontend.torch.operators import complex_numbers
 from tvmake.frontend.torch.operators.converters import CONVERTERS
-from tvmake.frontend.torch.operators.decompositions import DECOMPOSITIONS, PLACES, asks_for_places
+from tvmake.frontend.torch.operators.decompositions import DECOMPOSITIONS
 from tvmake.frontend.torch.operators.grouping import of_libraries
+from tvmake.frontend.torch.operators.maxima import PLACES, asks_for_places
 from tvmake.frontend.torch.operators.quantized import settle_scales
 from tvmake.frontend.torch.operators.resizing import KEPT
 from tvmake.frontend.torch.promotion import promote

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, fx
+from torch import Tensor
 
 from tvmake.frontend.torch.operators import grouping, linear_algebra
 
@@ -229,34 +229,6 @@ def _rounded_to_steps_where_enabled(
     return torch.where(enabled != 0, rounded, data), mask
 
 
-def _max_pool_with_places(
-    data: Tensor,
-    kernel_size: Sequence[int],
-    stride: Sequence[int] = (),
-    padding: Sequence[int] = (0,),
-    dilation: Sequence[int] = (1,),
-    ceil_mode: bool = False,
-) -> Any:
-    """Maxima over windows, and where in the picture they are: every window's places are known."""
-    if not all(isinstance(extent, int) for extent in data.shape[-2:]):
-        return NotImplemented
-    kernel, pads, steps = _two(kernel_size), _two(padding), _two(dilation)
-    strides = _two(stride) if stride else kernel
-    height, width = data.shape[-2:]
-    rows, columns = (
-        _windows(extent, *sizes, ceil_mode)
-        for extent, sizes in zip((height, width), zip(kernel, strides, pads, steps, strict=True), strict=True)
-    )
-    shape = (len(rows), len(columns), kernel[0] * kernel[1])
-    row = rows[:, None, :, None].expand(*shape[:2], *kernel)
-    column = columns[None, :, None, :].expand_as(row)
-    places = (row * width + column).reshape(shape)
-    values = data.flatten(-2)[..., places.reshape(-1)].reshape(*data.shape[:-2], *shape)
-    first = values.argmax(-1)
-    numbers = torch.arange(shape[0] * shape[1]).reshape(shape[:2]) * shape[2]
-    return values.amax(-1), places.reshape(-1)[first + numbers]
-
-
 def _overlapped(pieces: Tensor, sizes: Sequence[int], dim: int, size: int, step: int) -> Any:
     """The sum of pieces that each begin a step after the one before: a transposed convolution that passes them on."""
     dim %= len(sizes)
@@ -282,22 +254,6 @@ def _mode(data: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     places = torch.arange(row.shape[-1])
     place = torch.where(row == value.unsqueeze(-1), places, -1).amax(-1)
     return (value.unsqueeze(dim), place.unsqueeze(dim)) if keepdim else (value, place)
-
-
-def _windows(extent: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> Tensor:
-    """The coordinates of each window along an axis, those outside of the picture moved to the window's nearest inside."""
-    spare = extent + 2 * padding - dilation * (kernel - 1) - 1
-    count = (spare + (stride - 1 if ceil_mode else 0)) // stride + 1
-    if ceil_mode and (count - 1) * stride >= extent + padding:
-        count -= 1  # the last window has to begin within the picture or the padding before it
-    first = torch.arange(count).unsqueeze(1) * stride - padding
-    steps = torch.minimum(torch.arange(kernel), (extent - 1 - first) // dilation)
-    return first + torch.maximum(steps, -(first // dilation)) * dilation
-
-
-def _two(sizes: int | Sequence[int]) -> tuple[int, int]:
-    given = (sizes,) if isinstance(sizes, int) else tuple(sizes)
-    return (given[0], given[-1])
 
 
 def _normalized_without_statistics(
@@ -369,13 +325,3 @@ DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
     aten.fake_quantize_per_channel_affine_cachemask.default: _rounded_to_steps_by_channel,
     aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default: _rounded_to_steps_where_enabled,
 }
-
-PLACES: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
-    aten.max_pool2d_with_indices.default: _max_pool_with_places,
-}
-"""For programs that ask where the maxima are: TVM's importer gives zeros."""
-
-
-def asks_for_places(node: fx.Node) -> bool:
-    """Whether a pooling's second result is used."""
-    return node.target in PLACES and any(user.args[1] != 0 and user.users for user in node.users)

@@ -9,6 +9,8 @@ from typing import Any
 
 from torch import fx
 
+from tvmake.frontend.torch.operators.maxima import each
+
 from tvm import relax  # isort: skip
 
 
@@ -36,8 +38,8 @@ def _average(name: str, axes: int) -> Callable[[fx.Node, Any], Any]:
         divisor = given.get("divisor_override")
         if divisor is None:
             return _strided(name)(node, importer)
-        kernel, padding = _each(given["kernel_size"], axes), _each(given.get("padding", 0), axes)
-        strides = _each(given["stride"], axes) if given.get("stride") else kernel
+        kernel, padding = each(given["kernel_size"], axes), each(given.get("padding", 0), axes)
+        strides = each(given["stride"], axes) if given.get("stride") else kernel
         results = node.meta["val"].shape[-axes:]
         sizes = node.args[0].meta["val"].shape[-axes:]
         # Zeros up to the end of the last window: every window is whole then.
@@ -60,33 +62,26 @@ def _average(name: str, axes: int) -> Callable[[fx.Node, Any], Any]:
     return convert
 
 
-def _each(value: Any, axes: int) -> list[int]:
-    """A number for each axis."""
-    given = list(value) if isinstance(value, list | tuple) else [value]
-    return given * axes if len(given) == 1 else given
-
-
 def _adaptive_maxima(node: fx.Node, importer: Any) -> Any:
-    """The maxima alone: where they are found is nothing that a network in use asks for."""
-    if any(user.args[1] != 0 for user in node.users):
-        raise ValueError("adaptive_max_pool2d with the places of its maxima")
-    data = importer.env[node.args[0]]
+    """The maxima alone, axis by axis."""
+    data, emit = importer.env[node.args[0]], importer.block_builder.emit
     rank = len(data.ty.shape)
-    for axis, result in zip((rank - 2, rank - 1), node.args[1], strict=True):
+    for axis, result in zip(range(rank - len(node.args[1]), rank), node.args[1], strict=True):
         size = int(node.args[0].meta["val"].shape[axis])
         bounds = [(number * size // result, -(-(number + 1) * size // result)) for number in range(result)]
         parts = [
             relax.op.max(relax.op.strided_slice(data, [axis], [first], [last]), axis, keepdims=True)
             for first, last in bounds
         ]
-        data = importer.block_builder.emit(relax.op.concat(parts, axis) if len(parts) > 1 else parts[0])
-    return importer.block_builder.emit(relax.Tuple([data]))
+        data = emit(relax.op.concat(parts, axis) if len(parts) > 1 else parts[0])
+    return emit(relax.Tuple([data]))
 
 
 CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
     "avg_pool2d.default": _average("avg_pool2d.default", 2),
     "avg_pool3d.default": _average("avg_pool3d.default", 3),
     "adaptive_max_pool2d.default": _adaptive_maxima,
+    "adaptive_max_pool3d.default": _adaptive_maxima,
     **{
         name: _strided(name)
         for name in (
