@@ -39,6 +39,12 @@ NETS = {
     ),
     "rrelu": nn.RReLU().eval(),
     "lgamma": lambda x: torch.lgamma(x * 3 + 0.013),
+    "erfinv": lambda x: torch.erfinv(x / 2.01),
+    "digamma": lambda x: torch.digamma(x * 3 + 0.013),
+    "trigamma": lambda x: torch.polygamma(1, x * 3 + 0.013),
+    "i0": lambda x: torch.i0(x * 3) + torch.special.i0e(x * 7),
+    "i1": lambda x: torch.special.i1(x * 3) + torch.special.i1e(x * 7),
+    "rows reduced": lambda x: x.index_reduce(1, torch.tensor([2, 0, 2]), x[:, 1:] * 2, "amax"),
     "places of maxima": lambda x: F.max_pool2d(x, 2, return_indices=True)[1].float(),
     "places of maxima, padded": lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True)[1].float(),
     "places of maxima, with steps": lambda x: F.max_pool2d(x, 2, 1, 0, 2, return_indices=True)[1].float(),
@@ -93,6 +99,24 @@ def test_a_network_computes_what_torch_does(net):
     program = torch.export.export(net, inputs)
     (found,) = outputs(read(program, ImportOptions(source="net.pt2")), *inputs)
     assert np.allclose(found, net(*inputs).detach().numpy(), rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("aligns", [False, True])
+def test_a_volume_is_sampled_as_torch_does(mode, padding, aligns):
+    volume = torch.arange(2 * 3 * 4 * 5 * 2).reshape(1, 2, 3, 4, 10).sin()
+    grid = torch.arange(4 * 5 * 2 * 3).reshape(1, 4, 5, 2, 3).cos() * 1.7
+    net = Of(lambda x: F.grid_sample(volume, x, mode=mode, padding_mode=padding, align_corners=aligns)).eval()
+    (found,) = outputs(read(torch.export.export(net, (grid,)), ImportOptions(source="net.pt2")), grid.numpy())
+    assert np.allclose(found, net(grid).numpy(), atol=2e-6)
+
+
+def test_special_functions_of_float64_are_refused():
+    """Their approximations are those of single precision."""
+    program = torch.export.export(Of(torch.erfinv).eval(), (X.double() / 3,))
+    with pytest.raises(InputError, match="erfinv"):
+        read(program, ImportOptions(source="net.pt2"))
 
 
 OPEN = {

@@ -33,10 +33,14 @@ def factors(x):
     return lower, by_substitution, torch.cholesky_solve(RIGHT.expand(2, 3, 2), lower), *linalg.qr(x[..., :2])
 
 
+def exponentials(x):
+    return linalg.matrix_exp(x * 0.1), linalg.matrix_exp(x * torch.tensor([0.0, 2.5])[:, None, None])
+
+
 @pytest.mark.parametrize(
     ("function", "matrix"),
-    [(linalg.inv, PIVOTED), (equations, BATCH), (determinants, BATCH), (factors, POSITIVE)],
-    ids=["pivots", "equations", "determinants", "factors"],
+    [(linalg.inv, PIVOTED), (equations, BATCH), (determinants, BATCH), (factors, POSITIVE), (exponentials, BATCH)],
+    ids=["pivots", "equations", "determinants", "factors", "exponentials"],
 )
 def test_it_is_as_pytorch_has_it(function, matrix):
     expected = function(matrix)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tvmake.frontend.torch.operators import grouping, linear_algebra
+from tvmake.frontend.torch.operators import grouping, linear_algebra, special, volumes
 
 aten = torch.ops.aten
 
@@ -285,6 +285,14 @@ def _scatter_reduced(
     return total / counts if data.is_floating_point() else total.div(counts, rounding_mode="floor")
 
 
+def _rows_reduced(
+    data: Tensor, axis: int, places: Tensor, source: Tensor, reduction: str, *, include_self: bool = True
+) -> Tensor:
+    shape = [-1 if each == axis % data.ndim else 1 for each in range(data.ndim)]
+    places = places.reshape(shape).expand(source.shape)
+    return data.scatter_reduce(axis, places, source, reduction, include_self=include_self)
+
+
 def _identity(reduction: str, dtype: torch.dtype) -> float:
     """What changes nothing when it is combined with other values."""
     if reduction in ("amax", "amin") and dtype.is_floating_point:
@@ -296,6 +304,8 @@ def _identity(reduction: str, dtype: torch.dtype) -> float:
 DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
     **grouping.DECOMPOSITIONS,
     **linear_algebra.DECOMPOSITIONS,
+    **special.DECOMPOSITIONS,
+    **volumes.DECOMPOSITIONS,
     aten._cdist_forward.default: _distances,
     aten._pdist_forward.default: _distances_of_pairs,
     aten.kthvalue.default: _kth_value,
@@ -308,6 +318,7 @@ DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
     aten.masked_scatter.default: _masked_scatter,
     aten._native_batch_norm_legit.no_stats: _normalized_without_statistics,
     aten.scatter_reduce.two: _scatter_reduced,
+    aten.index_reduce.default: _rows_reduced,
     aten.rrelu_with_noise.default: _rrelu,
     aten.rrelu_with_noise_functional.default: _rrelu_functional,
     aten.lgamma.default: _log_gamma,

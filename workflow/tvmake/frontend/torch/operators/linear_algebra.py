@@ -168,6 +168,25 @@ def _orthogonal_and_upper(matrix: Tensor, mode: str = "reduced") -> Any:
     return orthogonal[..., :kept], upper
 
 
+SQUARINGS, TERMS = 16, 12
+"""Of a matrix exponential: how often its argument may be halved, and the powers that are summed up then."""
+
+
+def _exponential(matrix: Tensor) -> Any:
+    """The series of a matrix halved until its norm is below one, squared as often."""
+    if not _is_small(matrix):
+        return NotImplemented
+    norm = matrix.abs().sum(-2).amax(-1)[..., None, None]
+    halvings = torch.ceil(torch.log2(norm.clamp(min=1)))
+    scaled, one = matrix / torch.exp2(halvings), torch.eye(matrix.shape[-1], dtype=matrix.dtype)
+    found = one + scaled / TERMS
+    for power in range(TERMS - 1, 0, -1):
+        found = one + scaled @ found / power
+    for number in range(SQUARINGS):
+        found = torch.where(halvings > number, found @ found, found)
+    return torch.where(halvings > SQUARINGS, torch.nan, found)
+
+
 def _with_report(compute: Callable[..., Any]) -> Callable[..., Any]:
     """The form with a second result, which is 0 for matrices that have an answer."""
 
@@ -199,6 +218,7 @@ DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
     aten.cholesky_solve.default: _cholesky_solve,
     aten.cholesky_inverse.default: _cholesky_inverse,
     aten.linalg_solve_triangular.default: _triangular,
+    aten.linalg_matrix_exp.default: _exponential,
     aten.linalg_qr.default: _orthogonal_and_upper,
     aten._linalg_check_errors.default: _checked,
 }
