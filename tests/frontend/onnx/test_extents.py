@@ -146,3 +146,26 @@ def test_a_dimension_that_is_given_out(tmp_path):
     made = model([*SHAPE, node("Identity", ["d1"], ["y"])], {"x": (FLOAT, ["batch", "length", 4])}, ["y"], CONSTANTS)
     made.graph.output[0].type.CopyFrom(helper.make_tensor_type_proto(INT64, []))
     assert run_compiled(read(save(tmp_path / "m.onnx", made)), [random(2, 3, 4)])[0] == 3
+
+
+def test_positions_of_a_table_as_long_as_the_sequence(tmp_path):
+    """As CLIP's texts have them: the numbers of a table's rows, cut to the length, and the rows."""
+    nodes = [
+        *SHAPE,
+        node("Unsqueeze", ["d1", "[0]"], ["e"]),
+        node("Slice", ["rows", "[0]", "e", "[1]"], ["numbers_of_rows"]),
+        node("Gather", ["table", "numbers_of_rows"], ["positions"]),
+        node("Add", ["x", "positions"], ["moved"]),
+        node("Shape", ["moved"], ["t"]),
+        node("Reshape", ["moved", "t"], ["y"]),
+    ]
+    constants = {**CONSTANTS, "rows": np.arange(5)[None], "table": random(5, 4, seed=1)}
+    made = model(nodes, {"x": (FLOAT, ["batch", "length", 4])}, ["y"], constants)
+    imported = read(save(tmp_path / "m.onnx", made))
+    assert [tuple(output.shape) for output in imported.signature.outputs] == [("batch", "length", 4)]
+    for shape in ((2, 3, 4), (1, 5, 4), (3, 1, 4)):
+        x = random(*shape)
+        np.testing.assert_allclose(run_compiled(imported, [x])[0], runtime(made, [x])[0], rtol=1e-5)
+    beyond = run_compiled(imported, [random(2, 7, 4)])[0]
+    assert np.isnan(beyond[:, 5:]).all()
+    assert not np.isnan(beyond[:, :5]).any()

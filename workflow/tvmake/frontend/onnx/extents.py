@@ -295,7 +295,7 @@ EVALUATED: Mapping[str, Evaluate] = {
 """Operators of integers, by what they make of values that are known."""
 
 
-def _shape_of(value: Any) -> list[Any] | None:
+def shape_of(value: Any) -> list[Any] | None:
     """The extents of a tensor; None where they are not known."""
     shape = value.ty.shape if isinstance(value.ty, relax.TensorType) else None
     return [_array(one)[()] for one in shape.values] if isinstance(shape, relax.ShapeExpr) else None
@@ -314,7 +314,7 @@ def _to_shape(extents: Extents, inputs: Sequence[Any], held: Held, attributes: M
 
 def _expanded(extents: Extents, inputs: Sequence[Any], held: Held, attributes: Mapping[str, Any]) -> Any | None:
     """Extents broadcast both ways; one that is not known to be 1 is that of the other, or equal to it."""
-    target, shape = held[1], _shape_of(inputs[0])
+    target, shape = held[1], shape_of(inputs[0])
     if target is None or shape is None:
         return None
     rank = max(len(shape), len(target))
@@ -346,7 +346,7 @@ def _cut(extents: Extents, inputs: Sequence[Any], held: Held, attributes: Mappin
         )  # fmt: skip
         if result is not None:
             return extents.tensor(result, _type("Slice", inputs, attributes))
-    shape = _shape_of(inputs[0])
+    shape = shape_of(inputs[0])
     starts, ends, axes, steps = (held[index] if index < len(held) else None for index in range(1, 5))
     if shape is None or starts is None or ends is None or (steps is not None and any(one != 1 for one in steps)):
         return None
@@ -373,7 +373,7 @@ def _placed(extents: Extents, place: Any, extent: Any) -> Any | None:
 
 def _repeated(extents: Extents, inputs: Sequence[Any], held: Held, attributes: Mapping[str, Any]) -> Any | None:
     """Copies along new axes, joined with those that follow them."""
-    times, shape = held[1], _shape_of(inputs[0])
+    times, shape = held[1], shape_of(inputs[0])
     if times is None or shape is None:
         return None
     pairs = list(zip(times, shape, strict=True))

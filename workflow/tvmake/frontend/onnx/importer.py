@@ -18,6 +18,7 @@ from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.onnx.builder import PaddingBuilder
 from tvmake.frontend.onnx.converters import CONVERTERS
 from tvmake.frontend.onnx.extents import Extents
+from tvmake.frontend.onnx.fitting import fitted
 from tvmake.frontend.onnx.graph import opset_of
 from tvmake.frontend.onnx.inputs import (
     bind_inputs,
@@ -110,6 +111,7 @@ class _Importer(ONNXGraphImporter):
 
     def _convert_operator(self, op_name: str, inputs: Any, attrs: dict[str, Any], opset: int) -> Any:
         self.node = f"{op_name} {attrs['tvm_custom']['name']!r}"
+        inputs = fitted(op_name, inputs, self.extents)
         made = self.extents.converted(op_name, inputs, attrs)
         if made is None and op_name in CONVERTERS:
             made = CONVERTERS[op_name](self.bb, inputs, attrs)
