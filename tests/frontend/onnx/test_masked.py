@@ -46,11 +46,55 @@ def test_values_put_where_a_mask_holds_are_a_choice(tmp_path, name):
     np.testing.assert_array_equal(run_compiled(read(path), feeds)[0], runtime(made, feeds)[0])
 
 
-def test_values_of_the_data_put_at_places_are_refused(tmp_path):
-    """As many as there are places, in their order: no choice between two tensors."""
+SELECTED = {
+    "elements": ([2, 4], [node("GatherND", ["z", "places"], ["updates"])]),
+    "elements by the same mask, computed twice": (
+        [2, 4],
+        [
+            node("Greater", ["m", "zero"], ["again"]), node("NonZero", ["again"], ["found_again"]),
+            node("Transpose", ["found_again"], ["places_again"]), node("GatherND", ["z", "places_again"], ["updates"]),
+        ],
+    ),
+    "elements that are computed": (
+        [2, 4],
+        [
+            node("GatherND", ["z", "places"], ["of_z"]), node("GatherND", ["x", "places"], ["of_x"]), node("Exp", ["of_x"], ["e"]),
+            node("Mul", ["of_z", "value"], ["more"]), node("Add", ["more", "e"], ["sum"]), node("Reshape", ["sum", "[-1]"], ["list"]),
+            node("Slice", ["list", "[0]", "count", "[0]"], ["updates"]),
+        ],
+    ),
+    "rows": ([2], [node("GatherND", ["z", "places"], ["updates"])]),
+    "rows of a dense layer": (
+        [2],
+        [
+            node("GatherND", ["z", "places"], ["rows"]), node("Gemm", ["rows", "weight", "row"], ["dense"], transB=1),
+            node("Relu", ["dense"], ["updates"]),
+        ],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(SELECTED))
+def test_what_the_same_mask_selects_elsewhere_is_a_choice(tmp_path, name):
+    """As many as there are places, in their order."""
+    shape, updates = SELECTED[name]
+    nodes = [*PLACES, *updates, node("ScatterND", ["x", "places", "updates"], ["y"])]
+    inputs = {"x": (FLOAT, [2, 4]), "m": (FLOAT, shape), "z": (FLOAT, [2, 4])}
+    constants = {**CONSTANTS, "[-1]": np.array([-1]), "weight": random(4, 4), "row": random(4)}
+    made = model(nodes, inputs, ["y"], constants)
+    mask = np.array([[-1, 1, 1, -1], [1, -1, -1, 1]], np.float32)
+    feeds = [random(2, 4), mask if len(shape) == 2 else mask[:, 1], random(2, 4, seed=2)]
+    found = run_compiled(read(save(tmp_path / "m.onnx", made)), feeds)[0]
+    np.testing.assert_allclose(found, runtime(made, feeds)[0], rtol=1e-5)
+
+
+def test_what_another_mask_selects_is_refused(tmp_path):
     nodes = [
         *PLACES,
-        node("GatherND", ["z", "places"], ["updates"]),
+        node("Greater", ["z", "zero"], ["other"]),
+        node("NonZero", ["other"], ["found_elsewhere"]),
+        node("Transpose", ["found_elsewhere"], ["elsewhere"]),
+        node("GatherND", ["z", "elsewhere"], ["updates"]),
         node("ScatterND", ["x", "places", "updates"], ["y"]),
     ]
     inputs = {"x": (FLOAT, [2, 4]), "m": (FLOAT, [2, 4]), "z": (FLOAT, [2, 4])}

@@ -14,6 +14,9 @@ IMAGE = torch.arange(2 * 4 * 5 * 6).reshape(2, 4, 5, 6).sin()
 COUNT = (IMAGE > 0.3).sum()
 ROWS, COLUMNS = torch.tensor([0, 1, 1, -1]), torch.tensor([2, -2, 0, 1])
 
+MATRIX = torch.arange(36).reshape(6, 6).cos()
+F = nn.functional
+
 
 def put(*places, values=1.5):
     def write(x):
@@ -61,6 +64,11 @@ WRITES = {
     "a slice of values where a mask behind an axis holds": lambda x: put(
         slice(None), x[0, :, :, 0] > 0, values=lambda x: x[0, 0, 0] * 2
     )(x),
+    "what a mask selects, changed": lambda x: put(x > 0, values=lambda y: y[x > 0].exp() * 2 - 1)(x),
+    "what a mask selects elsewhere": lambda x: put(x > 0, values=lambda _: x.flip(0)[x > 0])(x),
+    "rows that a mask selects, through a layer": lambda x: put(
+        x[..., 0] > 0, values=lambda y: torch.relu(F.linear(x[x[..., 0] > 0], MATRIX, MATRIX[0]))
+    )(x),
     "masked_scatter": lambda x: x.masked_scatter(x > 0, x.flip(0) * 5),
     "scatter": lambda x: torch.zeros(2, 7, 5, 6).scatter(
         1, torch.arange(4).reshape(1, 4, 1, 1).expand(2, 4, 5, 6) * 2 % 7, x
@@ -106,4 +114,13 @@ def test_several_values_behind_a_mask_are_refused():
         Of(lambda x: x.index_put((x > 0.3,), x.flatten()[:1].expand(int(COUNT)))).eval(), (IMAGE,)
     )
     with pytest.raises(InputError, match="a mask and several values"):
+        read(program, ImportOptions(source="net.pt2"))
+
+
+@pytest.mark.parametrize("values", [lambda x: x[x < 0][:3], lambda x: x.flip(0)[x.flip(0) > 0]])
+def test_what_another_mask_selects_is_refused(values):
+    program = torch.export.export(
+        Of(lambda x: put(x > 0, values=values)(x)).eval(), (torch.tensor([1.0, -1, 1, 1, -2, -3]),)
+    )
+    with pytest.raises(InputError, match="depends on the data"):
         read(program, ImportOptions(source="net.pt2"))

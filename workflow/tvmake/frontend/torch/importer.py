@@ -29,6 +29,7 @@ from tvmake.frontend.torch.operators import complex_numbers
 from tvmake.frontend.torch.operators.converters import CONVERTERS
 from tvmake.frontend.torch.operators.decompositions import DECOMPOSITIONS
 from tvmake.frontend.torch.operators.grouping import of_libraries
+from tvmake.frontend.torch.operators.masked import choose_by_masks
 from tvmake.frontend.torch.operators.maxima import PLACES, asks_for_places
 from tvmake.frontend.torch.operators.quantized import settle_scales
 from tvmake.frontend.torch.operators.resizing import KEPT
@@ -69,6 +70,7 @@ def read(program: ExportedProgram, options: ImportOptions) -> ImportedModel:
     core = _decomposed(program)
     refusals.refuse_mutation(where, core)  # as exported it still has in-place operators; here they are spelled out
     refusals.refuse_random_numbers(where, core)
+    choose_by_masks(core)
     core = _with_constant_extents(core)
     refusals.refuse_shapes_of_data(where, core)
     resolvable = _make_resolvable(where, core, extents)
