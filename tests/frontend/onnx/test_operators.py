@@ -363,3 +363,11 @@ def test_regions_are_those_of_a_scaled_picture(tmp_path, settings):
         [align], {"x": (FLOAT, [2, 3, 8, 9]), "r": (FLOAT, [3, 4])}, ["y"], {"p": np.array([0, 1, 0])}, opset=21
     )
     assert_agrees(tmp_path, made, [random(2, 3, 8, 9), regions], runtime)
+
+
+def test_the_largest_in_any_order(tmp_path):
+    """PyTorch's ``topk(sorted=False)``: the importer wants them sorted."""
+    top = node("TopK", ["x", "k"], ["values", "places"], axis=1, sorted=0)
+    total = node("ReduceSum", ["values", "k"], ["y"], keepdims=1)
+    made = model([top, total], {"x": (FLOAT, [3, 7])}, ["y"], {"k": np.array([1])})
+    assert_agrees(tmp_path, made, [random(3, 7)], runtime)

@@ -148,10 +148,12 @@ def squeeze(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
 
 def top_k(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """Where any order will do, which the importer refuses, it is the sorted one."""
+    values = attributes(node)
+    is_unsorted = values.pop("sorted", 1) == 0
     result = declared(node, build)
     if not is_open(node, build, 1) or result is None:
-        return None
-    values = attributes(node)
+        return build.ops("TopK", 2, *node.input, **values) if is_unsorted else None
     count = build.ints([result[values.get("axis", -1)]])
     return build.ops("TopK", 2, node.input[0], count, **values)
 
