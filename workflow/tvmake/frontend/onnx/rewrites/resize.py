@@ -117,7 +117,8 @@ def _along_axis(
     # As the reference counts: 6 · 1.6666666 is 9 there.
     matches = scale * extent != size and int(float(np.float32(scale)) * extent) == size
     if values.get("coordinate_transformation_mode") == "align_corners" and not values.get("antialias", 0):
-        matches = False  # the last element lies on the last one, as PyTorch and ONNX Runtime have it; not so in the reference
+        # The last element lies on the last one, as PyTorch and ONNX Runtime have it; not so in the reference.
+        matches = False
     inputs = {"x": data.astype(np.float32), "roi": np.array(roi, np.float32)}
     if matches:
         inputs["scales"], names = np.array([scale], np.float32), ["x", "roi", "scales"]

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tvmake.frontend.torch.operators import grouping, linear_algebra, special, volumes
+from tvmake.frontend.torch.operators import grouping, linear_algebra, singular_values, special, volumes
 
 aten = torch.ops.aten
 
@@ -304,6 +304,7 @@ def _identity(reduction: str, dtype: torch.dtype) -> float:
 DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
     **grouping.DECOMPOSITIONS,
     **linear_algebra.DECOMPOSITIONS,
+    **singular_values.DECOMPOSITIONS,
     **special.DECOMPOSITIONS,
     **volumes.DECOMPOSITIONS,
     aten._cdist_forward.default: _distances,

@@ -142,7 +142,7 @@ def _cholesky_inverse(factor: Tensor, upper: bool = False) -> Any:
     return _cholesky_solve(torch.eye(factor.shape[-1], dtype=factor.dtype).expand(factor.shape), factor, upper)
 
 
-def _orthogonal_and_upper(matrix: Tensor, mode: str = "reduced") -> Any:
+def orthogonal_and_upper(matrix: Tensor, mode: str = "reduced") -> Any:
     """By Householder's reflections, with the signs of LAPACK."""
     if not _is_small(matrix, matrix.mT):
         return NotImplemented
@@ -219,6 +219,6 @@ DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
     aten.cholesky_inverse.default: _cholesky_inverse,
     aten.linalg_solve_triangular.default: _triangular,
     aten.linalg_matrix_exp.default: _exponential,
-    aten.linalg_qr.default: _orthogonal_and_upper,
+    aten.linalg_qr.default: orthogonal_and_upper,
     aten._linalg_check_errors.default: _checked,
 }
