@@ -257,17 +257,13 @@ def _kept_directories(plan: Plan) -> dict[str, Path]:
 
 
 def check_results_can_be_made(plan: Plan) -> None:
-    """Refuse a place for results where no directory can be made, and directories of an earlier run that others own.
+    """Refuse a place for results where no directory can be made.
 
     Raises:
         InputError: the system refuses.
     """
     with _under("results"):
         _check_can_be_made(Path(plan.config.results))
-    for name in (plan.config.results, LOGS, str(SNAKEMAKE_STATE)):
-        if os.path.isdir(name) and not os.access(name, os.R_OK | os.W_OK | os.X_OK):  # noqa: PTH112
-            remedy = "make it yours (chown, chmod u+rwX), or work in a copy of the project"
-            raise InputError(name, "files cannot be read and made in it: it is another's, or read-only", remedy)
 
 
 def _check_can_be_made(directory: Path) -> None:

@@ -26,11 +26,13 @@ def lock(
     from tvmake.cli.configs import config_files, load_plan
     from tvmake.lock.document import is_lock, write_lock
     from tvmake.lock.make import lock_run
+    from tvmake.plan.access import check_access
     from tvmake.process.output import counted
     from tvmake.storage.files import check_destination
 
     check_destination(output, "lock", is_lock)
     plan = load_plan(config_files(config), settings)
+    check_access(plan, plan.variants)
     _check_finished(plan, config, settings)
     document = lock_run(plan)
     write_lock(document, output)
