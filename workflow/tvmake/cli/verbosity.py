@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 from typer.main import get_command
 
-
 OPTIONS = {
     "verbose": "Say more: which config is read, and where in tvmake an error comes from.",
     "quiet": "Leave notes out; print the result and errors only.",
