@@ -13,6 +13,7 @@ import pytest
 from tests.patience import HANG_S
 from tvmake.cli import run
 from tvmake.cli.app import ELSEWHERE, command
+from tvmake.cli.output_file import output_file
 
 TABLES = (
     "check", "clean", "run", "show", "diff", "status", "explain", "logs", "debug", "tune", "targets", "doctor", "cache info",
@@ -166,3 +167,37 @@ def test_a_directory_that_is_deleted_is_named_as_that(tmp_path: Path):
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=HANG_S, check=False)
     assert done.returncode == 3
     assert done.stderr == "error: the directory that this runs in is deleted\n  change to another one, as with `cd ~`\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "run none.tar -o", "init none.onnx -o", "lock -o", "diff none none --html", "compile none.onnx -o", "bundle export",
+        "records export", "device selftest -o", "runtime build aarch64-linux-musl -o",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("place", ["out/", "there/", "."])
+def test_a_file_to_write_is_not_named_as_a_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: str, place: str
+):
+    monkeypatch.chdir(tmp_path)
+    Path("there").mkdir()
+    assert run([*arguments.split(), place]) == 1
+    assert capsys.readouterr().err.startswith(f"error: {place}: names a directory, where a file is to be written\n")
+    assert os.listdir() == ["there"]
+
+
+def test_all_options_for_a_file_to_write_are_read_alike():
+    read_alike = {
+        (name, parameter.name)
+        for name, found in COMMANDS.items()
+        for parameter in found.params
+        if getattr(getattr(parameter, "type", None), "func", None) is output_file
+    }
+    named = {
+        (name, parameter.name)
+        for name, found in COMMANDS.items()
+        for parameter in found.params
+        if {"-o", "--output", "--html"} & {*parameter.opts}
+    }
+    assert read_alike == {*named, ("bundle export", "file"), ("records export", "file")}

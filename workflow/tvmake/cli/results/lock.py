@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tvmake.cli.configs import ConfigFiles, Settings
+from tvmake.cli.output_file import output_file
 
 if TYPE_CHECKING:
     from tvmake.plan.plan import Plan
 
 
 def lock(
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write.", dir_okay=False)] = Path("run.lock"),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", parser=output_file, help="File to write.")
+    ] = Path("run.lock"),
     config: ConfigFiles = None,
     settings: Settings = None,
 ) -> None:
