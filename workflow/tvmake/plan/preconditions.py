@@ -395,6 +395,14 @@ def wanted_files(plan: Plan, words: Iterable[str]) -> list[str]:
     return wanted
 
 
+def _nearest_variant(plan: Plan, word: str) -> str | None:
+    """The name that a word misspells of a variant, or of its package; None where it is meant for something else."""
+    names = {str(variant): plan.file("package.tar", variant) for variant in plan.variants}
+    if word.count("/") == 2 and not Path(word).exists():
+        return next(iter(difflib.get_close_matches(word, names, 1, cutoff=0.7)), None)
+    return next((names[name] for name in names if word.strip("/") == f"{name}/{Path(names[name]).name}"), None)
+
+
 def _check_wanted(plan: Plan, files: Iterable[str]) -> None:
     known: dict[str, list[str]] = {
         "model": list(plan.config.models),
@@ -403,6 +411,8 @@ def _check_wanted(plan: Plan, files: Iterable[str]) -> None:
     }
     for file in files:
         found = recognise(os.path.normpath(file), plan.config.results)
+        if found is None and (near := _nearest_variant(plan, file)):
+            raise InputError(file, "is no variant of the config, and no file of it", f"did you mean '{near}'?")
         is_model = file in plan.config.models and file not in stages()
         if found is None and (is_model or Path(file).is_dir()):
             remedy = f"name a variant, as {plan.variants[0]}, or a file that `tvmake check --files` lists"
