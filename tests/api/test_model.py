@@ -219,3 +219,34 @@ def test_importing_tvmake_loads_no_library():
     assert {"load", "open", "Results", "Package", "Model"} <= set(dir(tvmake))
     with pytest.raises(AttributeError, match="has no attribute 'lode'"):
         _ = tvmake.lode
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "problem", "remedy"),
+    [
+        ("zoo:resnet81", {}, "zoo:resnet81: the zoo has no network 'resnet81'", "did you mean 'zoo:resnet18'?"),
+        ("digits.npz", {}, "digits.npz: cannot tell the format of it", "expected .onnx"),
+        ("digits.onnx", {"inputs": {"image": 3}}, "inputs.image.shape: expected a list", ""),
+        ("digits.onnx", {"inputs": {"image": (0, 1, 8, 8)}}, "inputs.image.shape[0]: expected at least 1 (got 0)", ""),
+        ("digits.onnx", {"name": "a/b"}, "models.a/b: expected a name", ""),
+        ("digits.onnx", {"name": 3}, "name: expected a text (got 3)", ""),
+        ("digits.onnx", {"config": 3}, "config: expected a text (got 3)", ""),
+    ],
+)
+def test_what_is_no_model_is_refused_when_it_is_loaded_and_no_library_is(
+    source: str, options: dict[str, object], problem: str, remedy: str
+):
+    Path("digits.npz").touch()
+    script = "import sys, tvmake\ntry: tvmake.load({!r}, **{!r})\nfinally: print(sorted(sys.modules.keys() & {!r}))"
+    heavy = HEAVY - {"pydantic", "yaml"}
+    command = [sys.executable, "-c", script.format(source, options, heavy)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    refused = done.stderr.rpartition("InputError: ")[2]
+    assert problem in refused and remedy in refused, done.stderr
+    assert done.stdout == "[]\n"
+
+
+def test_extents_of_numpy_are_numbers_in_a_config():
+    model = tvmake.load("digits.onnx", {"image": tuple(np.array([1, 1, 8, 8]))})
+    assert model._keys() == {"inputs": {"image": {"shape": [1, 1, 8, 8]}}}
+    assert yaml.safe_dump(model._keys())

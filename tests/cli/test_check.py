@@ -469,8 +469,8 @@ def test_a_config_is_checked_in_another_directory(tmp_path):
             "cannot be read: permission denied: digits.onnx",
             "ls -l",
         ),
-        ("results", "results", "files cannot be read and made in it", "make it yours"),
-        (".snakemake", ".snakemake", "files cannot be read and made in it", "make it yours"),
+        ("results", "results", "the directory may not be read", "its mode is d---------: chmod u+rwx results"),
+        (".snakemake", ".snakemake", "the directory may not be read", "chmod u+rwx .snakemake"),
     ],
 )
 def test_what_others_own_is_refused(tmp_path, name, where, problem, remedy):

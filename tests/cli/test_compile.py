@@ -64,7 +64,10 @@ MISTAKES = {
         "for example: --pass-config tirx.disable_vectorize=true",
     ),
     "no form": (["digits.onnx", "--dump-code", "relay"], "expected one of relax"),
-    "a directory": (["digits.onnx", "-o", "."], ".: is a directory\n  name a file in it for the package"),
+    "a directory": (
+        ["digits.onnx", "-o", "."],
+        ".: names a directory, where a file is to be written\n  name a file in it",
+    ),
     "the model itself": (["digits.onnx", "-o", "digits.onnx"], "digits.onnx: is there already, and is no package"),
     "no place for files": (["digits.onnx", "-o", "/proc/x.tar"], "/proc/x.tar: cannot be written"),
     "a long name": (["digits.onnx", "-o", f"{'x' * 300}.tar"], "cannot be written (the name is too long)"),

@@ -166,3 +166,32 @@ def test_a_directory_that_is_deleted_is_named_as_that(tmp_path: Path):
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=HANG_S, check=False)
     assert done.returncode == 3
     assert done.stderr == "error: the directory that this runs in is deleted\n  change to another one, as with `cd ~`\n"
+
+
+WRITERS = (
+    "run none.tar -o", "init none.onnx -o", "lock -o", "diff none none --html", "compile none.onnx -o", "device selftest -o",
+    "runtime build aarch64-linux-musl -o",
+)  # fmt: skip
+"""The commands with an option for a file to write."""
+
+
+@pytest.mark.parametrize("arguments", [*WRITERS, "bundle export", "records export"])
+@pytest.mark.parametrize("place", ["out/", "there/", "."])
+def test_a_file_to_write_is_not_named_as_a_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: str, place: str
+):
+    monkeypatch.chdir(tmp_path)
+    Path("there").mkdir()
+    assert run([*arguments.split(), place]) == 1
+    assert capsys.readouterr().err.startswith(f"error: {place}: names a directory, where a file is to be written\n")
+    assert [each.name for each in tmp_path.iterdir()] == ["there"]
+
+
+def test_the_commands_that_write_a_file_are_known():
+    """A new one reads its option as the others do, and stands in the list above."""
+    writing = {
+        name
+        for name, found in COMMANDS.items()
+        if any({"-o", "--output", "--html"} & {*parameter.opts} for parameter in found.params)
+    }
+    assert {next(name for name in writing if each.startswith(f"{name} ")) for each in WRITERS} == writing

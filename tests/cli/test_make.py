@@ -20,6 +20,8 @@ from tests.workflow.project import ROOT, SCRIPTS
         (["--configfile=mine.yaml"], 2, "--configfile=mine.yaml: is what tvmake gives", "name configs with -c"),
         (["results/digit/float32/cpu/package.tar"], 1, "the config has no model 'digit'", "did you mean 'digits'?"),
         (["digits"], 1, "digits: is a model, not a file", "name a variant, as digits/float32/cpu"),
+        (["digits/float23/cpu"], 1, "digits/float23/cpu: is no variant", "did you mean 'digits/float32/cpu'?"),
+        (["digits/float32/cpu/package.tar"], 1, "no file of it", "'results/digits/float32/cpu/package.tar'?"),
         (["."], 1, ".: is a directory, not a file", "name a variant, as digits/float32/cpu"),
         (["./results/digits/float16/cpu/mod.so"], 1, "the config has no precision 'float16'", "'float32'"),
     ],

@@ -44,6 +44,13 @@ def test_a_right_variant_is_right_at_every_stage(demo: Project):
     assert found["levels"][0]["error"] < found["levels"][1]["error"]
 
 
+def test_a_goal_that_needs_labels_is_none_of_the_one_sample(demo: Project):
+    demo.edit("models.digits.goals", {"top1": 0.5})
+    assert demo.make().returncode == 0
+    done = demo.run("tvmake", "debug", "digits/float32/cpu")
+    assert done.returncode == 0 and "every stage meets the goals" in done.stdout, done.stdout
+
+
 def test_a_pass_that_changes_what_is_computed_is_named_with_its_operator(demo: Project):
     (demo.directory / "broken.py").write_text(LEAK)
     demo.edit("transform.passes", [{"use": "broken:leak", "at": "before_precision"}])

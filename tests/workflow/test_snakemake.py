@@ -192,3 +192,15 @@ def test_a_model_that_a_rule_of_another_workflow_makes_is_imported_in_the_same_r
     assert {"train", "tvmake_import_model", "tvmake_export"} <= ran(app, PACKAGE)
     assert (app.directory / PACKAGE).read_bytes() != before
     assert ran(app, "--dry-run", PACKAGE) == set()
+
+
+def test_in_another_workflow_a_model_that_is_not_there_is_named_by_its_key(tmp_path: Path):
+    app = host(tmp_path / "app", COPY)
+    (app.directory / "digits.onnx").unlink()
+    done = app.run("snakemake", "--cores", "2", "--dry-run", PACKAGE)
+    assert done.returncode != 0
+    notes = [line for line in done.stderr.splitlines() if line.startswith("note: ")]
+    assert notes == [
+        "note: models.digits.source: no such file: digits.onnx, unless a rule makes it; "
+        f"relative paths begin at {app.directory}"
+    ]

@@ -513,3 +513,11 @@ def test_a_pipe_is_no_config_and_is_not_waited_for(tmp_path: Path):
     os.mkfifo(tmp_path / "tvmake.yaml")
     with pytest.raises(InputError, match="cannot be read: it is a pipe, not a file"):
         read_yaml(tmp_path / "tvmake.yaml", {})
+
+
+def test_a_network_that_the_zoo_does_not_have_is_refused_by_line(tmp_path):
+    file = tmp_path / "tvmake.yaml"
+    file.write_text("models:\n  a: {source: 'zoo:lenet'}\ntargets: {cpu: {kind: llvm}}\n")
+    with pytest.raises(InputError, match=r"tvmake.yaml:2: models.a.source: the zoo has no network 'lenet'") as caught:
+        load_layers([file], {})
+    assert "there are: inception_v3, " in caught.value.remedy

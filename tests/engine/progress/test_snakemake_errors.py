@@ -19,7 +19,7 @@ Write-protected output files for rule build:
     ("text", "where", "remedy"),
     [
         (PROTECTED, "results/digits/mod.so", "make it yours"),
-        ("PermissionError: [Errno 13] Permission denied: 'logs/x'", "logs/x", "or use --directory"),
+        ("PermissionError: [Errno 13] Permission denied: 'logs/x'", "logs/x", "or choose another directory"),
         ("PermissionError: [Errno 13] Permission denied: '/nonexistent/.cache'", "/nonexistent/.cache", "or set XDG_CACHE_HOME"),
         ("OSError: [Errno 24] Too many open files: 'results/x'", "results/x", "ulimit -n 1024"),
         ("MemoryError", "tvmake make", "ulimit -v"),

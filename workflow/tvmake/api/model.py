@@ -13,8 +13,9 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tvmake.config.catalogue.zoo import ZOO
 from tvmake.errors import InputError
-from tvmake.plan.single import NATIVE, ZOO, SingleRun, name_of
+from tvmake.plan.single import NATIVE, SingleRun, name_of
 
 if TYPE_CHECKING:
     from tvmake.config.model import ImportOptions
@@ -85,7 +86,7 @@ class Model:
         self.name = name
         self.source = source
         self.config_file = config
-        self._shapes = {key: list(shape) for key, shape in (shapes or {}).items()}
+        self._shapes = {key: _extents(shape) for key, shape in (shapes or {}).items()}
         self._trusted = trusted
         self._trials: dict[str, int] = {}
 
@@ -176,11 +177,12 @@ class Model:
 
         if self.config_file:
             return self._config(self.config_file).models[self.name].import_options()
-        return ImportOptions(**self._keys(str(self.source)))
+        return ImportOptions(source=str(self.source), **self._keys())
 
-    def _keys(self, source: str) -> dict[str, Any]:
+    def _keys(self) -> dict[str, Any]:
+        """The keys of the model in a config, besides its source."""
         inputs = {"inputs": {name: {"shape": shape} for name, shape in self._shapes.items()}} if self._shapes else {}
-        return {"source": source, **inputs, **({"trusted": True} if self._trusted else {})}
+        return {**inputs, **({"trusted": True} if self._trusted else {})}
 
     def _make(
         self,
@@ -207,13 +209,12 @@ class Model:
             settings = [word for key, value in layer.items() for word in ("--set", f"{key}={json.dumps(value)}")]
             run_tvmake(["make", str(made), "--config", str(self.config_file), *settings], shows_progress=shows_progress)
             return made
-        keys = {key: value for key, value in self._keys("").items() if key != "source"}
         run = SingleRun(
             self.source,
             target or NATIVE,
             precision or "float32",
             trials or 0,
-            keys,
+            self._keys(),
             layer=layer,
             layer_name=OPTIONS,
             name=self.name,
@@ -270,10 +271,13 @@ def load(
         trusted: let loading the source run code that it brings along.
 
     Raises:
-        InputError: there is no such model, or PyTorch cannot export it.
+        InputError: there is no such model, an argument is wrong, or PyTorch cannot export it.
     """
     from tvmake.api import sources
+    from tvmake.running.arguments import checked
 
+    name, trusted = checked("name", str, name), checked("trusted", bool, trusted)
+    config = checked("config", str | None, os.fspath(config) if isinstance(config, os.PathLike) else config)
     if isinstance(model, str | os.PathLike):
         return _named(os.fspath(model), inputs, Path(config) if config else None, name, trusted)
     kinds = {f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(model).__mro__}
@@ -299,14 +303,24 @@ def _named(text: str, inputs: Any, config: Path | None, name: str, trusted: bool
             return found
         if config or name_of(text) == text:
             raise InputError(str(file), f"has no model '{text}'", f"it has: {', '.join(models)}")
-    run = SingleRun(text, name=name)
-    return Model(run.model_name, text if text.startswith(ZOO) else str(Path(text).resolve()), _shapes(inputs), trusted)
+    model = Model("", text if text.startswith(ZOO) else str(Path(text).resolve()), _shapes(inputs), trusted)
+    run = SingleRun(text, model=model._keys(), name=name)
+    run.check_config()
+    model.name = run.model_name
+    return model
 
 
 def _shapes(inputs: Any) -> Shapes:
     if inputs is None or isinstance(inputs, Mapping):
         return inputs or {}
     raise InputError("inputs", f"expected shapes by input (got {type(inputs).__name__})", "{'image': (1, 3, 224, 224)}")
+
+
+def _extents(shape: Any) -> Any:
+    """A shape as a list of plain numbers; what is none stays as it is, and is refused with the config."""
+    if not isinstance(shape, Sequence) or isinstance(shape, str):
+        return shape
+    return [int(extent) if hasattr(extent, "__index__") else extent for extent in shape]
 
 
 def _nested(options: Mapping[str, Any]) -> dict[str, Any]:

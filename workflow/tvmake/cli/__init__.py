@@ -67,8 +67,11 @@ def _run(arguments: list[str]) -> int:
     from tvmake.cli.app import command
     from tvmake.errors import MachineError, TvmakeError, print_error
     from tvmake.process.output import refusal
+    from tvmake.storage.files import system_error
+    from tvmake.storage.permissions import check_umask
 
     try:
+        check_umask()
         if completion.is_asked():
             completion.prepare()
         command()(arguments, prog_name="tvmake")
@@ -85,9 +88,13 @@ def _run(arguments: list[str]) -> int:
         # The reader of our output went away (`tvmake targets | head`).
         sys.stderr.close()
         return 141
-    except OSError:
-        if (refused := refusal()) is None:
+    except OSError as error:
+        # What is printed has no file's name.
+        refused = system_error(error.errno or 0, str(error.filename)) if error.filename else None
+        refused = refused or refusal()
+        if refused is None:
             raise
+        verbosity.print_origin(error)
         print_error(refused)
         return refused.exit_code
     return 0

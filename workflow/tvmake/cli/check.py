@@ -31,6 +31,7 @@ def check(
 
     from tvmake.cache.prepare import check_cache
     from tvmake.cli.configs import files_in, load_plan, naming_lines, print_note
+    from tvmake.plan.access import WRITING, check_access
     from tvmake.plan.preconditions import (
         check_datasets,
         check_device_files,
@@ -56,6 +57,7 @@ def check(
         check_cache(plan.config.cache)
         check_device_files(plan)
         check_results_can_be_made(plan)
+        check_access(plan, plan.variants, WRITING)
         check_places(plan, plan.variants)
         declared = _check_models(plan.config.models)
         check_dims(plan, declared)

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from tvmake.cli.configs import Settings
+from tvmake.cli.output_file import output_file
 from tvmake.cli.single import Cores, Model, OnDevice, Precision, Quiet, Shapes, Target
 from tvmake.plan.single import NATIVE
 
@@ -22,7 +23,7 @@ def compile_model(
             help="Search for fast kernels, with so many measurements. [default: what `tvmake tune` found here, if it did]",
         ),
     ] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="The package to write. [default: MODEL.tar]")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", parser=output_file, help="The package to write. [default: MODEL.tar]")] = None,
     shapes: Shapes = None,
     device: OnDevice = None,
     layout: Annotated[

@@ -137,13 +137,17 @@ def files_in(directory: Path, config: list[Path] | None) -> list[Path]:
 
 
 def plan_in(directory: Path, config: list[Path] | None, settings: list[str] | None) -> Plan:
-    """Go to a directory, and read the plan of the config there (:func:`files_in`).
+    """Go to a directory, and read the plan of the config there (:func:`files_in`), whose results can be read.
 
     Raises:
-        InputError: there is no such directory, or no config in it.
+        InputError: there is no such directory, or no config in it; results of an earlier run may not be read.
         TvmakeError: the config is wrong.
     """
-    return load_plan(files_in(directory, config), settings)
+    from tvmake.plan.access import check_access
+
+    plan = load_plan(files_in(directory, config), settings)
+    check_access(plan, plan.variants)
+    return plan
 
 
 def named_variants(plan: Plan, named: str) -> Sequence[Variant]:

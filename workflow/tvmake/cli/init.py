@@ -5,13 +5,15 @@ from typing import Annotated
 
 import typer
 
+from tvmake.cli.output_file import output_file
+
 
 def init(
     model: Annotated[
         str | None,
         typer.Argument(help="A .onnx, .pt2, .tflite or .mlir file, zoo:<name>, or package.module:function."),
     ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Config file to write.")] = Path("tvmake.yaml"),
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", parser=output_file, help="Config file to write.")] = Path("tvmake.yaml"),
     force: Annotated[bool, typer.Option("--force", "-f", help="Replace the file if it is there.")] = False,
     android: Annotated[Path | None, typer.Option("--android", metavar="DIR", help="Instead of a config, write an Android project with a package in it.")] = None,
     package: Annotated[Path | None, typer.Option("--package", metavar="FILE", help="The package.tar for --android.")] = None,

@@ -154,6 +154,7 @@ def _run(plan: Plan, options: _Options, read_question: Callable[[], Question | N
     from tvmake.engine.run_mutex import only_run
     from tvmake.engine.up_to_date.noop import up_to_date
     from tvmake.engine.up_to_date.scope import UpToDate
+    from tvmake.plan.access import READING, WRITING, check_access
     from tvmake.plan.preconditions import check_directories, check_places, check_stores, missing_inputs
 
     # That Snakemake's log cannot be written is said once, by what cannot be written next.
@@ -171,7 +172,9 @@ def _run(plan: Plan, options: _Options, read_question: Callable[[], Question | N
         if left_out.is_everything(plan):
             return _nothing_to_do(plan, options.dry_run)
         with naming_lines(options.files):
-            check_places(plan, [variant for variant in plan.variants if variant not in left_out.variants])
+            wanted = [variant for variant in plan.variants if variant not in left_out.variants]
+            check_access(plan, wanted, READING if options.dry_run else WRITING)
+            check_places(plan, wanted)
         from tvmake.engine.release import check_release
 
         check_release()

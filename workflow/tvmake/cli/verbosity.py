@@ -8,8 +8,6 @@ from typing import Annotated, Any
 import typer
 from typer.main import get_command
 
-from tvmake.errors import TvmakeError
-
 OPTIONS = {
     "verbose": "Say more: which config is read, and where in tvmake an error comes from.",
     "quiet": "Leave notes out; print the result and errors only.",
@@ -65,7 +63,7 @@ def print_detail(text: str) -> None:
         print(text, file=sys.stderr)
 
 
-def print_origin(error: TvmakeError) -> None:
+def print_origin(error: Exception) -> None:
     """Print where in tvmake an error comes from, for ``--verbose``."""
     if Verbosity.verbose:
         traceback.print_exception(error)

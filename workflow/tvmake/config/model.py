@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator
 
 from tvmake.config.base import LocalPath, Positive, Strict
+from tvmake.config.catalogue.zoo import ZOO, check_network
 
 SourceFormat = Literal["onnx", "pt2", "tflite", "keras", "factory", "relax", "zoo", "stablehlo"]
 
@@ -74,11 +75,17 @@ class ImportOptions(Strict):
     files: list[LocalPath] = Field(default_factory=list)
     """Further files the source reads (ONNX external data that does not lie beside it as <source>.data)."""
 
+    @field_validator("source")
+    @classmethod
+    def _is_in_zoo(cls, value: str) -> str:
+        check_network(value)
+        return value
+
     def source_format(self) -> SourceFormat | None:
         """The declared format, or the one the source's spelling implies; None when it implies none."""
         if self.format:
             return self.format
-        if self.source.startswith("zoo:"):
+        if self.source.startswith(ZOO):
             return "zoo"
         for suffix, of_suffix in FORMATS.items():
             if self.source.lower().endswith(suffix):

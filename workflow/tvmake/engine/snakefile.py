@@ -14,7 +14,9 @@ from tvmake.engine.release import check_release
 from tvmake.engine.up_to_date.altered import jobs_of, mend_times, undone, with_records
 from tvmake.engine.up_to_date.scope import Scope, scope_of
 from tvmake.engine.up_to_date.sources import Sources
+from tvmake.errors import ErrorList
 from tvmake.plan.plan import Plan
+from tvmake.plan.preconditions import missing_inputs
 from tvmake.plan.resources import JobResources
 from tvmake.process.python import protect_children
 from tvmake.storage.code_fingerprint import parts
@@ -66,6 +68,8 @@ def open_workflow(config: Mapping[str, Any], workflow: Any, ancient: Any) -> Wor
     device_variables.announce(plan.config.devices)
     scope = scope_of(plan)
     is_main = Path(workflow.main_snakefile).resolve() == snakefile().resolve()
+    if not is_main and not workflow.remote_exec:
+        _note_missing(plan)
     sources = Sources(ancient if is_main else None)
     recorded = [] if workflow.remote_exec else with_records(jobs_of(plan, scope.variants))
     mend_times(recorded)
@@ -73,6 +77,13 @@ def open_workflow(config: Mapping[str, Any], workflow: Any, ancient: Any) -> Wor
     # How jobs are run, Snakemake decides only after it has read the rules.
     resources = JobResources(plan, cores, on_cluster=lambda: workflow.remote_exec or not workflow.local_exec)
     return Workflow(plan, scope, sources, resources, undone(recorded))
+
+
+def _note_missing(plan: Plan) -> None:
+    """Print which files of the config are not there, by key: Snakemake says of its rules what they lack, or another rule makes them."""
+    missing = missing_inputs(plan)
+    for error in missing.errors if isinstance(missing, ErrorList) else filter(None, [missing]):
+        print(f"note: {error.where}: {error.problem}, unless a rule makes it; {error.remedy}", file=sys.stderr)
 
 
 def _put_tvmake_on_path() -> None:

@@ -257,17 +257,13 @@ def _kept_directories(plan: Plan) -> dict[str, Path]:
 
 
 def check_results_can_be_made(plan: Plan) -> None:
-    """Refuse a place for results where no directory can be made, and directories of an earlier run that others own.
+    """Refuse a place for results where no directory can be made.
 
     Raises:
         InputError: the system refuses.
     """
     with _under("results"):
         _check_can_be_made(Path(plan.config.results))
-    for name in (plan.config.results, LOGS, str(SNAKEMAKE_STATE)):
-        if os.path.isdir(name) and not os.access(name, os.R_OK | os.W_OK | os.X_OK):  # noqa: PTH112
-            remedy = "make it yours (chown, chmod u+rwX), or work in a copy of the project"
-            raise InputError(name, "files cannot be read and made in it: it is another's, or read-only", remedy)
 
 
 def _check_can_be_made(directory: Path) -> None:
@@ -399,6 +395,14 @@ def wanted_files(plan: Plan, words: Iterable[str]) -> list[str]:
     return wanted
 
 
+def _nearest_variant(plan: Plan, word: str) -> str | None:
+    """The name that a word misspells of a variant, or of its package; None where it is meant for something else."""
+    names = {str(variant): plan.file("package.tar", variant) for variant in plan.variants}
+    if word.count("/") == 2 and not Path(word).exists():
+        return next(iter(difflib.get_close_matches(word, names, 1, cutoff=0.7)), None)
+    return next((names[name] for name in names if word.strip("/") == f"{name}/{Path(names[name]).name}"), None)
+
+
 def _check_wanted(plan: Plan, files: Iterable[str]) -> None:
     known: dict[str, list[str]] = {
         "model": list(plan.config.models),
@@ -407,6 +411,8 @@ def _check_wanted(plan: Plan, files: Iterable[str]) -> None:
     }
     for file in files:
         found = recognise(os.path.normpath(file), plan.config.results)
+        if found is None and (near := _nearest_variant(plan, file)):
+            raise InputError(file, "is no variant of the config, and no file of it", f"did you mean '{near}'?")
         is_model = file in plan.config.models and file not in stages()
         if found is None and (is_model or Path(file).is_dir()):
             remedy = f"name a variant, as {plan.variants[0]}, or a file that `tvmake check --files` lists"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
+from tvmake.config.catalogue.zoo import ZOO
 from tvmake.errors import InputError
 from tvmake.storage.files import write_text
 from tvmake.storage.state_file import read_state, write_state
@@ -15,8 +16,6 @@ WORK = Path(".tvmake")
 
 NATIVE = "native"
 """This machine's CPU, as a target."""
-
-ZOO = "zoo:"
 
 DEVICE = "device"
 """What the device is called in such a config."""
@@ -187,14 +186,12 @@ class SingleRun:
         known = read_state(self.directory / TUNED, FORM)
         return known if isinstance(known, dict) else {}
 
-    def write_config(self) -> None:
-        """Write the config into the directory.
+    def check_config(self) -> None:
+        """Refuse a config that is wrong.
 
         Raises:
-            InputError, ErrorList: it is wrong, as far as its text tells; the layer's keys are named as they were given.
+            InputError, ErrorList: it is, as far as its text tells; the layer's keys are named as they were given.
         """
-        import yaml
-
         from tvmake.config.reading.load import NO_FILE, load_layers
 
         try:
@@ -204,6 +201,16 @@ class SingleRun:
             if error.where != NO_FILE or problem == error.problem:
                 raise
             raise InputError(self.source, problem.replace(repr(self._source()), "it"), error.remedy) from None
+
+    def write_config(self) -> None:
+        """Write the config into the directory.
+
+        Raises:
+            InputError, ErrorList: as :meth:`check_config`.
+        """
+        import yaml
+
+        self.check_config()
         self.directory.mkdir(parents=True, exist_ok=True)
         write_text(self.config_file, yaml.safe_dump(self.config(), sort_keys=False))
         self.config_file.chmod(0o600)  # the layer's values may be secrets

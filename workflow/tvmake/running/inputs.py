@@ -1,7 +1,7 @@
 """The inputs of one run: arrays and pictures from files, or made up."""
 
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -41,17 +41,21 @@ def inputs_from_files(signature: Signature, given: Sequence[str], preprocessing:
         path = Path(file)
         suffix = path.suffix.lower()
         if not path.is_file():
-            problem = "a directory, and no file of inputs" if path.is_dir() else "no such file"
+            problem = "no such file" if not path.exists() else "is a directory" if path.is_dir() else "is no plain file"
             raise InputError(file, problem, f"give files of {_inputs(signature)}")
         if suffix == ".npz":
             if name is not None:
                 raise InputError(str(path), "names its inputs itself", f"give it without '{name}='")
-            arrays |= _from_archive(signature, path)
+            held = _from_archive(signature, path)
+            _check_once(text, held, {*arrays, *pictures})
+            arrays |= held
             continue
         if suffix not in (".npy", *IMAGE_SUFFIXES):
             kinds = f".npz, .npy, {', '.join(sorted(IMAGE_SUFFIXES))}"
             raise InputError(str(path), "not a file of inputs", f"give one of {kinds}")
         name = name or _next_input(signature, arrays, pictures, is_picture=suffix in IMAGE_SUFFIXES, path=path)
+        # Further pictures make a batch.
+        _check_once(text, [name], {*arrays, *(pictures if suffix == ".npy" else ())})
         if suffix == ".npy":
             arrays[name] = _array(path)
         else:
@@ -146,6 +150,11 @@ def _next_input(
     if not free:
         raise InputError(str(path), "every input has its file already", f"the package takes {_inputs(signature)}")
     return free[0]
+
+
+def _check_once(text: str, names: Iterable[str], given: Collection[str]) -> None:
+    if twice := next((name for name in names if name in given), None):
+        raise InputError(f"--input '{text}'", f"input '{twice}' has another file already", "give one of them")
 
 
 def _spec(signature: Signature, name: str) -> TensorSpec:

@@ -6,9 +6,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tvmake.errors import MachineError
-from tvmake.storage.files import CHOOSE_ANOTHER, writing
+from tvmake.storage.files import writing
+from tvmake.storage.permissions import DENIED, how_to_permit
 
-_CHOOSE = "make it accessible, or choose another directory (`tuning.store` in the config, `--store` here)"
+_NAMED = "`tuning.store` in the config, `--store` here"
+_CHOOSE = f"make it accessible, or choose another directory ({_NAMED})"
 
 
 @contextmanager
@@ -24,8 +26,8 @@ def saving(path: Path) -> Iterator[None]:
     except OSError as error:
         raise MachineError(str(path), f"cannot be written ({os.strerror(error.errno or 0)})", _CHOOSE) from error
     except MachineError as error:
-        if error.remedy == CHOOSE_ANOTHER:
-            raise MachineError(error.where, error.problem, _CHOOSE) from error
+        if isinstance(error.__cause__, OSError) and error.__cause__.errno in DENIED:
+            raise MachineError(error.where, error.problem, f"{error.remedy} ({_NAMED})") from error
         raise
 
 
@@ -41,7 +43,8 @@ def reading(path: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise MachineError(str(path), f"cannot be read ({error.strerror or error})", _CHOOSE) from error
+        remedy = f"{how_to_permit(path, os.R_OK)} ({_NAMED})" if error.errno in DENIED else _CHOOSE
+        raise MachineError(str(path), f"cannot be read ({error.strerror or error})", remedy) from error
 
 
 def sync_directory(directory: Path) -> None:

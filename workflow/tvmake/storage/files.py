@@ -17,11 +17,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from tvmake.errors import InputError, MachineError
+from tvmake.storage.permissions import DENIED, how_to_permit, obstacle, umask
 from tvmake.storage.plain_files import open_plain
 from tvmake.storage.temporary import held_directory
-
-CHOOSE_ANOTHER = "make its directory writable, or choose another one"
-"""What to do about a place that the system does not let us write."""
 
 TEMPORARY_PREFIX = ".tvmake-"
 NEW = "new"
@@ -31,6 +29,8 @@ SMALL_FILE = 16 * 1024
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 """The system's codes for a full disk and an exhausted quota."""
+
+_HOW_TO_USE = {errno.ELOOP: "correct its links, which lead to themselves", errno.ENAMETOOLONG: "choose a shorter name"}
 
 
 def digest_bytes(data: bytes) -> str:
@@ -79,7 +79,7 @@ def atomic_path(destination: Path, *, suffix: str | None = None, aside: Path | N
             temporary.touch()
             yield temporary
             # Outputs follow the umask like any other file.
-            temporary.chmod(0o666 & ~_umask())
+            temporary.chmod(0o666 & ~umask())
             with temporary.open("rb") as file:
                 os.fsync(file.fileno())
             temporary.replace(destination)
@@ -100,7 +100,7 @@ def atomic_directory(destination: Path) -> Iterator[Path]:
         with writing(destination):
             temporary.mkdir()
             yield temporary
-            temporary.chmod(0o777 & ~_umask())
+            temporary.chmod(0o777 & ~umask())
             if destination.is_symlink() or destination.is_file():
                 destination.unlink()
             elif destination.is_dir():
@@ -187,6 +187,30 @@ def is_full(directory: Path) -> bool:
     return False
 
 
+def system_error(number: int, place: str) -> MachineError | None:
+    """What to say when the system refuses a file where nothing closer is known of what was to be done with it.
+
+    Args:
+        number: its code.
+        place: the file or directory.
+
+    Returns:
+        None for a code that tells nothing of the machine, as of a file that is not there.
+    """
+    reason = os.strerror(number)
+    if number in NO_SPACE:
+        return no_space(place)
+    if number in (errno.EMFILE, errno.ENFILE):
+        return MachineError(place, "the system opens no more files", "raise the limit: ulimit -n 1024")
+    if number in DENIED:
+        wanted = os.R_OK if obstacle(Path(place), os.R_OK) else os.W_OK
+        problem = f"cannot be {'read' if wanted == os.R_OK else 'written'} ({reason})"
+        return MachineError(place, problem, how_to_permit(Path(place), wanted))
+    if number in (errno.ELOOP, errno.EIO, errno.ESTALE, errno.ENAMETOOLONG):
+        return MachineError(place, f"cannot be used ({reason})", _HOW_TO_USE.get(number, "look at its disk: dmesg, df"))
+    return None
+
+
 @contextmanager
 def writing(destination: Path) -> Iterator[None]:
     """Turn the operating system's refusals to write ``destination`` into one clear line.
@@ -213,12 +237,9 @@ def writing(destination: Path) -> Iterator[None]:
                 f"cannot be written ({os.strerror(error.errno)})",
                 "move what is in its place, or in that of its directory, elsewhere",
             ) from error
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise MachineError(
-                str(destination),
-                f"cannot be written ({os.strerror(error.errno)})",
-                CHOOSE_ANOTHER,
-            ) from error
+        if error.errno in DENIED:
+            problem = f"cannot be written ({os.strerror(error.errno)})"
+            raise MachineError(str(destination), problem, how_to_permit(destination)) from error
         raise
 
 
@@ -230,9 +251,3 @@ def making_directories(destination: Path) -> Iterator[None]:
             yield
         except FileNotFoundError as error:
             raise PermissionError(errno.EPERM, os.strerror(errno.EPERM)) from error
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -172,9 +172,11 @@ class FileRows:
                 self._refuse_bomb(file, image.width * image.height * size)
                 return _pixels(image)
         except (OSError, UnidentifiedImageError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-            problem = (
-                "no such file" if isinstance(error, FileNotFoundError) else f"not a readable image ({reason(error)})"
-            )
+            problem = f"not a readable image ({reason(error)})"
+            if isinstance(error, UnidentifiedImageError):  # whose text has a number for a file
+                problem = "not a readable image (of no kind that is known)"
+            elif isinstance(error, FileNotFoundError):
+                problem = "no such file"
             raise InputError(str(file), problem, f"fix it, or take it out of {self.path}") from None
 
     def _refuse_bomb(self, file: Path, claimed: int) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tvmake.cli.configs import AsJson, ConfigFiles
+from tvmake.cli.output_file import output_file
 
 if TYPE_CHECKING:
     from tvmake.config.device import DeviceConfig
@@ -89,7 +90,7 @@ def selftest_command(
         int, typer.Option(min=0, help="Measurements one after the other that tell whether it slows down; 0 for none.")
     ] = 16,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE.json", help="Write the report.")
+        Path | None, typer.Option("--output", "-o", metavar="FILE.json", parser=output_file, help="Write the report.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from tvmake.cli.output_file import output_file
+
 app = typer.Typer(no_args_is_help=True, help="Compile the device-side C++ that TVM's wheel lacks.")
 
 
@@ -25,7 +27,13 @@ def build_command(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE.tar", help="With a TRIPLE: write the programs into a tar."),
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE.tar",
+            parser=output_file,
+            help="With a TRIPLE: write the programs into a tar.",
+        ),
     ] = None,
 ) -> None:
     """Compile a part for this machine, or all programs for another system, unless this very build exists.
@@ -56,8 +64,13 @@ def build_command(
 
 
 def _build_for(triple: str, api: int | None, output: Path | None, progress: Callable[[str], None]) -> None:
-    from tvmake.native.bundle import bundle_for, pack, parse_triple
+    import tarfile
 
+    from tvmake.native.bundle import bundle_for, pack, parse_triple
+    from tvmake.storage.files import check_destination
+
+    if output is not None:
+        check_destination(output, "tar of programs", tarfile.is_tarfile)
     directory = bundle_for(parse_triple(triple, api), progress)
     if output is None:
         typer.echo(directory)

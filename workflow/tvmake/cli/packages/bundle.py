@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from tvmake.cli.configs import ConfigFiles, Settings
+from tvmake.cli.output_file import output_file
 from tvmake.process.output import counted, printable
 
 app = typer.Typer(no_args_is_help=True, help="Carry a run to another site: config, lock, records and packages.")
@@ -13,7 +14,7 @@ app = typer.Typer(no_args_is_help=True, help="Carry a run to another site: confi
 
 @app.command("export")
 def export_command(
-    file: Annotated[Path, typer.Argument(dir_okay=False, help="Bundle to write (.tar).")],
+    file: Annotated[Path, typer.Argument(parser=output_file, help="Bundle to write (.tar).")],
     lock: Annotated[Path, typer.Option(help="Lock of the run; `tvmake lock` writes it.", dir_okay=False)] = Path(
         "run.lock"
     ),

@@ -21,7 +21,11 @@ def preprocessing(settings: list[str] | None) -> "Preprocessing":
     try:
         return Preprocessing.model_validate(overlay(settings, "--preprocess", "resize=256"))
     except ValidationError as error:
+        from tvmake.config.reading.messages import message
+
         first = error.errors(include_url=False)[0]
+        path = ("models", "*", "dataset", "preprocess", *map(str, first["loc"]))
+        problem, remedy = message([first], path)
         key = ".".join(map(str, first["loc"][:1]))
-        keys = ", ".join(Preprocessing.model_fields)
-        raise UsageError(f"--preprocess {key}", first["msg"].lower(), f"the keys are {keys}") from None
+        keys = f"the keys are {', '.join(Preprocessing.model_fields)}"
+        raise UsageError(f"--preprocess {key}", problem, remedy or keys) from None

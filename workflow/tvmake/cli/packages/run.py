@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from tvmake.cli.configs import AsJson, ConfigFiles
+from tvmake.cli.output_file import output_file
 
 if TYPE_CHECKING:
     from tvmake.running.run import Run
@@ -33,7 +34,7 @@ def run(
         ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE.npz", help="Write the outputs there.")
+        Path | None, typer.Option("--output", "-o", metavar="FILE.npz", parser=output_file, help="Write the outputs there.")
     ] = None,
     top: Annotated[int, typer.Option("--print-top", min=0, metavar="N", help="Print the N classes with the highest scores.")] = 0,
     labels: Annotated[Path | None, typer.Option("--labels", metavar="FILE", help="Names of the classes, one a line.")] = None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tvmake.cli.configs import ConfigFiles, Settings
+from tvmake.cli.output_file import output_file
 from tvmake.process.output import counted, printable
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def show_command(
 
 @app.command("export")
 def export_command(
-    file: Annotated[Path, typer.Argument(dir_okay=False, help="File to write (.jsonl.gz).")],
+    file: Annotated[Path, typer.Argument(parser=output_file, help="File to write (.jsonl.gz).")],
     workloads: Annotated[
         list[str] | None, typer.Option("--workload", metavar="KEY", help="Only this workload; may be repeated.")
     ] = None,

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from tvmake.cli.configs import AsJson
+from tvmake.cli.output_file import output_file
 
 Run = Annotated[Path, typer.Argument(help="A summary.json, or the results directory that holds one.")]
 
@@ -23,7 +24,8 @@ def diff(
         ),
     ] = None,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write the comparison as a page too.", dir_okay=False)
+        Path | None,
+        typer.Option("--html", metavar="FILE", parser=output_file, help="Write the comparison as a page too."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tvmake.cli.configs import ConfigFiles, Settings
+from tvmake.cli.output_file import output_file
 
 if TYPE_CHECKING:
     from tvmake.plan.plan import Plan
 
 
 def lock(
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write.", dir_okay=False)] = Path("run.lock"),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", parser=output_file, help="File to write.")
+    ] = Path("run.lock"),
     config: ConfigFiles = None,
     settings: Settings = None,
 ) -> None:
@@ -26,11 +29,13 @@ def lock(
     from tvmake.cli.configs import config_files, load_plan
     from tvmake.lock.document import is_lock, write_lock
     from tvmake.lock.make import lock_run
+    from tvmake.plan.access import check_access
     from tvmake.process.output import counted
     from tvmake.storage.files import check_destination
 
     check_destination(output, "lock", is_lock)
     plan = load_plan(config_files(config), settings)
+    check_access(plan, plan.variants)
     _check_finished(plan, config, settings)
     document = lock_run(plan)
     write_lock(document, output)

@@ -1,13 +1,13 @@
 """Snakemake's own refusals in tvmake's words: where, what, what to do."""
 
-import errno
 import re
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 from pathlib import Path
 
 from tvmake.errors import KINDS, MachineError, TvmakeError, UsageError
-from tvmake.storage.files import NO_SPACE, no_space
+from tvmake.storage.files import system_error
+from tvmake.storage.permissions import DENIED
 
 Translation = Callable[[re.Match[str]], TvmakeError]
 
@@ -19,12 +19,11 @@ def _own(match: re.Match[str]) -> TvmakeError:
 
 def _system(match: re.Match[str]) -> TvmakeError:
     number, reason, file = match.groups()
-    if int(number) in NO_SPACE:
-        return no_space(file or "snakemake")
-    if int(number) in (errno.EMFILE, errno.ENFILE):
-        return MachineError(file or "snakemake", "the system opens no more files", "raise the limit: ulimit -n 1024")
-    # Snakemake keeps sources that it reads in the user's cache.
     is_of_project = Path(file or "").absolute().is_relative_to(Path.cwd())
+    known = system_error(int(number), file or "snakemake")
+    if known is not None and (is_of_project or int(number) not in DENIED):
+        return known
+    # Snakemake keeps sources that it reads in the user's cache.
     elsewhere = "use --directory" if is_of_project else "set XDG_CACHE_HOME and TVMAKE_HOME to directories of yours"
     return MachineError(file or "", f"cannot be used ({reason})", f"check its owner and mode, or {elsewhere}")
 

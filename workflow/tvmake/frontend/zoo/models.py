@@ -15,13 +15,11 @@ from pydantic import Field, ValidationError, create_model
 from torch import Tensor, nn
 
 from tvmake.config.base import Positive, Strict
+from tvmake.config.catalogue.zoo import ZOO
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
 from tvmake.frontend.one_thread import one_thread
 from tvmake.frontend.zoo.networks import NETWORKS, SMALLEST_SIZE, build
-
-NAMES = tuple(sorted(NETWORKS))
-"""The networks ``zoo:<name>`` offers."""
 
 INPUT_RANGE = (-2.0, 2.0)
 """Values of the input ``x``: an image with its mean removed, divided by its standard deviation."""
@@ -29,7 +27,7 @@ INPUT_RANGE = (-2.0, 2.0)
 CALIBRATION_IMAGES = 8
 # Pixels. Smaller than the networks' own sizes, which keeps calibration at a second or two; Inception's last maps
 # would be 2×2 at 128, too few samples for its statistics.
-CALIBRATION_SIZE = {name: 224 if name == "inception_v3" else 128 for name in NAMES}
+CALIBRATION_SIZE = {name: 224 if name == "inception_v3" else 128 for name in NETWORKS}
 
 
 class Arguments(Strict):
@@ -79,7 +77,7 @@ def network(source: str, options: ImportOptions) -> nn.Module:
 def _network(source: str, options: ImportOptions) -> tuple[nn.Module, Arguments]:
     arguments = checked_arguments(source, options)
     constructor_arguments = arguments.model_dump(exclude={"size", "batch"})
-    return weighted(source.removeprefix("zoo:"), options.seed, **constructor_arguments), arguments
+    return weighted(source.removeprefix(ZOO), options.seed, **constructor_arguments), arguments
 
 
 def weighted(name: str, seed: int, **arguments: Any) -> nn.Module:
@@ -98,13 +96,9 @@ def checked_arguments(source: str, options: ImportOptions) -> Arguments:
     """The arguments of ``zoo:<name>``, given and default ones.
 
     Raises:
-        InputError: there is no such network, or an argument it does not take.
+        InputError: an argument it does not take.
     """
-    name = source.removeprefix("zoo:")
-    if name not in NETWORKS:
-        close = difflib.get_close_matches(name, NAMES, n=1)
-        remedy = f"did you mean 'zoo:{close[0]}'? " if close else ""
-        raise InputError(source, f"the zoo has no network '{name}'", f"{remedy}there are: {', '.join(NAMES)}")
+    name = source.removeprefix(ZOO)
     model = arguments_model(name)
     try:
         return model(**options.arguments)

@@ -1,0 +1,68 @@
+"""What a process may not read or write is told from what is missing, with what would let it in."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.patience import HANG_S
+from tests.requirements import need
+from tests.workflow.project import ROOT, SCRIPTS
+
+CONFIG = f"models: {{digits: {{source: '{ROOT}/resources/digits.onnx'}}}}\ntargets: {{cpu: {{kind: llvm}}}}\n"
+
+
+def as_a_user(directory: Path, script: str) -> subprocess.CompletedProcess[str]:
+    """Run a script by an owner who goes by modes, which root does not without this."""
+    need("setpriv and unshare")
+    capabilities = "-dac_override,-dac_read_search"
+    command = ["setpriv", f"--bounding-set={capabilities}", f"--inh-caps={capabilities}"]
+    return subprocess.run(
+        [*(command if os.geteuid() == 0 else ()), "sh", "-c", script],
+        cwd=directory,
+        env={**os.environ, "PATH": f"{SCRIPTS}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("command", ["status", "make -n", "make", "logs digits", "clean", "report", "lock"])
+def test_results_that_may_not_be_read_are_not_missing(tmp_path: Path, command: str):
+    (tmp_path / "tvmake.yaml").write_text(CONFIG)
+    (tmp_path / "results" / "digits").mkdir(parents=True)
+    (tmp_path / "results" / "digits").chmod(0)
+    done = as_a_user(tmp_path, f"tvmake {command}")
+    assert done.returncode == 1 and "missing" not in done.stdout
+    assert done.stderr.startswith("error: results/digits: the directory may not be read\n")
+    assert done.stderr.endswith(": chmod u+rwx results/digits\n")
+
+
+def test_results_that_may_be_read_alone_are_shown_and_not_made(tmp_path: Path):
+    (tmp_path / "tvmake.yaml").write_text(CONFIG)
+    (tmp_path / "results" / "digits").mkdir(parents=True)
+    (tmp_path / "results" / "digits").chmod(0o500)
+    assert "missing" in as_a_user(tmp_path, "tvmake status").stdout
+    made = as_a_user(tmp_path, "tvmake make")
+    assert made.stderr.startswith("error: results/digits: the directory may not be written\n")
+
+
+@pytest.mark.parametrize("command", ["run results/package.tar", "init results/m.onnx", "diff results/a results/b"])
+def test_what_the_system_refuses_where_no_command_expects_it_is_one_line(tmp_path: Path, command: str):
+    (tmp_path / "results").mkdir(mode=0)
+    done = as_a_user(tmp_path, f"tvmake {command}")
+    assert done.returncode in (1, 3) and done.stdout == ""
+    assert re.match(r"error: results\S*: cannot be read", done.stderr), done.stderr
+    assert "Traceback" not in done.stderr and done.stderr.endswith(": chmod u+rwx results\n")
+
+
+@pytest.mark.parametrize("umask", ["0777", "0277", "0577", "0700"])
+def test_a_umask_that_takes_the_owners_rights_is_refused_before_anything_is_made(tmp_path: Path, umask: str):
+    (tmp_path / "tvmake.yaml").write_text(CONFIG)
+    done = as_a_user(tmp_path, f"umask {umask}; tvmake make")
+    assert done.returncode == 3
+    assert done.stderr == f"error: umask {umask}: keeps you from the files that you make\n  type `umask 022` first\n"
+    assert [each.name for each in tmp_path.iterdir()] == ["tvmake.yaml"]

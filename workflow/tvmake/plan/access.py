@@ -1,0 +1,50 @@
+"""Whether this process may read, and write, what earlier runs of a plan have left."""
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tvmake.config.reading.load import one_or_many
+from tvmake.errors import InputError
+from tvmake.plan.plan import Plan, Variant
+from tvmake.storage.directories import LOGS, SNAKEMAKE_STATE
+from tvmake.storage.permissions import how_to_permit
+
+READING = os.R_OK
+WRITING = os.R_OK | os.W_OK
+
+
+def check_access(plan: Plan, variants: Iterable[Variant], wanted: int = READING) -> None:
+    """Refuse directories of results and logs that may not be read, or not be written, as those that another user's run has made.
+
+    What lies in them looks missing otherwise.
+
+    Args:
+        plan: of the config.
+        variants: whose files are looked for.
+        wanted: :data:`READING` or :data:`WRITING`.
+
+    Raises:
+        InputError, ErrorList: the system would refuse.
+    """
+    jobs = [*(job for variant in variants for job in plan.jobs(variant)), *plan.run_jobs()]
+    files = dict.fromkeys(file for job in jobs for file in (*job.outputs, job.log))
+    roots = (plan.config.results, LOGS, str(SNAKEMAKE_STATE))
+    names = {above for name in {*roots, *map(os.path.dirname, files)} for above in _chain(name, roots)}
+    found = []
+    # Of what lies in a directory that may not be read nothing can be told.
+    for name in sorted(names):
+        if os.path.isdir(name) and not os.access(name, wanted | os.X_OK):  # noqa: PTH112  # of thousands
+            right = os.W_OK if os.access(name, os.R_OK | os.X_OK) else os.R_OK
+            problem = "may not be read" if right == os.R_OK else "may not be written"
+            found.append(InputError(name, f"the directory {problem}", how_to_permit(Path(name), right)))
+    if found:
+        raise one_or_many(found)
+
+
+def _chain(directory: str, roots: Sequence[str]) -> list[str]:
+    """A directory and those above it, up to the root that they lie in."""
+    chain = [directory]
+    while chain[-1] not in ("", "/", *roots):
+        chain.append(os.path.dirname(chain[-1]))  # noqa: PTH120  # of thousands
+    return chain
