@@ -85,7 +85,7 @@ def test_products_of_half_precision_are_computed_on_tensor_cores(what: str):
         ((op.matmul, tensor(197, 384), tensor(384, 1152)), H100),
         ((op.matmul, tensor(64, 64, dtype="int8"), tensor(64, 64, dtype="int8")), H100),
         ((op.matmul, half(4, 384), half(384, 1152)), H100),
-        ((conv, half(1, 512, 7, 7), half(512, 512, 3, 3)), H100),
+        ((conv, half(1, 512, 4, 4), half(512, 512, 3, 3)), H100),
         ((op.matmul, half(197, 384), half(384, 1152)), "opencl-nvidia"),
     ],
     ids=["float32", "integers", "few rows", "windows of few places and many channels", "OpenCL"],
@@ -101,16 +101,16 @@ def test_gpus_before_the_first_tensor_cores_have_none():
 
 
 def test_tiles_keep_to_shared_memory_and_the_first_is_the_one_that_takes_least():
-    product = FragmentProduct(1, 2048, 2048, 2048, 2, 2, False, (8, 8))
+    product = FragmentProduct(1, 2048, 2048, 2048, 2, 2, False, 2048, (8, 8))
     most = best_tiles(product, 48 << 10)
     less = best_tiles(product, 8 << 10)
     assert 0 < len(less) < len(most)
     assert less[0] != most[0]
     # However much there is for operands, sums in float32 have what a kernel may ask for when it is compiled.
-    single = best_tiles(FragmentProduct(1, 2048, 2048, 2048, 2, 4, False, (8, 8)), 227 << 10)
+    single = best_tiles(FragmentProduct(1, 2048, 2048, 2048, 2, 4, False, 2048, (8, 8)), 227 << 10)
     assert all(tile.rows * tile.columns * 4 <= 48 << 10 for tile in single)
     # A product that fills a GPU is cut into large tiles, one that does not into small ones.
-    assert best_tiles(FragmentProduct(1, 64, 64, 512, 2, 2, False, (8, 8)), 48 << 10)[0].rows < most[0].rows
+    assert best_tiles(FragmentProduct(1, 64, 64, 512, 2, 2, False, 512, (8, 8)), 48 << 10)[0].rows < most[0].rows
 
 
 REPLAY = """

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Generator, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -26,12 +27,12 @@ TARGET = tvm.target.Target({"kind": "llvm"})
 DEVICE = local_fingerprint(2)
 
 
-def matmul(extent: int) -> Workload:
+def matmul(extent: int, target: tvm.target.Target = TARGET) -> Workload:
     """A square matrix product."""
     a, b = (te.placeholder((extent, extent), "float32", name) for name in "ab")
     k = te.reduce_axis((0, extent), "k")
     c = te.compute((extent, extent), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), "c")
-    return workload(te.create_prim_func([a, b, c]), TARGET)
+    return workload(te.create_prim_func([a, b, c]), target)
 
 
 class Interrupted(Exception):
@@ -211,6 +212,25 @@ def test_a_candidate_whose_device_was_lost_is_tried_again_by_the_next_run(tmp_pa
     undisturbed = search(tmp_path / "other", MadeUp(), 1000, 2, strategy="grid", batch=64)
     undisturbed.run()
     assert again.measured == undisturbed.measured
+
+
+def test_short_cuda_kernels_that_were_timed_launch_by_launch_are_measured_again(tmp_path: Path):
+    def by_graph(candidate: Candidate) -> Measured:
+        return replace(MadeUp.latency(candidate), conditions={"timer": "CUDA graph"})
+
+    def cuda(measurer: MadeUp, trials: int) -> Search:
+        target = tvm.target.Target({"tag": "nvidia/nvidia-h100"})
+        made = search(tmp_path, measurer, trials)
+        made.workload, made.target = matmul(64, target), for_rules(target, 2)
+        made.context = tuning_context(target, DEVICE)
+        return made
+
+    old, new, more = cuda(MadeUp(), 3), cuda(MadeUp(by_graph), 4), cuda(MadeUp(by_graph), 5)
+    for run in (old, new, more):
+        run.run()
+    assert [run.measured for run in (old, new, more)] == [3, 4, 1]
+    found = traces(tmp_path, new.context, new.workload.key)
+    assert found[:3] == found[3:6]
 
 
 def test_a_grid_ends_with_its_space(tmp_path: Path):

@@ -65,7 +65,7 @@ class Measured(_Line):
     """Which batch of its job the candidate was in."""
     conditions: dict[str, str] = Field(default_factory=dict)
     """What was seen of the device before and after: its temperature and governor, what was done, and whether heat slowed it
-    down; empty, and not written, where the device is not conditioned."""
+    down, where it is conditioned; for CUDA how the time was taken (``timer``). Not written where it is empty."""
 
     @model_serializer(mode="wrap")
     def _written(self, plainly: SerializerFunctionWrapHandler) -> dict[str, Any]:

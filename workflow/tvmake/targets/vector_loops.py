@@ -1,6 +1,6 @@
 """What code generators for GPUs get wrong is rewritten before TVM lowers it; vectorised loops become scalar code."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tvm
@@ -30,20 +30,22 @@ def is_boolean(typed: Any) -> bool:
     return dtype_name(typed).startswith("bool")
 
 
-def register_before_lowering(name: str, unrolling: Any, releases: str) -> str:
+def register_before_lowering(name: str, unrolling: Any, releases: str, lowered: Sequence[Any] = ()) -> str:
     """Make TVM's pipeline with a pass, and that for narrow integers, before it known to TVM; the name to ask for it.
 
     Args:
         name: of the new pipeline.
         unrolling: the pass.
         releases: of TVM, that need it; with others TVM's own pipeline is named.
+        lowered: passes for the device's functions when they are lowered.
     """
     if not is_affected(releases):
         return "default"
 
     def pipeline() -> tuple[Any, Any, Any]:
         lowering, host, device = tirx.compilation_pipeline.get_tir_pipeline("default")
-        return tvm.transform.Sequential([NarrowIntegers(), unrolling, lowering]), host, device
+        before = tvm.transform.Sequential([NarrowIntegers(), unrolling, lowering])
+        return before, host, lambda: tvm.transform.Sequential([*lowered, device()])
 
     tirx.compilation_pipeline.register_tir_pipeline(name, pipeline)
     return name

@@ -10,6 +10,7 @@ from typing import Any
 import tvm
 import tvm_ffi
 
+from tvmake.targets.carries import WithoutCarries
 from tvmake.targets.vector_loops import is_boolean, register_before_lowering, unrolled
 
 tirx = tvm.tirx
@@ -29,8 +30,8 @@ class StoredBooleans:
 
 
 def register() -> str:
-    """The name of TVM's pipeline with this pass before it."""
-    return register_before_lowering(NAME, StoredBooleans(), RELEASES)
+    """The name of TVM's pipeline with this pass before it, and with shorter indices."""
+    return register_before_lowering(NAME, StoredBooleans(), RELEASES, [WithoutCarries()])
 
 
 def _is_over_truth_values(body: Any) -> bool:

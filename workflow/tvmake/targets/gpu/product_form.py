@@ -27,6 +27,8 @@ class Axes:
     columns: list[Any]
     """Those along which results lie side by side in memory, and the others of the same operand."""
     sums: list[Any]
+    places: int
+    """How many of the sums, the first ones, are places in a window."""
     of_rows: int
     """Which operand has the rows."""
 
@@ -69,6 +71,11 @@ class Product:
             for load in self.contraction.operands
             for index in load.indices
         )
+
+    @property
+    def run(self) -> int:
+        """How many terms of a sum follow each other at one place of the windows."""
+        return math.prod(map(extent, self.axes.sums[self.axes.places :]))
 
     @property
     def sides(self) -> tuple[Any, Any]:
@@ -202,7 +209,7 @@ def _axes(taken: Contraction) -> Axes | None:
     plain = [axis for axis in sums if any(index.same_as(axis.var) for index in taken.operands[of_columns].indices)]
     plain = [axis for axis in plain if any(index.same_as(axis.var) for index in taken.operands[1 - of_columns].indices)]
     windows = [axis for axis in sums if not any(axis.var.same_as(other.var) for other in plain)]
-    return Axes(batch, sides[1 - of_columns], sides[of_columns], [*windows, *plain], 1 - of_columns)
+    return Axes(batch, sides[1 - of_columns], sides[of_columns], [*windows, *plain], len(windows), 1 - of_columns)
 
 
 def _axes_of(region: Any, old: Sequence[tuple[Any, Any]]) -> list[Any]:

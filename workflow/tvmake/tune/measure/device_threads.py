@@ -210,6 +210,7 @@ class DeviceThread:
             batch.results.put(Measured(kernel.number, status, samples_s, error, kernel.build_s, run_s, conditions))
 
         if isinstance(answer, Timed):
+            conditions = {**conditions, **answer.conditions}
             result("ok", answer.samples_s)
         elif batch.over.is_set():
             return

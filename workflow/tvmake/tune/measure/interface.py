@@ -45,7 +45,8 @@ class Measured:
     run_s: float = 0.0
     """Seconds it took to load and time, without waiting for the device."""
     conditions: Mapping[str, str] = field(default_factory=dict)
-    """What was seen of the device before and after (:mod:`tvmake.device.conditioning.controls`); empty where it is not conditioned."""
+    """What was seen of the device before and after (:mod:`tvmake.device.conditioning.controls`) where it is conditioned, and how the
+    time of a CUDA kernel was taken (:data:`tvmake.tune.measure.kernel.TIMER`)."""
 
 
 class Measurer(Protocol):

@@ -154,4 +154,5 @@ class LocalMeasurer:
                 self._reuse(worker)
         if isinstance(answer, Failed):
             return outcome("run_error", error=answer.line)
+        conditions = {**conditions, **answer.conditions}
         return outcome("ok", answer.samples_s)

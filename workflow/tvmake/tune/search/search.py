@@ -27,6 +27,7 @@ from tvmake.records.store import RecordStore, StoredRecord
 from tvmake.records.workload import Workload
 from tvmake.storage.files import canonical_json
 from tvmake.tune.measure.interface import Candidate, Measured, Measurer
+from tvmake.tune.measure.kernel import CUDA, TIMER
 from tvmake.tune.search.evolution import Evolution
 from tvmake.tune.search.fixed_order import FixedOrder
 from tvmake.tune.search.grid import Grid
@@ -135,8 +136,7 @@ class Search:
             InputError: the kernel has no schedules, or its space is too large for a grid.
             NothingWorksError: nothing that was measured worked.
         """
-        # A candidate whose device was lost may be tried again.
-        known = [one for one in self._load() if one.status != "device_lost"]
+        known = [one for one in self._load() if not self._is_tried_again(one)]
         self._known = {canonical_json(one.record.trace): one for one in known}
         if self._spent >= self.trials:
             return "budget"
@@ -166,6 +166,13 @@ class Search:
                 self.features = source.features
             self._stop_if_nothing_works()
         return "budget"
+
+    def _is_tried_again(self, stored: StoredRecord) -> bool:
+        """Whether a record says nothing: its device was lost, or it is of a CUDA kernel and does not say how it was timed. Such records are
+        of versions that timed launches, and short kernels all alike."""
+        is_cuda = self.workload.target.kind.name == CUDA
+        is_old = is_cuda and stored.status == "ok" and TIMER not in stored.record.conditions
+        return stored.status == "device_lost" or is_old
 
     def _load(self) -> list[StoredRecord]:
         journal = self.store.journal(self.context, self.workload.key)

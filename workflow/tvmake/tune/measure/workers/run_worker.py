@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import tvm
 
 from tvmake.codegen.compiler_errors import explain
 from tvmake.native.runtime_libraries import load_runtime
-from tvmake.tune.measure.kernel import ENTRY, Loop, TensorSpec
+from tvmake.tune.measure.cuda.graph import CaptureRefused, Driver, timed_in_graph
+from tvmake.tune.measure.kernel import CUDA, ENTRY, GRAPH, LAUNCHES, TIMER, Loop, TensorSpec
 
 import tvm_ffi  # isort: skip
 
@@ -57,6 +59,13 @@ class Timed:
     """Answer."""
 
     samples_s: tuple[float, ...]
+    timer: str | None = None
+    """How the time was taken, where there is more than one way."""
+
+    @property
+    def conditions(self) -> dict[str, str]:
+        """What the record says of it."""
+        return {} if self.timer is None else {TIMER: self.timer}
 
 
 class RunWorker:
@@ -80,7 +89,10 @@ class RunWorker:
                 device.sync()
             return Loaded()
         assert self.kernel is not None
-        return Timed(timed(*self.kernel, self.options.loop))
+        module, device, arguments = self.kernel
+        if self.options.device != CUDA:
+            return Timed(timed(module, device, arguments, self.options.loop))
+        return timed_by_cuda(module, device, arguments, self.options.loop, Driver())
 
     def explain(self, error: Exception) -> str:
         """See :class:`tvmake.tune.measure.workers.forkserver.Role`."""
@@ -132,3 +144,11 @@ def timed(module: Any, device: Any, arguments: list[Any], loop: Loop) -> tuple[f
     )
     device.sync()
     return tuple(float(value) for value in evaluator(*arguments).results)
+
+
+def timed_by_cuda(module: Any, device: Any, arguments: list[Any], loop: Loop, driver: Driver) -> Timed:
+    """In a graph, or launch by launch where the kernel cannot be recorded."""
+    try:
+        return Timed(timed_in_graph(partial(module[ENTRY], *arguments), device, loop, driver), GRAPH)
+    except CaptureRefused as refused:
+        return Timed(timed(module, device, arguments, loop), f"{LAUNCHES} ({refused})")

@@ -11,7 +11,7 @@ from tvmake.device.rpc.orderly_close import close_after_death
 from tvmake.device.rpc.remote_fingerprint import limit_threads
 from tvmake.device.rpc.session import CLOSED, is_open
 from tvmake.device.rpc.version import check_version
-from tvmake.tune.measure.kernel import Loop, TensorSpec
+from tvmake.tune.measure.kernel import CUDA, LAUNCHES, Loop, TensorSpec
 from tvmake.tune.measure.workers.run_worker import FILL, Fill, Timed, allocate, timed
 
 from tvm import rpc  # isort: skip
@@ -57,7 +57,7 @@ class SessionWorker:
             limit_threads(self.session, self.options.threads)
             return Opened()
         try:
-            return Timed(self._timed(request))
+            return Timed(self._timed(request), LAUNCHES if self.options.device == CUDA else None)
         except Exception as error:
             if is_open(self.session):
                 raise

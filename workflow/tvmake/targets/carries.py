@@ -1,0 +1,119 @@
+"""Quotients and remainders of sums, without the terms that never carry.
+
+The place of a value in a convolution's windows and its channel are quotients and remainders of one index, a step's first term plus
+what a thread adds to it: ``(64 * step + 4 * i + thread) % 384 // 128``. With 4 * i + thread below 64 that is ``step // 2 % 3``, the same for a
+whole step; TVM 0.27's simplifier brings such indices into the former shape, and the kernel works it out for each value that it loads, with
+a condition that differs for each.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+import tvm_ffi
+
+tirx = tvm.tirx
+
+
+@tirx.transform.prim_func_pass(opt_level=0, name="WithoutCarries")
+class WithoutCarries:
+    """Take terms that never carry out of quotients and remainders by constants, in a function of the device."""
+
+    def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
+        """The function with shorter ones; one without such sums as it is."""
+        indices = _Indices(func.body)
+        kinds = (tirx.FloorDiv, tirx.FloorMod)
+        body = tvm_ffi.structural_map(func.body, [(kind, indices.shortened) for kind in kinds])
+        return func if body.same_as(func.body) else func.with_body(body)
+
+
+@dataclass(frozen=True)
+class _Sum:
+    terms: Sequence[tuple[Any, int]]
+    """Expressions and what they are multiplied by."""
+    constant: int
+
+    def value(self) -> Any:
+        """As an expression; None for one without terms."""
+        if not self.terms:
+            return None
+        total = None
+        for term, factor in self.terms:
+            product = term if factor == 1 else term * factor
+            total = product if total is None else total + product
+        return total + self.constant if self.constant else total
+
+
+class _Indices:
+    """The variables of a function: their ranges, and what those of expressions that are used again stand for."""
+
+    def __init__(self, body: Any):
+        self._analyzer = tvm.sym.Analyzer()
+        self._values: dict[Any, Any] = {}
+        self._ranges: dict[Any, tuple[int, int]] = {}
+        walked = (
+            (tirx.For, lambda loop: self._range(loop.loop_var, loop.min, loop.extent)),
+            (tirx.AttrStmt, self._thread),
+            (tirx.Bind, lambda bind: self._values.update({bind.var: bind.value})),
+        )
+        tvm_ffi.structural_walk(body, list(walked))
+        for variable, (first, end) in self._ranges.items():
+            self._analyzer.bind(variable, tvm.ir.Range(first, end))
+
+    def shortened(self, found: Any) -> Any:
+        """A quotient or remainder, without the terms that never carry."""
+        if not isinstance(found.b, tirx.IntImm) or int(found.b) < 2:
+            return found
+        divisor, whole = int(found.b), self._sum(found.a)
+        for unit in sorted({math.gcd(factor, divisor) for _, factor in whole.terms}, reverse=True):
+            rest = _Sum([term for term in whole.terms if term[1] % unit], whole.constant % unit)
+            if not rest.terms or not self._is_below(rest.value(), unit):
+                continue
+            multiples = [(term, factor // unit) for term, factor in whole.terms if not factor % unit]
+            high = _Sum(multiples, whole.constant // unit).value()
+            if high is None or unit == 1:
+                continue
+            count = divisor // unit
+            if isinstance(found, tirx.FloorDiv):
+                return tirx.floordiv(high, count) if count > 1 else high
+            return tirx.floormod(high, count) * unit + rest.value() if count > 1 else rest.value()
+        return found
+
+    def _is_below(self, value: Any, limit: int) -> bool:
+        bound = self._analyzer.const_int_bound(value)
+        return int(bound.min_value) >= 0 and int(bound.max_value) < limit
+
+    def _sum(self, value: Any) -> _Sum:
+        factors: dict[Any, int] = {}
+        constant = self._add(value, 1, factors)
+        return _Sum([(term, factor) for term, factor in factors.items() if factor], constant)
+
+    def _add(self, value: Any, factor: int, factors: dict[Any, int]) -> int:
+        """Add the terms of a value times a factor; returns its constant."""
+        match value:
+            case tirx.IntImm():
+                return factor * int(value)
+            case tirx.Add():
+                return self._add(value.a, factor, factors) + self._add(value.b, factor, factors)
+            case tirx.Sub():
+                return self._add(value.a, factor, factors) + self._add(value.b, -factor, factors)
+            case tirx.Mul() if isinstance(value.b, tirx.IntImm):
+                return self._add(value.a, factor * int(value.b), factors)
+            case _ if value in self._values:
+                return self._add(self._values[value], factor, factors)
+            case _:
+                factors[value] = factors.get(value, 0) + factor
+                return 0
+
+    def _thread(self, attribute: Any) -> None:
+        if str(attribute.attr_key) == "thread_extent":
+            self._range(attribute.node.var, 0, attribute.value)
+
+    def _range(self, variable: Any, first: Any, extent: Any) -> None:
+        if not isinstance(first, int | tirx.IntImm) or not isinstance(extent, tirx.IntImm):
+            return
+        found = (int(first), int(first) + int(extent))
+        before = self._ranges.get(variable, found)
+        self._ranges[variable] = min(before[0], found[0]), max(before[1], found[1])
