@@ -14,6 +14,8 @@ from typing import Any
 import tvm
 import tvm_ffi
 
+from tvmake.ir.expressions import dtype_name
+
 tirx = tvm.tirx
 
 
@@ -39,10 +41,8 @@ class _Sum:
         """As an expression; None for one without terms."""
         if not self.terms:
             return None
-        total = None
-        for term, factor in self.terms:
-            product = term if factor == 1 else term * factor
-            total = product if total is None else total + product
+        first, *others = (term if factor == 1 else term * factor for term, factor in self.terms)
+        total = sum(others, first)
         return total + self.constant if self.constant else total
 
 
@@ -56,7 +56,7 @@ class _Indices:
         walked = (
             (tirx.For, lambda loop: self._range(loop.loop_var, loop.min, loop.extent)),
             (tirx.AttrStmt, self._thread),
-            (tirx.Bind, lambda bind: self._values.update({bind.var: bind.value})),
+            (tirx.Bind, self._bound),
         )
         tvm_ffi.structural_walk(body, list(walked))
         for variable, (first, end) in self._ranges.items():
@@ -64,7 +64,7 @@ class _Indices:
 
     def shortened(self, found: Any) -> Any:
         """A quotient or remainder, without the terms that never carry."""
-        if not isinstance(found.b, tirx.IntImm) or int(found.b) < 2:
+        if not isinstance(found.b, tirx.IntImm) or int(found.b) < 2 or not dtype_name(found.ty).startswith("int"):
             return found
         divisor, whole = int(found.b), self._sum(found.a)
         for unit in sorted({math.gcd(factor, divisor) for _, factor in whole.terms}, reverse=True):
@@ -106,6 +106,13 @@ class _Indices:
             case _:
                 factors[value] = factors.get(value, 0) + factor
                 return 0
+
+    def _bound(self, bind: Any) -> None:
+        """Note what a variable stands for, wherever it is used: not for what is read, or computed by another function."""
+        changing: list[Any] = []
+        tvm_ffi.structural_walk(bind.value, [(kind, changing.append) for kind in (tvm.ir.expr.TensorLoad, tvm.ir.Call)])
+        if not changing:
+            self._values[bind.var] = bind.value
 
     def _thread(self, attribute: Any) -> None:
         if str(attribute.attr_key) == "thread_extent":
