@@ -2,6 +2,7 @@
 
 import difflib
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from killing import half_written, leftovers, missing, record_lines
@@ -50,12 +51,15 @@ def _cut(store: RecordStore, receipt: Receipt) -> None:
     store.journal(receipt.place, receipt.workload).rewrite(lambda line: line.kind != "record" or line.digest in told)
 
 
-def look(project: FaultyProject, seen: dict[str, set[bytes]], wanted: dict[str, bytes]) -> list[str]:
+def look(
+    project: FaultyProject, seen: dict[str, set[bytes]], wanted: dict[str, bytes], refused: Sequence[Path] = ()
+) -> list[str]:
     """What is wrong with a project that was made to its end.
 
     Args:
         seen: lines of records that were there at any time.
         wanted: the results whose bytes the inputs fix.
+        refused: files that stay as they were damaged, and that every command refuses.
     """
     found = differences(project.fixed(), wanted)
     if lost := missing(seen, record_lines(project.home / "records")):
@@ -63,7 +67,8 @@ def look(project: FaultyProject, seen: dict[str, set[bytes]], wanted: dict[str, 
     again = project.make("--dry-run")
     if "nothing to do" not in again.stdout + again.stderr:
         found.append(f"something is left to do: {(again.stdout + again.stderr)[-300:]}")
-    found += half_written(project.results)
+    known = tuple(f"{path.relative_to(project.results)}:" for path in refused)
+    found += [told for told in half_written(project.results) if not told.startswith(known)]
     found += [f"left behind: {path}" for path in leftovers(project.directory, project.home, project.place / "cache")]
     for what in (("records", "verify"), ("cache", "verify")):
         done = project.command(*what)

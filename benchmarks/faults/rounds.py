@@ -135,12 +135,12 @@ def _play(played: Round, project: FaultyProject, rng: random.Random, setting: Se
         for other in others:
             wrong = differences(other.fixed(), _wanted(played, other, setting.references))
             played.problems += [f"in the other directory: {one}" for one in wrong]
+        still = [path for path, data in at.altered.items() if path.is_file() and path.read_bytes() == data]
+        refused = [path for path in still if _is_refused(project, path)]
         played.problems += [
-            f"{path.relative_to(project.results)} is still as it was altered"
-            for path, data in at.altered.items()
-            if path.is_file() and path.read_bytes() == data and not _is_refused(project, path)
+            f"{path.relative_to(project.results)} is still as it was altered" for path in still if path not in refused
         ]
-        played.problems += look(project, seen, _wanted(played, project, setting.references))
+        played.problems += look(project, seen, _wanted(played, project, setting.references), refused)
 
 
 def _is_refused(project: FaultyProject, path: Path) -> bool:
