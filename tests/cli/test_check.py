@@ -483,5 +483,5 @@ def test_what_others_own_is_refused(tmp_path, name, where, problem, remedy):
     command = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-dac_override,-dac_read_search"]
     command = [*(command if os.geteuid() == 0 else ()), str(SCRIPTS / "tvmake"), "check"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=HANG_S, check=False)
-    assert done.returncode == 1, done.stdout
+    assert done.returncode == (1 if name == "digits.onnx" else 3), done.stdout
     assert done.stderr.startswith(f"error: {where}: {problem}") and remedy in done.stderr

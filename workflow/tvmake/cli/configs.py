@@ -140,7 +140,8 @@ def plan_in(directory: Path, config: list[Path] | None, settings: list[str] | No
     """Go to a directory, and read the plan of the config there (:func:`files_in`), whose results can be read.
 
     Raises:
-        InputError: there is no such directory, or no config in it; results of an earlier run may not be read.
+        InputError: there is no such directory, or no config in it.
+        MachineError: results of an earlier run may not be read.
         TvmakeError: the config is wrong.
     """
     from tvmake.plan.access import check_access

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tvmake.config.reading.load import one_or_many
-from tvmake.errors import InputError
+from tvmake.errors import MachineError
 from tvmake.plan.plan import Plan, Variant
 from tvmake.storage.directories import LOGS, SNAKEMAKE_STATE
 from tvmake.storage.permissions import how_to_permit
@@ -25,7 +25,7 @@ def check_access(plan: Plan, variants: Iterable[Variant], wanted: int = READING)
         wanted: :data:`READING` or :data:`WRITING`.
 
     Raises:
-        InputError, ErrorList: the system would refuse.
+        MachineError, ErrorList: the system would refuse.
     """
     jobs = [*(job for variant in variants for job in plan.jobs(variant)), *plan.run_jobs()]
     files = dict.fromkeys(file for job in jobs for file in (*job.outputs, job.log))
@@ -37,7 +37,7 @@ def check_access(plan: Plan, variants: Iterable[Variant], wanted: int = READING)
         if os.path.isdir(name) and not os.access(name, wanted | os.X_OK):  # noqa: PTH112  # of thousands
             right = os.W_OK if os.access(name, os.R_OK | os.X_OK) else os.R_OK
             problem = "may not be read" if right == os.R_OK else "may not be written"
-            found.append(InputError(name, f"the directory {problem}", how_to_permit(Path(name), right)))
+            found.append(MachineError(name, f"the directory {problem}", how_to_permit(Path(name), right)))
     if found:
         raise one_or_many(found)
 

@@ -51,7 +51,9 @@ def how_to_permit(place: Path, wanted: int = os.W_OK) -> str:
         return f"{name} belongs to {_owner(about.st_uid)}: have it given to you (chown), or {otherwise}"
     needed = (wanted, os.X_OK) if found.is_dir() else (wanted,)
     if all(about.st_mode & _BITS[right] for right in needed):
-        return f"{name} is on a file system that is read-only: {otherwise}"
+        if os.statvfs(found).f_flag & os.ST_RDONLY:
+            return f"{name} is on a file system that is read-only: {otherwise}"
+        return f"something else than its mode forbids it: see its attributes (lsattr -d {shlex.quote(name)}), or {otherwise}"
     rights = "u+rwx" if found.is_dir() else "u+rw"
     return f"its mode is {stat.filemode(about.st_mode)}: chmod {rights} {shlex.quote(name)}"
 
