@@ -11,8 +11,9 @@ import tvm
 
 from tests.targets.adreno.nets import conv, executable, lowered, modules, op, target, tensor
 from tests.targets.gpu.nets import taken
-from tvmake.targets.cuda.fragment_tiles import FragmentProduct, best_tiles
+from tvmake.targets.cuda.fragment_tiles import FragmentProduct, FragmentTile, best_tiles, cycles
 from tvmake.targets.cuda.tensor_cores import TensorCores
+from tvmake.targets.gpu.product_form import product_of
 from tvmake.targets.gpu_rules import FURTHER, further_schedules, schedule_by_rule
 from tvmake.tune.trace import trace_json
 
@@ -111,6 +112,26 @@ def test_tiles_keep_to_shared_memory_and_the_first_is_the_one_that_takes_least()
     assert all(tile.rows * tile.columns * 4 <= 48 << 10 for tile in single)
     # A product that fills a GPU is cut into large tiles, one that does not into small ones.
     assert best_tiles(FragmentProduct(1, 64, 64, 512, 2, 2, False, 512, (8, 8)), 48 << 10)[0].rows < most[0].rows
+
+
+@pytest.mark.parametrize(("channels", "places"), [(96, 9), (128, 9), (3, 9), (96, 1)])
+def test_terms_at_one_place_of_a_window_are_its_channels(channels: int, places: int):
+    side = round(places**0.5)
+    network = (lambda x, w: conv(x, w, padding=side // 2), half(1, channels, 28, 28), half(64, channels, side, side))
+    found = [product_of(kernel) for _, kernel in lowered(*network, name=H100).unscheduled.functions_items()]
+    (product,) = [one for one in found if one is not None]
+    assert product.run == channels
+    assert product.is_windowed == (places > 1)
+    assert product.shape == (1, 64, 784, channels * places)
+
+
+def test_slices_of_several_places_in_a_window_take_longer():
+    def estimate(depth: int, channels: int) -> float:
+        product = FragmentProduct(1, 96, 1225, 9 * 192, 2, 2, True, channels, (1, 1))
+        return cycles(FragmentTile(32, 64, 2, 4, depth), product)
+
+    assert estimate(64, 96) > estimate(64, 192)
+    assert estimate(32, 96) == estimate(32, 192)
 
 
 REPLAY = """
