@@ -310,7 +310,7 @@ def test_a_client_that_was_sent_and_does_not_come_is_not_waited_for(command: lis
         (["--key", "a:b"], 2, "--key: expected a name without spaces, colons"),
         (["--session-timeout", "0"], 2, "--session-timeout: expected seconds (got '0')"),
         (["--port", "9090", "--port-end", "9090"], 2, "--port-end has to be above --port"),
-        (["--workdir", "/nowhere"], 3, "/nowhere: cannot be used"),
+        (["--port", "0", "--workdir", "/nowhere"], 3, "/nowhere: cannot be used"),
         (["--cache", "/proc/nowhere"], 3, "/proc/nowhere: cannot be used to keep files"),
         (["--cache-mb", "0"], 2, "--cache-mb: expected a whole number from 1"),
         (["--loud"], 2, "--loud: no such option"),
