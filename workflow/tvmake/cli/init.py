@@ -79,6 +79,7 @@ def _write_app(
 
 
 def _write_config(model: str, output: Path, force: bool) -> None:
+    from tvmake.config.catalogue.zoo import unknown_network
     from tvmake.config.documents.starter import StarterInput, open_extents, starter
     from tvmake.config.model import ImportOptions
     from tvmake.errors import InputError
@@ -88,6 +89,8 @@ def _write_config(model: str, output: Path, force: bool) -> None:
     check_destination(output, "config")
     if output.exists() and not force:
         raise InputError(str(output), "is there already", "--force replaces it; -o writes another file")
+    if mistake := unknown_network(model):
+        raise InputError(model, *mistake)
     declared = inspect_source(ImportOptions(source=model), lists_files=False)
     inputs = [StarterInput(spec.name, spec.shape, spec.dtype, spec.range) for spec in declared.inputs]
     write_text(output, starter(model, inputs, declared.format, declared.arguments))

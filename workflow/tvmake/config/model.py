@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator
 
 from tvmake.config.base import LocalPath, Positive, Strict
-from tvmake.config.catalogue.zoo import ZOO, check_network
+from tvmake.config.catalogue.zoo import ZOO, unknown_network
 
 SourceFormat = Literal["onnx", "pt2", "tflite", "keras", "factory", "relax", "zoo", "stablehlo"]
 
@@ -78,7 +78,8 @@ class ImportOptions(Strict):
     @field_validator("source")
     @classmethod
     def _is_in_zoo(cls, value: str) -> str:
-        check_network(value)
+        if mistake := unknown_network(value):
+            raise ValueError("; ".join(mistake))
         return value
 
     def source_format(self) -> SourceFormat | None:

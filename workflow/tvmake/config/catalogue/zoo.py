@@ -10,14 +10,11 @@ NETWORK_NAMES = (
 )  # fmt: skip
 
 
-def check_network(source: str) -> None:
-    """Refuse ``zoo:<name>`` for a name that the zoo does not have; other sources pass.
-
-    Raises:
-        ValueError: there is no such network; the text has problem and remedy.
-    """
+def unknown_network(source: str) -> tuple[str, str] | None:
+    """Problem and remedy of ``zoo:<name>`` for a name that the zoo does not have; None for every other source."""
     name = source.removeprefix(ZOO)
-    if source.startswith(ZOO) and name not in NETWORK_NAMES:
-        close = difflib.get_close_matches(name, NETWORK_NAMES, n=1)
-        remedy = f"did you mean '{ZOO}{close[0]}'? " if close else ""
-        raise ValueError(f"the zoo has no network '{name}'; {remedy}there are: {', '.join(NETWORK_NAMES)}")
+    if not source.startswith(ZOO) or name in NETWORK_NAMES:
+        return None
+    close = difflib.get_close_matches(name, NETWORK_NAMES, n=1)
+    remedy = f"did you mean '{ZOO}{close[0]}'? " if close else ""
+    return f"the zoo has no network '{name}'", f"{remedy}there are: {', '.join(NETWORK_NAMES)}"
