@@ -1,11 +1,16 @@
 """``tvmake init``: a commented starter config from a model, or an Android app from a package."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tvmake.cli.output_file import output_file
+
+if TYPE_CHECKING:
+    from tvmake.config.model import ImportOptions
 
 
 def init(
@@ -78,10 +83,27 @@ def _write_app(
     typer.echo(f"next: open {directory} in Android Studio, or `gradle -p {directory} :app:installDebug`")
 
 
-def _write_config(model: str, output: Path, force: bool) -> None:
-    from tvmake.config.catalogue.zoo import unknown_network
-    from tvmake.config.documents.starter import StarterInput, open_extents, starter
+def _import_options(model: str) -> ImportOptions:
+    """A model as a config would name it.
+
+    Raises:
+        InputError: no config could.
+    """
+    from pydantic import ValidationError
+
     from tvmake.config.model import ImportOptions
+    from tvmake.config.reading.messages import message
+    from tvmake.errors import InputError
+
+    try:
+        return ImportOptions(source=model)
+    except ValidationError as error:
+        details = error.errors(include_url=False)[:1]
+        raise InputError(model, *message(details, ("models", "*", "source"))) from None
+
+
+def _write_config(model: str, output: Path, force: bool) -> None:
+    from tvmake.config.documents.starter import StarterInput, open_extents, starter
     from tvmake.errors import InputError
     from tvmake.frontend.inspect import inspect_source
     from tvmake.storage.files import check_destination, write_text
@@ -89,9 +111,7 @@ def _write_config(model: str, output: Path, force: bool) -> None:
     check_destination(output, "config")
     if output.exists() and not force:
         raise InputError(str(output), "is there already", "--force replaces it; -o writes another file")
-    if mistake := unknown_network(model):
-        raise InputError(model, *mistake)
-    declared = inspect_source(ImportOptions(source=model), lists_files=False)
+    declared = inspect_source(_import_options(model), lists_files=False)
     inputs = [StarterInput(spec.name, spec.shape, spec.dtype, spec.range) for spec in declared.inputs]
     write_text(output, starter(model, inputs, declared.format, declared.arguments))
     typer.echo(f"wrote {output}")
