@@ -88,6 +88,20 @@ def test_what_the_same_mask_selects_elsewhere_is_a_choice(tmp_path, name):
     np.testing.assert_allclose(found, runtime(made, feeds)[0], rtol=1e-5)
 
 
+def test_a_part_of_each_row_is_not_taken_for_the_rows(tmp_path):
+    nodes = [
+        *PLACES,
+        node("GatherND", ["z", "places"], ["rows"]),
+        node("Slice", ["rows", "[0]", "[3]", "[1]"], ["parts"]),
+        node("MatMul", ["parts", "matrix"], ["updates"]),
+        node("ScatterND", ["x", "places", "updates"], ["y"]),
+    ]
+    inputs = {"x": (FLOAT, [2, 4]), "m": (FLOAT, [2]), "z": (FLOAT, [2, 4])}
+    constants = {**CONSTANTS, "[1]": np.array([1]), "matrix": random(3, 4)}
+    with pytest.raises(InputError, match="depends on the data"):
+        read(save(tmp_path / "m.onnx", model(nodes, inputs, ["y"], constants)))
+
+
 def test_what_another_mask_selects_is_refused(tmp_path):
     nodes = [
         *PLACES,

@@ -4,11 +4,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 import tvm
 from torch import Tensor, nn
 
 from tests.unoptimised import UNOPTIMISED
+from tvmake.config.model import ImportOptions
 from tvmake.frontend.imported import ImportedModel
+from tvmake.frontend.torch.importer import read
 
 
 class Of(nn.Module):
@@ -30,3 +33,12 @@ def outputs(imported: ImportedModel, *inputs: np.ndarray) -> list[np.ndarray]:
     arguments = [*map(tvm.runtime.tensor, inputs), *(imported.params[name] for name in names)]
     result: Any = machine["main"](*arguments)
     return [one.numpy() for one in ([result] if hasattr(result, "numpy") else result)]
+
+
+def assert_as_pytorch_has_it(function: Callable[..., Any], matrix: Tensor) -> None:
+    """What is imported of a function of a matrix, by what PyTorch computes: a tensor, or several."""
+    expected = function(matrix)
+    imported = read(torch.export.export(Of(function), (matrix,)), ImportOptions(source="net"))
+    wanted = expected if isinstance(expected, tuple) else [expected]
+    for one, other in zip(outputs(imported, matrix.numpy()), wanted, strict=True):
+        np.testing.assert_allclose(one, other.numpy(), rtol=1e-3, atol=1e-4)

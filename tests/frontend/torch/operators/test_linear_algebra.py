@@ -1,11 +1,10 @@
 """Equations, inverses, determinants and factors of small matrices, against PyTorch."""
 
-import numpy as np
 import pytest
 import torch
 from torch import linalg
 
-from tests.frontend.torch.running import Of, outputs
+from tests.frontend.torch.running import Of, assert_as_pytorch_has_it
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
 from tvmake.frontend.torch.importer import read
@@ -43,12 +42,7 @@ def exponentials(x):
     ids=["pivots", "equations", "determinants", "factors", "exponentials"],
 )
 def test_it_is_as_pytorch_has_it(function, matrix):
-    expected = function(matrix)
-    imported = read(torch.export.export(Of(function), (matrix,)), ImportOptions(source="net"))
-    for one, other in zip(
-        outputs(imported, matrix.numpy()), expected if isinstance(expected, tuple) else [expected], strict=True
-    ):
-        np.testing.assert_allclose(one, other.numpy(), rtol=1e-3, atol=1e-4)
+    assert_as_pytorch_has_it(function, matrix)
 
 
 def test_a_matrix_of_many_columns_is_refused():

@@ -114,11 +114,10 @@ def _along_axis(
         for key, value in values.items()
         if key not in ("axes", "keep_aspect_ratio_policy", "extrapolation_value")
     }
+    # With corners aligned, the last element lies on the last one, as PyTorch and ONNX Runtime have it; not so in the reference.
+    is_aligned = values.get("coordinate_transformation_mode") == "align_corners" and not values.get("antialias", 0)
     # As the reference counts: 6 · 1.6666666 is 9 there.
-    matches = scale * extent != size and int(float(np.float32(scale)) * extent) == size
-    if values.get("coordinate_transformation_mode") == "align_corners" and not values.get("antialias", 0):
-        # The last element lies on the last one, as PyTorch and ONNX Runtime have it; not so in the reference.
-        matches = False
+    matches = not is_aligned and scale * extent != size and int(float(np.float32(scale)) * extent) == size
     inputs = {"x": data.astype(np.float32), "roi": np.array(roi, np.float32)}
     if matches:
         inputs["scales"], names = np.array([scale], np.float32), ["x", "roi", "scales"]
