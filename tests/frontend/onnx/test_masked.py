@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+import torch
 from onnx import helper
+from torch import nn
 
 from tests.frontend.compiled import run_compiled
 from tests.frontend.onnx.models import FLOAT, model, random, read, runtime, save
@@ -86,6 +88,30 @@ def test_what_the_same_mask_selects_elsewhere_is_a_choice(tmp_path, name):
     feeds = [random(2, 4), mask if len(shape) == 2 else mask[:, 1], random(2, 4, seed=2)]
     found = run_compiled(read(save(tmp_path / "m.onnx", made)), feeds)[0]
     np.testing.assert_allclose(found, runtime(made, feeds)[0], rtol=1e-5)
+
+
+class OfSelectedRows(nn.Module):
+    """A part of a network for some rows, as mixtures of experts have it."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(6, 6)
+        self.part = nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 6))
+
+    def forward(self, x):
+        every = self.first(x)
+        selected, result = x[..., 0] > 0, every.clone()
+        result[selected] = self.part(x[selected]) * 0.5 + torch.tanh(every[selected])
+        return result
+
+
+@pytest.mark.parametrize("shape", [(5, 6), (2, 5, 6)], ids=["rows", "rows of a batch"])
+def test_rows_are_selected_and_put_back_as_pytorch_exports_it(tmp_path, shape):
+    torch.manual_seed(0)
+    network, x = OfSelectedRows().eval(), torch.randn(*shape)
+    torch.onnx.export(network, (x,), str(tmp_path / "m.onnx"), dynamo=False, verbose=False, input_names=["x"])
+    found = run_compiled(read(tmp_path / "m.onnx"), [x.numpy()])[0]
+    np.testing.assert_allclose(found, network(x).detach().numpy(), rtol=1e-5, atol=1e-6)
 
 
 def test_a_part_of_each_row_is_not_taken_for_the_rows(tmp_path):

@@ -96,10 +96,11 @@ def _whole(name: str, mask: str, behind: int, build: Builder, producers: dict[st
         selecting = _mask(node.input[1], producers, graph)
         return node.input[0] if selecting and _is_same(selecting, mask, producers, graph) else ""
     if node.op_type in _SPREADS or (node.op_type == "Slice" and _is_from_first_on(node, producers, graph)):
-        # As many as there are places; and rows of the same elements.
-        rows, before = graph.shape(name), graph.shape(node.input[0])
-        keeps_rows = behind == 0 or (rows is not None and before is not None and rows[1:] == before[1:])
-        return _whole(node.input[0], mask, behind, build, producers) if keeps_rows else ""
+        # As many as there are places; but for parts of their rows.
+        rows, before = (list(graph.shape(one) or ())[1:] for one in (name, node.input[0]))
+        pairs = zip(rows, before, strict=False)
+        is_part = any(isinstance(one, int) and isinstance(other, int) and one != other for one, other in pairs)
+        return "" if is_part else _whole(node.input[0], mask, behind, build, producers)
     is_product = node.op_type == "MatMul" and behind == 1 and graph.rank(node.input[1]) == 2
     is_product |= node.op_type == "Gemm" and behind == 1 and not attributes(node).get("transA", 0)
     if not is_product and node.op_type not in _ELEMENTWISE:
