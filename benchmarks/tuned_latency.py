@@ -2,50 +2,43 @@
 
     tvmake make -c tuned.yaml
     python benchmarks/tuned_latency.py zoo:resnet18 --tuned results/resnet18/float32/cpu --untuned results/resnet18/float32/plain
+    python benchmarks/tuned_latency.py timm:vit_tiny_patch16_224 --libraries DIR --tuned results/vit/float32/cpu
 
 The directories hold mod.so, mod.json and mod.params. Every subject runs in a process of its own with two threads, and
 all take turns: each turn is a warm-up and ``--runs`` single inferences of one seeded image. ONNX Runtime gets the
-network through torch's exporter, which needs onnxscript (``pip install onnxscript``).
+network through torch's exporter, which needs onnxscript, beside tvmake or below --libraries.
 """
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 from comparing import environment, machine
+from untuned_latency import network as drawn
 
 THREADS = "2"
 WARMUP = 5
-SHAPE = (1, 3, 224, 224)
 
 
-def image() -> np.ndarray:
-    """The input of every subject."""
-    return np.random.default_rng(0).uniform(-2, 2, SHAPE).astype("float32")
+def image(shape: Sequence[int]) -> np.ndarray:
+    """The input of every subject, float32."""
+    return np.random.default_rng(0).uniform(-2, 2, shape).astype("float32")
 
 
-def exported(source: str):
-    """The network as torch exports it."""
-    from tvmake.config.model import ImportOptions
-    from tvmake.frontend.zoo import models as zoo
-
-    return zoo.export(source, ImportOptions(source=source))
-
-
-def onnx_file(source: str, directory: Path) -> Path:
-    """The same network as ONNX."""
+def write_onnx(source: str, path: str) -> None:
+    """The network as an ONNX file."""
     import torch
 
-    path = directory / "network.onnx"
-    torch.onnx.export(exported(source), (torch.from_numpy(image()),), str(path), verbose=False)
-    return path
+    module, inputs = drawn(source)
+    torch.onnx.export(module, inputs, path, verbose=False)
 
 
 def open_torch(source: str) -> Callable[[], object]:
@@ -53,7 +46,8 @@ def open_torch(source: str) -> Callable[[], object]:
     import torch
 
     torch.set_num_threads(int(THREADS))
-    network, x = exported(source).module(), torch.from_numpy(image())
+    network, (given,) = drawn(source)
+    x = torch.from_numpy(image(given.shape))
 
     def run() -> object:
         with torch.no_grad():
@@ -69,7 +63,7 @@ def open_onnxruntime(path: str) -> Callable[[], object]:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = int(THREADS)
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    given = {session.get_inputs()[0].name: image()}
+    given = {found.name: image(found.shape) for found in session.get_inputs()}
     return lambda: session.run(None, given)
 
 
@@ -78,8 +72,9 @@ def open_package(directory: str) -> Callable[[], object]:
     from tvmake.artifact.package import verify_directory
     from tvmake.device.local.worker import LoadedPackage
 
-    package = LoadedPackage(Path(directory), verify_directory(Path(directory), directory))
-    package.set_inputs([image()])
+    manifest = verify_directory(Path(directory), directory)
+    package = LoadedPackage(Path(directory), manifest)
+    package.set_inputs([image(given.shape) for given in manifest.signature.inputs])
     return package.run
 
 
@@ -127,15 +122,21 @@ def measure(subjects: dict[str, subprocess.Popen[str]], rounds: int, runs: int) 
 def main() -> None:
     """See the module's text."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("source", help="zoo:<network>")
+    parser.add_argument("source", help="zoo:<network>, or a network of a library, as breadth.py has them")
+    parser.add_argument("--libraries", type=Path, help="a directory with timm, onnxscript and others")
     parser.add_argument("--tuned", required=True)
     parser.add_argument("--untuned")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--runs", type=int, default=20)
     arguments = parser.parse_args()
+    if arguments.libraries:
+        paths = [str(arguments.libraries.resolve()), *filter(None, [os.environ.get("PYTHONPATH")])]
+        os.environ["PYTHONPATH"] = os.pathsep.join(paths)
     with tempfile.TemporaryDirectory() as directory:
+        network = str(Path(directory) / "network.onnx")
+        subprocess.run([sys.executable, __file__, "--onnx", arguments.source, network], check=True)
         subjects = {
-            "onnxruntime": start("onnxruntime", str(onnx_file(arguments.source, Path(directory)))),
+            "onnxruntime": start("onnxruntime", network),
             "torch": start("torch", arguments.source),
             "tuned": start("package", arguments.tuned),
         }
@@ -157,5 +158,7 @@ def main() -> None:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--serve"]:
         serve(*sys.argv[2:4])
+    elif sys.argv[1:2] == ["--onnx"]:
+        write_onnx(*sys.argv[2:4])
     else:
         main()
