@@ -9,7 +9,7 @@ import yaml
 from tvmake.config.reading.load import check
 from tvmake.errors import ErrorList, InputError
 from tvmake.plan.plan import Plan
-from tvmake.plan.preconditions import check_places, missing_inputs, wanted_files
+from tvmake.plan.preconditions import check_places, missing_inputs
 
 TEXT = """
 models: {digits: {source: digits.onnx}}
@@ -34,12 +34,6 @@ def test_a_source_that_is_not_there_or_no_file_is_named(plan: Plan):
     Path("digits.onnx").unlink()
     Path("digits.onnx").touch()
     assert missing_inputs(plan) is None
-
-
-def test_a_variant_stands_for_its_package_and_a_full_path_for_the_one_from_here(plan: Plan):
-    package = f"{VARIANT}/package.tar"
-    words = ["digits/float32/cpu", str(Path(package).absolute()), package, "report", "digits/float32"]
-    assert wanted_files(plan, words) == [package, package, package, "report", "digits/float32"]
 
 
 def test_nothing_is_in_the_way_of_a_new_project_nor_of_a_finished_one(plan: Plan):

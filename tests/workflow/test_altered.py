@@ -206,6 +206,21 @@ def test_a_damaged_result_is_made_again_and_nothing_is_built_on_it(
     assert demo.run("tvmake", "verify", f"{VARIANT}/package.tar", "--from", "digits.onnx").returncode == 0
 
 
+def test_a_run_for_one_file_makes_again_what_that_needs_and_leaves_the_rest_for_the_next_whole_one(demo: Project):
+    other = "results/digits/float16/cpu"
+    for name in (f"{VARIANT}/mod.so", f"{other}/package.tar"):
+        flip(demo.directory / name)
+    package = f"{VARIANT}/package.tar"
+    assert demo.planned_rules(package).keys() <= {"build", "export"}
+    done = demo.make(package)
+    assert done.returncode == 0, done.stderr
+    assert notes(done.stderr) == [f"{VARIANT}/mod.so"]
+    assert finished_stages(done.stderr) == {"build"}
+    done = demo.make()
+    assert notes(done.stderr) == [f"{other}/package.tar"]
+    assert finished_stages(done.stderr) == {"export"}
+
+
 def test_another_figure_in_the_list_of_kernels_is_seen_before_anything_is_tuned_for_it(tuned: Project, made: Project):
     other_digit(tuned.directory / "results/digits/float32/tuned/tasks.json")
     done = tuned.make()

@@ -42,7 +42,7 @@ def make(
     context: typer.Context,
     targets: Annotated[
         list[str] | None,
-        typer.Argument(help="Files, rules, or variants (model/precision/target) to make. [default: everything]"),
+        typer.Argument(help="Variants (model/precision/target), stages, or files to make. [default: everything]"),
     ] = None,
     config: ConfigFiles = None,
     settings: Settings = None,
@@ -72,7 +72,7 @@ def make(
     """
     from tvmake.cli.configs import config_files, overlay, print_note
     from tvmake.engine.profiles import with_profiles_found
-    from tvmake.plan.preconditions import wanted_files
+    from tvmake.plan.wanted import wanted_files, with_rules
 
     started_with = dict(os.environ)
     if ours := next((word for word in [*(targets or []), *context.args] if word.partition("=")[0] in OURS), None):
@@ -106,7 +106,7 @@ def make(
     if rebuild:
         wanted = [*rebuild.packages(plan), *wanted]
     files_first = list(itertools.takewhile(lambda word: not word.startswith("-"), wanted))
-    wanted = [*wanted_files(plan, files_first), *wanted[len(files_first) :]]
+    wanted = [*wanted_files(plan, files_first), *with_rules(wanted[len(files_first) :])]
     arguments = [*wanted, "--snakefile", str(_snakefile()), "--configfile", *map(str, files)]
     arguments += ["--cores", cores] if cores else []
     arguments += ["--dry-run"] if dry_run else []

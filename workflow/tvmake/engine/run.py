@@ -22,7 +22,7 @@ from tvmake.engine.progress.handler import Run
 from tvmake.engine.progress.job_log import note_stopped
 from tvmake.engine.progress.snakemake_errors import bad_option, usage_error
 from tvmake.engine.state_places import put_right
-from tvmake.engine.up_to_date.altered import altered, jobs_of, mend_times_of_sources, was_made
+from tvmake.engine.up_to_date.altered import altered, jobs_of, mend_times_of_sources, needed_for, was_made
 from tvmake.engine.up_to_date.early_cutoff import make_in_rounds
 from tvmake.engine.up_to_date.metadata import remove_damaged_records
 from tvmake.engine.up_to_date.noop import note, up_to_date
@@ -222,7 +222,7 @@ class _Maker:
             self._run,
             was_made,
             # Which jobs there are depends on files that may have been among those that were made again.
-            lambda: altered(jobs_of(plan, variants)),
+            lambda: altered(needed_for(self._args.targets, jobs_of(plan, variants))),
             self._is_told_to_end,
         )
 
@@ -231,7 +231,7 @@ class _Maker:
         if args.dryrun and not args.forcerun:
             args = copy(args)
             variants = [variant for variant in plan.variants if variant not in left_out.variants]
-            args.forcerun = altered(jobs_of(plan, variants)) or args.forcerun
+            args.forcerun = altered(needed_for(args.targets, jobs_of(plan, variants))) or args.forcerun
         with leaving_out(left_out):
             return bool(args_to_api(args, self._parser))
 

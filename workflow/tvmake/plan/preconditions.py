@@ -26,7 +26,6 @@ from tvmake.plan.plan import Plan, Variant
 from tvmake.process.user_code import check_function
 from tvmake.records.frozen import read_frozen
 from tvmake.records.store import open_store
-from tvmake.stages.registry import stages
 from tvmake.storage.directories import LOGS, SNAKEMAKE_STATE
 from tvmake.storage.plain_files import KINDS
 from tvmake.storage.shared_directory import open_directory
@@ -381,48 +380,3 @@ def _has_labels(dataset: DatasetConfig, signature: Signature | None, dims: Mappi
         return next(iter(load_dataset(dataset, signature, dims=dims))).labels is not None
     names = dataset.label_names
     return open_rows(Path(dataset.path), dataset, names if isinstance(names, list) else []).labels is not None
-
-
-def wanted_files(plan: Plan, words: Iterable[str]) -> list[str]:
-    """Files and rules as Snakemake knows them: a variant stands for its package, and a full path for the one from here.
-
-    Raises:
-        InputError: one is of a model, precision or target that the config does not have, or is a directory or a model.
-    """
-    packages = {str(variant): plan.file("package.tar", variant) for variant in plan.variants}
-    wanted = [packages.get(word, os.path.relpath(word) if Path(word).is_absolute() else word) for word in words]
-    _check_wanted(plan, wanted)
-    return wanted
-
-
-def _nearest_variant(plan: Plan, word: str) -> str | None:
-    """The name that a word misspells of a variant, or of its package; None where it is meant for something else."""
-    names = {str(variant): plan.file("package.tar", variant) for variant in plan.variants}
-    if word.count("/") == 2 and not Path(word).exists():
-        return next(iter(difflib.get_close_matches(word, names, 1, cutoff=0.7)), None)
-    return next((names[name] for name in names if word.strip("/") == f"{name}/{Path(names[name]).name}"), None)
-
-
-def _check_wanted(plan: Plan, files: Iterable[str]) -> None:
-    known: dict[str, list[str]] = {
-        "model": list(plan.config.models),
-        "precision": list(plan.config.precisions),
-        "target": list(plan.config.targets),
-    }
-    for file in files:
-        found = recognise(os.path.normpath(file), plan.config.results)
-        if found is None and (near := _nearest_variant(plan, file)):
-            raise InputError(file, "is no variant of the config, and no file of it", f"did you mean '{near}'?")
-        is_model = file in plan.config.models and file not in stages()
-        if found is None and (is_model or Path(file).is_dir()):
-            remedy = f"name a variant, as {plan.variants[0]}, or a file that `tvmake check --files` lists"
-            raise InputError(file, "is a model, not a file" if is_model else "is a directory, not a file", remedy)
-        for axis, name in found.wildcards.items() if found else ():
-            if axis in known and name not in known[axis]:
-                close = difflib.get_close_matches(name, known[axis], n=1)
-                problem = f"the config has no {axis} '{name}'"
-                raise InputError(
-                    file,
-                    problem,
-                    f"did you mean '{close[0]}'?" if close else f"it has {', '.join(known[axis])}",
-                )

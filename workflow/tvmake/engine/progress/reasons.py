@@ -6,6 +6,7 @@ from tvmake.engine.up_to_date.changes import Change
 
 MISSING = "Missing output files"
 AFTER_OTHERS = "Input files updated by another job"
+FORCED = "Forced execution"
 
 REASONS = {
     MISSING: "not made yet",
@@ -14,7 +15,7 @@ REASONS = {
     "Params have changed since last execution": "its options, code or library versions changed",
     "Code has changed since last execution": "its rule changed",
     "Set of input files has changed since last execution": "it has other inputs now",
-    "Forced execution": "forced",
+    FORCED: "forced",
 }
 """Snakemake's reasons."""
 
@@ -41,7 +42,9 @@ def why(kinds: Sequence[str], changes: Sequence[Change]) -> str:
         return REASONS[MISSING]
     found = [str(change) for change in changes[:SHOWN]]
     found += [f"and {len(changes) - SHOWN} more"] if len(changes) > SHOWN else []
-    general = [kind for kind in kinds if not (changes and kind != "Forced execution")]
+    # What was altered is made again by force.
+    is_forced = FORCED in kinds and not any(change.kind == "altered" for change in changes)
+    general = [kind for kind in kinds if (is_forced if kind == FORCED else not changes)]
     return ", ".join([*found, *(REASONS.get(kind, kind.lower()) for kind in general)])
 
 

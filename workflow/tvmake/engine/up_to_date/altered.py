@@ -15,6 +15,7 @@ from pathlib import Path
 from tvmake.engine.up_to_date.metadata import recorded_outputs
 from tvmake.engine.up_to_date.sources import known_digests
 from tvmake.plan.plan import Job, Plan, Variant
+from tvmake.plan.wanted import EVERYTHING
 from tvmake.storage.job_records import JobRecord, has_job_records, record_file, record_of
 
 LONG_AGO_S = 1
@@ -31,6 +32,25 @@ def jobs_of(plan: Plan, variants: Iterable[Variant]) -> list[Job]:
     """The jobs of variants and the report, each once, in the order in which data flows."""
     jobs = [*(job for variant in variants for job in plan.jobs(variant)), *plan.run_jobs()]
     return list({job.outputs: job for job in jobs}.values())
+
+
+def needed_for(wanted: Iterable[str], jobs: Sequence[Job]) -> list[Job]:
+    """The jobs that files or rules need, in the order given; all jobs where nothing is named, or the rule that gathers them.
+
+    Args:
+        jobs: of whole variants, those before others included.
+    """
+    pending = [os.path.normpath(word) for word in wanted]
+    if not pending or EVERYTHING in pending:
+        return list(jobs)
+    makers = {name: job for job in jobs for name in (job.rule, *job.outputs)}
+    found: set[tuple[str, ...]] = set()
+    while pending:
+        job = makers.get(pending.pop())
+        if job and job.outputs not in found:
+            found.add(job.outputs)
+            pending += job.inputs
+    return [job for job in jobs if job.outputs in found]
 
 
 def with_records(jobs: Iterable[Job]) -> list[tuple[Job, JobRecord | None]]:

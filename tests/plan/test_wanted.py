@@ -1,0 +1,66 @@
+"""What `tvmake make` is asked for: variants, stages and files."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tvmake.config.reading.load import check
+from tvmake.errors import InputError, UsageError
+from tvmake.plan.plan import Plan
+from tvmake.plan.wanted import wanted_files, with_rules
+
+TEXT = """
+models: {digits: {source: digits.onnx}}
+precisions: [float32, float16]
+targets: {cpu: {kind: llvm, mcpu: native}}
+"""
+VARIANT = "results/digits/float32/cpu"
+
+
+@pytest.fixture
+def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
+    monkeypatch.chdir(tmp_path)
+    return Plan(check(yaml.safe_load(TEXT), {}))
+
+
+def test_a_variant_stands_for_its_package_and_a_full_path_for_the_one_from_here(plan: Plan):
+    package = f"{VARIANT}/package.tar"
+    assert wanted_files(plan, ["digits/float32/cpu", str(Path(package).absolute()), package]) == [package]
+    assert wanted_files(plan, ["digits/float32", "all"]) == ["digits/float32", "all"]
+
+
+def test_a_stage_stands_for_all_that_it_makes_by_its_name_and_by_that_of_its_rule(plan: Plan):
+    imported = ["results/digits/model.json", "results/digits/model.params", "results/digits/signature.json"]
+    assert set(imported) <= set(wanted_files(plan, ["import"]))
+    assert wanted_files(plan, ["import_model"]) == wanted_files(plan, ["import"])
+    libraries = [file for file in wanted_files(plan, ["build"]) if file.endswith("mod.so")]
+    assert libraries == [f"{VARIANT}/mod.so", "results/digits/float16/cpu/mod.so"]
+    assert "results/summary.json" in wanted_files(plan, ["report"])
+
+
+def test_a_stage_that_the_config_does_not_ask_for_is_named_with_those_that_it_does(plan: Plan):
+    with pytest.raises(InputError, match=r"tune: the config asks for nothing of this stage\n  it has import, .*build"):
+        wanted_files(plan, ["tune"])
+
+
+def test_searches_that_no_budget_has_planned_yet_are_made_by_the_stage_that_waits_for_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tuned = Plan(check(yaml.safe_load(TEXT.replace("native}", "native, tuning: {trials: 4}}")), {}))
+    with pytest.raises(InputError, match="known only when their budgets are planned\n  `tvmake make pick_best`"):
+        wanted_files(tuned, ["tune"])
+    assert wanted_files(tuned, ["pick_best"])
+
+
+def test_a_word_that_is_no_stage_is_refused_with_the_nearest_one_or_all(plan: Plan):
+    with pytest.raises(UsageError, match=r"buildd: nothing makes this\n  did you mean .build.\?"):
+        wanted_files(plan, ["buildd"])
+    with pytest.raises(UsageError, match="stages are import, reference, self_test, transform, "):
+        wanted_files(plan, ["everything-else"])
+
+
+def test_options_of_snakemakes_take_the_names_of_stages():
+    words = ["--forcerun", "import", "build", "--until=import", "--set-threads", "import_model=2", "--cores", "2"]
+    assert with_rules(words) == [
+        "--forcerun", "import_model", "build", "--until=import_model", "--set-threads", "import_model=2", "--cores", "2"
+    ]  # fmt: skip
