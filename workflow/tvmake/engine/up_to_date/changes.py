@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tvmake.engine.up_to_date.metadata import FinishedJob, finished_job
+from tvmake.engine.up_to_date.shortened import shortened
 from tvmake.engine.up_to_date.sources import Sources, known_digests
 from tvmake.plan.plan import Job
 from tvmake.stages.registry import stage_named
@@ -49,13 +50,16 @@ class Change:
     after: str | None = None
 
     def __str__(self) -> str:
+        """In a line; long values shortened to what differs."""
         if self.kind == "missing":
             return f"{self.what} {'was removed' if self.before else 'is not made yet'}"
         if self.kind == "altered":
             return f"{self.what} is not as it was made: {self.before} → {self.after}"
         if self.before is None and self.after is None:
             return self.what
-        return f"{self.what}: {self.before or 'not there'} → {self.after or 'not there'}"
+        if self.kind == "input" and None in (self.before, self.after):
+            return f"{'reads' if self.before is None else 'no longer reads'} {self.what}"
+        return shortened(self.what, self.before, self.after)
 
 
 def changes(job: Job) -> list[Change]:
