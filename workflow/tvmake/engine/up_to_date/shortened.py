@@ -1,7 +1,6 @@
 """Two values of a key in one line of a terminal: whole where they are short, else what differs between them."""
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -31,7 +30,8 @@ def shortened(what: str, before: str | None, after: str | None) -> str:
     old, new = _list_of(before), _list_of(after)
     if old is not None and new is not None:
         return f"{what}: {_of_items(old, new)}"
-    start = len(os.path.commonprefix([before, after])) if before and after else 0
+    pairs = enumerate(zip(before or "", after or "", strict=False))
+    start = next((place for place, (one, other) in pairs if one != other), 0)
     return f"{what}: {_part(before, start)} → {_part(after, start)}"
 
 
