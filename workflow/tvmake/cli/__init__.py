@@ -2,6 +2,7 @@
 
 import os
 import sys
+from typing import Any
 
 from tvmake.process.stopping import is_stopped, stoppable, stopped
 
@@ -63,6 +64,8 @@ def _goes_on(arguments: list[str]) -> bool:
 
 
 def _run(arguments: list[str]) -> int:
+    from typer.exceptions import TyperException
+
     from tvmake.cli import completion, verbosity
     from tvmake.cli.app import command
     from tvmake.errors import MachineError, TvmakeError, print_error
@@ -74,9 +77,12 @@ def _run(arguments: list[str]) -> int:
         check_umask()
         if completion.is_asked():
             completion.prepare()
-        command()(arguments, prog_name="tvmake")
+        code = command()(arguments, prog_name="tvmake", standalone_mode=False)
+        return code if isinstance(code, int) else 0
     except SystemExit as exit_:
         return exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
+    except TyperException as refused:
+        return _refuse(refused, arguments)
     except TvmakeError as error:
         verbosity.print_origin(error)
         print_error(error)
@@ -98,3 +104,16 @@ def _run(arguments: list[str]) -> int:
         print_error(refused)
         return refused.exit_code
     return 0
+
+
+def _refuse(refused: Any, arguments: list[str]) -> int:
+    """Print what is wrong with the command line; without a word there, its help."""
+    from tvmake.cli.app import command
+    from tvmake.cli.usage import usage_error
+    from tvmake.errors import UsageError, print_error
+
+    if type(refused).__name__ == "NoArgsIsHelpError":
+        print(refused.format_message(), file=sys.stderr)
+    else:
+        print_error(usage_error(refused, command(), arguments))
+    return UsageError.exit_code

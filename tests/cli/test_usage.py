@@ -1,0 +1,45 @@
+"""A mistyped command line is one line of what is wrong and one of what to type."""
+
+import pytest
+
+from tvmake.cli import run
+
+
+@pytest.mark.parametrize(
+    ("typed", "wrong", "remedy"),
+    [
+        ("chek", "tvmake chek: there is no such command", "did you mean check?"),
+        ("records lst", "tvmake records lst: there is no such command", "did you mean list?"),
+        ("records nothing-like-it", "tvmake records nothing-like-it: there is no such command", "see `tvmake records -h`"),
+        ("run p.tar --fill one", "--fill one: expected one of random, zeros, ones (got 'one')", "did you mean 'ones'?"),
+        ("run p.tar --fill x", "--fill x: expected one of random, zeros, ones (got 'x')", "--fill: What inputs without a file are made of."),
+        ("run p.tar --repeat x", "--repeat x: expected a whole number (got 'x')", "--repeat: Time N runs more."),
+        ("run p.tar --repeat -1", "--repeat -1: expected at least 0 (got '-1')", "--repeat: Time N runs more."),
+        ("run p.tar -o", "-o: its value is missing", "--output: Write the outputs there."),
+        ("run p.tar --self-test=1", "--self-test: option '--self-test' does not take a value", "see `tvmake run -h`"),
+        ("run p.tar --inputs x", "--inputs: `tvmake run` has no such option", "did you mean --input?"),
+        ("run p.tar --pr", "--pr: `tvmake run` has no such option", "did you mean --preprocess or --print-top or --profile?"),
+        ("run p.tar --bogus", "--bogus: `tvmake run` has no such option", "see `tvmake run -h`"),
+        ("run p.tar x y", "tvmake run: takes no further words: x y", "see `tvmake run -h`"),
+        ("run", "tvmake run: package is missing", "package: A package.tar."),
+        ("completion fsh", "shell fsh: expected one of bash, zsh, fish (got 'fsh')", "did you mean 'fish'?"),
+        ("compile a.onnx --layout nchw", "--layout nchw: expected one of keep, NCHW, NHWC, auto (got 'nchw')", "did you mean 'NCHW'?"),
+        ("-c", "-c: `tvmake` has no such option", "see `tvmake -h`"),
+    ],
+)  # fmt: skip
+def test_a_mistyped_command_line_is_named_with_what_to_type(typed: str, wrong: str, remedy: str, capfd):
+    assert run(typed.split()) == 2
+    first, second = capfd.readouterr().err.splitlines()
+    assert first == f"error: {wrong}"
+    assert second.startswith(f"  {remedy}")
+
+
+@pytest.mark.parametrize("typed", ["", "records", "device"])
+def test_a_group_without_a_command_prints_its_help(typed: str, capfd):
+    assert run(typed.split()) == 2
+    assert f"Usage: tvmake {typed}".strip() in capfd.readouterr().err
+
+
+def test_help_and_version_are_no_mistakes(capfd):
+    assert [run([word]) for word in ("--help", "--version")] == [0, 0]
+    assert "Usage: tvmake" in capfd.readouterr().out
