@@ -281,7 +281,7 @@ def check_of(directory: Path, change: dict[str, object], *arguments: str) -> sub
         ({"targets.cpu": {"mcpu": "cortexa76"}}, 1, ": targets.cpu.mcpu", "LLVM knows no CPU", "mtriple: aarch64-linux-gnu"),
         ({"targets.cpu": {"mcpu": "apple-m1", "mtriple": "aarch64-linux-gnu"}}, 1, ": targets.cpu.mcpu", "LLVM knows no CPU",
          "apple-a14"),
-        ({"targets.cpu": {"mtriple": "foo-bar"}}, 1, ": targets.cpu.mtriple", "no processor 'foo'", "targets"),
+        ({"targets.cpu": {"mtriple": "foo-bar"}}, 1, ": targets.cpu.mtriple", "no processor 'foo'", "aarch64-linux-android"),
         ({"precisions": {"half": {"base": "float16", "never": ["conv2d"]}}}, 1, ": precisions.half.never",
          "Relax has no such operator", "did you mean 'nn.conv2d'?"),
         ({"targets.cpu": {"cc": "nog++"}}, 3, ": targets.cpu", "'nog++' is not installed", "toolchain: zig"),

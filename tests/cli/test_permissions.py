@@ -50,6 +50,29 @@ def test_results_that_may_be_read_alone_are_shown_and_not_made(tmp_path: Path):
     assert made.stderr.startswith("error: results/digits: the directory may not be written\n")
 
 
+@pytest.mark.parametrize(
+    ("file", "command"),
+    [
+        ("tvmake.yaml", "check"),
+        ("package.tar", "verify package.tar"),
+        ("package.tar", "run package.tar"),
+        ("run.lock", "make --locked run.lock"),
+        ("key", "sign package.tar --key key"),
+        ("model.onnx", "init model.onnx -o other.yaml"),
+    ],
+)
+def test_a_file_that_may_not_be_read_is_named_with_the_mode_that_lets_you(tmp_path: Path, file: str, command: str):
+    (tmp_path / "tvmake.yaml").write_text(CONFIG)
+    for name in ("package.tar", "run.lock", "key", "model.onnx"):
+        (tmp_path / name).write_text("content")
+    (tmp_path / file).chmod(0)
+    done = as_a_user(tmp_path, f"tvmake {command}")
+    assert done.returncode in (1, 3)
+    assert re.match(
+        rf"error: {file}: cannot be read.*\n  its mode is \S+: chmod u\+rw {file}\n$", done.stderr, re.IGNORECASE
+    )
+
+
 @pytest.mark.parametrize("command", ["run results/package.tar", "init results/m.onnx", "diff results/a results/b"])
 def test_what_the_system_refuses_where_no_command_expects_it_is_one_line(tmp_path: Path, command: str):
     (tmp_path / "results").mkdir(mode=0)

@@ -113,6 +113,12 @@ def test_a_limit_that_is_set_holds_for_all_of_tvms_names_of_it():
     [
         ("adreno-730-textur", "no such target", "did you mean 'adreno-730-texture'?"),
         ("opencl -device=adrena", "is not known", "did you mean 'adreno'?"),
+        ("opencl -zzz=3", "no such option '-zzz'", "options are device, keys, libs,"),
+        (
+            "llvm -mtriple=foo-bar-baz",
+            "LLVM knows no processor 'foo'",
+            "triples are x86_64-linux-gnu, aarch64-linux-gnu,",
+        ),
         ("opencl -max_num_thread=3", "no such option '-max_num_thread'", "did you mean 'max_num_threads'?"),
         ("opencl 3", "is no option", "options are written -name=value"),
         ("clml", "clml comes with a device", "write 'opencl, clml' or adreno-clml"),

@@ -92,6 +92,19 @@ def test_fills_are_what_they_say(typed: Typed):
     assert all(np.array_equal(found, outputs("given.npz")[name]) for name, found in outputs("filled.npz").items())
 
 
+def test_inputs_that_are_no_numbers_are_said_whatever_the_package_makes_of_them(typed: Typed):
+    holed = X.copy()
+    holed[0, 0, 0, :2] = np.nan
+    np.savez("in.npz", x=holed)
+    code, _, errors = typed("-i", "in.npz")
+    assert code == 0
+    assert errors == "warning: input 'x' holds NaN (2 of 192 values are no finite number)\n"
+    np.savez("in.npz", x=np.where(np.isnan(holed), np.inf, holed))
+    assert typed("-i", "in.npz", "--json")[2].startswith("warning: input 'x' holds infinity (2 of")
+    np.savez("in.npz", x=X)
+    assert typed("-i", "in.npz")[2] == ""
+
+
 def test_classes_times_and_kernels_are_printed(typed: Typed):
     Path("labels.txt").write_text("\n".join(f"class {number}" for number in range(10_000)))
     code, printed, _ = typed("--print-top", "2", "--labels", "labels.txt", "--repeat", "3", "--profile")

@@ -81,8 +81,8 @@ def _run(arguments: list[str]) -> int:
         return code if isinstance(code, int) else 0
     except SystemExit as exit_:
         return exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
-    except TyperException as refused:
-        return _refuse(refused, arguments)
+    except TyperException as error:
+        return _refuse(error, arguments)
     except TvmakeError as error:
         verbosity.print_origin(error)
         print_error(error)
@@ -114,6 +114,7 @@ def _refuse(refused: Any, arguments: list[str]) -> int:
 
     if type(refused).__name__ == "NoArgsIsHelpError":
         print(refused.format_message(), file=sys.stderr)
-    else:
-        print_error(usage_error(refused, command(), arguments))
-    return UsageError.exit_code
+        return UsageError.exit_code
+    error = usage_error(refused, command(), arguments)
+    print_error(error)
+    return error.exit_code

@@ -1,13 +1,17 @@
 """What typer refuses of a command line, in tvmake's words: where, what, what to type instead."""
 
 import difflib
+import os
+import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
-from tvmake.errors import UsageError
+from tvmake.errors import InputError, TvmakeError, UsageError
+from tvmake.storage.permissions import how_to_permit
 
 
-def usage_error(refused: Any, root: Any, arguments: Sequence[str]) -> UsageError:
+def usage_error(refused: Any, root: Any, arguments: Sequence[str]) -> TvmakeError:
     """A refusal of typer's as an error of tvmake's.
 
     Args:
@@ -68,12 +72,14 @@ def _did_you_mean(typed: str, known: Iterable[str], prefix: str = "") -> str | N
     return f"did you mean {prefix}{close[0]}?" if close else None
 
 
-def _of_value(refused: Any, plain: str) -> UsageError:
+def _of_value(refused: Any, plain: str) -> TvmakeError:
     """A value that an option or argument cannot have."""
     from tvmake.config.reading.messages import message, one_of
 
     name, help_ = _described(refused.param)
     details = refused.__cause__.errors(include_url=False) if hasattr(refused.__cause__, "errors") else []
+    if place := re.fullmatch(r"(?:file|directory|path) '(.*)' (does not exist|is .*)", plain):
+        return _of_file(place[1], place[2], help_)
     if not details:
         return UsageError(name, plain, help_)
     given = details[0].get("input")
@@ -81,6 +87,15 @@ def _of_value(refused: Any, plain: str) -> UsageError:
     choices = getattr(getattr(refused.param, "type_descriptor", None), "choices", None)  # of a Literal
     problem, remedy = one_of(given, list(choices)) if choices else message(details[:1], (name,))
     return UsageError(where, problem, remedy or help_)
+
+
+def _of_file(file: str, problem: str, help_: str | None) -> TvmakeError:
+    """A file or directory that is none, or may not be used."""
+    if problem in ("is not readable", "is not writable"):
+        wanted = os.R_OK if problem == "is not readable" else os.W_OK
+        how = how_to_permit(Path(file), wanted)
+        return InputError(file, f"cannot be {'read' if wanted == os.R_OK else 'written'}: permission denied", how)
+    return InputError(file, "no such file or directory" if problem == "does not exist" else problem, help_)
 
 
 def _described(parameter: Any) -> tuple[str, str | None]:

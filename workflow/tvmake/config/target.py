@@ -32,6 +32,10 @@ PROCESSOR = re.compile(
     r"sparc|spirv|thumb|wasm|x86_64|xcore)\w*(-|$)"
 )
 """How the triples begin that TVM's LLVM has code generators for."""
+TRIPLES = (
+    "triples are x86_64-linux-gnu, aarch64-linux-gnu, aarch64-linux-android, armv7a-linux-gnueabihf, riscv64-linux-gnu and the like; "
+    "`CC -dumpmachine` prints a compiler's"
+)
 COMMON_PROCESSORS = ("aarch64", "armv7a", "i686", "powerpc64le", "riscv64", "x86_64")
 
 
@@ -108,7 +112,7 @@ class TargetConfig(Strict):
         # LLVM crashes when it is asked about a processor that it does not know.
         if triple is not None and not PROCESSOR.match(triple):
             name = triple.partition("-")[0]
-            raise ValueError(f"LLVM knows no processor '{name}'{suggestion(name, COMMON_PROCESSORS)}")
+            raise ValueError(f"LLVM knows no processor '{name}'{suggestion(name, COMMON_PROCESSORS, TRIPLES)}")
         return triple
 
     @field_validator("arch")

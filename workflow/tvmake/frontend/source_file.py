@@ -8,6 +8,7 @@ from typing import BinaryIO
 
 from tvmake.config.files.formats import ARCHIVES, DAMAGES, archive_kind
 from tvmake.errors import InputError
+from tvmake.storage.permissions import unreadable
 from tvmake.storage.plain_files import open_plain
 
 ZIP = b"PK\x03\x04"
@@ -58,4 +59,4 @@ def open_source(source: Path, suffix: str, empty_remedy: str) -> Iterator[Binary
             where, "no such file", "check the path; relative ones start at the working directory"
         ) from error
     except OSError as error:
-        raise InputError(where, f"cannot be read: {error.strerror}", "name a plain file") from error
+        raise unreadable(source, error, where=where) from error

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tvmake.errors import InputError
 from tvmake.storage.files import digest_bytes
+from tvmake.storage.permissions import unreadable
 from tvmake.storage.plain_files import open_plain
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def _read(path: Path) -> bytes:
     except FileNotFoundError:
         raise InputError(str(path), "no such key file", _MAKE_ONE) from None
     except OSError as error:
-        raise InputError(str(path), f"cannot be read: {error.strerror}") from None
+        raise unreadable(path, error) from None
     if len(data) > MOST_BYTES:
         raise InputError(str(path), f"is no key: larger than {MOST_BYTES >> 20} MiB")
     return data

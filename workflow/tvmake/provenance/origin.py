@@ -13,6 +13,7 @@ from tvmake.errors import InputError
 from tvmake.provenance.statement import Statement, check_statement, resource
 from tvmake.storage.documents import parse
 from tvmake.storage.files import digest_file
+from tvmake.storage.permissions import unreadable
 from tvmake.storage.plain_files import read_plain
 
 SUFFIX = ".provenance.json"
@@ -67,7 +68,7 @@ def read_origin(file: Path) -> tuple[Statement, SourceRecord]:
             statement.predicate.buildDefinition.internalParameters.get("source")
         )
     except OSError as error:
-        raise InputError(str(file), f"cannot be read: {error.strerror}") from None
+        raise unreadable(file, error) from None
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         key = ".".join(str(part) for part in first["loc"]) or "content"
@@ -103,7 +104,7 @@ def check_made_of(file: Path, package: Path, manifest: Manifest, source: SourceR
     try:
         digest = digest_file(file)
     except OSError as error:
-        raise InputError(str(file), f"cannot be read: {error.strerror}") from None
+        raise unreadable(file, error) from None
     if digest in manifest.network.values() or (source is not None and digest in source.files.values()):
         return
     if source is None:

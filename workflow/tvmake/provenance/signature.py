@@ -15,6 +15,7 @@ from pathlib import Path
 from tvmake.errors import InputError
 from tvmake.provenance.keys import ED25519, name_of, read_private_key, ssh_form, ssh_string
 from tvmake.storage.files import write_bytes
+from tvmake.storage.permissions import unreadable
 from tvmake.storage.plain_files import open_plain
 
 SUFFIX = ".sig"
@@ -125,7 +126,7 @@ def _blob(signature: Path) -> bytes:
         with open_plain(signature) as file:
             data = file.read(MOST_BYTES + 1)
     except OSError as error:
-        raise InputError(str(signature), f"cannot be read: {error.strerror}") from None
+        raise unreadable(signature, error) from None
     armored = _ARMOR.fullmatch(data)
     try:
         return base64.b64decode(b"".join(armored[1].split()), validate=True) if armored else b""

@@ -15,6 +15,7 @@ from tvmake.records.record import Digest, Generation, TuningContext
 from tvmake.storage import documents
 from tvmake.storage.documents import FailsFast
 from tvmake.storage.files import canonical_json
+from tvmake.storage.permissions import unreadable
 from tvmake.storage.plain_files import open_plain
 
 Part = TypeVar("Part", bound=BaseModel)
@@ -132,7 +133,7 @@ def read_bytes(lock: Path) -> bytes:
     except FileNotFoundError:
         raise InputError(str(lock), "no such lock", "`tvmake lock` writes one after `tvmake make`") from None
     except OSError as error:
-        raise InputError(str(lock), f"cannot be read: {error.strerror}") from None
+        raise unreadable(lock, error) from None
     if len(data) > MOST_BYTES:
         raise InputError(str(lock), f"is no lock: larger than {MOST_BYTES >> 20} MiB")
     return data

@@ -95,6 +95,18 @@ def fitting(signature: Signature, given: Mapping[str, np.ndarray], fill: Fill | 
     return {spec.name: fitted[spec.name] for spec in signature.inputs}
 
 
+def not_finite(arrays: Mapping[str, np.ndarray]) -> list[str]:
+    """What inputs hold besides numbers, a line for each that does: what a package makes of NaN may look like a result."""
+    found = []
+    for name, array in arrays.items():
+        if array.dtype.kind in "fV" and (bad := int(np.count_nonzero(~np.isfinite(array)))):
+            what = "NaN" if np.isnan(array).any() else "infinity"
+            found.append(
+                f"input '{name}' holds {what} ({bad} of {counted(array.size, 'value')} {'is' if bad == 1 else 'are'} no finite number)"
+            )
+    return found
+
+
 def as_array(where: str, value: Any) -> np.ndarray:
     """What numpy makes of a value.
 

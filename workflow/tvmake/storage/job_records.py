@@ -14,6 +14,7 @@ from tvmake.errors import InputError
 from tvmake.storage.directories import SNAKEMAKE_STATE
 from tvmake.storage.files import digest_bytes
 from tvmake.storage.known_digests import digest_of, stamp_of
+from tvmake.storage.permissions import unreadable
 from tvmake.storage.state_file import read_note, remove_note, state_in, write_state
 
 RECORDS = SNAKEMAKE_STATE / "tvmake-jobs"
@@ -61,7 +62,7 @@ def _state(path: Path) -> tuple[str, str]:
     try:
         return stamp_of(path), digest_of(path)
     except OSError as error:
-        raise InputError(str(path), f"cannot be read: {(error.strerror or str(error)).lower()}") from None
+        raise unreadable(path, error) from None
 
 
 def _check(path: Path, digest: str) -> None:

@@ -6,7 +6,7 @@ import shlex
 import stat
 from pathlib import Path
 
-from tvmake.errors import MachineError
+from tvmake.errors import InputError, MachineError
 
 DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
 """The system's codes for what it does not permit."""
@@ -32,6 +32,23 @@ def obstacle(place: Path, wanted: int = os.W_OK) -> Path | None:
         place = place.parent
     needed = wanted | os.X_OK if place.is_dir() else wanted
     return None if os.access(place, needed) else place
+
+
+def unreadable(
+    path: Path | str, error: OSError, otherwise: str = "name a plain file", where: str | None = None
+) -> InputError:
+    """What to say of a file that the system does not let this process read, with what would let it.
+
+    Args:
+        otherwise: what to do where neither owner, mode nor disk is in the way.
+        where: what the user wrote for the file, if not its path.
+    """
+    remedy = otherwise
+    if error.errno in DENIED:
+        remedy = how_to_permit(Path(path), os.R_OK)
+    elif error.errno in (errno.EIO, errno.ESTALE):
+        remedy = "look at its disk: dmesg, df"
+    return InputError(where or str(path), f"cannot be read: {(error.strerror or str(error)).lower()}", remedy)
 
 
 def how_to_permit(place: Path, wanted: int = os.W_OK) -> str:

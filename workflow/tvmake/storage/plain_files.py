@@ -9,6 +9,7 @@ from io import BufferedReader
 from pathlib import Path
 
 from tvmake.errors import InputError
+from tvmake.storage.permissions import unreadable
 
 LARGE_BYTES = 256 << 20
 SPARSEST = 64
@@ -74,7 +75,7 @@ def read_plain(path: Path, most_bytes: int, what: str, remedy: str | None = None
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise InputError(str(path), f"cannot be read: {(error.strerror or str(error)).lower()}", remedy) from None
+        raise unreadable(path, error, remedy or "name a plain file") from None
     if len(content) > most_bytes:
         raise InputError(str(path), f"is no {what}: larger than {most_bytes >> 20} MiB", remedy)
     return content

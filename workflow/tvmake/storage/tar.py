@@ -17,6 +17,7 @@ from typing import IO
 
 from tvmake.errors import InputError
 from tvmake.storage.files import atomic_path
+from tvmake.storage.permissions import unreadable
 from tvmake.storage.plain_files import open_plain
 
 BLOCK = 512
@@ -122,7 +123,7 @@ def read_tar(archive: Path, what: str, remedy: str, *, nested: bool = False) -> 
     except IsADirectoryError:
         raise InputError(str(archive), f"is a directory, not a {what}") from None
     except OSError as error:
-        raise InputError(str(archive), f"cannot be read: {error.strerror}") from None
+        raise unreadable(archive, error) from None
     with file:
         seen: set[str] = set()
         while (member := _next(file, archive, what, remedy)) is not None:

@@ -61,7 +61,7 @@ def run(
     from tvmake.config.model import FORMATS
     from tvmake.device.connect import connect
     from tvmake.errors import InputError, UsageError
-    from tvmake.running.inputs import fitting, inputs_from_files
+    from tvmake.running.inputs import fitting, inputs_from_files, not_finite
     from tvmake.running.outputs import check_labels, is_outputs, read_labels, write_outputs
     from tvmake.running.run import run as run_package
     from tvmake.storage.files import check_destination
@@ -90,6 +90,8 @@ def run(
         check_labels(names, labels, manifest.signature.outputs)
     files = inputs_from_files(manifest.signature, inputs or [], preprocessing(preprocess))
     arrays = fitting(manifest.signature, files, fill or (None if inputs else "random"))
+    for line in not_finite(arrays):
+        typer.echo(f"warning: {line}", err=True)
     wants_time = bool(repeat or profile)
     measurement = Measurement(repeat=max(repeat, 1), number=number, profile_ops=profile) if wants_time else None
     chosen = connect(device, chosen_device(device, config))

@@ -19,6 +19,7 @@ from tvmake.config.root import Config
 from tvmake.config.text.typographic import INVISIBLE, SPACES
 from tvmake.errors import ErrorList, InputError, TvmakeError
 from tvmake.process.output import printable
+from tvmake.storage.permissions import unreadable
 from tvmake.storage.plain_files import open_plain
 
 
@@ -212,7 +213,7 @@ def read_yaml(path: Path, positions: dict[KeyPath, Position]) -> dict[str, Any]:
         raise InputError(str(path), "no such config file", remedy) from None
     except (OSError, UnicodeDecodeError) as error:
         if isinstance(error, OSError):
-            raise InputError(str(path), f"cannot be read: {error.strerror}") from None
+            raise unreadable(path, error) from None
         number = content.count(b"\n", 0, error.start) + 1
         encoding = _encoding(content)
         problem = f"cannot be read: it is {f'{encoding} text' if encoding else 'not UTF-8 text'}"

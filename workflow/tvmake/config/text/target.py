@@ -100,10 +100,10 @@ def parse_host(text: str, kinds: Collection[str], tags: Collection[str]) -> Valu
     return _parse_one(text.strip(), kinds, tags)
 
 
-def suggestion(text: str, known: Collection[str]) -> str:
+def suggestion(text: str, known: Collection[str], otherwise: str = "`tvmake targets` lists what there is") -> str:
     """``; did you mean …?`` with the nearest of what is known, or where to look."""
     close = difflib.get_close_matches(text, known, n=1, cutoff=0.5)
-    return f"; did you mean '{close[0]}'?" if close else "; `tvmake targets` lists what there is"
+    return f"; did you mean '{close[0]}'?" if close else f"; {otherwise}"
 
 
 def _from_json(text: str, kinds: Collection[str], tags: Collection[str]) -> Values:
@@ -177,7 +177,8 @@ def _with_options(values: Values, options: list[str], text: str) -> Values:
             values.setdefault("attributes", {})[name] = int(value) if re.fullmatch(r"\d+", value) else value
         else:
             known = [*readers, *OWN_OPTIONS, *OTHER_OPTIONS]
-            raise ValueError(f"'{text}': no such option '-{name}'{suggestion(name, known)}")
+            listed = f"options are {', '.join(known)}"
+            raise ValueError(f"'{text}': no such option '-{name}'{suggestion(name, known, listed)}")
     return values
 
 
