@@ -50,6 +50,17 @@ def test_a_profile_that_does_not_exist_names_those_that_do(here: Path):
         assert "slurm" in (raised.value.remedy or "")
 
 
+def test_the_variable_that_names_a_profile_means_what_the_option_does(here: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SNAKEMAKE_PROFILE", "slurm")
+    assert with_profiles_found(["--cores=2"], here) == ["--cores=2", *with_profiles_found(["--profile=slurm"], here)]
+    assert with_profiles_found(["--profile=generic"], here) == [f"--profile={packaged()['generic']}"]
+    monkeypatch.setenv("SNAKEMAKE_PROFILE", "nonesuch")
+    with pytest.raises(UsageError, match="the environment variable SNAKEMAKE_PROFILE: nonesuch: no such profile"):
+        with_profiles_found([], here)
+    monkeypatch.setenv("SNAKEMAKE_PROFILE", "none")
+    assert with_profiles_found([], here) == []
+
+
 def test_every_packaged_profile_is_documented():
     pages = "".join(page.read_text() for page in (ROOT / "docs").rglob("*.md"))
     for name in packaged():

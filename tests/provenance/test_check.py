@@ -155,7 +155,18 @@ def test_a_pipe_in_the_place_of_provenance_or_signature_is_refused_and_not_waite
     file.unlink(missing_ok=True)
     os.mkfifo(file)
     assert run(["verify", str(package)]) == 1
-    assert capsys.readouterr().err == f"error: {file}: cannot be read: it is a pipe, not a file\n"
+    assert capsys.readouterr().err == f"error: {file}: cannot be read: it is a pipe, not a file\n  name a plain file\n"
+
+
+def test_a_package_that_was_altered_is_to_be_copied_again_and_not_signed(package: Path, capsys):
+    package.write_bytes(package.read_bytes()[:-2000])
+    assert run(["verify", str(package)]) == 1
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith(f"error: {package}: ") and second.startswith(
+        "  copy the package again, with what lies beside it"
+    )
+    assert run(["verify", str(package), "--key", "none.pub"]) == 1
+    assert "make one with `ssh-keygen" in capsys.readouterr().err
 
 
 def test_a_pipe_in_the_place_of_a_list_counts_as_none(package: Path, capsys: pytest.CaptureFixture[str]):

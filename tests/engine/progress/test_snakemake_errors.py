@@ -22,6 +22,7 @@ Write-protected output files for rule build:
         ("PermissionError: [Errno 13] Permission denied: 'logs/x'", "logs/x", "or choose another directory"),
         ("PermissionError: [Errno 13] Permission denied: '/nonexistent/.cache'", "/nonexistent/.cache", "or set XDG_CACHE_HOME"),
         ("OSError: [Errno 24] Too many open files: 'results/x'", "results/x", "ulimit -n 1024"),
+        ("OSError: [Errno 27] File too large", "a file of snakemake's", "raise the limit (ulimit -f)"),
         ("MemoryError", "tvmake make", "ulimit -v"),
         ("ImportError: /x/y.so: failed to map segment from shared object", "tvmake make", "ulimit -v"),
     ],

@@ -9,6 +9,12 @@ from tvmake.errors import UsageError
 
 OPTION = "--profile"
 
+VARIABLE = "SNAKEMAKE_PROFILE"
+"""Names a profile where the option does not."""
+
+NONE = "none"
+"""Snakemake's word for no profile."""
+
 
 def packaged() -> dict[str, Path]:
     """The profiles that come with tvmake, by name; ``default`` is loaded without being asked for."""
@@ -36,10 +42,13 @@ def with_profiles_found(arguments: list[str], directory: Path) -> list[str]:
             found[index] = f"{OPTION}={find(name, directory)}"
         elif index + 1 < len(found):
             found[index + 1] = find(found[index + 1], directory)
+    name = os.environ.get(VARIABLE)
+    if name and name != NONE and not any(word.partition("=")[0] == OPTION for word in found):
+        found += [f"{OPTION}={find(name, directory, f'the environment variable {VARIABLE}:')}"]
     return found
 
 
-def find(name: str, directory: Path) -> str:
+def find(name: str, directory: Path, where: str = OPTION) -> str:
     """The directory or file of a profile.
 
     Raises:
@@ -53,7 +62,7 @@ def find(name: str, directory: Path) -> str:
     if name in known:
         return str(known[name])
     raise UsageError(
-        f"{OPTION} {name}",
+        f"{where} {name}",
         "no such profile",
         f"tvmake comes with {', '.join(known)}; else name a directory with a config.yaml (docs/guides/slurm.md)",
     )

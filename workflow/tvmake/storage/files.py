@@ -175,6 +175,10 @@ def no_space(where: str) -> MachineError:
     return MachineError(where, "no space left on the disk", "free some space and run the same command again")
 
 
+def _too_large(where: str) -> MachineError:
+    return MachineError(where, "is larger than the files this process may write", "raise the limit (ulimit -f)")
+
+
 def is_full(directory: Path) -> bool:
     """Whether the disk that holds a directory, or the user's quota, has no room for a small file."""
     try:
@@ -200,6 +204,8 @@ def system_error(number: int, place: str) -> MachineError | None:
     reason = os.strerror(number)
     if number in NO_SPACE:
         return no_space(place)
+    if number == errno.EFBIG:
+        return _too_large(place)
     if number in (errno.EMFILE, errno.ENFILE):
         return MachineError(place, "the system opens no more files", "raise the limit: ulimit -n 1024")
     if number in DENIED:
@@ -224,9 +230,7 @@ def writing(destination: Path) -> Iterator[None]:
         if error.errno in NO_SPACE:
             raise no_space(str(destination)) from error
         if error.errno == errno.EFBIG:
-            raise MachineError(
-                str(destination), "is larger than the files this process may write", "raise the limit (ulimit -f)"
-            ) from error
+            raise _too_large(str(destination)) from error
         if error.errno == errno.ENAMETOOLONG:
             raise MachineError(
                 str(destination), "cannot be written (the name is too long)", "choose a shorter one"

@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from tvmake.errors import TvmakeError
     from tvmake.provenance.check import Checked
+
+AGAIN = "copy the package again, with what lies beside it, from where it came; `tvmake make` makes your own again"
 
 
 def verify(
@@ -38,7 +41,15 @@ def verify(
                 check_made_of(made_from, package, checked.manifest, checked.source)
             _print_checked(package, checked, made_from)
         except TvmakeError as error:
-            raise type(error)(error.where, error.problem) from None
+            raise type(error)(error.where, error.problem, _remedy(error, key)) from None
+
+
+def _remedy(error: "TvmakeError", key: Path | None) -> str | None:
+    """What to do about a package that is not as it should be: to sign or make it anew is for those alone who made it."""
+    is_of_package = Path(error.where).exists() and error.where != str(key)
+    if not is_of_package or error.problem.startswith("cannot be read"):
+        return error.remedy
+    return AGAIN
 
 
 def _print_checked(package: Path, checked: "Checked", made_from: Path | None) -> None:

@@ -20,7 +20,7 @@ def _own(match: re.Match[str]) -> TvmakeError:
 def _system(match: re.Match[str]) -> TvmakeError:
     number, reason, file = match.groups()
     is_of_project = Path(file or "").absolute().is_relative_to(Path.cwd())
-    known = system_error(int(number), file or "snakemake")
+    known = system_error(int(number), file or "a file of snakemake's")
     if known is not None and (is_of_project or int(number) not in DENIED):
         return known
     # Snakemake keeps sources that it reads in the user's cache.
@@ -99,7 +99,7 @@ def bad_option(error: Exception, arguments: Sequence[str]) -> UsageError:
 
 def usage_error(printed: str) -> TvmakeError:
     """What argparse prints when it refuses Snakemake's options, without its page of usage."""
-    lines = [line.partition(": error: ")[2] for line in printed.splitlines() if ": error: " in line]
+    lines = [found[1] for line in printed.splitlines() if (found := re.match(r"(?:.*: error|Error): (.+)", line))]
     problem = lines[-1] if lines else "wrong options"
     if executor := re.match(r"argument --executor/-e: invalid choice: '([\w-]+)'", problem):
         name = executor[1]

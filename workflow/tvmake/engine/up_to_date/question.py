@@ -25,8 +25,6 @@ from tvmake.targets.cpu.identity import cpu_identity
 VARIABLES = ("TVMAKE_", "SNAKEMAKE_")
 """Beginnings of the names of environment variables that the config, the plan or Snakemake's options may go by."""
 
-PROFILE_VARIABLE = "SNAKEMAKE_PROFILE"
-
 PROFILES = ("default", "profiles/default")
 """Where Snakemake looks for a profile that nobody named, in several directories."""
 
@@ -68,7 +66,7 @@ def question(plan: Plan, config_files: Iterable[Path], environment: Mapping[str,
         config_files: the files that the plan was read from.
         environment: as the run was started with.
     """
-    if PROFILE_VARIABLE in environment:
+    if VARIABLE in environment:
         return None
     try:
         profiles = _profiles_of_users()
