@@ -42,9 +42,9 @@ def with_profiles_found(arguments: list[str], directory: Path) -> list[str]:
             found[index] = f"{OPTION}={find(name, directory)}"
         elif index + 1 < len(found):
             found[index + 1] = find(found[index + 1], directory)
-    name = os.environ.get(VARIABLE)
-    if name and name != NONE and not any(word.partition("=")[0] == OPTION for word in found):
-        found += [f"{OPTION}={find(name, directory, f'the environment variable {VARIABLE}:')}"]
+    variable = os.environ.get(VARIABLE, NONE) or NONE
+    if variable != NONE and not any(word.partition("=")[0] == OPTION for word in found):
+        found += [f"{OPTION}={find(variable, directory, f'the environment variable {VARIABLE}:')}"]
     return found
 
 

@@ -33,7 +33,7 @@ MOST_BYTES = 64 << 10
 """A signature has about 300 bytes."""
 
 _ARMOR = re.compile(rb"-----BEGIN SSH SIGNATURE-----\s+([A-Za-z0-9+/=\s]+?)\s*-----END SSH SIGNATURE-----\s*")
-_AGAIN = "sign the package again with `tvmake sign`, or copy package and signature again"
+_AGAIN = "copy package and signature again from where they came; who made the package signs it anew with `tvmake sign`"
 
 
 @dataclass(frozen=True)

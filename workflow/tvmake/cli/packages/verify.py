@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from tvmake.errors import TvmakeError
     from tvmake.provenance.check import Checked
 
 AGAIN = "copy the package again, with what lies beside it, from where it came; `tvmake make` makes your own again"
@@ -28,7 +27,7 @@ def verify(
 ) -> None:
     """Check a package's digests, provenance, component list and signatures, without loading its code.
 
-    Exits with 1 and one line at the first thing that does not fit.
+    Exits with 1, one line on what it is and one on what to do, at the first thing that does not fit.
     """
     from tvmake.errors import TvmakeError
     from tvmake.provenance.check import check_package
@@ -41,15 +40,7 @@ def verify(
                 check_made_of(made_from, package, checked.manifest, checked.source)
             _print_checked(package, checked, made_from)
         except TvmakeError as error:
-            raise type(error)(error.where, error.problem, _remedy(error, key)) from None
-
-
-def _remedy(error: "TvmakeError", key: Path | None) -> str | None:
-    """What to do about a package that is not as it should be: to sign or make it anew is for those alone who made it."""
-    is_of_package = Path(error.where).exists() and error.where != str(key)
-    if not is_of_package or error.problem.startswith("cannot be read"):
-        return error.remedy
-    return AGAIN
+            raise type(error)(error.where, error.problem, error.remedy or AGAIN) from None
 
 
 def _print_checked(package: Path, checked: "Checked", made_from: Path | None) -> None:

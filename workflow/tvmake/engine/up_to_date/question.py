@@ -15,6 +15,7 @@ from typing import Any
 import platformdirs
 
 from tvmake.config.device_variables import VARIABLE as DEVICE_VARIABLES
+from tvmake.engine.profiles import VARIABLE as PROFILE_VARIABLE
 from tvmake.plan.plan import Job, Plan, Variant
 from tvmake.process.forkserver.client import DIRECTORY as WARM_SERVERS
 from tvmake.storage import resources
@@ -66,7 +67,7 @@ def question(plan: Plan, config_files: Iterable[Path], environment: Mapping[str,
         config_files: the files that the plan was read from.
         environment: as the run was started with.
     """
-    if VARIABLE in environment:
+    if PROFILE_VARIABLE in environment:
         return None
     try:
         profiles = _profiles_of_users()
