@@ -101,6 +101,7 @@ def test_a_metric_that_cannot_be_computed_is_named_with_the_line(mine, text, use
     with pytest.raises(InputError, match=problem) as caught:
         measure({"m": Metric(use=f"{name}:{use}")}, samples(sample()), samples(sample()))
     assert caught.value.where == f"metric {name}:{use}"
+    assert ("takes the samples" if use == "f" else "it defines") in (caught.value.remedy or "")
 
 
 def test_bounds_that_nothing_can_meet_are_refused():

@@ -39,6 +39,10 @@ def of_model(**keys: object) -> str:
         ({"package_mb": "3 parsecs"}, "write the number alone, in the unit of the key: package_mb: 3"),
         ({"latency_ms": {"p101": 5}}, "expected a percentile such as p50, p90 or p99.9 (got 'p101')"),
         (["top1"], "known keys here: rtol, atol"),
+        ({"metrics": {"f1": {"use": "my.metrics.f1", "at_least": 0.5}}}, "write my.metrics:f1"),
+        ({"metrics": {"f1": {"use": "./my/metrics.py:f1()", "at_least": 0.5}}}, "write my.metrics:f1"),
+        ({"metrics": {"f1": {"use": "my.metrics:f1", "min": 0.5}}}, "did you mean 'at_least'?"),
+        ({"metrics": {"f1": {"use": "my.metrics:f1", "maximum": 0.5}}}, "did you mean 'at_most'?"),
     ],
     ids=str,
 )

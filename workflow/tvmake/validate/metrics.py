@@ -18,6 +18,8 @@ from tvmake.process.user_code import blame, defined_at, load_function
 from tvmake.storage.documents import FailsFast
 from tvmake.validate.verdict import MissedGoal
 
+TAKES = "a metric takes the samples, then its `arguments` by name, and returns one number (docs/guides/validate.md)"
+
 
 @dataclass(frozen=True)
 class MetricSample:
@@ -102,11 +104,11 @@ def _figure(function: Callable[..., Any], samples: MetricSamples, metric: Metric
     try:
         value = function(samples, **metric.arguments)
     except (Exception, SystemExit) as error:  # whatever the user's code raises is the user's to see, in one line
-        raise blame(where, "failed", error, function) from error
+        raise blame(where, "failed", error, function, TAKES) from error
     try:
         # Numbers of Python's and numpy's, and tensors of one element.
         number = float(value)
     except (TypeError, ValueError):
         problem = f"returned a {type(value).__name__}{defined_at(function)}, not a number"
-        raise InputError(where, problem, "a metric takes the samples and returns one number") from None
+        raise InputError(where, problem, TAKES) from None
     return number if math.isfinite(number) else None

@@ -45,6 +45,9 @@ OTHER_NAMES = {
 }  # fmt: skip
 """What values are called elsewhere, in small letters."""
 
+OTHER_KEYS = {"min": "at_least", "minimum": "at_least", "max": "at_most", "maximum": "at_most", "tolerance": "within"}
+"""What keys are called elsewhere, in small letters."""
+
 ALL_WORDS = ("all", "*", "any", "everything")
 
 PATTERNS = {
@@ -130,7 +133,9 @@ def _message(details: Sequence[Mapping[str, Any]], path: KeyPath, written: str) 
     if kind in LENGTHS:
         return f"expected at most {context['max_length']} {LENGTHS[kind]} (got {shown(given)})", None
     if kind == "string_pattern_mismatch" and context["pattern"] in PATTERNS:
-        return f"expected {PATTERNS[context['pattern']]} (got {shown(given)})", _spaced(str(given))
+        return f"expected {PATTERNS[context['pattern']]} (got {shown(given)})", _spaced(str(given)) or (
+            _with_colon(str(given)) if context["pattern"] == pattern_of(PythonName) else None
+        )
     message = detail["msg"].removeprefix("Value error, ")
     if kind == "value_error":
         problem, _, hint = message.partition("; ")
@@ -153,6 +158,8 @@ def _other_key(path: KeyPath, given: Any) -> str:
     snake_case = re.sub(r"(?<=[a-z\d])(?=[A-Z])", "_", path[-1].strip()).lower().replace("-", "_").replace(" ", "_")
     if close := difflib.get_close_matches(snake_case, known, n=1, cutoff=0.5):
         return f"did you mean '{close[0]}'?"
+    if (other := OTHER_KEYS.get(snake_case)) in known:
+        return f"did you mean '{other}'?"
     if len(path) == 1 and path[0] in ModelConfig.model_fields:
         return _below_a_name(path[0], given)
     return f"known keys here: {', '.join(known)}"
@@ -296,6 +303,15 @@ def yaml_problem(error: yaml.MarkedYAMLError, text: str) -> tuple[str, str | Non
             "keep one; -c FILE -c FILE lays several files over each other",
         )
     return f"not valid YAML: {problem}", _yaml_remedy(error, text)
+
+
+def _with_colon(text: str) -> str | None:
+    """``package.module:function`` for a function as it is called in Python, or by its file."""
+    file, _, function = text.strip().rpartition(":")
+    module = re.sub(r"\.py$", "", file).removeprefix("./").replace("/", ".")
+    module, function = (module, function) if module else tuple(function.rpartition(".")[::2])
+    meant = f"{module}:{function.removesuffix('()')}"
+    return f"write {meant}" if re.fullmatch(pattern_of(PythonName), meant) else None
 
 
 def _spaced(text: str) -> str | None:
