@@ -68,6 +68,16 @@ def test_a_file_becomes_a_package_that_runs_is_timed_and_is_right(capfd: pytest.
         assert shown._repr_html_().startswith("<table>")
 
 
+def test_a_package_is_timed_from_whatever_directory_the_process_works_in(tmp_path: Path, monkeypatch):
+    package = tvmake.load("digits.onnx").compile(
+        {"kind": "llvm", "mcpu": "native"}, output="mine.tar", shows_progress=False
+    )
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert package.run(image()).keys() == {"logits"}
+    assert package.benchmark(repeat=2).samples_ms
+
+
 def test_the_command_line_makes_the_same_bytes_and_nothing_is_made_twice(capfd: pytest.CaptureFixture[str]):
     made = tvmake.load("digits.onnx").compile(shows_progress=False)
     assert capfd.readouterr().err == ""
@@ -161,6 +171,18 @@ MISTAKES = {
     "no directory": (lambda: tvmake.load("digits.onnx").compile(output="none/m.tar"), "there is no directory 'none'"),
     "the model itself": (lambda: tvmake.load("digits.onnx").compile(output="digits.onnx"), "and is no package"),
     "less than no trials": (lambda: tvmake.load("digits.onnx").compile(tune=-1), "tune: expected at least 0 (got -1)"),
+    "no text for a target": (
+        lambda: tvmake.load("digits.onnx").compile(""),
+        "target: a target is missing in ''\n  name one",
+    ),
+    "keys of no target": (lambda: tvmake.load("digits.onnx").compile({"mcpu": "zen5"}), "names no kind"),
+    "no path of a model": (lambda: tvmake.load(""), "load: expected the path of a model's file (got an empty text)"),
+    "no path of a package": (lambda: tvmake.open(None), "open: expected the path of a package.tar (got a NoneType)"),
+    "a model for a package": (
+        lambda: tvmake.open("digits.onnx"),
+        "digits.onnx: is a model, not a package\n  `tvmake compile",
+    ),
+    "no path of results": (lambda: tvmake.Results(b"results"), "Results: expected the path of a results directory"),
     "no name of a target": (lambda: tvmake.load("digits.onnx").compile(5), "target: expected a text (got 5)"),
     "no option below": (
         lambda: tvmake.load("digits.onnx").compile(options={"build": {"optlevel": 2}}),

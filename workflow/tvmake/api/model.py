@@ -92,7 +92,7 @@ class Model:
 
     def compile(
         self,
-        target: str | None = None,
+        target: str | Mapping[str, Any] | None = None,
         precision: str | None = None,
         *,
         tune: int | None = None,
@@ -103,7 +103,7 @@ class Model:
         """Make a package; what was made before is not made again.
 
         Args:
-            target: a name that ``tvmake targets`` lists, or a target as TVM spells it; ``native``, this machine's CPU, when left
+            target: a name that ``tvmake targets`` lists, a target as TVM spells it, or its keys; ``native``, this machine's CPU, when left
                 out. For a model of a config: one of its targets, the model's first when left out.
             precision: ``float32`` when left out, or the config's first.
             tune: how many candidates to measure for fast kernels; when left out, as many as :meth:`tune` measured for
@@ -140,7 +140,7 @@ class Model:
 
     def tune(
         self,
-        target: str | None = None,
+        target: str | Mapping[str, Any] | None = None,
         precision: str | None = None,
         *,
         trials: int,
@@ -166,7 +166,7 @@ class Model:
 
         trials = checked("trials", Positive, trials)
         made = self._make("best.json", target, precision, trials, options, shows_progress)
-        self._trials[target or ""] = trials
+        self._trials[_spelt(target) or ""] = trials
         fields = ("name", "calls", "trials", "latency_ms", "reason")
         best = stage_json.load(BestSet, made)
         return Tuning(tuple(TunedKernel(*(getattr(each, field) for field in fields)) for each in best.kernels))
@@ -187,7 +187,7 @@ class Model:
     def _make(
         self,
         artifact: str,
-        target: str | None,
+        given_target: str | Mapping[str, Any] | None,
         precision: str | None,
         tune: int | None,
         options: Mapping[str, Any] | None,
@@ -197,9 +197,8 @@ class Model:
         from tvmake.process.command import run_tvmake
         from tvmake.running.arguments import checked
 
-        target, precision = (
-            checked(name, str | None, value) for name, value in (("target", target), ("precision", precision))
-        )
+        target: str | None = checked("target", str | None, _spelt(given_target))
+        precision = checked("precision", str | None, precision)
         layer = _nested(checked("options", dict[str, Any] | None, options) or {})
         trials = self._trials.get(target or "") if tune is None else tune
         if self.config_file:
@@ -211,8 +210,8 @@ class Model:
             return made
         run = SingleRun(
             self.source,
-            target or NATIVE,
-            precision or "float32",
+            NATIVE if target is None else target,
+            "float32" if precision is None else precision,
             trials or 0,
             self._keys(),
             layer=layer,
@@ -274,11 +273,12 @@ def load(
         InputError: there is no such model, an argument is wrong, or PyTorch cannot export it.
     """
     from tvmake.api import sources
-    from tvmake.running.arguments import checked
+    from tvmake.running.arguments import checked, path_of
 
     name, trusted = checked("name", str, name), checked("trusted", bool, trusted)
     config = checked("config", str | None, os.fspath(config) if isinstance(config, os.PathLike) else config)
     if isinstance(model, str | os.PathLike):
+        path_of("load", "a model's file", model)
         return _named(os.fspath(model), inputs, Path(config) if config else None, name, trusted)
     kinds = {f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(model).__mro__}
     if "onnx.ModelProto" in kinds or hasattr(model, "SerializeToString"):
@@ -333,6 +333,11 @@ def _nested(options: Mapping[str, Any]) -> dict[str, Any]:
             value = {name: value}
         layer = merge(layer, value)
     return layer
+
+
+def _spelt(target: Any) -> Any:
+    """A target's keys as TVM spells them in a text; what is no mapping stays as it is."""
+    return json.dumps(dict(target), default=str) if isinstance(target, Mapping) else target
 
 
 def _without_digest(file: Path) -> str:

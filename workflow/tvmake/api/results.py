@@ -9,6 +9,7 @@ from tvmake.errors import InputError, MachineError
 from tvmake.process.output import counted
 from tvmake.report.load import SUMMARY, load_summary
 from tvmake.report.rows import SummaryRow, tuned_text
+from tvmake.running.arguments import path_of
 
 SHOWN = ("model", "precision", "target", "verdict", "latency_ms", "top1", "sqnr_db", "package_bytes")
 
@@ -24,7 +25,7 @@ class Results:
     """
 
     def __init__(self, place: Path | str = "results"):
-        self.place = Path(place)
+        self.place = path_of("Results", "a results directory or a summary.json", place)
         self.summary = load_summary(self.place)
 
     @property

@@ -1,11 +1,30 @@
 """What a caller gives, checked as a config's values are."""
 
+import os
+from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from tvmake.config.reading.messages import message
 from tvmake.errors import InputError
+
+
+def path_of(name: str, what: str, value: Any) -> Path:
+    """A path that a caller gives.
+
+    Args:
+        name: of the function that takes it.
+        what: is to be at the path, for messages (``a package.tar``).
+
+    Raises:
+        InputError: it is no path, or an empty one.
+    """
+    path = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if not isinstance(path, str) or not path:
+        given = "an empty text" if path == "" else f"a {type(value).__name__}"
+        raise InputError(name, f"expected the path of {what} (got {given})", f"name {what}")
+    return Path(path)
 
 
 def checked(name: str, kind: Any, value: Any) -> Any:

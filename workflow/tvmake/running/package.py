@@ -18,7 +18,7 @@ from tvmake.benchmark.statistics import LatencyStatistics
 from tvmake.config.base import Positive
 from tvmake.errors import InputError
 from tvmake.process.output import counted
-from tvmake.running.arguments import checked
+from tvmake.running.arguments import checked, path_of
 from tvmake.running.inputs import Arrays, Fill, as_array, described, fitting
 
 if TYPE_CHECKING:
@@ -98,7 +98,8 @@ class Package:
     def __init__(self, file: Path | str, threads: int | None = None):
         from tvmake.device import store
 
-        self.file = Path(file)
+        self.file = path_of("open", "a package.tar", file)
+        self._place_of_file = self.file.absolute()  # whatever directory the process works in later
         self.threads: int | None = checked("threads", Positive | None, threads)
         self._turn = RLock()  # TVM's virtual machine keeps inputs and outputs of one run
         self._place = store.put(self.file, store.store_root())
@@ -185,7 +186,7 @@ class Package:
         wanted = {"repeat": repeat, "number": number, "warmup": warmup, "min_repeat_ms": min_repeat_ms}
         how = checked("", Measurement, {**wanted, "profile_ops": profile})
         device = connect("local", LocalDeviceConfig(threads=self.threads))
-        done = run(self.file, self.manifest, device, arrays, how)
+        done = run(self._place_of_file, self.manifest, device, arrays, how)
         assert done.latency is not None
         timing = done.result.timing
         return Benchmark(
@@ -255,7 +256,7 @@ class Package:
         """Refuse to time another package than the one that was opened."""
         from tvmake.artifact.package import inspect
 
-        if inspect(self.file).own_sha256 != self.manifest.own_sha256:
+        if inspect(self._place_of_file).own_sha256 != self.manifest.own_sha256:
             raise InputError(str(self.file), "has changed since it was opened", "open it again")
 
     def __reduce__(self) -> NoReturn:

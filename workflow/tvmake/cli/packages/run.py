@@ -58,9 +58,8 @@ def run(
     from tvmake.cli.packages.preprocessing import preprocessing
     from tvmake.cli.packages.self_test import print_self_test
     from tvmake.config.benchmark import Measurement
-    from tvmake.config.model import FORMATS
     from tvmake.device.connect import connect
-    from tvmake.errors import InputError, UsageError
+    from tvmake.errors import UsageError
     from tvmake.running.inputs import fitting, inputs_from_files, not_finite
     from tvmake.running.outputs import check_labels, is_outputs, read_labels, write_outputs
     from tvmake.running.run import run as run_package
@@ -79,8 +78,6 @@ def run(
     if output is not None:
         check_destination(output, "file of arrays (.npz)", is_outputs)
     check_is_package_file(package)
-    if package.suffix in FORMATS:
-        raise InputError(str(package), "is a model, not a package", f"`tvmake compile {package}` makes one of it")
     manifest = inspect(package)
     if self_test:
         print_self_test(package, manifest, connect(device, chosen_device(device, config)), as_json)
