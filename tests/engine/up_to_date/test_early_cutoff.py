@@ -91,12 +91,25 @@ def test_where_snakemake_refuses_to_plan_it_is_asked_again_so_that_it_says_why()
     assert not make_in_rounds(args, True, lambda _: None, make=lambda _: False, was_made=os.path.exists)
 
 
+def test_nothing_starts_where_the_signal_came_while_snakemake_was_asked_what_to_run():
+    told, made = [], []
+
+    def interrupted_plan(_: Namespace) -> None:
+        told.append("by Ctrl-C")
+
+    args = Namespace(targets=[], keep_going=True)
+    assert not make_in_rounds(
+        args, True, interrupted_plan, made.append, os.path.exists, is_told_to_end=lambda: bool(told)
+    )
+    assert told and not made
+
+
 def test_nothing_more_starts_once_the_run_is_told_to_end():
     asked: list[Namespace] = []
     make = lambda part: not asked.append(part)  # noqa: E731
     args = Namespace(targets=["all"], keep_going=True)
     chain = [job("import", "net.onnx", __file__), job("transform", __file__, "module.json")]
-    assert not make_in_rounds(args, True, lambda _: chain, make, os.path.exists, is_told_to_end=lambda: True)
+    assert not make_in_rounds(args, True, lambda _: chain, make, os.path.exists, is_told_to_end=lambda: bool(asked))
     assert len(asked) == 1
 
 

@@ -49,12 +49,16 @@ def make_in_rounds(
         Whether everything succeeded.
     """
 
+    def start(part: argparse.Namespace) -> bool:
+        """Run Snakemake, unless a signal came while it was asked what to run: it takes one for a refusal of the question alone."""
+        return not is_told_to_end() and make(part)
+
     def make_first(files: list[str], **options: Any) -> bool:
         """Make some files; where that fails, what does not depend on the failures as well."""
         part = copy(args)
         part.targets = files
         vars(part).update(options)
-        if make(part):
+        if start(part):
             return not is_told_to_end()
         if args.keep_going and not is_told_to_end():
             rest = copy(args)
@@ -73,7 +77,7 @@ def make_in_rounds(
         if not make_first(first, forcerun=[file for file in files if file in first]):
             return False
     if not has_results or any(getattr(args, option, None) for option in FORCING):
-        return make(args)
+        return start(args)
     for _ in range(MOST):
         jobs = plan(args)
         if jobs is not None and not jobs:
@@ -83,7 +87,7 @@ def make_in_rounds(
             break
         if not make_first(waiting):
             return False
-    return make(args)
+    return start(args)
 
 
 def first_round(jobs: Sequence[PlannedJob], was_made: Callable[[str], bool]) -> list[str] | None:
