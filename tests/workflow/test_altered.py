@@ -57,6 +57,18 @@ def test_a_report_that_is_asked_for_shows_no_altered_figure(demo: Project, figur
     assert {row["verdict"] for row in demo.result("results/summary.json")["rows"]} == {"pass"}
 
 
+def test_a_report_between_a_new_package_and_its_figures_shows_no_figure_of_the_old_one(demo: Project):
+    demo.edit("build.opt_level", 2)
+    assert demo.make("digits/float32/cpu").returncode == 0
+    done = demo.run("tvmake", "report")
+    assert done.returncode == 0, done.stderr
+    rows = {row["precision"]: row for row in demo.result("results/summary.json")["rows"]}
+    assert rows["float32"]["verdict"] == "not made" and rows["float32"]["p50_ms"] is None
+    assert rows["float32"]["cause"] == f"{VARIANT}/package.tar was made again since"
+    assert rows["float32"]["remedy"] == "`tvmake make` makes it again"
+    assert rows["float16"]["verdict"] == "pass"
+
+
 # --- failures ---------------------------------------------------------------------------------------------------------
 
 

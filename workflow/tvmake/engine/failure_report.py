@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tvmake.config.requests.reporting import ReportRequest, VariantRow
@@ -69,21 +69,32 @@ def _is_variant_made(plan: Plan, variant: Variant) -> bool:
     read = plan.outputs_of(variant).keys() & {path for job in plan.run_jobs() for path in job.inputs}
     jobs = plan.jobs(variant)
     return all(map(os.path.exists, (*plan.goals_of(variant), *read))) and all(
-        record_of(job.outputs) and not _altered(job) for job in jobs
+        record_of(job.outputs) and not _altered(job) and not _remade(job) for job in jobs
     )
 
 
 def _is_made(job: Job) -> bool:
-    return record_of(job.outputs) is not None and all(map(os.path.exists, job.outputs)) and not _altered(job)
+    is_there = record_of(job.outputs) is not None and all(map(os.path.exists, job.outputs))
+    return is_there and not _altered(job) and not _remade(job)
 
 
 def _altered(job: Job) -> list[str]:
     """The results of a job that are there, and are not as it left them."""
     record = record_of(job.outputs)
-    if record is None:
-        return []
+    return _other_than(record.outputs) if record else []
+
+
+def _remade(job: Job) -> list[str]:
+    """The results that a job has read and that are others now, as a run leaves them that ends before the job."""
+    record = record_of(job.outputs)
+    return (
+        _other_than({name: record.inputs[name] for name in record.inputs if name not in job.sources}) if record else []
+    )
+
+
+def _other_than(recorded: Mapping[str, str]) -> list[str]:
     digests = known_digests()
-    return [name for name, digest in record.outputs.items() if Path(name).exists() and not digests.has(name, digest)]
+    return [name for name, digest in recorded.items() if Path(name).exists() and not digests.has(name, digest)]
 
 
 def _row(variant: VariantRow, jobs: Iterable[Job], began: float) -> SummaryRow:
@@ -101,7 +112,9 @@ def _row(variant: VariantRow, jobs: Iterable[Job], began: float) -> SummaryRow:
     if failed is None:
         altered = next(iter(_altered(missing[0])), None)
         cause = altered and f"{altered} is not as it was made"
-        return SummaryRow(**named, verdict="not made", stage=missing[0].stage, cause=cause, remedy=altered and AGAIN)
+        if not altered and (remade := next(iter(_remade(missing[0])), None)):
+            cause = f"{remade} was made again since"
+        return SummaryRow(**named, verdict="not made", stage=missing[0].stage, cause=cause, remedy=cause and AGAIN)
     cause, *remedy = telling_lines(Path(failed.log))
     return SummaryRow(
         **named,
