@@ -96,3 +96,16 @@ def test_figures_of_a_run_that_a_later_one_did_not_confirm_are_said_to_be_so(dem
     assert f"these figures are of an earlier run: {VARIANT}/numerics.json" in show(demo).stderr
     assert demo.make().returncode == 0
     assert "earlier run" not in show(demo).stderr
+
+
+def test_after_the_first_failure_nothing_starts_where_that_is_asked_for(fresh: Project):
+    digits = fresh.config["models"]["digits"]
+    fresh.write_config({**fresh.config, "precisions": ["float32"]})
+    fresh.edit("models.second", {**digits, "source": "second.onnx"})
+    (fresh.directory / "second.onnx").write_bytes((fresh.directory / "digits.onnx").read_bytes()[:-500])
+    first = ("--cores", "1", "--prioritize", "results/second/model.json")
+    done = fresh.make("--stop-early", *first)
+    assert done.returncode == 1 and "second.onnx" in done.stderr
+    assert not (fresh.directory / "results/digits/model.json").exists()
+    assert fresh.make(*first).returncode == 1
+    assert (fresh.directory / "results/digits/float32/cpu/latency.json").exists()

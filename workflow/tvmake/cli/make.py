@@ -110,7 +110,6 @@ def make(
     arguments = [*wanted, "--snakefile", str(_snakefile()), "--configfile", *map(str, files)]
     arguments += ["--cores", cores] if cores else []
     arguments += ["--dry-run"] if dry_run else []
-    arguments += ["--no-keep-going"] if stop_early else []
     partly = bool(wanted) and not wanted[0].startswith("-")
 
     def read_question() -> Question | None:
@@ -120,7 +119,7 @@ def make(
 
     # Only a run that asks for everything, in no special way, may go by what is remembered of earlier ones.
     is_whole = not wanted
-    options = _Options(arguments, dry_run, partly, quiet, verbose, warm, cache, given)
+    options = _Options(arguments, dry_run, partly, quiet, verbose, warm, cache, stop_early, given)
     if rebuild:
         # What another run left in a cache would prove nothing.
         options = replace(options, partly=True, cache=False)
@@ -141,6 +140,7 @@ class _Options:
     verbose: bool
     warm: bool
     cache: bool
+    stop_early: bool
     files: list[Path]
     """The config's."""
 
@@ -190,6 +190,7 @@ def _run(plan: Plan, options: _Options, read_question: Callable[[], Question | N
                 quiet=options.quiet,
                 verbose=options.verbose,
                 warm=options.warm,
+                stop_early=options.stop_early,
                 has_results=Path(plan.file("summary.json")).parent.is_dir(),
                 question=question,
                 left_out=left_out,

@@ -72,6 +72,8 @@ class Request:
     verbose: bool
     warm: bool
     """Whether steps are forked from processes that have TVM or torch loaded."""
+    stop_early: bool
+    """Whether no more jobs start after the first failure, where profiles say that independent ones do."""
     has_results: bool
     """Whether there are files of an earlier run."""
     question: Question | None
@@ -110,6 +112,7 @@ def run(request: Request) -> int:
     if parsed is None:
         return 0
     args, parser = parsed
+    args.keep_going = args.keep_going and not request.stop_early
     Run.made = not any(getattr(args, name, None) for name in INSTEAD_OF_RUNNING)
     if Run.made and (error := request.obstacle(args)):
         raise error
