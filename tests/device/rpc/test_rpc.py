@@ -20,10 +20,12 @@ from tests.tune.measure.processes import children, command, eventually
 from tvmake.artifact.package import LIBRARY, MANIFEST, WEIGHTS
 from tvmake.artifact.tensor_file import member, read_array
 from tvmake.config.benchmark import Measurement
+from tvmake.config.device import RpcDeviceConfig
 from tvmake.device.connect import connect
 from tvmake.device.interface import Deployment, RunRequest
 from tvmake.device.rpc import session
 from tvmake.device.rpc.device import RPCDevice
+from tvmake.device.rpc.tracker import Tracker
 from tvmake.errors import DeviceError, InputError
 
 pytest_plugins = "tests.tune.measure.farm_fixtures"
@@ -147,7 +149,7 @@ def error_of(work, *arguments: object) -> list[str]:
 
 
 def test_no_tracker_is_known(farm: Farm, monkeypatch: pytest.MonkeyPatch):
-    remedy = "set devices.phone.tracker (host:port), or TVM_TRACKER_HOST and TVM_TRACKER_PORT"
+    remedy = "set devices.phone.tracker (host:port), or set TVM_TRACKER_HOST and TVM_TRACKER_PORT"
     monkeypatch.delenv("TVM_TRACKER_HOST", raising=False)
     monkeypatch.delenv("TVM_TRACKER_PORT", raising=False)
     device = remote(farm, tracker=None)
@@ -159,6 +161,13 @@ def test_no_tracker_is_known(farm: Farm, monkeypatch: pytest.MonkeyPatch):
         "127.0.0.1:9190 (got '127.0.0.1:many')",
         remedy,
     ]
+
+
+def test_an_address_without_a_tracker_is_told_how_one_is_written(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("TVM_TRACKER_HOST", raising=False)
+    monkeypatch.delenv("TVM_TRACKER_PORT", raising=False)
+    refused = error_of(lambda: Tracker.of("rpc:x", RpcDeviceConfig(via="rpc", key="x")))
+    assert refused[1].startswith("write it as rpc:TRACKER:PORT/KEY, or set TVM_TRACKER_HOST")
 
 
 def test_the_tracker_is_down(farm: Farm):

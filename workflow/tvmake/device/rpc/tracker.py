@@ -68,7 +68,9 @@ class Tracker:
             problem = "no tracker is known"
             if address != ":":
                 problem = f"{' and '.join(VARIABLES)} name no tracker: {error}"
-            remedy = f"set devices.{name}.tracker (host:port), or {' and '.join(VARIABLES)}"
+            is_address = name.startswith("rpc:")  # that no config names
+            key = "write it as rpc:TRACKER:PORT/KEY" if is_address else f"set devices.{name}.tracker (host:port)"
+            remedy = f"{key}, or set {' and '.join(VARIABLES)}"
             raise DeviceError(where, problem, remedy) from None
         return cls(host, port, config.key, config.priority, where)
 
