@@ -105,6 +105,13 @@ def test_inputs_that_are_no_numbers_are_said_whatever_the_package_makes_of_them(
     assert typed("-i", "in.npz")[2] == ""
 
 
+def test_runs_that_are_averaged_and_not_timed_are_refused(typed: Typed):
+    assert typed.refused("--number", "3").startswith(
+        "error: --number 3: says how timed runs are averaged, and none are\n"
+    )
+    assert typed("--number", "3", "--repeat", "2")[0] == 0
+
+
 def test_classes_times_and_kernels_are_printed(typed: Typed):
     Path("labels.txt").write_text("\n".join(f"class {number}" for number in range(10_000)))
     code, printed, _ = typed("--print-top", "2", "--labels", "labels.txt", "--repeat", "3", "--profile")

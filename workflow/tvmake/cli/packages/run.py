@@ -73,6 +73,10 @@ def run(
         raise UsageError(
             f"--self-test {given}", "the self-test has inputs and outputs of its own", f"leave {given} out"
         )
+    if number > 1 and not (repeat or profile):
+        raise UsageError(
+            f"--number {number}", "says how timed runs are averaged, and none are", "add --repeat N or --profile"
+        )
     if output is not None and output.suffix != ".npz":
         raise UsageError(f"--output {output}", "outputs are written as an .npz", f"name it {output.stem}.npz")
     if output is not None:
