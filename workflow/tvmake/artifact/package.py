@@ -28,7 +28,7 @@ def check_is_package_file(file: Path) -> None:
     """Refuse what cannot be a package's file, before anything of it is read.
 
     Raises:
-        InputError: there is none, or it is a directory, a model, a pipe, a device.
+        InputError: there is none, or it is a directory, a pipe, a device.
     """
     if not file.exists():
         variant = next(Path().glob(f"*/{file}/{PACKAGE}"), None) if file.parts and not file.is_absolute() else None
@@ -38,10 +38,6 @@ def check_is_package_file(file: Path) -> None:
         inside = file / PACKAGE
         remedy = f"name {inside}" if inside.is_file() else "name a package.tar"
         raise InputError(str(file), "is a directory, not a package", remedy)
-    from tvmake.config.model import FORMATS
-
-    if file.suffix in FORMATS:
-        raise InputError(str(file), "is a model, not a package", f"`tvmake compile {file}` makes one of it")
     if not file.is_file():
         raise InputError(str(file), "is a pipe, a socket or a device, not a package", "name a package.tar")
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from tvmake.config.model import FORMATS
 from tvmake.config.reading.messages import message
 from tvmake.errors import InputError
 
@@ -25,6 +26,16 @@ def path_of(name: str, what: str, value: Any) -> Path:
         given = "an empty text" if path == "" else f"a {type(value).__name__}"
         raise InputError(name, f"expected the path of {what} (got {given})", f"name {what}")
     return Path(path)
+
+
+def check_is_no_model(file: Path) -> None:
+    """Refuse a model in the place of a package.
+
+    Raises:
+        InputError: it is one, by its name.
+    """
+    if file.suffix in FORMATS and file.is_file():
+        raise InputError(str(file), "is a model, not a package", f"`tvmake compile {file}` makes one of it")
 
 
 def checked(name: str, kind: Any, value: Any) -> Any:

@@ -18,7 +18,7 @@ from tvmake.benchmark.statistics import LatencyStatistics
 from tvmake.config.base import Positive
 from tvmake.errors import InputError
 from tvmake.process.output import counted
-from tvmake.running.arguments import checked, path_of
+from tvmake.running.arguments import check_is_no_model, checked, path_of
 from tvmake.running.inputs import Arrays, Fill, as_array, described, fitting
 
 if TYPE_CHECKING:
@@ -99,6 +99,7 @@ class Package:
         from tvmake.device import store
 
         self.file = path_of("open", "a package.tar", file)
+        check_is_no_model(self.file)
         self._place_of_file = self.file.absolute()  # whatever directory the process works in later
         self.threads: int | None = checked("threads", Positive | None, threads)
         self._turn = RLock()  # TVM's virtual machine keeps inputs and outputs of one run
