@@ -26,6 +26,7 @@ from tvmake.transform.layouts.choices import CHOSEN_LAYOUT, FAILURES, LAYOUTS, h
 from tvmake.transform.layouts.clips import split_clips
 from tvmake.transform.layouts.norms import flatten_norms
 from tvmake.transform.masked_rows import drop_masked_rows
+from tvmake.transform.own_comparisons import ask_for_numbers
 from tvmake.transform.precision import to_precision
 from tvmake.transform.repeated_matrices import multiply_once
 from tvmake.transform.uniform_values import spread_single_values
@@ -105,7 +106,7 @@ def float_network(module: "tvm.IRModule", params: Mapping[str, Any], request: Tr
     module = to_integers(multiply_once(module))  # before folding, which would make floats of quantised weights
     folding = [passes.FoldBatchnormToConv2D()] if options.fold_batch_norm else []
     module = tvm.transform.Sequential([*folding, passes.DecomposeOpsForInference()])(module)
-    module = divide_by_no_zero(spell_out_wide_norms(module))
+    module = ask_for_numbers(divide_by_no_zero(spell_out_wide_norms(module)))
     module = drop_masked_rows(evaluate_constants(spread_single_values(module)))
     module = apply_user_passes(module, options.passes, "before_precision")
     kept = request.precision.never
