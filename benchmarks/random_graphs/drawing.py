@@ -6,7 +6,7 @@ from random import Random
 import torch
 from torch import Tensor
 
-from . import numbers, pictures, sequences, shapes, types
+from . import numbers, pictures, rarer, sequences, shapes, types
 from .network import Input, Kind, Network, Step, made
 from .reference import is_judgeable
 from .shapes import MOST_ELEMENTS
@@ -17,6 +17,7 @@ KINDS: dict[str, Kind] = {
     **shapes.KINDS,
     **numbers.KINDS,
     **types.KINDS,
+    **rarer.KINDS,
 }
 """All kinds of steps of PyTorch, by name."""
 
