@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from . import onnx_pictures, sequences
+from . import onnx_pictures, onnx_rarer, sequences
 from .network import Kind, Options
 from .numbers import _broadcasts
 from .onnx_nodes import Node, drawn_axes, integers, no_options, plain, weights
@@ -185,6 +185,7 @@ def _make_bias(x: Tensor, operator: str, shape: tuple[int, ...]) -> Node:
 
 KINDS: dict[str, Kind] = {
     **onnx_pictures.KINDS,
+    **onnx_rarer.KINDS,
     **{
         name: Kind(no_options, lambda x, name=name, attributes=attributes: Node(name, **attributes), weight=0.25)
         for name, attributes in UNARY.items()

@@ -219,6 +219,16 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
         lambda x, i: [jnp.take_along_axis(x, i, axis=1), jnp.take(x, 1, axis=0)],
         (X, np.array([[3, 0], [1, 1], [2, -1]], "int32")),
     ),
+    "windows at places": (
+        lambda x, i: [
+            jax.vmap(lambda v, n: lax.dynamic_slice(v, (n, 0), (2, 8)))(x, i),
+            jax.vmap(lambda n: lax.dynamic_slice(x, (0, n, 0), (2, 2, 4)), out_axes=1)(i),
+            lax.gather(
+                x, jnp.stack([i, i], 1), lax.GatherDimensionNumbers((0, 2), (1,), (2, 0)), (1, 1, 3), mode="clip"
+            ),
+        ],
+        (drawn(2, 5, 8), np.array([4, -1], "int32")),
+    ),
     "slices by number": (
         lambda x, i: [
             lax.dynamic_slice(x, (i[0], 1), (2, 2)),
@@ -278,6 +288,10 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
             jnp.argsort(x, axis=1, descending=True),
         ],
         (2 * X,),
+    ),
+    "sorting of types that TVM does not sort": (
+        lambda x: [jnp.sort(x), jnp.argsort(x.astype("uint8"), descending=True), jnp.sort(x > 5)],
+        (np.array([3, 2**32 - 1, 7, 9], "uint32"),),
     ),
     "bits": (
         lambda x, i: [

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jax.extend.mlir.dialects import stablehlo
 
-from tvmake.frontend.stablehlo.conversion import Conversion, Converter, Unsupported, Value, extents, integers
+from tvmake.frontend.stablehlo.conversion import Conversion, Converter, Unsupported, Value, extents, integers, numbered
 from tvmake.frontend.stablehlo.source import tensor_type
 
 from tvm import relax  # isort: skip
@@ -180,7 +180,7 @@ def _dynamic_update_slice(at: Conversion, _op: Any, values: list[Value]) -> Any:
 
 
 def _gather(at: Conversion, op: Any, values: list[Value]) -> Any:
-    """Lookups of whole rows: every axis is looked up by one index, runs along with the indices, or is taken as a whole."""
+    """Lookups: every axis is looked up by an index, from which a window may reach on, runs along with the indices, or is taken as a whole."""
     operand, indices = values
     numbers = stablehlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
     sizes = integers(op, "slice_sizes")
@@ -188,8 +188,10 @@ def _gather(at: Conversion, op: Any, values: list[Value]) -> Any:
     along = list(numbers.operand_batching_dims)
     shape, index_shape = extents(operand), extents(indices)
     rest = [a for a in range(len(shape)) if a not in looked_up and a not in along]
-    if any(sizes[a] != 1 for a in looked_up) or any(sizes[a] != shape[a] for a in rest):
-        raise Unsupported(f"that takes windows of {sizes} out of {list(shape)}")
+    if any(sizes[a] != shape[a] for a in rest):  # from the first element on
+        shape = tuple(sizes[a] if a in rest else n for a, n in enumerate(shape))
+        operand = sliced(at, operand, [0] * len(shape), shape)
+    reaching = [a for a in looked_up if sizes[a] != 1]
     last = numbers.index_vector_dim
     batch = [n for a, n in enumerate(index_shape) if a != last]
     indices = at.reshaped(
@@ -198,12 +200,20 @@ def _gather(at: Conversion, op: Any, values: list[Value]) -> Any:
     )
     if len(looked_up) == 1 and isinstance(indices, relax.Var) and indices in at.origins:
         name = at.origins[indices]
-        at.rows[name] = min(shape[looked_up[0]], at.rows.get(name, shape[looked_up[0]]))
+        rows = shape[looked_up[0]] - sizes[looked_up[0]] + 1
+        at.rows[name] = min(rows, at.rows.get(name, rows))
     axes = along + looked_up
+    rows_rank = len(batch)
     places = [_along(index_shape, last, a) for a in numbers.start_indices_batching_dims]
     for number, axis in enumerate(looked_up):
         first, after = [0] * len(batch) + [number], [*batch, number + 1]
-        places.append(_within(at, at.reshaped(sliced(at, indices, first, after), batch), shape[axis] - 1))
+        places.append(_within(at, at.reshaped(sliced(at, indices, first, after), batch), shape[axis] - sizes[axis]))
+    if reaching:
+        batch = [*batch, *(sizes[a] for a in reaching)]
+        places = [at.reshaped(place, [*extents(place), *[1] * len(reaching)]) for place in places]
+        for number, axis in enumerate(reaching, len(batch) - len(reaching)):
+            place = places[axes.index(axis)]
+            places[axes.index(axis)] = _sum(at, place, numbered(batch, number))
     if len(axes) == 1:
         axis, table = axes[0], operand
     else:
@@ -221,11 +231,14 @@ def _gather(at: Conversion, op: Any, values: list[Value]) -> Any:
     found = at.permuted(
         found, [a + axis for a in range(len(batch))] + before + list(range(axis + len(batch), len(extents(found))))
     )
+    batch, windows_of = batch[:rows_rank], reaching + rest
+    order = sorted(range(len(windows_of)), key=windows_of.__getitem__)
+    found = at.permuted(found, [*range(rows_rank), *(rows_rank + number for number in order)])
     gone = set(numbers.collapsed_slice_dims) | set(along)
     found = at.reshaped(found, batch + [sizes[a] for a in range(len(shape)) if a not in gone])
     offsets = list(numbers.offset_dims)
     rank = len(extents(found))
-    rows, windows = iter(range(len(batch))), iter(range(len(batch), rank))
+    rows, windows = iter(range(rows_rank)), iter(range(rows_rank, rank))
     return at.permuted(found, [next(windows) if a in offsets else next(rows) for a in range(rank)])
 
 
@@ -242,18 +255,22 @@ def _linear(at: Conversion, places: Sequence[Value], shape: Sequence[int]) -> Va
     """One index for several, in row-major order."""
     found = places[0]
     for place, extent in zip(places[1:], shape[1:], strict=True):
-        dtype = str(found.dtype if isinstance(found, np.ndarray) else found.ty.dtype)
-        if isinstance(found, np.ndarray) and isinstance(place, np.ndarray):
-            found = found * extent + place
-            continue
-        scaled = relax.op.multiply(at.whole(found), relax.const(extent, dtype))
-        other = at.whole(place)
-        found = at.emit(
-            relax.op.add(
-                at.emit(scaled), at.emit(relax.op.astype(other, dtype)) if str(other.ty.dtype) != dtype else other
-            )
-        )
+        if isinstance(found, np.ndarray):
+            found = _sum(at, found * extent, place)
+        else:
+            found = _sum(at, at.emit(relax.op.multiply(found, relax.const(extent, str(found.ty.dtype)))), place)
     return found
+
+
+def _sum(at: Conversion, one: Value, other: Value) -> Value:
+    """Two indices together, in the type of the first one."""
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return np.asarray(one + other)
+    left, right = at.whole(one), at.whole(other)
+    dtype = str(left.ty.dtype)
+    return at.emit(
+        relax.op.add(left, right if str(right.ty.dtype) == dtype else at.emit(relax.op.astype(right, dtype)))
+    )
 
 
 CONVERTERS: dict[str, Converter] = {

@@ -13,15 +13,25 @@ from tvm import relax  # isort: skip
 def _sort(at: Conversion, op: Any, values: list[Value]) -> Any:
     """By an array's own order where it is alone; else all arrays go to the places that the keys give, from the last key to the first."""
     axis, keys = op.dimension.value % len(extents(values[0])), _keys(op)
-    arrays = [at.whole(value) for value in values]
+    arrays = [_sortable(at, at.whole(value)) for value in values]
     if len(arrays) == 1:
-        return relax.op.sort(arrays[0], axis, descending=keys[0][1])
+        found, dtype = at.emit(relax.op.sort(arrays[0], axis, descending=keys[0][1])), str(at.whole(values[0]).ty.dtype)
+        return found if str(found.ty.dtype) == dtype else relax.op.astype(found, dtype)
     places = None
     for number, is_descending in reversed(keys):
         key = arrays[number] if places is None else at.emit(relax.op.gather_elements(arrays[number], places, axis))
         order = at.emit(relax.op.argsort(key, axis, descending=is_descending, dtype="int32"))
         places = order if places is None else at.emit(relax.op.gather_elements(places, order, axis))
     return [_moved(at, value, places, axis) for value in values]
+
+
+SORTED_AS = {"bool": "int32", "uint8": "int32", "uint16": "int32", "uint32": "int64"}
+"""What types that TVM does not sort are sorted as."""
+
+
+def _sortable(at: Conversion, value: Any) -> Any:
+    wide = SORTED_AS.get(str(value.ty.dtype))
+    return at.emit(relax.op.astype(value, wide)) if wide else value
 
 
 def _moved(at: Conversion, value: Value, places: Any, axis: int) -> Any:
