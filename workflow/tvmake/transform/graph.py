@@ -33,6 +33,7 @@ from tvmake.transform.uniform_values import spread_single_values
 from tvmake.transform.user_passes import apply_user_passes
 from tvmake.transform.whole_divisions import divide_by_no_zero
 from tvmake.transform.wide_norms import spell_out_wide_norms
+from tvmake.transform.wide_samples import sample_in_float32
 
 
 def transform(
@@ -76,7 +77,7 @@ def transform(
                 "leave it as it is: `transform.layout: keep`",
             ) from error
         module = evaluate_constants(module)
-    module = to_precision(module, request.precision)
+    module = sample_in_float32(to_precision(module, request.precision))
     if request.precision.base in WEIGHTS_ONLY:
         module, held = hold_weights(module, request.precision)
         if not held.products:

@@ -1,0 +1,54 @@
+"""Samples of pictures in float16."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import tvm
+
+from tests.transform.nets import run
+from tests.tune.graphs import graph
+from tvmake.config.precision import PrecisionConfig
+from tvmake.config.requests.transforming import TransformRequest
+from tvmake.frontend.relax_fixes import lift_constants
+from tvmake.transform.graph import transform
+
+op = tvm.relax.op
+
+SQUARE = np.random.default_rng(1).standard_normal((5, 5)).astype("float32") / 2
+
+PICTURE, PLACES = ((1, 2, 4, 5), "float32"), ((1, 2, 3, 3), "float32")
+
+
+def sampled(method: str, grid: np.ndarray) -> Callable[..., Any]:
+    def expression(x: Any) -> Any:
+        options = {"method": method, "layout": "NCHW", "padding_mode": "zeros", "align_corners": True}
+        return op.add(
+            op.image.grid_sample(op.matmul(x, tvm.relax.const(SQUARE)), tvm.relax.const(grid), **options),
+            tvm.relax.const(1.0),
+        )
+
+    return expression
+
+
+@pytest.mark.parametrize("method", ["bilinear", "bicubic", "nearest"])
+def test_what_follows_samples_is_computed_in_float16(method: str):
+    rng = np.random.default_rng(0)
+    picture, grid = (rng.uniform(-1, 1, shape).astype("float32") for shape, _ in (PICTURE, PLACES))
+    made = transform(
+        *lift_constants(graph(sampled(method, grid), PICTURE)),
+        TransformRequest(precision=PrecisionConfig(base="float16")),
+    )
+    places = torch.from_numpy(grid).permute(0, 2, 3, 1)
+    product = torch.from_numpy(picture @ SQUARE)
+    expected = torch.nn.functional.grid_sample(product, places, method, align_corners=True) + 1
+    np.testing.assert_allclose(run(made, picture), expected.numpy(), atol=5e-3)
+
+
+def test_wheel_still_lowers_samples_to_another_type():
+    halves = [(shape, "float16") for shape, _ in (PICTURE, PLACES)]
+    module = graph(lambda x, grid: op.image.grid_sample(x, grid, layout="NCHW"), *halves)
+    lowered = tvm.relax.transform.LegalizeOps()(module)
+    assert str(lowered["main"].ret_ty.dtype) == "float32"
