@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .network import Kind, Options
 from .onnx_nodes import Node, integers, no_options, plain, weights
-from .pictures import divisors, is_float
+from .pictures import is_float
 
 
 def _axis(rng: Random, x: Tensor, *ranks: int) -> Options | None:
@@ -112,12 +112,6 @@ def _largest(rng: Random, x: Tensor) -> Options | None:
     }
 
 
-def _group_norm(rng: Random, x: Tensor) -> Options | None:
-    if not is_float(x, 3, 4) or x[0, 0].numel() < 4:
-        return None
-    return {"num_groups": rng.choice(divisors(x.shape[1]))}
-
-
 def _equation(rng: Random, x: Tensor) -> Options | None:
     equations = {
         2: ("ij->ji", "ij->j", "ij,ij->i", "ij,kj->ik"),
@@ -183,13 +177,6 @@ KINDS: dict[str, Kind] = {
         _largest,
         lambda x, k, taken, **options: Node("TopK", [0, integers(k)], outputs=2, taken=taken, **options),
         weight=0.4,
-    ),
-    "GroupNormalization": Kind(
-        _group_norm,
-        lambda x, num_groups: Node(
-            "GroupNormalization", [0, 1 + weights(num_groups), weights(num_groups)], num_groups=num_groups
-        ),
-        weight=0.7,
     ),
     "Einsum": Kind(_equation, _make_equation, weight=0.7),
     "CenterCropPad": Kind(

@@ -196,6 +196,11 @@ SINGLE = {
         {"x": (1, 1, 3, 3)}, {"w": random(1, 2, 3, 3)},
     ),
     "affine_grid": (node("AffineGrid", ["x", "s"], ["y"]), {"x": (2, 2, 3)}, {"s": np.array([2, 3, 5, 6])}),
+    "compress_along_an_axis": (
+        node("Compress", ["x", "c"], ["y"], axis=-1), {"x": (2, 4)}, {"c": np.array([True, False, True])},
+    ),
+    "compress_of_all": (node("Compress", ["x", "c"], ["y"]), {"x": (2, 4)}, {"c": np.arange(8) % 3 == 0}),
+    "celu": (node("Celu", ["x"], ["y"], alpha=0.5), {"x": (2, 4)}, {}),
     "isinf_negative_only": (node("IsInf", ["x"], ["y"], detect_positive=0), {"x": (4,)}, {}),
     "space_to_depth": (node("SpaceToDepth", ["x"], ["y"], blocksize=2), {"x": (1, 3, 4, 6)}, {}),
     "depth_to_space_crd": (node("DepthToSpace", ["x"], ["y"], blocksize=2, mode="CRD"), {"x": (1, 8, 2, 3)}, {}),
@@ -297,6 +302,11 @@ def test_truth_values_are_compared(tmp_path):
     np.testing.assert_array_equal(
         run_compiled(read(save(tmp_path / "m.onnx", made)), inputs)[0], runtime(made, inputs)[0]
     )
+
+
+def test_celu_of_a_number_is_a_number(tmp_path):
+    made = model([node("Celu", ["x"], ["y"], alpha=0.5)], {"x": (FLOAT, [])}, ["y"])
+    assert read(save(tmp_path / "m.onnx", made)).module["main"].ret_ty.ndim == 0
 
 
 def test_half_precision_elu(tmp_path):

@@ -29,11 +29,11 @@ from tvmake.transform.masked_rows import drop_masked_rows
 from tvmake.transform.own_comparisons import ask_for_numbers
 from tvmake.transform.precision import to_precision
 from tvmake.transform.repeated_matrices import multiply_once
+from tvmake.transform.samples import reflect_two_rows, sample_in_float32
 from tvmake.transform.uniform_values import spread_single_values
 from tvmake.transform.user_passes import apply_user_passes
 from tvmake.transform.whole_divisions import divide_by_no_zero
 from tvmake.transform.wide_norms import spell_out_wide_norms
-from tvmake.transform.wide_samples import sample_in_float32
 
 
 def transform(
@@ -107,7 +107,7 @@ def float_network(module: "tvm.IRModule", params: Mapping[str, Any], request: Tr
     module = to_integers(multiply_once(module))  # before folding, which would make floats of quantised weights
     folding = [passes.FoldBatchnormToConv2D()] if options.fold_batch_norm else []
     module = tvm.transform.Sequential([*folding, passes.DecomposeOpsForInference()])(module)
-    module = ask_for_numbers(divide_by_no_zero(spell_out_wide_norms(module)))
+    module = reflect_two_rows(ask_for_numbers(divide_by_no_zero(spell_out_wide_norms(module))))
     module = drop_masked_rows(evaluate_constants(spread_single_values(module)))
     module = apply_user_passes(module, options.passes, "before_precision")
     kept = request.precision.never

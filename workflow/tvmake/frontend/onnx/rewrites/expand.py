@@ -11,7 +11,7 @@ from onnx import defs
 from tvmake.frontend.onnx.graph import Builder, Graph, attributes, optional_input, subgraphs
 
 OPERATORS = frozenset({
-    "Attention", "BlackmanWindow", "CausalConvWithState", "Celu", "CenterCropPad", "FlexAttention", "HammingWindow",
+    "Attention", "BlackmanWindow", "CausalConvWithState", "CenterCropPad", "FlexAttention", "HammingWindow",
     "HannWindow", "LinearAttention", "NegativeLogLikelihoodLoss", "RotaryEmbedding", "SequenceMap",
     "SoftmaxCrossEntropyLoss", "SwiGLU", "Swish", "AffineGrid",
 })  # fmt: skip

@@ -142,6 +142,21 @@ def exponential_linear(node: onnx.NodeProto, build: Builder) -> list[str] | None
     return None if build.graph.dtype(node.input[0]) == TensorProto.FLOAT else expand(node, build)
 
 
+def celu(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """ONNX's function body makes a list of one of a number."""
+    alpha = build.like(attributes(node).get("alpha", 1.0), node.input[0])
+    return [build.op("Mul", alpha, build.op("Elu", build.op("Div", node.input[0], alpha)))]
+
+
+def compress(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """By a constant condition: what it selects is known, where the importer's places depend on the data."""
+    condition, axis = build.graph.constant(node.input[1]), attributes(node).get("axis")
+    if condition is None:
+        return None
+    data = build.reshape(node.input[0], [-1]) if axis is None else node.input[0]
+    return [build.op("Gather", data, build.ints(np.flatnonzero(condition).tolist()), axis=axis or 0)]
+
+
 def layer_normalization(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     """The importer returns placeholders for the second and third output."""
     return expand(node, build) if used(node, 1) or used(node, 2) else None
@@ -310,6 +325,8 @@ RULES: dict[str, Rule] = {
     "EyeLike": eye_like,
     "Pow": power,
     "PRelu": prelu,
+    "Celu": celu,
+    "Compress": compress,
     "Elu": exponential_linear,
     "Selu": exponential_linear,
     "LayerNormalization": layer_normalization,

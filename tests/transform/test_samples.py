@@ -1,4 +1,4 @@
-"""Samples of pictures in float16."""
+"""Samples of pictures: in float16, and of one row reflected."""
 
 from collections.abc import Callable
 from typing import Any
@@ -52,3 +52,25 @@ def test_wheel_still_lowers_samples_to_another_type():
     module = graph(lambda x, grid: op.image.grid_sample(x, grid, layout="NCHW"), *halves)
     lowered = tvm.relax.transform.LegalizeOps()(module)
     assert str(lowered["main"].ret_ty.dtype) == "float32"
+
+
+@pytest.mark.parametrize("method", ["bilinear", "bicubic", "nearest"])
+def test_a_picture_of_one_row_is_that_row_wherever_it_is_reflected(method: str):
+    row = np.random.default_rng(2).standard_normal((1, 2, 1, 5)).astype("float32")
+    places = np.random.default_rng(3).uniform(-2, 2, (1, 3, 3, 2)).astype("float32")
+    options = {"padding_mode": "reflection", "align_corners": True}
+    grid = tvm.relax.const(places.transpose(0, 3, 1, 2).copy())
+    module = graph(
+        lambda x: op.image.grid_sample(x, grid, method=method, layout="NCHW", **options), (row.shape, "float32")
+    )
+    made = transform(*lift_constants(module), TransformRequest(precision=PrecisionConfig(base="float32")))
+    sampled_row = torch.nn.functional.grid_sample(torch.from_numpy(row), torch.from_numpy(places), method, **options)
+    np.testing.assert_allclose(run(made, row), sampled_row.numpy(), atol=1e-5)
+
+
+def test_wheel_still_divides_by_the_distance():
+    row = ((1, 2, 1, 5), "float32")
+    options = {"padding_mode": "reflection", "align_corners": True, "layout": "NCHW"}
+    module = graph(lambda x, grid: op.image.grid_sample(x, grid, **options), row, PLACES)
+    with pytest.raises(tvm.error.InternalError, match="Divide by zero"):
+        tvm.relax.transform.LegalizeOps()(module)

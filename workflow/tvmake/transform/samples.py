@@ -1,0 +1,52 @@
+"""Pictures sampled at places (``grid_sample``), as TVM can lower them.
+
+TVM 0.27 says that samples of float16 are float16, and lowers those between pixels to float32, which what follows cannot be computed with:
+they are computed in float32 and rounded. Places that are reflected at the centres of the outermost pixels it divides by the distance
+between those, which is 0 where there is one pixel: that one is there twice. Remove either when
+tests/transform/test_samples.py::test_wheel_still_lowers_samples_to_another_type or ::test_wheel_still_divides_by_the_distance fails.
+"""
+
+from typing import Any
+
+import tvm
+
+from tvmake.ir.expressions import extents, is_call
+from tvmake.ir.rewriting import rewritten
+
+from tvm import relax  # isort: skip
+from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
+
+
+def reflect_two_rows(module: "tvm.IRModule") -> "tvm.IRModule":
+    """The same network, with the only row or column of a picture twice where places are reflected at its centre."""
+    return rewritten(module, _Repeating(module))
+
+
+def sample_in_float32(module: "tvm.IRModule") -> "tvm.IRModule":
+    """The same network, with samples of float16 computed in float32 and rounded."""
+    return rewritten(module, _Widening(module))
+
+
+@mutator
+class _Repeating(PyExprMutator):
+    def visit_call_(self, op: Any) -> Any:
+        call = self.visit_expr_post_order(op)
+        if not is_call(call, "image.grid_sample"):
+            return call
+        picture, grid = call.args
+        if call.attrs.padding_mode == "reflection" and call.attrs.align_corners:
+            for axis in (call.attrs.layout.index(letter) for letter in "HW"):
+                extent = extents(picture)[axis]
+                if isinstance(extent, tvm.tirx.IntImm) and int(extent) == 1:
+                    picture = self.builder_.emit(relax.op.repeat(picture, 2, axis))
+        return relax.Call(call.op, [picture, grid], call.attrs)
+
+
+@mutator
+class _Widening(PyExprMutator):
+    def visit_call_(self, op: Any) -> Any:
+        call = self.visit_expr_post_order(op)
+        if not is_call(call, "image.grid_sample") or str(op.ty.dtype) != "float16":
+            return call
+        wide = [self.builder_.emit(relax.op.astype(operand, "float32")) for operand in call.args]
+        return relax.op.astype(self.builder_.emit(relax.Call(call.op, wide, call.attrs)), "float16")
