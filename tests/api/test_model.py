@@ -153,6 +153,26 @@ def test_a_torch_module_is_a_model_and_the_same_one_is_the_same_file():
         tvmake.load(module)
 
 
+def test_a_module_that_no_file_can_hold_is_refused_before_one_is_written():
+    torch = pytest.importorskip("torch", reason="pip install 'tvmake[torch]'")
+
+    class Sparse(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("adjacency", torch.eye(2).to_sparse())
+
+        def forward(self, x):
+            return torch.sparse.mm(self.adjacency, x)
+
+    class Greeting(torch.nn.Module):
+        def forward(self, x):
+            return {"x": x * 2, "text": "hello"}
+
+    for module, problem in ((Sparse(), "'adjacency' is a sparse tensor"), (Greeting(), "output 'text' is 'hello'")):
+        with pytest.raises(InputError, match=problem):
+            tvmake.load(module, torch.ones(2, 4))
+
+
 def of_a_config() -> tvmake.Model:
     Path("tvmake.yaml").write_text("models: {digits: {source: digits.onnx}}\n")
     return tvmake.load("digits")

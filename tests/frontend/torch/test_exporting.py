@@ -1,11 +1,17 @@
 """A module becomes a program, or one line says why not."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
 import pytest
 import torch
 from torch import nn
 
 from tvmake.errors import InputError
 from tvmake.frontend.torch.exporting import exported_program
+from tvmake.frontend.torch.program import signature
 
 
 class Steps(nn.Module):
@@ -65,3 +71,58 @@ def test_what_cannot_be_traced_is_said_in_one_line(module, problem):
     with pytest.raises(InputError, match=problem) as caught:
         exported_program("net", module, (torch.ones(2, 4),))
     assert "\n" not in caught.value.problem and caught.value.remedy
+
+
+class Pair(NamedTuple):
+    large: torch.Tensor
+    small: torch.Tensor | None
+
+
+@dataclass
+class Found:
+    scores: torch.Tensor
+    loss: torch.Tensor | None = None
+
+
+class Returning(nn.Module):
+    def __init__(self, function: Callable[[torch.Tensor], Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+RETURNED: dict[str, tuple[Callable[[torch.Tensor], Any], list[str]]] = {
+    "a named tuple": (lambda x: Pair(x * 2, x), ["large", "small"]),
+    "a named tuple in a tuple": (lambda x: (Pair(x * 2, None), x + 1), ["output_0_large", "output_1"]),
+    "a dataclass": (lambda x: Found(x * 2), ["scores"]),
+    "dataclasses in a list": (lambda x: [Found(x, x + 1), x], ["output_0_scores", "output_0_loss", "output_1"]),
+    "PyTorch's tuple": (lambda x: x.max(1), ["output_0", "output_1"]),
+    "None in a tuple": (lambda x: (x * 2, None), ["output_0"]),
+    "None in a dict": (lambda x: {"loss": None, "scores": x * 2}, ["scores"]),
+}
+
+
+@pytest.mark.parametrize("name", RETURNED)
+def test_what_no_file_holds_is_returned_by_its_fields(name: str, tmp_path: Path):
+    function, names = RETURNED[name]
+    module, example = Returning(function), torch.randn(2, 4)
+    program = exported_program("m", module, (example,))
+    assert [spec.name for spec in signature("m", program).outputs] == names
+    torch.export.save(program, tmp_path / "m.pt2")
+    assert type(module(example)) is type(function(example)), "the module returns what it did"
+
+
+@pytest.mark.parametrize(
+    ("function", "problem"),
+    [
+        (lambda x: (), "forward() returns nothing"),
+        (lambda x: None, "output 'output' is None, not a tensor"),
+        (lambda x: Found(x, 3), "output 'loss' is 3, not a tensor"),
+    ],
+)
+def test_what_is_no_tensor_is_named(function: Callable[[torch.Tensor], Any], problem: str):
+    with pytest.raises(InputError) as refused:
+        signature("m", exported_program("m", Returning(function), (torch.ones(2, 4),)))
+    assert problem in refused.value.problem

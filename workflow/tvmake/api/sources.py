@@ -43,6 +43,8 @@ def torch_file(module: Any, examples: Sequence[Any], name: str) -> Path:
     import torch
 
     from tvmake.frontend.torch.exporting import exported_program
+    from tvmake.frontend.torch.program import signature
+    from tvmake.frontend.torch.refusals import refuse_unreadable_state
 
     called = name or type(module).__name__
     program = module
@@ -51,34 +53,31 @@ def torch_file(module: Any, examples: Sequence[Any], name: str) -> Path:
             remedy = "give what forward() takes: tvmake.load(module, inputs=(torch.zeros(1, 3, 224, 224),))"
             raise InputError(called, "a PyTorch module needs example inputs", remedy)
         program = exported_program(called, module, examples)
+    refuse_unreadable_state(called, program)
+    signature(called, program)  # or a file would be written that PyTorch cannot read
     place = _place(called, _program_digest(program), ".pt2")
     if not place.is_file():
         with atomic_path(place) as temporary:
             # PyTorch goes by the name's end.
             written = temporary.with_name(f"{temporary.name}.pt2")
-            torch.export.save(program, written)
+            try:
+                torch.export.save(program, written)
+            except NotImplementedError as error:  # of a type that it has no name for in files
+                remedy = "return tensors, tuples and dicts, and export it again"
+                raise InputError(called, f"PyTorch cannot write the program: {error}", remedy) from error
             written.replace(temporary)
     return place
 
 
 def _program_digest(program: Any) -> str:
     """A digest of a program's graph and tensors; the file itself differs from one time to the next."""
+    from tvmake.frontend.torch.program import weights_digest
+
     digest = hashlib.sha256(str(program.graph_signature).encode())
     digest.update(str(program.graph_module.code).encode())
     digest.update(str(program.range_constraints).encode())
-    for name, tensor in sorted({**program.state_dict, **program.constants}.items()):
-        values = getattr(tensor, "detach", lambda value=tensor: value)()
-        if hasattr(values, "cpu"):
-            values = values.cpu().contiguous()
-            digest.update(f"{name} {values.dtype} {tuple(values.shape)}".encode())
-            digest.update(values.flatten().view(dtype=_byte_type()).numpy().tobytes() if values.numel() else b"")
+    digest.update(weights_digest(program).encode())
     return digest.hexdigest()
-
-
-def _byte_type() -> Any:
-    import torch
-
-    return torch.uint8
 
 
 def _place(name: str, digest: str, suffix: str) -> Path:

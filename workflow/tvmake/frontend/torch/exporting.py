@@ -12,6 +12,7 @@ from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from tvmake.errors import InputError
+from tvmake.frontend.torch import returned
 from tvmake.process.user_code import blame, place
 
 QUANTISED = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized", "torch.ao.nn.sparse.quantized")
@@ -23,6 +24,8 @@ LOGGER = "torch._subclasses.fake_tensor"
 
 def exported_program(where: str, module: nn.Module, examples: Sequence[Any], dynamic: Any = None) -> ExportedProgram:
     """A module, exported in eval mode by ``torch.export``; its parts have their own modes again afterwards.
+
+    Named tuples and dataclasses that it returns are dicts in the program, and None is left out.
 
     Args:
         where: what errors name.
@@ -36,13 +39,26 @@ def exported_program(where: str, module: nn.Module, examples: Sequence[Any], dyn
     refuse_untraceable(where, module)
     with _eval_mode(module), _quiet():
         try:
-            return torch.export.export(module, tuple(examples), dynamic_shapes=dynamic)
+            return _plain_program(module, tuple(examples), dynamic)
         except GuardOnDataDependentSymNode as error:
             problem = f"forward() takes another way for other values of its tensors{place(error)}"
             remedy = "compute both and choose with torch.where; a number of steps or an extent has to be fixed"
             raise InputError(where, problem, remedy) from error
         except Exception as error:
             raise _reason(where, module, examples, error) from error
+
+
+def _plain_program(module: nn.Module, examples: tuple[Any, ...], dynamic: Any) -> ExportedProgram:
+    try:
+        program = torch.export.export(module, examples, dynamic_shapes=dynamic)
+    except RuntimeError as error:
+        if "not a known type" not in str(error):
+            raise
+    else:
+        if returned.is_plain(program):
+            return program
+    with returned.plainly(module):
+        return torch.export.export(module, examples, dynamic_shapes=dynamic)
 
 
 def _reason(where: str, module: nn.Module, examples: Sequence[Any], error: Exception) -> InputError:

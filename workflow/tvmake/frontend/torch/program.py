@@ -64,7 +64,7 @@ def signature(where: str, program: ExportedProgram, extents: Extents | None = No
     the range 0 … rows - 1.
 
     Raises:
-        InputError: an input or output that is no tensor, or of a dtype that TVM does not have.
+        InputError: an input or output that is no tensor, no output at all, or of a dtype that TVM does not have.
     """
     values = {node.name: node.meta.get("val") for node in program.graph.nodes}
     ranges = _index_ranges(program)
@@ -85,6 +85,8 @@ def signature(where: str, program: ExportedProgram, extents: Extents | None = No
         for spec in program.graph_signature.output_specs
         if spec.kind in (OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT)
     ]
+    if not user_outputs:
+        raise InputError(where, "forward() returns nothing", "return the tensors that are wanted, and export again")
     outputs = []
     for name, arg in zip(_output_names(program, len(user_outputs)), user_outputs, strict=True):
         if not isinstance(arg, TensorArgument):

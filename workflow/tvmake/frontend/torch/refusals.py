@@ -97,7 +97,8 @@ def refuse_unreadable_state(where: str, program: ExportedProgram) -> None:
     """A program with parameters or buffers that PyTorch itself, or TVM, cannot work with.
 
     Raises:
-        InputError: one that is sparse; one whose name is no expression of Python, as which PyTorch writes programs.
+        InputError: one that is sparse; one that ``torch.func`` made while it traced; one whose name is no expression of Python, as which
+            PyTorch writes programs.
     """
     for name, tensor in {**program.state_dict, **program.constants}.items():
         if word := next(filter(keyword.iskeyword, name.split(".")), None):
@@ -106,6 +107,9 @@ def refuse_unreadable_state(where: str, program: ExportedProgram) -> None:
         if isinstance(tensor, torch.Tensor) and tensor.layout is not torch.strided:
             problem = f"'{name}' is a sparse tensor, which TVM lacks"
             raise InputError(where, problem, "hold it as a dense one (.to_dense()), and export again")
+        if isinstance(tensor, torch.Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+            problem = f"'{name}' is a tensor of torch.func (grad, jvp), which torch.export does not follow there"
+            raise InputError(where, problem, "write out in forward() what it computes, and export again")
 
 
 def refuse_half_precision(where: str, program: ExportedProgram) -> None:

@@ -1,0 +1,61 @@
+"""What ``forward`` returns, as tuples and dicts of tensors alone: named tuples and dataclasses by their fields, nothing for None.
+
+torch.export takes named tuples, but no file holds them; it knows no dataclasses, and None stands among the outputs as a value.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any
+
+from torch import nn
+from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
+
+
+def is_plain(program: ExportedProgram) -> bool:
+    """Whether a program returns no None and no named tuples, PyTorch's own (``x.max(1)``) among them."""
+    outputs = [getattr(spec.arg, "value", spec.arg) for spec in program.graph_signature.output_specs]
+    return None not in outputs and not _has_named_tuples(program.call_spec.out_spec)
+
+
+@contextmanager
+def plainly(module: nn.Module) -> Iterator[None]:
+    """The module returns plain tuples and dicts meanwhile."""
+    forward = module.forward
+    before = module.__dict__.get("forward")
+
+    @wraps(forward)
+    def plain_forward(*args: Any, **kwargs: Any) -> Any:
+        return _plain(forward(*args, **kwargs))
+
+    module.__dict__["forward"] = plain_forward
+    try:
+        yield
+    finally:
+        if before is None:
+            del module.__dict__["forward"]
+        else:
+            module.__dict__["forward"] = before
+
+
+def _plain(value: Any) -> Any:
+    if _is_dataclass(value):
+        value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    elif isinstance(value, tuple) and hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items() if item is not None}
+    if isinstance(value, list | tuple):
+        return tuple(_plain(item) for item in value if item is not None)
+    return value
+
+
+def _is_dataclass(value: Any) -> bool:
+    return dataclasses.is_dataclass(value) and not isinstance(value, type)
+
+
+def _has_named_tuples(spec: Any) -> bool:
+    is_one = spec.type is pytree.namedtuple or getattr(spec.type, "__module__", "") == "torch.return_types"
+    return is_one or any(_has_named_tuples(child) for child in spec.children())
