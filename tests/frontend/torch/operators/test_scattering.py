@@ -41,7 +41,21 @@ def put_slices(*slices):
     return write
 
 
+def into_diagonals(*axes, change=lambda view: view.mul_(-3)):
+    def write(x):
+        made = x * 2
+        change(made.diagonal(*axes))
+        return made
+
+    return write
+
+
 WRITES = {
+    "a diagonal": into_diagonals(0, 2, 3),
+    "a diagonal above": into_diagonals(2, 2, 3, change=lambda view: view.zero_()),
+    "a diagonal below, of axes apart": into_diagonals(-1, 3, 1, change=lambda view: view.add_(view.flip(-1))),
+    "the diagonal of a matrix": lambda x: (x[0, :, 0] * 2).fill_diagonal_(0.5),
+    "the diagonals of a tall matrix": lambda x: x.reshape(40, 6).clone().fill_diagonal_(0.5, wrap=True),
     "slices": put_slices((..., slice(1, 4), slice(None)), (..., slice(-2, None))),
     "steps": put_slices((..., slice(1, None, 2), slice(None, None, 2)), (slice(None), slice(0, 3, 3))),
     "one axis": put(slice(None), ROWS),

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tvmake.frontend.torch.operators import grouping, linear_algebra, singular_values, special, volumes
+from tvmake.frontend.torch.operators import grouping, linear_algebra, singular_values, special, views, volumes
 
 aten = torch.ops.aten
 
@@ -306,6 +306,7 @@ DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
     **linear_algebra.DECOMPOSITIONS,
     **singular_values.DECOMPOSITIONS,
     **special.DECOMPOSITIONS,
+    **views.DECOMPOSITIONS,
     **volumes.DECOMPOSITIONS,
     aten._cdist_forward.default: _distances,
     aten._pdist_forward.default: _distances_of_pairs,
