@@ -74,3 +74,19 @@ def test_wheel_still_divides_by_the_distance():
     module = graph(lambda x, grid: op.image.grid_sample(x, grid, **options), row, PLACES)
     with pytest.raises(tvm.error.InternalError, match="Divide by zero"):
         tvm.relax.transform.LegalizeOps()(module)
+
+
+@pytest.mark.parametrize("method", ["bilinear", "nearest"])
+def test_a_volume_of_one_slice_is_that_slice_wherever_it_is_reflected(method: str):
+    volume = np.random.default_rng(2).standard_normal((1, 2, 1, 4, 5)).astype("float32")
+    places = np.random.default_rng(3).uniform(-2, 2, (1, 2, 3, 3, 3)).astype("float32")
+    options = {"padding_mode": "reflection", "align_corners": True}
+    grid = tvm.relax.const(places.transpose(0, 4, 1, 2, 3).copy())
+    module = graph(
+        lambda x: op.image.grid_sample(x, grid, method=method, layout="NCDHW", **options), (volume.shape, "float32")
+    )
+    made = transform(*lift_constants(module), TransformRequest(precision=PrecisionConfig(base="float32")))
+    sampled_volume = torch.nn.functional.grid_sample(
+        torch.from_numpy(volume), torch.from_numpy(places), method, **options
+    )
+    np.testing.assert_allclose(run(made, volume), sampled_volume.numpy(), atol=1e-5)

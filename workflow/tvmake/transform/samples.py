@@ -18,7 +18,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 
 def reflect_two_rows(module: "tvm.IRModule") -> "tvm.IRModule":
-    """The same network, with the only row or column of a picture twice where places are reflected at its centre."""
+    """The same network, with the only row, column or slice of a picture or volume twice where places are reflected at its centre."""
     return rewritten(module, _Repeating(module))
 
 
@@ -35,7 +35,7 @@ class _Repeating(PyExprMutator):
             return call
         picture, grid = call.args
         if call.attrs.padding_mode == "reflection" and call.attrs.align_corners:
-            for axis in (call.attrs.layout.index(letter) for letter in "HW"):
+            for axis in (axis for axis, letter in enumerate(call.attrs.layout) if letter in "DHW"):
                 extent = extents(picture)[axis]
                 if isinstance(extent, tvm.tirx.IntImm) and int(extent) == 1:
                     picture = self.builder_.emit(relax.op.repeat(picture, 2, axis))
