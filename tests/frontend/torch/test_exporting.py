@@ -1,5 +1,6 @@
 """A module becomes a program, or one line says why not."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,6 +72,18 @@ def test_what_cannot_be_traced_is_said_in_one_line(module, problem):
     with pytest.raises(InputError, match=problem) as caught:
         exported_program("net", module, (torch.ones(2, 4),))
     assert "\n" not in caught.value.problem and caught.value.remedy
+
+
+class Talking(nn.Module):
+    def forward(self, x):
+        print("as the module says", file=sys.stderr)
+        return x if x.sum() > 0 else -x
+
+
+def test_what_the_module_writes_is_shown_and_the_graph_so_far_is_not(capfd):
+    with pytest.raises(InputError, match="another way for other values"):
+        exported_program("m", Talking(), (torch.ones(2, 4),))
+    assert capfd.readouterr().err == "as the module says\n"
 
 
 class Pair(NamedTuple):

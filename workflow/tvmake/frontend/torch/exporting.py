@@ -1,10 +1,12 @@
 """A PyTorch module as a program, or the reason why it cannot be one."""
 
+import io
 import logging
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, redirect_stderr
+from typing import Any, TextIO
 
 import torch
 from torch import nn
@@ -18,8 +20,10 @@ from tvmake.process.user_code import blame, place
 QUANTISED = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized", "torch.ao.nn.sparse.quantized")
 """Where PyTorch keeps layers whose weights are packed for its own kernels."""
 
-LOGGER = "torch._subclasses.fake_tensor"
-"""It logs a traceback of what torch.export then raises."""
+LOGGERS = ("torch._subclasses.fake_tensor", "torch.fx.experimental.symbolic_shapes")
+"""They log, one of them with a traceback, what torch.export then raises."""
+
+DETECTORS = "torchvision.models.detection"
 
 
 def exported_program(where: str, module: nn.Module, examples: Sequence[Any], dynamic: Any = None) -> ExportedProgram:
@@ -43,6 +47,8 @@ def exported_program(where: str, module: nn.Module, examples: Sequence[Any], dyn
         except GuardOnDataDependentSymNode as error:
             problem = f"forward() takes another way for other values of its tensors{place(error)}"
             remedy = "compute both and choose with torch.where; a number of steps or an extent has to be fixed"
+            if any(type(part).__module__.startswith(DETECTORS) for part in module.modules()):
+                remedy = "how many boxes a detector finds depends on the picture: export `backbone` with `head` or `rpn.head`, and choose boxes after that"
             raise InputError(where, problem, remedy) from error
         except Exception as error:
             raise _reason(where, module, examples, error) from error
@@ -107,10 +113,30 @@ def _eval_mode(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    logger = logging.getLogger(LOGGER)
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
+    loggers = [logging.getLogger(name) for name in LOGGERS]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
     try:
-        yield
+        with redirect_stderr(_WithoutGraphs(sys.stderr)):
+            yield
     finally:
-        logger.setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+class _WithoutGraphs(io.TextIOBase):
+    """A stream that drops the graphs which torch.export prints as far as it got, thousands of lines for a large network."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+        self.has_dropped = False
+
+    def write(self, text: str, /) -> int:
+        was_dropped, self.has_dropped = self.has_dropped, text.lstrip().startswith("def forward(")
+        if not self.has_dropped and not (was_dropped and text == "\n"):
+            self.stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        self.stream.flush()
