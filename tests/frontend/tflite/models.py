@@ -10,6 +10,8 @@ TYPES = {
     "float32": schema.TensorType.FLOAT32,
     "int8": schema.TensorType.INT8,
     "int32": schema.TensorType.INT32,
+    "int64": schema.TensorType.INT64,
+    "bool": schema.TensorType.BOOL,
     "string": schema.TensorType.STRING,
 }
 VERSIONS_OF_INT8 = {

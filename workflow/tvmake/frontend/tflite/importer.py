@@ -11,6 +11,7 @@ from tvmake.errors import InputError
 from tvmake.frontend.configured_inputs import check_inputs, with_ranges
 from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.relax_fixes import lift_constants, wrap_takes
+from tvmake.frontend.tflite.operators import NOT_BUILT, Converter
 from tvmake.frontend.tflite.source import TFLiteModel, inspect, load, resizable_axes
 
 from tvm import relax  # isort: skip
@@ -37,7 +38,7 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
     shapes = _shapes(where, model, options.inputs)
     names = [get_tensor_name(model.graph, model.graph.Inputs(index)) for index in range(model.graph.InputsLength())]
     try:
-        module = from_tflite(model.root, shape_dict=dict(zip(names, shapes, strict=True)))
+        module = from_tflite(model.root, shape_dict=dict(zip(names, shapes, strict=True)), op_converter=Converter)
     except Exception as error:
         # The importer raises whatever its converters run into: OpNotImplemented, AssertionError, ValueError …
         if "dynamic range quantization" in str(error):
@@ -67,7 +68,7 @@ def _refuse_unsupported(where: str, model: TFLiteModel) -> None:
     missing = {
         name: count
         for name, count in model.operators.items()
-        if name not in known and name != "CUSTOM:TFLite_Detection_PostProcess"
+        if (name not in known or name in NOT_BUILT) and name != "CUSTOM:TFLite_Detection_PostProcess"
     }
     if missing:
         listing = ", ".join(f"{name} ({count}×)" for name, count in sorted(missing.items()))

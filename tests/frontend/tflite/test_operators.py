@@ -1,0 +1,141 @@
+"""Single operators compute what LiteRT computes."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from ai_edge_litert.interpreter import Interpreter
+
+from tests.frontend.compiled import run_compiled
+from tests.frontend.tflite.models import KIND, OP, Builder, schema
+from tvmake.config.model import ImportOptions
+from tvmake.errors import InputError
+from tvmake.frontend.tflite.importer import read
+
+SAME, VALID = schema.Padding.SAME, schema.Padding.VALID
+
+
+@dataclass(frozen=True)
+class Case:
+    """An operator with its operands: arrays are inputs, lists constants of int32, and arrays in tuples constants."""
+
+    operator: str
+    operands: list[Any]
+    options: str = ""
+    values: dict[str, Any] = field(default_factory=dict)
+    dtype: str = "float32"
+
+    def model(self, shape: Any) -> bytes:
+        """As a file; its output has the shape given."""
+        builder = Builder()
+        indices, inputs = [], []
+        for number, operand in enumerate(self.operands):
+            is_constant = isinstance(operand, list | tuple)
+            value = np.array(operand, "int32") if isinstance(operand, list) else operand[0] if is_constant else operand
+            data = value if is_constant else None
+            indices.append(builder.tensor(f"x{number}", value.shape, str(value.dtype), data))
+            inputs += [] if is_constant else [indices[-1]]
+        output = builder.tensor("y", shape, self.dtype)
+        options, kind = None, None
+        if self.options:
+            options, kind = getattr(schema, f"{self.options}T")(), getattr(KIND, self.options)
+            for name, value in self.values.items():
+                setattr(options, name, value)
+        builder.call(getattr(OP, self.operator), indices, output, options, kind)
+        return builder.finish(inputs, [output])
+
+    def inputs(self) -> list[np.ndarray]:
+        """Those that are no constants."""
+        return [operand for operand in self.operands if not isinstance(operand, list | tuple)]
+
+
+def drawn(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype("float32")
+
+
+def transposed(padding: int, stride: int, taps: int, extra: int = 0) -> Case:
+    out = [1, 6 * stride + extra, 8 * stride + extra, 5]
+    options = {"padding": padding, "strideH": stride, "strideW": stride}
+    return Case("TRANSPOSE_CONV", [out, (drawn(5, taps, taps, 4),), drawn(1, 6, 8, 4)], "TransposeConvOptions", options)
+
+
+ROWS, PICTURE, PLACES = drawn(2, 6), drawn(1, 6, 8, 4), np.array([[1, 0], [5, 2]], "int32")
+
+CASES = {
+    "places of maxima": Case("ARG_MAX", [ROWS, [1]], "ArgMaxOptions", {"outputType": 2}, "int32"),
+    "softmax with a factor": Case("SOFTMAX", [ROWS], "SoftmaxOptions", {"beta": 2.0}),
+    "softmax": Case("SOFTMAX", [ROWS], "SoftmaxOptions", {"beta": 1.0}),
+    "transposed convolution": transposed(SAME, 2, 3),
+    "transposed convolution of larger steps": transposed(SAME, 3, 2),
+    "transposed convolution without padding": transposed(VALID, 2, 3, extra=1),
+    "nearest pixels with corners aligned": Case(
+        "RESIZE_NEAREST_NEIGHBOR", [PICTURE, [9, 11]], "ResizeNearestNeighborOptions", {"alignCorners": True}
+    ),
+    "dense of three axes": Case(
+        "FULLY_CONNECTED", [drawn(2, 3, 6), (drawn(4, 6),), (drawn(4),)], "FullyConnectedOptions"
+    ),
+    "an axis more": Case("EXPAND_DIMS", [ROWS, [-1]], "ExpandDimsOptions"),
+    "all axes of one element": Case("SQUEEZE", [drawn(1, 3, 1, 2)], "SqueezeOptions", {"squeezeDims": []}),
+    "a table": Case("EMBEDDING_LOOKUP", [np.array([0, 2], "int32"), (drawn(5, 3),)]),
+    "places that are summed up": Case("SCATTER_ND", [[[1], [3], [1]], drawn(3, 4), [5, 4]], "ScatterNdOptions"),
+    "blocks to the batch": Case(
+        "SPACE_TO_BATCH_ND", [PICTURE, [2, 3], [[1, 1], [0, 1]]], "SpaceToBatchNDOptions"
+    ),
+    "the batch to blocks": Case(
+        "BATCH_TO_SPACE_ND", [drawn(12, 3, 4, 2), [2, 3], [[1, 0], [0, 2]]], "BatchToSpaceNDOptions"
+    ),
+    "places of each row": Case("GATHER", [ROWS, PLACES], "GatherOptions", {"axis": 1, "batchDims": 1}),
+    "places": Case("GATHER", [ROWS, PLACES], "GatherOptions", {"axis": 1}),
+    "batches that are spread": Case(
+        "BATCH_MATMUL", [drawn(2, 1, 4, 3), drawn(3, 5, 4)], "BatchMatMulOptions", {"adjX": True, "adjY": True}
+    ),
+    "a mirrored border": Case("MIRROR_PAD", [ROWS, [[1, 1], [0, 3]]], "MirrorPadOptions", {"mode": 1}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_operator_computes_what_litert_computes(name: str, tmp_path: Path):
+    case = CASES[name]
+    inputs = case.inputs()
+
+    def computed(content: bytes) -> np.ndarray:
+        interpreter = Interpreter(model_content=content)
+        interpreter.allocate_tensors()
+        for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
+            interpreter.set_tensor(detail["index"], value)
+        interpreter.invoke()
+        found: np.ndarray = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+        return found
+
+    expected = computed(case.model([1]))  # LiteRT works the shape out
+    path = tmp_path / "m.tflite"
+    path.write_bytes(case.model(expected.shape))
+    (got,) = run_compiled(read(path, ImportOptions(source=str(path))), inputs)
+    assert got.dtype == expected.dtype and got.shape == expected.shape
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_blocks_and_batches_follow_a_batch_that_was_left_open(tmp_path: Path):
+    builder = Builder()
+    picture = builder.tensor("x", (1, 4, 6, 2), open_axes=(0,))
+    sizes, pads = (
+        builder.tensor(name, np.shape(data), "int32", data) for name, data in (("s", [2, 3]), ("p", [[0, 0]] * 2))
+    )
+    blocks = builder.tensor("b", (6, 2, 2, 2))
+    builder.call(OP.SPACE_TO_BATCH_ND, [picture, sizes, pads], blocks)
+    whole = builder.call(OP.BATCH_TO_SPACE_ND, [blocks, sizes, pads], builder.tensor("y", (1, 4, 6, 2)))
+    path = tmp_path / "m.tflite"
+    path.write_bytes(builder.finish([picture], [whole]))
+    value = drawn(3, 4, 6, 2)
+    made = read(path, ImportOptions(source=str(path), inputs={"x": {"shape": [3, 4, 6, 2]}}))
+    (got,) = run_compiled(made, [value])
+    np.testing.assert_array_equal(got, value)
+
+
+def test_operators_that_no_package_has_are_refused(tmp_path: Path):
+    path = tmp_path / "m.tflite"
+    path.write_bytes(Case("MATRIX_DIAG", [ROWS], "MatrixDiagOptions").model([2, 6, 6]))
+    with pytest.raises(InputError, match=r"no importer in TVM .*: MATRIX_DIAG"):
+        read(path, ImportOptions(source=str(path)))
