@@ -76,6 +76,15 @@ CASES = {
     "dense of three axes": Case(
         "FULLY_CONNECTED", [drawn(2, 3, 6), (drawn(4, 6),), (drawn(4),)], "FullyConnectedOptions"
     ),
+    "dense of all axes but the batch": Case(
+        "FULLY_CONNECTED", [drawn(2, 2, 3, 2), (drawn(4, 12),), (drawn(4),)], "FullyConnectedOptions"
+    ),
+    "dense without bias": Case(
+        "FULLY_CONNECTED", [ROWS, (drawn(4, 6),)], "FullyConnectedOptions", {"fusedActivationFunction": 1}
+    ),
+    "elements at places": Case(
+        "GATHER_ND", [drawn(3, 4, 5), np.array([[[0, 1], [2, 3]]], "int32")], "GatherNdOptions"
+    ),
     "an axis more": Case("EXPAND_DIMS", [ROWS, [-1]], "ExpandDimsOptions"),
     "all axes of one element": Case("SQUEEZE", [drawn(1, 3, 1, 2)], "SqueezeOptions", {"squeezeDims": []}),
     "a table": Case("EMBEDDING_LOOKUP", [np.array([0, 2], "int32"), (drawn(5, 3),)]),

@@ -85,19 +85,30 @@ class Converter(OperatorConverter):
             output_padding=extra,
         )
         found = relax.op.permute_dims(found, TO_CHANNELS_LAST)
-        if bias:
+        if bias and bias[0].tensor_idx >= 0:
             found = relax.op.add(found, self.get_tensor_expr(bias[0]))
         return self.convert_fused_activation_function(found, options.FusedActivationFunction())
 
     def convert_fully_connected(self, op: Any) -> Any:
-        """As rows, whatever rank the input has, unless its axes are to be kept."""
+        """As rows of what a neuron takes, whatever rank the input has; with its axes where they are to be kept."""
         from tflite.FullyConnectedOptions import FullyConnectedOptions
 
-        found = self.bb.normalize(super().convert_fully_connected(op))
-        rank = len(self._infer_shape(found))
-        if rank <= 2 or _options(op, FullyConnectedOptions).KeepNumDims():
+        data, weights, *bias = self.get_input_tensors(op)
+        options = _options(op, FullyConnectedOptions)
+        neurons, taken = (int(extent) for extent in self.get_tensor_shape(weights))
+        shape = [int(extent) for extent in self._infer_shape(self.get_tensor_expr(data))]
+        if data.qnn_params or weights.qnn_params:
+            found = super().convert_fully_connected(op)
+        else:
+            rows = self.bb.normalize(relax.op.reshape(self.get_tensor_expr(data), [-1, taken]))
+            found = relax.op.matmul(rows, relax.op.permute_dims(self.get_tensor_expr(weights), [1, 0]))
+            for values in (one for one in bias if one.tensor_idx >= 0):
+                found = relax.op.add(found, self.get_tensor_expr(values))
+            found = self.convert_fused_activation_function(found, options.FusedActivationFunction())
+        if len(shape) == 2:
             return found
-        return relax.op.reshape(found, [-1, int(found.ty.shape[-1])])
+        found = self.bb.normalize(found)
+        return relax.op.reshape(found, [*shape[:-1], neurons] if options.KeepNumDims() else [-1, neurons])
 
     def convert_expand_dims(self, op: Any) -> Any:
         """One axis more."""
@@ -146,6 +157,11 @@ class Converter(OperatorConverter):
             return super().convert_gather(op)
         index = relax.op.expand_dims(relax.op.astype(self.get_tensor_expr(places), "int64"), -1)
         return relax.op.gather_nd(self.get_tensor_expr(data), index, shared)
+
+    def convert_gather_nd(self, op: Any) -> Any:
+        """Places along the last axis."""
+        data, places = (self.get_tensor_expr(tensor) for tensor in self.get_input_tensors(op))
+        return relax.op.gather_nd(data, relax.op.astype(places, "int64"))
 
     def convert_batch_matmul(self, op: Any) -> Any:
         """Of batches that are spread over each other, too."""
