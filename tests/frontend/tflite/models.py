@@ -18,6 +18,7 @@ VERSIONS_OF_INT8 = {
     schema.BuiltinOperator.CONV_2D: 3,
     schema.BuiltinOperator.MAX_POOL_2D: 2,
     schema.BuiltinOperator.FULLY_CONNECTED: 4,
+    schema.BuiltinOperator.TRANSPOSE_CONV: 3,
 }
 
 
@@ -56,7 +57,7 @@ class Builder:
         code.deprecatedBuiltinCode = min(operator, 127)
         code.customCode = custom
         # LiteRT's kernels for int8 count as later versions, where an operator had to learn it.
-        is_int8 = self.graph.tensors[inputs[0]].type == schema.TensorType.INT8
+        is_int8 = any(self.graph.tensors[index].type == schema.TensorType.INT8 for index in inputs)
         code.version = VERSIONS_OF_INT8.get(operator, 1) if is_int8 else 1
         self.codes.append(code)
         node = schema.OperatorT()

@@ -104,26 +104,45 @@ CASES = {
 }  # fmt: skip
 
 
+def computed(content: bytes, inputs: list[np.ndarray]) -> np.ndarray:
+    """What LiteRT gives."""
+    interpreter = Interpreter(model_content=content)
+    interpreter.allocate_tensors()
+    for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
+        interpreter.set_tensor(detail["index"], value)
+    interpreter.invoke()
+    found: np.ndarray = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+    return found
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_an_operator_computes_what_litert_computes(name: str, tmp_path: Path):
     case = CASES[name]
     inputs = case.inputs()
-
-    def computed(content: bytes) -> np.ndarray:
-        interpreter = Interpreter(model_content=content)
-        interpreter.allocate_tensors()
-        for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
-            interpreter.set_tensor(detail["index"], value)
-        interpreter.invoke()
-        found: np.ndarray = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
-        return found
-
-    expected = computed(case.model([1]))  # LiteRT works the shape out
+    expected = computed(case.model([1]), inputs)  # LiteRT works the shape out
     path = tmp_path / "m.tflite"
     path.write_bytes(case.model(expected.shape))
     (got,) = run_compiled(read(path, ImportOptions(source=str(path))), inputs)
     assert got.dtype == expected.dtype and got.shape == expected.shape
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_quantised_transposed_convolution_is_one_step_off_at_most(tmp_path: Path):
+    random, builder = np.random.default_rng(0), Builder()
+    shape = builder.tensor("s", (4,), "int32", [1, 8, 10, 3])
+    kernel = builder.tensor("w", (3, 3, 3, 4), "int8", random.integers(-127, 128, (3, 3, 3, 4)), [0.01, 0.02, 0.03])
+    picture = builder.tensor("x", (1, 4, 5, 4), "int8", scale=0.05, zero_point=3)
+    bias = builder.tensor("b", (3,), "int32", [400, -300, 100], np.array([0.01, 0.02, 0.03]) * 0.05)
+    output = builder.tensor("y", (1, 8, 10, 3), "int8", scale=0.3, zero_point=-5)
+    options = schema.TransposeConvOptionsT()
+    options.padding, options.strideH, options.strideW = SAME, 2, 2
+    builder.call(OP.TRANSPOSE_CONV, [shape, kernel, picture, bias], output, options, KIND.TransposeConvOptions)
+    path = tmp_path / "m.tflite"
+    path.write_bytes(builder.finish([picture], [output]))
+    value = random.integers(-128, 128, (1, 4, 5, 4)).astype("int8")
+    (got,) = run_compiled(read(path, ImportOptions(source=str(path))), [value])
+    expected = computed(path.read_bytes(), [value])
+    assert expected.std() > 10 and np.abs(got.astype(int) - expected).max() <= 1
 
 
 def test_blocks_and_batches_follow_a_batch_that_was_left_open(tmp_path: Path):

@@ -63,8 +63,7 @@ class Converter(OperatorConverter):
         from tflite.TransposeConvOptions import TransposeConvOptions
 
         shape, kernel, data, *bias = self.get_input_tensors(op)
-        if data.qnn_params:
-            return super().convert_transpose_conv(op)
+        (output,) = self.get_output_tensors(op)
         options = _options(op, TransposeConvOptions)
         strides = [options.StrideH(), options.StrideW()]
         out = [int(extent) for extent in self.get_tensor_value(shape)][1:3]
@@ -78,16 +77,22 @@ class Converter(OperatorConverter):
             after.append(max(rest, 0))
             extra.append(max(-rest, 0))
         found = relax.op.nn.conv2d_transpose(
-            relax.op.permute_dims(self.get_tensor_expr(data), TO_CHANNELS_FIRST),
-            relax.op.permute_dims(self.get_tensor_expr(kernel), [3, 0, 1, 2]),
+            relax.op.permute_dims(self._number(data), TO_CHANNELS_FIRST),
+            relax.op.permute_dims(self._number(kernel), [3, 0, 1, 2]),
             strides=strides,
             padding=before + after,
             output_padding=extra,
         )
         found = relax.op.permute_dims(found, TO_CHANNELS_LAST)
         if bias and bias[0].tensor_idx >= 0:
-            found = relax.op.add(found, self.get_tensor_expr(bias[0]))
-        return self.convert_fused_activation_function(found, options.FusedActivationFunction())
+            found = relax.op.add(found, self._number(bias[0]))
+        found = self.convert_fused_activation_function(found, options.FusedActivationFunction())
+        return self.quantize(found, output) if output.qnn_params else found
+
+    def _number(self, tensor: Any) -> Any:
+        """A tensor as floating-point numbers."""
+        value = self.get_tensor_expr(tensor)
+        return self.dequantize(value, tensor) if tensor.qnn_params else value
 
     def convert_fully_connected(self, op: Any) -> Any:
         """As rows of what a neuron takes, whatever rank the input has; with its axes where they are to be kept."""
