@@ -57,3 +57,11 @@ def test_no_call_of_the_library_is_left():
     assert module.functions_items()
     assert not any(f"T.{name.removeprefix('tirx.')}(" in module.script() for name in FUNCTIONS)
     assert NATIVE.kind.name == "llvm"
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_factors_of_values_that_tvm_leaves_in_a_loop_are_compiled(name: str):
+    """TVM has no vectors of nearest integers: what 8-bit integers stand for is such a value."""
+    points = np.linspace(-6, 6, 4096).astype("float32")
+    found = computed(lambda x: op.multiply(getattr(op, name)(op.round(x)), tvm.relax.const(3.0, "float32")), points)
+    assert np.allclose(found, 3 * EXACT[name](np.rint(points).astype("float64")), rtol=1e-5)

@@ -67,55 +67,61 @@ class VectorMath:
 
 
 def register() -> str:
-    """Make TVM's pipeline with this pass before it known to TVM; the name to ask for it."""
+    """Make TVM's pipeline with this pass in it known to TVM; the name to ask for it."""
     tvm.tirx.compilation_pipeline.register_tir_pipeline(NAME, _pipeline)
     return NAME
 
 
 def _pipeline() -> tuple[Any, Any, Any]:
     lowering, host, device = tvm.tirx.compilation_pipeline.get_tir_pipeline("default")
-    # A call that stands in two places is replaced by one expression, whose variables would be bound twice.
-    return (
-        tvm.transform.Sequential(
-            [IncompleteVectors(), HalfPrecision(), VectorMath(), tirx.transform.ConvertSSA(), lowering]
-        ),
-        host,
-        device,
-    )
+    # After loops are vectors: TVM 0.27 visits the factors of a product twice where it has to leave one in a loop, and takes the
+    # variables of these expressions for bound twice.
+    passes = [IncompleteVectors(), HalfPrecision(), tirx.transform.ConvertSSA(), lowering, VectorMath()]
+    return tvm.transform.Sequential(passes), host, device
 
 
 def _replaced(call: Any) -> Any:
     function = FUNCTIONS.get(operator_name(call))
-    if function is None or (dtype := dtype_name(call.ty)) not in (SINGLE, HALF):
+    if function is None:
+        return call
+    dtype, _, lanes = dtype_name(call.ty).partition("x")
+    if dtype not in (SINGLE, HALF):
         return call
     if is_call(call, "tirx.pow"):
         return _power(call)
     value = call.args[0]
     if dtype == HALF:
-        return tirx.Cast(HALF, _bound(tirx.Cast(SINGLE, value), function))
+        wide = f"{SINGLE}x{lanes}" if lanes else SINGLE
+        return tirx.Cast(dtype_name(call.ty), _bound(tirx.Cast(wide, value), function))
     return _bound(value, function)
 
 
 def _bound(value: Any, function: Callable[[Any], Any]) -> Any:
     """A function of a value that is computed once."""
-    variable = tirx.Var("value", SINGLE)
+    variable = tirx.Var("value", dtype_name(value.ty))
     return tirx.Let(variable, value, function(variable))
 
 
-def _number(value: float) -> Any:
-    return tirx.const(value, SINGLE)
+def _of(like: Any, value: float) -> Any:
+    """A number of a value's type, in each lane."""
+    return tirx.const(value, dtype_name(like.ty))
+
+
+def _integers(like: Any) -> str:
+    """The type of as many integers."""
+    return dtype_name(like.ty).replace(SINGLE, "int32")
 
 
 def _polynomial(x: Any, coefficients: Sequence[float]) -> Any:
     """By Horner's scheme, the highest power first."""
-    result = _number(coefficients[0])
+    result = _of(x, coefficients[0])
     for coefficient in coefficients[1:]:
-        result = result * x + _number(coefficient)
+        result = result * x + _of(x, coefficient)
     return result
 
 
 def _clamped(x: Any, low: float, high: float) -> Any:
-    return tirx.max(tirx.min(x, _number(high)), _number(low))
+    return tirx.max(tirx.min(x, _of(x, high)), _of(x, low))
 
 
 def _or_nan(x: Any, result: Any) -> Any:
@@ -125,51 +131,51 @@ def _or_nan(x: Any, result: Any) -> Any:
 
 def _exp(x: Any) -> Any:
     """2^k · e^r with |r| at most half of ln 2; the power of two in two factors, for results near either end."""
-    clamped = tirx.Var("clamped", SINGLE)
-    k, r = tirx.Var("k", SINGLE), tirx.Var("r", SINGLE)
-    power, half = tirx.Var("power", "int32"), tirx.Var("half", "int32")
-    scaled = (_polynomial(r, EXP) * r * r + r + _number(1.0)) * _two_to(half) * _two_to(power - half)
-    result = tirx.Let(half, power >> 1, scaled)
-    result = tirx.Let(power, tirx.Cast("int32", k), result)
-    result = tirx.Let(r, clamped - k * _number(LN2[0]) - k * _number(LN2[1]), result)
-    result = tirx.Let(k, tirx.floor(clamped * _number(LOG2_E) + _number(0.5)), result)
+    clamped, k, r = (tirx.Var(name, dtype_name(x.ty)) for name in ("clamped", "k", "r"))
+    power, half = (tirx.Var(name, _integers(x)) for name in ("power", "half"))
+    scaled = (_polynomial(r, EXP) * r * r + r + _of(x, 1.0)) * _two_to(half, x) * _two_to(power - half, x)
+    result = tirx.Let(half, power >> _of(power, 1), scaled)
+    result = tirx.Let(power, tirx.Cast(_integers(x), k), result)
+    result = tirx.Let(r, clamped - k * _of(x, LN2[0]) - k * _of(x, LN2[1]), result)
+    result = tirx.Let(k, tirx.floor(clamped * _of(x, LOG2_E) + _of(x, 0.5)), result)
     return _or_nan(x, tirx.Let(clamped, _clamped(x, *EXP_RANGE), result))
 
 
-def _two_to(power: Any) -> Any:
-    return tirx.reinterpret(SINGLE, (power + BIAS) << MANTISSA)
+def _two_to(power: Any, like: Any) -> Any:
+    return tirx.reinterpret(dtype_name(like.ty), (power + _of(power, BIAS)) << _of(power, MANTISSA))
 
 
 def _rational(x: Any, above: Sequence[float], below: Sequence[float]) -> Any:
     """An odd function."""
-    square = tirx.Var("square", SINGLE)
+    square = tirx.Var("square", dtype_name(x.ty))
     return tirx.Let(square, x * x, x * _polynomial(square, above) / _polynomial(square, below))
 
 
 def _erf(x: Any) -> Any:
-    clamped = tirx.Var("clamped", SINGLE)
+    clamped = tirx.Var("clamped", dtype_name(x.ty))
     result = tirx.Let(clamped, _clamped(x, -ERF_RANGE, ERF_RANGE), _rational(clamped, ERF_ABOVE, ERF_BELOW))
     return _or_nan(x, result)
 
 
 def _tanh(x: Any) -> Any:
-    clamped = tirx.Var("clamped", SINGLE)
+    clamped = tirx.Var("clamped", dtype_name(x.ty))
     result = tirx.Let(clamped, _clamped(x, -TANH_RANGE, TANH_RANGE), _rational(clamped, TANH_ABOVE, TANH_BELOW))
-    return _or_nan(x, tirx.Select(tirx.abs(x) < _number(TANH_SMALL), x, result))
+    return _or_nan(x, tirx.Select(tirx.abs(x) < _of(x, TANH_SMALL), x, result))
 
 
 def _sigmoid(x: Any) -> Any:
-    return _number(1.0) / (_number(1.0) + _bound(-x, _exp))
+    return _of(x, 1.0) / (_of(x, 1.0) + _bound(-x, _exp))
 
 
 def _power(call: Any) -> Any:
     """A square or a cube as products; other powers as they are."""
     base, exponent = call.args
-    if not isinstance(exponent, tirx.FloatImm) or float(exponent.value) not in (2.0, 3.0):
+    power = exponent.value if isinstance(exponent, tirx.Broadcast) else exponent
+    if not isinstance(power, tirx.FloatImm) or float(power) not in (2.0, 3.0):
         return call
     variable = tirx.Var("value", dtype_name(call.ty))
     product = variable * variable
-    return tirx.Let(variable, base, product if float(exponent.value) == 2.0 else product * variable)
+    return tirx.Let(variable, base, product if float(power) == 2.0 else product * variable)
 
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
