@@ -11,7 +11,7 @@ from tests.frontend.onnx import models as onnx_models
 from tests.transform.nets import IMAGE, calls, classifier, classifier_onnx, imported, input_dtypes, run
 from tvmake.artifact import stage_json
 from tvmake.artifact.calibration import Calibration
-from tvmake.artifact.module_files import save_module, save_params
+from tvmake.artifact.module_files import load_module, load_params, save_module, save_params
 from tvmake.config.dataset import DatasetConfig, Preprocessing
 from tvmake.config.precision import PrecisionConfig
 from tvmake.config.requests.calibrating import CalibrateRequest
@@ -103,6 +103,39 @@ def test_what_a_transformer_adds_to_is_not_rounded(tmp_path):
     assert len(calls(made[0], "matmul")) == 2
     exact = onnx_models.runtime(network, [value])[0].astype(np.float64)
     assert 10 * np.log10((exact**2).sum() / ((run(made, value) - exact) ** 2).sum()) > 60
+
+
+@pytest.fixture(scope="module")
+def recurrent(tmp_path_factory) -> Path:
+    """Twelve steps of an LSTM, 24 numbers to 64, as the import stage writes it."""
+    directory = tmp_path_factory.mktemp("recurrent")
+    constants = {
+        "w": onnx_models.random(1, 256, 24, seed=1) / 5,
+        "r": onnx_models.random(1, 256, 64, seed=2) / 8,
+        "b": onnx_models.random(1, 512, seed=3) / 5,
+    }
+    nodes = [helper.make_node("LSTM", ["x", "w", "r", "b"], ["", "y"], hidden_size=64)]
+    made = imported(onnx_models.model(nodes, {"x": (onnx_models.FLOAT, [12, 1, 24])}, ["y"], constants))
+    save_module(made.module, directory / "model.json")
+    save_params(made.params, directory / "model.params")
+    stage_json.save(made.signature, directory / "signature.json")
+    return directory
+
+
+def test_the_steps_of_a_recurrent_network_share_weights_and_grid(recurrent, tmp_path):
+    module, params = load_module(recurrent / "model.json"), load_params(recurrent / "model.params")
+    sequences = np.random.default_rng(0).normal(size=(96, 1, 24)).astype(np.float32)
+    np.savez(tmp_path / "x.npz", x=sequences)
+    data = DatasetConfig(path=str(tmp_path / "x.npz"), images="x", input="x", labels=None)
+    made = transform(module, params, TransformRequest(precision=PrecisionConfig(base="int8")),
+                     calibrated(recurrent, tmp_path, data))  # fmt: skip
+    plain = transform(module, params, TransformRequest(precision=PrecisionConfig(base="float32")))
+    assert all(input_dtypes(call) == ["uint8", "int8"] for call in calls(made[0], "matmul"))
+    held, whole = (sum(value.numpy().nbytes for value in values.values()) for _, values in (made, plain))
+    assert held < 0.4 * whole
+    sample = sequences[:12]
+    noise = np.mean((run(made, sample) - run(plain, sample)) ** 2)
+    assert 10 * np.log10(np.mean(run(plain, sample) ** 2) / noise) > 30
 
 
 def test_what_is_excluded_stays_in_float_and_is_named(files, tmp_path):

@@ -1,7 +1,9 @@
 """What every importer's Relax needs before it can be trusted and stored: safe indices, parameters as arguments."""
 
+import hashlib
 from typing import Any
 
+import numpy as np
 import tvm
 
 from tvmake.ir.expressions import is_call
@@ -46,13 +48,15 @@ class _LiftConstants(PyExprMutator):
         value = op.value
         if value.numpy().nbytes < self.min_bytes:
             return op
-        if op not in self.lifted:
+        array = value.numpy()
+        key = (str(value.dtype), array.shape, hashlib.sha256(np.ascontiguousarray(array).data).digest())
+        if key not in self.lifted:
             index = len(self.lifted)
             while (name := f"param_{index}") in self.taken:
                 index += 1
             self.taken.add(name)
-            self.lifted[op] = (relax.Var(name, op.ty), value)
-        return self.lifted[op][0]
+            self.lifted[key] = (relax.Var(name, op.ty), value)
+        return self.lifted[key][0]
 
 
 def lift_constants(module: "tvm.IRModule", min_bytes: int = LIFT_FROM_BYTES) -> tuple["tvm.IRModule", dict[str, Any]]:
@@ -60,6 +64,7 @@ def lift_constants(module: "tvm.IRModule", min_bytes: int = LIFT_FROM_BYTES) -> 
 
     A module with its weights apart is small to store and byte-stable. Arguments follow the constants' order of
     appearance and are called ``param_0``, ``param_1`` …; the module's existing arguments are kept before them.
+    Equal constants are one argument.
 
     Returns:
         The module, and the lifted values (TVM tensors) by argument name in argument order.

@@ -89,6 +89,8 @@ class _Insertion(PyExprMutator):
         self._products = list(products)
         self._shifts = list(shifts)
         self._real: dict[Any, Any] = {}
+        self._weights: dict[tuple[Any, int], Any] = {}
+        """Integers of each weight and axis of its scales: every step of a recurrent network reads the same."""
 
     def visit_call_(self, op: Any) -> Any:
         number = next((place for place, product in enumerate(self._products) if op.same_as(product)), None)
@@ -117,9 +119,8 @@ class _Insertion(PyExprMutator):
 
     def _weight(self, call: Any) -> Any:
         integers, scale, axis = weight_integers(call)
-        return self.builder_.emit(
-            dequantize(relax.const(integers, "int8"), scale, np.zeros(scale.shape, np.int8), axis)
-        )
+        held = self._weights.setdefault((call.args[1], axis), relax.const(integers, "int8"))
+        return self.builder_.emit(dequantize(held, scale, np.zeros(scale.shape, np.int8), axis))
 
     def _corrected(self, number: int, product: Any) -> Any:
         """A product less what 8 bits shift its channels by."""

@@ -34,6 +34,7 @@ def calibrate(module: Path, params: Path, signature: Path, request: CalibrateReq
     from tvmake.errors import InputError
     from tvmake.quantize.bias import measuring
     from tvmake.quantize.ranges import Observer, constant_tensors
+    from tvmake.quantize.repeated import shared_ranges, shared_shifts
     from tvmake.quantize.sites import find_sites, observed
     from tvmake.transform.graph import float_network
 
@@ -69,14 +70,16 @@ def calibrate(module: Path, params: Path, signature: Path, request: CalibrateReq
             for observer, values in zip(observers, tensors(sample), strict=True):
                 observer.count(values)
     options = request.precision.calibration
-    ranges = [
+    found_ranges = [
         TensorRange(name=name, low=low, high=high, lowest=observer.lowest, highest=observer.highest)
         for name, observer in zip(names, observers, strict=True)
         for low, high in [observer.range(options)]
     ]
+    ranges = shared_ranges(sites, found_ranges)
     shifts = []
     if options.bias_correction and request.dataset is not None:  # of random inputs it does harm
         shifts = _mean_shifts(_runner(measuring(network, sites, ranges), known), samples)
+        shifts = shared_shifts(sites, ranges, shifts)
     warnings = []
     if request.dataset is None:
         warnings.append(
