@@ -43,6 +43,8 @@ class Calibration(FailsFast, BaseModel):
     """In the order in which the network computes the tensors."""
     products: int = 0
     """How many convolutions and products of matrices are computed in integers."""
+    tables: int = 0
+    """How many tables have rows in 8 bits."""
     shifts: list[list[float]] = Field(default_factory=list)
     """What is taken off each channel of each product, in the network's order; empty where biases are not corrected."""
     kept: list[Kept] = Field(default_factory=list)
@@ -51,8 +53,13 @@ class Calibration(FailsFast, BaseModel):
     def coverage(self, most: int | None = None) -> str:
         """What is computed in integers and what is not, in one line that names at most so many of the latter."""
         total = self.products + len(self.kept)
+        tables = (
+            f"; rows of {self.tables} {'tables' if self.tables > 1 else 'table'} are held in 8 bits"
+            if self.tables
+            else ""
+        )
         if not self.kept:
-            return f"int8: all convolutions and products are integers ({total})"
+            return f"int8: all convolutions and products are integers ({total}){tables}"
         reasons: dict[str, list[str]] = {}
         for one in self.kept:
             reasons.setdefault(one.reason, []).append(f"{one.operator} '{one.name}'")
@@ -60,4 +67,6 @@ class Calibration(FailsFast, BaseModel):
             f"{', '.join(names[:most])}{f' and {len(names) - most} more (calibration.json)' if most and len(names) > most else ''} because {reason}"
             for reason, names in reasons.items()
         ]
-        return f"int8: {self.products} of {total} convolutions and products are integers; kept: {'; '.join(named)}"
+        return (
+            f"int8: {self.products} of {total} convolutions and products are integers; kept: {'; '.join(named)}{tables}"
+        )

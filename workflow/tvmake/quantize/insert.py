@@ -1,6 +1,6 @@
 """Quantise a float network: calls of ``quantize`` and ``dequantize`` around its products, by ranges that calibration found.
 
-Weights get a scale for each output channel and are symmetric. Activations have one scale and zero point: unsigned from 0 where
+Weights get a scale for each output channel and are symmetric; tables of rows one for each row. Activations have one scale and zero point: unsigned from 0 where
 nothing is negative; symmetric where a convolution reads them with a border, whose zeros are the integer 0 then; else from the
 smallest value to the largest.
 """
@@ -19,6 +19,7 @@ from tvmake.quantize.affine import along, dequantize
 from tvmake.quantize.integers import MOVES
 from tvmake.quantize.products import CONVOLUTIONS
 from tvmake.quantize.sites import Sites
+from tvmake.quantize.tables import Tables
 from tvmake.quantize.weights import channel_axis, step, weight_integers
 
 from tvm import relax  # isort: skip
@@ -59,7 +60,7 @@ def insert(
     maps = [
         origin for product, origin in zip(sites.products, sites.origins, strict=True) if is_call(product, *CONVOLUTIONS)
     ]
-    return rewritten(module, _Insertion(module, grids, maps, sites.products, shifts))
+    return rewritten(module, _Insertion(module, grids, maps, sites, shifts))
 
 
 def grid(found: TensorRange, has_border: bool) -> tuple[str, np.ndarray, np.ndarray]:
@@ -80,19 +81,23 @@ class _Insertion(PyExprMutator):
         module: "tvm.IRModule",
         grids: dict[Any, Any],
         maps: Sequence[Any],
-        products: Sequence[Any],
+        sites: Sites,
         shifts: Sequence[Sequence[float]],
     ):
         super().__init__(module)
         self._grids = grids
         self._maps = {tensor: grids[tensor] for tensor in maps}
-        self._products = list(products)
+        self._products = list(sites.products)
+        self._lookups = sites.tables
+        self._tables = Tables(self.builder_)
         self._shifts = list(shifts)
         self._real: dict[Any, Any] = {}
         self._weights: dict[tuple[Any, int], Any] = {}
         """Integers of each weight and axis of its scales: every step of a recurrent network reads the same."""
 
     def visit_call_(self, op: Any) -> Any:
+        if any(op.same_as(lookup) for lookup in self._lookups):
+            return self._tables.looked_up(op, self.visit_expr(op.args[1]))
         number = next((place for place, product in enumerate(self._products) if op.same_as(product)), None)
         if number is None and not is_call(op, *MOVES, *READERS):
             return self.visit_expr_post_order(op)

@@ -11,6 +11,7 @@ from tvmake.ir.expressions import bindings, constant, fixed_shape, is_call, oper
 from tvmake.ir.rewriting import with_functions
 from tvmake.quantize.integers import MOVES
 from tvmake.quantize.products import CONVOLUTIONS, LARGEST_SUM
+from tvmake.quantize.tables import LOOKUP, is_table
 from tvmake.quantize.weights import LARGEST_WEIGHT, weight_integers
 
 from tvm import relax  # isort: skip
@@ -36,6 +37,8 @@ class Sites:
     """Variables, in the order in which they are computed: each is quantised once, for all that use it."""
     has_border: list[bool] = field(default_factory=list)
     """Of each tensor: whether a product reads it with a border of zeros."""
+    tables: list[Any] = field(default_factory=list)
+    """Calls that look up rows of a table that is held in integers."""
     kept: list[tuple[str, str, str]] = field(default_factory=list)
     """Operator, name and reason of each product that stays in float32."""
 
@@ -60,6 +63,8 @@ def find_sites(module: Any, never: Collection[str]) -> Sites:
             bindings[binding.var] = binding.value
             order[binding.var] = len(order)
             call = binding.value
+            if LOOKUP not in excluded and is_table(call):
+                sites.tables.append(call)
             if is_call(call, *OTHER_PRODUCTS):
                 sites.kept.append((operator_name(call), str(binding.var.name), "it has no integer form"))
             if not is_call(call, *PRODUCTS) or str(call.ty.dtype) == "int32":

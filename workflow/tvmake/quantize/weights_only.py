@@ -16,6 +16,7 @@ from tvmake.ir.expressions import bindings, constant, is_call, operator_name
 from tvmake.ir.rewriting import rewritten
 from tvmake.quantize.products import CONVOLUTIONS
 from tvmake.quantize.sites import OTHER_PRODUCTS
+from tvmake.quantize.tables import LOOKUP, Tables, is_table
 
 from tvm import relax, te  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
@@ -43,6 +44,8 @@ class HeldWeights:
     bits: int
     products: int = 0
     """Products of matrices whose weights are integers."""
+    tables: int = 0
+    """Tables whose rows are integers of 8 bits."""
     kept: list[tuple[str, str, str]] = field(default_factory=list)
     """Operator, name and reason of each product whose weights stay in float."""
 
@@ -50,6 +53,8 @@ class HeldWeights:
         """How many weights are integers, and which are not and why, in one line."""
         total = self.products + len(self.kept)
         line = f"weights: those of {self.products} of {total} convolutions and products are held in {self.bits} bits"
+        if self.tables:
+            line += f", and {self.tables} {'tables' if self.tables > 1 else 'table'} of rows in 8"
         reasons: dict[str, list[str]] = {}
         for operator, name, reason in self.kept:
             reasons.setdefault(reason, []).append(f"{operator} '{name}'")
@@ -142,6 +147,7 @@ class _Holder(PyExprMutator):
         self.found = HeldWeights(bits)
         self._bits, self._group = bits, group
         self._never = {name.removeprefix("relax.") for name in never}
+        self._tables = Tables(self.builder_)
         self._known: dict[Any, tuple[Any, Any, int]] = {}
         """Integers and scales of each weight, which several products may share."""
         self._names = {
@@ -151,6 +157,10 @@ class _Holder(PyExprMutator):
         }
 
     def visit_call_(self, op: Any) -> Any:
+        if LOOKUP not in self._never and is_table(op):
+            made = self._tables.looked_up(op, self.visit_expr(op.args[1]))
+            self.found.tables = self._tables.count
+            return made
         if is_call(op, "matmul", *CONVOLUTIONS, *OTHER_PRODUCTS):
             if (reason := self._obstacle(op)) is None:
                 self.found.products += 1

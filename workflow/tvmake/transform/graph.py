@@ -80,7 +80,7 @@ def transform(
     module = sample_in_float32(to_precision(module, request.precision))
     if request.precision.base in WEIGHTS_ONLY:
         module, held = hold_weights(module, request.precision)
-        if not held.products:
+        if not held.products and not held.tables:
             raise InputError(
                 request.precision.base,
                 f"there is no product of matrices whose weights it could hold ({held.coverage()})",

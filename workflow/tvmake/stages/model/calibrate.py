@@ -96,6 +96,7 @@ def calibrate(module: Path, params: Path, signature: Path, request: CalibrateReq
         method=options.method,
         ranges=ranges,
         products=len(sites.products),
+        tables=len({lookup.args[0] for lookup in sites.tables}),
         shifts=shifts,
         kept=kept,
         warnings=warnings,

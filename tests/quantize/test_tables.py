@@ -1,0 +1,82 @@
+"""Tables whose rows are looked up, as embeddings are, are held in 8 bits."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from tests.frontend.onnx import models as onnx_models
+from tests.stages.test_calibrate import calibrated
+from tests.transform.nets import Transformed, imported, run, transformed
+from tvmake.artifact import stage_json
+from tvmake.artifact.module_files import save_module, save_params
+from tvmake.config.dataset import DatasetConfig
+from tvmake.config.precision import PrecisionConfig
+from tvmake.config.requests.transforming import TransformRequest
+from tvmake.transform.graph import transform
+
+TABLE = onnx_models.random(300, 32, seed=1) * np.exp2(np.arange(300) % 7)[:, None].astype(np.float32)
+"""Rows of sizes far apart."""
+PLACES = np.array([[0, 299, 6, -1]], np.int64)
+
+
+def language_model() -> onnx.ModelProto:
+    """Rows of a table, and their products with the same table: ``ids`` [1, 4] to ``y`` [1, 4, 300]."""
+    nodes = [
+        helper.make_node("Gather", ["table", "ids"], ["rows"]),
+        helper.make_node("Tanh", ["rows"], ["bounded"]),
+        helper.make_node("Transpose", ["table"], ["turned"], perm=[1, 0]),
+        helper.make_node("MatMul", ["bounded", "turned"], ["y"]),
+    ]
+    return onnx_models.model(nodes, {"ids": (onnx.TensorProto.INT64, [1, 4])}, ["y"], {"table": TABLE})
+
+
+def lookup() -> onnx.ModelProto:
+    """``ids`` [1, 4] to their rows, scaled by a network of one product: ``y`` [1, 4, 32]."""
+    nodes = [
+        helper.make_node("Gather", ["table", "ids"], ["rows"]),
+        helper.make_node("MatMul", ["rows", "unit"], ["y"]),
+    ]
+    constants = {"table": TABLE, "unit": np.eye(32, dtype=np.float32)}
+    return onnx_models.model(nodes, {"ids": (onnx.TensorProto.INT64, [1, 4])}, ["y"], constants)
+
+
+def held_bytes(made: Transformed) -> int:
+    return sum(value.numpy().nbytes for value in made[1].values())
+
+
+@pytest.mark.parametrize("base", ["int8_weights", "int4_weights"])
+def test_rows_keep_a_scale_of_their_own(base):
+    made = transformed(imported(lookup()), PrecisionConfig(base=base))
+    rows = TABLE[PLACES]
+    found = run(made, PLACES)
+    steps = np.abs(rows).max(axis=-1, keepdims=True) / 127
+    assert np.all(np.abs(found - rows) <= (0.5 if base == "int8_weights" else 0.6) * steps + 1e-6)
+    assert held_bytes(made) < TABLE.nbytes / 3
+
+
+def test_a_table_stays_in_float_where_it_is_to():
+    made = transformed(imported(lookup()), PrecisionConfig(base="int8_weights", never=["take"]))
+    assert held_bytes(made) > TABLE.nbytes
+    assert np.allclose(run(made, PLACES), TABLE[PLACES], rtol=1e-6)
+
+
+def test_a_network_in_8_bits_holds_its_table_so(tmp_path: Path):
+    made = imported(language_model())
+    save_module(made.module, tmp_path / "model.json")
+    save_params(made.params, tmp_path / "model.params")
+    stage_json.save(made.signature, tmp_path / "signature.json")
+    np.savez(tmp_path / "ids.npz", ids=np.arange(300).reshape(75, 4))
+    data = DatasetConfig(path=str(tmp_path / "ids.npz"), images="ids", input="ids", labels=None)
+    found = calibrated(tmp_path, tmp_path, data)
+    assert (
+        found.coverage() == "int8: all convolutions and products are integers (1); rows of 1 table are held in 8 bits"
+    )
+    request = TransformRequest(precision=PrecisionConfig(base="int8"))
+    small = transform(made.module, made.params, request, found)
+    whole = transformed(made)
+    assert held_bytes(small) < 0.33 * held_bytes(whole)  # the table and the product's weight, which is the table turned
+    expected = run(whole, PLACES)
+    assert np.mean((run(small, PLACES) - expected) ** 2) < 1e-3 * np.mean(expected**2)
