@@ -112,6 +112,31 @@ def test_padding_is_the_zero_point_and_not_zero():
     )
 
 
+@pytest.mark.parametrize(
+    ("pads", "stride", "window"), [((1, 1, 1, 1), 1, 3), ((0, 1, 2, 0), 2, 3), ((0, 0, 0, 0), 1, 1)]
+)
+def test_unsigned_weights_of_convolutions_are_held_in_8_bits_exactly(pads, stride, window):
+    """Less a zero point in the middle they take 9 bits: what is beyond 8 is made up for by sums of windows."""
+    draw = np.random.default_rng(0)
+    constants = {
+        "s": np.float32(0.5), "z": np.uint8(100), "ws": np.float32(1), "wz": np.uint8(125),
+        "w": draw.integers(0, 256, (16, 5, window, window)).astype(np.uint8),
+    }  # fmt: skip
+    constants["w"].flat[:2] = 0, 255
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("ConvInteger", ["q", "w", "z", "wz"], ["sums"], pads=pads, strides=[stride] * 2),
+        helper.make_node("Cast", ["sums"], ["y"], to=onnx.TensorProto.FLOAT),
+    ]
+    network = onnx_models.model(nodes, {"x": (onnx_models.FLOAT, [1, 5, 9, 9])}, ["y"], constants)
+    made = transformed(imported(network))
+    data = draw.integers(-50, 77, (1, 5, 9, 9)).astype(np.float32)
+    np.testing.assert_array_equal(run(made, data), onnx_models.runtime(network, [data])[0])
+    held = [call.args[1].ty for call in calls(made[0], "nn.conv2d")]
+    assert "int16" not in [str(kind.dtype) for kind in held]
+    assert str(held[-1].dtype) == "int8" or str(held[0].dtype) == "int8"
+
+
 def test_a_network_without_integers_is_left_alone():
     made = imported(drawn_network(0)).module
     from tvmake.quantize.integers import to_integers
@@ -139,7 +164,8 @@ def test_convolutions_whose_ranges_are_found_in_each_call_are_exact(kind, tmp_pa
     network = onnx_models.model(nodes, {"image": (onnx_models.FLOAT, list(SHAPE))}, ["y"], weights)
     quantized = quantized_dynamically(network, kind, False, tmp_path)
     made = transformed(imported(quantized))
-    assert [input_dtypes(call)[0] for call in calls(made[0], "nn.conv2d")] == ["uint8", "uint8"]
+    operands = [input_dtypes(call)[0] for call in calls(made[0], "nn.conv2d")]
+    assert [dtype for dtype in operands if dtype != "int32"] == ["uint8", "uint8"]  # int32: sums of windows
     assert weight_bytes(made) <= 2 * sum(value.size for value in weights.values())
     expected = onnx_models.runtime(quantized, [image(7)])[0]
     np.testing.assert_allclose(run(made, image(7)), expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())

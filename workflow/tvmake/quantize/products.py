@@ -4,6 +4,7 @@ Zero points are taken out of the sum: with x' = x − a and w' = w − b, Σ x'w
 as a rule: theirs is subtracted beforehand, and Σ w is one constant for each channel.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,23 +63,42 @@ def convolution(builder: Any, call: Any, x: Centred, weight: Centred) -> Any | N
     output_axis = kernel_layout.index("O")
     if values is None or values.size == 0 or not _fits(values, output_axis):
         return None
+    if int(call.attrs.groups) == 1:
+        known = _shifted(known, output_axis)
     data, attributes = x.integers, _attributes(call)
     if not x.is_centred and any(attributes["padding"]):
         data = builder.emit(_bordered(builder, x, data_layout, attributes["padding"]))
         attributes["padding"] = [0] * len(attributes["padding"])
     operator = getattr(relax.op.nn, operator_name(call).rpartition(".")[2])
     sums = operator(data, known.integers, **attributes, out_dtype="int32")
+    rank = len(data_layout)
+    layout = str(call.attrs.out_layout) or data_layout
+    if not known.is_centred:
+        zeros = relax.const(along(known.zero, layout.index("C"), rank), "int32")
+        windows = _window_sums(builder, operator, data, values.shape, attributes)
+        sums = relax.op.subtract(builder.emit(sums), builder.emit(relax.op.multiply(windows, zeros)))
     if x.is_centred:
         return sums
     others = tuple(axis for axis in range(values.ndim) if axis != output_axis)
     totals = values.astype(np.int64).sum(axis=others)
-    rank = len(data_layout)
-    layout = str(call.attrs.out_layout) or data_layout
     # In grouped kernels with channels innermost ("HWOI"), outputs are O·I in number; only O alone is known to be one axis.
     if kernel_layout in ("HWOI",) and int(call.attrs.groups) > 1:
         totals = values.astype(np.int64).sum(axis=(0, 1)).reshape(-1)
     totals = relax.const(along(totals.astype(np.int32), layout.index("C"), rank), "int32")
     return relax.op.subtract(builder.emit(sums), _times(builder, totals, x.zero))
+
+
+def _window_sums(builder: Any, operator: Any, data: Any, shape: tuple[int, ...], attributes: dict[str, Any]) -> Any:
+    """What a convolution whose weights are all 1 gives, one channel, int32; ``shape`` is that of the weights."""
+    emit, op = builder.emit, relax.op
+    wide = emit(op.astype(data, "int32"))
+    total = emit(op.sum(wide, axis=attributes["data_layout"].index("C"), keepdims=True))
+    kernel = [
+        extent if letter in "DHW" else 1 for letter, extent in zip(attributes["kernel_layout"], shape, strict=True)
+    ]
+    if math.prod(kernel) == 1 and set(attributes["strides"]) == {1} and not any(attributes["padding"]):
+        return total
+    return emit(operator(total, relax.const(np.ones(kernel, np.int32), "int32"), **attributes, out_dtype="int32"))
 
 
 def _bordered(builder: Any, x: Centred, layout: str, padding: list[int]) -> Any:
@@ -117,7 +137,7 @@ def matmul(builder: Any, x: Centred, weight: Centred) -> Any | None:
     """The sums of a product of matrices, int32; None where they have to stay as they are."""
     if min(x.integers.ty.ndim, weight.integers.ty.ndim) < 2 or not x.is_single:
         return None
-    weight = _shifted_columns(centred_weight(weight) or weight)
+    weight = _shifted(centred_weight(weight) or weight, 1)
     shape = fixed_shape(weight.integers)
     if shape is None or not (weight.is_single or constant(weight.integers) is not None):
         return None
@@ -141,16 +161,18 @@ def matmul(builder: Any, x: Centred, weight: Centred) -> Any | None:
     return result
 
 
-def _shifted_columns(weight: Centred) -> Centred:
-    """Weights of 16 bits as ones of 8 with a zero point for each column, where their columns span no more."""
+def _shifted(weight: Centred, axis: int) -> Centred:
+    """Weights of 16 bits as ones of 8 with a zero point for each place along the axis of outputs, where 8 bits span them."""
     values = constant(weight.integers)
-    if values is None or str(values.dtype) != "int16" or values.ndim != 2:
+    if values is None or str(values.dtype) != "int16" or (values.ndim == 2) != (axis == 1):
         return weight
-    low, high = (extreme(values.astype(np.int32), axis=0) for extreme in (np.min, np.max))
+    others = tuple(place for place in range(values.ndim) if place != axis)
+    low, high = (extreme(values.astype(np.int32), axis=others) for extreme in (np.min, np.max))
     if (high - low).max() > 255:
         return weight
     zero = -(low + 128)
-    return Centred(relax.const((values + zero).astype(np.int8), "int8"), zero.astype(np.int32), 1)
+    shifted = values.astype(np.int32) + along(zero, axis, values.ndim)
+    return Centred(relax.const(shifted.astype(np.int8), "int8"), zero.astype(np.int32), axis)
 
 
 def _fits(values: np.ndarray, output_axis: int) -> bool:
