@@ -137,6 +137,31 @@ def test_unsigned_weights_of_convolutions_are_held_in_8_bits_exactly(pads, strid
     assert str(held[-1].dtype) == "int8" or str(held[0].dtype) == "int8"
 
 
+@pytest.mark.parametrize(("groups", "channels", "zero"), [(1, 5, "none"), (1, 5, "per channel"), (3, 2, "one")])
+def test_transposed_convolutions_of_a_quantised_network_are_computed_in_integers(groups, channels, zero):
+    draw = np.random.default_rng(0)
+    many = channels if zero == "per channel" else 1
+    kind = np.int8 if zero == "none" else np.uint8
+    limits = np.iinfo(kind)
+    constants = {
+        "s": np.float32(0.5), "z": np.uint8(100), "w": draw.integers(limits.min, limits.max, (6, channels, 4, 4)).astype(kind),
+        "ws": (draw.random(many).astype(np.float32) + 0.1).reshape(-1 if many > 1 else ()),
+        "wz": (np.zeros(many, kind) if zero == "none" else draw.integers(100, 150, many).astype(kind)).reshape(-1 if many > 1 else ()),
+    }  # fmt: skip
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+        helper.make_node("DequantizeLinear", ["w", "ws", "wz"], ["v"], axis=1),
+        helper.make_node("ConvTranspose", ["d", "v"], ["y"], strides=[2, 2], pads=[1, 1, 1, 1], group=groups),
+    ]
+    network = onnx_models.model(nodes, {"x": (onnx_models.FLOAT, [1, 6, 7, 5])}, ["y"], constants)
+    made = transformed(imported(network))
+    assert "float32" not in [dtype for call in calls(made[0], "nn.conv2d") for dtype in input_dtypes(call)]
+    data = draw.integers(-50, 77, (1, 6, 7, 5)).astype(np.float32)
+    wanted = onnx_models.runtime(network, [data])[0]
+    np.testing.assert_allclose(run(made, data), wanted, rtol=0, atol=1e-6 * np.abs(wanted).max())
+
+
 def test_a_network_without_integers_is_left_alone():
     made = imported(drawn_network(0)).module
     from tvmake.quantize.integers import to_integers

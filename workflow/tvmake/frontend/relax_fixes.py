@@ -49,7 +49,11 @@ class _LiftConstants(PyExprMutator):
         if value.numpy().nbytes < self.min_bytes:
             return op
         array = value.numpy()
-        key = (str(value.dtype), array.shape, hashlib.sha256(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data).digest())
+        key = (
+            str(value.dtype),
+            array.shape,
+            hashlib.sha256(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data).digest(),
+        )
         if key not in self.lifted:
             index = len(self.lifted)
             while (name := f"param_{index}") in self.taken:

@@ -2,7 +2,7 @@
 
 import tvm
 
-from tvmake.targets import half_math
+from tvmake.targets import half_math, rounding
 
 DEFAULT = "default"
 
@@ -15,6 +15,7 @@ def uses_textures(target: "tvm.target.Target") -> bool:
 def tir_pipeline(target: "tvm.target.Target") -> str:
     """The name of the pipeline to give to ``tirx.build`` and ``relax.build``, registered where it is ours."""
     half_math.install()
+    rounding.install()
     if target.kind.name == "opencl":
         from tvmake.targets.adreno.source import hook as source_hook
         from tvmake.targets.opencl import math as opencl_math

@@ -12,7 +12,7 @@ from tvmake.config.requests.transforming import TransformRequest
 from tvmake.errors import InputError
 from tvmake.frontend.relax_fixes import lift_constants
 from tvmake.quantize.insert import insert
-from tvmake.quantize.integers import to_integers
+from tvmake.quantize.integers import has_quantized, to_integers
 from tvmake.quantize.sites import find_sites
 from tvmake.quantize.weights_only import COVERAGE, hold_weights
 from tvmake.transform.assigned import assign
@@ -104,7 +104,9 @@ def float_network(module: "tvm.IRModule", params: Mapping[str, Any], request: Tr
     module = count_axes_from_front(passes.BindParams("main", dict(params))(module))
     module = bind_dims(module, request.dims)
     module = apply_user_passes(module, options.passes, "start")
-    module = to_integers(multiply_once(module))  # before folding, which would make floats of quantised weights
+    module = multiply_once(module)
+    if has_quantized(module):  # before folding, which would make floats of quantised weights
+        module = to_integers(as_convolutions(module, request.precision.never))
     folding = [passes.FoldBatchnormToConv2D()] if options.fold_batch_norm else []
     module = tvm.transform.Sequential([*folding, passes.DecomposeOpsForInference()])(module)
     module = reflect_two_rows(ask_for_numbers(divide_by_no_zero(spell_out_wide_norms(module))))

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import tvm
 
-from tvmake.ir.expressions import operator_name
-from tvmake.ir.rewriting import rewritten
+from tvmake.ir.expressions import constant, operator_name
+from tvmake.ir.rewriting import definition, rewritten
+from tvmake.quantize.affine import SMALL, affine, along, dequantize
 
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
@@ -120,14 +121,14 @@ class _Writer(PyExprMutator):
         data, weights = call.args
         rank = TRANSPOSED[name]
         directions = _directions(call, rank)
-        if not isinstance(weights, tvm.ir.GenericConst) or not directions:
-            return call
         emit, groups = self.builder_.emit, int(call.attrs.groups)
-        values = spread_weights(weights.value.numpy(), directions, groups)
+        spread = self._spread(weights, directions, groups) if directions else None
+        if spread is None or not directions:
+            return call
         layout, _ = LAYOUTS[rank]
         made = CONVOLUTIONS[rank](
             data,
-            relax.const(values, str(weights.ty.dtype)),
+            spread,
             strides=[1] * rank,
             padding=[one.before for one in directions] + [one.after for one in directions],
             dilation=[one.dilation for one in directions],
@@ -151,6 +152,23 @@ class _Writer(PyExprMutator):
         if not any(begin) and end == full:
             return whole
         return relax.op.strided_slice(emit(whole), list(range(2, 2 + rank)), begin, end)
+
+    def _spread(self, weights: Any, directions: Sequence[Direction], groups: int) -> Any | None:
+        """The convolution's weights, real ones or integers made real; None where they are not known."""
+        if (values := constant(weights)) is not None:
+            return relax.const(spread_weights(values, directions, groups), str(weights.ty.dtype))
+        found = affine(definition(self, weights))
+        values = constant(definition(self, found.integers)) if found and found.dtype in SMALL else None
+        if found is None or values is None or not found.is_known:
+            return None
+        if max(found.scale.size, found.zero.size) > 1 and (found.axis != 1 or groups > 1):
+            return None
+        centred = values.astype(np.int32) - along(found.zero.astype(np.int32), 1, values.ndim)
+        phases = math.prod(one.step for one in directions)
+        scale, zero = (np.repeat(one, phases) if one.ndim else one for one in (found.scale, found.zero))
+        integers = spread_weights(centred, directions, groups)
+        integers += along(zero.astype(np.int32), 0, values.ndim)
+        return self.builder_.emit(dequantize(relax.const(integers.astype(found.dtype), found.dtype), scale, zero, 0))
 
 
 def spread_weights(weights: np.ndarray, directions: Sequence[Direction], groups: int) -> np.ndarray:

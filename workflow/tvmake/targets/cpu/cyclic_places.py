@@ -1,0 +1,80 @@
+"""Loops over lanes that read places modulo a power of two, where a condition keeps TVM from writing vectors.
+
+TVM leaves such a loop to LLVM. That of TVM 0.27's wheel then takes place (i + 3) mod 4 for one behind place (i + 2) mod 4 always, and
+reads what lies behind the tensor: neighbours that a transposed convolution computes side by side and a border is put around were wrong
+numbers, seen with AVX2 and AVX-512. Here the loop is divided by the power, so that the places are known ones in each of its steps.
+Remove when tests/targets/cpu/test_cyclic_places.py::test_llvm_still_takes_cyclic_places_for_consecutive_ones fails.
+"""
+
+from typing import Any
+
+import tvm
+import tvm_ffi
+
+from tvmake.ir.expressions import is_call
+
+from tvm import s_tir, tirx  # isort: skip
+
+LARGEST = 16
+"""Power of two that a loop is divided by."""
+
+
+@tirx.transform.prim_func_pass(opt_level=0, name="CyclicPlaces")
+class CyclicPlaces:
+    """Divide loops over lanes that LLVM would get wrong."""
+
+    def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
+        """The function with such loops divided; one without any as it is."""
+        body = tvm_ffi.structural_map(func.body, (tirx.For, _divided))
+        return func if body.same_as(func.body) else func.with_body(body)
+
+
+def _divided(loop: Any) -> Any:
+    if loop.kind != tirx.ForKind.VECTORIZED or not isinstance(loop.body, s_tir.SBlockRealize):
+        return loop
+    if not isinstance(loop.extent, tirx.IntImm):
+        return loop
+    count, power = int(loop.extent), _power(loop.loop_var, loop.body)
+    if power == 1 or count % power:
+        return loop
+    dtype = loop.loop_var.ty.dtype
+    outer, inner = tirx.Var(f"{loop.loop_var.name}_o", dtype), tirx.Var(f"{loop.loop_var.name}_i", dtype)
+    place = outer * tirx.const(power, dtype) + inner
+    body = tvm_ffi.structural_map(
+        loop.body, (tvm.ir.Var, lambda variable: place if variable.same_as(loop.loop_var) else variable)
+    )
+    zero = tirx.const(0, dtype)
+    steps = tirx.For(inner, zero, tirx.const(power, dtype), tirx.ForKind.UNROLLED, body)
+    return tirx.For(outer, zero, tirx.const(count // power, dtype), tirx.ForKind.SERIAL, steps)
+
+
+def _power(lane: Any, realized: Any) -> int:
+    """The largest power of two that places are taken modulo, 1 where there is none or no condition on the lane."""
+    lanes = {lane} | {
+        axis.var
+        for axis, value in zip(realized.block.iter_vars, realized.iter_values, strict=True)
+        if _depends(value, {lane})
+    }
+    powers, conditions = [1], []
+
+    def visit(node: Any) -> None:
+        if isinstance(node, tirx.FloorMod) and isinstance(node.b, tirx.IntImm) and _depends(node.a, lanes):
+            divisor = int(node.b)
+            if 1 < divisor <= LARGEST and divisor & (divisor - 1) == 0:
+                powers.append(divisor)
+        if is_call(node, "prim.if_then_else") and _depends(node.args[0], lanes):
+            conditions.append(node)
+
+    tvm_ffi.structural_walk(realized.block.body, (object, visit))
+    return max(powers) if conditions else 1
+
+
+def _depends(value: Any, variables: set[Any]) -> bool:
+    found: list[Any] = []
+
+    def visit(node: Any) -> None:
+        if isinstance(node, tvm.ir.Var) and any(node.same_as(variable) for variable in variables):
+            found.append(node)
+
+    tvm_ffi.structural_walk(value, (object, visit))
+    return bool(found)
