@@ -42,11 +42,13 @@ def _open_standard_files() -> None:
 def run(arguments: list[str]) -> int:
     """Run ``tvmake`` with these arguments and return its exit code; a TvmakeError becomes one clear line."""
     from tvmake.process.output import escaped_output
+    from tvmake.process.own_cores import stay_on_own_cores
     from tvmake.process.python import protect_children
     from tvmake.process.tvm_import import hide_torch_from_tvm
 
     hide_torch_from_tvm()
     protect_children()
+    stay_on_own_cores()
     with escaped_output(), stoppable():
         try:
             code = _run(arguments)

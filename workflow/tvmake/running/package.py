@@ -18,6 +18,7 @@ from tvmake.benchmark.statistics import LatencyStatistics
 from tvmake.config.base import Positive
 from tvmake.errors import InputError
 from tvmake.process.output import counted
+from tvmake.process.own_cores import stay_on_own_cores
 from tvmake.running.arguments import check_is_no_model, checked, path_of
 from tvmake.running.inputs import Arrays, Fill, as_array, described, fitting
 
@@ -291,6 +292,7 @@ def _use_threads(threads: int | None) -> None:
     """Have kernels that this thread runs from now on use so many threads; None for all cores."""
     import tvm
 
+    stay_on_own_cores()
     if threads != _pool.threads:
         tvm.get_global_func("runtime.config_threadpool")(BIG_CORES, threads or 0)
         _pool.threads = threads
