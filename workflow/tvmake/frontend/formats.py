@@ -4,6 +4,8 @@ Named rather than imported: reading an ONNX file loads no torch, and a change in
 format's models.
 """
 
+import sys
+
 from tvmake.errors import MachineError
 
 TORCH_FRONTEND = ("tvmake.frontend.torch.importer", "tvmake.frontend.torch.source")
@@ -48,9 +50,21 @@ _LIBRARIES = {"pt2": "torch", "tflite": "tflite", "stablehlo": "jax"}
 """What reads a format."""
 
 
-def missing_library(source: str, kind: str, error: ModuleNotFoundError) -> MachineError:
-    """What to say where a format's modules cannot be loaded; what is missing first may only come along with their library."""
-    return MachineError(source, f"reading it needs the library '{_LIBRARIES.get(kind) or error.name}'", install(kind))
+def unloaded_library(source: str, kind: str, error: ImportError | OSError) -> MachineError:
+    """What to say where a format's modules cannot be loaded: a library is missing, or is there without what it needs itself.
+
+    Raises:
+        ImportError: it is one of tvmake's own modules.
+    """
+    name = getattr(error, "name", None) or ""
+    if name.partition(".")[0] == "tvmake":
+        raise error
+    library = _LIBRARIES.get(kind) or name or "torch"
+    if isinstance(error, ModuleNotFoundError):  # what is missing first may only come along with the format's library
+        return MachineError(source, f"reading it needs the library '{library}'", install(kind))
+    line = " ".join(str(error).split())[:200]
+    remedy = f"`{sys.executable} -c 'import {library}'` has to work; install it again: pip install --force-reinstall {library}"
+    return MachineError(source, f"the library '{library}' is installed and cannot be loaded: {line}", remedy)
 
 
 def install(kind: str) -> str:

@@ -10,10 +10,10 @@ from tvmake.artifact.signature import Signature, TensorSpec
 from tvmake.config.files.formats import how_to_name
 from tvmake.config.files.model import python_file
 from tvmake.config.model import ImportOptions
-from tvmake.errors import InputError, MachineError
+from tvmake.errors import InputError
 from tvmake.frontend.configured_inputs import check_inputs, with_extents
 from tvmake.frontend.foreign import foreign
-from tvmake.frontend.formats import install, missing_library
+from tvmake.frontend.formats import unloaded_library
 from tvmake.process.limits import isolated
 from tvmake.process.user_code import check_function
 
@@ -88,8 +88,8 @@ def _inspected(kind: str, options: ImportOptions, lists_files: bool) -> bytes:
             from tvmake.frontend.stablehlo.source import inspect
         else:
             from tvmake.frontend.tflite.source import inspect
-    except ModuleNotFoundError as error:
-        raise missing_library(options.source, kind, error) from None
+    except (ImportError, OSError) as error:
+        raise unloaded_library(options.source, kind, error) from None
     with foreign(options):
         return inspect(Path(options.source)).model_dump_json().encode()
 
@@ -97,8 +97,8 @@ def _inspected(kind: str, options: ImportOptions, lists_files: bool) -> bytes:
 def _zoo(options: ImportOptions) -> Declared:
     try:
         from tvmake.frontend.zoo.models import INPUT_RANGE, checked_arguments
-    except ModuleNotFoundError as error:
-        raise MachineError(options.source, f"the zoo needs the library '{error.name}'", install("zoo")) from None
+    except (ImportError, OSError) as error:
+        raise unloaded_library(options.source, "zoo", error) from None
     arguments = checked_arguments(options.source, options)
     shape = (arguments.batch, 3, arguments.size, arguments.size)
     image = TensorSpec(name="x", relax_name="x", shape=shape, dtype="float32", range=INPUT_RANGE)

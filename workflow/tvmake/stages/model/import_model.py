@@ -52,12 +52,12 @@ def _read(kind: str, request: ImportOptions) -> ImportedModel:
     import importlib
 
     from tvmake.frontend.foreign import foreign
-    from tvmake.frontend.formats import FRONTENDS, missing_library
+    from tvmake.frontend.formats import FRONTENDS, unloaded_library
 
     try:
         frontend, *loader = (importlib.import_module(name) for name in FRONTENDS[kind])
-    except ModuleNotFoundError as error:
-        raise missing_library(request.source, kind, error) from error
+    except (ImportError, OSError) as error:
+        raise unloaded_library(request.source, kind, error) from error
     with foreign(request):
         source = loader[0].load_program(request.source, request) if loader else Path(request.source)
         imported: ImportedModel = frontend.read(source, request)
