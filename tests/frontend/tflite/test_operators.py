@@ -73,6 +73,12 @@ CASES = {
     "nearest pixels with corners aligned": Case(
         "RESIZE_NEAREST_NEIGHBOR", [PICTURE, [9, 11]], "ResizeNearestNeighborOptions", {"alignCorners": True}
     ),
+    "one nearest pixel with corners aligned": Case(
+        "RESIZE_NEAREST_NEIGHBOR", [PICTURE, [1, 1]], "ResizeNearestNeighborOptions", {"alignCorners": True}
+    ),
+    "one row with corners aligned": Case(
+        "RESIZE_BILINEAR", [PICTURE, [1, 9]], "ResizeBilinearOptions", {"alignCorners": True}
+    ),
     "dense of three axes": Case(
         "FULLY_CONNECTED", [drawn(2, 3, 6), (drawn(4, 6),), (drawn(4),)], "FullyConnectedOptions"
     ),

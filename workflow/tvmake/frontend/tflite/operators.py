@@ -39,6 +39,16 @@ class Converter(OperatorConverter):
         scaled = relax.op.multiply(self.get_expr(data.tensor_idx), relax.const(beta))
         return relax.op.nn.softmax(scaled, axis=-1)
 
+    def convert_resize_bilinear(self, op: Any) -> Any:
+        """To one row or column too, with corners aligned."""
+        from tflite.ResizeBilinearOptions import ResizeBilinearOptions
+
+        data, size = self.get_input_tensors(op)
+        is_single = 1 in self.get_tensor_value(size)
+        if not _options(op, ResizeBilinearOptions).AlignCorners() or not is_single or data.qnn_params:
+            return super().convert_resize_bilinear(op)
+        return self._resized_by_corners(data, size, "linear", "")
+
     def convert_resize_nearest_neighbor(self, op: Any) -> Any:
         """The pixel above where places lie in the middle, with corners aligned too."""
         from tflite.ResizeNearestNeighborOptions import ResizeNearestNeighborOptions
@@ -46,16 +56,17 @@ class Converter(OperatorConverter):
         if not _options(op, ResizeNearestNeighborOptions).AlignCorners():
             return super().convert_resize_nearest_neighbor(op)
         data, size = self.get_input_tensors(op)
-        extents = tuple(int(extent) for extent in self.get_tensor_value(size))
-        return relax.op.image.resize2d(
-            self.get_expr(data.tensor_idx),
-            extents,
-            None,
-            "NHWC",
-            "nearest_neighbor",
-            "align_corners",
-            "round_prefer_ceil",
-        )
+        return self._resized_by_corners(data, size, "nearest_neighbor", "round_prefer_ceil")
+
+    def _resized_by_corners(self, data: Any, size: Any, method: str, rounding: str) -> Any:
+        """A single row or column is the first of two: TVM divides by the distance between the first and the last."""
+        extents = [int(extent) for extent in self.get_tensor_value(size)]
+        least_two = tuple(max(extent, 2) for extent in extents)
+        picture = self.get_expr(data.tensor_idx)
+        made = relax.op.image.resize2d(picture, least_two, None, "NHWC", method, "align_corners", rounding)
+        if 1 not in extents:
+            return made
+        return relax.op.strided_slice(self.bb.normalize(made), [1, 2], [0, 0], extents)
 
     def convert_transpose_conv(self, op: Any) -> Any:
         """With channels first, for which there is a kernel."""
