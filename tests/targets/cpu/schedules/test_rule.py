@@ -46,6 +46,16 @@ KERNELS = {
     "convolution to few channels": (conv, tensor(1, 16, 9, 9), tensor(3, 16, 3, 3)),
     "convolution to one channel": (conv, tensor(1, 16, 9, 9), tensor(1, 16, 3, 3)),
     "convolution to a prime of channels": (conv, tensor(1, 8, 13, 11), tensor(37, 8, 3, 3)),
+    "convolution to a prime of rows": (conv, tensor(1, 24, 17, 19), tensor(32, 24, 3, 3)),
+    "convolution to a prime of rows, grouped": (
+        lambda x, w: conv(x, w, groups=4), tensor(1, 32, 19, 17), tensor(64, 8, 3, 3)
+    ),
+    "convolution to a prime of rows, residual": (
+        residual, tensor(2, 32, 23, 23), tensor(32, 32, 3, 3), tensor(1, 32, 1, 1)
+    ),
+    "convolution to a prime of rows, half precision": (
+        conv, tensor(1, 2, 17, 17, dtype="float16"), tensor(32, 2, 3, 3, dtype="float16")
+    ),
     "convolution from pictures": (
         lambda x, w: conv(x, w, strides=2, padding=3), tensor(1, 3, 31, 33), tensor(64, 3, 7, 7)
     ),

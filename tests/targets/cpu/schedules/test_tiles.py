@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tvmake.targets.cpu.schedules.machine import STACK_BYTES, Machine, machine
-from tvmake.targets.cpu.schedules.tiles import Rows, best_tile, divisors
+from tvmake.targets.cpu.schedules.tiles import MOST_LACKING, Rows, best_tile, divisors
 
 AVX512, AVX, NEON = Machine(64, 32), Machine(32, 16), Machine(16, 32)
 
@@ -15,12 +15,10 @@ AVX512, AVX, NEON = Machine(64, 32), Machine(32, 16), Machine(16, 32)
     width=st.integers(1, 600), height=st.integers(1, 300), length=st.integers(1, 5000), bits=st.sampled_from([8, 16, 32, 64]),
     unit=st.sampled_from([AVX512, AVX, NEON, Machine()]),
 )  # fmt: skip
-def test_a_tile_divides_its_kernel_and_stays_in_registers(
-    width: int, height: int, length: int, bits: int, unit: Machine
-):
+def test_a_tile_fits_its_kernel_and_stays_in_registers(width: int, height: int, length: int, bits: int, unit: Machine):
     tile = best_tile(unit, bits, width, [Rows(0, height, shares=True)], length, 1)
     assert width % tile.width == 0
-    assert height % tile.height == 0
+    assert -height % tile.height <= tile.height / MOST_LACKING
     assert tile.height * tile.width * bits < STACK_BYTES * 8
     assert tile.height * tile.vectors * -(-tile.lanes // unit.lanes(bits)) <= unit.accumulators
 
@@ -30,6 +28,21 @@ def test_vectors_are_whole_where_the_kernel_allows_it(unit: Machine, lanes: int)
     tile = best_tile(unit, 32, 256, [Rows(0, 56, shares=True)], 576, 1)
     assert tile.lanes == lanes
     assert tile.height > 1
+
+
+@pytest.mark.parametrize("unit", [AVX512, AVX, NEON])
+@pytest.mark.parametrize("rows", [13, 17, 19, 29, 71])
+def test_tiles_have_several_of_a_prime_of_rows(rows: int, unit: Machine):
+    assert best_tile(unit, 32, 192, [Rows(0, rows, shares=True)], 768, 1).height > 1
+
+
+@pytest.mark.parametrize("unit", [AVX512, AVX, NEON])
+def test_tiles_are_whole_where_that_is_as_good(unit: Machine):
+    assert 14 % best_tile(unit, 32, 192, [Rows(0, 14, shares=True)], 768, 1).height == 0
+
+
+def test_tiles_of_instructions_are_whole():
+    assert best_tile(AVX512, 32, 192, [Rows(0, 17, shares=True)], 768, 1, whole_only=True).height in (1, 17)
 
 
 def test_rows_that_share_their_vectors_are_preferred():

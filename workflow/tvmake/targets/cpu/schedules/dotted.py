@@ -22,6 +22,8 @@ INSTRUCTION = "tvmake.instruction"
 class Dotted(Tiled):
     """A contraction of small integers with weights."""
 
+    has_whole_tiles = True  # a condition would be in the way of an instruction
+
     def __init__(self, schedule: Any, block: Any, machine: Machine, weights: Sequence[Any], found: Sequence[Dot]):
         """
         Args:

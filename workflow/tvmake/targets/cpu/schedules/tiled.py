@@ -44,6 +44,9 @@ BAND = 8
 class Tiled:
     """A reduction whose results lie side by side along an axis that can be computed in vectors."""
 
+    has_whole_tiles = False
+    """Whether the last tile may not lack rows."""
+
     def __init__(self, schedule: Any, block: Any, machine: Machine, weights: Sequence[Any]):
         """
         Args:
@@ -105,7 +108,9 @@ class Tiled:
             if not axis.var.same_as(self.lane_axis.var) and extent(axis) > 1
         ]
         bits = self.machine.bits(self.statement.body.buffer)
-        return best_tile(self.machine, bits, self.columns, rows, self._steps(), max(1, len(vectors)))
+        return best_tile(
+            self.machine, bits, self.columns, rows, self._steps(), max(1, len(vectors)), self.has_whole_tiles
+        )
 
     def _steps(self) -> int:
         """Of the sum."""

@@ -5,7 +5,7 @@ one vector for each vector of its columns. Cores do about two of either in a cyc
 long a multiplication takes. (Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008.)
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tvmake.targets.cpu.schedules.machine import STACK_BYTES, Machine
@@ -27,6 +27,12 @@ ODD_LANES = 4.0
 
 BEYOND_CACHE = 1.5
 """By how much loads take longer where it does not."""
+
+SKIPPED = 0.25
+"""What a row that is skipped takes of the time of one that is computed."""
+
+MOST_LACKING = 4
+"""One in so many rows of the last tile may lack: 17 rows are tiles of 6, 6 and 5."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,15 @@ class Tile:
         return self.vectors * self.lanes
 
 
-def best_tile(machine: Machine, bits: int, width: int, rows: Sequence[Rows], length: int, vectors_read: int) -> Tile:
+def best_tile(
+    machine: Machine,
+    bits: int,
+    width: int,
+    rows: Sequence[Rows],
+    length: int,
+    vectors_read: int,
+    whole_only: bool = False,
+) -> Tile:
     """The tile with the shortest estimated time for a result.
 
     Args:
@@ -66,15 +80,18 @@ def best_tile(machine: Machine, bits: int, width: int, rows: Sequence[Rows], len
         rows: axes for the tile's rows.
         length: how many products a result adds up.
         vectors_read: operands that are read along the lanes, one or two.
+        whole_only: no tile may lack rows.
     """
     candidates = [
         (_cycles(machine, bits, tile, length, vectors_read), -tile.height * tile.width, position, tile)
-        for position, tile in enumerate(_tiles(machine, bits, width, rows))
+        for position, tile in enumerate(_tiles(machine, bits, width, rows, divisors if whole_only else _heights))
     ]
     return min(candidates, key=lambda candidate: candidate[:3])[-1]
 
 
-def _tiles(machine: Machine, bits: int, width: int, rows: Sequence[Rows]) -> list[Tile]:
+def _tiles(
+    machine: Machine, bits: int, width: int, rows: Sequence[Rows], heights_of: Callable[[int], list[int]]
+) -> list[Tile]:
     full = machine.lanes(bits)
     most = min(machine.accumulators, (STACK_BYTES - 1) * 8 // (full * bits))
     found = []
@@ -84,10 +101,20 @@ def _tiles(machine: Machine, bits: int, width: int, rows: Sequence[Rows]) -> lis
         if registers > most or taken * bits >= STACK_BYTES * 8:
             continue
         for axis in (None, *rows):
-            heights = divisors(axis.extent) if axis else [1]
-            heights = [height for height in heights if height * registers <= most]
+            heights = [height for height in heights_of(axis.extent) if height * registers <= most] if axis else [1]
             found += [Tile(axis, height, taken // lanes, lanes) for height in heights]
     return found
+
+
+def _heights(extent: int) -> list[int]:
+    """Of tiles that are all whole, or of which the last one lacks few rows: those are skipped by a condition."""
+    heights = {-(-extent // count) for count in range(1, extent + 1)}
+    return sorted(height for height in heights if _lacking(extent, height) * MOST_LACKING <= height)
+
+
+def _lacking(extent: int, height: int) -> int:
+    """The rows that the last tile lacks."""
+    return -extent % height
 
 
 def _cycles(machine: Machine, bits: int, tile: Tile, length: int, vectors_read: int) -> float:
@@ -107,7 +134,8 @@ def _cycles(machine: Machine, bits: int, tile: Tile, length: int, vectors_read: 
         vectors * machine.vector_bytes / bandwidth,
     )
     odd = ODD_LANES if tile.lanes & (tile.lanes - 1) else 1
-    return odd * cycles / (tile.height * tile.width)
+    skipped = _lacking(tile.rows.extent, tile.height) / tile.rows.extent if tile.rows else 0
+    return odd * (1 + SKIPPED * skipped) * cycles / (tile.height * tile.width)
 
 
 def divisors(number: int) -> list[int]:
