@@ -17,6 +17,7 @@ from tvmake.device import address as addresses
 from tvmake.device.address import Address
 from tvmake.device.rpc import device, tracker
 from tvmake.device.rpc.tracker import Tracker
+from tvmake.errors import DeviceError
 from tvmake.tune.measure import device_threads
 
 HOST = "127.0.0.1"
@@ -103,9 +104,10 @@ class Farm:
             _end(process)
 
     def _answers(self) -> bool:
+        """Whether the tracker does, not only its port: what connects while it begins to serve may be turned away."""
         try:
-            socket.create_connection((HOST, self.port), 1).close()
-        except OSError:
+            self.tracker.servers()
+        except DeviceError:
             return False
         return True
 
