@@ -31,10 +31,7 @@ def measuring(module: "tvm.IRModule", sites: Sites, ranges: Sequence[TensorRange
         bindings.append(relax.VarBinding(variable, value))
         return variable
 
-    grids = {
-        id(tensor): grid(found, has_border)
-        for tensor, found, has_border in zip(sites.tensors, ranges, sites.has_border, strict=True)
-    }
+    grids = {id(tensor): grid(found) for tensor, found in zip(sites.tensors, ranges, strict=True)}
     # Operands that several products read are rounded once.
     rounded: dict[Any, Any] = {}
     shifts = []

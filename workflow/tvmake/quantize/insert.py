@@ -1,8 +1,7 @@
 """Quantise a float network: calls of ``quantize`` and ``dequantize`` around its products, by ranges that calibration found.
 
-Weights get a scale for each output channel and are symmetric; tables of rows one for each row. Activations have one scale and zero point: unsigned from 0 where
-nothing is negative; symmetric where a convolution reads them with a border, whose zeros are the integer 0 then; else from the
-smallest value to the largest.
+Weights get a scale for each output channel and are symmetric; tables of rows one for each row. Activations have one scale and zero point:
+from the smallest value to the largest, and 0 is one of the steps.
 """
 
 from collections.abc import Collection, Sequence
@@ -53,23 +52,16 @@ def insert(
     channels = [weight_integers(product)[1].size for product in sites.products] if shifts else []
     if [len(shift) for shift in shifts] != channels:
         raise InputError("calibration.json", "corrects other channels than the network has", "delete it and run again")
-    grids = {
-        tensor: grid(found, has_border)
-        for tensor, found, has_border in zip(sites.tensors, ranges, sites.has_border, strict=True)
-    }
+    grids = {tensor: grid(found) for tensor, found in zip(sites.tensors, ranges, strict=True)}
     maps = [
         origin for product, origin in zip(sites.products, sites.origins, strict=True) if is_call(product, *CONVOLUTIONS)
     ]
     return rewritten(module, _Insertion(module, grids, maps, sites, shifts))
 
 
-def grid(found: TensorRange, has_border: bool) -> tuple[str, np.ndarray, np.ndarray]:
+def grid(found: TensorRange) -> tuple[str, np.ndarray, np.ndarray]:
     """Element type, scale and zero point of a tensor."""
     low, high = min(0.0, found.low), max(0.0, found.high)
-    if low == 0.0:
-        return "uint8", np.asarray(step(high / 255), np.float32), np.zeros((), np.uint8)
-    if has_border:
-        return "int8", np.asarray(step(max(-low, high) / 127), np.float32), np.zeros((), np.int8)
     scale = step((high - low) / 255)
     return "uint8", np.asarray(scale, np.float32), np.asarray(np.clip(round(-low / scale), 0, 255), np.uint8)
 

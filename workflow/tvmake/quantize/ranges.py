@@ -10,8 +10,8 @@ from tvmake.config.precision import CalibrationOptions
 BINS = 2048
 """Of a tensor's histogram."""
 
-LEVELS = 128
-"""Steps that a divergence is worked out for."""
+LEVELS = 256
+"""Steps that a divergence is worked out for: those of 8 bits."""
 
 
 @dataclass
@@ -21,6 +21,8 @@ class Observer:
     lowest: float = np.inf
     highest: float = -np.inf
     counts: np.ndarray = field(default_factory=lambda: np.zeros(BINS, np.int64))
+    zeros: int = 0
+    """How many of the values counted are exactly 0."""
 
     def extend(self, values: np.ndarray) -> None:
         """Take a sample's values into the extremes."""
@@ -30,8 +32,8 @@ class Observer:
 
     def count(self, values: np.ndarray) -> None:
         """Take a sample's values into the histogram."""
-        span = (self.lowest, self.highest) if self.highest > self.lowest else (self.lowest, self.lowest + 1)
-        self.counts += np.histogram(values, BINS, span)[0]
+        self.counts += self._histogram(values)
+        self.zeros += int(np.count_nonzero(values == 0))
 
     def range(self, options: CalibrationOptions) -> tuple[float, float]:
         """What 8 bits should cover."""
@@ -40,7 +42,12 @@ class Observer:
         edges = np.linspace(self.lowest, self.highest, BINS + 1)
         if options.method == "percentile":
             return _within(self.counts, edges, options.percentile / 100)
-        return _least_divergence(self.counts, edges)
+        # 0 is a step of its own: what is 0 loses nothing, and half of a rectified tensor would outweigh all that does.
+        return _least_divergence(self.counts - self.zeros * self._histogram(np.zeros(1)), edges)
+
+    def _histogram(self, values: np.ndarray) -> np.ndarray:
+        span = (self.lowest, self.highest) if self.highest > self.lowest else (self.lowest, self.lowest + 1)
+        return np.histogram(values, BINS, span)[0]
 
 
 def _within(counts: np.ndarray, edges: np.ndarray, share: float) -> tuple[float, float]:

@@ -35,8 +35,6 @@ class Sites:
     """Of each product: which of the tensors its input is, moved or as it is."""
     tensors: list[Any] = field(default_factory=list)
     """Variables, in the order in which they are computed: each is quantised once, for all that use it."""
-    has_border: list[bool] = field(default_factory=list)
-    """Of each tensor: whether a product reads it with a border of zeros."""
     tables: list[Any] = field(default_factory=list)
     """Calls that look up rows of a table that is held in integers."""
     kept: list[tuple[str, str, str]] = field(default_factory=list)
@@ -55,7 +53,6 @@ def find_sites(module: Any, never: Collection[str]) -> Sites:
     for parameter in module["main"].params:
         order[parameter] = len(order)
     sites = Sites()
-    borders: dict[Any, bool] = {}
     for block in module["main"].body.blocks:
         for binding in block.bindings:
             if not isinstance(binding, relax.VarBinding):
@@ -76,10 +73,7 @@ def find_sites(module: Any, never: Collection[str]) -> Sites:
             sites.products.append(call)
             sites.results.append(binding.var)
             sites.origins.append(tensor)
-            is_bordered = is_call(call, *CONVOLUTIONS) and any(int(width) for width in call.attrs.padding)
-            borders[tensor] = borders.get(tensor, False) or is_bordered
-    sites.tensors = sorted(borders, key=lambda tensor: order[tensor])
-    sites.has_border = [borders[tensor] for tensor in sites.tensors]
+    sites.tensors = sorted(set(sites.origins), key=lambda tensor: order[tensor])
     return sites
 
 

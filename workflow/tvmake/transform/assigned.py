@@ -93,7 +93,6 @@ def _part(sites: Sites, calibration: Calibration, wanted: Sequence[Any]) -> tupl
         results=of(sites.results, kept),
         origins=origins,
         tensors=of(sites.tensors, tensors),
-        has_border=of(sites.has_border, tensors),
         tables=[],  # no layers, and not measured
     )
     return part, of(calibration.ranges, tensors), of(calibration.shifts, kept) if calibration.shifts else []

@@ -1,0 +1,48 @@
+"""Ranges and grids: what 8 bits should cover of a tensor, and with which steps."""
+
+import numpy as np
+import pytest
+
+from tvmake.artifact.calibration import TensorRange
+from tvmake.config.precision import CalibrationOptions
+from tvmake.quantize.insert import grid
+from tvmake.quantize.ranges import Observer
+
+
+def observed(values: np.ndarray) -> Observer:
+    observer = Observer()
+    observer.extend(values)
+    observer.count(values)
+    return observer
+
+
+def noise(values: np.ndarray, low: float, high: float) -> float:
+    step = (high - low) / 255
+    rounded = np.clip(np.rint(values / step), round(low / step), round(high / step)) * step
+    return float(np.mean((values - rounded) ** 2))
+
+
+def test_entropy_cuts_what_is_rectified_as_if_its_zeros_were_not_there():
+    """A spike of zeros, which 8 bits hold exactly, is no reason to cut off what is large."""
+    values = np.maximum(np.random.default_rng(0).laplace(size=100_000), 0)
+    low, high = observed(values).range(CalibrationOptions(method="entropy"))
+    alone = observed(values[values > 0]).range(CalibrationOptions(method="entropy"))
+    assert (low, high) == pytest.approx(alone, rel=1e-3, abs=1e-3)
+    assert noise(values, low, high) < 4 * noise(values, 0, values.max())
+
+
+@pytest.mark.parametrize("method", ["percentile", "entropy"])
+def test_a_few_outliers_cost_less_noise_where_they_are_cut_off(method):
+    values = np.random.default_rng(0).normal(size=100_000)
+    values[:3] = [60, -60, 80]
+    inliers = values[3:]
+    low, high = observed(values).range(CalibrationOptions(method=method))
+    assert noise(inliers, low, high) < noise(inliers, values.min(), values.max()) / 50
+
+
+@pytest.mark.parametrize("low, high", [(-0.28, 6.0), (-6.0, 0.5), (0.5, 6.0), (-6.0, -0.5), (-1.0, 1.0)])
+def test_the_steps_of_a_grid_span_its_range_and_one_of_them_is_0(low, high):
+    dtype, scale, zero = grid(TensorRange(name="x", low=low, high=high, lowest=low, highest=high))
+    bounds = np.iinfo(dtype)
+    assert bounds.min <= zero <= bounds.max
+    assert float(scale) == pytest.approx((max(high, 0) - min(low, 0)) / 255)
