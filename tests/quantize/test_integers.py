@@ -10,6 +10,7 @@ from tests.frontend.onnx import models as onnx_models
 from tests.quantize.nets import SHAPE, drawn_network, image, quantized_by_onnxruntime, quantized_dynamically
 from tests.transform.nets import Compiled, Transformed, calls, imported, input_dtypes, operators, run, transformed
 from tvmake.config.precision import PrecisionConfig
+from tvmake.quantize.coverage import COVERAGE
 
 PRODUCTS = ("nn.conv2d", "matmul")
 
@@ -215,3 +216,30 @@ def test_weights_that_the_file_holds_in_float_and_rounds_itself_are_held_in_inte
     assert [input_dtypes(call) for call in calls(made[0], "nn.conv2d")] == [["uint8", "int8"]]
     expected = onnx_models.runtime(network, [image(3)])[0]
     np.testing.assert_allclose(run(made, image(3)), expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
+
+def coverage(network: onnx.ModelProto) -> str:
+    return str(transformed(imported(network))[0].attrs[COVERAGE])
+
+
+def test_of_a_quantised_source_it_is_said_what_stays_in_float_and_why(tmp_path):
+    quantized = quantized_by_onnxruntime(wide(), 3, tmp_path)
+    everything = coverage(quantized)
+    assert everything.startswith("source: ")
+    assert "kept in float" not in everything
+
+    known = {"s": np.float32(0.02), "w": onnx_models.random(8, 8, seed=1), "v": np.ones((8, 8), np.int8)}
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["f"]),
+        helper.make_node("DequantizeLinear", ["v", "s"], ["fv"]),
+        helper.make_node("MatMul", ["f", "fv"], ["a"]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("MatMul", ["b", "w"], ["c"]),
+        helper.make_node("MatMul", ["c", "fv"], ["y"]),
+    ]
+    sized = onnx_models.model(nodes, {"x": (onnx_models.FLOAT, [2, 8])}, ["y"], {**known, "z": np.uint16(9)}, opset=21)
+    line = coverage(sized)
+    assert line.startswith("source: 0 of 3 convolutions and products are integers; kept in float: matmul '")
+    for reason in ("an operand of it is uint16", "its operands are float", "its input is float"):
+        assert f"because {reason} in the source" in line

@@ -17,7 +17,8 @@ from tvmake.config.precision import PrecisionConfig
 from tvmake.config.target import TargetConfig
 from tvmake.errors import InputError
 from tvmake.frontend.imported import ImportedModel
-from tvmake.quantize.weights_only import COVERAGE, integers_of
+from tvmake.quantize.coverage import COVERAGE
+from tvmake.quantize.weights_only import integers_of
 from tvmake.targets.resolve import tvm_target
 
 INPUTS, HIDDEN = 128, 160

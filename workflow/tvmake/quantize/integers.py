@@ -17,6 +17,7 @@ import tvm
 from tvmake.ir.expressions import constant, fixed_shape, is_call
 from tvmake.ir.rewriting import definition, rewritten
 from tvmake.quantize.affine import SMALL, Affine, affine, along, dequantize
+from tvmake.quantize.coverage import COVERAGE, source_coverage
 from tvmake.quantize.products import CONVOLUTIONS, Centred, centred_integers, convolution, matmul
 
 from tvm import relax  # isort: skip
@@ -55,17 +56,24 @@ def has_quantized(module: "tvm.IRModule") -> bool:
     return bool(found)
 
 
-def to_integers(module: "tvm.IRModule") -> "tvm.IRModule":
+def to_integers(module: "tvm.IRModule", is_source: bool = False) -> "tvm.IRModule":
     """Compute in integers what stands between ``quantize`` and ``dequantize``; weights have to be constants.
 
     No call of either is left: what cannot be computed in integers is computed in float32, as the source says.
+
+    Args:
+        is_source: whether the source quantised it; the module has its ``COVERAGE`` then.
     """
     if not has_quantized(module):
         return module
     module = relax.transform.CanonicalizeBindings()(module)
-    for step in (_Integers, _Spread, _Written):
-        module = relax.transform.DeadCodeElimination()(rewritten(module, step(module)))
-    return module
+    clean = relax.transform.DeadCodeElimination()
+    made = clean(rewritten(module, _Integers(module)))
+    if is_source:
+        made = made.with_attr(COVERAGE, source_coverage(module, made))
+    for step in (_Spread, _Written):
+        made = clean(rewritten(made, step(made)))
+    return made
 
 
 @mutator

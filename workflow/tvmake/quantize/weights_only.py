@@ -14,15 +14,13 @@ import tvm
 from tvmake.config.precision import PrecisionConfig
 from tvmake.ir.expressions import bindings, constant, is_call, operator_name
 from tvmake.ir.rewriting import rewritten
+from tvmake.quantize.coverage import kept_in_float
 from tvmake.quantize.products import CONVOLUTIONS
 from tvmake.quantize.sites import OTHER_PRODUCTS
 from tvmake.quantize.tables import LOOKUP, Tables, is_table
 
 from tvm import relax, te  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
-
-COVERAGE = "tvmake.held_weights"
-"""Attribute of a module: which weights are integers, and which are not and why, in one line."""
 
 BLOCK, HALF_BLOCK = 32, 16
 """Inputs whose integers of 4 bits share 16 bytes: the first 16 have the lower halves, so that neighbours are read as vectors."""
@@ -55,11 +53,7 @@ class HeldWeights:
         line = f"weights: those of {self.products} of {total} convolutions and products are held in {self.bits} bits"
         if self.tables:
             line += f", and {self.tables} {'tables' if self.tables > 1 else 'table'} of rows in 8"
-        reasons: dict[str, list[str]] = {}
-        for operator, name, reason in self.kept:
-            reasons.setdefault(reason, []).append(f"{operator} '{name}'")
-        kept = "; ".join(f"{', '.join(names)} because {reason}" for reason, names in reasons.items())
-        return f"{line}; kept in float: {kept}" if kept else line
+        return f"{line}{kept_in_float(self.kept)}"
 
 
 @dataclass(frozen=True)

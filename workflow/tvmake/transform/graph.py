@@ -11,10 +11,11 @@ from tvmake.config.precision import WEIGHTS_ONLY, LayerPrecision
 from tvmake.config.requests.transforming import TransformRequest
 from tvmake.errors import InputError
 from tvmake.frontend.relax_fixes import lift_constants
+from tvmake.quantize.coverage import COVERAGE
 from tvmake.quantize.insert import insert
 from tvmake.quantize.integers import has_quantized, to_integers
 from tvmake.quantize.sites import find_sites
-from tvmake.quantize.weights_only import COVERAGE, hold_weights
+from tvmake.quantize.weights_only import hold_weights
 from tvmake.transform.assigned import assign
 from tvmake.transform.axes import count_axes_from_front
 from tvmake.transform.convolutions.paddings import fold_paddings
@@ -58,6 +59,8 @@ def transform(
     options = request.transform
     passes = tvm.relax.transform
     module = float_network(module, params, request)
+    if request.precision.is_calibrated and COVERAGE in (module.attrs or {}):
+        module = module.without_attr(COVERAGE)  # calibration says what becomes of what the source left in float
     if request.precision.base == "int8":
         if calibration is None:
             raise InputError(
@@ -106,7 +109,7 @@ def float_network(module: "tvm.IRModule", params: Mapping[str, Any], request: Tr
     module = apply_user_passes(module, options.passes, "start")
     module = multiply_once(module)
     if has_quantized(module):  # before folding, which would make floats of quantised weights
-        module = to_integers(as_convolutions(module, request.precision.never))
+        module = to_integers(as_convolutions(module, request.precision.never), is_source=True)
     folding = [passes.FoldBatchnormToConv2D()] if options.fold_batch_norm else []
     module = tvm.transform.Sequential([*folding, passes.DecomposeOpsForInference()])(module)
     module = reflect_two_rows(ask_for_numbers(divide_by_no_zero(spell_out_wide_norms(module))))

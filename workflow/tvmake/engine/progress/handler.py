@@ -38,7 +38,14 @@ PLUGIN = "tvmake"
 GENERIC_LOGS = SNAKEMAKE_STATE / "cluster"
 """Where the profiles for other clusters than Slurm have jobs write, by the job's name there."""
 
-SHOWN = ("warning: cache ", "warning: int8: ", "warning: weights: ", "warning: precision: ", "precision: ")
+SHOWN = (
+    "warning: cache ",
+    "warning: int8: ",
+    "warning: weights: ",
+    "warning: source: ",
+    "warning: precision: ",
+    "precision: ",
+)
 """How lines of a job's log begin that are shown when it ends, each once."""
 
 WARNING = "warning: "

@@ -22,7 +22,8 @@ def transform_model(
     """Transform an imported model; write ``module``, ``params`` and ``bound`` (its signature with dimensions bound).
 
     Returns:
-        Of a precision that holds weights in integers: which are, and which are not and why; else nothing.
+        Of a source that is quantised, and of a precision that holds weights in integers: what is in integers, and what is not
+        and why; else nothing.
 
     Raises:
         InputError: an unknown dimension or operator, a failing user pass, or damaged stage files.
@@ -31,7 +32,7 @@ def transform_model(
     from tvmake.artifact.calibration import Calibration
     from tvmake.artifact.module_files import load_module, load_params, save_module, save_params
     from tvmake.artifact.signature import Signature
-    from tvmake.quantize.weights_only import COVERAGE
+    from tvmake.quantize.coverage import COVERAGE
     from tvmake.transform.graph import bound_signature, transform
 
     before = stage_json.load(Signature, signature)
