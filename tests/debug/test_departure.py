@@ -1,6 +1,7 @@
 """Where one computation departs from another, told by values alone."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -80,3 +81,24 @@ def test_a_fault_is_named_wherever_it_is_and_whatever_the_other_side_has_fused_a
     found = first_departure(chain(wrong), shown, 1e-3)
     first = min([at, *(place for place in range(at) if all(one in hidden for one in range(place, at)))])
     assert found is not None and found.value.name == f"v{first}"
+
+
+@pytest.mark.parametrize(
+    "steps, changed, expected",
+    [(1, 2, 2), (2, 2, 0), (1, 400, 0)],
+    ids=["a few on the edge between two steps", "two steps", "an offset of most"],
+)
+def test_integers_on_the_edge_between_two_steps_are_told_from_wrong_ones(steps, changed, expected):
+    integers = np.arange(1000, dtype=np.int64).astype(np.uint8) // 2
+    others = integers.copy()
+    others[:changed] += np.uint8(steps)
+    found = first_departure([Value("q", "QuantizeLinear", (), integers)], [others], 1e-4)
+    assert found is not None
+    assert found.steps == expected
+
+
+def test_numbers_with_a_fraction_have_no_steps():
+    numbers = np.linspace(0, 1, 100)
+    found = first_departure([Value("x", "Conv", (), numbers)], [numbers + 0.5], 1e-4)
+    assert found is not None
+    assert found.steps == 0

@@ -15,6 +15,9 @@ import numpy as np
 MOST_AXES = 5
 """Of tensors whose axes are tried in every order."""
 
+MOST_STEPS = 0.01
+"""Share of a tensor's integers that may lie on the edge between two steps; more are an offset."""
+
 
 @dataclass(frozen=True)
 class Value:
@@ -37,6 +40,16 @@ class Departure:
     """The tensor of that shape in the other graph which comes nearest; None where there is none."""
     error: float
     """Largest difference to it, as a share of the value's RMS; infinite where there is none, or where either is not finite."""
+
+    @property
+    def steps(self) -> int:
+        """Of integers that rounding makes: how many are a step beside those of the other graph, where these are few and all else is
+        equal, so that what is rounded lies on the edge between two steps; else 0."""
+        if self.nearest is None or self.value.array.dtype.kind not in "iu" or self.nearest.dtype.kind not in "iu":
+            return 0
+        apart = np.abs(self.value.array.astype(np.int64) - self.nearest.astype(np.int64))
+        count = int(np.count_nonzero(apart))
+        return count if apart.max(initial=0) <= 1 and count <= max(1, apart.size * MOST_STEPS) else 0
 
 
 def first_departure(values: Sequence[Value], others: Sequence[np.ndarray], bound: float) -> Departure | None:

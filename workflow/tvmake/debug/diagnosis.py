@@ -7,7 +7,9 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 Level = Literal["import", "transform", "build", "device"]
-Cause = Literal["importer", "precision", "pass", "lowering", "schedule", "code generator or driver", "runtime"]
+Cause = Literal[
+    "importer", "rounding", "precision", "pass", "lowering", "schedule", "code generator or driver", "runtime"
+]
 
 
 class _Record(BaseModel):

@@ -159,6 +159,12 @@ class _Search:
         values = source_values(options.source, options, self.signature, self.sample.inputs)
         others = [value.array for value in trace.values]
         found = self._departure(values, others, NOISE["float32"])
+        if found and found.steps:
+            detail = f"{found.steps} of {found.value.array.size} integers differ by one step: what is rounded lies on the edge between two, and either is right"
+            remedy = (
+                "no operator is wrong: give the model goals that a step meets, such as top1_drop or a lower sqnr_db"
+            )
+            return self._finding("rounding", found, values, detail, remedy)
         remedy = (
             "an issue with the reproducer helps; meanwhile write the operator otherwise, or export with another opset"
         )
