@@ -270,6 +270,15 @@ def test_a_second_input_that_nothing_feeds_is_refused(tmp_path):
         opened(npz(tmp_path, images=np.zeros((2, 3))), sign)
 
 
+def test_where_arrays_feed_every_input_the_remedy_is_one_that_works(tmp_path):
+    sign = Signature(inputs=(tensor("ids", (1, 3)),), outputs=())
+    path = npz(tmp_path, tokens=np.zeros((2, 3)))
+    with pytest.raises(InputError) as caught:
+        opened(path, sign, arrays={"ids": "tokens"})
+    assert caught.value.remedy == "take 'ids' out of `arrays`, and give its key as `images: tokens`"
+    assert len(opened(path, sign, images="tokens")) == 2
+
+
 @pytest.mark.parametrize("content", [b"", b"not an image", b"\x89PNG\r\n\x1a\n broken"])
 def test_an_unreadable_image_is_refused_by_name(tmp_path, content):
     (tmp_path / "bad.png").write_bytes(content)

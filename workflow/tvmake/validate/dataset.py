@@ -155,8 +155,18 @@ def _image_input(config: DatasetConfig, signature: Signature) -> TensorSpec:
     chosen = config.input or (rest[0] if rest else None)
     unfed = [name for name in rest if name != chosen]
     if chosen is None or chosen in config.arrays or unfed:
-        problem = f"nothing feeds input {unfed[0]!r}" if unfed else "every input is fed by `arrays`, none by `images`"
-        raise InputError(config.path, problem, "name the .npz key of every further input under `arrays`")
+        if unfed:
+            raise InputError(
+                config.path,
+                f"nothing feeds input {unfed[0]!r}",
+                "name the .npz key of every further input under `arrays`",
+            )
+        first = config.input or next(iter(config.arrays))
+        raise InputError(
+            config.path,
+            "every input is fed by `arrays`, none by `images`",
+            f"take {first!r} out of `arrays`, and give its key as `images: {config.arrays[first]}`",
+        )
     return specs[chosen]
 
 
