@@ -18,6 +18,7 @@ import yaml
 from tests.patience import HANG_S
 from tests.requirements import need
 from tests.workflow.project import ROOT, SCRIPTS
+from tvmake.cli import run
 
 
 @pytest.mark.parametrize("target", ["vulkan", {"kind": "vulkan"}])
@@ -484,3 +485,15 @@ def test_what_others_own_is_refused(tmp_path, name, where, problem, remedy):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=HANG_S, check=False)
     assert done.returncode == (1 if name == "digits.onnx" else 3), done.stdout
     assert done.stderr.startswith(f"error: {where}: {problem}") and remedy in done.stderr
+
+
+def test_an_environment_that_gives_no_number_of_threads_is_refused_where_packages_run_here(
+    tmp_path, monkeypatch, capfd
+):
+    monkeypatch.chdir(tmp_path)
+    model = Path(__file__).parents[2] / "resources/digits.onnx"
+    config = "models: {{m: {{source: {0}}}}}\nprecisions: [float32]\ntargets: {{cpu: {{kind: llvm}}}}\n"
+    Path("tvmake.yaml").write_text(config.format(model))
+    monkeypatch.setenv("TVM_NUM_THREADS", "many")
+    assert run(["check"]) == 3
+    assert "TVM_NUM_THREADS: expected a number from 1 on (got 'many')\n  unset it" in capfd.readouterr().err

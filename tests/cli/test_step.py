@@ -106,3 +106,26 @@ def test_a_process_that_its_work_ends_is_named():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=HANG_S)
     assert done.returncode == 1
     assert "error: import net: its process ended itself with exit code 9\n  look for os._exit()" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("ending", "line"),
+    [
+        ("os._exit(0)", "its process ended itself with exit code 0"),
+        ("os._exit(3)", "its process ended itself with exit code 3"),
+        ("ctypes.string_at(0)", "it crashed its process with SIGSEGV"),
+    ],
+)
+def test_a_users_function_that_ends_the_process_is_named_with_its_line(ending: str, line: str, tmp_path: Path):
+    (tmp_path / "theirs.py").write_text(f"import ctypes, os\ndef score(samples):\n    {ending}\n")
+    code = (
+        "from tvmake.cli.step.process import run_guarded; from tvmake.config.validation import Metric\n"
+        "from tvmake.validate.metrics import MetricSamples, measure\n"
+        "given = MetricSamples(lambda: iter(()), 0)\n"
+        "exit(run_guarded('validate net', lambda: measure({'f': Metric(use='theirs:score')}, given, given)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=HANG_S
+    )
+    assert done.returncode == 1
+    assert f"error: metric theirs:score (theirs.py:2): {line}\n" in done.stderr

@@ -1,7 +1,13 @@
 """A mistyped command line is one line of what is wrong and one of what to type."""
 
+import os
+import signal
+import subprocess
+import sys
+
 import pytest
 
+from tests.patience import HANG_S
 from tvmake.cli import run
 
 
@@ -43,3 +49,13 @@ def test_a_group_without_a_command_prints_its_help(typed: str, capfd):
 def test_help_and_version_are_no_mistakes(capfd):
     assert [run([word]) for word in ("--help", "--version")] == [0, 0]
     assert "Usage: tvmake" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("typed", ["targets", "targets --json"])
+def test_a_reader_that_goes_away_ends_a_command_quietly(typed: str):
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-c", "from tvmake.cli import main; main()", *typed.split()]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False, timeout=HANG_S)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tvmake.errors import InputError, MachineError
-from tvmake.process.limits import Limits, isolated, limited, run_watched
+from tvmake.process.limits import Limits, isolated, limited, named, run_watched
 
 
 def spin() -> None:
@@ -81,3 +81,22 @@ def test_larger_files_may_take_more(tmp_path: Path):
     limits = [Limits.for_files([file]) for file in (small, large, hollow, tmp_path / "none")]
     assert limits[0].memory_mb < limits[1].memory_mb and limits[0].processor_s < limits[1].processor_s
     assert limits[2].memory_mb <= limits[0].memory_mb + 1 and limits[3].memory_mb <= limits[0].memory_mb
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_code_that_ends_its_process_is_known_by_its_block(code: int):
+    def work() -> None:
+        with named("code of theirs"):
+            os._exit(code)
+
+    ended = run_watched(work)
+    assert (ended.code, ended.is_whole, ended.within) == (code, False, "code of theirs")
+
+
+def test_work_that_comes_to_its_end_is_whole_whatever_its_code():
+    assert [run_watched(lambda code=code: code).is_whole for code in (0, 3)] == [True, True]
+
+
+def test_reading_that_ends_its_process_as_if_it_had_succeeded_is_refused():
+    with pytest.raises(InputError, match="ended the process with code 0"):
+        isolated(lambda: os._exit(0), "a.file")

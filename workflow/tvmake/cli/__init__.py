@@ -1,7 +1,9 @@
 """The command line: plumbing (``tvmake step …``, what rules call) and porcelain (make, check, init, doctor …)."""
 
 import os
+import signal
 import sys
+from pathlib import Path
 from typing import Any
 
 from tvmake.process.stopping import is_stopped, stoppable, stopped
@@ -82,6 +84,8 @@ def _run(arguments: list[str]) -> int:
         code = command()(arguments, prog_name="tvmake", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except SystemExit as exit_:
+        if isinstance(exit_.__context__, BrokenPipeError):  # what typer and rich make of it
+            return _unread()
         return exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
     except TyperException as error:
         return _refuse(error, arguments)
@@ -93,9 +97,7 @@ def _run(arguments: list[str]) -> int:
         print_error(MachineError("tvmake", "not enough memory", "close other programs, or raise the limit: ulimit -v"))
         return MachineError.exit_code
     except BrokenPipeError:
-        # The reader of our output went away (`tvmake targets | head`).
-        sys.stderr.close()
-        return 141
+        return _unread()
     except OSError as error:
         # What is printed has no file's name.
         refused = system_error(error.errno or 0, str(error.filename)) if error.filename else None
@@ -106,6 +108,18 @@ def _run(arguments: list[str]) -> int:
         print_error(refused)
         return refused.exit_code
     return 0
+
+
+def _unread() -> int:
+    """End quietly where the reader of our output has gone away (``tvmake targets | head``).
+
+    Returns:
+        The exit code of a program that SIGPIPE ends.
+    """
+    sys.stdout = sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115  # until the process ends
+    for number in (1, 2):
+        os.dup2(sys.stdout.fileno(), number)  # the interpreter's last flush would fail once more
+    return 128 + signal.SIGPIPE
 
 
 def _refuse(refused: Any, arguments: list[str]) -> int:

@@ -23,6 +23,7 @@ from tvmake.device.architecture import check_triple
 from tvmake.errors import InputError, TvmakeError
 from tvmake.plan.outputs import directories, recognise
 from tvmake.plan.plan import Plan, Variant
+from tvmake.process.own_cores import tvm_threads
 from tvmake.process.user_code import check_function
 from tvmake.records.frozen import read_frozen
 from tvmake.records.store import open_store
@@ -166,7 +167,8 @@ def check_device_files(plan: Plan) -> None:
     """Refuse devices whose files here are missing, and targets that their device, this machine, cannot run.
 
     Raises:
-        TvmakeError, ErrorList: a file is missing, or a target is for another processor.
+        TvmakeError, ErrorList: a file is missing, a target is for another processor, or the environment gives this machine no number of
+            threads.
     """
     errors: list[TvmakeError] = []
     for name in dict.fromkeys(filter(None, (plan.device_of(variant.target) for variant in plan.runnable))):
@@ -174,7 +176,13 @@ def check_device_files(plan: Plan) -> None:
             file = getattr(plan.config.devices.get(name), key, None)
             if file is not None and not Path(file).expanduser().exists():
                 errors.append(InputError(f"devices.{name}.{key}", f"there is no {file}", _how_to_name(file)))
-    for name in dict.fromkeys(variant.target for variant in plan.runnable if plan.device_of(variant.target) == LOCAL):
+    targets = dict.fromkeys(variant.target for variant in plan.runnable if plan.device_of(variant.target) == LOCAL)
+    if targets and getattr(plan.config.devices.get(LOCAL), "threads", None) is None:
+        try:
+            tvm_threads()
+        except TvmakeError as error:
+            errors.append(error)
+    for name in targets:
         target = plan.config.targets[name]
         try:
             check_triple((target.host or target).triple or "", platform.machine(), f"targets.{name}")

@@ -11,7 +11,7 @@ import os
 import resource
 import select
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,10 +30,13 @@ BASE_S, S_PER_MB = 20.0, 4.0
 BASE_MB, MEMORY_PER_BYTE = 320, 30
 """What reading a file may take, and how much more for its size. Ordinary networks take a tenth of it."""
 
+WHOLE: Mapping[str, Any] = {"whole": True}
+"""What a process says when its work came to an end."""
+
 _watcher: int | None = None
 """The pipe to the process that watches this one."""
 
-_blocks: list[bytes] = []
+_blocks: list[Mapping[str, Any]] = []
 
 
 @dataclass(frozen=True)
@@ -61,20 +64,32 @@ def limited(limits: Limits, where: str, remedy: str | None = None) -> Iterator[N
     In a process of :func:`run_watched` exceeding them ends the process, with an InputError that names ``where``. In
     another one nothing is limited.
     """
-    report = {"processor_s": limits.processor_s, "memory_mb": limits.memory_mb, "where": where, "remedy": remedy}
-    _blocks.append(json.dumps(report).encode() + b"\n")
-    _tell(_blocks[-1])
+    with _block(where=where, remedy=remedy, processor_s=limits.processor_s, memory_mb=limits.memory_mb):
+        yield
+
+
+@contextmanager
+def named(where: str) -> Iterator[None]:
+    """Do the work of the block in the name of ``where``, which :attr:`Ended.within` is if it ends a process of :func:`run_watched`."""
+    with _block(where=where):
+        yield
+
+
+@contextmanager
+def _block(**report: str | float | None) -> Iterator[None]:
+    _blocks.append(report)
+    _tell(report)
     try:
         yield
     finally:
         _blocks.pop()
-        _tell(_blocks[-1] if _blocks else b"null\n")
+        _tell(_blocks[-1] if _blocks else None)
 
 
-def _tell(line: bytes) -> None:
+def _tell(report: Mapping[str, Any] | None) -> None:
     if _watcher is not None:
         with suppress(OSError):
-            os.write(_watcher, line)
+            os.write(_watcher, json.dumps(report).encode() + b"\n")
 
 
 @dataclass(frozen=True)
@@ -86,6 +101,10 @@ class Ended:
     usage: resource.struct_rusage
     exceeded: TvmakeError | None
     """Why it was ended, if it exceeded a limit."""
+    is_whole: bool
+    """Whether its work came to an end; not where something in it ended the process."""
+    within: str | None
+    """The innermost block that it was in when it ended."""
 
 
 def run_watched(work: Callable[[], int | None]) -> Ended:
@@ -98,7 +117,10 @@ def run_watched(work: Callable[[], int | None]) -> Ended:
         os.close(reading)
         _watcher = writing
         _blocks.clear()
-        return work()
+        try:
+            return work()
+        finally:
+            _tell(WHOLE)
 
     def wait(process: int) -> tuple[int, resource.struct_rusage]:
         os.close(writing)
@@ -109,7 +131,7 @@ def run_watched(work: Callable[[], int | None]) -> Ended:
         code, usage = run_forked(child, wait)
     finally:
         os.close(reading)
-    return Ended(code, usage, watch.exceeded)
+    return Ended(code, usage, watch.exceeded, watch.is_whole, watch.within)
 
 
 def isolated(work: Callable[[], bytes], where: str) -> bytes:
@@ -138,7 +160,7 @@ def isolated(work: Callable[[], bytes], where: str) -> bytes:
             raise ended.exceeded
         if ended.code in STOPPED:
             raise KeyboardInterrupt
-        if ended.code != 0:
+        if ended.code != 0 or not ended.is_whole:
             how = signal.Signals(-ended.code).name if ended.code < 0 else f"code {ended.code}"
             raise InputError(where, f"reading it ended the process with {how}", "the file is damaged or hostile")
         answer.seek(0)
@@ -154,40 +176,53 @@ class _Watch:
 
     def __init__(self, reports: int):
         self.exceeded: TvmakeError | None = None
+        self.is_whole = False
         self._reports = reports
         self._block: dict[str, Any] | None = None
         self._memory_mb = 0
         self._processor_s: dict[str, float] = {}
 
     def until_end(self, process: int) -> None:
-        """Return when the process has ended, by itself or by what it exceeded."""
+        """Return when the process has ended, by itself or by what it exceeded, and all that it said was read."""
         ended = os.pidfd_open(process)
         try:
             watched = select.poll()
             watched.register(ended, select.POLLIN)
             watched.register(self._reports, select.POLLIN)
             while True:
-                events = dict(watched.poll(None if self._block is None else POLL_S * 1000))
-                if ended in events:
-                    return
+                events = dict(watched.poll(POLL_S * 1000 if self._is_limited else None))
                 if self._reports in events and not self._receive(process):
                     watched.unregister(self._reports)
-                if self._block is not None and self.exceeded is None:
-                    self.exceeded = self._excess(process, self._block)
+                if ended in events:
+                    return
+                if self._is_limited and self.exceeded is None:
+                    self.exceeded = self._excess(process, self._block or {})
                     if self.exceeded is not None:
                         signal.pidfd_send_signal(ended, signal.SIGKILL)
         finally:
             os.close(ended)
 
+    @property
+    def within(self) -> str | None:
+        return self._block["where"] if self._block else None
+
+    @property
+    def _is_limited(self) -> bool:
+        return self._block is not None and "memory_mb" in self._block
+
     def _receive(self, process: int) -> bool:
         text = os.read(self._reports, 1 << 16)
+        if not text:  # it is ending, in the block that it was in
+            return False
         if not text.endswith(b"\n"):
             self._block = None
-            return bool(text)
+            return True
         block = json.loads(text.splitlines()[-1])
-        if block is not None and self._block is None:
+        if block == WHOLE:
+            self.is_whole, block = True, None
+        was_limited, self._block = self._is_limited, block
+        if self._is_limited and not was_limited:
             self._memory_mb, self._processor_s = _memory_mb(process), _processor_s(process)
-        self._block = block
         return True
 
     def _excess(self, process: int, block: dict[str, Any]) -> TvmakeError | None:

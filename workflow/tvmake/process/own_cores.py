@@ -1,6 +1,8 @@
-"""TVM's threads stay on the cores that a process may use."""
+"""TVM's threads: how many, and that they stay on the cores that a process may use."""
 
 import os
+
+from tvmake.errors import MachineError
 
 VARIABLE = "TVM_BIND_THREADS"
 
@@ -14,3 +16,17 @@ def stay_on_own_cores() -> None:
     """
     if hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) < (os.cpu_count() or 1):
         os.environ.setdefault(VARIABLE, "0")
+
+
+def tvm_threads() -> int | None:
+    """How many threads the environment gives TVM's CPU kernels; None where it leaves that to TVM.
+
+    Raises:
+        MachineError: it gives something else than a number.
+    """
+    text = os.environ.get("TVM_NUM_THREADS")
+    if text and not (text.isdecimal() and int(text)):
+        raise MachineError(
+            "the environment variable TVM_NUM_THREADS", f"expected a number from 1 on (got '{text}')", "unset it"
+        )
+    return int(text) if text else None

@@ -8,11 +8,13 @@ import sys
 import sysconfig
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from tvmake.errors import InputError
+from tvmake.process.limits import named
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -76,7 +78,8 @@ def load_function(use: str, where: str) -> Callable[..., Any]:
     """
     module_name, _, function = use.partition(":")
     try:
-        imported = _import(module_name, where)
+        with named(where):
+            imported = _import(module_name, where)
     except InputError:
         raise
     except ModuleNotFoundError as error:
@@ -145,6 +148,27 @@ def _no_function(use: str, where: str, file: str, functions: Sequence[str]) -> I
     shown = ", ".join(public[:MOST_NAMES]) + (" …" if len(public) > MOST_NAMES else "")
     listed = f"it defines: {shown}" if public else "it defines no functions"
     return InputError(where, f"'{module_name}' has no function '{function}' ({file})", listed)
+
+
+@contextmanager
+def calling(where: str, what: str, called: Any, remedy: str | None = None) -> Iterator[None]:
+    """Call a user's function in this block: what it raises is told in one line, and where it ends the process (``os._exit``, a
+    crash), the process that watches names it.
+
+    Args:
+        where: what names the function, for errors.
+        what: what became of it, for errors.
+        called: the function.
+        remedy: what to do.
+
+    Raises:
+        InputError: whatever the function raises.
+    """
+    with named(f"{where}{defined_at(called)}"):
+        try:
+            yield
+        except (Exception, SystemExit) as error:
+            raise blame(where, what, error, called, remedy) from error
 
 
 def blame(where: str, what: str, error: BaseException, called: Any = None, remedy: str | None = None) -> InputError:

@@ -6,7 +6,7 @@ import tvm
 
 from tvmake.config.transform import UserPass
 from tvmake.errors import InputError
-from tvmake.process.user_code import blame, defined_at, load_function
+from tvmake.process.user_code import calling, defined_at, load_function
 
 CONTRACT = "a pass takes an IRModule and returns one"
 
@@ -21,10 +21,8 @@ def apply_user_passes(module: "tvm.IRModule", passes: Sequence[UserPass], point:
         if user_pass.at != point:
             continue
         rewrite = load_pass(user_pass)
-        try:
+        with calling(_where(user_pass), f"failed at '{point}'", rewrite):
             result = rewrite(module)
-        except (Exception, SystemExit) as error:  # whatever the user's code raises is the user's to see, in one line
-            raise blame(_where(user_pass), f"failed at '{point}'", error) from error
         if not isinstance(result, tvm.IRModule):
             problem = f"returned a {type(result).__name__}{defined_at(rewrite)}, not an IRModule"
             raise InputError(_where(user_pass), problem, CONTRACT)
@@ -40,10 +38,8 @@ def load_pass(user_pass: UserPass) -> Callable[["tvm.IRModule"], "tvm.IRModule"]
     """
     where = _where(user_pass)
     factory = load_function(user_pass.use, where)
-    try:
-        rewrite = factory(**user_pass.arguments)
-    except (Exception, SystemExit) as error:  # so does calling the factory
-        raise blame(where, f"the factory failed{_arguments(user_pass)}", error, factory) from error
+    with calling(where, f"the factory failed{_arguments(user_pass)}", factory):
+        rewrite: Callable[[tvm.IRModule], tvm.IRModule] = factory(**user_pass.arguments)
     if not callable(rewrite):
         problem = f"the factory returned a {type(rewrite).__name__}{defined_at(factory)}"
         raise InputError(where, problem, "return a tvm.transform.Pass or a function from IRModule to IRModule")

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from tvmake.config.validation import Metric
 from tvmake.errors import InputError
-from tvmake.process.user_code import blame, defined_at, load_function
+from tvmake.process.user_code import calling, defined_at, load_function
 from tvmake.storage.documents import FailsFast
 from tvmake.validate.verdict import MissedGoal
 
@@ -101,10 +101,8 @@ def _missed(name: str, metric: Metric, figure: MetricFigure) -> Iterable[MissedG
 
 
 def _figure(function: Callable[..., Any], samples: MetricSamples, metric: Metric, where: str) -> float | None:
-    try:
+    with calling(where, "failed", function, TAKES):
         value = function(samples, **metric.arguments)
-    except (Exception, SystemExit) as error:  # whatever the user's code raises is the user's to see, in one line
-        raise blame(where, "failed", error, function, TAKES) from error
     try:
         # Numbers of Python's and numpy's, and tensors of one element.
         number = float(value)

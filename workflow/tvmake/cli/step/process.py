@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable
 
 from tvmake.errors import DeviceError, InputError, MachineError, TvmakeError, print_error
-from tvmake.process.limits import run_watched
+from tvmake.process.limits import Ended, run_watched
 from tvmake.process.stopping import stoppable
 from tvmake.storage.files import NO_SPACE, no_space
 
@@ -26,8 +26,8 @@ LARGE_BLOCK_BYTES = 128 * 1024
 DEFECT = 70
 """Exit code of a failure that is tvmake's own fault (EX_SOFTWARE of sysexits.h)."""
 
-OWN_CODES = (0, 1, 2, 3, 4, DEFECT, 130)
-"""Exit codes of a child that has said why."""
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that stop a run."""
 
 
 def run_guarded(stage: str, work: Callable[[], object]) -> int:
@@ -43,21 +43,40 @@ def run_guarded(stage: str, work: Callable[[], object]) -> int:
             return _run(stage, work)
 
     ended = run_watched(child)
-    code, used = ended.code, ended.usage
+    error, used = _failure(stage, ended), ended.usage
     usage = {
         "stage": stage,
-        "exit": code if ended.exceeded is None else ended.exceeded.exit_code,
+        "exit": ended.code if error is None else error.exit_code,
         "wall_s": round(time.monotonic() - began, 2),
         "cpu_s": round(used.ru_utime + used.ru_stime, 2),
         "peak_memory_mb": used.ru_maxrss // 1024,
     }
     print(json.dumps(usage), flush=True)
+    if error is not None:
+        return _reported(error)
+    return ended.code if ended.code >= 0 else _stopped(stage, -ended.code)
+
+
+def _failure(stage: str, ended: Ended) -> TvmakeError | None:
+    """Why the process could not say itself how its work ended; None where it could, or where it was stopped."""
     if ended.exceeded is not None:
-        return _reported(ended.exceeded)
-    if code >= 0 and code not in OWN_CODES:
-        remedy = "look for os._exit() in the code of the model, or of a library that it calls"
-        return _reported(InputError(stage, f"its process ended itself with exit code {code}", remedy))
-    return code if code >= 0 else _crashed(stage, -code)
+        return ended.exceeded
+    if ended.code >= 0:
+        if ended.is_whole:
+            return None
+        problem = f"its process ended itself with exit code {ended.code}"
+        if ended.within:
+            return InputError(ended.within, problem, "look for os._exit() in it, or in a library that it calls")
+        return InputError(stage, problem, "look for os._exit() in the code of the model, or of a library that it calls")
+    if -ended.code in STOPS:
+        return None
+    name = signal.Signals(-ended.code).name
+    if -ended.code == signal.SIGKILL:
+        return DeviceError(stage, f"the process crashed with {name}", "the system may be out of memory")
+    if ended.within:
+        remedy = "look at what it calls that is not written in Python: the log has the lines where it was"
+        return InputError(ended.within, f"it crashed its process with {name}", remedy)
+    return DeviceError(stage, f"the process crashed with {name}", "a damaged or hostile input, or a compiler defect")
 
 
 def _run(stage: str, work: Callable[[], object]) -> int:
@@ -95,17 +114,10 @@ def _defect(stage: str, error: Exception) -> int:
     return DEFECT
 
 
-def _crashed(stage: str, number: int) -> int:
+def _stopped(stage: str, number: int) -> int:
     name = signal.Signals(number).name
-    if number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        print(f"error: {stage}: ended by {name}; nothing half-written is left, run again to go on", file=sys.stderr)
-        return 128 + number
-    hint = (
-        "the system may be out of memory"
-        if number == signal.SIGKILL
-        else "a damaged or hostile input, or a compiler defect"
-    )
-    return _reported(DeviceError(stage, f"the process crashed with {name}", hint))
+    print(f"error: {stage}: ended by {name}; nothing half-written is left, run again to go on", file=sys.stderr)
+    return 128 + number
 
 
 def _return_freed_memory() -> None:

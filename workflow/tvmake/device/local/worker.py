@@ -7,7 +7,6 @@ mistake that a user can correct, ``RESULT.error`` (its kind, where, problem, rem
 """
 
 import json
-import os
 import resource
 import time
 from functools import partial
@@ -29,8 +28,9 @@ from tvmake.device.local.cuda_compiler import choose_compiler
 from tvmake.device.samples import run_samples, since
 from tvmake.device.store import stored
 from tvmake.device.turns import TURNS, Partner, Sampler
-from tvmake.errors import MachineError, TvmakeError
+from tvmake.errors import TvmakeError
 from tvmake.native.runtime_libraries import present
+from tvmake.process.own_cores import tvm_threads
 
 from tvm.runtime.vm import VirtualMachine  # isort: skip
 
@@ -92,7 +92,7 @@ def main(arguments: list[str]) -> int:
 def serve(directory: Path, request: RunRequest, inputs: Path, outputs: Path | None, partner: str = "") -> RunResult:
     """Run one request on the package unpacked in ``directory``; measure by turns with the process behind ``partner``."""
     manifest = stored(directory)
-    _threads()
+    tvm_threads()
     cores = usable_cores()
     baseline = _resident_bytes()
     started = time.perf_counter()
@@ -109,18 +109,8 @@ def serve(directory: Path, request: RunRequest, inputs: Path, outputs: Path | No
         **measured,
     )
     gpu = accelerator_properties(package.kind, package.device) if package.kind != "cpu" else None
-    fingerprint = local_fingerprint(_threads(), package.kind, gpu, cores)
+    fingerprint = local_fingerprint(tvm_threads(), package.kind, gpu, cores)
     return RunResult(timing=timing, fingerprint=fingerprint)
-
-
-def _threads() -> int | None:
-    """Of TVM's CPU kernels, where it is told."""
-    text = os.environ.get("TVM_NUM_THREADS")
-    if text and not (text.isdecimal() and int(text)):
-        raise MachineError(
-            "the environment variable TVM_NUM_THREADS", f"expected a number from 1 on (got '{text}')", "unset it"
-        )
-    return int(text) if text else None
 
 
 def _measure(package: LoadedPackage, how: Measurement, address: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from tvmake.frontend.configured_inputs import check_inputs, with_ranges
 from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.relax_fixes import drop_unused_params, lift_constants, with_main, wrap_takes
 from tvmake.frontend.trust import check_trusted
-from tvmake.process.user_code import blame, load_function
+from tvmake.process.user_code import calling, load_function
 
 from tvm import relax  # isort: skip
 
@@ -58,10 +58,8 @@ def _called(where: str, options: ImportOptions) -> tuple["tvm.IRModule", dict[st
     function = load_function(where, where)
     random.seed(options.seed)
     np.random.seed(options.seed % 2**32)
-    try:
+    with calling(where, "the function fails", function):
         returned = function(**options.arguments)
-    except (Exception, SystemExit) as error:
-        raise blame(where, "the function fails", error, function) from error
     module, given = returned if isinstance(returned, tuple) and len(returned) == 2 else (returned, {})
     if not isinstance(module, tvm.IRModule):
         hint = "; leave `format: relax` out for one that returns an nn.Module" if hasattr(module, "forward") else ""

@@ -17,7 +17,8 @@ from tvmake.errors import InputError
 from tvmake.frontend.torch.exporting import exported_program, refuse_untraceable
 from tvmake.frontend.torch.program import DTYPES
 from tvmake.frontend.trust import check_trusted
-from tvmake.process.user_code import blame, load_function
+from tvmake.process.limits import named
+from tvmake.process.user_code import calling, load_function
 
 _TORCH_DTYPES = {name: dtype for dtype, name in DTYPES.items()}
 
@@ -40,16 +41,15 @@ def export(source: str, options: ImportOptions) -> ExportedProgram:
     random.seed(options.seed)  # Keras draws by Python's
     np.random.seed(options.seed % 2**32)
     torch.manual_seed(options.seed)
-    try:
-        with chdir(Path()):  # what it changes to is not where the files of this run lie
-            returned = function(**options.arguments)
-    except (Exception, SystemExit) as error:
-        remedy = "call it in Python with the same `arguments`"
-        raise blame(source, "the factory fails", error, function, remedy) from error
+    remedy = "call it in Python with the same `arguments`"
+    # What it changes to is not where the files of this run lie.
+    with calling(source, "the factory fails", function, remedy), chdir(Path()):
+        returned = function(**options.arguments)
     module, examples = _module_and_examples(source, returned)
     refuse_untraceable(source, module)  # its forward() cannot be looked into, either
     inputs, dynamic = _inputs(source, module, examples, options)
-    return exported_program(source, module, inputs, dynamic)
+    with named(source):
+        return exported_program(source, module, inputs, dynamic)
 
 
 def _module_and_examples(source: str, returned: Any) -> tuple[nn.Module, tuple[Tensor, ...]]:
