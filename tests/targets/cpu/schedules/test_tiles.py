@@ -51,6 +51,17 @@ def test_rows_that_share_their_vectors_are_preferred():
     assert tile.rows.shares
 
 
+@pytest.mark.parametrize(
+    ("vectors_read", "shares", "index"),
+    [(1, True, 1), (2, True, 2), (1, False, 2)],
+    ids=["product", "depthwise", "pooling"],
+)
+def test_windows_take_their_rows_from_the_last_axis(vectors_read: int, shares: bool, index: int):
+    tile = best_tile(AVX512, 32, 96, [Rows(1, 56, shares), Rows(2, 56, shares)], 9, vectors_read)
+    assert tile.rows is not None
+    assert tile.rows.index == index
+
+
 def test_vectors_of_odd_lengths_are_the_last_resort():
     assert best_tile(AVX512, 32, 152, [Rows(0, 14, shares=True)], 152, 1).lanes == 8
     assert best_tile(AVX512, 32, 37, [Rows(0, 14, shares=True)], 152, 1).lanes == 37
