@@ -3,10 +3,11 @@
 from typing import Any
 
 import numpy as np
+import pytest
 import tvm
 import tvm_ffi
 
-from tvmake.targets.cpu.incomplete_vectors import LENGTH, IncompleteVectors
+from tvmake.targets.cpu.incomplete_vectors import BEYOND, LENGTH, VALID, IncompleteVectors
 
 from tvm import s_tir, te, tirx  # isort: skip
 
@@ -49,6 +50,37 @@ def test_all_values_are_computed():
     result = tvm.runtime.tensor(np.zeros_like(given))
     tvm.compile(module, target="llvm")["main"](tvm.runtime.tensor(given), result)
     assert np.array_equal(result.numpy(), given * 2)
+
+
+def tiled(length: int, count: int, lanes: int, mark: str) -> "tvm.IRModule":
+    """A kernel that doubles rows in tiles of several vectors, of which the last is incomplete."""
+    x = te.placeholder((3, length), name="x", dtype="float32")
+    y = te.compute((3, length), lambda i, j: x[i, j] * 2.0, name="y")
+    schedule = s_tir.Schedule(te.create_prim_func([x, y]))
+    _, along = schedule.get_loops(schedule.get_sblock("y"))
+    _, vectors, within = schedule.split(along, [None, count, lanes])
+    schedule.unroll(vectors)
+    schedule.vectorize(within)
+    if mark == VALID:
+        schedule.annotate(vectors, VALID, length % (count * lanes))
+    else:
+        schedule.annotate(within, BEYOND, ann_val=True)
+    return schedule.mod
+
+
+@pytest.mark.parametrize("length", [1, 7, 8, 16, 21, 45, 47, 61, 69])
+def test_tiles_compute_all_values(length: int):
+    module = tirx.transform.ConvertSSA()(IncompleteVectors()(tiled(length, 3, 8, VALID)))
+    assert all(not asks for _, asks in vectors(module))
+    given = np.arange(3 * length, dtype="float32").reshape(3, length)
+    result = tvm.runtime.tensor(np.full_like(given, -1))
+    tvm.compile(module, target="llvm")["main"](tvm.runtime.tensor(given), result)
+    assert np.array_equal(result.numpy(), given * 2)
+
+
+def test_vectors_that_may_go_beyond_the_last_value_have_no_condition():
+    assert vectors(tiled(21, 3, 8, BEYOND)) == [(8, True)]
+    assert vectors(IncompleteVectors()(tiled(21, 3, 8, BEYOND))) == [(8, False)]
 
 
 def test_other_kernels_stay_as_they_are():

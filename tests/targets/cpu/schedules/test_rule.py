@@ -46,6 +46,13 @@ KERNELS = {
     "convolution to few channels": (conv, tensor(1, 16, 9, 9), tensor(3, 16, 3, 3)),
     "convolution to one channel": (conv, tensor(1, 16, 9, 9), tensor(1, 16, 3, 3)),
     "convolution to a prime of channels": (conv, tensor(1, 8, 13, 11), tensor(37, 8, 3, 3)),
+    "convolution to a prime of channels, then another": (
+        lambda x, w, b, v: conv(op.nn.relu(op.add(conv(x, w), b)), v),
+        tensor(2, 16, 17, 5), tensor(21, 16, 3, 3), tensor(1, 21, 1, 1), tensor(19, 21, 1, 1)
+    ),
+    "convolution to a prime of channels, half precision": (
+        conv, tensor(1, 2, 13, 11, dtype="float16"), tensor(37, 2, 3, 3, dtype="float16")
+    ),
     "convolution to a prime of rows": (conv, tensor(1, 24, 17, 19), tensor(32, 24, 3, 3)),
     "convolution to a prime of rows, grouped": (
         lambda x, w: conv(x, w, groups=4), tensor(1, 32, 19, 17), tensor(64, 8, 3, 3)
@@ -75,6 +82,11 @@ KERNELS = {
     "convolution of sequences": (lambda x, w: op.nn.conv1d(x, w, padding=1), tensor(1, 8, 50), tensor(24, 8, 3)),
     "convolution of volumes": (lambda x, w: op.nn.conv3d(x, w), tensor(1, 4, 6, 7, 8), tensor(8, 4, 3, 3, 3)),
     "product": (op.matmul, tensor(64, 96), tensor(96, 128)),
+    "product to a prime of columns": (
+        lambda x, w, b: op.nn.gelu(op.add(op.matmul(x, op.permute_dims(w)), b)),
+        tensor(2, 50, 24), tensor(53, 24), tensor(53)
+    ),
+    "product of one axis to a prime of columns": (op.matmul, tensor(24), tensor(24, 53)),
     "product of a vector": (op.matmul, tensor(1, 300), tensor(300, 1000)),
     "product with awkward extents": (op.matmul, tensor(197, 61), tensor(61, 193)),
     "product with transposed weights": (
@@ -168,6 +180,14 @@ def test_vectors_of_a_grouped_convolution_stay_within_its_groups():
 def test_rows_of_odd_lengths_are_computed_in_whole_vectors():
     assert lanes(lowered(op.nn.softmax, tensor(64, 197), target=AVX512)) == {16}
     assert lanes(lowered(op.nn.softmax, tensor(64, 24), target=AVX512)) == {8}
+
+
+@pytest.mark.parametrize("channels", [21, 37, 255])
+def test_odd_numbers_of_channels_are_computed_in_whole_vectors(channels: int):
+    def head(data: Any, weight: Any) -> Any:
+        return op.nn.conv2d(data, weight, data_layout="NHWC", kernel_layout="OHWI")
+
+    assert max(lanes(lowered(head, tensor(1, 13, 13, 32), tensor(channels, 1, 1, 32), target=AVX512))) == 16
 
 
 @pytest.mark.parametrize("name", ["depthwise", "pool"])

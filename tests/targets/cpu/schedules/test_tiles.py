@@ -23,6 +23,31 @@ def test_a_tile_fits_its_kernel_and_stays_in_registers(width: int, height: int, 
     assert tile.height * tile.vectors * -(-tile.lanes // unit.lanes(bits)) <= unit.accumulators
 
 
+@given(
+    width=st.integers(2, 600), height=st.integers(1, 300), length=st.integers(1, 5000), bits=st.sampled_from([8, 16, 32, 64]),
+    unit=st.sampled_from([AVX512, AVX, NEON]),
+)  # fmt: skip
+def test_so_does_one_with_columns_of_zeros(width: int, height: int, length: int, bits: int, unit: Machine):
+    tile = best_tile(unit, bits, width, [Rows(0, height, shares=True)], length, 1, pads=True)
+    assert tile.lacking == -width % tile.width
+    assert tile.lanes & (tile.lanes - 1) == 0 or tile.lacking == 0
+    assert tile.height * tile.width * bits < STACK_BYTES * 8
+    assert tile.height * tile.vectors * -(-tile.lanes // unit.lanes(bits)) <= unit.accumulators
+
+
+@pytest.mark.parametrize("unit", [AVX512, AVX, NEON])
+@pytest.mark.parametrize("width", [19, 21, 37, 85, 91, 255, 30522])
+def test_columns_of_zeros_make_vectors_whole(width: int, unit: Machine):
+    tile = best_tile(unit, 32, width, [Rows(0, 26, shares=True)], 512, 1, pads=True)
+    assert tile.lanes == unit.lanes(32)
+    assert tile.height > 1
+
+
+def test_there_are_none_where_that_is_no_faster():
+    assert best_tile(AVX512, 32, 192, [Rows(0, 26, shares=True)], 512, 1, pads=True).lacking == 0
+    assert best_tile(AVX, 32, 1000, [Rows(0, 13, shares=True)], 512, 1, pads=True).lacking == 0
+
+
 @pytest.mark.parametrize(("unit", "lanes"), [(AVX512, 16), (AVX, 8), (NEON, 4)])
 def test_vectors_are_whole_where_the_kernel_allows_it(unit: Machine, lanes: int):
     tile = best_tile(unit, 32, 256, [Rows(0, 56, shares=True)], 576, 1)

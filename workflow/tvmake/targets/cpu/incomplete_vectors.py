@@ -1,10 +1,11 @@
-"""Loops over vectors of which the last is incomplete: whole vectors, and then the values that are left one by one.
+"""Loops over vectors of which the last is incomplete: whole vectors, and then the values that are left.
 
 TVM's LoopPartition does the same for a loop with ``pragma_loop_partition_hint``, but TVM 0.27's NarrowDataType, which runs before
 it, gives loops of int64 another variable and leaves the hint with the old one, and Relax's kernels have no other loops. Without this
 pass such a loop is right and slow: it asks for each value whether there is one.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import tvm
@@ -15,10 +16,17 @@ from tvm import s_tir, tirx  # isort: skip
 LENGTH = "tvmake.values"
 """How many values a loop over vectors, and the loop over lanes in it, compute."""
 
+VALID = "tvmake.valid"
+"""How many values of the last tile there are: on the loop over the vectors of a tile, of which the last computes fewer than others."""
+
+BEYOND = "tvmake.beyond"
+"""On a loop over lanes whose vectors may be computed whole: their places, and what they read, go beyond the last value."""
+
 
 @tirx.transform.prim_func_pass(opt_level=0, name="IncompleteVectors")
 class IncompleteVectors:
-    """Write loops with :data:`LENGTH` as two."""
+    """Write loops with :data:`LENGTH` or :data:`VALID` as whole vectors and the values that are left, those with :data:`BEYOND` as
+    whole vectors."""
 
     def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
         """The function with such loops divided; one without any as it is."""
@@ -27,28 +35,110 @@ class IncompleteVectors:
 
 
 def _divided(loop: Any) -> Any:
-    if LENGTH not in (loop.annotations or {}) or not isinstance(loop.body, tirx.For):
+    annotations = loop.annotations or {}
+    if BEYOND in annotations:
+        return tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, _whole(loop.body, loop.loop_var))
+    if not isinstance(loop.body, tirx.For):
         return loop
+    if VALID in annotations:
+        return _tile(loop, int(annotations[VALID]))
+    return _row(loop, int(annotations[LENGTH])) if LENGTH in annotations else loop
+
+
+def _row(loop: Any, length: int) -> Any:
     vector, lanes = loop.loop_var, loop.body
-    whole, rest = divmod(int(loop.annotations[LENGTH]), int(lanes.extent))
-
-    def within(count: int) -> Any:
-        """The body, of which this many vectors are computed."""
-        known = tvm.sym.Analyzer()
-        known.bind(vector, tvm.ir.Range(0, count))
-        known.bind(lanes.loop_var, tvm.ir.Range(0, lanes.extent))
-        return tvm_ffi.structural_map(lanes, (s_tir.SBlockRealize, lambda block: _unconditional(block, known)))
-
-    def last(variable: Any) -> Any:
-        return tirx.const(whole, vector.ty.dtype) if variable.same_as(vector) else variable
-
-    vectors = tirx.For(vector, loop.min, tirx.const(whole, vector.ty.dtype), loop.kind, within(whole))
-    values = tvm_ffi.structural_map(lanes.body, (tvm.ir.Var, last))
-    extent = tirx.const(rest, lanes.loop_var.ty.dtype)
+    whole, rest = divmod(length, int(lanes.extent))
+    known = tvm.sym.Analyzer()
+    known.bind(vector, tvm.ir.Range(0, whole))
+    known.bind(lanes.loop_var, tvm.ir.Range(0, lanes.extent))
+    vectors = tirx.For(vector, loop.min, _like(vector, whole), loop.kind, _unconditional(lanes, known.can_prove))
+    values = _with(lanes.body, vector, _like(vector, whole))
+    extent = _like(lanes.loop_var, rest)
     return tirx.SeqStmt([vectors, tirx.For(lanes.loop_var, lanes.min, extent, tirx.ForKind.SERIAL, values)])
 
 
-def _unconditional(block: Any, known: Any) -> Any:
-    if not known.can_prove(block.predicate):
-        return block
-    return s_tir.SBlockRealize(block.iter_values, tirx.const(True, "bool"), block.block)
+def _tile(loop: Any, valid: int) -> Any:
+    """The vectors that every tile has, and then, under one condition, the others or the values that are left."""
+    vector, lanes = loop.loop_var, loop.body
+    count, length = int(loop.extent), int(lanes.extent)
+    whole, rest = divmod(valid, length)
+    condition = _and([term for term in _terms(lanes) if _uses(term, lanes.loop_var)])
+    is_whole = _with(
+        _with(condition, vector, _like(vector, count - 1)), lanes.loop_var, _like(lanes.loop_var, length - 1)
+    )
+    body = tirx.For(lanes.loop_var, lanes.min, lanes.extent, lanes.kind, _whole(lanes.body, lanes.loop_var))
+
+    def vectors(first: int, end: int) -> Any:
+        return tirx.For(vector, loop.min, _like(vector, end - first), loop.kind, _with(body, vector, vector + first))
+
+    def values() -> Any:
+        kind = tirx.ForKind.UNROLLED if rest & (rest - 1) or rest == 1 else tirx.ForKind.VECTORIZED
+        last = tirx.For(lanes.loop_var, lanes.min, _like(lanes.loop_var, rest), kind, body.body)
+        return _with(last, vector, _like(vector, whole))
+
+    parts = [vectors(0, whole)] if whole else []
+    if tvm.sym.Analyzer().can_prove(tirx.Not(is_whole)):
+        parts += [values()] if rest else []
+    else:
+        parts.append(tirx.IfThenElse(is_whole, vectors(whole, count), values() if rest else None))
+    return tirx.SeqStmt(parts) if len(parts) > 1 else parts[0]
+
+
+def _terms(statement: Any) -> list[Any]:
+    """Of the conditions of the blocks in a statement."""
+    found: list[Any] = []
+
+    def note(block: Any) -> None:
+        pending = [block.predicate]
+        while pending:
+            term = pending.pop()
+            if isinstance(term, tirx.And):
+                pending += [term.a, term.b]
+            else:
+                found.append(term)
+
+    tvm_ffi.structural_walk(statement, (s_tir.SBlockRealize, note))
+    return found
+
+
+def _and(terms: list[Any]) -> Any:
+    condition = tirx.const(True, "bool")
+    for term in terms:
+        condition = tirx.And(condition, term)
+    return tvm.sym.Analyzer().simplify(condition)
+
+
+def _whole(statement: Any, lane: Any) -> Any:
+    """A statement whose blocks do not ask whether there is a value for a lane."""
+
+    def without(block: Any) -> Any:
+        kept = [term for term in _terms(block) if not _uses(term, lane)]
+        return s_tir.SBlockRealize(block.iter_values, _and(kept), block.block)
+
+    return tvm_ffi.structural_map(statement, (s_tir.SBlockRealize, without))
+
+
+def _unconditional(statement: Any, is_true: Callable[[Any], bool]) -> Any:
+    """A statement whose blocks have no conditions that are always true."""
+
+    def without(block: Any) -> Any:
+        if not is_true(block.predicate):
+            return block
+        return s_tir.SBlockRealize(block.iter_values, tirx.const(True, "bool"), block.block)
+
+    return tvm_ffi.structural_map(statement, (s_tir.SBlockRealize, without))
+
+
+def _uses(expression: Any, variable: Any) -> bool:
+    found: list[Any] = []
+    tvm_ffi.structural_walk(expression, (tvm.ir.Var, lambda one: found.append(one) if one.same_as(variable) else None))
+    return bool(found)
+
+
+def _with(node: Any, variable: Any, value: Any) -> Any:
+    """A statement or an expression with a value in place of a variable."""
+    return tvm_ffi.structural_map(node, (tvm.ir.Var, lambda one: value if one.same_as(variable) else one))
+
+
+def _like(variable: Any, value: int) -> Any:
+    return tirx.const(value, variable.ty.dtype)

@@ -4,7 +4,8 @@ from typing import Any
 
 import tvm
 
-from tvmake.targets.cpu.schedules.accesses import Contraction, is_contiguous
+from tvmake.ir.expressions import dtype_name
+from tvmake.targets.cpu.schedules.accesses import Contraction, extent, is_contiguous
 from tvmake.targets.weights.prepack import MARK
 
 
@@ -20,8 +21,9 @@ def pack(
 ) -> None:
     """Let a contraction read ``width`` values along its lane axis side by side, and then those of the next product.
 
-    Weights are copied once, when the package is built (``targets.prepack``); of other operands the kernel makes a copy, which
-    is worth it where its lanes do not lie side by side already. What cannot be reordered stays as it is.
+    Weights are copied once, when the package is built (``targets.prepack``), with zeros where the last tile has less; of other
+    operands the kernel makes a copy, which is worth it where its lanes do not lie side by side already. What cannot be reordered
+    stays as it is.
 
     Args:
         schedule: of the kernel.
@@ -35,9 +37,9 @@ def pack(
     """
     axis = taken.lane_axis
     places = _places(load, axis)
-    if len(places) != 1 or not all(isinstance(index, tvm.ir.Var | tvm.tirx.IntImm) for index in load.indices):
+    if not can_pack(load, axis):
         return
-    if not is_weight and is_contiguous(load, axis):
+    if not is_weight and is_contiguous(load, axis) and extent(axis) % width == 0:
         return
     (place,) = places
     rank = len(load.indices)
@@ -56,11 +58,19 @@ def pack(
         copy,
         ("write", 0),
         tvm.tirx.IndexMap.from_func(packed, ndim=rank, index_dtype=str(load.indices[place].ty.dtype)),
+        pad_value=tvm.tirx.const(0, dtype_name(load.source.ty)) if extent(axis) % width else None,
     )
     if is_weight:
         for padding in schedule.get_producers(copy):
             schedule.compute_inline(padding)
         schedule.annotate(copy, MARK, ann_val=True)
+
+
+def can_pack(load: Any, axis: Any) -> bool:
+    """Whether an operand can be reordered along an axis."""
+    return len(_places(load, axis)) == 1 and all(
+        isinstance(index, tvm.ir.Var | tvm.tirx.IntImm) for index in load.indices
+    )
 
 
 def _places(load: Any, axis: Any | None) -> list[int]:

@@ -1,9 +1,13 @@
-"""Products of matrices with awkward extents, computed with a few rows and columns of zeros more."""
+"""Products of matrices of small integers with awkward extents, computed with a few rows and columns of zeros more.
+
+Instructions for such products take whole vectors. Other products are padded within their tiles (:mod:`~tvmake.targets.cpu.schedules.tiled`).
+"""
 
 from typing import Any
 
 import tvm
 
+from tvmake.ir.expressions import dtype_name
 from tvmake.targets.cpu.schedules.accesses import Contraction, contraction, extent, loads_in, uses
 from tvmake.targets.cpu.schedules.machine import Machine
 from tvmake.targets.cpu.schedules.tiles import divisors
@@ -25,6 +29,8 @@ def pad(schedule: Any, block: Any, machine: Machine) -> bool:
     """
     taken = contraction(schedule.get(block))
     if taken is None or not _is_einsum(taken) or min(map(extent, taken.reduced)) < SMALLEST_SUM:
+        return False
+    if not machine.dots or dtype_name(taken.block.body.buffer.ty) != "int32":
         return False
     axes = list(taken.block.iter_vars)
     multiples = [1] * len(axes)

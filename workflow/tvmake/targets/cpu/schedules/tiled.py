@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from tvmake.targets.cpu.incomplete_vectors import BEYOND, VALID
 from tvmake.targets.cpu.schedules.accesses import (
     SPATIAL,
     Contraction,
@@ -18,7 +19,7 @@ from tvmake.targets.cpu.schedules.accesses import (
     uses,
 )  # fmt: skip
 from tvmake.targets.cpu.schedules.machine import Machine
-from tvmake.targets.cpu.schedules.packing import pack
+from tvmake.targets.cpu.schedules.packing import can_pack, pack
 from tvmake.targets.cpu.schedules.tiles import Rows, Tile, best_tile, divisors
 from tvmake.targets.cpu.schedules.vectors import vectorize
 
@@ -27,6 +28,9 @@ WORK_OF_A_THREAD = 1 << 16
 
 FEWEST_LANES = 4
 """Of a tile of a grouped convolution."""
+
+FEWEST_STEPS = 8
+"""Of a sum, below which a copy with zeros of what is no weight costs more than it brings."""
 
 UNROLLED_STEPS = 25
 """A window up to this size is written out, so that its values are loaded once for neighbouring results."""
@@ -109,8 +113,30 @@ class Tiled:
         ]
         bits = self.machine.bits(self.statement.body.buffer)
         return best_tile(
-            self.machine, bits, self.columns, rows, self._steps(), max(1, len(vectors)), self.has_whole_tiles
+            self.machine,
+            bits,
+            self.columns,
+            rows,
+            self._steps(),
+            max(1, len(vectors)),
+            whole_only=self.has_whole_tiles,
+            pads=not self.has_whole_tiles and self._can_pad(),
         )
+
+    def _can_pad(self) -> bool:
+        """Whether tiles may compute more lanes than there are: what these read is packed, and zeros can be added to it."""
+        vectors = self.along_lanes
+        return (
+            self.contraction is not None
+            and len(self.statement.body.indices) > 1
+            and self.columns == extent(self.lane_axis)
+            and len(vectors) == 1
+            and can_pack(vectors[0], self.lane_axis)
+            and (self._is_weight(vectors[0]) or self._steps() >= FEWEST_STEPS)
+        )
+
+    def _is_weight(self, load: Any) -> bool:
+        return any(load.source.same_as(weight) for weight in self.weights)
 
     def _steps(self) -> int:
         """Of the sum."""
@@ -147,6 +173,9 @@ class Tiled:
             schedule.compute_at(padding, parallel, preserve_unit_loops=True)
             fused = schedule.get_loops(padding)
             vectorize(schedule, fused[-1], self.machine, self.statement.body.buffer)
+        if tile.lacking and tile.width > self.columns:
+            # One tile has all columns, and the rows of its results have places for more.
+            schedule.storage_align(self.block, 0, len(self.statement.body.indices) - 2, tile.width, 0)
         self._finish_sum(len(inner) + 2)
         self._finish_epilogue(epilogue, (1 if not bands else len(outer) - len(bands)))
         return bool(bands)
@@ -158,7 +187,7 @@ class Tiled:
         # What else is summed up may still have weights: integers, each times a scale of several.
         taken = self.contraction or Contraction(self.statement, tuple(self.loads))
         for load in self.along_lanes:
-            is_weight = any(load.source.same_as(weight) for weight in self.weights)
+            is_weight = self._is_weight(load)
             if self.contraction or is_weight:
                 pack(self.schedule, self.block, taken, load, self.tile.width, is_weight)
 
@@ -219,6 +248,8 @@ class Tiled:
         loops = self.schedule.get_loops(block)
         if int(self.schedule.get(loops[-1]).extent) > 1:
             self.schedule.vectorize(loops[-1])
+            if self.tile.lacking:
+                self.schedule.annotate(loops[-1], BEYOND, ann_val=True)
         first = len(loops) - within - (len(self.reduced) if is_unrolled else 0)
         for loop in loops[first:-1]:
             self.schedule.unroll(loop)
@@ -226,10 +257,12 @@ class Tiled:
     def _finish_epilogue(self, epilogue: Any, outside: int) -> None:
         """All of its loops are written out: a tile that is indexed by a loop's variable cannot be in registers."""
         *rows, last = self.schedule.get_loops(epilogue)[outside:]
-        if int(self.schedule.get(last).extent) % self.tile.lanes == 0:
+        if self.tile.lacking or int(self.schedule.get(last).extent) % self.tile.lanes == 0:
             vectors, lanes = self.schedule.split(last, [None, self.tile.lanes])
             if self.tile.lanes > 1:
                 self.schedule.vectorize(lanes)
+            if self.tile.lacking:
+                self.schedule.annotate(vectors, VALID, self.tile.width - self.tile.lacking)
             last = vectors
         for loop in (*rows, last):
             self.schedule.unroll(loop)

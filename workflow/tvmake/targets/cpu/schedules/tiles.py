@@ -31,6 +31,9 @@ BEYOND_CACHE = 1.5
 SKIPPED = 0.25
 """What a row that is skipped takes of the time of one that is computed."""
 
+PADDED = 1.1
+"""By how much code takes longer, besides, where the last tile computes what there is no place for."""
+
 MOST_LACKING = 4
 """One in so many rows of the last tile may lack: 17 rows are tiles of 6, 6 and 5."""
 
@@ -55,6 +58,8 @@ class Tile:
     """How many of the axis' rows; 1 where there is none."""
     vectors: int
     lanes: int
+    lacking: int = 0
+    """Results side by side that the last tile has no place for: it computes them from zeros."""
 
     @property
     def width(self) -> int:
@@ -70,6 +75,7 @@ def best_tile(
     length: int,
     vectors_read: int,
     whole_only: bool = False,
+    pads: bool = False,
 ) -> Tile:
     """The tile with the shortest estimated time for a result.
 
@@ -80,35 +86,38 @@ def best_tile(
     Args:
         machine: that it runs on.
         bits: of a result.
-        width: results side by side, of which tiles take a divisor.
+        width: results side by side, of which tiles take a divisor, unless they are padded.
         rows: axes for the tile's rows.
         length: how many products a result adds up.
         vectors_read: operands that are read along the lanes, one or two.
         whole_only: no tile may lack rows.
+        pads: the last tile may compute more results side by side than there are.
     """
     are_windows = vectors_read > 1 or not any(axis.shares for axis in rows)
     axes = list(reversed(rows)) if are_windows else rows
     candidates = [
-        (_cycles(machine, bits, tile, length, vectors_read), -tile.height * tile.width, position, tile)
-        for position, tile in enumerate(_tiles(machine, bits, width, axes, divisors if whole_only else _heights))
+        (_cycles(machine, bits, tile, width, length, vectors_read), -tile.height * tile.width, position, tile)
+        for position, tile in enumerate(_tiles(machine, bits, width, axes, divisors if whole_only else _heights, pads))
     ]
     return min(candidates, key=lambda candidate: candidate[:3])[-1]
 
 
 def _tiles(
-    machine: Machine, bits: int, width: int, rows: Sequence[Rows], heights_of: Callable[[int], list[int]]
+    machine: Machine, bits: int, width: int, rows: Sequence[Rows], heights_of: Callable[[int], list[int]], pads: bool
 ) -> list[Tile]:
     full = machine.lanes(bits)
     most = min(machine.accumulators, (STACK_BYTES - 1) * 8 // (full * bits))
+    lengths = [lanes for lanes in (full, full // 2, full // 4) if lanes > 1]
+    padded = range(full // 2, full * most, full // 2) if pads and full > 1 else ()
     found = []
-    for taken in divisors(width):
-        lanes = next((lanes for lanes in (full, full // 2, full // 4) if lanes > 1 and taken % lanes == 0), taken)
+    for taken in sorted({*divisors(width), *padded}):
+        lanes = next((lanes for lanes in lengths if taken % lanes == 0), taken)
         registers = -(-lanes // full) * (taken // lanes)
         if registers > most or taken * bits >= STACK_BYTES * 8:
             continue
         for axis in (None, *rows):
             heights = [height for height in heights_of(axis.extent) if height * registers <= most] if axis else [1]
-            found += [Tile(axis, height, taken // lanes, lanes) for height in heights]
+            found += [Tile(axis, height, taken // lanes, lanes, _lacking(width, taken)) for height in heights]
     return found
 
 
@@ -118,13 +127,13 @@ def _heights(extent: int) -> list[int]:
     return sorted(height for height in heights if _lacking(extent, height) * MOST_LACKING <= height)
 
 
-def _lacking(extent: int, height: int) -> int:
-    """The rows that the last tile lacks."""
-    return -extent % height
+def _lacking(extent: int, taken: int) -> int:
+    """The rows or columns that the last tile lacks."""
+    return -extent % taken
 
 
-def _cycles(machine: Machine, bits: int, tile: Tile, length: int, vectors_read: int) -> float:
-    """Estimated cycles for a step of one result."""
+def _cycles(machine: Machine, bits: int, tile: Tile, width: int, length: int, vectors_read: int) -> float:
+    """Estimated cycles for a step of one result, of which there are ``width`` side by side."""
     full = machine.lanes(bits)
     registers = -(-tile.lanes // full) * tile.vectors
     shares = tile.rows is not None and tile.rows.shares
@@ -141,7 +150,8 @@ def _cycles(machine: Machine, bits: int, tile: Tile, length: int, vectors_read: 
     )
     odd = ODD_LANES if tile.lanes & (tile.lanes - 1) else 1
     skipped = _lacking(tile.rows.extent, tile.height) / tile.rows.extent if tile.rows else 0
-    return odd * (1 + SKIPPED * skipped) * cycles / (tile.height * tile.width)
+    padded = PADDED * (1 + tile.lacking / width) if tile.lacking else 1
+    return odd * padded * (1 + SKIPPED * skipped) * cycles / (tile.height * tile.width)
 
 
 def divisors(number: int) -> list[int]:
