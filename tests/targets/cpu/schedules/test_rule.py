@@ -98,6 +98,10 @@ KERNELS = {
     "product in half precision": (op.matmul, tensor(20, 32, dtype="float16"), tensor(32, 48, dtype="float16")),
     "softmax": (op.nn.softmax, tensor(3, 50, 197)),
     "softmax of windows": (op.nn.softmax, tensor(8, 2, 49, 49)),
+    "softmax of few": (op.nn.softmax, tensor(2, 3, 5)),
+    "softmax of long rows": (op.nn.softmax, tensor(3, 257, 1031)),
+    "softmax along another axis": (lambda x: op.nn.softmax(x, 1), tensor(2, 40, 17)),
+    "log softmax": (lambda x: op.nn.log_softmax(x, -1), tensor(32, 100)),
     "layer norm": (norm, tensor(1, 197, 192), tensor(192), tensor(192)),
     "layer norm of few": (norm, tensor(1, 5, 7), tensor(7), tensor(7)),
     "gate": (gate, tensor(1, 24, 14, 14), tensor(24, 24, 1, 1)),
@@ -213,6 +217,18 @@ def test_padding_is_made_where_it_is_used(name: str):
 
     tvm_ffi.structural_walk(kernel.body, (tvm.tirx.For, note))
     assert len(parallel) == 1
+
+
+@pytest.mark.parametrize("name", ["softmax", "softmax of windows", "log softmax", "layer norm"])
+def test_rows_go_through_all_steps_at_once(name: str):
+    expression, *inputs = KERNELS[name]
+    made = lowered(expression, *inputs)
+    (kernel,) = (
+        function for variable, function in made.final.functions_items() if str(variable.name_hint) in made.ruled
+    )
+    blocks = tvm.s_tir.Schedule(kernel)
+    root = blocks.get_sblock("root")
+    assert len({str(blocks.get(blocks.get_loops(block)[0]).loop_var) for block in blocks.get_child_blocks(root)}) == 1
 
 
 def vectors(made: Any) -> int:

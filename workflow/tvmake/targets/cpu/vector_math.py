@@ -18,6 +18,8 @@ from tvmake.ir.expressions import dtype_name, is_call, operator_name
 from tvmake.targets.cpu.cyclic_places import CyclicPlaces
 from tvmake.targets.cpu.half_precision import HalfPrecision
 from tvmake.targets.cpu.incomplete_vectors import IncompleteVectors
+from tvmake.targets.cpu.parallel_rows import ParallelRows
+from tvmake.targets.cpu.shares import Shares
 
 tirx = tvm.tirx
 
@@ -77,7 +79,16 @@ def _pipeline() -> tuple[Any, Any, Any]:
     lowering, host, device = tvm.tirx.compilation_pipeline.get_tir_pipeline("default")
     # After loops are vectors: TVM 0.27 visits the factors of a product twice where it has to leave one in a loop, and takes the
     # variables of these expressions for bound twice.
-    passes = [IncompleteVectors(), CyclicPlaces(), HalfPrecision(), tirx.transform.ConvertSSA(), lowering, VectorMath()]
+    passes = [
+        ParallelRows(),
+        Shares(),
+        IncompleteVectors(),
+        CyclicPlaces(),
+        HalfPrecision(),
+        tirx.transform.ConvertSSA(),
+        lowering,
+        VectorMath(),
+    ]
     return tvm.transform.Sequential(passes), host, device
 
 

@@ -47,9 +47,12 @@ def reduction(schedule: Any, block: Any, machine: Machine) -> None:
         results = [schedule.add_unit_loop(steps[0])]
     schedule.reorder(*results, *steps)
     outer = schedule.fuse(*results)
-    lanes = _lanes(statement, machine)
+    lanes = lanes_of_a_sum(statement, machine)
     if lanes > 1:
-        _partial(schedule, block, steps, lanes, is_large)
+        partial = PartialResults(schedule, block, steps, lanes, [outer])
+        if is_large:
+            schedule.parallel(partial.outer)
+        partial.finish()
         return
     count = int(schedule.get(outer).extent)
     chains = max(divisor for divisor in divisors(count) if divisor <= CHAINS)
@@ -62,7 +65,7 @@ def reduction(schedule: Any, block: Any, machine: Machine) -> None:
         schedule.decompose_reduction(block, steps[0])
 
 
-def _lanes(statement: Any, machine: Machine) -> int:
+def lanes_of_a_sum(statement: Any, machine: Machine) -> int:
     """How many partial results fit: the innermost axis of the reduction has to lie along memory, and to divide."""
     if not isinstance(statement.body, tvm.tirx.BufferStore):
         return 1
@@ -75,18 +78,35 @@ def _lanes(statement: Any, machine: Machine) -> int:
     return lanes_of(extent(axis), machine.bits(statement.body.buffer), machine)
 
 
-def _partial(schedule: Any, block: Any, steps: list[Any], lanes: int, is_large: bool) -> None:
-    """A vector of partial results for each result, reduced to one at the end."""
-    length = int(schedule.get(steps[-1]).extent)
-    _, within = schedule.split(steps[-1], [None, lanes])
-    partial = schedule.rfactor(within, factor_axis=0)
-    rows, *others, lane = schedule.get_loops(partial)
-    if is_large:
-        schedule.parallel(rows)
-    # Not the other way round: a block that moves loses the condition that ends an incomplete vector.
-    schedule.reverse_compute_at(block, rows, preserve_unit_loops=True)
-    if length % lanes:
-        schedule.annotate(others[-1], LENGTH, length)
-    schedule.vectorize(lane)
-    schedule.vectorize(schedule.get_loops(schedule.decompose_reduction(partial, others[0]))[-1])
-    schedule.decompose_reduction(block, schedule.get_loops(block)[1])
+class PartialResults:
+    """A sum with a vector of partial results for each result, reduced to one at the end."""
+
+    def __init__(self, schedule: Any, block: Any, steps: list[Any], lanes: int, results: list[Any]):
+        """
+        Args:
+            schedule: of the kernel.
+            block: the reduction's in it.
+            steps: its loops over what is added up.
+            lanes: of the vector.
+            results: its loops over results, around the others.
+        """
+        self.schedule, self.block = schedule, block
+        length = int(schedule.get(steps[-1]).extent)
+        _, within = schedule.split(steps[-1], [None, lanes])
+        self._vector = schedule.rfactor(within, factor_axis=0)
+        loops = schedule.get_loops(self._vector)
+        self._around = len(results)
+        # Not the other way round: a block that moves loses the condition that ends an incomplete vector.
+        schedule.reverse_compute_at(block, loops[self._around - 1], preserve_unit_loops=True)
+        if length % lanes:
+            schedule.annotate(loops[-2], LENGTH, length)
+        self.outer = loops[0]
+        """The outermost loop over results."""
+
+    def finish(self) -> None:
+        """What nothing can be scheduled after: vectors, and what sums begin with."""
+        loops = self.schedule.get_loops(self._vector)
+        self.schedule.vectorize(loops[-1])
+        first = self.schedule.decompose_reduction(self._vector, loops[self._around])
+        self.schedule.vectorize(self.schedule.get_loops(first)[-1])
+        self.schedule.decompose_reduction(self.block, self.schedule.get_loops(self.block)[self._around])

@@ -13,6 +13,7 @@ from tvmake.targets.cpu.schedules.dotted import Dotted, put_instructions
 from tvmake.targets.cpu.schedules.inlining import inline
 from tvmake.targets.cpu.schedules.machine import Machine, machine
 from tvmake.targets.cpu.schedules.padding import pad, padded_weights
+from tvmake.targets.cpu.schedules.rows import by_rows
 from tvmake.targets.cpu.schedules.tiled import Tiled
 from tvmake.targets.weights.layout_free import ATTRIBUTE
 
@@ -50,6 +51,8 @@ def _scheduled(function: "tvm.tirx.PrimFunc", unit: Machine, weights: list[Any])
     root = analysis.get_root_block(schedule)
     inline(schedule, root)
     weights += _pad_all(schedule, root, unit, weights)
+    if (whole := _by_rows(schedule, unit)) is not None:
+        return whole
     names = _names(schedule)
     # What follows a reduction is scheduled with it, and what makes its padding too.
     done: set[str] = set()
@@ -68,6 +71,16 @@ def _names(schedule: Any) -> list[str]:
     """Of the blocks, in order."""
     root = analysis.get_root_block(schedule)
     return [str(schedule.get(block).name_hint) for block in schedule.get_child_blocks(root)]
+
+
+def _by_rows(schedule: Any, unit: Machine) -> Any | None:
+    """A schedule of all blocks together; None where they do not compute row by row."""
+    trial = schedule.copy()
+    try:
+        blocks = trial.get_child_blocks(analysis.get_root_block(trial))
+        return trial if by_rows(trial, blocks, unit) else None
+    except FAILURES:
+        return None
 
 
 def _pad_all(schedule: Any, root: Any, unit: Machine, weights: list[Any]) -> list[Any]:

@@ -1,0 +1,92 @@
+"""Kernels that compute each row by itself, as softmax and layer norms: some rows at a time, through all steps."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import tvm
+
+from tvmake.targets.cpu.parallel_rows import PARALLEL
+from tvmake.targets.cpu.schedules.accesses import SPATIAL, extent, is_fixed, is_injective, loads_in
+from tvmake.targets.cpu.schedules.loops import PartialResults, lanes_of_a_sum
+from tvmake.targets.cpu.schedules.machine import STACK_BYTES, Machine
+from tvmake.targets.cpu.schedules.tiled import WORK_OF_A_THREAD, Tiled
+from tvmake.targets.cpu.schedules.tiles import divisors
+from tvmake.targets.cpu.schedules.vectors import vectorize
+from tvmake.targets.cpu.shares import SHARES, is_softmax
+
+CACHE_BYTES = 1 << 14
+"""Of the rows that go through all steps at once: half of a small first-level cache."""
+
+
+def by_rows(schedule: Any, blocks: Sequence[Any], machine: Machine) -> bool:
+    """Schedule all blocks of a kernel together; False, with the schedule unchanged, where they do not compute row by row.
+
+    One pass over memory, and one region that is run on all cores, take the place of one for each block.
+    """
+    statements = [schedule.get(block) for block in blocks]
+    rows = _rows(schedule, blocks, machine)
+    if rows is None:
+        return False
+    count = math.prod(rows)
+    longest = max(math.prod(map(extent, statement.iter_vars)) for statement in statements) // count
+    widest = max(machine.bits(statement.body.buffer) for statement in statements) // 8
+    together = max(number for number in divisors(rows[-1]) if number == 1 or number * longest * widest <= CACHE_BYTES)
+    if together == 1 and longest * widest >= STACK_BYTES:
+        return False  # memory for steps between would be taken for each row
+    merged: list[Any] = []
+    for block, statement in zip(blocks, statements, strict=True):
+        taken = schedule.get_loops(block)
+        some, within = schedule.split(taken[len(rows) - 1], [None, together])
+        outer = schedule.fuse(*taken[: len(rows) - 1], some)
+        if is_injective(statement):
+            partial = None
+            if len(taken) > len(rows):
+                vectorize(schedule, taken[-1], machine, statement.body.buffer)
+        else:
+            partial = PartialResults(
+                schedule, block, taken[len(rows) :], lanes_of_a_sum(statement, machine), [outer, within]
+            )
+            outer = partial.outer
+        if partial is not None:
+            partial.finish()
+        merged.append(outer)
+    if is_softmax(statements[-1], statements[:-1]):
+        schedule.annotate(blocks[-1], SHARES, ann_val=True)
+    all_rows = schedule.merge(*merged)
+    if count * longest * len(statements) >= WORK_OF_A_THREAD:
+        schedule.annotate(all_rows, PARALLEL, ann_val=True)
+    return True
+
+
+def _rows(schedule: Any, blocks: Sequence[Any], machine: Machine) -> list[int] | None:
+    """The extents of the axes that all blocks begin with, and along which none reads another's values; None where there are none."""
+    statements = [schedule.get(block) for block in blocks]
+    sums = [statement for statement in statements if not is_injective(statement)]
+    if not sums or len(statements) < 2 or not is_injective(statements[-1]):
+        return None
+    for block, statement in zip(blocks, statements, strict=True):
+        if not is_fixed(statement) or not isinstance(statement.body, tvm.tirx.BufferStore):
+            return None
+        if len(schedule.get_loops(block)) != len(statement.iter_vars):
+            return None
+        if not is_injective(statement) and (Tiled.suits(schedule, block) or lanes_of_a_sum(statement, machine) == 1):
+            return None
+    rows = [extent(axis) for axis in sums[0].iter_vars if axis.iter_type == SPATIAL]
+    written = [statement.body.buffer for statement in statements]
+    return rows if rows and all(_keeps(statement, rows, written) for statement in statements) else None
+
+
+def _keeps(statement: Any, rows: list[int], written: list[Any]) -> bool:
+    """Whether a block begins with the rows' axes, and writes and reads what blocks write at their places."""
+    axes = list(statement.iter_vars)[: len(rows)]
+    spatial = sum(axis.iter_type == SPATIAL for axis in statement.iter_vars)
+    if [extent(axis) for axis in axes] != rows or any(axis.iter_type != SPATIAL for axis in axes):
+        return False
+    if not is_injective(statement) and spatial != len(rows):
+        return False
+    loads = [load for load in loads_in(statement.body) if any(load.source.same_as(buffer) for buffer in written)]
+    return all(
+        len(access) >= len(rows) and all(index.same_as(axis.var) for index, axis in zip(access, axes, strict=False))
+        for access in (statement.body.indices, *(load.indices for load in loads))
+    )
