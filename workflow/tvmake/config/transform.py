@@ -45,7 +45,7 @@ class TransformOptions(Strict):
     """Folding, layout and user passes."""
 
     fold_batch_norm: bool = True
-    """Fold batch normalisation into the weights of the convolution before it."""
+    """Fold batch normalisation into the weights of the convolution before it; where there is none, into one product and one sum."""
     layout: Layout | Literal["auto"] = "keep"
     """Data layout for convolutions and pooling; inputs and outputs keep theirs. ``auto`` measures a few candidates of
     the heaviest kernels in each layout, for each tuned target, and takes the fastest; where nothing is tuned it means

@@ -18,6 +18,7 @@ from tvmake.quantize.sites import find_sites
 from tvmake.quantize.weights_only import hold_weights
 from tvmake.transform.assigned import assign
 from tvmake.transform.axes import count_axes_from_front
+from tvmake.transform.batch_norms import fold_batch_norms
 from tvmake.transform.convolutions.paddings import fold_paddings
 from tvmake.transform.convolutions.sequences import as_pictures
 from tvmake.transform.convolutions.transposed import as_convolutions
@@ -110,8 +111,9 @@ def float_network(module: "tvm.IRModule", params: Mapping[str, Any], request: Tr
     module = multiply_once(module)
     if has_quantized(module):  # before folding, which would make floats of quantised weights
         module = to_integers(as_convolutions(module, request.precision.never), is_source=True)
-    folding = [passes.FoldBatchnormToConv2D()] if options.fold_batch_norm else []
-    module = tvm.transform.Sequential([*folding, passes.DecomposeOpsForInference()])(module)
+    if options.fold_batch_norm:
+        module = fold_batch_norms(module)
+    module = passes.DecomposeOpsForInference()(module)
     module = reflect_two_rows(ask_for_numbers(divide_by_no_zero(spell_out_wide_norms(module))))
     module = drop_masked_rows(evaluate_constants(spread_single_values(module)))
     module = apply_user_passes(module, options.passes, "before_precision")

@@ -27,26 +27,26 @@ def is_softmax(last: Any, before: Sequence[Any]) -> bool:
     value = last.body.value
     if not isinstance(value, tirx.Div) or not all(isinstance(load, tvm.ir.TensorLoad) for load in (value.a, value.b)):
         return False
-    made = [
-        next((block for block in before if block.body.buffer.same_as(load.source)), None) for load in (value.a, value.b)
-    ]
-    if None in made or dtype_name(value.ty) != "float32":
+    exponents, total = (
+        [block for block in before if block.body.buffer.same_as(load.source)] for load in (value.a, value.b)
+    )
+    if not exponents or not total or dtype_name(value.ty) != "float32":
         return False
-    exponents, total = made
+    exponent = exponents[0].body.value
     return (
-        is_call(exponents.body.value, "tirx.exp")
-        and isinstance(exponents.body.value.args[0], tirx.Sub)
-        and _reduces(total, tirx.Add, exponents)
-        and any(_reduces(block, tirx.Max) for block in before)
+        is_call(exponent, "tirx.exp")
+        and isinstance(exponent.args[0], tirx.Sub)
+        and _reduced(total[0], tirx.Add, exponents[0].body.buffer)
+        and any(_reduced(block, tirx.Max) for block in before)
     )
 
 
-def _reduces(block: Any, operator: type, source: Any | None = None) -> bool:
-    """Whether a block is a reduction by an operator, of what another one computes."""
-    value = block.body.value
+def _reduced(block: Any, operator: Any, source: Any | None = None) -> bool:
+    """Whether a block reduces a buffer by an operator."""
+    value: Any = block.body.value
     if block.init is None or not isinstance(value, operator) or not isinstance(value.b, tvm.ir.TensorLoad):
         return False
-    return source is None or value.b.source.same_as(source.body.buffer)
+    return source is None or bool(value.b.source.same_as(source))
 
 
 @tirx.transform.prim_func_pass(opt_level=0, name="Shares")

@@ -19,6 +19,7 @@ from tvmake.targets.cpu.cyclic_places import CyclicPlaces
 from tvmake.targets.cpu.half_precision import HalfPrecision
 from tvmake.targets.cpu.incomplete_vectors import IncompleteVectors
 from tvmake.targets.cpu.parallel_rows import ParallelRows
+from tvmake.targets.cpu.segments import Segments
 from tvmake.targets.cpu.shares import Shares
 
 tirx = tvm.tirx
@@ -81,6 +82,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
     # variables of these expressions for bound twice.
     passes = [
         ParallelRows(),
+        Segments(),
         Shares(),
         IncompleteVectors(),
         CyclicPlaces(),

@@ -11,6 +11,7 @@ from tvmake.targets.cpu.schedules.machine import Machine
 from tvmake.targets.cpu.schedules.tiled import WORK_OF_A_THREAD
 from tvmake.targets.cpu.schedules.tiles import divisors
 from tvmake.targets.cpu.schedules.vectors import lanes_of, vectorize
+from tvmake.targets.cpu.segments import SEGMENTS, ends
 
 VALUES_OF_A_THREAD = 1 << 14
 """Values below which the others are not woken for an element-wise block."""
@@ -25,6 +26,8 @@ def elementwise(schedule: Any, block: Any, machine: Machine) -> None:
     *outer, last = schedule.get_loops(block)
     if not hasattr(statement.body, "buffer"):
         outer.append(last)
+    elif parts := ends(statement):
+        schedule.annotate(last, SEGMENTS, [*parts, machine.lanes(machine.bits(statement.body.buffer))])
     else:
         vectors = vectorize(schedule, last, machine, statement.body.buffer)
         if LENGTH not in schedule.get(vectors).annotations:

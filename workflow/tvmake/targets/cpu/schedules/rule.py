@@ -15,15 +15,13 @@ from tvmake.targets.cpu.schedules.machine import Machine, machine
 from tvmake.targets.cpu.schedules.padding import pad, padded_weights
 from tvmake.targets.cpu.schedules.rows import by_rows
 from tvmake.targets.cpu.schedules.tiled import Tiled
+from tvmake.targets.cpu.segments import CONDITIONALS
 from tvmake.targets.weights.layout_free import ATTRIBUTE
 
 from tvm.s_tir.dlight import analysis  # isort: skip
 
 FAILURES = (tvm.s_tir.ScheduleError, tvm.error.InternalError, ValueError, TypeError, IndexError)
 """What TVM raises, here or there, where a step does not suit a kernel."""
-
-CONDITIONALS = ("prim.if_then_else", "tirx.if_then_else")
-"""What takes a value where there is one: padding. TVM 0.27 names it in one way, and before in the other."""
 
 
 def scheduled(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target") -> "tvm.tirx.PrimFunc | None":
