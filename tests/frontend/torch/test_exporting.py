@@ -76,7 +76,19 @@ def test_what_cannot_be_traced_is_said_in_one_line(module, problem):
 
 class Asserting(nn.Module):
     def forward(self, x):
-        assert (x > 0).all()
+        assert (x > 0).all() and x.shape[0] == 2
+        assert not x.isnan().any(), f"{x} is no number"
+        return x * 2
+
+
+def test_what_a_module_asserts_of_values_is_so():
+    program = exported_program("net", Asserting(), (torch.ones(2, 4),))
+    assert torch.equal(program.module()(torch.ones(2, 4)), torch.full((2, 4), 2.0))
+
+
+class AssertingEither(nn.Module):
+    def forward(self, x):
+        assert (x > 0).all() or not (x > 1).any()
         return x
 
 
@@ -93,7 +105,7 @@ class Packing(nn.Module):
 @pytest.mark.parametrize(
     ("module", "examples", "remedy"),
     [
-        (Asserting(), (torch.ones(2, 4),), "an assertion about values"),
+        (AssertingEither(), (torch.ones(2, 4),), "an assertion about values"),
         (Packing(), (torch.ones(2, 5, 4), torch.tensor([5, 3])), "the padded sequence"),
         (nn.Sequential(nn.LazyLinear(3)), (torch.ones(2, 4),), "call the module once"),
     ],

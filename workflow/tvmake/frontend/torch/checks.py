@@ -2,14 +2,26 @@
 
 ``torch.distributions`` checks its parameters and what it is given; a compiled network could raise no error about them.
 ``nn.Transformer`` looks whether a mask is the causal one, to choose an attention that needs no mask and computes the same.
+Libraries assert that values are what they expect.
 """
 
+import ast
+import linecache
+import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 from torch.distributions import Distribution
+from torch.overrides import TorchFunctionMode
+
+TORCH = str(Path(torch.__file__).parent)
 
 CAUSAL_HINTS = {nn.TransformerEncoder: ("is_causal", 3), nn.TransformerDecoder: ("tgt_is_causal", 6)}
 """Arguments for which None means to look at the mask, and their positions."""
@@ -41,3 +53,43 @@ def _with_mask_as_given(name: str, position: int) -> Any:
         return args, {**kwargs, name: False}
 
     return hook
+
+
+class AssertionsHold(TorchFunctionMode):
+    """Whatever code outside of PyTorch asserts of a tensor's values is so, while this is entered."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function is Tensor.__bool__ and (wanted := _asserted(sys._getframe(1))) is not None:
+            return wanted
+        return function(*args, **(kwargs or {}))
+
+
+def is_assertion(error: Exception) -> bool:
+    """Whether an error comes from an assertion, outside of PyTorch, of a tensor's values."""
+    places = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    last = [place for place in places if not place[0].startswith((TORCH, __file__))][-1:]
+    return any(_assertion(*place) for place in last)
+
+
+def _asserted(frame: FrameType | None) -> bool | None:
+    """The truth value that the statement which asks for it asserts; None where it asserts nothing, or a longer formula."""
+    while frame is not None and frame.f_code.co_filename.startswith(TORCH):
+        frame = frame.f_back
+    test = None if frame is None else _assertion(frame.f_code.co_filename, frame.f_lineno)
+    if test is None:
+        return None
+    negations = [one for one in ast.walk(test) if isinstance(one, ast.UnaryOp) and isinstance(one.op, ast.Not)]
+    if not negations:
+        return True
+    return False if negations == [test] else None
+
+
+@cache
+def _assertion(filename: str, line: int) -> ast.expr | None:
+    """What is asserted at a line of a file."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(filename)))
+    except SyntaxError:
+        return None
+    assertions = (node for node in ast.walk(tree) if isinstance(node, ast.Assert))
+    return next((one.test for one in assertions if one.lineno <= line <= (one.end_lineno or one.lineno)), None)

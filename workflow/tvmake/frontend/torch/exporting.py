@@ -7,7 +7,6 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
-from pathlib import Path
 from typing import Any, TextIO
 
 import torch
@@ -47,17 +46,28 @@ def exported_program(where: str, module: nn.Module, examples: Sequence[Any], dyn
     refuse_untraceable(where, module)
     with _eval_mode(module), _quiet(), checks.left_out(module):
         try:
-            return _plain_program(module, tuple(examples), dynamic)
+            return _program_with_assertions(module, tuple(examples), dynamic)
         except GuardOnDataDependentSymNode as error:
             problem = f"forward() takes another way for other values of its tensors{place(error)}"
             remedy = "compute both and choose with torch.where; a number of steps or an extent has to be fixed"
-            if _is_assertion(error):
+            if checks.is_assertion(error):
                 remedy = "it is an assertion about values, which a compiled network cannot make: leave it out"
             if any(type(part).__module__.startswith(DETECTORS) for part in module.modules()):
                 remedy = "how many boxes a detector finds depends on the picture: export `backbone` with `head` or `rpn.head`, and choose boxes after that"
             raise InputError(where, problem, remedy) from error
         except Exception as error:
             raise _reason(where, module, examples, error) from error
+
+
+def _program_with_assertions(module: nn.Module, examples: tuple[Any, ...], dynamic: Any) -> ExportedProgram:
+    """The program; assertions about values hold where torch.export cannot follow them."""
+    try:
+        return _plain_program(module, examples, dynamic)
+    except GuardOnDataDependentSymNode as error:
+        if not checks.is_assertion(error):
+            raise
+    with checks.AssertionsHold():
+        return _plain_program(module, examples, dynamic)
 
 
 def _plain_program(module: nn.Module, examples: tuple[Any, ...], dynamic: Any) -> ExportedProgram:
@@ -97,16 +107,6 @@ def _packs_sequences(error: Exception) -> bool:
         or any(isinstance(value, PackedSequence) for value in frame.f_locals.values())
         for frame in frames
     )
-
-
-def _is_assertion(error: Exception) -> bool:
-    """Whether the last line of Python, outside of PyTorch, that an error passed through is an assertion."""
-    frames = (frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_TORCH))
-    lines = [frame.line or "" for frame in frames]
-    return bool(lines) and lines[-1].startswith("assert ")
-
-
-_TORCH = str(Path(torch.__file__).parent)
 
 
 def refuse_untraceable(where: str, module: nn.Module) -> None:
