@@ -17,11 +17,10 @@ from types import FrameType
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.distributions import Distribution
-from torch.overrides import TorchFunctionMode
 
-TORCH = str(Path(torch.__file__).parent)
+TORCH, HERE = str(Path(torch.__file__).parent), str(Path(__file__).parent)
 
 CAUSAL_HINTS = {nn.TransformerEncoder: ("is_causal", 3), nn.TransformerDecoder: ("tgt_is_causal", 6)}
 """Arguments for which None means to look at the mask, and their positions."""
@@ -55,24 +54,16 @@ def _with_mask_as_given(name: str, position: int) -> Any:
     return hook
 
 
-class AssertionsHold(TorchFunctionMode):
-    """Whatever code outside of PyTorch asserts of a tensor's values is so, while this is entered."""
-
-    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if function is Tensor.__bool__ and (wanted := _asserted(sys._getframe(1))) is not None:
-            return wanted
-        return function(*args, **(kwargs or {}))
-
-
 def is_assertion(error: Exception) -> bool:
     """Whether an error comes from an assertion, outside of PyTorch, of a tensor's values."""
     places = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    last = [place for place in places if not place[0].startswith((TORCH, __file__))][-1:]
+    last = [place for place in places if not place[0].startswith((TORCH, HERE))][-1:]
     return any(_assertion(*place) for place in last)
 
 
-def _asserted(frame: FrameType | None) -> bool | None:
+def asserted() -> bool | None:
     """The truth value that the statement which asks for it asserts; None where it asserts nothing, or a longer formula."""
+    frame: FrameType | None = sys._getframe(2)  # what called PyTorch, which called this function's caller
     while frame is not None and frame.f_code.co_filename.startswith(TORCH):
         frame = frame.f_back
     test = None if frame is None else _assertion(frame.f_code.co_filename, frame.f_lineno)

@@ -6,11 +6,12 @@ import sys
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any, TextIO
 
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import DataDependentOutputException
 from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.nn.parameter import is_lazy
@@ -18,6 +19,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 from tvmake.errors import InputError
 from tvmake.frontend.torch import checks, returned
+from tvmake.frontend.torch.known_values import KnownValues
 from tvmake.process.user_code import blame, place
 
 QUANTISED = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized", "torch.ao.nn.sparse.quantized")
@@ -46,7 +48,7 @@ def exported_program(where: str, module: nn.Module, examples: Sequence[Any], dyn
     refuse_untraceable(where, module)
     with _eval_mode(module), _quiet(), checks.left_out(module):
         try:
-            return _program_with_assertions(module, tuple(examples), dynamic)
+            return _program(module, tuple(examples), dynamic)
         except GuardOnDataDependentSymNode as error:
             problem = f"forward() takes another way for other values of its tensors{place(error)}"
             remedy = "compute both and choose with torch.where; a number of steps or an extent has to be fixed"
@@ -59,15 +61,14 @@ def exported_program(where: str, module: nn.Module, examples: Sequence[Any], dyn
             raise _reason(where, module, examples, error) from error
 
 
-def _program_with_assertions(module: nn.Module, examples: tuple[Any, ...], dynamic: Any) -> ExportedProgram:
-    """The program; assertions about values hold where torch.export cannot follow them."""
+def _program(module: nn.Module, examples: tuple[Any, ...], dynamic: Any) -> ExportedProgram:
+    """The program; code that asks for values gets those that depend on no input, where torch.export has none to give."""
     try:
         return _plain_program(module, examples, dynamic)
-    except GuardOnDataDependentSymNode as error:
-        if not checks.is_assertion(error):
-            raise
-    with checks.AssertionsHold():
-        return _plain_program(module, examples, dynamic)
+    except (GuardOnDataDependentSymNode, DataDependentOutputException):
+        # What the module writes has been shown once.
+        with KnownValues(module), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            return _plain_program(module, examples, dynamic)
 
 
 def _plain_program(module: nn.Module, examples: tuple[Any, ...], dynamic: Any) -> ExportedProgram:

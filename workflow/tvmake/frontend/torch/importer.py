@@ -47,7 +47,6 @@ CHECKS = (
     torch.ops.aten._assert_async.msg,
     torch.ops.aten._assert_scalar.default,
     torch.ops.aten._assert_tensor_metadata.default,
-    torch.ops.aten._linalg_check_errors.default,
 )
 
 
@@ -166,9 +165,6 @@ def _is_user_input(program: ExportedProgram, node: fx.Node) -> bool:
 
 def _decomposed(program: ExportedProgram) -> ExportedProgram:
     """A program of PyTorch's core operators, and of those that are better as they are."""
-    for graph in exported.graphs(program):  # their order would be kept by tokens, which are inputs and outputs
-        for node in graph.find_nodes(op="call_function", target=torch.ops.aten._linalg_check_errors.default):
-            graph.erase_node(node)
     table = default_decompositions()
     for operator in KEPT:
         found = [node.meta["val"] for node in exported.calls(program) if node.target is operator]

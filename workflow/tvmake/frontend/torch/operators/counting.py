@@ -78,10 +78,15 @@ def _segments_reduced(
     initial: float | None = None,
 ) -> Any:
     """Rows after each other, so many for each segment; an empty segment is the initial value."""
-    if indices is not None or axis != 0 or (lengths if offsets is None else offsets).ndim != 1:
+    if lengths is not None:
+        ends = lengths.cumsum(0)
+        starts = ends - lengths
+    elif offsets is not None:
+        starts, ends = offsets[:-1], offsets[1:]
+    else:
         return NotImplemented
-    ends = offsets[1:] if offsets is not None else lengths.cumsum(0)
-    starts = offsets[:-1] if offsets is not None else ends - lengths
+    if axis != 0 or ends.ndim != 1:
+        return NotImplemented
     rows = torch.arange(data.shape[0])
     takes = (rows >= starts.unsqueeze(1)) & (rows < ends.unsqueeze(1))
     takes = takes.reshape(*takes.shape, *[1] * (data.ndim - 1))

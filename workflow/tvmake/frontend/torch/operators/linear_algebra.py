@@ -266,7 +266,7 @@ def _exponential(matrix: Tensor) -> Any:
 
 
 def _with_report(compute: Callable[..., Any]) -> Callable[..., Any]:
-    """The form with one more result, which is 0 for matrices that have an answer; a compiled network raises no error for others."""
+    """The form with one more result, which is 0 for matrices that have an answer."""
 
     def computed(matrix: Tensor, *others: Any, check_errors: bool = False, **named: Any) -> Any:
         found = compute(matrix, *others, **named)
@@ -276,6 +276,10 @@ def _with_report(compute: Callable[..., Any]) -> Callable[..., Any]:
         return *results, torch.zeros(matrix.shape[:-2], dtype=torch.int32)
 
     return computed
+
+
+def _checked(*_: Any, **__: Any) -> None:
+    """The report is of no use in a compiled network, which cannot raise an error."""
 
 
 DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
@@ -302,4 +306,5 @@ DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
     aten.linalg_solve_triangular.default: _triangular,
     aten.linalg_matrix_exp.default: _exponential,
     aten.linalg_qr.default: orthogonal_and_upper,
+    aten._linalg_check_errors.default: _checked,
 }
