@@ -47,3 +47,18 @@ def test_what_cannot_be_zero_or_stops_nothing_stays():
     for module in (of_two("divide", "float32"), of_two("floor_divide", divisor=np.array([1, 2, 3, -4], "int32"))):
         assert operators(divide_by_no_zero(module)) == operators(module)
     assert operators(divide_by_no_zero(of_two("mod", divisor=B))) != ["mod"]
+
+
+def test_a_choice_around_the_division_leaves_its_guard():
+    builder = relax.BlockBuilder()
+    a, b = (relax.Var(name, relax.TensorType([4], "int32")) for name in "ab")
+    with builder.function("main", [a, b]):
+        with builder.dataflow():
+            is_zero = builder.emit(relax.op.equal(b, relax.const(0, "int32")))
+            quotient = builder.emit(relax.op.floor_divide(a, b))
+            result = builder.emit_output(relax.op.where(is_zero, relax.const(9, "int32"), quotient))
+        builder.emit_func_output(result)
+    fused = relax.get_pipeline("zero")(divide_by_no_zero(builder.get()))
+    machine = relax.VirtualMachine(tvm.relax.build(fused, target=UNOPTIMISED), tvm.cpu())
+    result = machine["main"](tvm.runtime.tensor(A), tvm.runtime.tensor(B)).numpy()
+    np.testing.assert_array_equal(result, [3, -4, 9, 9])

@@ -236,6 +236,17 @@ def test_a_single_operator(tmp_path, name):
     )
 
 
+@pytest.mark.parametrize("length", [12, 11])
+def test_an_inverse_transform_of_half_the_frequencies_is_real(tmp_path, length):
+    operator = node("DFT", ["x", "n", "a"], ["y"], inverse=1, onesided=1)
+    constants = {"n": np.array(length), "a": np.array(-2)}
+    made = model([operator], {"x": (FLOAT, (2, length // 2 + 1, 2))}, ["y"], constants, opset=20)
+    halves = random(2, length // 2 + 1, 2)
+
+    expected = np.fft.irfft(halves[..., 0] + 1j * halves[..., 1], length)[..., None].astype("float32")
+    assert_agrees(tmp_path, made, [halves], lambda *_: [expected])
+
+
 def test_batch_normalisation_in_training_mode_uses_the_batch(tmp_path):
     constants = {name: np.abs(random(3, seed=seed)) for seed, name in enumerate(("s", "b", "m", "v"))}
     bn = node("BatchNormalization", ["x", *constants], ["y", "rm", "rv"], training_mode=1)

@@ -153,6 +153,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
         (X,),
     ),
     "all and any": (lambda x: [jnp.all(x > -1, 1), jnp.any(x > 1, 0), (x > 0).max(1)], (X,)),
+    "first true": (lambda x: [jnp.argmax(x > 0, 1), jnp.select([x > 1, x < 0], [x, -x], 0.0)], (X,)),
     "extrema": (lambda x: [jnp.argmax(x, 1), jnp.argmin(x, 0), jnp.argmax(x), x.argmax(1, keepdims=True)], (X,)),
     "order": (lambda x: [jnp.sort(x, 1), jnp.sort(x, 0, descending=True), jnp.argsort(x, 1), *lax.top_k(x, 2)], (X,)),
     "running": (

@@ -106,6 +106,16 @@ CASES = {
     "batches that are spread": Case(
         "BATCH_MATMUL", [drawn(2, 1, 4, 3), drawn(3, 5, 4)], "BatchMatMulOptions", {"adjX": True, "adjY": True}
     ),
+    "a GELU by tanh": Case("GELU", [ROWS], "GeluOptions", {"approximate": True}),
+    "sums from the end": Case("CUMSUM", [ROWS, [1]], "CumsumOptions", {"reverse": True}),
+    "sums of what follows": Case("CUMSUM", [ROWS, [-1]], "CumsumOptions", {"reverse": True, "exclusive": True}),
+    "a choice of rows": Case("SELECT", [np.array([True, False]), ROWS, drawn(2, 6) + 1], "SelectOptions"),
+    "a block at a place": Case(
+        "DYNAMIC_UPDATE_SLICE", [ROWS, drawn(1, 4), np.array([1, 1], "int32")], "DynamicUpdateSliceOptions"
+    ),
+    "a block at a place beyond the end": Case(
+        "DYNAMIC_UPDATE_SLICE", [ROWS, drawn(1, 4), np.array([9, -2], "int32")], "DynamicUpdateSliceOptions"
+    ),
     "a mirrored border": Case("MIRROR_PAD", [ROWS, [[1, 1], [0, 3]]], "MirrorPadOptions", {"mode": 1}),
 }  # fmt: skip
 

@@ -74,6 +74,78 @@ def test_what_cannot_be_traced_is_said_in_one_line(module, problem):
     assert "\n" not in caught.value.problem and caught.value.remedy
 
 
+class Asserting(nn.Module):
+    def forward(self, x):
+        assert (x > 0).all() and x.shape[0] == 2
+        assert not x.isnan().any(), f"{x} is no number"
+        return x * 2
+
+
+def test_what_a_module_asserts_of_values_is_so():
+    program = exported_program("net", Asserting(), (torch.ones(2, 4),))
+    assert torch.equal(program.module()(torch.ones(2, 4)), torch.full((2, 4), 2.0))
+
+
+class AssertingEither(nn.Module):
+    def forward(self, x):
+        assert (x > 0).all() or not (x > 1).any()
+        return x
+
+
+class Packing(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.recurrent = nn.GRU(4, 3, batch_first=True)
+
+    def forward(self, x, lengths):
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        return self.recurrent(packed)[1]
+
+
+@pytest.mark.parametrize(
+    ("module", "examples", "remedy"),
+    [
+        (AssertingEither(), (torch.ones(2, 4),), "an assertion about values"),
+        (Packing(), (torch.ones(2, 5, 4), torch.tensor([5, 3])), "the padded sequence"),
+        (nn.Sequential(nn.LazyLinear(3)), (torch.ones(2, 4),), "call the module once"),
+    ],
+)
+def test_a_remedy_is_that_of_the_cause(module, examples, remedy):
+    with pytest.raises(InputError) as caught:
+        exported_program("net", module, examples)
+    assert remedy in caught.value.remedy
+
+
+class Likelihood(nn.Module):
+    def forward(self, mean, deviation):
+        return torch.distributions.Normal(mean, deviation).log_prob(torch.zeros(3))
+
+
+def test_distributions_check_nothing_in_a_network_and_check_again_afterwards():
+    examples = (torch.ones(3), torch.full((3,), 2.0))
+    program = exported_program("likelihood", Likelihood(), examples)
+    assert torch.equal(program.module()(*examples), Likelihood()(*examples))
+    with pytest.raises(ValueError, match="constraint"):
+        Likelihood()(torch.ones(3), torch.full((3,), -1.0))
+
+
+class Translation(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.both = nn.Transformer(8, 2, 1, 1, 16, batch_first=True)
+
+    def forward(self, source, words):
+        mask = self.both.generate_square_subsequent_mask(words.shape[1])
+        return self.both(source, words, tgt_mask=mask)
+
+
+def test_a_transformer_takes_its_mask_as_it_is_given():
+    module, examples = Translation().eval(), (torch.rand(1, 4, 8), torch.rand(1, 3, 8))
+    program = exported_program("translation", module, examples)
+    assert torch.allclose(program.module()(*examples), module(*examples), atol=1e-6)
+    assert not any(part._forward_pre_hooks for part in module.modules())
+
+
 class Talking(nn.Module):
     def forward(self, x):
         print("as the module says", file=sys.stderr)

@@ -3,6 +3,9 @@
 A processor stops a program that divides a whole number by zero. PyTorch raises an error and ONNX says nothing of it, but where both
 branches of a choice are computed, the one that is not taken may well divide by what the other is there for. A quotient by zero is
 the dividend here, a remainder zero.
+
+A choice by `y == 0` around the division tells TVM's simplifier that `y` is no zero there, and it drops the guard, while the processor
+divides in both branches: the guard asks for the size of `y`, of which the simplifier concludes nothing.
 """
 
 from typing import Any
@@ -34,6 +37,7 @@ class _Guarding(PyExprMutator):
         if known is not None and known.all():
             return call
         emit, dtype = self.builder_.emit, str(divisor.ty.dtype)
-        is_zero = emit(relax.op.equal(divisor, relax.const(0, dtype)))
+        size = emit(relax.op.abs(emit(relax.op.astype(divisor, "int64"))))
+        is_zero = emit(relax.op.less(size, relax.const(1, "int64")))
         nonzero = emit(relax.op.where(is_zero, relax.const(1, dtype), divisor))
         return relax.Call(call.op, [dividend, nonzero], call.attrs)

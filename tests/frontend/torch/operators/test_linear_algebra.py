@@ -32,14 +32,26 @@ def factors(x):
     return lower, by_substitution, torch.cholesky_solve(RIGHT.expand(2, 3, 2), lower), *linalg.qr(x[..., :2])
 
 
+def triangles(x):
+    factored, pivots = linalg.lu_factor(x)
+    return *linalg.lu(x[..., :2]), *linalg.lu(x[..., :2, :]), factored, pivots, linalg.lu_solve(factored, pivots, RIGHT)
+
+
 def exponentials(x):
     return linalg.matrix_exp(x * 0.1), linalg.matrix_exp(x * torch.tensor([0.0, 2.5])[:, None, None])
 
 
 @pytest.mark.parametrize(
     ("function", "matrix"),
-    [(linalg.inv, PIVOTED), (equations, BATCH), (determinants, BATCH), (factors, POSITIVE), (exponentials, BATCH)],
-    ids=["pivots", "equations", "determinants", "factors", "exponentials"],
+    [
+        (linalg.inv, PIVOTED),
+        (equations, BATCH),
+        (determinants, BATCH),
+        (factors, POSITIVE),
+        (triangles, BATCH),
+        (exponentials, BATCH),
+    ],
+    ids=["pivots", "equations", "determinants", "factors", "triangles", "exponentials"],
 )
 def test_it_is_as_pytorch_has_it(function, matrix):
     assert_as_pytorch_has_it(function, matrix)

@@ -100,7 +100,11 @@ def _arg_extremum(at: Conversion, op: Any, values: list[Value], axes: list[int])
         raise Unsupported("of two arrays at once, other than argmax and argmin")
     where, most = kinds[shown[0]]
     value = at.whole(values[0])
-    return [at.emit(most(value, axes)), relax.op.astype(at.emit(where(value, axes[0])), str(places.dtype))]
+    is_bool = _dtype(value) == "bool"  # which has no least value in TVM
+    value = at.emit(relax.op.astype(value, "int8")) if is_bool else value
+    found = at.emit(most(value, axes))
+    found = relax.op.astype(found, "bool") if is_bool else found
+    return [found, relax.op.astype(at.emit(where(value, axes[0])), str(places.dtype))]
 
 
 def _shown(operation: Any) -> str:

@@ -17,7 +17,7 @@ from tvmake.frontend.tflite.source import TFLiteModel, inspect, load, resizable_
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 from tvm.relax.frontend.tflite import from_tflite  # isort: skip
-from tvm.relax.frontend.tflite.tflite_frontend import ExprTable, OperatorConverter, get_tensor_name  # isort: skip
+from tvm.relax.frontend.tflite.tflite_frontend import ExprTable, get_tensor_name  # isort: skip
 
 __all__ = ["inspect", "read"]
 
@@ -63,7 +63,7 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
 
 
 def _refuse_unsupported(where: str, model: TFLiteModel) -> None:
-    known = OperatorConverter(model.root, model.graph, ExprTable(), relax.BlockBuilder()).convert_map
+    known = Converter(model.root, model.graph, ExprTable(), relax.BlockBuilder()).convert_map
     # The importer knows this one custom operator, under its own name.
     missing = {
         name: count

@@ -1,6 +1,6 @@
 """TFLite's operators that TVM's importer gets wrong, or writes as nothing that builds.
 
-TVM 0.27 ignores the factor of a softmax, the corners of a resize to the nearest pixel and the type of places of maxima; it writes transposed
+TVM 0.27 ignores the factor of a softmax, that a GELU is one by tanh, the corners of a resize to the nearest pixel and the type of places of maxima; it writes transposed
 convolutions in a layout that has no kernel, blocks and batches as calls of functions that packages do not have, and fails at the rest.
 """
 
@@ -22,6 +22,10 @@ TO_CHANNELS_FIRST, TO_CHANNELS_LAST = [0, 3, 1, 2], [0, 2, 3, 1]
 
 class Converter(OperatorConverter):
     """TVM's converter, with operators of its own."""
+
+    def __init__(self, *given: Any):
+        super().__init__(*given)
+        self.convert_map["DYNAMIC_UPDATE_SLICE"] = self.convert_dynamic_update_slice
 
     def _convert_arg_min_max(self, op: Any, relax_op: Any) -> Any:
         (output,) = self.get_output_tensors(op)
@@ -161,6 +165,54 @@ class Converter(OperatorConverter):
         zeros = relax.op.zeros(extents, self.get_tensor_type_str(output.tensor.Type()))
         index = relax.op.astype(self.get_tensor_expr(places), "int64")
         return relax.op.scatter_nd(zeros, index, self.get_tensor_expr(updates), "add")
+
+    def convert_gelu(self, op: Any) -> Any:
+        """By tanh where the file says so."""
+        from tflite.GeluOptions import GeluOptions
+
+        (data,) = self.get_input_tensors(op)
+        if data.qnn_params or not _options(op, GeluOptions).Approximate():
+            return super().convert_gelu(op)
+        return relax.op.nn.gelu_tanh(self.get_tensor_expr(data))
+
+    def convert_cumsum(self, op: Any) -> Any:
+        """From the end where the file says so."""
+        from tflite.CumsumOptions import CumsumOptions
+
+        data, axis = self.get_input_tensors(op)
+        options = _options(op, CumsumOptions)
+        if not options.Reverse() or data.qnn_params or self.has_expr(axis.tensor_idx):
+            return super().convert_cumsum(op)
+        value, place = self.get_tensor_expr(data), self.get_tensor_value(axis).item()
+        summed = relax.op.flip(relax.op.cumsum(relax.op.flip(value, place), place), place)
+        return relax.op.subtract(summed, value) if options.Exclusive() else summed
+
+    def convert_select(self, op: Any) -> Any:
+        """Of rows, where there is one truth value for each."""
+        tensors = self.get_input_tensors(op)
+        if len(tensors) == 1:
+            raise ValueError("how many places WHERE finds depends on the data")
+        chosen, *values = (self.get_tensor_expr(tensor) for tensor in tensors)
+        ranks = [len(self._infer_shape(value)) for value in (chosen, *values)]
+        is_of_rows = self.get_op_code_str(op) == "SELECT" and ranks[0] == 1 < ranks[1]
+        chosen = relax.op.reshape(chosen, [-1, *[1] * (ranks[1] - 1)]) if is_of_rows else chosen
+        return relax.op.where(chosen, *values)
+
+    def convert_dynamic_update_slice(self, op: Any) -> Any:
+        """A block at a place that is computed, moved so far that it lies within."""
+        data, update, place = (self.get_tensor_expr(tensor) for tensor in self.get_input_tensors(op))
+        shape, block = (list(map(int, self._infer_shape(value))) for value in (data, update))
+        is_inside = relax.const(np.ones([1] * len(shape), bool))
+        for axis, (extent, width) in enumerate(zip(shape, block, strict=True)):
+            start = relax.op.take(place, relax.const([axis], "int64"), axis=0)
+            start = relax.op.clip(self.bb.normalize(relax.op.astype(start, "int64")), 0, extent - width)
+            row = self.bb.normalize(relax.op.subtract(relax.const(np.arange(extent), "int64"), start))
+            inside = self.bb.normalize(relax.op.clip(row, 0, width - 1))
+            update = self.bb.normalize(relax.op.take(update, inside, axis=axis))
+            is_row = self.bb.normalize(relax.op.equal(row, inside))
+            is_row = relax.op.reshape(is_row, [-1 if other == axis else 1 for other in range(len(shape))])
+            is_inside = relax.op.logical_and(is_inside, is_row)
+        return relax.op.where(is_inside, update, data)
 
     def convert_gather(self, op: Any) -> Any:
         """Along axes that the places share with the data, too."""

@@ -3,18 +3,23 @@
 import io
 import logging
 import sys
+import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any, TextIO
 
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import DataDependentOutputException
 from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.nn.parameter import is_lazy
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 from tvmake.errors import InputError
-from tvmake.frontend.torch import returned
+from tvmake.frontend.torch import checks, returned
+from tvmake.frontend.torch.known_values import KnownValues
 from tvmake.process.user_code import blame, place
 
 QUANTISED = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized", "torch.ao.nn.sparse.quantized")
@@ -41,17 +46,29 @@ def exported_program(where: str, module: nn.Module, examples: Sequence[Any], dyn
             these examples, or torch.export cannot trace it.
     """
     refuse_untraceable(where, module)
-    with _eval_mode(module), _quiet():
+    with _eval_mode(module), _quiet(), checks.left_out(module):
         try:
-            return _plain_program(module, tuple(examples), dynamic)
+            return _program(module, tuple(examples), dynamic)
         except GuardOnDataDependentSymNode as error:
             problem = f"forward() takes another way for other values of its tensors{place(error)}"
             remedy = "compute both and choose with torch.where; a number of steps or an extent has to be fixed"
+            if checks.is_assertion(error):
+                remedy = "it is an assertion about values, which a compiled network cannot make: leave it out"
             if any(type(part).__module__.startswith(DETECTORS) for part in module.modules()):
                 remedy = "how many boxes a detector finds depends on the picture: export `backbone` with `head` or `rpn.head`, and choose boxes after that"
             raise InputError(where, problem, remedy) from error
         except Exception as error:
             raise _reason(where, module, examples, error) from error
+
+
+def _program(module: nn.Module, examples: tuple[Any, ...], dynamic: Any) -> ExportedProgram:
+    """The program; code that asks for values gets those that depend on no input, where torch.export has none to give."""
+    try:
+        return _plain_program(module, examples, dynamic)
+    except (GuardOnDataDependentSymNode, DataDependentOutputException):
+        # What the module writes has been shown once.
+        with KnownValues(module), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            return _plain_program(module, examples, dynamic)
 
 
 def _plain_program(module: nn.Module, examples: tuple[Any, ...], dynamic: Any) -> ExportedProgram:
@@ -75,21 +92,38 @@ def _reason(where: str, module: nn.Module, examples: Sequence[Any], error: Excep
         remedy = "give what forward() takes, in the shapes and types that it expects"
         return blame(where, "it cannot be called with its example inputs", failure, remedy=remedy)
     remedy = "see the PyTorch guide to torch.export for the cause"
+    if _packs_sequences(error):
+        remedy = "how long a packed sequence is depends on the data: give the recurrent layer the padded sequence, or one sequence without padding"
     scripted = [name for name, part in module.named_modules() if isinstance(part, torch.jit.ScriptModule)]
     if scripted:
         remedy = f"its module '{scripted[0]}' is TorchScript, which torch.export follows seldom: put the one it was made from in its place"
     return blame(where, "torch.export cannot trace it", error, remedy=remedy)
 
 
+def _packs_sequences(error: Exception) -> bool:
+    """Whether an error comes from packing sequences, or from a layer that was given packed ones."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return any(
+        frame.f_code.co_name == pack_padded_sequence.__name__
+        or any(isinstance(value, PackedSequence) for value in frame.f_locals.values())
+        for frame in frames
+    )
+
+
 def refuse_untraceable(where: str, module: nn.Module) -> None:
     """Refuse modules of which it is known that torch.export does not take them.
 
     Raises:
-        InputError: the module is a TorchScript module, or has layers that are quantised for PyTorch's own kernels.
+        InputError: the module is a TorchScript module, or has layers that are quantised for PyTorch's own kernels, or lazy ones
+            without weights.
     """
     if isinstance(module, torch.jit.ScriptModule):
         remedy = "take the module that was scripted or traced, or export that with torch.export"
         raise InputError(where, "it is a TorchScript module, which torch.export does not take", remedy)
+    weights = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    if empty := [name for name, weight in weights.items() if is_lazy(weight)]:
+        remedy = "call the module once with an example, and load its weights, before it is handed over"
+        raise InputError(where, f"its lazy layers have no weights yet: {empty[0]}", remedy)
     kinds = Counter(type(part).__name__ for part in module.modules() if type(part).__module__.startswith(QUANTISED))
     if kinds:
         listing = ", ".join(f"{kind} ({count}×)" for kind, count in sorted(kinds.items()))

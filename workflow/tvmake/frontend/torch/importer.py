@@ -34,6 +34,7 @@ from tvmake.frontend.torch.operators.maxima import PLACES, asks_for_places
 from tvmake.frontend.torch.operators.quantized import settle_scales
 from tvmake.frontend.torch.operators.resizing import KEPT
 from tvmake.frontend.torch.promotion import promote
+from tvmake.frontend.torch.subgraphs import write_out
 from tvmake.frontend.zoo import models as zoo
 
 from tvm import relax  # isort: skip
@@ -171,6 +172,7 @@ def _decomposed(program: ExportedProgram) -> ExportedProgram:
             table.pop(operator, None)
     with _without_tracebacks():
         core = program.run_decompositions({**table, **DECOMPOSITIONS, **of_libraries(program)})
+        core = core.run_decompositions({**table, **DECOMPOSITIONS}) if write_out(core) else core
         core = core.run_decompositions(dict(PLACES)) if any(map(asks_for_places, exported.calls(core))) else core
     _drop_checks(core)
     return core

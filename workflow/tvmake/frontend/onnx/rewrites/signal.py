@@ -50,11 +50,17 @@ def dft(node: onnx.NodeProto, build: Builder) -> list[str] | None:
             return None
         length = int(constant.reshape(-1)[0])
     inverse, onesided = bool(values.get("inverse", 0)), bool(values.get("onesided", 0))
-    if length > MAX_LENGTH or axis == rank - 1 or (inverse and onesided):
+    is_real = inverse and onesided
+    if length > MAX_LENGTH or axis == rank - 1 or (is_real and shape[-1] == 1):
         return None
-    bins = length // 2 + 1 if onesided else length
-    taken = min(length, shape[axis])
+    bins = length // 2 + 1 if onesided and not inverse else length
+    taken = min(length // 2 + 1 if is_real else length, shape[axis])
     cosine, sine = dft_matrices(length, bins, inverse, graph.numpy_dtype(x))
+    if (
+        is_real
+    ):  # frequencies in the half that is left out are mirrored: all count twice but the first, and the middle one
+        twice = np.where(np.arange(length) % max(length / 2, 1) == 0, 1, 2)[:, None].astype(cosine.dtype)
+        cosine, sine = cosine * twice, sine * twice
     # Cutting or zero-padding the signal to the length is cutting the matrix's rows.
     first, second = build.const(cosine[:taken], cosine.dtype), build.const(sine[:taken], sine.dtype)
     data = x if taken == shape[axis] else build.slice(x, axis, 0, taken)
@@ -66,8 +72,9 @@ def dft(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
     real, imaginary = _transform(build, part(0), part(1) if shape[-1] == 2 else "", first, second)
     back = [order.index(at) for at in range(rank - 1)]
-    planes = [build.unsqueeze(build.transpose(plane, back), [rank - 1]) for plane in (real, imaginary)]
-    return [build.concat(planes, rank - 1)]
+    parts = (real,) if is_real else (real, imaginary)
+    planes = [build.unsqueeze(build.transpose(plane, back), [rank - 1]) for plane in parts]
+    return [planes[0] if is_real else build.concat(planes, rank - 1)]
 
 
 def stft(node: onnx.NodeProto, build: Builder) -> list[str] | None:

@@ -268,7 +268,11 @@ def _sorted(node: fx.Node, importer: Any) -> Any:
         **dict(zip(("self", "dim", "descending"), node.args, strict=False)),
         **node.kwargs,
     }
-    keys = relax.op.astype(data, "int32") if node.args[0].meta["val"].dtype is torch.bool else data
+    dtype = node.args[0].meta["val"].dtype
+    keys = relax.op.astype(data, "int32") if dtype is torch.bool else data
+    if dtype.is_floating_point:  # NaN is the largest value, and without an order in TVM
+        name = str(data.ty.dtype.dtype)
+        keys = emit(relax.op.where(relax.op.isnan(data), relax.const(math.inf, name), data))
     places = emit(relax.op.argsort(keys, given["dim"], given["descending"], dtype="int64"))
     return emit(relax.Tuple([emit(relax.op.gather_elements(data, places, axis=given["dim"])), places]))
 

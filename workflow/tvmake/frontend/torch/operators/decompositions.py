@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tvmake.frontend.torch.operators import grouping, linear_algebra, singular_values, special, views, volumes
+from tvmake.frontend.torch.operators import counting, linear_algebra, ordering, singular_values, special, views, volumes
 
 aten = torch.ops.aten
 
@@ -37,23 +37,6 @@ def _distances(left: Tensor, right: Tensor, p: float, _mode: int | None = None) 
 def _distances_of_pairs(data: Tensor, p: float = 2.0) -> Tensor:
     rows, columns = torch.triu_indices(data.shape[0], data.shape[0], 1)
     return _distances(data, data, p)[rows, columns]
-
-
-def _kth_value(data: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    found = (one.narrow(dim, k - 1, 1) for one in torch.sort(data, dim))
-    values, places = (one if keepdim else one.squeeze(dim) for one in found)
-    return values, places
-
-
-def _median(data: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
-    """The lower one of the two in the middle."""
-    if not isinstance(data.shape[dim], int):
-        return NotImplemented
-    return _kth_value(data, (data.shape[dim] + 1) // 2, dim, keepdim)
-
-
-def _median_of_all(data: Tensor) -> Any:
-    return _median(data.reshape(-1))[0] if isinstance(data.numel(), int) else NotImplemented
 
 
 def _search_sorted(
@@ -242,20 +225,6 @@ def _overlapped(pieces: Tensor, sizes: Sequence[int], dim: int, size: int, step:
     return found.reshape(*others, sizes[dim]).movedim(-1, dim)
 
 
-def _mode(data: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
-    """The value that occurs most, the smallest of several, and its last place."""
-    if data.ndim == 0 or not isinstance(data.shape[dim], int):
-        return NotImplemented
-    row = data.movedim(dim, -1)
-    counts = (row.unsqueeze(-1) == row.unsqueeze(-2)).to(torch.int64).sum(-1)
-    is_most = counts == counts.amax(-1, keepdim=True)
-    highest = row.amax(-1, keepdim=True)
-    value = torch.where(is_most, row, highest).amin(-1)
-    places = torch.arange(row.shape[-1])
-    place = torch.where(row == value.unsqueeze(-1), places, -1).amax(-1)
-    return (value.unsqueeze(dim), place.unsqueeze(dim)) if keepdim else (value, place)
-
-
 def _normalized_without_statistics(
     data: Tensor, weight: Tensor | None, bias: Tensor | None, _training: bool, _momentum: float, epsilon: float
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -302,19 +271,16 @@ def _identity(reduction: str, dtype: torch.dtype) -> float:
 
 
 DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
-    **grouping.DECOMPOSITIONS,
+    **counting.DECOMPOSITIONS,
     **linear_algebra.DECOMPOSITIONS,
+    **ordering.DECOMPOSITIONS,
     **singular_values.DECOMPOSITIONS,
     **special.DECOMPOSITIONS,
     **views.DECOMPOSITIONS,
     **volumes.DECOMPOSITIONS,
     aten._cdist_forward.default: _distances,
     aten._pdist_forward.default: _distances_of_pairs,
-    aten.kthvalue.default: _kth_value,
-    aten.median.dim: _median,
-    aten.mode.default: _mode,
     aten.unfold_backward.default: _overlapped,
-    aten.median.default: _median_of_all,
     aten.searchsorted.Tensor: _search_sorted,
     aten.bucketize.Tensor: _bucketize,
     aten.masked_scatter.default: _masked_scatter,

@@ -1,4 +1,4 @@
-"""Rows by groups: how many there are of each, and their product with the group's own matrix, as in mixtures of experts.
+"""Rows by groups: their product with the group's own matrix, as in mixtures of experts.
 
 How many rows a group has depends on the data; what is computed here has a fixed shape all the same.
 """
@@ -11,19 +11,6 @@ from torch import Tensor
 from torch.export import ExportedProgram
 
 from tvmake.frontend.torch import program as exported
-
-aten = torch.ops.aten
-
-
-def _histogram(data: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Any:
-    """Counts of equal intervals; the last one has its upper end too, and what is outside counts nowhere."""
-    data = data.reshape(-1)
-    if min == max:
-        return NotImplemented  # PyTorch takes the range of the data
-    places = torch.floor((data - min) / (max - min) * bins).clamp(0, bins - 1)
-    is_inside = (data >= min) & (data <= max)
-    is_there = (places.unsqueeze(0) == torch.arange(bins, dtype=data.dtype).unsqueeze(1)) & is_inside
-    return is_there.to(data.dtype).sum(1)
 
 
 def _grouped_products(rows: Tensor, matrices: Tensor, ends: Tensor) -> Tensor:
@@ -42,10 +29,6 @@ def _grouped_products(rows: Tensor, matrices: Tensor, ends: Tensor) -> Tensor:
     is_of = torch.arange(groups).reshape(-1, 1, 1) == group.reshape(1, -1, 1)
     return torch.where(is_of, rows.unsqueeze(0) @ matrices, 0.0).sum(0)
 
-
-DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
-    aten.histc.default: _histogram,
-}
 
 OF_LIBRARIES: Mapping[str, Callable[..., Any]] = {"transformers.grouped_mm_fallback.default": _grouped_products}
 """Operators that libraries define, and that exist only where those are loaded."""

@@ -52,6 +52,84 @@ def _eliminated(matrix: Tensor, right: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return torch.stack(pivots, -1), both[..., count:], sign
 
 
+def _factors(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Triangular factors in one matrix, with the largest pivot of each column.
+
+    Returns:
+        The factors ``[..., rows, columns]``, each step's pivot's row, from 1 on, int32, and the rows' order in the end.
+    """
+    height, width = matrix.shape[-2:]
+    rest, order = matrix, torch.arange(height).expand(matrix.shape[:-1]).unsqueeze(-1)
+    pivots = []
+    for step in range(min(height, width)):
+        place = rest[..., step:, step].abs().argmax(-1, keepdim=True) + step
+        pivots.append(place + 1)
+        is_chosen, is_here = (torch.arange(height) == place).unsqueeze(-1), _unit(height, step).unsqueeze(-1)
+        swapped = []
+        for rows in (rest, order):
+            chosen = torch.where(is_chosen, rows, 0).sum(-2, keepdim=True)
+            swapped.append(torch.where(is_here, chosen, torch.where(is_chosen, rows[..., step : step + 1, :], rows)))
+        rest, order = swapped
+        is_below, is_right = (torch.arange(height) > step).unsqueeze(-1), torch.arange(width) > step
+        pivot = rest[..., step : step + 1, step : step + 1]
+        factors = torch.where(is_below, rest[..., step : step + 1] / torch.where(pivot == 0, 1.0, pivot), 0.0)
+        rest = rest - torch.where(is_right, factors * rest[..., step : step + 1, :], 0.0)
+        rest = torch.where(is_below & _unit(width, step), factors, rest)
+    return rest, torch.cat(pivots, -1).to(torch.int32), order.squeeze(-1)
+
+
+def _lower_and_upper(factors: Tensor) -> tuple[Tensor, Tensor]:
+    height, width = factors.shape[-2:]
+    least = min(height, width)
+    unit = torch.eye(height, least, dtype=factors.dtype)
+    return factors[..., :least].tril(-1) + unit, factors[..., :least, :].triu()
+
+
+def _factored(matrix: Tensor, *, pivot: bool = True) -> Any:
+    if not pivot or not _is_small(matrix, matrix.mT):
+        return NotImplemented
+    factors, pivots, _ = _factors(matrix)
+    return factors, pivots
+
+
+def _taken_apart(matrix: Tensor, *, pivot: bool = True) -> Any:
+    if not pivot or not _is_small(matrix, matrix.mT):
+        return NotImplemented
+    factors, _, order = _factors(matrix)
+    is_row = order.unsqueeze(-2) == torch.arange(matrix.shape[-2]).unsqueeze(-1)
+    return is_row.to(matrix.dtype), *_lower_and_upper(factors)
+
+
+def _unpacked(factors: Tensor, pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
+    if not unpack_data or not unpack_pivots or not _is_small(factors, factors.mT):
+        return NotImplemented
+    order = _exchanged(torch.arange(factors.shape[-2]).expand(factors.shape[:-1]).unsqueeze(-1), pivots).squeeze(-1)
+    is_row = order.unsqueeze(-2) == torch.arange(factors.shape[-2]).unsqueeze(-1)
+    return is_row.to(factors.dtype), *_lower_and_upper(factors)
+
+
+def _exchanged(rows: Tensor, pivots: Tensor) -> Tensor:
+    """Rows after the exchanges of a factorisation."""
+    count = rows.shape[-2]
+    for step in range(pivots.shape[-1]):
+        is_chosen = (torch.arange(count) == pivots[..., step : step + 1] - 1).unsqueeze(-1)
+        chosen = torch.where(is_chosen, rows, 0).sum(-2, keepdim=True)
+        others = torch.where(is_chosen, rows[..., step : step + 1, :], rows)
+        rows = torch.where(_unit(count, step).unsqueeze(-1), chosen, others)
+    return rows
+
+
+def _solved_by_factors(
+    factors: Tensor, pivots: Tensor, right: Tensor, *, left: bool = True, adjoint: bool = False
+) -> Any:
+    if not left or adjoint or not _is_small(factors):
+        return NotImplemented
+    lower, upper = _lower_and_upper(factors)
+    right = right.expand(*torch.broadcast_shapes(factors.shape[:-2], right.shape[:-2]), *right.shape[-2:])
+    first = _triangular(lower, _exchanged(right, pivots), upper=False, unitriangular=True)
+    return _triangular(upper, first, upper=True)
+
+
 def _solved(matrix: Tensor, right: Tensor, *, left: bool = True) -> Any:
     if not _is_small(matrix):
         return NotImplemented
@@ -188,11 +266,14 @@ def _exponential(matrix: Tensor) -> Any:
 
 
 def _with_report(compute: Callable[..., Any]) -> Callable[..., Any]:
-    """The form with a second result, which is 0 for matrices that have an answer."""
+    """The form with one more result, which is 0 for matrices that have an answer."""
 
     def computed(matrix: Tensor, *others: Any, check_errors: bool = False, **named: Any) -> Any:
         found = compute(matrix, *others, **named)
-        return found if found is NotImplemented else (found, torch.zeros(matrix.shape[:-2], dtype=torch.int32))
+        if found is NotImplemented:
+            return found
+        results = found if isinstance(found, tuple) else (found,)
+        return *results, torch.zeros(matrix.shape[:-2], dtype=torch.int32)
 
     return computed
 
@@ -207,6 +288,11 @@ DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
     aten.linalg_inv_ex.default: _with_report(_inverse),
     aten.linalg_solve.default: _solve,
     aten.linalg_solve_ex.default: _with_report(_solve),
+    aten.linalg_lu.default: _taken_apart,
+    aten.linalg_lu_factor.default: _factored,
+    aten.linalg_lu_factor_ex.default: _with_report(_factored),
+    aten.linalg_lu_solve.default: _solved_by_factors,
+    aten.lu_unpack.default: _unpacked,
     aten.linalg_det.default: _determinant,
     aten.det.default: _determinant,
     aten.linalg_slogdet.default: _sign_and_logarithm,

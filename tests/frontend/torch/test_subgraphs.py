@@ -1,0 +1,82 @@
+"""Operators that are given functions come out as PyTorch has them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+from torch.utils import _pytree as pytree
+
+from tests.frontend.torch.running import Of, outputs
+from tvmake.config.model import ImportOptions
+from tvmake.frontend.torch.importer import read
+
+HEADS, WORDS, WIDTH = 4, 6, 8
+
+
+def assert_right(network: nn.Module, given: Tensor) -> None:
+    with torch.no_grad():
+        wanted = pytree.tree_leaves(network(given))
+    imported = read(torch.export.export(network, (given,)), ImportOptions(source="net"))
+    for one, other in zip(outputs(imported, given.numpy()), wanted, strict=True):
+        np.testing.assert_allclose(one, other.numpy(), rtol=1e-4, atol=1e-5)
+
+
+class Attention(nn.Module):
+    def __init__(self, shared: int = 1, **options: Any):
+        super().__init__()
+        self.slopes = nn.Parameter(torch.rand(HEADS))
+        self.shared, self.options = shared, options
+
+    def forward(self, x: Tensor) -> Any:
+        keys = x[:, :: self.shared]
+        by_distance = lambda score, sample, head, query, key: score + self.slopes[head] * (key - query)  # noqa: E731
+        return flex_attention(x, keys, keys + 1, by_distance, enable_gqa=self.shared > 1, **self.options)
+
+
+def _mask(is_seen: Callable[..., Tensor]) -> Any:
+    return create_block_mask(is_seen, None, None, WORDS, WORDS, device="cpu")
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        Attention(),
+        Attention(shared=2),
+        Attention(block_mask=_mask(lambda sample, head, query, key: query >= key)),
+        Attention(return_lse=True),
+    ],
+    ids=["scores of places", "shared keys", "a mask", "sums beside it"],
+)
+def test_attention_changes_its_scores_by_a_function(network):
+    assert_right(network, torch.rand(2, HEADS, WORDS, WIDTH))
+
+
+def test_a_query_that_sees_no_key_gets_zeros():
+    assert_right(
+        Attention(block_mask=_mask(lambda _, head, query, key: query > key)), torch.rand(1, HEADS, WORDS, WIDTH)
+    )
+
+
+class Recurrence(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = nn.GRUCell(3, 5)
+
+    def forward(self, x: Tensor) -> Any:
+        def step(state: Tensor, row: Tensor) -> tuple[Tensor, Tensor]:
+            found = self.cell(row, state)
+            return found, found * 2
+
+        return torch._higher_order_ops.scan(step, torch.zeros(2, 5), x)
+
+
+def test_a_scan_makes_its_steps_one_after_the_other():
+    assert_right(Recurrence(), torch.rand(4, 2, 3))
+
+
+def test_a_map_treats_each_row_by_itself():
+    assert_right(Of(lambda x: torch._higher_order_ops.map(lambda row: (row.cumsum(0), row.sum()), x)), torch.rand(3, 4))
