@@ -12,6 +12,7 @@ from onnx import TensorProto
 
 from tvmake.frontend.onnx.graph import Builder, attributes, optional_input
 from tvmake.frontend.onnx.rewrites.quantized import are_constants, real, real_bias, stored
+from tvmake.frontend.onnx.rewrites.rnn import Layer, Times, lstm
 
 Rule = Callable[[onnx.NodeProto, Builder], list[str] | None]
 
@@ -110,6 +111,23 @@ def _dynamic_matmul(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     return [_scaled(build, [quantised, a_scale, a_zero], [b, b_scale, b_zero], bias)]
 
 
+class _DynamicLayer(Layer):
+    """A recurrent layer whose weights, [directions, extent, gates·hidden], are integers, and whose inputs and states are rounded on the way."""
+
+    def times(self, index: int, direction: int) -> Times:
+        scale, zero = (8, 9) if index == 1 else (10, 11)
+        held = [self.part(self.input(place), direction) for place in (index, scale, zero) if self.input(place)]
+
+        def product(value: str) -> str:
+            return _scaled(self.build, self.build.ops("DynamicQuantizeLinear", 3, value), [*held, ""][:3], "")
+
+        return product
+
+
+def _dynamic_lstm(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    return lstm(node, build, _DynamicLayer)
+
+
 def _matmul_to_float(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     a, b, a_scale, b_scale, a_zero, b_zero, bias = _inputs(node, 7)
     return [_scaled(build, [a, a_scale, a_zero], [b, b_scale, b_zero], bias)]
@@ -174,6 +192,7 @@ RULES: dict[str, Rule] = {
     "QLinearConcat": _concat,
     "QGemm": _gemm,
     "DynamicQuantizeMatMul": _dynamic_matmul,
+    "DynamicQuantizeLSTM": _dynamic_lstm,
     "MatMulIntegerToFloat": _matmul_to_float,
     "MatMulNBits": _blocked_matmul,
     "QuantizeLinear": _renamed,
