@@ -25,6 +25,7 @@ from tvmake.debug.departure import Departure, Value, difference, first_departure
 from tvmake.debug.diagnosis import Cause, Diagnosis, Evidence, Finding, Level, LevelFigures
 from tvmake.debug.kernels import WrongKernel, first_wrong_kernel
 from tvmake.debug.relax_values import Trace, trace_kernels, trace_operators
+from tvmake.debug.sample_goals import met_goals, missed_by, of_samples
 from tvmake.debug.source_values import source_values
 from tvmake.device.connect import connect
 from tvmake.device.interface import RunRequest
@@ -98,6 +99,8 @@ class _Search:
         self.signature = stage_json.load(Signature, variant.signature)
         self.goals = variant.validating.goals
         self.levels: list[LevelFigures] = []
+        self.missed: list[MissedGoal] = []
+        """Of the package, by all samples."""
         self.evidence = Evidence()
 
     def run(self) -> tuple[Diagnosis, Evidence]:
@@ -133,23 +136,20 @@ class _Search:
         return None
 
     def _misses(self, level: Level, outputs: Sequence[np.ndarray], goals: Goals) -> bool:
+        """Whether a stage is wrong: of a package that is right none is, though plain loops overflow or round where its kernels do not."""
         expected = [self.sample.outputs[spec.name] for spec in self.signature.outputs]
         errors = [
             difference(want, have) if want.shape == have.shape else float("inf")
             for want, have in zip(expected, outputs, strict=True)
         ]
-        missed = self._missed(dict(zip(self.sample.outputs, outputs, strict=True)), goals)
+        missed = self._missed(outputs, goals)
         self.levels.append(
             LevelFigures(level=level, error=_finite(max(errors)), missed=[_words(one) for one in missed])
         )
-        return bool(missed)
+        return bool(missed and self.missed)
 
-    def _missed(self, outputs: Mapping[str, np.ndarray], goals: Goals) -> list[MissedGoal]:
-        # One sample, without its label, tells nothing of these.
-        untold = dict.fromkeys(("repeatable", "metrics", "top1", "top1_drop"))
-        comparison = Comparison(goals.model_copy(update=untold))
-        comparison.add(self.sample.outputs, outputs)
-        return comparison.report().missed
+    def _missed(self, outputs: Sequence[np.ndarray], goals: Goals) -> list[MissedGoal]:
+        return missed_by(self.sample.outputs, outputs, goals)
 
     # --- the four places ------------------------------------------------------------------------------------------
 
@@ -161,9 +161,8 @@ class _Search:
         found = self._departure(values, others, NOISE["float32"])
         if found and found.steps:
             detail = f"{found.steps} of {found.value.array.size} integers differ by one step: what is rounded lies on the edge between two, and either is right"
-            remedy = (
-                "no operator is wrong: give the model goals that a step meets, such as top1_drop or a lower sqnr_db"
-            )
+            base = self.variant.transforming.precision.base
+            remedy = f"no operator is wrong; goals that this package meets: {met_goals(self.variant.name, base, self.missed)}"
             return self._finding("rounding", found, values, detail, remedy)
         remedy = (
             "an issue with the reproducer helps; meanwhile write the operator otherwise, or export with another opset"
@@ -216,7 +215,7 @@ class _Search:
             never.append(operator)
             precision = request.precision.model_copy(update={"never": never})
             trace = self._transformed(imported, weights, request.model_copy(update={"precision": precision}))
-            if not self._missed(dict(zip(self.sample.outputs, trace.outputs, strict=True)), self.goals):
+            if not self._missed(trace.outputs, self.goals):
                 kept = f"`precisions: {{{request.precision.base}: {{never: [{', '.join(never)}]}}}}`"
                 return f"{kept} keeps what needs it in float32, and meets the goals"
             found = self._departure(trace.values, others, noise)
@@ -240,7 +239,7 @@ class _Search:
             others[name] = request.model_copy(update={"transform": options.model_copy(update=change)})
         for name, other in others.items():
             trace = self._transformed(imported, weights, other)
-            if not self._missed(dict(zip(self.sample.outputs, trace.outputs, strict=True)), self.goals):
+            if not self._missed(trace.outputs, self.goals):
                 return name, trace
         return "", None
 
@@ -357,7 +356,8 @@ class _Search:
         on = self.variant.validating
         device = connect(on.device_name, on.device)
         deployment = device.push(self.variant.package)
-        worst: tuple[float, int, ReferenceSample, list[np.ndarray]] | None = None
+        worst: tuple[tuple[bool, float], int, ReferenceSample, list[np.ndarray]] | None = None
+        together = Comparison(of_samples(self.goals))
         with temporary_directory("tvmake-debug-") as directory:
             outputs = Path(directory) / "outputs.npz"
             device.execute(deployment, RunRequest(samples=len(self.known)), self.variant.reference, outputs)
@@ -368,8 +368,11 @@ class _Search:
                         for spec in self.signature.outputs
                     ]
                     error = max(difference(want, have) for want, have in zip(sample.outputs.values(), got, strict=True))
-                    if worst is None or error > worst[0]:
-                        worst = (error, number, sample, got)
+                    together.add(sample.outputs, dict(zip(sample.outputs, got, strict=True)))
+                    rank = (bool(missed_by(sample.outputs, got, self.goals)), error)
+                    if worst is None or rank > worst[0]:
+                        worst = (rank, number, sample, got)
+        self.missed = together.report().missed
         assert worst is not None  # a reference set has at least one sample
         return worst[1:]
 
