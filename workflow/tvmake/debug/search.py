@@ -24,7 +24,7 @@ from tvmake.config.validation import DEFAULT_GOALS, Goals
 from tvmake.debug.departure import Departure, Value, difference, first_departure
 from tvmake.debug.diagnosis import Cause, Diagnosis, Evidence, Finding, Level, LevelFigures
 from tvmake.debug.kernels import WrongKernel, first_wrong_kernel
-from tvmake.debug.relax_values import Trace, trace_kernels, trace_operators
+from tvmake.debug.relax_values import Step, Trace, trace_kernels, trace_operators
 from tvmake.debug.sample_goals import met_goals, missed_by, of_samples
 from tvmake.debug.source_values import source_values
 from tvmake.device.connect import connect
@@ -48,8 +48,6 @@ COARSE_NOISE = 5e-3
 
 SHARE = 0.1
 """A value departs where it is off by this share of the outputs' error: faults grow on their way."""
-
-LARGEST_FLOAT16 = 65504.0
 
 MOST_KEPT = 6
 """Operators that are tried to be kept in float32, one more at a time."""
@@ -160,14 +158,19 @@ class _Search:
         others = [value.array for value in trace.values]
         found = self._departure(values, others, NOISE["float32"])
         if found and found.steps:
-            detail = f"{found.steps} of {found.value.array.size} integers differ by one step: what is rounded lies on the edge between two, and either is right"
-            base = self.variant.transforming.precision.base
-            remedy = f"no operator is wrong; goals that this package meets: {met_goals(self.variant.name, base, self.missed)}"
-            return self._finding("rounding", found, values, detail, remedy)
+            return self._rounding(found, values, found.steps)
         remedy = (
             "an issue with the reproducer helps; meanwhile write the operator otherwise, or export with another opset"
         )
         return self._finding("importer", found, values, "the import computes something else for it", remedy)
+
+    def _rounding(self, found: Departure, values: Sequence[Value], apart: int) -> Finding:
+        detail = f"{apart} of {found.value.array.size} integers differ by one step: what is rounded lies on the edge between two, and either is right"
+        base = self.variant.transforming.precision.base
+        goals = met_goals(self.variant.name, base, self.missed)
+        return self._finding(
+            "rounding", found, values, detail, f"no operator is wrong; goals that this package meets: {goals}"
+        )
 
     def _in_transform(
         self, before: Trace, after: Trace, imported: "tvm.IRModule", weights: Mapping[str, Any]
@@ -188,7 +191,7 @@ class _Search:
                 detail = "the transform gives another network now than the file holds"
                 return self._finding("pass", found, values, detail, "`tvmake make` makes it again")
             case "the precision":
-                detail = _overflow(found) or f"{request.precision.base} is too coarse for it"
+                detail = (found and found.overflow) or f"{request.precision.base} is too coarse for it"
                 remedy = self._kept_in_float32(found, others, imported, weights)
                 return self._finding("precision", found, values, detail, remedy)
             case _:
@@ -267,7 +270,13 @@ class _Search:
         runner = kernel_runner(on.device_name, on.device, target, compiler)
         kernels = sum(step.kernel is not None for step in trace.steps)
         self.say(f"running {counted(kernels, 'kernel')} on {on.device_name}, one by one")
-        wrong = first_wrong_kernel(lowered, trace.steps, target, runner)
+        rounded: list[tuple[Step, int]] = []
+        wrong = first_wrong_kernel(
+            lowered, trace.steps, target, runner, rounded=lambda step, apart: rounded.append((step, apart))
+        )
+        if wrong is None and rounded:
+            value = next(rounded[0][0].values())
+            return self._rounding(Departure(value, None, float("inf")), [value], rounded[0][1])
         if wrong is None:
             last = trace.values[-1]
             detail = "every kernel is right by itself; what runs them is not: the memory plan, the virtual machine or the driver's state"
@@ -375,15 +384,6 @@ class _Search:
         self.missed = together.report().missed
         assert worst is not None  # a reference set has at least one sample
         return worst[1:]
-
-
-def _overflow(found: Departure | None) -> str | None:
-    if found is None or found.nearest is None or np.isfinite(found.value.array).all():
-        return None
-    largest = float(np.abs(np.asarray(found.nearest, np.float64)).max())
-    if largest <= LARGEST_FLOAT16:
-        return "it has values that are no numbers, where the float32 network has some"
-    return f"its values reach {largest:.3g}, float16 ends at {LARGEST_FLOAT16:g}"
 
 
 def _arguments(module: "tvm.IRModule", inputs: Sequence[np.ndarray], params: Mapping[str, Any]) -> list[np.ndarray]:
