@@ -124,18 +124,24 @@ def test_activations_of_16_bits_are_a_step_off_litert_at_most(tmp_path: Path):
     assert apart(builder.finish([x], [y]), value, tmp_path).max() <= 1
 
 
+@pytest.mark.parametrize(("dtype", "largest"), [("int8", 127), ("int4", 7)])
 @pytest.mark.parametrize("is_written_out", [True, False], ids=["dequantised in the file", "dynamic range"])
-def test_weights_that_alone_are_rounded_are_what_they_stand_for(is_written_out: bool, tmp_path: Path):
+def test_weights_that_alone_are_rounded_are_what_they_stand_for(
+    is_written_out: bool, dtype: str, largest: int, tmp_path: Path
+):
     builder = Builder()
-    integers, scales = drawing().integers(-127, 128, (8, 3, 3, 4)), np.linspace(0.01, 0.03, 8).astype("float32")
-    x = builder.tensor("x", VALUES.shape)
-    w = builder.tensor("w", integers.shape, "int8", integers, scales)
+    integers, scales = (
+        drawing().integers(-largest, largest + 1, (8, 3, 3, 3)),
+        np.linspace(1, 3, 8).astype("float32") / largest,
+    )
+    x = builder.tensor("x", (1, 6, 6, 3))
+    w = builder.tensor("w", integers.shape, dtype, integers, scales)
     if is_written_out:
         w = builder.call(OP.DEQUANTIZE, [w], builder.tensor("real", integers.shape))
     y = builder.tensor("y", (1, 6, 6, 8))
     b = builder.tensor("b", (8,), data=np.linspace(-1, 1, 8))
     builder.call(OP.CONV_2D, [x, w, b], y, conv_options(), KIND.Conv2DOptions)
-    value = drawing().standard_normal(VALUES.shape).astype("float32")
+    value = drawing().standard_normal((1, 6, 6, 3)).astype("float32")
     content = builder.finish([x], [y])
     (found,) = run_compiled(imported(content, tmp_path), [value])
     expected = computed(content, value)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+import numpy as np
 import tflite
 
 from tvm import relax  # isort: skip
@@ -17,6 +18,8 @@ from tvm.relax.frontend.tflite.tflite_frontend import OperatorConverter, TensorW
 
 CONVERSIONS = frozenset({"QUANTIZE", "DEQUANTIZE"})
 """Operators that scales are the meaning of."""
+
+INT4 = tflite.TensorType.INT4
 
 BIASED = frozenset({"CONV_2D", "CONV_3D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"})
 """Operators whose bias may be integers of the product's scale without saying so."""
@@ -53,6 +56,19 @@ class RealConverter(OperatorConverter):
     def get_tensors(self, tensors_idx_list: Any) -> list[Any]:
         """Tensors, those of the operator that is converted as real numbers."""
         return [self._real.get(tensor.tensor_idx, tensor) for tensor in super().get_tensors(tensors_idx_list)]
+
+    def get_tensor_type_str(self, tensor_type: int) -> str:
+        """Of a tensor's type; integers of 4 bits are imported as ones of 8."""
+        return "int8" if tensor_type == INT4 else str(super().get_tensor_type_str(tensor_type))
+
+    def get_tensor_value(self, tensor_wrapper: Any, is_sparse: bool = False) -> Any:
+        """A constant; two integers of 4 bits share a byte, the first in its lower half."""
+        if tensor_wrapper.tensor.Type() != INT4:
+            return super().get_tensor_value(tensor_wrapper, is_sparse)
+        shape = tensor_wrapper.tensor.ShapeAsNumpy()
+        held = np.asarray(tensor_wrapper.buffer.DataAsNumpy(), np.uint8).view(np.int8)
+        halves = np.stack([held << 4 >> 4, held >> 4], axis=-1)
+        return halves.reshape(-1)[: int(np.prod(shape))].reshape(shape)
 
     def dequantize(self, expr: Any, tensor: Any) -> Any:
         """Integers as real numbers."""
