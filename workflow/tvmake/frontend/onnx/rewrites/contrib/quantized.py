@@ -162,6 +162,30 @@ def _blocked_matmul(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     return [build.op("Add", result, bias) if bias else result]
 
 
+def _blocked_gather(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """Rows of the table of real numbers for one that is held in a few bits, in blocks along an axis."""
+    data, places, scale, zero = _inputs(node, 4)
+    values = attributes(node)
+    held, scales = build.graph.weights(data), build.graph.weights(scale)
+    zeros = build.graph.weights(zero) if zero else np.asarray(0)
+    if held is None or scales is None or zeros is None or build.graph.dtype(data) not in BLOCKED:
+        return None
+    if build.graph.dtype(data) == TensorProto.UINT8:
+        bits = int(values.get("bits", 4))
+        held = _unpacked(held, bits)
+        zeros = _unpacked(zeros, bits)[..., : scales.shape[-1]] if zero else np.asarray(1 << bits - 1)
+    axis = int(values.get("quantize_axis", 1)) % held.ndim
+    size, extent = int(values.get("block_size", 128)), held.shape[axis]
+
+    def spread(parameters: np.ndarray) -> np.ndarray:
+        wide = parameters.astype(np.float32)
+        return np.repeat(wide, size, axis).take(range(extent), axis) if wide.ndim else wide
+
+    real = (held.astype(np.float32) - spread(zeros)) * spread(scales)
+    table = build.graph.add_constant(real.astype(scales.dtype), data)
+    return [build.op("Gather", table, places, axis=int(values.get("gather_axis", 0)))]
+
+
 def _unpacked(held: np.ndarray, bits: int) -> np.ndarray:
     """The numbers in bytes, the one in the lowest bits first."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
@@ -176,6 +200,9 @@ def _renamed(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 def _inputs(node: onnx.NodeProto, count: int) -> list[str]:
     return [optional_input(node, index) for index in range(count)]
 
+
+BLOCKED = (TensorProto.UINT8, TensorProto.INT4, TensorProto.UINT4)
+"""Types of tables in blocks that are read."""
 
 POOLING = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides")
 
@@ -195,6 +222,7 @@ RULES: dict[str, Rule] = {
     "DynamicQuantizeLSTM": _dynamic_lstm,
     "MatMulIntegerToFloat": _matmul_to_float,
     "MatMulNBits": _blocked_matmul,
+    "GatherBlockQuantized": _blocked_gather,
     "QuantizeLinear": _renamed,
     "DequantizeLinear": _renamed,
 }
