@@ -10,6 +10,7 @@ from tests.native.opencl_device import POCL, library
 from tests.process import shared
 from tests.tune.graphs import graph, kept, kernel
 from tvmake.codegen.lowering import Lowered, lower
+from tvmake.codegen.weights import packed_weights
 from tvmake.config.build import BuildOptions
 from tvmake.config.target import TargetConfig
 from tvmake.debug.kernels import first_wrong_kernel
@@ -54,6 +55,17 @@ def test_right_kernels_are_right_on_the_values_that_a_network_has(lowered: Lower
     assert first_wrong_kernel(lowered, trace.steps, HERE, LocalKernelRunner()) is None
 
 
+def test_kernels_whose_weights_the_build_packs_are_right_too():
+    packed = lower(graph(network, *SHAPES), HERE, (), BuildOptions(), 1)
+    x, *weights = [values(shape) for shape, _ in SHAPES]
+    names = [str(parameter.name) for parameter in packed.unscheduled["main"].params[1:]]
+    given = {name: tvm.runtime.tensor(one) for name, one in zip(("x1", "x2"), weights, strict=True)}
+    held = packed_weights(given, packed.packings, names)
+    assert held.keys() != given.keys()
+    steps = trace_kernels(packed.unscheduled, [x, *(one.numpy() for one in held.values())]).steps
+    assert first_wrong_kernel(packed, steps, HERE, LocalKernelRunner()) is None
+
+
 def test_kernels_of_a_gpu_are_taken_as_the_package_has_them(monkeypatch: pytest.MonkeyPatch):
     library()
     monkeypatch.setenv("TVMAKE_OPENCL_PLATFORM", POCL)
@@ -69,7 +81,7 @@ def test_a_wrong_schedule_is_named_with_its_kernel(lowered: Lowered, trace: Trac
         lambda x: op.multiply(op.nn.softmax(x), tvm.relax.const(1.1, F32)), ((1, 16, 10, 10), F32), target=HERE
     )
     fused = tvm.IRModule({**lowered.fused.functions, lowered.fused.get_global_var(name): wrong})
-    found = first_wrong_kernel(replace(lowered, fused=fused), trace.steps, HERE, LocalKernelRunner())
+    found = first_wrong_kernel(replace(lowered, unpacked=fused), trace.steps, HERE, LocalKernelRunner())
     assert found is not None
     assert (found.step.kernel, found.schedule, found.is_right_unscheduled) == (name, "rule", True)
     assert 0.01 < found.error < 1

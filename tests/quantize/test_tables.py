@@ -11,6 +11,7 @@ from tests.frontend.onnx import models as onnx_models
 from tests.stages.test_calibrate import calibrated
 from tests.transform.nets import Transformed, imported, run, transformed
 from tvmake.artifact import stage_json
+from tvmake.artifact.calibration import Calibration, TensorRange
 from tvmake.artifact.module_files import save_module, save_params
 from tvmake.config.dataset import DatasetConfig
 from tvmake.config.precision import PrecisionConfig
@@ -80,3 +81,13 @@ def test_a_network_in_8_bits_holds_its_table_so(tmp_path: Path):
     assert held_bytes(small) < 0.33 * held_bytes(whole)  # the table and the product's weight, which is the table turned
     expected = run(whole, PLACES)
     assert np.mean((run(small, PLACES) - expected) ** 2) < 1e-3 * np.mean(expected**2)
+
+
+@pytest.mark.parametrize(("precision", "dtype"), [("int8", "int8"), ("float32", "float32")])
+def test_beside_layers_in_8_bits_tables_are_held_so_where_the_precision_is_chosen(precision, dtype):
+    model, ranges = imported(lookup()), [TensorRange(name="rows", low=-512, high=512, lowest=-512, highest=512)]
+    found = Calibration(data="dataset", samples=1, method="minmax", ranges=ranges, products=1)
+    request = TransformRequest(precision=PrecisionConfig(base="auto"))
+    made = transform(model.module, model.params, request, found, (precision,))
+    assert [str(value.dtype) for value in made[1].values() if tuple(value.shape) == TABLE.shape] == [dtype]
+    assert np.abs(run(made, PLACES) - TABLE[PLACES]).max() < 0.02 * np.abs(TABLE[PLACES]).max()

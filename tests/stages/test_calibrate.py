@@ -8,6 +8,7 @@ from onnx import helper
 from pydantic import ValidationError
 
 from tests.frontend.onnx import models as onnx_models
+from tests.quantize.nets import drawn_network, quantized_by_onnxruntime
 from tests.transform.nets import IMAGE, calls, classifier, classifier_onnx, imported, input_dtypes, run
 from tvmake.artifact import stage_json
 from tvmake.artifact.calibration import Calibration
@@ -178,6 +179,15 @@ def test_random_inputs_correct_nothing(files, tmp_path):
 def test_nothing_left_to_quantise_is_an_error(files, tmp_path):
     with pytest.raises(InputError, match="there is no convolution or product of matrices to quantise"):
         calibrated(files, tmp_path, never=["matmul", "nn.conv2d"])
+
+
+def test_a_source_that_is_quantised_already_is_told_as_such(tmp_path):
+    made = imported(quantized_by_onnxruntime(drawn_network(1), 1, tmp_path))
+    save_module(made.module, tmp_path / "model.json")
+    save_params(made.params, tmp_path / "model.params")
+    stage_json.save(made.signature, tmp_path / "signature.json")
+    with pytest.raises(InputError, match="the source is quantised already"):
+        calibrated(tmp_path, tmp_path)
 
 
 def test_random_inputs_a_single_sample_and_constants_are_warned_of(files, tmp_path):

@@ -264,6 +264,19 @@ def test_arrays_that_do_not_fit_are_refused_with_what_they_have_and_what_is_want
     assert caught.value.where.startswith(str(path))
 
 
+@pytest.mark.parametrize(
+    ("config", "batch", "remedy"),
+    [
+        ({"limit": 2}, 3, "add samples, or raise `limit`, or import the model with a smaller batch"),
+        ({}, 5, "add samples, or import the model with a smaller batch"),
+    ],
+)
+def test_of_too_few_samples_the_remedies_are_those_that_work(tmp_path, config, batch, remedy):
+    with pytest.raises(InputError) as caught:
+        opened(npz(tmp_path, images=ZEROS), signature(batch, 1, 8, 8), **config)
+    assert caught.value.remedy == remedy
+
+
 def test_a_second_input_that_nothing_feeds_is_refused(tmp_path):
     sign = Signature(inputs=(tensor("ids", (1, 3)), tensor("mask", (1, 3))), outputs=())
     with pytest.raises(InputError, match="nothing feeds input 'mask'"):

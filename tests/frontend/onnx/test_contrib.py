@@ -1,5 +1,6 @@
 """ONNX Runtime's own operators, and the files that its optimisations leave, against ONNX Runtime."""
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnxruntime
@@ -218,6 +219,36 @@ def test_weights_in_blocks_of_few_bits_are_those_of_onnx_runtime(tmp_path, bits,
     x = random(2, 3, rows)
     outputs = run_compiled(read(save(tmp_path / "m.onnx", made)), [x])
     np.testing.assert_allclose(outputs[0], runtime(made, [x])[0], rtol=1e-3, atol=1e-3)
+
+
+TABLE_TYPES = {
+    "4 bits": (ml_dtypes.int4, {}),
+    "4 bits without signs": (ml_dtypes.uint4, {}),
+    "4 bits in bytes": (np.uint8, {"bits": 4}),
+    "8 bits": (np.uint8, {"bits": 8}),
+}
+
+
+@pytest.mark.parametrize(("kind", "values"), TABLE_TYPES.values(), ids=TABLE_TYPES)
+@pytest.mark.parametrize("has_zeros", [False, True])
+def test_rows_of_a_table_in_blocks_of_few_bits_are_those_of_onnx_runtime(tmp_path, kind, values, has_zeros):
+    draw, rows, columns, size = np.random.default_rng(0), 7, 64, 16
+    bits = values.get("bits", 4)
+
+    def integers(extent: int) -> np.ndarray:
+        if kind is np.uint8:
+            return draw.integers(0, 256, (rows, extent * bits // 8)).astype(np.uint8)
+        return draw.integers(-8 if kind is ml_dtypes.int4 else 0, 8, (rows, extent)).astype(kind)
+
+    constants = {"table": integers(columns), "scales": np.abs(random(rows, columns // size))}
+    constants |= {"zeros": integers(columns // size)} if has_zeros else {}
+    names = ["table", "places", "scales", *(["zeros"] if has_zeros else [])]
+    values = {**values, "block_size": size, "gather_axis": 0, "quantize_axis": 1}
+    node = helper.make_node("GatherBlockQuantized", names, ["y"], domain="com.microsoft", **values)
+    made = model([node], {"places": (INT64, [2, 3])}, ["y"], constants, opset=21, domains=["com.microsoft"])
+    places = draw.integers(0, rows, (2, 3))
+    (found,) = run_compiled(read(save(tmp_path / "m.onnx", made)), [places])
+    np.testing.assert_allclose(found, runtime(made, [places])[0], rtol=1e-5, atol=1e-5)
 
 
 def test_operators_behind_each_other_are_replaced(tmp_path):

@@ -9,6 +9,8 @@ from ai_edge_litert import schema_py_generated as schema
 TYPES = {
     "float32": schema.TensorType.FLOAT32,
     "int8": schema.TensorType.INT8,
+    "int16": schema.TensorType.INT16,
+    "int4": schema.TensorType.INT4,
     "int32": schema.TensorType.INT32,
     "int64": schema.TensorType.INT64,
     "bool": schema.TensorType.BOOL,
@@ -40,7 +42,9 @@ class Builder:
             tensor.shapeSignature = [-1 if a in open_axes else extent for a, extent in enumerate(shape)]
         if data is not None:
             buffer = schema.BufferT()
-            buffer.data = np.frombuffer(np.ascontiguousarray(data, dtype).tobytes(), "uint8")
+            buffer.data = (
+                packed(data) if dtype == "int4" else np.frombuffer(np.ascontiguousarray(data, dtype).tobytes(), "uint8")
+            )
             self.buffers.append(buffer)
             tensor.buffer = len(self.buffers) - 1
         if scale is not None:
@@ -75,6 +79,13 @@ class Builder:
         builder = flatbuffers.Builder(1024)
         builder.Finish(model.Pack(builder), b"TFL3")
         return bytes(builder.Output())
+
+
+def packed(integers: np.ndarray) -> np.ndarray:
+    """Integers of 4 bits, two in a byte, the first in its lower half."""
+    flat = np.ravel(integers).astype("int8").view("uint8") & 15
+    low, high = np.append(flat, np.zeros(flat.size % 2, "uint8")).reshape(-1, 2).T
+    return low | high << 4
 
 
 def conv_options(padding=schema.Padding.SAME, activation=schema.ActivationFunctionType.RELU):

@@ -72,6 +72,8 @@ class Lowered:
     """The tensor functions that a rule scheduled."""
     packings: tuple[Packing, ...] = ()
     """What makes ``main``'s parameters of the model's; nothing to do when empty."""
+    unpacked: "tvm.IRModule | None" = None
+    """``fused`` before weights were taken out of kernels, to be packed when the package is built."""
 
 
 def lower(
@@ -110,7 +112,7 @@ def lower(
     elif is_gpu(target):
         fused = gpu_rules.apply_rules(fused, target, refused) if rules else fused
         ruled = frozenset(_kernels(fused) - applied.tuned.keys())
-    transform = tvm.relax.transform
+    unpacked, transform = fused, tvm.relax.transform
     graphs = [transform.RewriteCUDAGraph()] if cuda_graph and target.kind.name == "cuda" else []
     switches = {"relax.backend.use_cuda_graph": bool(graphs)}
     with target, pass_context(options, switches, instruments), ordered_shape_variables():
@@ -142,7 +144,7 @@ def lower(
             from tvmake.targets.adreno.one_device import on_one_device
 
             final = on_one_device(final)
-    return Lowered(fused, final, unscheduled, applied.tuned, applied.misses, ruled, packings)
+    return Lowered(fused, final, unscheduled, applied.tuned, applied.misses, ruled, packings, unpacked)
 
 
 def refuse_python_functions(module: "tvm.IRModule", where: str) -> None:

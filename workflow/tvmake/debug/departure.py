@@ -18,6 +18,8 @@ MOST_AXES = 5
 MOST_STEPS = 0.01
 """Share of a tensor's integers that may lie on the edge between two steps; more are an offset."""
 
+LARGEST_FLOAT16 = 65504.0
+
 
 @dataclass(frozen=True)
 class Value:
@@ -50,6 +52,16 @@ class Departure:
         apart = np.abs(self.value.array.astype(np.int64) - self.nearest.astype(np.int64))
         count = int(np.count_nonzero(apart))
         return count if apart.max(initial=0) <= 1 and count <= max(1, apart.size * MOST_STEPS) else 0
+
+    @property
+    def overflow(self) -> str:
+        """Of a value with elements that are no numbers where the other graph's are: what is wrong; else empty."""
+        if self.nearest is None or np.isfinite(self.value.array).all():
+            return ""
+        largest = float(np.abs(np.asarray(self.nearest, np.float64)).max())
+        if largest <= LARGEST_FLOAT16:
+            return "it has values that are no numbers, where the float32 network has some"
+        return f"its values reach {largest:.3g}, float16 ends at {LARGEST_FLOAT16:g}"
 
 
 def first_departure(values: Sequence[Value], others: Sequence[np.ndarray], bound: float) -> Departure | None:

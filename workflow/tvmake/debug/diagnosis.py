@@ -52,9 +52,9 @@ class Diagnosis(_Record):
     """Which of the reference's samples was looked at: the one with the largest error."""
     samples: int
     levels: list[LevelFigures]
-    """In the order of the pipeline, up to the first that misses its goals."""
+    """In the order of the pipeline, up to the first that misses its goals if the package does."""
     finding: Finding | None
-    """None where all goals are met."""
+    """None where the package meets all goals."""
 
 
 @dataclass(frozen=True)

@@ -34,12 +34,14 @@ def first_wrong_kernel(
     target: "tvm.target.Target",
     runner: KernelRunner,
     watch: Callable[[int], None] = lambda _: None,
+    rounded: Callable[[Step, int], None] = lambda *_: None,
 ) -> WrongKernel | None:
     """Run the kernels one after the other, on the inputs that they should have, up to the first whose output is wrong.
 
     Args:
         steps: of ``lowered.unscheduled``, run on this machine's CPU.
         watch: told how many have been run.
+        rounded: told of each right kernel with integers a step beside the CPU's, and of how many.
 
     Raises:
         DeviceError: the device was lost.
@@ -48,7 +50,9 @@ def first_wrong_kernel(
         watch(number)
         if step.kernel is None:
             continue
-        error, reason = _check(lowered, step, _scheduled(lowered, step.kernel, target), target, runner)
+        error, reason, apart = _check(lowered, step, _scheduled(lowered, step.kernel, target), target, runner)
+        if apart and not reason:
+            rounded(step, apart)
         if reason:
             default = default_schedule(lowered.unscheduled, step.kernel, target)
             is_right = not _check(lowered, step, default, target, runner)[1]
@@ -58,28 +62,31 @@ def first_wrong_kernel(
 
 def _check(
     lowered: Lowered, step: Step, kernel: "tvm.tirx.PrimFunc", target: "tvm.target.Target", runner: KernelRunner
-) -> tuple[float, str]:
-    """The largest error, and what is wrong; empty where nothing is."""
+) -> tuple[float, str, int]:
+    """The largest error, what is wrong (empty where nothing is), and how many integers differ, as rounding may have it."""
     unscheduled = lowered.unscheduled[str(step.kernel)]
     expected = step.result if isinstance(step.result, list) else [step.result]
     try:
         got = scheduled_outputs(lambda: kernel, unscheduled, target, step.arguments, runner)
     except (Refused, KernelFailure) as failure:
-        return float("inf"), str(failure)
+        return float("inf"), str(failure), 0
     # Real values are no small integers, whose sums would be exact.
     bound = tolerance(unscheduled, positive=True)
+    apart = 0
     for want, have in zip(expected, got, strict=True):
         step_of_rounding = 1.0 if bound and np.asarray(want).dtype.kind in "iu" else 0.0
         found = compare(want, have, step_of_rounding)
         if found.error > bound:
-            return found.error, found.reason or f"off by {found.error:.2g} of the RMS, {bound:.2g} is allowed"
-    return 0.0, ""
+            reason = found.reason or f"off by {found.error:.2g} of the RMS, {bound:.2g} is allowed"
+            return found.error, reason, 0
+        apart += int(np.count_nonzero(np.not_equal(want, have))) if step_of_rounding else 0
+    return 0.0, "", apart
 
 
 def _scheduled(lowered: Lowered, kernel: str, target: "tvm.target.Target") -> "tvm.tirx.PrimFunc":
     """A kernel as the package has it."""
-    # Before weights are taken out to be packed at build; on GPUs rules of TVM's come after that, too.
-    return lowered.final[kernel] if is_gpu(target) else lowered.fused[kernel]
+    # On GPUs rules of TVM's come after that, too, and no weights are packed.
+    return lowered.final[kernel] if is_gpu(target) or lowered.unpacked is None else lowered.unpacked[kernel]
 
 
 def _how(lowered: Lowered, kernel: str) -> str:

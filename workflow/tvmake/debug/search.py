@@ -24,7 +24,8 @@ from tvmake.config.validation import DEFAULT_GOALS, Goals
 from tvmake.debug.departure import Departure, Value, difference, first_departure
 from tvmake.debug.diagnosis import Cause, Diagnosis, Evidence, Finding, Level, LevelFigures
 from tvmake.debug.kernels import WrongKernel, first_wrong_kernel
-from tvmake.debug.relax_values import Trace, trace_kernels, trace_operators
+from tvmake.debug.relax_values import Step, Trace, trace_kernels, trace_operators
+from tvmake.debug.sample_goals import met_goals, missed_by, of_samples
 from tvmake.debug.source_values import source_values
 from tvmake.device.connect import connect
 from tvmake.device.interface import RunRequest
@@ -47,8 +48,6 @@ COARSE_NOISE = 5e-3
 
 SHARE = 0.1
 """A value departs where it is off by this share of the outputs' error: faults grow on their way."""
-
-LARGEST_FLOAT16 = 65504.0
 
 MOST_KEPT = 6
 """Operators that are tried to be kept in float32, one more at a time."""
@@ -98,6 +97,8 @@ class _Search:
         self.signature = stage_json.load(Signature, variant.signature)
         self.goals = variant.validating.goals
         self.levels: list[LevelFigures] = []
+        self.missed: list[MissedGoal] = []
+        """Of the package, by all samples."""
         self.evidence = Evidence()
 
     def run(self) -> tuple[Diagnosis, Evidence]:
@@ -133,23 +134,20 @@ class _Search:
         return None
 
     def _misses(self, level: Level, outputs: Sequence[np.ndarray], goals: Goals) -> bool:
+        """Whether a stage is wrong: of a package that is right none is, though plain loops overflow or round where its kernels do not."""
         expected = [self.sample.outputs[spec.name] for spec in self.signature.outputs]
         errors = [
             difference(want, have) if want.shape == have.shape else float("inf")
             for want, have in zip(expected, outputs, strict=True)
         ]
-        missed = self._missed(dict(zip(self.sample.outputs, outputs, strict=True)), goals)
+        missed = self._missed(outputs, goals)
         self.levels.append(
             LevelFigures(level=level, error=_finite(max(errors)), missed=[_words(one) for one in missed])
         )
-        return bool(missed)
+        return bool(missed and self.missed)
 
-    def _missed(self, outputs: Mapping[str, np.ndarray], goals: Goals) -> list[MissedGoal]:
-        # One sample, without its label, tells nothing of these.
-        untold = dict.fromkeys(("repeatable", "metrics", "top1", "top1_drop"))
-        comparison = Comparison(goals.model_copy(update=untold))
-        comparison.add(self.sample.outputs, outputs)
-        return comparison.report().missed
+    def _missed(self, outputs: Sequence[np.ndarray], goals: Goals) -> list[MissedGoal]:
+        return missed_by(self.sample.outputs, outputs, goals)
 
     # --- the four places ------------------------------------------------------------------------------------------
 
@@ -160,15 +158,19 @@ class _Search:
         others = [value.array for value in trace.values]
         found = self._departure(values, others, NOISE["float32"])
         if found and found.steps:
-            detail = f"{found.steps} of {found.value.array.size} integers differ by one step: what is rounded lies on the edge between two, and either is right"
-            remedy = (
-                "no operator is wrong: give the model goals that a step meets, such as top1_drop or a lower sqnr_db"
-            )
-            return self._finding("rounding", found, values, detail, remedy)
+            return self._rounding(found, values, found.steps)
         remedy = (
             "an issue with the reproducer helps; meanwhile write the operator otherwise, or export with another opset"
         )
         return self._finding("importer", found, values, "the import computes something else for it", remedy)
+
+    def _rounding(self, found: Departure, values: Sequence[Value], apart: int) -> Finding:
+        detail = f"{apart} of {found.value.array.size} integers differ by one step: what is rounded lies on the edge between two, and either is right"
+        base = self.variant.transforming.precision.base
+        goals = met_goals(self.variant.name, base, self.missed)
+        return self._finding(
+            "rounding", found, values, detail, f"no operator is wrong; goals that this package meets: {goals}"
+        )
 
     def _in_transform(
         self, before: Trace, after: Trace, imported: "tvm.IRModule", weights: Mapping[str, Any]
@@ -189,7 +191,7 @@ class _Search:
                 detail = "the transform gives another network now than the file holds"
                 return self._finding("pass", found, values, detail, "`tvmake make` makes it again")
             case "the precision":
-                detail = _overflow(found) or f"{request.precision.base} is too coarse for it"
+                detail = (found and found.overflow) or f"{request.precision.base} is too coarse for it"
                 remedy = self._kept_in_float32(found, others, imported, weights)
                 return self._finding("precision", found, values, detail, remedy)
             case _:
@@ -216,7 +218,7 @@ class _Search:
             never.append(operator)
             precision = request.precision.model_copy(update={"never": never})
             trace = self._transformed(imported, weights, request.model_copy(update={"precision": precision}))
-            if not self._missed(dict(zip(self.sample.outputs, trace.outputs, strict=True)), self.goals):
+            if not self._missed(trace.outputs, self.goals):
                 kept = f"`precisions: {{{request.precision.base}: {{never: [{', '.join(never)}]}}}}`"
                 return f"{kept} keeps what needs it in float32, and meets the goals"
             found = self._departure(trace.values, others, noise)
@@ -240,7 +242,7 @@ class _Search:
             others[name] = request.model_copy(update={"transform": options.model_copy(update=change)})
         for name, other in others.items():
             trace = self._transformed(imported, weights, other)
-            if not self._missed(dict(zip(self.sample.outputs, trace.outputs, strict=True)), self.goals):
+            if not self._missed(trace.outputs, self.goals):
                 return name, trace
         return "", None
 
@@ -268,7 +270,13 @@ class _Search:
         runner = kernel_runner(on.device_name, on.device, target, compiler)
         kernels = sum(step.kernel is not None for step in trace.steps)
         self.say(f"running {counted(kernels, 'kernel')} on {on.device_name}, one by one")
-        wrong = first_wrong_kernel(lowered, trace.steps, target, runner)
+        rounded: list[tuple[Step, int]] = []
+        wrong = first_wrong_kernel(
+            lowered, trace.steps, target, runner, rounded=lambda step, apart: rounded.append((step, apart))
+        )
+        if wrong is None and rounded:
+            value = next(rounded[0][0].values())
+            return self._rounding(Departure(value, None, float("inf")), [value], rounded[0][1])
         if wrong is None:
             last = trace.values[-1]
             detail = "every kernel is right by itself; what runs them is not: the memory plan, the virtual machine or the driver's state"
@@ -357,7 +365,8 @@ class _Search:
         on = self.variant.validating
         device = connect(on.device_name, on.device)
         deployment = device.push(self.variant.package)
-        worst: tuple[float, int, ReferenceSample, list[np.ndarray]] | None = None
+        worst: tuple[tuple[bool, float], int, ReferenceSample, list[np.ndarray]] | None = None
+        together = Comparison(of_samples(self.goals))
         with temporary_directory("tvmake-debug-") as directory:
             outputs = Path(directory) / "outputs.npz"
             device.execute(deployment, RunRequest(samples=len(self.known)), self.variant.reference, outputs)
@@ -368,19 +377,13 @@ class _Search:
                         for spec in self.signature.outputs
                     ]
                     error = max(difference(want, have) for want, have in zip(sample.outputs.values(), got, strict=True))
-                    if worst is None or error > worst[0]:
-                        worst = (error, number, sample, got)
+                    together.add(sample.outputs, dict(zip(sample.outputs, got, strict=True)))
+                    rank = (bool(missed_by(sample.outputs, got, self.goals)), error)
+                    if worst is None or rank > worst[0]:
+                        worst = (rank, number, sample, got)
+        self.missed = together.report().missed
         assert worst is not None  # a reference set has at least one sample
         return worst[1:]
-
-
-def _overflow(found: Departure | None) -> str | None:
-    if found is None or found.nearest is None or np.isfinite(found.value.array).all():
-        return None
-    largest = float(np.abs(np.asarray(found.nearest, np.float64)).max())
-    if largest <= LARGEST_FLOAT16:
-        return "it has values that are no numbers, where the float32 network has some"
-    return f"its values reach {largest:.3g}, float16 ends at {LARGEST_FLOAT16:g}"
 
 
 def _arguments(module: "tvm.IRModule", inputs: Sequence[np.ndarray], params: Mapping[str, Any]) -> list[np.ndarray]:

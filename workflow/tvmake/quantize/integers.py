@@ -8,6 +8,7 @@ Rounding is half to even, as ONNX (QuantizeLinear) and IEEE 754 have it. The sch
 Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference" (CVPR 2018), with scales in float32.
 """
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -37,6 +38,9 @@ MOVES = frozenset(
     }
 )
 """Operators whose results are elements of their first argument."""
+
+TURNS = ("permute_dims", "reshape")
+"""Those of them by which importers bring weights into a layout."""
 
 SAME_SCALE = 1e-3
 """By how much, as a share, a bias' scale may differ from that of the sums that it is added to."""
@@ -201,17 +205,13 @@ class _Integers(PyExprMutator):
         source = self._small(call.args[0])
         if source is None or not (source.is_known or source.is_single):
             return None
+        if (turned := _turned(source, call)) is not None:
+            return turned
         axis = source.axis
         if not source.is_single:
             if not is_call(call, "permute_dims"):
                 return None
-            axes = call.attrs.axes
-            order = [int(place) for place in axes] if axes is not None else list(reversed(range(source.rank)))
-            axis = order.index(source.axis)
-            values = constant(source.integers)
-            if values is not None:
-                turned = relax.const(np.ascontiguousarray(values.transpose(order)), source.dtype)
-                return dequantize(turned, source.scale, source.zero, axis)
+            axis = _order(call, source.rank).index(axis)
         moved = self.builder_.emit(relax.Call(call.op, [source.integers, *call.args[1:]], call.attrs, call.ty_args))
         if source.is_known:
             return dequantize(moved, source.scale, source.zero, axis)
@@ -250,6 +250,45 @@ class _Integers(PyExprMutator):
             return None
         low, high = (int(bound.value) for bound in call.args[1:])
         return relax.const(np.clip(values, low, high).astype(values.dtype), str(values.dtype))
+
+
+def turn_weights(module: "tvm.IRModule") -> "tvm.IRModule":
+    """Constants whose axes are turned or reshaped after ``dequantize`` as constants that are so before it."""
+    return rewritten(module, _Weights(module))
+
+
+@mutator
+class _Weights(PyExprMutator):
+    def visit_call_(self, op: Any) -> Any:
+        call = self.visit_expr_post_order(op)
+        found = affine(definition(self, call.args[0])) if is_call(call, *TURNS) else None
+        turned = _turned(found, call) if found and found.dtype in SMALL else None
+        return call if turned is None else turned
+
+
+def _turned(source: Affine, call: Any) -> Any | None:
+    """Constant integers with their axes in another order, or in a shape that keeps the axis of their scales."""
+    values, shape = constant(source.integers), fixed_shape(call)
+    if values is None or shape is None or not source.is_known or not is_call(call, *TURNS):
+        return None
+    axis: int | None = source.axis
+    if is_call(call, "permute_dims"):
+        order = _order(call, source.rank)
+        values, axis = np.ascontiguousarray(values.transpose(order)), order.index(source.axis)
+    elif source.is_single:
+        axis = 0
+    else:  # as many elements are before it as there were
+        before, extent = math.prod(values.shape[: source.axis]), values.shape[source.axis]
+        axis = next((at for at, size in enumerate(shape) if size == extent and math.prod(shape[:at]) == before), None)
+    if axis is None:
+        return None
+    return dequantize(relax.const(values.reshape(shape), source.dtype), source.scale, source.zero, axis)
+
+
+def _order(call: Any, rank: int) -> list[int]:
+    """Of a call that turns axes."""
+    axes = call.attrs.axes
+    return [int(place) for place in axes] if axes is not None else list(reversed(range(rank)))
 
 
 def _spreads(one: np.ndarray, other: np.ndarray) -> bool:

@@ -1,6 +1,7 @@
 """A precision for each layer: some in 8-bit integers, some in float16, the others as they are.
 
-Layers in ``int8`` get quantised as in a network that is quantised as a whole. A layer in ``float16`` reads and gives float16; what
+Layers in ``int8`` get quantised as in a network that is quantised as a whole, and tables whose rows are looked up are held in 8 bits
+beside them. A layer in ``float16`` reads and gives float16; what
 follows it element by element stays so as long as all that it reads is float16, by TVM's own categories of operators. Where layers of
 different precisions meet, there is a cast, which the kernel of one of them does.
 """
@@ -93,7 +94,6 @@ def _part(sites: Sites, calibration: Calibration, wanted: Sequence[Any]) -> tupl
         results=of(sites.results, kept),
         origins=origins,
         tensors=of(sites.tensors, tensors),
-        tables=[],  # no layers, and not measured
     )
     return part, of(calibration.ranges, tensors), of(calibration.shifts, kept) if calibration.shifts else []
 

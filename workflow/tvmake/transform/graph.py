@@ -13,7 +13,7 @@ from tvmake.errors import InputError
 from tvmake.frontend.relax_fixes import lift_constants
 from tvmake.quantize.coverage import COVERAGE
 from tvmake.quantize.insert import insert
-from tvmake.quantize.integers import has_quantized, to_integers
+from tvmake.quantize.integers import has_quantized, to_integers, turn_weights
 from tvmake.quantize.sites import find_sites
 from tvmake.quantize.weights_only import hold_weights
 from tvmake.transform.assigned import assign
@@ -110,7 +110,7 @@ def float_network(module: "tvm.IRModule", params: Mapping[str, Any], request: Tr
     module = apply_user_passes(module, options.passes, "start")
     module = multiply_once(module)
     if has_quantized(module):  # before folding, which would make floats of quantised weights
-        module = to_integers(as_convolutions(module, request.precision.never), is_source=True)
+        module = to_integers(as_convolutions(turn_weights(module), request.precision.never), is_source=True)
     if options.fold_batch_norm:
         module = fold_batch_norms(module)
     module = passes.DecomposeOpsForInference()(module)

@@ -136,10 +136,13 @@ def load_dataset(
     feeds = Feeds(image, shape, batched, preprocessor, arrays)
     chosen = _choose(len(rows), config)
     if len(chosen) < feeds.batch:
+        remedies = ["add samples"]
+        remedies += ["raise `limit`"] if len(rows) > len(chosen) else []
+        remedies += ["import the model with a smaller batch"] if feeds.batch > 1 else []
         raise InputError(
             str(path),
             f"has {counted(len(rows), 'sample')}, {len(chosen)} of them for use; one call of the model takes {feeds.batch}",
-            "add samples, raise `limit`, or import the model with a smaller batch",
+            ", or ".join(remedies),
         )
     for key in config.truth:
         _check_truth(rows, key)

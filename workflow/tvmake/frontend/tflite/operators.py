@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from tvmake.frontend.tflite.real_numbers import RealConverter
+
 from tvm import relax  # isort: skip
-from tvm.relax.frontend.tflite.tflite_frontend import OperatorConverter, get_scalar_from_constant  # isort: skip
 
 NOT_BUILT = frozenset({
     "SPARSE_TO_DENSE", "MATRIX_DIAG", "MATRIX_SET_DIAG", "RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL",
@@ -20,7 +21,7 @@ NOT_BUILT = frozenset({
 TO_CHANNELS_FIRST, TO_CHANNELS_LAST = [0, 3, 1, 2], [0, 2, 3, 1]
 
 
-class Converter(OperatorConverter):
+class Converter(RealConverter):
     """TVM's converter, with operators of its own."""
 
     def __init__(self, *given: Any):
@@ -33,12 +34,12 @@ class Converter(OperatorConverter):
         return relax.op.astype(found, self.get_tensor_type_str(output.tensor.Type()))
 
     def convert_softmax(self, op: Any) -> Any:
-        """With its factor; quantised ones have 1."""
+        """With its factor."""
         from tflite.SoftmaxOptions import SoftmaxOptions
 
         (data,) = self.get_input_tensors(op)
         beta = _options(op, SoftmaxOptions).Beta()
-        if beta == 1 or data.qnn_params:
+        if beta == 1:
             return super().convert_softmax(op)
         scaled = relax.op.multiply(self.get_expr(data.tensor_idx), relax.const(beta))
         return relax.op.nn.softmax(scaled, axis=-1)
@@ -49,7 +50,7 @@ class Converter(OperatorConverter):
 
         data, size = self.get_input_tensors(op)
         is_single = 1 in self.get_tensor_value(size)
-        if not _options(op, ResizeBilinearOptions).AlignCorners() or not is_single or data.qnn_params:
+        if not _options(op, ResizeBilinearOptions).AlignCorners() or not is_single:
             return super().convert_resize_bilinear(op)
         return self._resized_by_corners(data, size, "linear", "")
 
@@ -78,7 +79,6 @@ class Converter(OperatorConverter):
         from tflite.TransposeConvOptions import TransposeConvOptions
 
         shape, kernel, data, *bias = self.get_input_tensors(op)
-        (output,) = self.get_output_tensors(op)
         options = _options(op, TransposeConvOptions)
         strides = [options.StrideH(), options.StrideW()]
         out = [int(extent) for extent in self.get_tensor_value(shape)][1:3]
@@ -92,22 +92,16 @@ class Converter(OperatorConverter):
             after.append(max(rest, 0))
             extra.append(max(-rest, 0))
         found = relax.op.nn.conv2d_transpose(
-            relax.op.permute_dims(self._number(data), TO_CHANNELS_FIRST),
-            relax.op.permute_dims(self._number(kernel), [3, 0, 1, 2]),
+            relax.op.permute_dims(self.get_tensor_expr(data), TO_CHANNELS_FIRST),
+            relax.op.permute_dims(self.get_tensor_expr(kernel), [3, 0, 1, 2]),
             strides=strides,
             padding=before + after,
             output_padding=extra,
         )
         found = relax.op.permute_dims(found, TO_CHANNELS_LAST)
         if bias and bias[0].tensor_idx >= 0:
-            found = relax.op.add(found, self._number(bias[0]))
-        found = self.convert_fused_activation_function(found, options.FusedActivationFunction())
-        return self.quantize(found, output) if output.qnn_params else found
-
-    def _number(self, tensor: Any) -> Any:
-        """A tensor as floating-point numbers."""
-        value = self.get_tensor_expr(tensor)
-        return self.dequantize(value, tensor) if tensor.qnn_params else value
+            found = relax.op.add(found, self.get_tensor_expr(bias[0]))
+        return self.convert_fused_activation_function(found, options.FusedActivationFunction())
 
     def convert_fully_connected(self, op: Any) -> Any:
         """As rows of what a neuron takes, whatever rank the input has; with its axes where they are to be kept."""
@@ -117,14 +111,11 @@ class Converter(OperatorConverter):
         options = _options(op, FullyConnectedOptions)
         neurons, taken = (int(extent) for extent in self.get_tensor_shape(weights))
         shape = [int(extent) for extent in self._infer_shape(self.get_tensor_expr(data))]
-        if data.qnn_params or weights.qnn_params:
-            found = super().convert_fully_connected(op)
-        else:
-            rows = self.bb.normalize(relax.op.reshape(self.get_tensor_expr(data), [-1, taken]))
-            found = relax.op.matmul(rows, relax.op.permute_dims(self.get_tensor_expr(weights), [1, 0]))
-            for values in (one for one in bias if one.tensor_idx >= 0):
-                found = relax.op.add(found, self.get_tensor_expr(values))
-            found = self.convert_fused_activation_function(found, options.FusedActivationFunction())
+        rows = self.bb.normalize(relax.op.reshape(self.get_tensor_expr(data), [-1, taken]))
+        found = relax.op.matmul(rows, relax.op.permute_dims(self.get_tensor_expr(weights), [1, 0]))
+        for values in (one for one in bias if one.tensor_idx >= 0):
+            found = relax.op.add(found, self.get_tensor_expr(values))
+        found = self.convert_fused_activation_function(found, options.FusedActivationFunction())
         if len(shape) == 2:
             return found
         found = self.bb.normalize(found)
@@ -236,8 +227,6 @@ class Converter(OperatorConverter):
         from tflite.BatchMatMulOptions import BatchMatMulOptions
 
         tensors = self.get_input_tensors(op)
-        if tensors[0].qnn_params:
-            return super().convert_batch_matmul(op)
         options = _options(op, BatchMatMulOptions)
         sides = []
         for tensor, is_turned in zip(tensors, (options.AdjX(), options.AdjY()), strict=True):
@@ -263,15 +252,14 @@ class Converter(OperatorConverter):
         return found
 
     def convert_space_to_batch_nd(self, op: Any) -> Any:
-        """Padded, and the places within blocks before the batch; quantised zeros are the zero point."""
+        """Padded, and the places within blocks before the batch."""
         data, blocks, paddings = self.get_input_tensors(op)
         block = [int(extent) for extent in self.get_tensor_value(blocks)]
         around = [(0, 0), *((int(low), int(high)) for low, high in self.get_tensor_value(paddings))]
         shape = [int(extent) for extent in self._infer_shape(self.get_expr(data.tensor_idx))]
         around += [(0, 0)] * (len(shape) - len(around))
-        zero = float(get_scalar_from_constant(data.qnn_params["zero_point"])) if data.qnn_params else 0.0
         pads = [number for pair in around for number in pair]
-        padded = relax.op.nn.pad(self.get_expr(data.tensor_idx), pads, "constant", zero)
+        padded = relax.op.nn.pad(self.get_expr(data.tensor_idx), pads, "constant", 0.0)
         batch, *rest = [extent + low + high for extent, (low, high) in zip(shape, around, strict=True)]
         split = [part for extent, step in zip(rest, block, strict=False) for part in (extent // step, step)]
         count, others = len(block), rest[len(block) :]

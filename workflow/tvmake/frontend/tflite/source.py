@@ -35,6 +35,27 @@ _TYPE_NAMES = {value: name for name, value in vars(tflite.TensorType).items() if
 _OPERATOR_NAMES = {value: name for name, value in vars(tflite.BuiltinOperator).items() if name.isupper()}
 
 
+class _OperatorCode(tflite.OperatorCode):
+    """Of the two fields for an operator's number, the larger one counts, as in LiteRT: newer tools write the newer field alone,
+    which the schema's own reader passes over below 127."""
+
+    def BuiltinCode(self) -> int:
+        offset = self._tab.Offset(10)  # of the newer field; 0 where it is left out
+        start = offset + self._tab.Pos
+        newer = int.from_bytes(self._tab.Bytes[start : start + 4], "little") if offset else 0
+        return max(newer, int(self.DeprecatedBuiltinCode()))
+
+
+class _Model(tflite.Model):
+    """A model whose operators are those that LiteRT reads."""
+
+    def OperatorCodes(self, j: int) -> _OperatorCode:
+        table = super().OperatorCodes(j)._tab
+        code = _OperatorCode()
+        code.Init(table.Bytes, table.Pos)
+        return code
+
+
 @dataclass(frozen=True)
 class TFLiteModel:
     """A model whose tables and buffers have all been read once without error."""
@@ -60,7 +81,8 @@ def load(source: Path) -> TFLiteModel:
     where = str(source)
     data = _read(source)
     try:
-        root = tflite.Model.GetRootAs(data, 0)
+        root = _Model()
+        root.Init(data, tflite.Model.GetRootAs(data, 0)._tab.Pos)
         if root.SubgraphsLength() == 0:
             raise InputError(where, "holds no graph", _CONVERT)
         graph = root.Subgraphs(0)
@@ -121,8 +143,7 @@ def _check_names(where: str, graph: tflite.SubGraph) -> None:
 
 def _operator_name(root: tflite.Model, operator: tflite.Operator) -> str:
     code = root.OperatorCodes(operator.OpcodeIndex())
-    # Files from before schema 3a hold the code in the old 8-bit field only.
-    builtin = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
+    builtin = code.BuiltinCode()
     if builtin == tflite.BuiltinOperator.CUSTOM:
         return f"CUSTOM:{(code.CustomCode() or b'').decode()}"
     return _OPERATOR_NAMES.get(builtin, f"operator {builtin}")

@@ -33,6 +33,7 @@ def calibrate(module: Path, params: Path, signature: Path, request: CalibrateReq
     from tvmake.config.requests.transforming import TransformRequest
     from tvmake.errors import InputError
     from tvmake.quantize.bias import measuring
+    from tvmake.quantize.coverage import COVERAGE
     from tvmake.quantize.ranges import Observer, constant_tensors
     from tvmake.quantize.repeated import shared_ranges, shared_shifts
     from tvmake.quantize.sites import find_sites, observed
@@ -44,6 +45,12 @@ def calibrate(module: Path, params: Path, signature: Path, request: CalibrateReq
     sites = find_sites(network, request.precision.never)
     kept = [Kept(operator=operator, name=name, reason=reason) for operator, name, reason in sites.kept]
     if not sites.products and not request.precision.is_chosen:
+        if COVERAGE in (network.attrs or {}):
+            raise InputError(
+                request.model,
+                "int8: the source is quantised already, and its integers are those of every precision",
+                "make it at float32, and leave int8 out for this model with variants.exclude",
+            )
         reasons = "; ".join(f"{one.operator}: {one.reason}" for one in kept[:5])
         raise InputError(
             request.model,

@@ -16,6 +16,9 @@ MAX_STEPS = 1024
 Step = Callable[[str, list[str]], list[str]]
 """One time step: the input's part of the gates [batch, gates·hidden] and the state → the new state, output first."""
 
+Times = Callable[[str], str]
+"""A value [..., extent] → its product with weights [..., gates·hidden]."""
+
 
 class Layer:
     """What the three operators share: inputs, directions, sequence lengths, initial states."""
@@ -42,6 +45,11 @@ class Layer:
         """One direction's slice of a weight, without the direction axis."""
         return self.build.squeeze(self.build.slice(name, 0, direction, direction + 1), [0])
 
+    def times(self, index: int, direction: int) -> Times:
+        """The product with the weights of an input of the node, for one direction."""
+        weight = self.build.transpose(self.part(self.node.input[index], direction), [1, 0])
+        return lambda value: self.build.op("MatMul", value, weight)
+
     def activation(self, direction: int, index: int, per_direction: int) -> Callable[[str], str]:
         defaults = {1: ["Tanh"], 2: ["Sigmoid", "Tanh"], 3: ["Sigmoid", "Tanh", "Tanh"]}[per_direction]
         names = self.values.get("activations") or [name.encode() for name in defaults * self.directions]
@@ -65,7 +73,7 @@ class Layer:
         x = self.node.input[0]
         return self.build.op("Clip", value, self.build.like(-bound, x), self.build.like(bound, x))
 
-    def run(self, make_step: Callable[[int], tuple[str, str, Step]]) -> list[str]:
+    def run(self, make_step: Callable[[int], tuple[str, Step]]) -> list[str]:
         """Unroll all directions; returns Y, Y_h and further final states as ONNX lays them out."""
         build = self.build
         x = self.node.input[0] if self.time_major else build.transpose(self.node.input[0], [1, 0, 2])
@@ -73,8 +81,8 @@ class Layer:
         lengths = self.lengths(length)
         outputs, finals = [], []
         for direction in range(self.directions):
-            weight, bias, step = make_step(direction)
-            steps = self.projections(x, weight, bias, length)
+            bias, step = make_step(direction)
+            steps = self.projections(x, direction, bias, length)
             state = [self.initial(index, direction, dtype) for index in self.state_inputs]
             backwards = self.direction == "reverse" or direction == 1
             rows = [""] * length
@@ -102,10 +110,10 @@ class Layer:
             last = [build.transpose(value, [1, 0, 2]) for value in last]
         return [y, *last]
 
-    def projections(self, x: str, weight: str, bias: str, length: int) -> list[str]:
+    def projections(self, x: str, direction: int, bias: str, length: int) -> list[str]:
         """The input's part of the gates per time step, from one matrix product for all of them."""
         build = self.build
-        projected = build.op("MatMul", x, build.transpose(weight, [1, 0]))
+        projected = self.times(1, direction)(x)
         projected = build.op("Add", projected, bias) if bias else projected
         steps = build.ops("Split", length, projected, build.ints([1] * length), axis=0) if length > 1 else [projected]
         return [build.squeeze(step, [0]) for step in steps]
@@ -168,17 +176,17 @@ def rnn(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     if not _is_supported(layer):
         return None
 
-    def make_step(direction: int) -> tuple[str, str, Step]:
-        recurrence = build.transpose(layer.part(node.input[2], direction), [1, 0])
+    def make_step(direction: int) -> tuple[str, Step]:
+        recurrence = layer.times(2, direction)
         first, second = layer.bias(direction)
         bias = build.op("Add", first, second) if first else ""
         activate = layer.activation(direction, 0, 1)
 
         def step(projected: str, state: list[str]) -> list[str]:
-            total = build.op("Add", projected, build.op("MatMul", state[0], recurrence))
+            total = build.op("Add", projected, recurrence(state[0]))
             return [activate(layer.clip(total))]
 
-        return layer.part(node.input[1], direction), bias, step
+        return bias, step
 
     return layer.run(make_step)
 
@@ -191,7 +199,7 @@ def gru(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     linear_before_reset = layer.values.get("linear_before_reset", 0)
     hidden = layer.hidden
 
-    def make_step(direction: int) -> tuple[str, str, Step]:
+    def make_step(direction: int) -> tuple[str, Step]:
         recurrence = layer.part(node.input[2], direction)
         gates = build.transpose(build.slice(recurrence, 0, 0, 2 * hidden), [1, 0])
         candidate = build.transpose(build.slice(recurrence, 0, 2 * hidden, 3 * hidden), [1, 0])
@@ -217,20 +225,20 @@ def gru(node: onnx.NodeProto, build: Builder) -> list[str] | None:
             return [build.op("Add", build.op("Mul", build.op("Sub", one, z), h), keep)]
 
         one = build.like(1, node.input[0])
-        return layer.part(node.input[1], direction), bias, step
+        return bias, step
 
     return layer.run(make_step)
 
 
-def lstm(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+def lstm(node: onnx.NodeProto, build: Builder, kind: type[Layer] = Layer) -> list[str] | None:
     """I, O, F, C gates, with peepholes and coupled input-forget gates where the node has them."""
-    layer = Layer(node, build, gates=4, states=2)
+    layer = kind(node, build, gates=4, states=2)
     if not _is_supported(layer):
         return None
     hidden = layer.hidden
 
-    def make_step(direction: int) -> tuple[str, str, Step]:
-        recurrence = build.transpose(layer.part(node.input[2], direction), [1, 0])
+    def make_step(direction: int) -> tuple[str, Step]:
+        recurrence = layer.times(2, direction)
         first, second = layer.bias(direction)
         bias = build.op("Add", first, second) if first else ""
         peepholes: list[str] = []
@@ -246,7 +254,7 @@ def lstm(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
         def step(projected: str, state: list[str]) -> list[str]:
             hidden_state, cell = state
-            total = build.op("Add", projected, build.op("MatMul", hidden_state, recurrence))
+            total = build.op("Add", projected, recurrence(hidden_state))
             to_i, to_o, to_f, to_c = layer.gates_of(total, 4)
             i = gate(to_i, cell, 0)
             if layer.values.get("input_forget", 0):
@@ -258,7 +266,7 @@ def lstm(node: onnx.NodeProto, build: Builder) -> list[str] | None:
             o = gate(to_o, cell, 1)
             return [build.op("Mul", o, h(cell)), cell]
 
-        return layer.part(node.input[1], direction), bias, step
+        return bias, step
 
     return layer.run(make_step)
 

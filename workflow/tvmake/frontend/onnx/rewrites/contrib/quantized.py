@@ -12,6 +12,7 @@ from onnx import TensorProto
 
 from tvmake.frontend.onnx.graph import Builder, attributes, optional_input
 from tvmake.frontend.onnx.rewrites.quantized import are_constants, real, real_bias, stored
+from tvmake.frontend.onnx.rewrites.rnn import Layer, Times, lstm
 
 Rule = Callable[[onnx.NodeProto, Builder], list[str] | None]
 
@@ -110,6 +111,23 @@ def _dynamic_matmul(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     return [_scaled(build, [quantised, a_scale, a_zero], [b, b_scale, b_zero], bias)]
 
 
+class _DynamicLayer(Layer):
+    """A recurrent layer whose weights, [directions, extent, gates·hidden], are integers, and whose inputs and states are rounded on the way."""
+
+    def times(self, index: int, direction: int) -> Times:
+        scale, zero = (8, 9) if index == 1 else (10, 11)
+        held = [self.part(self.input(place), direction) for place in (index, scale, zero) if self.input(place)]
+
+        def product(value: str) -> str:
+            return _scaled(self.build, self.build.ops("DynamicQuantizeLinear", 3, value), [*held, ""][:3], "")
+
+        return product
+
+
+def _dynamic_lstm(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    return lstm(node, build, _DynamicLayer)
+
+
 def _matmul_to_float(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     a, b, a_scale, b_scale, a_zero, b_zero, bias = _inputs(node, 7)
     return [_scaled(build, [a, a_scale, a_zero], [b, b_scale, b_zero], bias)]
@@ -144,6 +162,30 @@ def _blocked_matmul(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     return [build.op("Add", result, bias) if bias else result]
 
 
+def _blocked_gather(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """Rows of the table of real numbers for one that is held in a few bits, in blocks along an axis."""
+    data, places, scale, zero = _inputs(node, 4)
+    values = attributes(node)
+    held, scales = build.graph.weights(data), build.graph.weights(scale)
+    zeros = build.graph.weights(zero) if zero else np.asarray(0)
+    if held is None or scales is None or zeros is None or build.graph.dtype(data) not in BLOCKED:
+        return None
+    if build.graph.dtype(data) == TensorProto.UINT8:
+        bits = int(values.get("bits", 4))
+        held = _unpacked(held, bits)
+        zeros = _unpacked(zeros, bits)[..., : scales.shape[-1]] if zero else np.asarray(1 << bits - 1)
+    axis = int(values.get("quantize_axis", 1)) % held.ndim
+    size, extent = int(values.get("block_size", 128)), held.shape[axis]
+
+    def spread(parameters: np.ndarray) -> np.ndarray:
+        wide = parameters.astype(np.float32)
+        return np.repeat(wide, size, axis).take(range(extent), axis) if wide.ndim else wide
+
+    real = (held.astype(np.float32) - spread(zeros)) * spread(scales)
+    table = build.graph.add_constant(real.astype(scales.dtype), data)
+    return [build.op("Gather", table, places, axis=int(values.get("gather_axis", 0)))]
+
+
 def _unpacked(held: np.ndarray, bits: int) -> np.ndarray:
     """The numbers in bytes, the one in the lowest bits first."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
@@ -158,6 +200,9 @@ def _renamed(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 def _inputs(node: onnx.NodeProto, count: int) -> list[str]:
     return [optional_input(node, index) for index in range(count)]
 
+
+BLOCKED = (TensorProto.UINT8, TensorProto.INT4, TensorProto.UINT4)
+"""Types of tables in blocks that are read."""
 
 POOLING = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides")
 
@@ -174,8 +219,10 @@ RULES: dict[str, Rule] = {
     "QLinearConcat": _concat,
     "QGemm": _gemm,
     "DynamicQuantizeMatMul": _dynamic_matmul,
+    "DynamicQuantizeLSTM": _dynamic_lstm,
     "MatMulIntegerToFloat": _matmul_to_float,
     "MatMulNBits": _blocked_matmul,
+    "GatherBlockQuantized": _blocked_gather,
     "QuantizeLinear": _renamed,
     "DequantizeLinear": _renamed,
 }

@@ -1,0 +1,70 @@
+"""Recurrent layers whose weights ONNX Runtime's ``quantize_dynamic`` rounded: its numbers, and weights that stay integers."""
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper
+
+from tests.frontend.compiled import run_compiled
+from tests.frontend.onnx.models import FLOAT, model, random, read, save
+from tests.transform.nets import calls, input_dtypes, transformed
+
+LENGTH, BATCH, INPUTS, HIDDEN = 4, 2, 5, 3
+
+FORMS = {
+    "one direction": ("forward", np.int8, False, {}),
+    "backwards, unsigned weights": ("reverse", np.uint8, False, {}),
+    "both directions, a scale for each channel": ("bidirectional", np.int8, True, {}),
+    "clipped gates": ("forward", np.uint8, False, {"clip": 0.5}),
+}
+
+
+def layer(direction: str, kind: type, is_per_channel: bool, **values):
+    draw, directions = np.random.default_rng(0), 2 if direction == "bidirectional" else 1
+    limits = np.iinfo(kind)
+    parameters = (directions, 4 * HIDDEN) if is_per_channel else (directions,)
+    constants: dict[str, np.ndarray] = {}
+    for name, extent in (("w", INPUTS), ("r", HIDDEN)):
+        shape = (directions, extent, 4 * HIDDEN)
+        constants[name] = draw.integers(limits.min, limits.max + 1, shape).astype(kind)
+        constants[f"{name}_scale"] = draw.uniform(0.003, 0.01, parameters).astype(np.float32)
+        zero = 0 if is_per_channel else (limits.min + limits.max) // 2 + 9
+        constants[f"{name}_zero"] = np.full(parameters, zero, kind)
+    constants["b"] = random(directions, 8 * HIDDEN)
+    names = ["x", "w", "r", "b", "", "h", "c", "", "w_scale", "w_zero", "r_scale", "r_zero"]
+    values |= {"hidden_size": HIDDEN, "direction": direction}
+    node = helper.make_node("DynamicQuantizeLSTM", names, ["y", "y_h", "y_c"], domain="com.microsoft", **values)
+    shapes = {"x": (LENGTH, BATCH, INPUTS), **dict.fromkeys("hc", (directions, BATCH, HIDDEN))}
+    made = model(
+        [node],
+        {name: (FLOAT, shape) for name, shape in shapes.items()},
+        ["y", "y_h", "y_c"],
+        constants,
+        domains=["com.microsoft"],
+    )
+    return made, [random(*shape, seed=seed) for seed, shape in enumerate(shapes.values())]
+
+
+def on_one_thread(made: onnx.ModelProto, inputs: list[np.ndarray]) -> list[np.ndarray]:
+    """ONNX Runtime's numbers: with several threads, each rounds its rows of a state by their own range."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(made.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return session.run(None, dict(zip("xhc", inputs, strict=True)))
+
+
+@pytest.mark.parametrize(("direction", "kind", "is_per_channel", "values"), FORMS.values(), ids=FORMS)
+def test_an_lstm_of_rounded_weights_is_that_of_onnx_runtime(tmp_path, direction, kind, is_per_channel, values):
+    made, inputs = layer(direction, kind, is_per_channel, **values)
+    found = run_compiled(read(save(tmp_path / "m.onnx", made)), inputs)
+    for output, expected in zip(found, on_one_thread(made, inputs), strict=True):
+        np.testing.assert_allclose(output, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_its_products_are_those_of_integers(tmp_path):
+    made, _ = layer("forward", np.int8, False)
+    found = transformed(read(save(tmp_path / "m.onnx", made)))
+    products = calls(found[0], "matmul")
+    assert len(products) == 1 + LENGTH
+    assert all(set(input_dtypes(call)) <= {"int8", "uint8"} for call in products)
