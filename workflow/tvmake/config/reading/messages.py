@@ -7,13 +7,13 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Union, get_args, get_origin
 
-import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from tvmake.config.base import Name, pattern_of
 from tvmake.config.device import Gres
 from tvmake.config.precision import OpName
 from tvmake.config.reading.former_keys import KeyPath
+from tvmake.config.reading.yaml_remedies import spaced
 from tvmake.config.root import Config, ModelConfig
 from tvmake.config.text.typographic import as_typed
 from tvmake.config.transform import PythonName
@@ -105,11 +105,11 @@ def message(details: Sequence[Mapping[str, Any]], path: KeyPath, written: str = 
     """
     problem, remedy = _message(details, path, written)
     given = details[0].get("input")
-    if (
-        isinstance(given, str)
-        and details[0]["type"] != "extra_forbidden"
-        and (typed := as_typed(given)) != given.strip(" ")
-    ):
+    if not isinstance(given, str) or details[0]["type"] == "extra_forbidden":
+        return problem, remedy
+    if "\n" in given:
+        remedy = f"write it in one line, without | or >: {shown(' '.join(given.split()))}"
+    if (typed := as_typed(given)) != given.strip(" \t\r\n"):
         other = next(character for character in given if as_typed(f"x{character}x") != f"x{character}x")
         remedy = f"it holds {other!a}, which is no character of a keyboard; write {typed}"
     return problem, remedy
@@ -118,7 +118,7 @@ def message(details: Sequence[Mapping[str, Any]], path: KeyPath, written: str = 
 def _message(details: Sequence[Mapping[str, Any]], path: KeyPath, written: str) -> tuple[str, str | None]:
     detail = next((one for one in details if one["type"] not in EXPECTED), details[0])
     kind, given, context = detail["type"], detail.get("input"), detail.get("ctx", {})
-    if kind == "extra_forbidden":
+    if kind in ("extra_forbidden", "invalid_key"):
         return "unknown key", _other_key(path, given)
     if kind == "missing" and path[-1].isdigit():
         return "an entry is missing", None
@@ -133,7 +133,7 @@ def _message(details: Sequence[Mapping[str, Any]], path: KeyPath, written: str) 
     if kind in LENGTHS:
         return f"expected at most {context['max_length']} {LENGTHS[kind]} (got {shown(given)})", None
     if kind == "string_pattern_mismatch" and context["pattern"] in PATTERNS:
-        return f"expected {PATTERNS[context['pattern']]} (got {shown(given)})", _spaced(str(given)) or (
+        return f"expected {PATTERNS[context['pattern']]} (got {shown(given)})", spaced(str(given)) or (
             _with_colon(str(given)) if context["pattern"] == pattern_of(PythonName) else None
         )
     message = detail["msg"].removeprefix("Value error, ")
@@ -292,19 +292,6 @@ def name_remedy(name: str, above: KeyPath) -> str:
     return f"put it in quotation marks: '{name}'"
 
 
-def yaml_problem(error: yaml.MarkedYAMLError, text: str) -> tuple[str, str | None]:
-    """What is wrong with text that is not YAML, and what to do about it."""
-    problem = error.problem or error.context or ""
-    if error.note:  # one of tvmake's own
-        return problem, error.note
-    if "another document" in problem:
-        return (
-            "holds a second document, which begins here",
-            "keep one; -c FILE -c FILE lays several files over each other",
-        )
-    return f"not valid YAML: {problem}", _yaml_remedy(error, text)
-
-
 def _with_colon(text: str) -> str | None:
     """``package.module:function`` for a function as it is called in Python, or by its file."""
     file, _, function = text.strip().rpartition(":")
@@ -312,42 +299,6 @@ def _with_colon(text: str) -> str | None:
     module, function = (module, function) if module else tuple(function.rpartition(".")[::2])
     meant = f"{module}:{function.removesuffix('()')}"
     return f"write {meant}" if re.fullmatch(pattern_of(PythonName), meant) else None
-
-
-def _spaced(text: str) -> str | None:
-    """What to write for a key whose value follows without a space."""
-    found = re.search(r"([\w.-]+:)([{\[])", text)
-    return f"write a space after the colon: {found[1]} {found[2]}" if found else None
-
-
-def _yaml_remedy(error: yaml.MarkedYAMLError, text: str) -> str | None:
-    mark, problem = error.problem_mark, error.problem or ""
-    if mark is None:
-        return None
-    line = "".join(text.splitlines()[mark.line : mark.line + 1])
-    if "cannot start any token" in problem:
-        is_indented_by_tab = line[: mark.column + 1].endswith("\t") or line.startswith("\t")
-        return "indent with spaces: YAML takes no tabs" if is_indented_by_tab else "put the text in quotation marks"
-    if "expected <document start>" in problem:
-        return "a config is YAML, with a colon and a space after each key; `tvmake init MODEL` writes one"
-    if "for merging" in problem:
-        return "<< takes an alias: write <<: *NAME, and &NAME before the mapping that is merged"
-    if "constructor for the tag" in problem:
-        return "a config has no tags; take it out, and lay several files over each other with -c FILE -c FILE"
-    if "undefined alias" in problem:
-        return "put a text that begins with * in quotation marks"
-    if "escape character" in problem:
-        return "a backslash is an escape in double quotation marks: write '…' instead of \"…\", or / for the backslash"
-    if spaced := _spaced(line):
-        return spaced
-    if re.search(r":\s+[^\s'\"{\[]\S*:\s", line) and (
-        "mapping values" in problem or "did not find expected" in problem
-    ):
-        return "put a text that holds a colon and a space in quotation marks, or take out the space"
-    if error.context_mark is not None and ("did not find expected" in problem or "end of stream" in problem):
-        began = error.context_mark.line + 1
-        return f"look at what begins in line {began}: a bracket, a quotation mark or an indentation that does not fit"
-    return None
 
 
 def shown(given: Any, limit: int = 80) -> str:
