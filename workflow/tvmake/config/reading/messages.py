@@ -5,6 +5,7 @@ import difflib
 import re
 import types
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -34,6 +35,7 @@ EXPECTED = {
     "int_from_float": "a whole number",
     "float_parsing": "a number",
     "float_type": "a number",
+    "finite_number": "a finite number",
     "too_short": "at least one entry",
 }
 """The value that is expected, by pydantic's type of error, in a config file's words."""
@@ -42,11 +44,24 @@ OTHER_NAMES = {
     "fp32": "float32", "f32": "float32", "float": "float32", "single": "float32",
     "fp16": "float16", "f16": "float16", "half": "float16",
     "i8": "int8", "qint8": "int8", "cpu": "llvm", "gpu": "cuda", "llvm": "ll", "assembly": "asm",
+    "aot": "compiled", "vm": "bytecode", "graph": "bytecode", "ga": "evolutionary", "gridsearch": "grid",
 }  # fmt: skip
 """What values are called elsewhere, in small letters."""
 
-OTHER_KEYS = {"min": "at_least", "minimum": "at_least", "max": "at_most", "maximum": "at_most", "tolerance": "within"}
-"""What keys are called elsewhere, in small letters."""
+OTHER_KEYS = {
+    "min": ["at_least"], "minimum": ["at_least"], "max": ["at_most"], "maximum": ["at_most"], "tolerance": ["within"],
+    "accuracy": ["top1"], "size_mb": ["package_mb"], "memory_mb": ["peak_memory_mb"], "psnr": ["sqnr_db"], "snr": ["sqnr_db"],
+    "file": ["source", "path"], "model": ["source"], "weights": ["source"], "url": ["where", "host"],
+    "directory": ["where", "path"], "dir": ["where", "path"], "path": ["where", "source"], "remote": ["where"],
+    "max_gb": ["size_limit"], "max_size": ["size_limit"], "size": ["size_limit"],
+    "n_trials": ["trials"], "num_trials": ["trials"], "march": ["arch", "mcpu"], "cpu": ["mcpu"],
+    "triple": ["mtriple"], "features": ["mattr"],
+    "runs": ["repeat"], "iterations": ["repeat"], "warm_up": ["warmup"], "std_dev": ["std"],
+}  # fmt: skip
+"""What keys are called elsewhere, in small letters, and what they may mean."""
+
+MOST_PLACES = 3
+"""Of a key, that an error lists."""
 
 ALL_WORDS = ("all", "*", "any", "everything")
 
@@ -156,13 +171,39 @@ def _other_key(path: KeyPath, given: Any) -> str:
     if colon and name in known:
         return f"write a space after the colon: {name}: {value}"
     snake_case = re.sub(r"(?<=[a-z\d])(?=[A-Z])", "_", path[-1].strip()).lower().replace("-", "_").replace(" ", "_")
-    if close := difflib.get_close_matches(snake_case, known, n=1, cutoff=0.5):
-        return f"did you mean '{close[0]}'?"
-    if (other := OTHER_KEYS.get(snake_case)) in known:
+    if other := next((other for other in OTHER_KEYS.get(snake_case, ()) if other in known), None):
         return f"did you mean '{other}'?"
+    if close := difflib.get_close_matches(snake_case, known, n=1, cutoff=0.8):
+        return f"did you mean '{close[0]}'?"
     if len(path) == 1 and path[0] in ModelConfig.model_fields:
         return _below_a_name(path[0], given)
+    if places := _places_of(snake_case):
+        return f"it belongs to {' or '.join(map('.'.join, places[:MOST_PLACES]))}"
+    if close := difflib.get_close_matches(snake_case, known, n=1, cutoff=0.5):
+        return f"did you mean '{close[0]}'?"
     return f"known keys here: {', '.join(known)}"
+
+
+@cache
+def _places_of(key: str) -> Sequence[KeyPath]:
+    """Where a config has a key of this name: those with fewer keys above it first."""
+    found: list[KeyPath] = []
+    pending: list[tuple[KeyPath, Any]] = [((), Config)]
+    seen = []
+    for path, kind in pending:  # grows
+        if _is_model(kind):
+            if kind in seen:
+                continue
+            seen.append(kind)
+            if key in kind.model_fields and path:
+                found.append(path)
+            for name, field in kind.model_fields.items():
+                pending += [((*path, name), below) for below in _branches(field.annotation)]
+        elif get_origin(kind) in (dict, Mapping):
+            pending += [((*path, "NAME"), below) for below in _branches(get_args(kind)[1])]
+        elif get_origin(kind) in (list, tuple):
+            pending += [(path, below) for below in _branches(get_args(kind)[0])]
+    return found
 
 
 def _below_a_name(key: str, given: Any) -> str:
@@ -225,6 +266,8 @@ def _rewritten(kind: str, given: Any, path: KeyPath, written: str) -> str | None
         return f"put it in quotation marks: '{written}'"
     if not isinstance(given, str):
         return None
+    if given.strip().lower() in ("auto", "default"):
+        return f"leave {path[-1]} out for its default"
     if kind == "list_type":
         entries = [entry for entry in re.split(r"[\s,;]+|(?<=\d)x(?=\d)", given.strip("[]() ")) if entry]
         if choices := _choices(_refusals(path, entries)):
