@@ -108,6 +108,18 @@ def test_a_process_that_its_work_ends_is_named():
     assert "error: import net: its process ended itself with exit code 9\n  look for os._exit()" in done.stderr
 
 
+@pytest.mark.parametrize("ending", ["SystemExit(0)", "SystemExit('bye')", "KeyboardInterrupt"])
+def test_a_models_code_that_exits_the_program_is_no_success(ending: str, tmp_path: Path):
+    (tmp_path / "theirs.py").write_text(f"def mine():\n    raise {ending}\n")
+    code = "from theirs import mine; from tvmake.cli.step.process import run_guarded; exit(run_guarded('import net', mine))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=HANG_S
+    )
+    assert done.returncode == 1
+    name = ending.partition("(")[0]
+    assert f"error: import net: code of the model raises {name} (theirs.py:2)\n  it ends with `return`" in done.stderr
+
+
 CALLS = {
     "metric theirs:mine": "from tvmake.config.validation import Metric\n"
     "from tvmake.validate.metrics import MetricSamples, measure\n"

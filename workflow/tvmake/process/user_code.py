@@ -82,7 +82,7 @@ def load_function(use: str, where: str) -> Callable[..., Any]:
     """
     module_name, _, function = use.partition(":")
     try:
-        with named(where):
+        with named(f"{where}{_file_of(module_name)}"):
             imported = _import(module_name, where)
     except InputError:
         raise
@@ -100,6 +100,13 @@ def load_function(use: str, where: str) -> Callable[..., Any]:
         raise _no_function(use, where, str(imported.__file__), _functions(imported))
     loaded: Callable[..., Any] = found
     return loaded
+
+
+def _file_of(module: str) -> str:
+    """The file of a module in the working directory, in brackets; nothing for others."""
+    path = Path(*module.split("."))
+    there = next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()), None)
+    return f" ({there})" if there else ""
 
 
 def check_function(use: str, file: Path, where: str) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from tvmake.errors import DeviceError, InputError, MachineError, TvmakeError, print_error
 from tvmake.process.limits import Ended, run_watched
-from tvmake.process.stopping import stoppable
+from tvmake.process.stopping import is_stopped, stoppable
 from tvmake.storage.files import NO_SPACE, no_space
 
 M_MMAP_THRESHOLD = -3
@@ -84,7 +84,16 @@ def _run(stage: str, work: Callable[[], object]) -> int:
         work()
     except TvmakeError as error:
         return _reported(error)
-    except KeyboardInterrupt:
+    except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
+        from tvmake.process.user_code import place
+
+        if not is_stopped() and (raised_at := place(error)):
+            problem = f"code of the model raises {type(error).__name__}{raised_at}"
+            return _reported(InputError(stage, problem, "it ends with `return`; take out what exits the program"))
+        if isinstance(error, SystemExit):
+            return _reported(
+                InputError(stage, "something that it calls exits the program", "look for sys.exit() in it")
+            )
         print(f"error: {stage}: interrupted; nothing half-written is left, run again to go on", file=sys.stderr)
         return 130
     except MemoryError:
