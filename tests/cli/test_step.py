@@ -120,6 +120,16 @@ def test_a_models_code_that_exits_the_program_is_no_success(ending: str, tmp_pat
     assert f"error: import net: code of the model raises {name} (theirs.py:2)\n  it ends with `return`" in done.stderr
 
 
+def test_a_file_that_is_deleted_while_a_stage_works_is_no_defect(tmp_path: Path):
+    code = "from tvmake.cli.step.process import run_guarded; exit(run_guarded('export net', lambda: open('results/mod.so')))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=HANG_S
+    )
+    assert done.returncode == 3
+    assert "error: results/mod.so: is missing, though it was there before" in done.stderr
+    assert "run again when nothing else changes these directories" in done.stderr
+
+
 CALLS = {
     "metric theirs:mine": "from tvmake.config.validation import Metric\n"
     "from tvmake.validate.metrics import MetricSamples, measure\n"

@@ -5,17 +5,19 @@ The child does the work; this process only waits, forwards signals, and turns a 
 """
 
 import ctypes
+import errno
 import json
 import signal
 import sys
 import time
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 
 from tvmake.errors import DeviceError, InputError, MachineError, TvmakeError, print_error
 from tvmake.process.limits import Ended, run_watched
 from tvmake.process.stopping import is_stopped, stoppable
-from tvmake.storage.files import NO_SPACE, no_space
+from tvmake.storage.files import deleted, system_error
 
 M_MMAP_THRESHOLD = -3
 """mallopt(3): setting it also ends its growth."""
@@ -101,11 +103,22 @@ def _run(stage: str, work: Callable[[], object]) -> int:
             MachineError(stage, "not enough memory", "close other programs, or run fewer jobs at once (--cores 1)")
         )
     except OSError as error:
-        # Of temporary files, say; what a stage writes is translated where it is written.
-        return _reported(no_space(error.filename or stage)) if error.errno in NO_SPACE else _defect(stage, error)
+        refused = _refused(stage, error)
+        return _defect(stage, error) if refused is None else _reported(refused)
     except Exception as error:  # noqa: BLE001  # the last place that can say what happened
         return _defect(stage, error)
     return 0
+
+
+def _refused(stage: str, error: OSError) -> TvmakeError | None:
+    """What the system refuses of temporary files, say, or of those that were there when the stage began.
+
+    What a stage writes is translated where it is written.
+    """
+    file = str(error.filename or "")
+    if error.errno == errno.ENOENT and file and Path(file).absolute().is_relative_to(Path.cwd()):
+        return deleted(file)
+    return system_error(error.errno or 0, file or stage)
 
 
 def _reported(error: TvmakeError) -> int:
