@@ -4,6 +4,7 @@ import datetime
 import difflib
 import re
 import types
+import unicodedata
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -43,6 +44,7 @@ EXPECTED = {
 OTHER_NAMES = {
     "fp32": "float32", "f32": "float32", "float": "float32", "single": "float32",
     "fp16": "float16", "f16": "float16", "half": "float16",
+    "pytorch": "pt2", "torch": "pt2", "tensorflow": "tflite", "h5": "keras", "mlir": "stablehlo", "jax": "stablehlo",
     "i8": "int8", "qint8": "int8", "cpu": "llvm", "gpu": "cuda", "llvm": "ll", "assembly": "asm",
     "aot": "compiled", "vm": "bytecode", "graph": "bytecode", "ga": "evolutionary", "gridsearch": "grid",
 }  # fmt: skip
@@ -148,9 +150,9 @@ def _message(details: Sequence[Mapping[str, Any]], path: KeyPath, written: str) 
     if kind in LENGTHS:
         return f"expected at most {context['max_length']} {LENGTHS[kind]} (got {shown(given)})", None
     if kind == "string_pattern_mismatch" and context["pattern"] in PATTERNS:
-        return f"expected {PATTERNS[context['pattern']]} (got {shown(given)})", spaced(str(given)) or (
-            _with_colon(str(given)) if context["pattern"] == pattern_of(PythonName) else None
-        )
+        pattern, text = context["pattern"], str(given)
+        rewritten = {pattern_of(PythonName): _with_colon, pattern_of(Name): _as_name}.get(pattern, lambda _: None)
+        return f"expected {PATTERNS[pattern]} (got {shown(given)})", spaced(text) or rewritten(text)
     message = detail["msg"].removeprefix("Value error, ")
     if kind == "value_error":
         problem, _, hint = message.partition("; ")
@@ -333,6 +335,13 @@ def name_remedy(name: str, above: KeyPath) -> str:
             if not re.search(pattern, name):
                 return f"write {PATTERNS[pattern]}"
     return f"put it in quotation marks: '{name}'"
+
+
+def _as_name(text: str) -> str | None:
+    """A name that has what it can of a text."""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", plain).strip("._-")
+    return f"write {name}" if name else None
 
 
 def _with_colon(text: str) -> str | None:
