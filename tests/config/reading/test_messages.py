@@ -97,6 +97,7 @@ def test_a_goal_in_other_units_is_shown_as_it_is_written(goals: object, words: s
         ),
         ({"models": {"net": {"source": "net.onnx", "precisions": ["fp16"]}}}, "tvmake's own are float32, float16"),
         ({"models": {"net": {"source": "net.onnx", "targets": ["board"]}}}, "or add board to `targets`"),
+        ({"benchmark": {"repeat": 99_999_999_999}}, "expected at most 1000000"),
         ({"benchmark": {"trials": 3}}, "it belongs to tuning"),
         ({"cache": {"directory": "x"}}, "did you mean 'where'?"),
         ({"tuning": {"measure": {"builders": "auto"}}}, "leave builders out for its default"),
