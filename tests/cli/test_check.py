@@ -136,6 +136,12 @@ def test_a_right_config_passes(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+def test_a_device_is_no_place_for_results_and_stays(tmp_path):
+    done = check_of(tmp_path, {"results": "/dev/null"})
+    assert done.returncode == 1
+    assert "is a device, a pipe or a socket, and a directory is made of it\n  name another directory" in done.stderr
+
+
 def test_results_in_whose_directory_the_project_lies_are_refused(tmp_path):
     done = check_of(tmp_path, {"results": str(tmp_path.parent)})
     assert done.returncode == 1 and ": results: " in done.stderr and "the project lies in it" in done.stderr
