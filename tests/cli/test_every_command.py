@@ -187,6 +187,29 @@ def test_a_file_to_write_is_not_named_as_a_directory(
     assert [each.name for each in tmp_path.iterdir()] == ["there"]
 
 
+def test_a_dash_is_no_file_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    assert run(["compile", "none.onnx", "-o", "-"]) == 1
+    assert (
+        capsys.readouterr().err
+        == "error: -: nothing is written to standard output\n  name a file; ./- is one of this name\n"
+    )
+
+
+@pytest.mark.parametrize("command", ["make", "check"])
+def test_a_directory_to_work_in_that_is_none_is_told_from_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+):
+    monkeypatch.chdir(tmp_path)
+    Path("net.onnx").touch()
+    assert run([command, "-d", "net.onnx"]) == 1
+    assert capsys.readouterr().err == "error: net.onnx: is no directory\n  name the one that it lies in: .\n"
+    assert run([command, "-d", "nowhere"]) == 1
+    assert capsys.readouterr().err.startswith("error: nowhere: no such directory\n  name one that is there")
+
+
 def test_the_commands_that_write_a_file_are_known():
     """A new one reads its option as the others do, and stands in the list above."""
     writing = {

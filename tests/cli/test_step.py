@@ -108,24 +108,62 @@ def test_a_process_that_its_work_ends_is_named():
     assert "error: import net: its process ended itself with exit code 9\n  look for os._exit()" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("ending", "line"),
-    [
-        ("os._exit(0)", "its process ended itself with exit code 0"),
-        ("os._exit(3)", "its process ended itself with exit code 3"),
-        ("ctypes.string_at(0)", "it crashed its process with SIGSEGV"),
-    ],
-)
-def test_a_users_function_that_ends_the_process_is_named_with_its_line(ending: str, line: str, tmp_path: Path):
-    (tmp_path / "theirs.py").write_text(f"import ctypes, os\ndef score(samples):\n    {ending}\n")
-    code = (
-        "from tvmake.cli.step.process import run_guarded; from tvmake.config.validation import Metric\n"
-        "from tvmake.validate.metrics import MetricSamples, measure\n"
-        "given = MetricSamples(lambda: iter(()), 0)\n"
-        "exit(run_guarded('validate net', lambda: measure({'f': Metric(use='theirs:score')}, given, given)))"
-    )
+@pytest.mark.parametrize("ending", ["SystemExit(0)", "SystemExit('bye')", "KeyboardInterrupt"])
+def test_a_models_code_that_exits_the_program_is_no_success(ending: str, tmp_path: Path):
+    (tmp_path / "theirs.py").write_text(f"def mine():\n    raise {ending}\n")
+    code = "from theirs import mine; from tvmake.cli.step.process import run_guarded; exit(run_guarded('import net', mine))"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=HANG_S
     )
     assert done.returncode == 1
-    assert f"error: metric theirs:score (theirs.py:2): {line}\n" in done.stderr
+    name = ending.partition("(")[0]
+    assert f"error: import net: code of the model raises {name} (theirs.py:2)\n  it ends with `return`" in done.stderr
+
+
+def test_a_file_that_is_deleted_while_a_stage_works_is_no_defect(tmp_path: Path):
+    code = "from tvmake.cli.step.process import run_guarded; exit(run_guarded('export net', lambda: open('results/mod.so')))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=HANG_S
+    )
+    assert done.returncode == 3
+    assert "error: results/mod.so: is missing, though it was there before" in done.stderr
+    assert "run again when nothing else changes these directories" in done.stderr
+
+
+CALLS = {
+    "metric theirs:mine": "from tvmake.config.validation import Metric\n"
+    "from tvmake.validate.metrics import MetricSamples, measure\n"
+    "given = MetricSamples(lambda: iter(()), 0)\n"
+    "work = lambda: measure({'f': Metric(use='theirs:mine')}, given, given)\n",
+    "pass theirs:mine": "from tvmake.config.transform import UserPass\n"
+    "from tvmake.transform.user_passes import load_pass\n"
+    "work = lambda: load_pass(UserPass(use='theirs:mine', at='before_legalize'))\n",
+    "theirs:mine": "from tvmake.frontend.torch.factory import export\n"
+    "from tvmake.config.model import ImportOptions\n"
+    "work = lambda: export('theirs:mine', ImportOptions(source='theirs:mine', trusted=True))\n",
+}
+"""Calls of a user's function, by what it is called."""
+
+
+@pytest.mark.parametrize(
+    ("called", "ending", "line"),
+    [
+        ("metric theirs:mine", "os._exit(0)", "its process ended itself with exit code 0"),
+        ("metric theirs:mine", "os._exit(3)", "its process ended itself with exit code 3"),
+        ("metric theirs:mine", "ctypes.string_at(0)", "it crashed its process with SIGSEGV"),
+        ("pass theirs:mine", "os._exit(0)", "its process ended itself with exit code 0"),
+        ("pass theirs:mine", "ctypes.string_at(0)", "it crashed its process with SIGSEGV"),
+        ("theirs:mine", "os._exit(0)", "its process ended itself with exit code 0"),
+        ("theirs:mine", "ctypes.string_at(0)", "it crashed its process with SIGSEGV"),
+    ],
+)
+def test_a_users_function_that_ends_the_process_is_named_with_its_line(
+    called: str, ending: str, line: str, tmp_path: Path
+):
+    (tmp_path / "theirs.py").write_text(f"import ctypes, os\ndef mine(*_):\n    {ending}\n")
+    code = f"from tvmake.cli.step.process import run_guarded\n{CALLS[called]}exit(run_guarded('a stage', work))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=HANG_S
+    )
+    assert done.returncode == 1
+    assert f"error: {called} (theirs.py:2): {line}\n" in done.stderr

@@ -21,6 +21,8 @@ from tvmake.cli import run
         ("run p.tar --fill x", "--fill x: expected one of random, zeros, ones (got 'x')", "--fill: What inputs without a file are made of."),
         ("run p.tar --repeat x", "--repeat x: expected a whole number (got 'x')", "--repeat: Time N runs more."),
         ("run p.tar --repeat -1", "--repeat -1: expected at least 0 (got '-1')", "--repeat: Time N runs more."),
+        ("run p.tar --repeat 1e3", "--repeat 1e3: expected a whole number (got '1e3')", "write it out: --repeat 1000"),
+        ("run p.tar --repeat 99999999999", "--repeat 99999999999: expected at most 1000000 (got '99999999999')", "--repeat: Time"),
         ("run p.tar -o", "-o: its value is missing", "--output: Write the outputs there."),
         ("run p.tar --self-test=1", "--self-test: option '--self-test' does not take a value", "see `tvmake run -h`"),
         ("run p.tar --inputs x", "--inputs: `tvmake run` has no such option", "did you mean --input?"),

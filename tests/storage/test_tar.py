@@ -112,7 +112,7 @@ def test_a_name_twice_is_refused(tmp_path: Path):
 def test_a_compressed_archive_is_refused(tmp_path: Path):
     with tarfile.open(tmp_path / "bomb.tar", "w:gz") as archive:
         archive.addfile(named("zeros", size=1 << 20), io.BytesIO(bytes(1 << 20)))
-    with pytest.raises(InputError, match="not a archive, or truncated"):
+    with pytest.raises(InputError, match=r"is compressed.*\n  decompress it: gunzip < bomb\.tar"):
         read(tmp_path / "bomb.tar")
 
 

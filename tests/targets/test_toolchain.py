@@ -9,7 +9,7 @@ import pytest
 from tests.requirements import need, require
 from tvmake.artifact.elf import read_library
 from tvmake.config.target import TargetConfig
-from tvmake.errors import MachineError
+from tvmake.errors import InputError, MachineError
 from tvmake.native import ndk, zig
 from tvmake.targets import toolchain
 from tvmake.targets.resolve import check_library, linker
@@ -79,6 +79,20 @@ def test_a_compiler_that_debian_does_not_have_is_not_said_to_be_installed_from_t
         "name a compiler on PATH, or leave out `cc`, or set `toolchain: zig` (pip install ziglang) instead of `cc`"
     )
     assert "apt-get" not in refusal(mtriple="msp430-none-elf", kind="c").remedy
+
+
+@pytest.mark.parametrize("triple", ["x86_64-pc-windows-msvc", "x86_64-w64-mingw32", "arm64-apple-darwin"])
+def test_a_triple_of_another_system_is_refused_before_anything_is_linked(triple):
+    with pytest.raises(InputError, match=f"{WHERE}.mtriple: '{triple}' is for another system"):
+        compiler_driver(TargetConfig(mtriple=triple), WHERE, is_tried=False)
+    with pytest.raises(InputError, match=r"host.mtriple.*\n.*such as"):
+        compiler_driver(TargetConfig(kind="opencl", host=triple), WHERE, is_tried=False)
+
+
+def test_a_compiler_that_is_named_is_tried_where_nothing_else_is():
+    with pytest.raises(MachineError, match="does not work") as caught:
+        compiler_driver(TargetConfig(mtriple="aarch64-linux-gnu", cc="ls"), WHERE, is_tried=False)
+    assert "name a C++ compiler" in caught.value.remedy
 
 
 def test_android_is_linked_by_the_ndk_of_the_lowest_level_that_fits(tmp_path, monkeypatch):

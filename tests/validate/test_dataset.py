@@ -312,6 +312,7 @@ def test_a_truncated_image_is_refused_by_name(tmp_path):
     [
         ("list.csv", "a.png,1\nb.png\n", "list.csv:2: has 1 columns"),
         ("list.csv", "a.png,cat\n", "list.csv:1: label 'cat' is not a class"),
+        ("list.csv", "a.png;1\n", "list.csv:1: has one column, with ';' in it\n  write `file,label` on every line"),
         ("list.csv", "file,label\n", "lists no files"),
         ("list.csv", "a.png,1\n", "a.png: no such file"),
         ("data.npz", "garbage", "not an .npz of arrays"),
@@ -323,6 +324,19 @@ def test_files_that_are_no_dataset_are_refused(tmp_path, name, content, says):
     with pytest.raises(InputError) as caught:
         list(opened(tmp_path / name, signature(1, 3, 4, 4)))
     assert says in str(caught.value)
+
+
+def test_a_link_that_leads_to_no_image_is_named_and_not_left_out(tmp_path):
+    image(tmp_path / "a.png")
+    (tmp_path / "b.png").symlink_to("gone.png")
+    with pytest.raises(InputError, match=r"b\.png: no such file"):
+        list(opened(tmp_path, signature(1, 3, 10, 20)))
+
+
+def test_an_image_of_too_many_pixels_is_told_how_many_may_be(tmp_path):
+    Image.new("1", (20_000, 9_000)).save(tmp_path / "large.png")
+    with pytest.raises(InputError, match=r"large\.png: has more than 178,956,970 pixels"):
+        list(opened(tmp_path, signature(1, 3, 4, 4)))
 
 
 def test_a_missing_or_empty_directory_is_refused(tmp_path):

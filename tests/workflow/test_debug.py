@@ -68,6 +68,30 @@ def test_a_pass_that_changes_what_is_computed_is_named_with_its_operator(demo: P
     assert "is there already" in again.stderr
 
 
+LOUD = """
+import ctypes
+import subprocess
+
+
+def loud():
+    print("of Python")
+    ctypes.CDLL(None).puts(b"of C")
+    subprocess.run(["echo", "of a child"])
+    return lambda module: module
+"""
+
+
+def test_what_a_users_code_prints_is_not_in_the_document(demo: Project):
+    (demo.directory / "mine.py").write_text(LOUD)
+    demo.edit("transform.passes", [{"use": "mine:loud", "at": "before_legalize"}])
+    demo.edit("precisions", ["float32"])
+    assert demo.make().returncode == 0
+    done = demo.run("tvmake", "debug", "digits/float32/cpu", "--json")
+    assert json.loads(done.stdout)["variant"] == "digits/float32/cpu"
+    for what in ("Python", "C", "a child"):
+        assert f"of {what}\n" in done.stderr
+
+
 def test_a_wrong_import_is_named_by_the_source_models_node(demo: Project):
     imported = demo.directory / "results/digits/model.json"
     module = load_module(imported)

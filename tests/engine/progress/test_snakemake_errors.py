@@ -14,10 +14,18 @@ Write-protected output files for rule build:
         results/digits/mod.so
 """
 
+GONE = """MissingOutputException in rule import_model in file "/x/rules/import.smk", line 8:
+Job 5  completed successfully, but some output files are missing. Missing files after 5 seconds. This might be due to \
+filesystem latency. If that is the case, consider to increase the wait time with --latency-wait:
+results/a b/model.json (missing locally, parent dir not present)
+results/a b/model.params (missing locally, parent dir not present)
+"""
+
 
 @pytest.mark.parametrize(
     ("text", "where", "remedy"),
     [
+        (GONE, "results/a b/model.json", "run again when nothing else changes these directories; on a shared disk wait longer: --latency-wait 20"),
         (PROTECTED, "results/digits/mod.so", "make it yours"),
         ("PermissionError: [Errno 13] Permission denied: 'logs/x'", "logs/x", "or choose another directory"),
         ("PermissionError: [Errno 13] Permission denied: '/nonexistent/.cache'", "/nonexistent/.cache", "or set XDG_CACHE_HOME"),

@@ -75,9 +75,10 @@ def read_manifest(data: bytes, where: str) -> Manifest:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         if first["loc"] == ("schema_version",):
-            raise InputError(
-                where, f"mod.json is of schema version {first['input']}, expected {SCHEMA_VERSION}", _REFUSED
-            ) from None
+            given = first["input"]
+            problem = f"mod.json is of schema version {given}, expected {SCHEMA_VERSION}"
+            is_newer = isinstance(given, int) and given > SCHEMA_VERSION
+            raise InputError(where, problem, "use the tvmake that wrote it" if is_newer else _REFUSED) from None
         key = ".".join(str(part) for part in first["loc"]) or "content"
         raise InputError(where, f"mod.json is damaged ({key}: {first['msg'].lower()})", _REFUSED) from None
     if not manifest.is_intact:

@@ -120,6 +120,15 @@ def load_plan(files: list[Path], settings: list[str] | None, note: Callable[[str
 
 
 Directory = Annotated[Path, typer.Option("--directory", "-d", help="Work in this directory.")]
+
+
+def no_directory(named: Path) -> InputError:
+    """What to say when the directory to work in is none."""
+    if named.exists():
+        return InputError(str(named), "is no directory", f"name the one that it lies in: {named.parent}")
+    return InputError(str(named), "no such directory", "name one that is there; the config is looked for in it")
+
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -130,7 +139,7 @@ def files_in(directory: Path, config: list[Path] | None) -> list[Path]:
         InputError: there is no such directory, or no config in it.
     """
     if not directory.is_dir():
-        raise InputError(str(directory), "no such directory")
+        raise no_directory(directory)
     paths = [path.resolve() for path in config] if config else None
     os.chdir(directory)
     return [Path(os.path.relpath(path)) for path in config_files(paths)]

@@ -70,7 +70,7 @@ def make(
     Options that are not listed here go to snakemake (see `snakemake --help`), for example --forcerun build or
     --profile slurm, which sends jobs to a cluster.
     """
-    from tvmake.cli.configs import config_files, overlay, print_note
+    from tvmake.cli.configs import config_files, no_directory, overlay, print_note
     from tvmake.engine.profiles import with_profiles_found
     from tvmake.plan.wanted import wanted_files, with_rules
 
@@ -84,9 +84,7 @@ def make(
 
         raise UsageError(f"--cores {cores}", "expected a number of cores from 1 on, or all")
     if not directory.is_dir():
-        from tvmake.errors import InputError
-
-        raise InputError(str(directory), "no such directory")
+        raise no_directory(directory)
     paths = [path.resolve() for path in config] if config else None
     here = Path.cwd()
     os.chdir(directory)

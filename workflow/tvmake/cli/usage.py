@@ -86,7 +86,7 @@ def _of_value(refused: Any, plain: str) -> TvmakeError:
     where = f"{name} {given}" if isinstance(given, str) else name
     choices = getattr(getattr(refused.param, "type_descriptor", None), "choices", None)  # of a Literal
     problem, remedy = one_of(given, list(choices)) if choices else message(details[:1], (name,))
-    return UsageError(where, problem, remedy or help_)
+    return UsageError(where, problem, remedy.replace(f"{name}: ", f"{name} ") if remedy else help_)
 
 
 def _of_file(file: str, problem: str, help_: str | None) -> TvmakeError:

@@ -76,6 +76,12 @@ ResultsPath = Annotated[str, AfterValidator(_results_path)]
 
 Positive = Annotated[int, Field(ge=1)]
 
+MOST = 1_000_000
+"""Runs or samples that are more than any device does in a day are a slip of the pen."""
+
+Repetitions = Annotated[int, Field(ge=1, le=MOST)]
+"""How often something is run."""
+
 
 class Strict(BaseModel):
     """Refuses unknown keys. Values arrive from YAML or from ``--config``, hence lax types ("4" is 4)."""

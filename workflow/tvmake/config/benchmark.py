@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tvmake.config.base import Positive, Strict
+from tvmake.config.base import Repetitions, Strict
 
 Milliseconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -23,9 +23,9 @@ class Measurement(Strict):
 
     warmup: Count = 3
     """Runs before the first sample, kept apart."""
-    number: Positive = 1
+    number: Repetitions = 1
     """Runs averaged into one sample. Percentiles are of single runs only when this is 1."""
-    repeat: Positive = 20
+    repeat: Repetitions = 20
     """Samples to take, at least."""
     min_duration_s: Seconds = 0.0
     """Go on taking samples until this much time has been measured."""
@@ -57,9 +57,9 @@ class BenchmarkOptions(Strict):
     possible: for packages that run on this machine's CPU."""
     warmup: Count | None = None
     """Runs before the first sample."""
-    number: Positive | None = None
+    number: Repetitions | None = None
     """Runs averaged into one sample."""
-    repeat: Positive | None = None
+    repeat: Repetitions | None = None
     """Samples to take, at least."""
     min_duration_s: Seconds | None = None
     """Go on taking samples until this much time has been measured."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from tvmake.config.base import LocalPath, Positive, Strict
 from tvmake.config.catalogue.zoo import ZOO, unknown_network
@@ -28,6 +28,10 @@ OTHER_FORMATS: Mapping[str, str] = {
     ".safetensors": f"it holds weights only; build the module with them, and {EXPORT}",
     ".gguf": "it holds weights in llama.cpp's layout; give the model that they were made from, as .pt2 or .onnx",
     ".gz": "it is compressed; decompress it (gunzip) and name the file that comes out",
+    **dict.fromkeys(
+        (".pkl", ".pickle", ".joblib"),
+        "pickles are not read; export the model to ONNX (scikit-learn: skl2onnx), or in PyTorch to .pt2",
+    ),
     ".pb": "convert it to ONNX with tf2onnx, or to TFLite",
     ".mlmodel": "export the model from its framework to ONNX",
     ".mlpackage": "export the model from its framework to ONNX",
@@ -50,7 +54,8 @@ class InputSpec(Strict):
     @classmethod
     def _ordered(cls, value: tuple[float, float] | None) -> tuple[float, float] | None:
         if value is not None and not value[0] <= value[1]:
-            raise ValueError(f"the lower bound {value[0]:g} is above the upper bound {value[1]:g}")
+            problem = f"the lower bound {value[0]:g} is above the upper bound {value[1]:g}"
+            raise ValueError(f"{problem}; write the lower one first: [{value[1]:g}, {value[0]:g}]")
         return value
 
 
@@ -82,10 +87,24 @@ class ImportOptions(Strict):
             raise ValueError("; ".join(mistake))
         return value
 
+    @model_validator(mode="after")
+    def _format_fits(self) -> "ImportOptions":
+        implied = self.implied_format()
+        spelled = {"factory": "package.module:function", "relax": "package.module:function", "zoo": "zoo:NAME"}
+        wanted = spelled.get(self.format or "", "files")
+        is_other = implied != ("factory" if self.format == "relax" else self.format)
+        if self.format and is_other and (implied == "zoo" or self.format in spelled):
+            raise ValueError(
+                f"'format: {self.format}' is for {wanted}, and the source is '{self.source}'; leave `format` out"
+            )
+        return self
+
     def source_format(self) -> SourceFormat | None:
         """The declared format, or the one the source's spelling implies; None when it implies none."""
-        if self.format:
-            return self.format
+        return self.format or self.implied_format()
+
+    def implied_format(self) -> SourceFormat | None:
+        """The format that the source's spelling implies; None when it implies none."""
         if self.source.startswith(ZOO):
             return "zoo"
         for suffix, of_suffix in FORMATS.items():

@@ -249,6 +249,10 @@ def _unknown(where: str, name: str, known: dict[str, Any]) -> list[str]:
 
     close = get_close_matches(name, known, n=1)
     hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known) or 'none'}"
-    if where.endswith("precisions") and name in get_args(BasePrecision):
-        hint += f" Or add {name} to `precisions`" if close else f"; or add {name} to `precisions`"
+    axis = where.rpartition(".")[2]
+    bases = get_args(BasePrecision)
+    if axis == "precisions" and name not in bases:
+        hint += f" tvmake's own are {', '.join(bases)}" if close else f"; tvmake's own are {', '.join(bases)}"
+    elif axis == "precisions" or (axis == "targets" and not close):
+        hint += f" Or add {name} to `{axis}`" if close else f"; or add {name} to `{axis}`"
     return [f"{where}: no '{name}'; {hint}"]

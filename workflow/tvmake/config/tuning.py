@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tvmake.config.base import Directory, LocalPath, Positive, Strict
+from tvmake.config.base import Directory, LocalPath, Positive, Repetitions, Strict
 
 Count = Annotated[int, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -16,9 +16,9 @@ CostModel = Literal["xgb", "random"]
 class TrialMeasurement(Strict):
     """How one candidate kernel is timed, in the terms of TVM's ``time_evaluator``."""
 
-    number: Positive = 1
+    number: Repetitions = 1
     """Runs averaged into one sample, at least."""
-    repeat: Positive = 3
+    repeat: Repetitions = 3
     """Samples per candidate."""
     min_repeat_ms: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 20.0
     """Raise ``number`` until one sample takes this long, in ms."""

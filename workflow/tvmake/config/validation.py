@@ -34,7 +34,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
 
-from tvmake.config.base import Name, Positive, Strict
+from tvmake.config.base import Name, Positive, Repetitions, Strict
 from tvmake.config.transform import PythonName
 
 Bound = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -176,7 +176,7 @@ DEFAULT_GOALS: dict[str, Goals] = {
 class ValidationOptions(Strict):
     """How much to compare when a model has no dataset, and the goals of every model."""
 
-    samples: Positive = 16
+    samples: Repetitions = 16
     """Random inputs to compare for a model without a dataset. From two on, the comparison also tells whether the
     outputs react to the inputs at all."""
     seed: int = Field(default=0, ge=0)

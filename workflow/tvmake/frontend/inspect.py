@@ -71,7 +71,14 @@ def inspect_source(options: ImportOptions, *, lists_files: bool = True) -> Decla
         raise InputError(source, "is a directory" if path.is_dir() else "no such file", "name the model's file")
     if kind == "keras":  # only Keras can tell what it takes, and running it takes trust
         return Declared(kind)
-    signature = Signature.model_validate_json(isolated(lambda: _inspected(kind, options, lists_files), source))
+    try:
+        signature = Signature.model_validate_json(isolated(lambda: _inspected(kind, options, lists_files), source))
+    except InputError as error:
+        implied = options.implied_format()
+        if implied in (None, kind):
+            raise
+        remedy = f"leave `format: {kind}` out, if it is what its name says ({implied})"
+        raise InputError(error.where, error.problem, remedy) from error
     return Declared(kind, signature.inputs, signature.outputs)
 
 

@@ -295,8 +295,9 @@ def _named_as_files(above: Iterable[str], files: Collection[str], results: str) 
 
 def _no_directories(above: Iterable[str], results: str) -> Iterator[InputError]:
     for name in above:
-        if name == results and os.path.isfile(name):  # noqa: PTH113
-            yield InputError(f"results: {name}", "is a file, and a directory is made of it", "name another directory")
+        if name == results and os.path.exists(name) and not os.path.isdir(name):  # noqa: PTH110, PTH112
+            what = "a file" if os.path.isfile(name) else "a device, a pipe or a socket"  # noqa: PTH113
+            yield InputError(f"results: {name}", f"is {what}, and a directory is made of it", "name another directory")
         elif os.path.lexists(name) and not os.path.isdir(name):  # noqa: PTH112  # of thousands
             what = "is a link that leads nowhere" if os.path.islink(name) else "is no directory"  # noqa: PTH114
             yield InputError(

@@ -3,12 +3,13 @@
 Escape sequences and control characters in a summary, a manifest or an error could hide lines, forge others or set a terminal's title.
 """
 
+import ctypes
 import io
 import os
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
 from tvmake.errors import MachineError
@@ -106,3 +107,21 @@ def muted() -> Iterator[None]:
             os.dup2(copy, number)
             os.close(copy)
         os.close(nothing)
+
+
+@contextmanager
+def printing_to_stderr() -> Iterator[None]:
+    """What is printed inside this block, by a user's code, libraries or child processes too, goes to standard error.
+
+    Standard output is left to what a command gives: one JSON document, say.
+    """
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        ctypes.CDLL(None).fflush(None)  # what libraries in C have printed waits in a buffer of its own
+        os.dup2(kept, 1)
+        os.close(kept)

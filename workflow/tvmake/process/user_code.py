@@ -15,11 +15,15 @@ from typing import Any
 
 from tvmake.errors import InputError
 from tvmake.process.limits import named
+from tvmake.process.stopping import is_stopped
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
 MOST_NAMES = 12
 """Functions of a module that an error lists."""
+
+ENDING = "a function ends with `return`; take out what exits the program"
+"""What to do about a function that raises SystemExit."""
 
 LONGEST = 300
 """Characters of an error's message; PyTorch's have paragraphs."""
@@ -78,7 +82,7 @@ def load_function(use: str, where: str) -> Callable[..., Any]:
     """
     module_name, _, function = use.partition(":")
     try:
-        with named(where):
+        with named(f"{where}{_file_of(module_name)}"):
             imported = _import(module_name, where)
     except InputError:
         raise
@@ -87,13 +91,22 @@ def load_function(use: str, where: str) -> Callable[..., Any]:
             problem = f"no module named '{error.name}'"
             raise InputError(where, problem, "it is looked for in the working directory and on PYTHONPATH") from None
         raise blame(where, "cannot be imported", error, remedy="install what it needs beside tvmake") from error
-    except (Exception, SystemExit) as error:  # importing runs the user's code
+    except BaseException as error:  # importing runs the user's code
+        if isinstance(error, KeyboardInterrupt) and is_stopped():
+            raise
         raise blame(where, "cannot be imported", error, remedy=f"try `python -c 'import {module_name}'`") from error
     found = getattr(imported, function, None)
     if not callable(found):
         raise _no_function(use, where, str(imported.__file__), _functions(imported))
     loaded: Callable[..., Any] = found
     return loaded
+
+
+def _file_of(module: str) -> str:
+    """The file of a module in the working directory, in brackets; nothing for others."""
+    path = Path(*module.split("."))
+    there = next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()), None)
+    return f" ({there})" if there else ""
 
 
 def check_function(use: str, file: Path, where: str) -> None:
@@ -163,12 +176,15 @@ def calling(where: str, what: str, called: Any, remedy: str | None = None) -> It
 
     Raises:
         InputError: whatever the function raises.
+        KeyboardInterrupt: a signal asks this process to end.
     """
     with named(f"{where}{defined_at(called)}"):
         try:
             yield
-        except (Exception, SystemExit) as error:
-            raise blame(where, what, error, called, remedy) from error
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt) and is_stopped():
+                raise
+            raise blame(where, what, error, called, ENDING if isinstance(error, SystemExit) else remedy) from error
 
 
 def blame(where: str, what: str, error: BaseException, called: Any = None, remedy: str | None = None) -> InputError:

@@ -179,6 +179,12 @@ def _too_large(where: str) -> MachineError:
     return MachineError(where, "is larger than the files this process may write", "raise the limit (ulimit -f)")
 
 
+def deleted(where: str) -> MachineError:
+    """What to say when a file is missing that the same run has made or read before."""
+    problem = "is missing, though it was there before: something deletes or moves files while this runs"
+    return MachineError(where, problem, "run again when nothing else changes these directories")
+
+
 def is_full(directory: Path) -> bool:
     """Whether the disk that holds a directory, or the user's quota, has no room for a small file."""
     try:

@@ -161,10 +161,17 @@ def extract(member: Member, destination: Path, archive: Path, remedy: str) -> No
         destination.chmod(0o755)
 
 
+COMPRESSED = {b"\x1f\x8b": "gunzip", b"\xfd7zXZ": "unxz", b"BZh": "bunzip2", b"\x28\xb5\x2f\xfd": "unzstd"}
+"""How compressed files begin, and what decompresses them."""
+
+
 def _next(file: IO[bytes], archive: Path, what: str, remedy: str) -> Member | None:
     header = file.read(BLOCK)
     if header == bytes(BLOCK):
         return None
+    if program := next((one for sign, one in COMPRESSED.items() if header.startswith(sign)), None):
+        problem = f"is compressed, and no plain tar as {what}s are"
+        raise InputError(str(archive), problem, f"decompress it: {program} < {archive.name} > plain.tar")
     damaged = InputError(str(archive), f"not a {what}, or truncated", remedy)
     if len(header) < BLOCK or header[257:262] != b"ustar":
         raise damaged

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tvmake.artifact.elf import Library, read_library
 from tvmake.config.target import TargetConfig
-from tvmake.errors import MachineError
+from tvmake.errors import InputError, MachineError
 from tvmake.native.ndk import GET, PAGE_BYTES, clang, find_ndk
 from tvmake.native.zig import INSTALL, android_libm, script, zig_command
 from tvmake.storage.temporary import temporary_directory
@@ -48,6 +48,9 @@ DEBIAN_TRIPLES = frozenset(
 )
 """What Debian 12 has cross compilers for."""
 
+OTHER_SYSTEMS = ("windows", "msvc", "mingw", "cygwin", "uefi", "darwin", "macos", "-ios", "wasm", "wasi", "emscripten")
+"""Words of triples whose libraries are no ELF files."""
+
 SYSTEM = "g++"
 
 PROBE = "int tvmake_probe(int value) { return value + 1; }\n"
@@ -62,12 +65,20 @@ def compiler_driver(config: TargetConfig, where: str, *, is_tried: bool = True) 
     Args:
         config: the target.
         where: its key.
-        is_tried: whether to see what it compiles for, which zig takes a minute for the first time.
+        is_tried: whether to see what it compiles for, which zig takes a minute for the first time; one that ``cc`` names is
+            tried always.
 
     Raises:
+        InputError: the triple is of a system that packages are not linked for.
         MachineError: it is not installed, does not run, or compiles for another processor.
     """
     host = _host(config)
+    if foreign := next((word for word in OTHER_SYSTEMS if word in (host.triple or "")), None):
+        key = f"{where}.mtriple" if host is config else f"{where}.host.mtriple"
+        problem = (
+            f"'{host.triple}' is for another system ({foreign}): packages hold shared libraries of Linux or Android"
+        )
+        raise InputError(key, problem, f"name one of these, such as {_gnu_triple(host.triple)}")
     driver = config.cc or host.cc or _of_toolchain(config, host, where)
     if shutil.which(driver) is None:
         raise MachineError(
@@ -75,9 +86,12 @@ def compiler_driver(config: TargetConfig, where: str, *, is_tried: bool = True) 
             f"the compiler '{driver}' is not installed",
             _how_to_get(driver, config, host),
         )
-    if is_tried and (driver != SYSTEM or host.triple is not None):
+    if (is_tried or config.cc or host.cc) and (driver != SYSTEM or host.triple is not None):
         # The system's own compiler for this machine shows what it can when it links, which is soon enough.
-        _check_driver(driver, host.triple, where)
+        remedy = "see what `tvmake doctor` says"
+        if config.cc or host.cc:
+            remedy = "name a C++ compiler that links shared libraries, or leave out `cc`"
+        _check_driver(driver, host.triple, where, remedy)
     return driver
 
 
@@ -175,10 +189,10 @@ def _of_toolchain(config: TargetConfig, host: TargetConfig, where: str) -> str:
     return cross
 
 
-def _check_driver(driver: str, triple: str | None, where: str) -> None:
+def _check_driver(driver: str, triple: str | None, where: str, remedy: str) -> None:
     problem, library = _probe(driver)
     if library is None:
-        raise MachineError(where, f"the compiler '{driver}' does not work: {problem}", "see what `tvmake doctor` says")
+        raise MachineError(where, f"the compiler '{driver}' does not work: {problem}", remedy)
     _check_machine(library, triple, where, f"the compiler '{driver}' compiles")
 
 

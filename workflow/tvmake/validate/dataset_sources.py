@@ -80,6 +80,7 @@ class ArrayRows:
 
     def __init__(self, path: Path, config: DatasetConfig):
         self.path = path
+        self._config = config
         self.class_names: list[str] = []
         self._arrays: dict[str, np.ndarray] = {}
         self._images = self.array(config.images)
@@ -137,13 +138,15 @@ class ArrayRows:
         if key not in self._arrays:
             with self._opened() as archive:
                 if key not in archive.files:
-                    raise InputError(
-                        str(self.path), f"has no array {key!r}", f"its arrays are: {', '.join(archive.files) or 'none'}"
-                    )
+                    remedy = f"its arrays are: {', '.join(archive.files) or 'none'}; name the right one in `dataset`"
+                    if key == self._config.images and self._config.arrays:
+                        remedy += ": `images` is that of the input which `arrays` leaves out"
+                    raise InputError(str(self.path), f"has no array {key!r}", remedy)
                 try:
                     self._arrays[key] = array_of(archive, key)
                 except DAMAGE as error:
-                    raise InputError(str(self.path), f"array {key!r} cannot be read: {reason(error)}") from None
+                    problem = f"array {key!r} cannot be read: {reason(error)}"
+                    raise InputError(str(self.path), problem, "store numbers, as of array.astype('float32')") from None
         return self._arrays[key]
 
 
@@ -173,7 +176,9 @@ class FileRows:
                 return _pixels(image)
         except (OSError, UnidentifiedImageError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
             problem = f"not a readable image ({reason(error)})"
-            if isinstance(error, UnidentifiedImageError):  # whose text has a number for a file
+            if isinstance(error, Image.DecompressionBombError):
+                problem = f"has more than {2 * (Image.MAX_IMAGE_PIXELS or 0):,} pixels"
+            elif isinstance(error, UnidentifiedImageError):  # whose text has a number for a file
                 problem = "not a readable image (of no kind that is known)"
             elif isinstance(error, FileNotFoundError):
                 problem = "no such file"
@@ -228,7 +233,7 @@ def _directory(path: Path, names: list[str]) -> FileRows:
 
 
 def _images_in(directory: Path) -> list[Path]:
-    return sorted(file for file in directory.iterdir() if file.suffix.lower() in IMAGE_SUFFIXES and file.is_file())
+    return sorted(file for file in directory.iterdir() if file.suffix.lower() in IMAGE_SUFFIXES and not file.is_dir())
 
 
 def _file_list(path: Path, names: list[str]) -> FileRows:
@@ -246,6 +251,9 @@ def _file_list(path: Path, names: list[str]) -> FileRows:
                 f"has {len(cells)} columns",
                 f"write `file` or `file{separator(path)}label` on every line",
             )
+        if columns == 1 and (other := next((sign for sign in ";\t|" if sign in cells[0]), None)):
+            problem = f"has one column, with {other!r} in it"
+            raise InputError(f"{path}:{number}", problem, f"write `file{separator(path)}label` on every line")
         files.append(path.parent / cells[0])
         if columns == 2:
             labels.append(_label(cells[1], names, f"{path}:{number}"))

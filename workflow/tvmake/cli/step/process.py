@@ -5,17 +5,19 @@ The child does the work; this process only waits, forwards signals, and turns a 
 """
 
 import ctypes
+import errno
 import json
 import signal
 import sys
 import time
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 
 from tvmake.errors import DeviceError, InputError, MachineError, TvmakeError, print_error
 from tvmake.process.limits import Ended, run_watched
-from tvmake.process.stopping import stoppable
-from tvmake.storage.files import NO_SPACE, no_space
+from tvmake.process.stopping import is_stopped, stoppable
+from tvmake.storage.files import deleted, system_error
 
 M_MMAP_THRESHOLD = -3
 """mallopt(3): setting it also ends its growth."""
@@ -84,7 +86,16 @@ def _run(stage: str, work: Callable[[], object]) -> int:
         work()
     except TvmakeError as error:
         return _reported(error)
-    except KeyboardInterrupt:
+    except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
+        from tvmake.process.user_code import place
+
+        if not is_stopped() and (raised_at := place(error)):
+            problem = f"code of the model raises {type(error).__name__}{raised_at}"
+            return _reported(InputError(stage, problem, "it ends with `return`; take out what exits the program"))
+        if isinstance(error, SystemExit):
+            return _reported(
+                InputError(stage, "something that it calls exits the program", "look for sys.exit() in it")
+            )
         print(f"error: {stage}: interrupted; nothing half-written is left, run again to go on", file=sys.stderr)
         return 130
     except MemoryError:
@@ -92,11 +103,22 @@ def _run(stage: str, work: Callable[[], object]) -> int:
             MachineError(stage, "not enough memory", "close other programs, or run fewer jobs at once (--cores 1)")
         )
     except OSError as error:
-        # Of temporary files, say; what a stage writes is translated where it is written.
-        return _reported(no_space(error.filename or stage)) if error.errno in NO_SPACE else _defect(stage, error)
+        refused = _refused(stage, error)
+        return _defect(stage, error) if refused is None else _reported(refused)
     except Exception as error:  # noqa: BLE001  # the last place that can say what happened
         return _defect(stage, error)
     return 0
+
+
+def _refused(stage: str, error: OSError) -> TvmakeError | None:
+    """What the system refuses of temporary files, say, or of those that were there when the stage began.
+
+    What a stage writes is translated where it is written.
+    """
+    file = str(error.filename or "")
+    if error.errno == errno.ENOENT and file and Path(file).absolute().is_relative_to(Path.cwd()):
+        return deleted(file)
+    return system_error(error.errno or 0, file or stage)
 
 
 def _reported(error: TvmakeError) -> int:

@@ -50,6 +50,14 @@ def how_to_name(source: str) -> str:
         return remedy
     if (path / "saved_model.pb").is_file():
         return SAVED_MODEL.format(source)
+    if path.is_dir():
+        return "it is a directory; name the model's file"
+    if not path.exists() and (
+        named := next(
+            (path.with_name(path.name + end) for end in FORMATS if path.with_name(path.name + end).is_file()), None
+        )
+    ):
+        return f"there is no such file; did you mean '{named}'?"
     if path.suffix.lower() in (".pt", ".pth", ".zip") and zipfile.is_zipfile(path):
         with suppress(*DAMAGES):
             what, remedy = ARCHIVES[archive_kind(path)]

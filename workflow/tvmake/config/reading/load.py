@@ -13,7 +13,8 @@ from pydantic import ValidationError
 
 from tvmake.config.model import FORMATS
 from tvmake.config.reading.former_keys import KeyPath, former_keys, renamed, value_at
-from tvmake.config.reading.messages import EXPECTED, kinds_below, message, name_remedy, shown, yaml_problem
+from tvmake.config.reading.messages import EXPECTED, kinds_below, message, name_remedy, shown
+from tvmake.config.reading.yaml_remedies import yaml_problem
 from tvmake.config.reading.yaml_text import LARGEST_BYTES, parse
 from tvmake.config.root import Config
 from tvmake.config.text.typographic import INVISIBLE, SPACES
@@ -300,7 +301,8 @@ def _note_positions(
     above: tuple[yaml.Node, ...] = (),
 ) -> None:
     if node in above:
-        raise InputError(f"{file}:{node.start_mark.line + 1}", f"'{dotted(path)}' contains itself")
+        problem = f"'{dotted(path)}' contains itself"
+        raise InputError(f"{file}:{node.start_mark.line + 1}", problem, "an alias stands for what ends before it")
     if isinstance(node, yaml.MappingNode):
         seen: dict[str, int] = {}
         for key, value in node.value:
@@ -337,6 +339,9 @@ def _translate(
             problem = f"{dotted(above)}: YAML reads the name {name} as {shown(detail['input'])}, which is no text"
             yield InputError(_where((*above, name), positions, default_file), problem, name_remedy(name, above))
             continue
+        if detail["type"] == "invalid_key":  # one that YAML makes no text of
+            above = path[: len(detail["loc"]) - 1]
+            path = (*above, _key_as_written(detail["input"], above, positions))
         if detail["type"] == "union_tag_invalid":
             path = (*path, detail["ctx"]["discriminator"].strip("'"))
         if not path and detail["type"] == "value_error":

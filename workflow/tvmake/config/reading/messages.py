@@ -4,16 +4,18 @@ import datetime
 import difflib
 import re
 import types
+import unicodedata
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Annotated, Any, Union, get_args, get_origin
 
-import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from tvmake.config.base import Name, pattern_of
 from tvmake.config.device import Gres
 from tvmake.config.precision import OpName
 from tvmake.config.reading.former_keys import KeyPath
+from tvmake.config.reading.yaml_remedies import spaced
 from tvmake.config.root import Config, ModelConfig
 from tvmake.config.text.typographic import as_typed
 from tvmake.config.transform import PythonName
@@ -34,6 +36,7 @@ EXPECTED = {
     "int_from_float": "a whole number",
     "float_parsing": "a number",
     "float_type": "a number",
+    "finite_number": "a finite number",
     "too_short": "at least one entry",
 }
 """The value that is expected, by pydantic's type of error, in a config file's words."""
@@ -41,12 +44,26 @@ EXPECTED = {
 OTHER_NAMES = {
     "fp32": "float32", "f32": "float32", "float": "float32", "single": "float32",
     "fp16": "float16", "f16": "float16", "half": "float16",
+    "pytorch": "pt2", "torch": "pt2", "tensorflow": "tflite", "h5": "keras", "mlir": "stablehlo", "jax": "stablehlo",
     "i8": "int8", "qint8": "int8", "cpu": "llvm", "gpu": "cuda", "llvm": "ll", "assembly": "asm",
+    "aot": "compiled", "vm": "bytecode", "graph": "bytecode", "ga": "evolutionary", "gridsearch": "grid",
 }  # fmt: skip
 """What values are called elsewhere, in small letters."""
 
-OTHER_KEYS = {"min": "at_least", "minimum": "at_least", "max": "at_most", "maximum": "at_most", "tolerance": "within"}
-"""What keys are called elsewhere, in small letters."""
+OTHER_KEYS = {
+    "min": ["at_least"], "minimum": ["at_least"], "max": ["at_most"], "maximum": ["at_most"], "tolerance": ["within"],
+    "accuracy": ["top1"], "size_mb": ["package_mb"], "memory_mb": ["peak_memory_mb"], "psnr": ["sqnr_db"], "snr": ["sqnr_db"],
+    "file": ["source", "path"], "model": ["source"], "weights": ["source"], "url": ["where", "host"],
+    "directory": ["where", "path"], "dir": ["where", "path"], "path": ["where", "source"], "remote": ["where"],
+    "max_gb": ["size_limit"], "max_size": ["size_limit"], "size": ["size_limit"],
+    "n_trials": ["trials"], "num_trials": ["trials"], "march": ["arch", "mcpu"], "cpu": ["mcpu"],
+    "triple": ["mtriple"], "features": ["mattr"],
+    "runs": ["repeat"], "iterations": ["repeat"], "warm_up": ["warmup"], "std_dev": ["std"],
+}  # fmt: skip
+"""What keys are called elsewhere, in small letters, and what they may mean."""
+
+MOST_PLACES = 3
+"""Of a key, that an error lists."""
 
 ALL_WORDS = ("all", "*", "any", "everything")
 
@@ -105,11 +122,11 @@ def message(details: Sequence[Mapping[str, Any]], path: KeyPath, written: str = 
     """
     problem, remedy = _message(details, path, written)
     given = details[0].get("input")
-    if (
-        isinstance(given, str)
-        and details[0]["type"] != "extra_forbidden"
-        and (typed := as_typed(given)) != given.strip(" ")
-    ):
+    if not isinstance(given, str) or details[0]["type"] == "extra_forbidden":
+        return problem, remedy
+    if "\n" in given:
+        remedy = f"write it in one line, without | or >: {shown(' '.join(given.split()))}"
+    if (typed := as_typed(given)) != given.strip(" \t\r\n"):
         other = next(character for character in given if as_typed(f"x{character}x") != f"x{character}x")
         remedy = f"it holds {other!a}, which is no character of a keyboard; write {typed}"
     return problem, remedy
@@ -118,7 +135,7 @@ def message(details: Sequence[Mapping[str, Any]], path: KeyPath, written: str = 
 def _message(details: Sequence[Mapping[str, Any]], path: KeyPath, written: str) -> tuple[str, str | None]:
     detail = next((one for one in details if one["type"] not in EXPECTED), details[0])
     kind, given, context = detail["type"], detail.get("input"), detail.get("ctx", {})
-    if kind == "extra_forbidden":
+    if kind in ("extra_forbidden", "invalid_key"):
         return "unknown key", _other_key(path, given)
     if kind == "missing" and path[-1].isdigit():
         return "an entry is missing", None
@@ -133,9 +150,9 @@ def _message(details: Sequence[Mapping[str, Any]], path: KeyPath, written: str) 
     if kind in LENGTHS:
         return f"expected at most {context['max_length']} {LENGTHS[kind]} (got {shown(given)})", None
     if kind == "string_pattern_mismatch" and context["pattern"] in PATTERNS:
-        return f"expected {PATTERNS[context['pattern']]} (got {shown(given)})", _spaced(str(given)) or (
-            _with_colon(str(given)) if context["pattern"] == pattern_of(PythonName) else None
-        )
+        pattern, text = context["pattern"], str(given)
+        rewritten = {pattern_of(PythonName): _with_colon, pattern_of(Name): _as_name}.get(pattern, lambda _: None)
+        return f"expected {PATTERNS[pattern]} (got {shown(given)})", spaced(text) or rewritten(text)
     message = detail["msg"].removeprefix("Value error, ")
     if kind == "value_error":
         problem, _, hint = message.partition("; ")
@@ -156,13 +173,39 @@ def _other_key(path: KeyPath, given: Any) -> str:
     if colon and name in known:
         return f"write a space after the colon: {name}: {value}"
     snake_case = re.sub(r"(?<=[a-z\d])(?=[A-Z])", "_", path[-1].strip()).lower().replace("-", "_").replace(" ", "_")
-    if close := difflib.get_close_matches(snake_case, known, n=1, cutoff=0.5):
-        return f"did you mean '{close[0]}'?"
-    if (other := OTHER_KEYS.get(snake_case)) in known:
+    if other := next((other for other in OTHER_KEYS.get(snake_case, ()) if other in known), None):
         return f"did you mean '{other}'?"
+    if close := difflib.get_close_matches(snake_case, known, n=1, cutoff=0.8):
+        return f"did you mean '{close[0]}'?"
     if len(path) == 1 and path[0] in ModelConfig.model_fields:
         return _below_a_name(path[0], given)
+    if places := _places_of(snake_case):
+        return f"it belongs to {' or '.join(map('.'.join, places[:MOST_PLACES]))}"
+    if close := difflib.get_close_matches(snake_case, known, n=1, cutoff=0.5):
+        return f"did you mean '{close[0]}'?"
     return f"known keys here: {', '.join(known)}"
+
+
+@cache
+def _places_of(key: str) -> Sequence[KeyPath]:
+    """Where a config has a key of this name: those with fewer keys above it first."""
+    found: list[KeyPath] = []
+    pending: list[tuple[KeyPath, Any]] = [((), Config)]
+    seen = []
+    for path, kind in pending:  # grows
+        if _is_model(kind):
+            if kind in seen:
+                continue
+            seen.append(kind)
+            if key in kind.model_fields and path:
+                found.append(path)
+            for name, field in kind.model_fields.items():
+                pending += [((*path, name), below) for below in _branches(field.annotation)]
+        elif get_origin(kind) in (dict, Mapping):
+            pending += [((*path, "NAME"), below) for below in _branches(get_args(kind)[1])]
+        elif get_origin(kind) in (list, tuple):
+            pending += [(path, below) for below in _branches(get_args(kind)[0])]
+    return found
 
 
 def _below_a_name(key: str, given: Any) -> str:
@@ -225,6 +268,8 @@ def _rewritten(kind: str, given: Any, path: KeyPath, written: str) -> str | None
         return f"put it in quotation marks: '{written}'"
     if not isinstance(given, str):
         return None
+    if given.strip().lower() in ("auto", "default"):
+        return f"leave {path[-1]} out for its default"
     if kind == "list_type":
         entries = [entry for entry in re.split(r"[\s,;]+|(?<=\d)x(?=\d)", given.strip("[]() ")) if entry]
         if choices := _choices(_refusals(path, entries)):
@@ -292,17 +337,11 @@ def name_remedy(name: str, above: KeyPath) -> str:
     return f"put it in quotation marks: '{name}'"
 
 
-def yaml_problem(error: yaml.MarkedYAMLError, text: str) -> tuple[str, str | None]:
-    """What is wrong with text that is not YAML, and what to do about it."""
-    problem = error.problem or error.context or ""
-    if error.note:  # one of tvmake's own
-        return problem, error.note
-    if "another document" in problem:
-        return (
-            "holds a second document, which begins here",
-            "keep one; -c FILE -c FILE lays several files over each other",
-        )
-    return f"not valid YAML: {problem}", _yaml_remedy(error, text)
+def _as_name(text: str) -> str | None:
+    """A name that has what it can of a text."""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", plain).strip("._-")
+    return f"write {name}" if name else None
 
 
 def _with_colon(text: str) -> str | None:
@@ -312,42 +351,6 @@ def _with_colon(text: str) -> str | None:
     module, function = (module, function) if module else tuple(function.rpartition(".")[::2])
     meant = f"{module}:{function.removesuffix('()')}"
     return f"write {meant}" if re.fullmatch(pattern_of(PythonName), meant) else None
-
-
-def _spaced(text: str) -> str | None:
-    """What to write for a key whose value follows without a space."""
-    found = re.search(r"([\w.-]+:)([{\[])", text)
-    return f"write a space after the colon: {found[1]} {found[2]}" if found else None
-
-
-def _yaml_remedy(error: yaml.MarkedYAMLError, text: str) -> str | None:
-    mark, problem = error.problem_mark, error.problem or ""
-    if mark is None:
-        return None
-    line = "".join(text.splitlines()[mark.line : mark.line + 1])
-    if "cannot start any token" in problem:
-        is_indented_by_tab = line[: mark.column + 1].endswith("\t") or line.startswith("\t")
-        return "indent with spaces: YAML takes no tabs" if is_indented_by_tab else "put the text in quotation marks"
-    if "expected <document start>" in problem:
-        return "a config is YAML, with a colon and a space after each key; `tvmake init MODEL` writes one"
-    if "for merging" in problem:
-        return "<< takes an alias: write <<: *NAME, and &NAME before the mapping that is merged"
-    if "constructor for the tag" in problem:
-        return "a config has no tags; take it out, and lay several files over each other with -c FILE -c FILE"
-    if "undefined alias" in problem:
-        return "put a text that begins with * in quotation marks"
-    if "escape character" in problem:
-        return "a backslash is an escape in double quotation marks: write '…' instead of \"…\", or / for the backslash"
-    if spaced := _spaced(line):
-        return spaced
-    if re.search(r":\s+[^\s'\"{\[]\S*:\s", line) and (
-        "mapping values" in problem or "did not find expected" in problem
-    ):
-        return "put a text that holds a colon and a space in quotation marks, or take out the space"
-    if error.context_mark is not None and ("did not find expected" in problem or "end of stream" in problem):
-        began = error.context_mark.line + 1
-        return f"look at what begins in line {began}: a bracket, a quotation mark or an indentation that does not fit"
-    return None
 
 
 def shown(given: Any, limit: int = 80) -> str:

@@ -52,6 +52,14 @@ TRANSLATIONS: tuple[tuple[re.Pattern[str], Translation], ...] = (
         ),
     ),
     (
+        re.compile(r"Missing files after (\d+) seconds[^\n]*\n(.+?) \(missing locally"),
+        lambda match: MachineError(
+            match[2],
+            "is missing, though its job made it: something deletes or moves files while this runs, or a shared disk is slow to show them",
+            f"run again when nothing else changes these directories; on a shared disk wait longer: --latency-wait {4 * int(match[1])}",
+        ),
+    ),
+    (
         re.compile(r"Error recording metadata for finished job \(\[Errno (\d+)\] ([^)\n]+)()\)"),
         _system,
     ),

@@ -1,0 +1,34 @@
+"""``tvmake check`` of a config of one model, as a user would run it."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import yaml
+
+from tests.patience import HANG_S
+from tests.workflow.project import ROOT, SCRIPTS
+
+
+def checked(directory: Path, model: dict[str, object], kind: str = "llvm") -> "subprocess.CompletedProcess[str]":
+    """``tvmake check`` of one model."""
+    config = {"models": {"m": model}, "targets": {"target": {"kind": kind}}}
+    (directory / "tvmake.yaml").write_text(yaml.safe_dump(config))
+    command = [str(SCRIPTS / "tvmake"), "check"]
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=HANG_S, check=False)
+
+
+def check_of(directory: Path, change: dict[str, object], *arguments: str) -> subprocess.CompletedProcess[str]:
+    """``tvmake check`` of a config for the digits that is right but for some keys, given as ``models.digits.source``."""
+    for name in ("digits.onnx", "digits-test.npz"):
+        shutil.copy(ROOT / "resources" / name, directory)
+    config: dict = {"models": {"digits": {"source": "digits.onnx", "dataset": {"path": "digits-test.npz"}}}}
+    for key, value in change.items():
+        *parents, last = key.split(".")
+        place = config
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        place[last] = value
+    (directory / "tvmake.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
+    command = [str(SCRIPTS / "tvmake"), "check", *arguments]
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=HANG_S, check=False)
