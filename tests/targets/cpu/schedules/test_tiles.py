@@ -48,6 +48,14 @@ def test_there_are_none_where_that_is_no_faster():
     assert best_tile(AVX, 32, 1000, [Rows(0, 13, shares=True)], 512, 1, pads=True).lacking == 0
 
 
+def test_vectors_in_halves_are_not_worth_as_many_zeros():
+    halved = machine(tvm.target.Target({"kind": "llvm", "mcpu": "znver4"}))
+    rows = [Rows(0, 56, shares=True)]
+    assert best_tile(AVX512, 32, 24, rows, 144, 1, pads=True).lacking == 8
+    assert best_tile(halved, 32, 24, rows, 144, 1, pads=True).lacking == 0
+    assert best_tile(halved, 32, 1000, rows, 512, 1, pads=True).lacking <= 24
+
+
 @pytest.mark.parametrize(("unit", "lanes"), [(AVX512, 16), (AVX, 8), (NEON, 4)])
 def test_vectors_are_whole_where_the_kernel_allows_it(unit: Machine, lanes: int):
     tile = best_tile(unit, 32, 256, [Rows(0, 56, shares=True)], 576, 1)

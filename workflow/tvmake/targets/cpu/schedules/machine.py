@@ -15,6 +15,9 @@ WIDTHS = (("avx512f", 64, 32), ("avx", 32, 16), ("sve", 16, 32), ("neon", 16, 32
 """Features in LLVM's words, widest first, with the bytes of a vector register and how many there are. Of SVE the 16 bytes that
 every machine has are used."""
 
+HALVED = frozenset({"znver4"})
+"""CPUs that compute vectors of 64 bytes in halves (AMD, "Software Optimization Guide for the AMD Zen4 Microarchitecture", 2023)."""
+
 STACK_BYTES = 1024
 """Buffers below this size live on the stack, where LLVM can keep them in registers: ``kMaxStackAlloca``, TVM's
 include/tvm/runtime/device_api.h."""
@@ -30,6 +33,8 @@ class Machine:
     """Its instructions for products of small integers."""
     computes_half: bool = False
     """Whether it has arithmetic of float16."""
+    is_halved: bool = False
+    """Whether its vectors are computed in halves."""
 
     def bits(self, typed: Any) -> int:
         """How many bits a value of a tensor takes in a register: float16 is computed in float32 where it has to be."""
@@ -38,6 +43,11 @@ class Machine:
     def lanes(self, bits: int) -> int:
         """How many values of so many bits a vector has."""
         return max(1, self.vector_bytes * 8 // bits)
+
+    @property
+    def path_bytes(self) -> int:
+        """How much is computed at once."""
+        return self.vector_bytes // (2 if self.is_halved else 1)
 
     @property
     def accumulators(self) -> int:
@@ -49,5 +59,6 @@ def machine(target: "tvm.target.Target") -> Machine:
     """The vector unit of a target's CPU, by its features as LLVM knows them."""
     for feature, width, registers in WIDTHS:
         if tvm.target.codegen.target_has_features(feature, target):
-            return Machine(width, registers, dots(target), computes_half(target))
+            is_halved = width == 64 and str(target.attrs.get("mcpu", "")) in HALVED
+            return Machine(width, registers, dots(target), computes_half(target), is_halved)
     return Machine(computes_half=computes_half(target))

@@ -136,15 +136,16 @@ def _cycles(machine: Machine, bits: int, tile: Tile, width: int, length: int, ve
     """Estimated cycles for a step of one result, of which there are ``width`` side by side."""
     full = machine.lanes(bits)
     registers = -(-tile.lanes // full) * tile.vectors
+    if min(tile.lanes, full) * bits > machine.path_bytes * 8:
+        registers *= 2  # each goes through the unit in two halves
     shares = tile.rows is not None and tile.rows.shares
     vectors = registers * (1 if shares else tile.height)
     others = tile.height if vectors_read == 1 else registers * tile.height
     products = registers * tile.height
     packed = length * tile.width * bits // 8
     bandwidth = CACHE_BYTES_PER_CYCLE / (BEYOND_CACHE if packed > CACHE_BYTES else 1)
-    far = (
-        0 if tile.rows is not None and not shares else vectors * machine.vector_bytes
-    )  # windows overlap in the first-level cache
+    overlaps = tile.rows is not None and not shares  # windows do, in the first-level cache
+    far = 0 if overlaps else vectors * machine.path_bytes
     cycles = max((vectors + others) / PER_CYCLE, products / PER_CYCLE, LATENCY, far / bandwidth)
     odd = ODD_LANES if tile.lanes & (tile.lanes - 1) else 1
     skipped = _lacking(tile.rows.extent, tile.height) / tile.rows.extent if tile.rows else 0
