@@ -103,6 +103,7 @@ KERNELS = {
     "softmax along another axis": (lambda x: op.nn.softmax(x, 1), tensor(2, 40, 17)),
     "log softmax": (lambda x: op.nn.log_softmax(x, -1), tensor(32, 100)),
     "layer norm": (norm, tensor(1, 197, 192), tensor(192), tensor(192)),
+    "layer norm of a prime of rows": (norm, tensor(1, 197, 384), tensor(384), tensor(384)),
     "layer norm of few": (norm, tensor(1, 5, 7), tensor(7), tensor(7)),
     "gate": (gate, tensor(1, 24, 14, 14), tensor(24, 24, 1, 1)),
     "mean": (lambda x: op.mean(x, [2, 3]), tensor(1, 40, 13, 13)),
@@ -219,7 +220,9 @@ def test_padding_is_made_where_it_is_used(name: str):
     assert len(parallel) == 1
 
 
-@pytest.mark.parametrize("name", ["softmax", "softmax of windows", "log softmax", "layer norm"])
+@pytest.mark.parametrize(
+    "name", ["softmax", "softmax of windows", "log softmax", "layer norm", "layer norm of a prime of rows"]
+)
 def test_rows_go_through_all_steps_at_once(name: str):
     expression, *inputs = KERNELS[name]
     made = lowered(expression, *inputs)

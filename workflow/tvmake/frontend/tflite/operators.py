@@ -162,7 +162,7 @@ class Converter(RealConverter):
         from tflite.GeluOptions import GeluOptions
 
         (data,) = self.get_input_tensors(op)
-        if data.qnn_params or not _options(op, GeluOptions).Approximate():
+        if not _options(op, GeluOptions).Approximate():
             return super().convert_gelu(op)
         return relax.op.nn.gelu_tanh(self.get_tensor_expr(data))
 
@@ -172,7 +172,7 @@ class Converter(RealConverter):
 
         data, axis = self.get_input_tensors(op)
         options = _options(op, CumsumOptions)
-        if not options.Reverse() or data.qnn_params or self.has_expr(axis.tensor_idx):
+        if not options.Reverse() or self.has_expr(axis.tensor_idx):
             return super().convert_cumsum(op)
         value, place = self.get_tensor_expr(data), self.get_tensor_value(axis).item()
         summed = relax.op.flip(relax.op.cumsum(relax.op.flip(value, place), place), place)

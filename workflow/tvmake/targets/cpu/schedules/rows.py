@@ -32,8 +32,9 @@ def by_rows(schedule: Any, blocks: Sequence[Any], machine: Machine) -> bool:
     longest = max(math.prod(map(extent, statement.iter_vars)) for statement in statements) // count
     widest = max(machine.bits(statement.body.buffer) for statement in statements) // 8
     together = max(number for number in divisors(rows[-1]) if number == 1 or number * longest * widest <= CACHE_BYTES)
-    if together == 1 and longest * widest >= STACK_BYTES:
-        return False  # memory for steps between would be taken for each row
+    has_rows_between = any(is_injective(one) and len(one.iter_vars) > len(rows) for one in statements[:-1])
+    if together == 1 and has_rows_between and longest * widest >= STACK_BYTES:
+        return False  # memory for these would be taken for each row
     merged: list[Any] = []
     for block, statement in zip(blocks, statements, strict=True):
         taken = schedule.get_loops(block)
