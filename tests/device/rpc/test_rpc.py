@@ -248,7 +248,7 @@ def workers() -> list[int]:
 def test_a_run_that_takes_too_long_is_ended_and_frees_the_server(farm: Farm, package: Path, tmp_path: Path):  # noqa: F811
     device = remote(farm, timeout_s=2)
     given = inputs_file(tmp_path / "in.npz", image())
-    asked = RunRequest(samples=1, measurement=Measurement(repeat=10**7))
+    asked = RunRequest(samples=1, measurement=Measurement(repeat=10**6, number=10))
     deployment = device.push(package)
     assert error_of(device.execute, deployment, asked, given, None) == [
         "device 'phone': the run did not end within 2 s",
@@ -262,7 +262,7 @@ def test_a_server_lost_in_the_middle_is_named(farm: Farm, package: Path, tmp_pat
     (address,) = farm.servers
     device = remote(farm)
     deployment = device.push(package)
-    asked = RunRequest(samples=1, measurement=Measurement(repeat=10**7))
+    asked = RunRequest(samples=1, measurement=Measurement(repeat=10**6, number=10))
     given = inputs_file(tmp_path / "in.npz", image())
 
     def lose() -> None:

@@ -63,11 +63,24 @@ def computed(power: int) -> np.ndarray:
     return result(lowered(partial(side_by_side, power=power), *shapes), arguments)
 
 
+@pytest.fixture
+def in_one_part(monkeypatch):
+    """Borders are asked for value by value, within vectors."""
+    monkeypatch.setattr("tvmake.targets.cpu.schedules.loops.ends", lambda _block: [])
+
+
 @pytest.mark.parametrize("power", [2, 3, 4, 8])
 def test_a_border_around_neighbours(power: int):
     np.testing.assert_array_equal(computed(power), expected(*drawn(power), power))
 
 
+@pytest.mark.usefixtures("in_one_part")
+@pytest.mark.parametrize("power", [2, 3, 4, 8])
+def test_a_border_within_vectors(power: int):
+    np.testing.assert_array_equal(computed(power), expected(*drawn(power), power))
+
+
+@pytest.mark.usefixtures("in_one_part")
 def test_llvm_still_takes_cyclic_places_for_consecutive_ones(monkeypatch):
     """When this fails on a processor with AVX2, targets/cpu/cyclic_places.py can go."""
     if not tvm.target.codegen.target_has_features("avx2", NATIVE):

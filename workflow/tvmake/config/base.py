@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
+from tvmake.config.limits import MOST_REPETITIONS
 from tvmake.config.text.typographic import in_quotation_marks
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=80)]
@@ -76,10 +77,7 @@ ResultsPath = Annotated[str, AfterValidator(_results_path)]
 
 Positive = Annotated[int, Field(ge=1)]
 
-MOST = 1_000_000
-"""Runs or samples that are more than any device does in a day are a slip of the pen."""
-
-Repetitions = Annotated[int, Field(ge=1, le=MOST)]
+Repetitions = Annotated[int, Field(ge=1, le=MOST_REPETITIONS)]
 """How often something is run."""
 
 

@@ -7,7 +7,7 @@ import typer
 
 from tvmake.cli.configs import AsJson, ConfigFiles
 from tvmake.cli.output_file import output_file
-from tvmake.config.base import MOST
+from tvmake.config.limits import MOST_REPETITIONS
 
 if TYPE_CHECKING:
     from tvmake.running.run import Run
@@ -39,8 +39,8 @@ def run(
     ] = None,
     top: Annotated[int, typer.Option("--print-top", min=0, metavar="N", help="Print the N classes with the highest scores.")] = 0,
     labels: Annotated[Path | None, typer.Option("--labels", metavar="FILE", help="Names of the classes, one a line.")] = None,
-    repeat: Annotated[int, typer.Option("--repeat", min=0, max=MOST, metavar="N", help="Time N runs more.")] = 0,
-    number: Annotated[int, typer.Option("--number", min=1, max=MOST, metavar="N", help="Average N runs into each of the timed ones.")] = 1,
+    repeat: Annotated[int, typer.Option("--repeat", min=0, max=MOST_REPETITIONS, metavar="N", help="Time N runs more.")] = 0,
+    number: Annotated[int, typer.Option("--number", min=1, max=MOST_REPETITIONS, metavar="N", help="Average N runs into each of the timed ones.")] = 1,
     profile: Annotated[bool, typer.Option("--profile", help="Time each kernel.")] = False,
     self_test: Annotated[
         bool, typer.Option("--self-test", help="Run the package's own samples, and compare with what the original framework made of them.")
