@@ -40,17 +40,13 @@ def by_rows(schedule: Any, blocks: Sequence[Any], machine: Machine) -> bool:
         taken = schedule.get_loops(block)
         some, within = schedule.split(taken[len(rows) - 1], [None, together])
         outer = schedule.fuse(*taken[: len(rows) - 1], some)
-        if is_injective(statement):
-            partial = None
-            if len(taken) > len(rows):
-                vectorize(schedule, taken[-1], machine, statement.body.buffer)
-        else:
-            partial = PartialResults(
-                schedule, block, taken[len(rows) :], lanes_of_a_sum(statement, machine), [outer, within]
-            )
-            outer = partial.outer
-        if partial is not None:
+        if not is_injective(statement):
+            lanes = lanes_of_a_sum(statement, machine)
+            partial = PartialResults(schedule, block, taken[len(rows) :], lanes, [outer, within])
             partial.finish()
+            outer = partial.outer
+        elif len(taken) > len(rows):
+            vectorize(schedule, taken[-1], machine, statement.body.buffer)
         merged.append(outer)
     if is_softmax(statements[-1], statements[:-1]):
         schedule.annotate(blocks[-1], SHARES, ann_val=True)
