@@ -162,7 +162,10 @@ def test_a_name_that_looks_as_it_is_written_and_has_other_characters_is_told_fro
 def test_a_config_is_checked_in_another_directory(tmp_path):
     done = check_of(tmp_path, {"models.digits.source": "none.onnx"}, "--directory", str(tmp_path))
     assert done.returncode == 1 and done.stderr.startswith("error: tvmake.yaml:")
-    assert check_of(tmp_path, {}, "-d", "elsewhere").stderr == "error: elsewhere: no such directory\n  name one that is there; the config is looked for in it\n"
+    assert (
+        check_of(tmp_path, {}, "-d", "elsewhere").stderr
+        == "error: elsewhere: no such directory\n  name one that is there; the config is looked for in it\n"
+    )
 
 
 @pytest.mark.parametrize(
