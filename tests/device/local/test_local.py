@@ -16,7 +16,7 @@ import pytest
 
 from tests.codegen.conftest import Transformed, dynamic_net, static_net  # noqa: F401  # fixtures
 from tests.codegen.test_build import built
-from tests.device.configs import device_config
+from tests.device.configs import ENDLESS, device_config
 from tests.device.vouched import stored, vouch
 from tests.native.devices import share_builds
 from tvmake.artifact.package import LIBRARY, MANIFEST, WEIGHTS, pack
@@ -181,9 +181,8 @@ def test_inputs_that_do_not_fit_are_named(package: Path, tmp_path: Path, sample:
 
 def test_a_run_that_takes_too_long_is_ended_with_all_it_started(package: Path, tmp_path: Path):
     device = local(timeout_s=3)
-    asked = RunRequest(samples=1, measurement=Measurement(repeat=10**9))
     with pytest.raises(DeviceError, match="did not end within 3 s"):
-        device.execute(device.push(package), asked, inputs_file(tmp_path / "in.npz", image()), None)
+        device.execute(device.push(package), ENDLESS, inputs_file(tmp_path / "in.npz", image()), None)
     listed = subprocess.run(["ps", "-ww", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert str(tmp_path) not in listed
 

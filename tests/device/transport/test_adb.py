@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.codegen.conftest import Transformed, static_net  # noqa: F401  # fixtures
-from tests.device.configs import device_config
+from tests.device.configs import ENDLESS, device_config
 from tests.device.local.test_local import image, inputs_file, own_store, package, packed  # noqa: F401  # fixtures
 from tests.device.rpc.test_rpc import outputs_of
 from tests.device.transport.adb_phone import Phone
@@ -107,8 +107,7 @@ def test_the_phone_says_who_it_is(one: Phone):
 def test_a_run_that_takes_too_long_is_ended_there(one: Phone, programs: Path, package: Path, tmp_path: Path):  # noqa: F811
     device = phone(programs=str(programs), timeout_s=2)
     deployment = device.push(package)
-    asked = RunRequest(samples=1, measurement=Measurement(repeat=10**9))
-    problem, _ = error_of(device.execute, deployment, asked, inputs_file(tmp_path / "in.npz", image()), None)
+    problem, _ = error_of(device.execute, deployment, ENDLESS, inputs_file(tmp_path / "in.npz", image()), None)
     assert problem == "device 'phone': the run did not end within 2 s"
     eventually(lambda: not running(f"--package {one.root}{deployment.location}"))
 
@@ -143,7 +142,6 @@ def test_a_phone_that_is_unplugged_in_the_middle_is_named(
 
     device = phone(programs=str(programs))
     deployment = device.push(package)
-    asked = RunRequest(samples=1, measurement=Measurement(repeat=10**9))
     given = inputs_file(tmp_path / "in.npz", image())
     run = f"tvmake-run --package {one.root}{deployment.location}"
 
@@ -154,7 +152,7 @@ def test_a_phone_that_is_unplugged_in_the_middle_is_named(
     thread = threading.Thread(target=unplug)
     thread.start()
     with pytest.raises(Unreachable, match=r"device 'phone': the connection was lost"):
-        device.execute(deployment, asked, given, None)
+        device.execute(deployment, ENDLESS, given, None)
     thread.join()
     eventually(lambda: not running(run))
 

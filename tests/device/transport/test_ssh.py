@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from tests.codegen.conftest import Transformed, static_net  # noqa: F401  # fixtures
-from tests.device.configs import device_config
+from tests.device.configs import ENDLESS, device_config
 from tests.device.local.test_local import image, inputs_file, own_store, package, packed  # noqa: F401  # fixtures
 from tests.device.rpc.test_rpc import altered, outputs_of
 from tests.device.transport.ssh_server import Sshd
@@ -177,8 +177,7 @@ def running(what: str) -> list[int]:
 def test_a_run_that_takes_too_long_is_ended_there(sshd: Sshd, programs: Path, package: Path, tmp_path: Path):  # noqa: F811
     device = board(sshd, programs=str(programs), timeout_s=2)
     deployment = device.push(package)
-    asked = RunRequest(samples=1, measurement=Measurement(repeat=10**9))
-    assert error_of(device.execute, deployment, asked, inputs_file(tmp_path / "in.npz", image()), None) == [
+    assert error_of(device.execute, deployment, ENDLESS, inputs_file(tmp_path / "in.npz", image()), None) == [
         f"device 'board' ({sshd.host}): the run did not end within 2 s",
         "raise devices.board.timeout_s, or lower benchmark.repeat, benchmark.min_duration_s, or the dataset's limit",
     ]
@@ -191,13 +190,12 @@ def test_a_process_killed_here_ends_its_run_there(sshd: Sshd, programs: Path, pa
     script = textwrap.dedent(
         f"""
         from pathlib import Path
-        from tvmake.config.benchmark import Measurement
         from tvmake.config.device import SshDeviceConfig
         from tvmake.device.connect import connect
         from tvmake.device.interface import Deployment, RunRequest
         device = connect("board", SshDeviceConfig(**{sshd.config(programs=str(programs))!r}))
         deployment = Deployment.model_validate_json({deployment.model_dump_json()!r})
-        asked = RunRequest(samples=1, measurement=Measurement(repeat=10**9))
+        asked = RunRequest.model_validate_json({ENDLESS.model_dump_json()!r})
         device.execute(deployment, asked, Path({str(given)!r}), None)
         """
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.codegen.conftest import static_net  # noqa: F401  # fixtures
+from tests.device.configs import ENDLESS
 from tests.device.local.test_local import image, inputs_file, own_store, package  # noqa: F401  # fixtures
 from tests.device.transport.ssh_server import Sshd
 from tests.device.transport.test_ssh import (  # noqa: F401  # fixtures
@@ -22,7 +23,6 @@ from tests.device.transport.test_ssh import (  # noqa: F401  # fixtures
     sshd,
 )
 from tests.tune.measure.processes import eventually
-from tvmake.config.benchmark import Measurement
 from tvmake.device.interface import RunRequest
 
 # --- programs ------------------------------------------------------------------------------------------------------
@@ -150,8 +150,7 @@ def test_a_device_that_is_lost_while_a_package_runs(
 
     loser = threading.Thread(target=lose)
     loser.start()
-    asked = RunRequest(samples=1, measurement=Measurement(repeat=10**9))
-    assert error_of(device.execute, deployment, asked, inputs_file(tmp_path / "in.npz", image()), None) == [
+    assert error_of(device.execute, deployment, ENDLESS, inputs_file(tmp_path / "in.npz", image()), None) == [
         f"device 'board' ({second.host}): the connection was lost",
         "see whether the device is up, and run the same command again",
     ]
