@@ -270,10 +270,10 @@ def test_a_deadline_stops_it_in_the_middle_of_a_batch_and_what_was_measured_coun
         now[0] += 0.3
         return MadeUp.latency(candidate)
 
-    run = search(tmp_path, MadeUp(slowly), 1000, batch=64, population=64, deadline_s=1.0)
+    run = search(tmp_path, MadeUp(slowly), 1000, batch=64, population=64, deadline_s=4.0)
     assert run.run() == "deadline"
     assert len(traces(tmp_path, run.context, run.workload.key)) == run.measured
-    assert run.measured == 4
+    assert run.measured == 14  # the schedules of the rules, and a part of the first batch
     undisturbed = search(tmp_path / "other", MadeUp(), run.measured, batch=64, population=64)
     undisturbed.run()
     assert traces(tmp_path, run.context, run.workload.key) == traces(tmp_path / "other", run.context, run.workload.key)
@@ -286,7 +286,7 @@ def test_if_nothing_works_it_gives_up_and_says_why(tmp_path: Path):
     run = search(tmp_path, MadeUp(failing), 500)
     with pytest.raises(DeviceError, match="the first failed with build error: LLVM knows no such thing"):
         run.run()
-    assert run.measured == MAX_FAILURES + 1  # the schedule of the rules, and then batches
+    assert MAX_FAILURES <= run.measured < MAX_FAILURES + run.options.batch
 
 
 def test_impossible_figures_are_failures(tmp_path: Path):

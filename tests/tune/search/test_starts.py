@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import tvm
@@ -25,7 +26,7 @@ from tvmake.tune.measure.interface import Candidate, Measured
 from tvmake.tune.search.nearest import Shape, nearest_tile
 from tvmake.tune.search.search import Search
 from tvmake.tune.search.spaces import for_rules
-from tvmake.tune.search.starts import starts_by_rule
+from tvmake.tune.search.starts import further_starts, starts_by_rule
 
 CPU = tvm.target.Target({"kind": "llvm", "mcpu": "skylake-avx512"})
 GPU = tvm.target.Target({"kind": "opencl", "max_num_threads": 256})
@@ -78,7 +79,7 @@ def origins(run: Search) -> list[str]:
     return [one.record.strategy for one in run.store.load(run.context, run.workload.key)]
 
 
-def tune(root: Path, kernel: Workload, trials: int = 8) -> Search:
+def tune(root: Path, kernel: Workload, trials: int = 16) -> Search:
     """A finished search whose workload is described in the store."""
     run = search(root, kernel, MadeUp(), trials)
     run.store.define(run.context, kernel.key, {"name": "kernel", **Shape.of(kernel).description})
@@ -142,7 +143,25 @@ def test_there_is_none_for_a_kernel_that_no_threads_can_share():
 def test_a_search_begins_with_the_rules_schedule(tmp_path: Path):
     run = search(tmp_path, convolution(28), MadeUp(), 9)
     assert run.run() == "budget"
-    assert origins(run) == ["rule", *["evolutionary"] * 8]
+    assert origins(run) == [*["rule"] * 5, *["evolutionary"] * 4]
+
+
+@pytest.mark.parametrize("kernel", [convolution(28), product(197), integer_product()])
+def test_other_tiles_of_the_rule_are_schedules_of_the_kernel_too(kernel: Workload):
+    (first,) = starts_by_rule(kernel)
+    others = {json.dumps(start.trace): start for start in further_starts(kernel)}
+    others.pop(json.dumps(first.trace), None)
+    assert len(others) > 2
+    for trace, start in others.items():
+        assert tvm_ffi.structural_equal(replay(kernel, json.loads(trace)), start.kernel)
+
+
+def test_a_deadline_ends_what_it_starts_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    now = iter(range(100))
+    monkeypatch.setattr("tvmake.tune.search.search.time", SimpleNamespace(monotonic=lambda: next(now)))
+    run = search(tmp_path, convolution(28), MadeUp(), 100, deadline_s=2)
+    assert run.run() == "deadline"
+    assert origins(run) == ["rule"] * 3
 
 
 @pytest.mark.parametrize("strategy", ["evolutionary", "replay-trace"])
@@ -160,11 +179,13 @@ def test_without_a_warm_start_there_is_none(tmp_path: Path):
 
 
 def test_it_is_measured_once_however_often_the_search_goes_on(tmp_path: Path):
-    for trials in (3, 6, 9):
-        run = search(tmp_path, convolution(28), MadeUp(), trials)
+    kernel = convolution(28)
+    for trials in (3, 6, 20):
+        run = search(tmp_path, kernel, MadeUp(), trials)
         run.run()
-    assert origins(run).count("rule") == 1
-    assert len(origins(run)) == 9
+    traces = {json.dumps(start.trace) for start in (*starts_by_rule(kernel), *further_starts(kernel))}
+    assert origins(run).count("rule") == len(traces)
+    assert len(origins(run)) == 20
 
 
 def test_a_search_goes_on_where_the_rules_schedule_fails(tmp_path: Path):

@@ -1,14 +1,20 @@
 """Tiles fit a kernel and a machine, and the ones with more reuse are taken."""
 
+from typing import Any
+
 import pytest
 import tvm
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tvmake.targets.cpu.schedules.machine import STACK_BYTES, Machine, machine
-from tvmake.targets.cpu.schedules.tiles import MOST_LACKING, Rows, best_tile, divisors
+from tvmake.targets.cpu.schedules.tiles import MOST_LACKING, Rows, Tile, divisors, good_tiles
 
 AVX512, AVX, NEON = Machine(64, 32), Machine(32, 16), Machine(16, 32)
+
+
+def best_tile(*given: Any, **options: bool) -> Tile:
+    return good_tiles(*given, **options)[0]
 
 
 @given(
@@ -116,3 +122,8 @@ def test_divisors_are_all_of_them(number: int):
 def test_a_machine_is_known_by_its_features(options: dict[str, object], unit: Machine):
     found = machine(tvm.target.Target({"kind": "llvm", **options}))
     assert (found.vector_bytes, found.registers) == (unit.vector_bytes, unit.registers)
+
+
+def test_the_next_good_tiles_are_others():
+    tiles = good_tiles(AVX512, 32, 256, [Rows(1, 14, shares=True)], 2304, 1)
+    assert len(set(tiles)) == len(tiles) > 8

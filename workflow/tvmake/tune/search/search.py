@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, Protocol
 
 import tvm
@@ -33,7 +33,7 @@ from tvmake.tune.search.fixed_order import FixedOrder
 from tvmake.tune.search.grid import Grid
 from tvmake.tune.search.nearest import nearest_starts
 from tvmake.tune.search.spaces import meta_schedule_context
-from tvmake.tune.search.starts import Start, starts_by_rule
+from tvmake.tune.search.starts import Start, further_starts, starts_by_rule
 from tvmake.tune.search.transfer import KernelFeatures
 from tvmake.tune.search.whole_pixels import with_whole_pixels
 from tvmake.tune.trace import trace_json, trace_key
@@ -261,15 +261,18 @@ class Search:
         return has_unknown
 
     def _measure_starts(self, ctx: Any, spaces: list[Any], measurer: Measurer) -> None:
-        """Measure the schedule of the target's rules, and those of similar kernels, as far as they are new."""
+        """Measure the schedule of the target's rules, those of similar kernels, and further ones of the rules, as far as they are new; of
+        the last half as many at most as there are trials left."""
+        left = self.trials - self._spent
         found = chain(
             starts_by_rule(self.workload),
             nearest_starts(self.workload, self.store, self.context, spaces, ctx),
+            islice(further_starts(self.workload), left // 2),
         )
         starts: dict[str, Start] = {}
         for start in found:
             key = canonical_json(start.trace)
-            if len(starts) < self.trials - self._spent and not self._is_measured(key):
+            if len(starts) < left and not self._is_measured(key):
                 starts.setdefault(key, start)
         candidates = [start.candidate(number) for number, start in enumerate(starts.values())]
         keys = list(starts)
@@ -277,6 +280,9 @@ class Search:
             for measured in results:
                 key = keys[measured.number]
                 self._store(key, _Proposal(starts[key].trace, starts[key].origin, 0), measured)
+                if time.monotonic() > self._until:
+                    break
+        self._stop_if_nothing_works()
 
     def _measure_new(self, batch: Sequence[Any], batch_number: int, measurer: Measurer) -> None:
         """Measure what is not in the store yet of a batch."""

@@ -42,15 +42,24 @@ class Start:
 
 
 def starts_by_rule(workload: Workload) -> Iterator[Start]:
-    """The schedule that the kernel has in a package without tuning, and others of the same rule; nothing for kernels without one."""
+    """The schedule that the kernel has in a package without tuning; nothing for kernels without one."""
     function, target = workload.module["main"], workload.target
-    schedules: list[Any] = []
+    found = None
     if is_cpu(target):
-        schedules = [rule.schedule_by_rule(function, target)]
+        found = rule.schedule_by_rule(function, target)
     elif is_gpu(target):
-        ours = gpu_rules.schedule_by_rule(function, target)
-        first = gpu_rules.default_schedule(function, target) if ours is None else ours
-        schedules = [first, *gpu_rules.further_schedules(function, target)]
-    for schedule in schedules:
-        if schedule is not None:
-            yield Start("rule", trace_json(schedule.trace), schedule.mod["main"])
+        found = gpu_rules.schedule_by_rule(function, target) or gpu_rules.default_schedule(function, target)
+    if found is not None:
+        yield _start(found)
+
+
+def further_starts(workload: Workload) -> Iterator[Start]:
+    """Other schedules of the same rule, those first that are estimated to be faster."""
+    function, target = workload.module["main"], workload.target
+    rules = rule if is_cpu(target) else gpu_rules if is_gpu(target) else None
+    if rules is not None:
+        yield from map(_start, rules.further_schedules(function, target))
+
+
+def _start(schedule: "tvm.s_tir.Schedule") -> Start:
+    return Start("rule", trace_json(schedule.trace), schedule.mod["main"])

@@ -24,7 +24,15 @@ class Dotted(Tiled):
 
     has_whole_tiles = True  # a condition would be in the way of an instruction
 
-    def __init__(self, schedule: Any, block: Any, machine: Machine, weights: Sequence[Any], found: Sequence[Dot]):
+    def __init__(
+        self,
+        schedule: Any,
+        block: Any,
+        machine: Machine,
+        weights: Sequence[Any],
+        found: Sequence[Dot],
+        choice: int = 0,
+    ):
         """
         Args:
             schedule: of the kernel.
@@ -32,16 +40,17 @@ class Dotted(Tiled):
             machine: that it runs on.
             weights: buffers that may be reordered when the package is built.
             found: the CPU's instructions that take the data.
+            choice: which of the good tiles to take.
         """
         self.group = found[0].group
-        super().__init__(schedule, block, machine, weights)
+        super().__init__(schedule, block, machine, weights, choice)
         self.data, self.weight = self.loads
         self.neighbours = innermost(self.data.indices, self.reduced)
         self.dot = next((dot for dot in found if dot.lanes == self.tile.lanes), None)
 
     @classmethod
     def of(
-        cls, schedule: Any, block: Any, machine: Machine, weights: Sequence[Any], dots: Sequence[Dot]
+        cls, schedule: Any, block: Any, machine: Machine, weights: Sequence[Any], dots: Sequence[Dot], choice: int = 0
     ) -> "Dotted | None":
         """A block as such a contraction; None for others, and where there is no instruction for it."""
         taken = contraction(schedule.get(block))
@@ -60,7 +69,7 @@ class Dotted(Tiled):
             return None
         if not all(isinstance(index, tvm.ir.Var) for index in weight.indices) or not uses(weight.indices, axis):
             return None
-        tiled = cls(schedule, block, machine, weights, found)
+        tiled = cls(schedule, block, machine, weights, found, choice)
         is_shared = not any(load.source.same_as(data.source) for load in tiled.along_lanes)
         return tiled if tiled.dot is not None and is_shared else None
 

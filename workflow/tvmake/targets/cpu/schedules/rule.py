@@ -1,6 +1,8 @@
 """The schedule of a kernel: what is inlined, and which rule schedules each of the blocks that are left."""
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import tvm
@@ -23,6 +25,22 @@ from tvm.s_tir.dlight import analysis  # isort: skip
 FAILURES = (tvm.s_tir.ScheduleError, tvm.error.InternalError, ValueError, TypeError, IndexError)
 """What TVM raises, here or there, where a step does not suit a kernel."""
 
+FURTHER = 7
+"""Schedules of a kernel, besides the one of its rule, that a search starts from."""
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What the ways to schedule a block go by, besides the block itself."""
+
+    unit: Machine
+    weights: list[Any]
+    """Buffers that may be reordered when the package is built."""
+    choice: int = 0
+    """Which of the good tiles a reduction takes, the best one first."""
+    done: set[str] = field(default_factory=set)
+    """Names of the blocks that are scheduled."""
+
 
 def scheduled(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target") -> "tvm.tirx.PrimFunc | None":
     """A kernel with a schedule for a CPU; None where no rule suits it."""
@@ -35,34 +53,46 @@ def schedule_by_rule(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target")
 
     The steps for a block are taken back together where one of them does not suit it.
     """
+    return _schedule(function, target, 0)
+
+
+def further_schedules(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target") -> Iterator["tvm.s_tir.Schedule"]:
+    """Schedules that may be better than :func:`schedule_by_rule`'s, and are worth measuring: the next good tiles of
+    its reductions. Some may be the same."""
+    for choice in range(1, 1 + FURTHER):
+        found = _schedule(function, target, choice)
+        if found is not None:
+            yield found
+
+
+def _schedule(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target", choice: int) -> "tvm.s_tir.Schedule | None":
     if not isinstance(function.body, tvm.s_tir.SBlockRealize):
         return None
     weights = [function.params[int(index)] for index in (function.attrs or {}).get(ATTRIBUTE, [])]
     try:
-        return _scheduled(function, machine(target), weights)
+        return _scheduled(function, _Given(machine(target), weights, choice))
     except FAILURES:
         return None
 
 
-def _scheduled(function: "tvm.tirx.PrimFunc", unit: Machine, weights: list[Any]) -> "tvm.s_tir.Schedule | None":
+def _scheduled(function: "tvm.tirx.PrimFunc", given: _Given) -> "tvm.s_tir.Schedule | None":
     schedule = tvm.s_tir.Schedule(function)
     root = analysis.get_root_block(schedule)
     inline(schedule, root)
-    weights += _pad_all(schedule, root, unit, weights)
-    if (whole := _by_rows(schedule, unit)) is not None:
+    given.weights.extend(_pad_all(schedule, root, given.unit, given.weights))
+    if (whole := _by_rows(schedule, given.unit)) is not None:
         return whole
     names = _names(schedule)
     # What follows a reduction is scheduled with it, and what makes its padding too.
-    done: set[str] = set()
     for is_reduction in (True, False):
         for name in names:
-            if name in done or name not in _names(schedule):  # the latter was put into another one
+            if name in given.done or name not in _names(schedule):  # the latter was put into another one
                 continue
             if is_injective(schedule.get(schedule.get_sblock(name))) != is_reduction:
-                schedule, taken = _with_block(schedule, name, unit, weights, done)
-                done |= taken
+                schedule, taken = _with_block(schedule, name, given)
+                given.done.update(taken)
     put_instructions(schedule)
-    return schedule if done else None
+    return schedule if given.done else None
 
 
 def _names(schedule: Any) -> list[str]:
@@ -93,7 +123,7 @@ def _pad_all(schedule: Any, root: Any, unit: Machine, weights: list[Any]) -> lis
     return found
 
 
-def _with_block(schedule: Any, name: str, unit: Machine, weights: list[Any], done: set[str]) -> tuple[Any, set[str]]:
+def _with_block(schedule: Any, name: str, given: _Given) -> tuple[Any, set[str]]:
     """A schedule with one more block scheduled, by the first way that suits it; and the blocks that are, then."""
     statement = schedule.get(schedule.get_sblock(name))
     ways: list[Any] = (
@@ -102,7 +132,7 @@ def _with_block(schedule: Any, name: str, unit: Machine, weights: list[Any], don
     for way in ways:
         trial = schedule.copy()
         try:
-            taken = way(trial, trial.get_sblock(name), unit, weights, done)
+            taken = way(trial, trial.get_sblock(name), given)
         except FAILURES:
             continue
         if taken is not None:
@@ -110,31 +140,31 @@ def _with_block(schedule: Any, name: str, unit: Machine, weights: list[Any], don
     return schedule, set()
 
 
-def _elementwise(schedule: Any, block: Any, unit: Machine, _weights: list[Any], _done: set[str]) -> set[str] | None:
+def _elementwise(schedule: Any, block: Any, given: _Given) -> set[str] | None:
     if not schedule.get_loops(block) or not is_fixed(schedule.get(block)):
         return None
-    loops.elementwise(schedule, block, unit)
+    loops.elementwise(schedule, block, given.unit)
     return set()
 
 
-def _reduction(schedule: Any, block: Any, unit: Machine, _weights: list[Any], _done: set[str]) -> set[str] | None:
+def _reduction(schedule: Any, block: Any, given: _Given) -> set[str] | None:
     statement = schedule.get(block)
     if not is_fixed(statement) or len(schedule.get_loops(block)) != len(statement.iter_vars):
         return None
-    loops.reduction(schedule, block, unit)
+    loops.reduction(schedule, block, given.unit)
     return set()
 
 
-def _dotted(schedule: Any, block: Any, unit: Machine, weights: list[Any], done: set[str]) -> set[str] | None:
-    return _dotted_with(schedule, block, unit, weights, _epilogue(schedule, block, done))
+def _dotted(schedule: Any, block: Any, given: _Given) -> set[str] | None:
+    return _dotted_with(schedule, block, given, _epilogue(schedule, block, given.done))
 
 
-def _plain_dotted(schedule: Any, block: Any, unit: Machine, weights: list[Any], _done: set[str]) -> set[str] | None:
-    return _dotted_with(schedule, block, unit, weights, None)
+def _plain_dotted(schedule: Any, block: Any, given: _Given) -> set[str] | None:
+    return _dotted_with(schedule, block, given, None)
 
 
-def _dotted_with(schedule: Any, block: Any, unit: Machine, weights: list[Any], epilogue: Any | None) -> set[str] | None:
-    dotted = Dotted.of(schedule, block, unit, weights, unit.dots)
+def _dotted_with(schedule: Any, block: Any, given: _Given, epilogue: Any | None) -> set[str] | None:
+    dotted = Dotted.of(schedule, block, given.unit, given.weights, given.unit.dots, given.choice)
     if dotted is None:
         return None
     taken = {str(schedule.get(epilogue).name_hint)} if epilogue is not None else set()
@@ -142,22 +172,20 @@ def _dotted_with(schedule: Any, block: Any, unit: Machine, weights: list[Any], e
     return taken
 
 
-def _tiled(schedule: Any, block: Any, unit: Machine, weights: list[Any], done: set[str]) -> set[str] | None:
-    return _tiled_with(schedule, block, unit, weights, _epilogue(schedule, block, done), _padding(schedule, block))
+def _tiled(schedule: Any, block: Any, given: _Given) -> set[str] | None:
+    return _tiled_with(schedule, block, given, _epilogue(schedule, block, given.done), _padding(schedule, block))
 
 
-def _plain_tiled(schedule: Any, block: Any, unit: Machine, weights: list[Any], _done: set[str]) -> set[str] | None:
+def _plain_tiled(schedule: Any, block: Any, given: _Given) -> set[str] | None:
     """As :func:`_tiled`, where what comes before or after does not suit it."""
-    return _tiled_with(schedule, block, unit, weights, None, None)
+    return _tiled_with(schedule, block, given, None, None)
 
 
-def _tiled_with(
-    schedule: Any, block: Any, unit: Machine, weights: list[Any], epilogue: Any | None, padding: Any | None
-) -> set[str] | None:
+def _tiled_with(schedule: Any, block: Any, given: _Given, epilogue: Any | None, padding: Any | None) -> set[str] | None:
     if not Tiled.suits(schedule, block):
         return None
     taken = {str(schedule.get(epilogue).name_hint)} if epilogue is not None else set()
-    tiled = Tiled(schedule, block, unit, weights)
+    tiled = Tiled(schedule, block, given.unit, given.weights, given.choice)
     if tiled.apply(epilogue, padding) and padding is not None:
         taken.add(str(schedule.get(padding).name_hint))
     return taken

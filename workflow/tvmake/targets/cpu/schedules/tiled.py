@@ -20,7 +20,7 @@ from tvmake.targets.cpu.schedules.accesses import (
 )  # fmt: skip
 from tvmake.targets.cpu.schedules.machine import Machine
 from tvmake.targets.cpu.schedules.packing import can_pack, pack
-from tvmake.targets.cpu.schedules.tiles import Rows, Tile, best_tile, divisors
+from tvmake.targets.cpu.schedules.tiles import Rows, Tile, divisors, good_tiles
 from tvmake.targets.cpu.schedules.vectors import vectorize
 
 WORK_OF_A_THREAD = 1 << 16
@@ -51,13 +51,14 @@ class Tiled:
     has_whole_tiles = False
     """Whether the last tile may not lack rows."""
 
-    def __init__(self, schedule: Any, block: Any, machine: Machine, weights: Sequence[Any]):
+    def __init__(self, schedule: Any, block: Any, machine: Machine, weights: Sequence[Any], choice: int = 0):
         """
         Args:
             schedule: of the kernel.
             block: of the reduction in it.
             machine: that it runs on.
             weights: buffers that may be reordered when the package is built.
+            choice: which of the good tiles to take, the best one first; the last where there are fewer.
         """
         self.schedule, self.block, self.machine = schedule, block, machine
         self.statement = schedule.get(block)
@@ -70,7 +71,7 @@ class Tiled:
         self.lane_axis: Any = innermost(self.statement.body.indices, self.spatial)
         self.weights = weights
         self.columns = self._columns()
-        self.tile = self._tile()
+        self.tile = self._tile(choice)
 
     @staticmethod
     def suits(schedule: Any, block: Any) -> bool:
@@ -104,7 +105,7 @@ class Tiled:
         group = math.gcd(extent(self.lane_axis), *shared)
         return group if group >= FEWEST_LANES else extent(self.lane_axis)
 
-    def _tile(self) -> Tile:
+    def _tile(self, choice: int) -> Tile:
         vectors = self.along_lanes
         rows = [
             Rows(index, extent(axis), not all(uses(load.indices, axis) for load in vectors))
@@ -112,7 +113,7 @@ class Tiled:
             if not axis.var.same_as(self.lane_axis.var) and extent(axis) > 1
         ]
         bits = self.machine.bits(self.statement.body.buffer)
-        return best_tile(
+        tiles = good_tiles(
             self.machine,
             bits,
             self.columns,
@@ -122,6 +123,7 @@ class Tiled:
             whole_only=self.has_whole_tiles,
             pads=not self.has_whole_tiles and self._can_pad(),
         )
+        return tiles[min(choice, len(tiles) - 1)]
 
     def _can_pad(self) -> bool:
         """Whether tiles may compute more lanes than there are: what these read is packed, and zeros can be added to it."""

@@ -67,7 +67,7 @@ class Tile:
         return self.vectors * self.lanes
 
 
-def best_tile(
+def good_tiles(
     machine: Machine,
     bits: int,
     width: int,
@@ -76,8 +76,8 @@ def best_tile(
     vectors_read: int,
     whole_only: bool = False,
     pads: bool = False,
-) -> Tile:
-    """The tile with the shortest estimated time for a result.
+) -> list[Tile]:
+    """Tiles by the estimated time for a result, the shortest first.
 
     Of axes that are as good, products take their rows from the first. Where the data is read along the lanes (poolings, depthwise
     convolutions), the rows are the last axis': neighbours there share most of what their windows read, from lines of the cache
@@ -99,7 +99,7 @@ def best_tile(
         (_cycles(machine, bits, tile, width, length, vectors_read), -tile.height * tile.width, position, tile)
         for position, tile in enumerate(_tiles(machine, bits, width, axes, divisors if whole_only else _heights, pads))
     ]
-    return min(candidates, key=lambda candidate: candidate[:3])[-1]
+    return [candidate[-1] for candidate in sorted(candidates, key=lambda candidate: candidate[:3])]
 
 
 def _tiles(
