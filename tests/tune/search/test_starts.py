@@ -143,7 +143,7 @@ def test_there_is_none_for_a_kernel_that_no_threads_can_share():
 def test_a_search_begins_with_the_rules_schedule(tmp_path: Path):
     run = search(tmp_path, convolution(28), MadeUp(), 9)
     assert run.run() == "budget"
-    assert origins(run) == [*["rule"] * 5, *["evolutionary"] * 4]
+    assert origins(run) == ["rule", *["tile"] * 4, *["evolutionary"] * 4]
 
 
 @pytest.mark.parametrize("kernel", [convolution(28), product(197), integer_product()])
@@ -161,7 +161,7 @@ def test_a_deadline_ends_what_it_starts_from(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("tvmake.tune.search.search.time", SimpleNamespace(monotonic=lambda: next(now)))
     run = search(tmp_path, convolution(28), MadeUp(), 100, deadline_s=2)
     assert run.run() == "deadline"
-    assert origins(run) == ["rule"] * 3
+    assert origins(run) == ["rule", "tile", "tile"]
 
 
 @pytest.mark.parametrize("strategy", ["evolutionary", "replay-trace"])
@@ -183,8 +183,9 @@ def test_it_is_measured_once_however_often_the_search_goes_on(tmp_path: Path):
     for trials in (3, 6, 20):
         run = search(tmp_path, kernel, MadeUp(), trials)
         run.run()
-    traces = {json.dumps(start.trace) for start in (*starts_by_rule(kernel), *further_starts(kernel))}
-    assert origins(run).count("rule") == len(traces)
+    tiles = {json.dumps(start.trace) for start in further_starts(kernel)}
+    assert origins(run).count("rule") == 1
+    assert origins(run).count("tile") == len(tiles)
     assert len(origins(run)) == 20
 
 
@@ -206,7 +207,7 @@ def test_a_search_goes_on_where_the_rules_schedule_fails(tmp_path: Path):
 def test_a_kernel_starts_from_one_with_other_extents(tmp_path: Path):
     tune(tmp_path, convolution(28))
     run = tune(tmp_path, convolution(20))
-    assert set(origins(run)) == {"rule", "nearest", "evolutionary"}
+    assert set(origins(run)) == {"rule", "tile", "nearest", "evolutionary"}
     assert origins(run).index("nearest") == 1
 
 

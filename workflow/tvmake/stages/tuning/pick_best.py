@@ -22,7 +22,8 @@ MOST_WRONG = 20
 
 MARGIN = 0.03
 """A candidate counts as faster than the schedule of the target's rules, which the kernel has without tuning, by more than this share:
-of hundreds of candidates that are as fast, noise alone makes some seem faster, above all where a launch takes longer than the kernel."""
+of hundreds of candidates that are as fast, noise alone makes some seem faster, above all where a launch takes longer than the kernel.
+Other work on a machine only ever adds time, so that schedule counts by its fastest sample, and the others by their medians."""
 
 
 def pick_best(
@@ -111,7 +112,7 @@ def _pick(
 
     usable = sorted(
         (record for record in stored if record.latency_ms is not None),
-        key=lambda record: (_rank(record), record.digest),
+        key=lambda record: (rank(record), record.digest),
     )
     wrong = sum(record.outcome == "wrong_output" for record in stored)
     chosen: StoredRecord | None = None
@@ -132,10 +133,10 @@ def _pick(
     return _kernel(task, record=chosen.record, latency_ms=chosen.latency_ms, **figures)
 
 
-def _rank(record: StoredRecord) -> float:
-    """What records are ordered by: their latency in ms, with the margin in favour of the target's rules."""
+def rank(record: StoredRecord) -> float:
+    """What records are ordered by: a latency in ms, with the margin in favour of the target's rules."""
     assert record.latency_ms is not None
-    return record.latency_ms * (1 if record.record.strategy == "rule" else 1 + MARGIN)
+    return min(record.samples_s) * 1e3 if record.record.strategy == "rule" else record.latency_ms * (1 + MARGIN)
 
 
 def _why_none(stored: list[StoredRecord], wrong: int) -> str:

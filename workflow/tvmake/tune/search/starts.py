@@ -14,10 +14,10 @@ from tvmake.targets.weights.prepack import split
 from tvmake.tune.measure.interface import Candidate
 from tvmake.tune.trace import trace_json
 
-Origin = Literal["rule", "nearest"]
-"""The rules of the target, or the records of kernels that differ from this one in extents only."""
+Origin = Literal["rule", "tile", "nearest"]
+"""The schedule that the rules of the target give, other tiles of the same rule, or the records of kernels that differ from this one in extents only."""
 
-ORIGINS: tuple[Origin, ...] = ("rule", "nearest")
+ORIGINS: tuple[Origin, ...] = ("rule", "tile", "nearest")
 """What records of starts have in place of a strategy."""
 
 
@@ -50,7 +50,7 @@ def starts_by_rule(workload: Workload) -> Iterator[Start]:
     elif is_gpu(target):
         found = gpu_rules.schedule_by_rule(function, target) or gpu_rules.default_schedule(function, target)
     if found is not None:
-        yield _start(found)
+        yield _start("rule", found)
 
 
 def further_starts(workload: Workload) -> Iterator[Start]:
@@ -58,8 +58,9 @@ def further_starts(workload: Workload) -> Iterator[Start]:
     function, target = workload.module["main"], workload.target
     rules = rule if is_cpu(target) else gpu_rules if is_gpu(target) else None
     if rules is not None:
-        yield from map(_start, rules.further_schedules(function, target))
+        for schedule in rules.further_schedules(function, target):
+            yield _start("tile", schedule)
 
 
-def _start(schedule: "tvm.s_tir.Schedule") -> Start:
-    return Start("rule", trace_json(schedule.trace), schedule.mod["main"])
+def _start(origin: Origin, schedule: "tvm.s_tir.Schedule") -> Start:
+    return Start(origin, trace_json(schedule.trace), schedule.mod["main"])
