@@ -9,7 +9,7 @@ Each fault is a package of its own, made of what the fault is in:
   float16 overflows at;
 - schedule: what the kernel writes is 1.3 times what it should be, plus 0.1, in its schedule alone.
 
-*Located* means that the first wrong value is the changed one (after the import: that of the source model's node which it was imported from)
+*Located* means that the first wrong value is the changed one (after the import: that of the source model's node which it was imported from, or is part of)
 and that the cause is the stage's.
 """
 
@@ -18,7 +18,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -109,8 +109,9 @@ def _faults(variant: Variant, level: str, every: int) -> Iterator[str]:
             save_module(_changed(module, number, fault), file)
             changed = replace(variant, **{"module" if is_transform else "imported": file})
 
-            def is_it(found: Finding, number: int = number) -> bool:
-                return _is_of_source(variant, found, right[number]) if right else found.value.startswith("faulty")
+            def is_it(found: Finding, number: int = number, name: str = str(name)) -> bool:
+                is_changed = found.value.startswith("faulty") or found.value.partition("#")[0] == name
+                return _is_of_source(variant, found, right[number:]) if right else is_changed
 
             yield _outcome(changed, level, name, is_it)
 
@@ -188,13 +189,24 @@ def _is_float_kernel(function: Any) -> bool:
     )
 
 
-def _is_of_source(variant: Variant, found: Finding, right: np.ndarray) -> bool:
-    """Whether the source's value of that name is the one that the changed operator should have given."""
+def _is_of_source(variant: Variant, found: Finding, right: Sequence[np.ndarray]) -> bool:
+    """Whether it is the source's value that the changed operator should have given, or the next one where the source has none such.
+
+    Args:
+        right: what the changed operator and those after it give without the fault.
+    """
     sample = next(iter(ReferenceSet(variant.reference)))
     signature = stage_json.load(Signature, variant.signature)
     values = source_values(variant.source.source, variant.source, signature, sample.inputs)
-    (value,) = (value for value in values if value.name == found.value)
-    return value.array.size == right.size and difference(value.array.reshape(right.shape), right) < 1e-3
+    for wanted in right:
+        same = [value.name for value in values if _is_same(value.array, wanted)]
+        if same:
+            return found.value in same
+    return False
+
+
+def _is_same(one: np.ndarray, other: np.ndarray) -> bool:
+    return one.size == other.size and difference(one.reshape(other.shape), other) < 1e-3
 
 
 def _values(variant: Variant, module: "tvm.IRModule") -> list[np.ndarray]:
@@ -250,9 +262,9 @@ def _changed(module: "tvm.IRModule", which: int, fault: Fault) -> "tvm.IRModule"
             if self.seen != which:
                 return super().visit_var_binding_(binding)
             call = self.visit_expr(binding.value)
-            is_inside = isinstance(binding.var, relax.DataflowVar)
-            emit = self.builder_.emit if is_inside else self.builder_.emit_output
-            self.set_var_remap(binding.var, emit(fault(self.builder_, call), name_hint="faulty"))
+            self.builder_.emit_normalized(
+                relax.VarBinding(binding.var, self.builder_.normalize(fault(self.builder_, call)))
+            )
             return None
 
     changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)

@@ -1,5 +1,7 @@
 """Whether the model that a network comes from is quantised: a fact that the import notes and every later module keeps."""
 
+from typing import Any
+
 import tvm
 
 from tvmake.ir.expressions import bindings, is_call, variables
@@ -28,7 +30,7 @@ def note_quantized_source(module: "tvm.IRModule", inputs: int) -> "tvm.IRModule"
 def _rounds_activations(module: "tvm.IRModule", inputs: int) -> bool:
     computed = set(module["main"].params[:inputs])
     for binding in bindings(module["main"]):
-        value = getattr(binding, "value", None)
+        value: Any = getattr(binding, "value", None)
         if not any(variable in computed for variable in variables(value)):
             continue
         computed.add(binding.var)

@@ -50,6 +50,8 @@ class HeldWeights:
     def coverage(self) -> str:
         """How many weights are integers, and which are not and why, in one line."""
         total = self.products + len(self.kept)
+        if not total and not self.tables:
+            return "weights: none are held in integers, there are no convolutions or products"
         line = f"weights: those of {self.products} of {total} convolutions and products are held in {self.bits} bits"
         if self.tables:
             line += f", and {self.tables} {'tables' if self.tables > 1 else 'table'} of rows in 8"

@@ -84,12 +84,6 @@ def transform(
     module = sample_in_float32(to_precision(module, request.precision))
     if request.precision.base in WEIGHTS_ONLY:
         module, held = hold_weights(module, request.precision)
-        if not held.products and not held.tables:
-            raise InputError(
-                request.precision.base,
-                f"there is no product of matrices whose weights it could hold ({held.coverage()})",
-                "leave the precision out for this model with variants.exclude",
-            )
         module = module.with_attr(COVERAGE, held.coverage())
     module = apply_user_passes(module, options.passes, "after_precision")
     if options.layout != "keep" and has_convolutions(module):
