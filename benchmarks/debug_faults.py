@@ -27,6 +27,7 @@ from unittest import mock
 
 import numpy as np
 import tvm
+import tvm_ffi
 import yaml
 from tvm import relax
 
@@ -43,6 +44,7 @@ from tvmake.debug.diagnosis import Finding
 from tvmake.debug.relax_values import trace_operators
 from tvmake.debug.search import Variant, diagnose
 from tvmake.debug.source_values import source_values
+from tvmake.ir.expressions import dtype_name
 from tvmake.stages.model.transform import transform_model
 from tvmake.stages.package.build import build
 from tvmake.stages.package.export import export
@@ -91,7 +93,7 @@ def _faults(variant: Variant, level: str, every: int) -> Iterator[str]:
         for name in [name for name in lowered.fused.functions if _is_float_kernel(lowered.fused[name])][::every]:
             with _wrong_schedule(str(name.name_hint)):
                 yield _outcome(
-                    variant, level, str(name.name_hint), lambda found, name=name: found.operator == name.name_hint
+                    variant, level, str(name.name_hint), lambda found, _, name=name: found.operator == name.name_hint
                 )
         return
     is_transform = level == "transform"
@@ -109,24 +111,37 @@ def _faults(variant: Variant, level: str, every: int) -> Iterator[str]:
             save_module(_changed(module, number, fault), file)
             changed = replace(variant, **{"module" if is_transform else "imported": file})
 
-            def is_it(found: Finding, number: int = number, name: str = str(name)) -> bool:
-                is_changed = found.value.startswith("faulty") or found.value.partition("#")[0] == name
-                return _is_of_source(variant, found, right[number:]) if right else is_changed
+            def is_it(found: Finding, made: Variant, number: int = number, name: str = str(name)) -> bool:
+                if right:
+                    return _is_of_source(variant, found, right[number:])
+                return bool({name, "faulty"} & _near(made, found))
 
             yield _outcome(changed, level, name, is_it)
 
 
-def _outcome(variant: Variant, level: str, name: str, is_it: Callable[[Finding], bool]) -> str:
+def _outcome(variant: Variant, level: str, name: str, is_it: Callable[[Finding, Variant], bool]) -> str:
     with tempfile.TemporaryDirectory(prefix="tvmake-fault-") as place:
-        finding = diagnose(_made(variant, level, Path(place)))[0].finding
+        made = _made(variant, level, Path(place))
+        finding = diagnose(made)[0].finding
+        is_right = finding is not None and finding.cause == CAUSES[level] and is_it(finding, made)
     if finding is None:
         outcome = "within the goals"
-    elif finding.cause == CAUSES[level] and is_it(finding):
+    elif is_right:
         outcome = "located"
     else:
         outcome = f"found {finding.cause}: {finding.operator} ({finding.value})"
     print(f"  {level} {name}: {outcome}", flush=True)
     return outcome
+
+
+def _near(variant: Variant, found: Finding) -> set[str]:
+    """The name of the value that was found, and where that is a cast those of what it casts; of faulty ones without their number."""
+    name = found.value.partition("#")[0]
+    near = {name}
+    if found.operator == "relax.astype":
+        for block in load_module(variant.module)["main"].body.blocks:
+            near |= {str(value.name) for one in block.bindings if one.var.name == name for value in one.value.args}
+    return {"faulty" if one.startswith("faulty") else one for one in near}
 
 
 def _made(variant: Variant, level: str, place: Path) -> Variant:
@@ -169,15 +184,15 @@ def _wrong_schedule(name: str) -> Any:
 
 def _replaced(module: "tvm.IRModule", name: str) -> "tvm.IRModule":
     function = module[name]
-    written = {buffer.data for buffer in list(function.buffer_map.values())[-1:]}
+    written = function.params[-1]
 
     def off(store: Any) -> Any:
-        if store.buffer.data not in written or not str(store.value.dtype).startswith("float"):
-            return None
-        value = store.value * tvm.tirx.const(1.3, store.value.dtype) + tvm.tirx.const(0.1, store.value.dtype)
+        if not store.buffer.same_as(written):
+            return store
+        value = store.value * tvm.tirx.const(1.3, "float32") + tvm.tirx.const(0.1, "float32")
         return tvm.tirx.BufferStore(store.buffer, value, store.indices)
 
-    body = tvm.tirx.stmt_functor.ir_transform(function.body, None, off, ["tirx.BufferStore"])
+    body = tvm_ffi.structural_map(function.body, [(tvm.tirx.BufferStore, off)])
     changed = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
     changed[name] = function.with_body(body)
     return changed
@@ -185,7 +200,7 @@ def _replaced(module: "tvm.IRModule", name: str) -> "tvm.IRModule":
 
 def _is_float_kernel(function: Any) -> bool:
     return isinstance(function, tvm.tirx.PrimFunc) and all(
-        str(buffer.dtype) == "float32" for buffer in function.buffer_map.values()
+        dtype_name(parameter.ty) == "float32" for parameter in function.params
     )
 
 

@@ -59,7 +59,7 @@ def export_request(job: JobContext) -> ExportRequest:
     test = job.export.test
     if test is None:
         return ExportRequest()
-    if test.inputs == "random" and job.model_config.dataset and job.precision_config.base == "int8":
+    if test.inputs == "random" and job.model_config.dataset and job.precision_config.is_calibrated:
         why_not = (
             "8-bit ranges from a dataset do not fit made-up inputs; export.self_test.inputs: dataset takes its samples"
         )
