@@ -44,7 +44,7 @@ from tvmake.debug.diagnosis import Finding
 from tvmake.debug.relax_values import trace_operators
 from tvmake.debug.search import Variant, diagnose
 from tvmake.debug.source_values import source_values
-from tvmake.ir.expressions import dtype_name
+from tvmake.ir.expressions import dtype_name, variables
 from tvmake.stages.model.transform import transform_model
 from tvmake.stages.package.build import build
 from tvmake.stages.package.export import export
@@ -140,7 +140,9 @@ def _near(variant: Variant, found: Finding) -> set[str]:
     near = {name}
     if found.operator == "relax.astype":
         for block in load_module(variant.module)["main"].body.blocks:
-            near |= {str(value.name) for one in block.bindings if one.var.name == name for value in one.value.args}
+            near |= {
+                str(value.name) for one in block.bindings if one.var.name == name for value in variables(one.value)
+            }
     return {"faulty" if one.startswith("faulty") else one for one in near}
 
 
