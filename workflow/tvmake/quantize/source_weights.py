@@ -5,7 +5,7 @@ So they are looked at before, and found again afterwards by the numbers that the
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -86,19 +86,31 @@ def _grid(value: Any, made: Mapping[Any, Any]) -> _Grid | None:
     if is_call(call, "dequantize"):
         return _dequantized(call)
     if is_call(call, "astype"):
-        integers = constant(made.get(call.args[0], call.args[0]))
+        integers = _value(call.args[0], made)
         wanted = str(call.attrs.dtype)
         if integers is not None and str(integers.dtype) in SMALL and wanted == "float32":
-            return _Grid(integers, np.float32(0) * np.ones(()), np.ones((), np.float32))
+            return _Grid(integers, np.zeros((), np.float32), np.ones((), np.float32))
         inner = _grid(call.args[0], made) if wanted in ("float32", "float16") else None
         return replace(inner, dtype=wanted) if inner and inner.dtype == "float32" else None
     if is_call(call, "subtract", "multiply"):
         return _shifted_or_scaled(call, made)
-    if is_call(call, "permute_dims", "reshape", "strided_slice"):
-        inner = _grid(call.args[0], made)
-        move = _move(call, made)
-        return inner.moved(move) if inner and move else None
-    return None
+    move = _move(call)
+    inner = _grid(call.args[0], made) if move else None
+    return inner.moved(move) if move and inner else None
+
+
+def _value(value: Any, made: Mapping[Any, Any]) -> np.ndarray | None:
+    """A constant, moved and in another type as it may be."""
+    call = made.get(value, value)
+    known = constant(call)
+    if known is not None:
+        return known
+    if is_call(call, "astype"):
+        inner = _value(call.args[0], made)
+        return None if inner is None else inner.astype(str(call.attrs.dtype))
+    move = _move(call)
+    inner = _value(call.args[0], made) if move else None
+    return move(inner) if move and inner is not None else None
 
 
 def _dequantized(call: Any) -> _Grid | None:
@@ -112,10 +124,10 @@ def _dequantized(call: Any) -> _Grid | None:
 
 def _shifted_or_scaled(call: Any, made: Mapping[Any, Any]) -> _Grid | None:
     left, right = call.args
-    by = constant(made.get(right, right))
+    by = _value(right, made)
     if by is None and is_call(call, "multiply"):
         left, right = right, left
-        by = constant(made.get(right, right))
+        by = _value(right, made)
     inner = _grid(left, made)
     if inner is None or inner.dtype != "float32" or by is None or by.dtype != np.float32:
         return None
@@ -127,7 +139,10 @@ def _shifted_or_scaled(call: Any, made: Mapping[Any, Any]) -> _Grid | None:
     return replace(inner, scales=by) if is_plain else None
 
 
-def _move(call: Any, made: Mapping[Any, Any]) -> Any | None:
+def _move(call: Any) -> Callable[[np.ndarray], np.ndarray] | None:
+    """What an operator that moves elements does to an array; None for another one."""
+    if not is_call(call, "permute_dims", "reshape", "strided_slice"):
+        return None
     if is_call(call, "permute_dims"):
         axes = call.attrs.axes
         return lambda part: np.transpose(part, None if axes is None else [int(axis) for axis in axes])
