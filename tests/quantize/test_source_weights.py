@@ -3,11 +3,15 @@
 import numpy as np
 import onnx
 import pytest
+import torch
 from onnx import TensorProto, helper
+from torch import nn
 
 from tests.frontend.onnx import models as onnx_models
 from tests.transform.nets import Transformed, imported, run, transformed
+from tvmake.config.model import ImportOptions
 from tvmake.config.precision import PrecisionConfig
+from tvmake.frontend.torch.importer import read
 from tvmake.quantize.coverage import COVERAGE
 
 ROWS, INNER, OUTER = 3, 96, 64
@@ -147,6 +151,35 @@ def test_channels_with_scales_and_zero_points_of_their_own_stay_what_they_are(dt
     real = (by_column.astype(np.float64) - constants["zero"]) * constants["scale"]
     share = (floats + 1.1 * INNER * OUTER) / (floats + 4 * INNER * OUTER)
     check(model, X @ real @ constants["b"], share)
+
+
+class Held(nn.Module):
+    """A layer with weights in integers, as torchao writes them out: channels or blocks with scales, and zero points."""
+
+    def __init__(self, blocks: int):
+        super().__init__()
+        draw = np.random.default_rng(blocks)
+        self.register_buffer("integers", torch.from_numpy(draw.integers(-8, 8, (OUTER, INNER)).astype(np.int8)))
+        self.register_buffer("scale", torch.from_numpy(draw.uniform(0.01, 0.02, (OUTER, blocks, 1)).astype(np.float32)))
+        self.register_buffer("zero", torch.from_numpy(draw.integers(-8, 8, (OUTER, blocks, 1)).astype(np.int8)))
+
+    def real(self) -> torch.Tensor:
+        """The weights as numbers."""
+        blocks = self.integers.reshape(OUTER, self.scale.shape[1], -1)
+        return ((blocks.float() - self.zero.float()) * self.scale).reshape(OUTER, INNER)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The product."""
+        return x @ self.real().T
+
+
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_weights_that_a_program_makes_numbers_of_stay_integers(blocks):
+    net = Held(blocks)
+    made = transformed(read(torch.export.export(net, (torch.from_numpy(X),)), ImportOptions(source="net")))
+    wanted = net(torch.from_numpy(X)).numpy()
+    np.testing.assert_allclose(run(made, X), wanted, rtol=0, atol=2e-5 * float(np.abs(wanted).max()))
+    assert weight_bytes(made) <= 0.17 * 4 * INNER * OUTER
 
 
 @pytest.mark.parametrize("kind", [TensorProto.INT4, TensorProto.UINT4, TensorProto.UINT8])
