@@ -16,15 +16,18 @@ def is_source_quantized(module: "tvm.IRModule") -> bool:
     return IS_SOURCE_QUANTIZED in (module.attrs or {})
 
 
-def note_quantized_source(module: "tvm.IRModule", inputs: int) -> "tvm.IRModule":
+def note_quantized_source(module: "tvm.IRModule", inputs: int, framework_rounds: bool) -> "tvm.IRModule":
     """An imported module, with the fact noted where its source is quantised.
 
     Weights alone in integers do not count: what is computed with them is real.
 
     Args:
         inputs: how many of ``main``'s arguments are the model's inputs; the others are weights.
+        framework_rounds: whether the original framework rounds activations where the module does not.
     """
-    return module.with_attr(IS_SOURCE_QUANTIZED, True) if _rounds_activations(module, inputs) else module
+    if framework_rounds or _rounds_activations(module, inputs):
+        return module.with_attr(IS_SOURCE_QUANTIZED, True)
+    return module
 
 
 def _rounds_activations(module: "tvm.IRModule", inputs: int) -> bool:

@@ -43,7 +43,7 @@ def import_model(request: ImportOptions, module: Path, params: Path, signature: 
     from tvmake.quantize.source import note_quantized_source
 
     network, weights = bind_empty(imported.module, imported.params)
-    network = note_quantized_source(network, len(imported.signature.inputs))
+    network = note_quantized_source(network, len(imported.signature.inputs), imported.framework_rounds)
     save_params(weights, params)
     save_module(network, module)
     stage_json.save(SourceRecord(source=request.source, format=kind, files=files, notes=imported.notes), source)
