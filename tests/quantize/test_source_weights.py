@@ -8,6 +8,7 @@ from onnx import TensorProto, helper
 from torch import nn
 
 from tests.frontend.onnx import models as onnx_models
+from tests.quantize.test_weights_only import computed, noise_db
 from tests.transform.nets import Transformed, imported, run, transformed
 from tvmake.config.model import ImportOptions
 from tvmake.config.precision import PrecisionConfig
@@ -116,6 +117,12 @@ def test_blocks_of_weights_stay_what_they_are(bits, has_zeros, share):
 @pytest.mark.parametrize("has_zeros", [False, True])
 def test_blocks_that_onnx_itself_dequantises_do_too(has_zeros):
     assert "weights: those of 2 products stay" in check(dequantised_in_blocks(has_zeros), expected(4, has_zeros), 0.17)
+
+
+@pytest.mark.parametrize("target", ["llvm", "adreno-730-buffer"])
+def test_kernels_for_cpus_and_gpus_compute_what_they_stand_for(target):
+    made = transformed(imported(in_blocks(4, True)))
+    assert noise_db(expected(4, True), computed(made, target, X)) > 100
 
 
 def test_a_network_of_float16_keeps_them_too():
