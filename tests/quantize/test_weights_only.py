@@ -15,10 +15,9 @@ from tvmake.codegen.weights import packed_weights
 from tvmake.config.build import BuildOptions
 from tvmake.config.precision import PrecisionConfig
 from tvmake.config.target import TargetConfig
-from tvmake.errors import InputError
 from tvmake.frontend.imported import ImportedModel
 from tvmake.quantize.coverage import COVERAGE
-from tvmake.quantize.weights_only import integers_of
+from tvmake.quantize.narrow_weights import integers_of
 from tvmake.targets.resolve import tvm_target
 
 INPUTS, HIDDEN = 128, 160
@@ -151,10 +150,11 @@ def test_what_is_no_product_of_matrices_is_named_with_the_reason():
     assert line.count("nn.conv2d '") == 2 and "because it is no product of matrices" in line
 
 
-def test_a_network_without_a_product_is_refused():
+def test_a_network_none_of_whose_products_has_such_weights_is_made_and_says_so():
     never = PrecisionConfig(base="int4_weights", never=["matmul"])
-    with pytest.raises(InputError, match="there is no product of matrices whose weights it could hold"):
-        transformed(mlp(), never)
+    made = transformed(mlp(), never)
+    assert str(made[0].attrs[COVERAGE]).startswith("weights: those of 0 of ")
+    assert {value.numpy().dtype for value in made[1].values()} == {np.dtype("float32")}
 
 
 @pytest.mark.parametrize(

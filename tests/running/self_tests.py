@@ -19,7 +19,7 @@ from tvmake.stages.package.export import export, self_test_goals
 from tvmake.stages.package.self_test import self_test
 from tvmake.validate.reference.stored import ReferenceSample, ReferenceSet, write_reference_set
 
-GOALS = self_test_goals("float32", DEFAULT_GOALS["float32"])
+GOALS = self_test_goals(DEFAULT_GOALS["float32"], DEFAULT_GOALS["float32"])
 
 
 def samples_of(net: Transformed, file: Path, dims: dict[str, int] | None = None, test: SelfTest | None = None) -> Path:

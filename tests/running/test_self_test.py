@@ -240,11 +240,11 @@ def test_where_the_original_framework_is_missing_the_package_has_no_samples_and_
 
 def test_goals_beyond_the_default_are_left_to_validation_and_looser_ones_are_kept():
     default = DEFAULT_GOALS["float32"]
-    assert self_test_goals("float32", default) == {"sqnr_db": 60.0, "max_abs_rms": 0.01, "equal": 1.0}
+    assert self_test_goals(default, default) == {"sqnr_db": 60.0, "max_abs_rms": 0.01, "equal": 1.0}
     for others in (Goals(sqnr_db=200, max_abs_rms=1e-6, rtol=1e-4), Goals(cosine=0.9, top1=0.5)):
-        assert self_test_goals("float32", default.updated(others)) == self_test_goals("float32", default)
+        assert self_test_goals(default.updated(others), default) == self_test_goals(default, default)
     looser = default.updated(Goals(sqnr_db=20, max_abs_rms=None, equal=0.5))
-    assert self_test_goals("float32", looser) == {"sqnr_db": 20.0, "equal": 0.5}
+    assert self_test_goals(looser, default) == {"sqnr_db": 20.0, "equal": 0.5}
 
 
 def test_the_samples_are_plain_arrays_that_a_program_without_python_reads(package: Path, place: Path):

@@ -8,17 +8,19 @@ from onnx import helper
 from pydantic import ValidationError
 
 from tests.frontend.onnx import models as onnx_models
-from tests.quantize.nets import drawn_network, quantized_by_onnxruntime
+from tests.quantize.nets import drawn_network, image, quantized_by_onnxruntime
 from tests.transform.nets import IMAGE, calls, classifier, classifier_onnx, imported, input_dtypes, run
 from tvmake.artifact import stage_json
 from tvmake.artifact.calibration import Calibration
 from tvmake.artifact.module_files import load_module, load_params, save_module, save_params
 from tvmake.config.dataset import DatasetConfig, Preprocessing
+from tvmake.config.model import ImportOptions
 from tvmake.config.precision import PrecisionConfig
 from tvmake.config.requests.calibrating import CalibrateRequest
 from tvmake.config.requests.transforming import TransformRequest
 from tvmake.errors import InputError
 from tvmake.stages.model.calibrate import STAGE, calibrate
+from tvmake.stages.model.import_model import import_model
 from tvmake.transform.graph import transform
 
 
@@ -176,18 +178,45 @@ def test_random_inputs_correct_nothing(files, tmp_path):
     assert calibrated(files, tmp_path).shifts == []
 
 
-def test_nothing_left_to_quantise_is_an_error(files, tmp_path):
-    with pytest.raises(InputError, match="there is no convolution or product of matrices to quantise"):
-        calibrated(files, tmp_path, never=["matmul", "nn.conv2d"])
+def saved(model, place):
+    """What the import stage writes."""
+    onnx_models.save(place / "net.onnx", model)
+    written = [place / name for name in ("model.json", "model.params", "signature.json", "source.json")]
+    import_model(ImportOptions(source=str(place / "net.onnx")), *written)
+    return load_module(written[0]), load_params(written[1])
 
 
-def test_a_source_that_is_quantised_already_is_told_as_such(tmp_path):
-    made = imported(quantized_by_onnxruntime(drawn_network(1), 1, tmp_path))
-    save_module(made.module, tmp_path / "model.json")
-    save_params(made.params, tmp_path / "model.params")
-    stage_json.save(made.signature, tmp_path / "signature.json")
-    with pytest.raises(InputError, match="the source is quantised already"):
-        calibrated(tmp_path, tmp_path)
+def test_where_nothing_is_quantised_the_network_is_that_of_float32_and_the_log_says_so(files, tmp_path):
+    found = calibrated(files, tmp_path, never=["matmul", "nn.conv2d"])
+    assert "warning: int8: nothing is quantised: the package computes what float32 does" in STAGE.report(found)
+    assert (found.products, found.samples, found.ranges, len(found.kept)) == (0, 0, [], 3)
+    imported = classifier()
+    request = TransformRequest(precision=PrecisionConfig(base="int8", never=["matmul", "nn.conv2d"]))
+    expected = onnx_models.runtime(classifier_onnx(), [IMAGE])[0]
+    np.testing.assert_allclose(run(transform(imported.module, imported.params, request, found), IMAGE), expected, 1e-4)
+
+
+def test_a_network_without_products_is_made_too(tmp_path):
+    nodes = [helper.make_node("Tanh", ["x"], ["y"])]
+    module, params = saved(onnx_models.model(nodes, {"x": (onnx_models.FLOAT, [1, 4])}, ["y"], {}), tmp_path)
+    found = calibrated(tmp_path, tmp_path)
+    assert "int8: there are no convolutions or products to quantise" in STAGE.report(found)
+    made = transform(module, params, TransformRequest(precision=PrecisionConfig(base="int8")), found)
+    x = np.array([[0, 0.5, -1, 2]], np.float32)
+    np.testing.assert_allclose(run(made, x), np.tanh(x), 1e-5)
+
+
+def test_a_source_that_is_quantised_already_keeps_its_integers(tmp_path):
+    model = quantized_by_onnxruntime(drawn_network(1), 1, tmp_path)
+    module, params = saved(model, tmp_path)
+    found = calibrated(tmp_path, tmp_path)
+    assert any("the source is quantised already" in warning for warning in found.warnings)
+    networks = [
+        transform(module, params, TransformRequest(precision=PrecisionConfig(base=base)), found)
+        for base in ("int8", "float32")
+    ]
+    assert [calls(made[0], "nn.conv2d")[0].ty.dtype for made in networks] == ["int32"] * 2
+    np.testing.assert_array_equal(*(run(made, image(5)) for made in networks))
 
 
 def test_random_inputs_a_single_sample_and_constants_are_warned_of(files, tmp_path):

@@ -143,11 +143,25 @@ def test_weights_that_alone_are_rounded_are_what_they_stand_for(
     builder.call(OP.CONV_2D, [x, w, b], y, conv_options(), KIND.Conv2DOptions)
     value = drawing().standard_normal((1, 6, 6, 3)).astype("float32")
     content = builder.finish([x], [y])
-    (found,) = run_compiled(imported(content, tmp_path), [value])
+    made = imported(content, tmp_path)
+    (found,) = run_compiled(made, [value])
     expected = computed(content, value)
     # Of a dynamic range LiteRT rounds the input, too.
+    assert made.framework_rounds != is_written_out
     error = (found - expected).std() / expected.std()
     assert error < (1e-5 if is_written_out else 0.03)
+
+
+def test_products_with_weights_that_alone_are_rounded_keep_these_in_few_bits(tmp_path: Path):
+    builder = Builder()
+    x = builder.tensor("x", (3, 64))
+    w = builder.tensor("w", (32, 64), "int8", drawing().integers(-127, 128, (32, 64)), 0.01)
+    y = builder.tensor("y", (3, 32))
+    builder.call(OP.FULLY_CONNECTED, [x, w], y, *options_of("FullyConnectedOptions"))
+    made = imported(builder.finish([x], [y]), tmp_path)
+    assert made.framework_rounds
+    weights = transformed(made)[1].values()
+    assert sum(value.numpy().nbytes for value in weights) <= 0.3 * 4 * 32 * 64
 
 
 @pytest.mark.parametrize("operator", ["MUL", "SUB"])

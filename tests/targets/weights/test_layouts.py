@@ -47,6 +47,15 @@ def test_packed_weights_are_the_models_in_another_order():
     np.testing.assert_array_equal(packed["x2_packed2"].numpy().ravel(), values["x2"])
 
 
+def test_a_weight_that_several_kernels_take_alike_is_held_once():
+    def twice(x, w):
+        return op.add(op.nn.relu(conv(x, w)), op.exp(conv(op.exp(x), w)))
+
+    made = lowered(twice, X, W)
+    assert len([call for call in tensor_calls(made.fused) if "conv2d" in str(call.args[0].name_hint)]) == 2
+    assert parameters(made) == {"x1_packed": [4, 8, 3, 3, 4]}
+
+
 def test_a_weight_that_is_computed_with_stays_an_argument():
     made = lowered(lambda x, w: conv(x, op.exp(w)), X, W)
     assert "x1" in parameters(made)

@@ -58,6 +58,8 @@ class Calibration(FailsFast, BaseModel):
             if self.tables
             else ""
         )
+        if not total:
+            return f"int8: there are no convolutions or products to quantise{tables}"
         if not self.kept:
             return f"int8: all convolutions and products are integers ({total}){tables}"
         reasons: dict[str, list[str]] = {}

@@ -14,6 +14,7 @@ from tvmake.codegen.lowering import Lowered
 from tvmake.codegen.placement import placement
 from tvmake.config.requests.building import BuildRequest
 from tvmake.provenance.statement import RECORDS, statement
+from tvmake.quantize.source import is_source_quantized
 from tvmake.storage.files import digest_file
 from tvmake.targets.kernel_pipeline import uses_textures
 
@@ -75,6 +76,7 @@ def package_manifest(
         files=entries,
         components=components,
         provenance=provenance.model_dump(mode="json", exclude_none=True),
+        is_source_quantized=is_source_quantized(lowered.fused),
     ).sealed()
 
 

@@ -28,6 +28,9 @@ add up; 20 dB and a cosine of 0.99 tell right from wrong. int4_weights: 20 dB a 
 trained networks end at 12 to 25 dB. 8 dB and a cosine of 0.92. Whether 4 bits are good enough, ``top1_drop`` says.
 
 auto: the goals decide what is chosen. Without goals of yours an error of a tenth of the RMS, 20 dB, and a cosine of 0.99.
+
+A source that is quantised rounds to 8 bits at every precision: a value on the edge between two steps may go to either side, and the next
+layers make more of it. What is stricter by default than int8 has the default goals of int8 then.
 """
 
 from typing import Annotated, Any
@@ -172,6 +175,9 @@ DEFAULT_GOALS: dict[str, Goals] = {
 }
 """Goals per precision where the config says nothing; the module's text gives the reasons."""
 
+AS_THE_SOURCE_ROUNDS = ("float32", "float16", "float16_acc32", "int8_weights")
+"""Precisions in which a quantised source is held to the default goals of int8."""
+
 
 class ValidationOptions(Strict):
     """How much to compare when a model has no dataset, and the goals of every model."""
@@ -187,12 +193,24 @@ class ValidationOptions(Strict):
     """Goals of every model; a model's own ``goals`` win."""
 
 
-def goals_for(precision: str, *levels: PrecisionGoals | None) -> Goals:
+def default_goals(precision: str, is_quantized: bool = False) -> Goals:
+    """Goals where the config says nothing.
+
+    Args:
+        is_quantized: whether the source rounds activations to integers itself.
+    """
+    return DEFAULT_GOALS["int8" if is_quantized and precision in AS_THE_SOURCE_ROUNDS else precision]
+
+
+def goals_for(precision: str, *levels: PrecisionGoals | None, is_quantized: bool = False) -> Goals:
     """The goals of one model at one precision: the defaults, then each level in order, later ones winning.
 
     Usually called as ``goals_for(precision, validation.goals, model.goals)``.
+
+    Args:
+        is_quantized: whether the source rounds activations to integers itself.
     """
-    goals = DEFAULT_GOALS[precision]
+    goals = default_goals(precision, is_quantized)
     for level in levels:
         if level is not None:
             goals = goals.updated(level)

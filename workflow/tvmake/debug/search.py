@@ -11,6 +11,7 @@ import tvm
 from tvmake.artifact import stage_json
 from tvmake.artifact.calibration import Calibration
 from tvmake.artifact.module_files import load_module, load_params
+from tvmake.artifact.package import inspect
 from tvmake.artifact.signature import Signature
 from tvmake.codegen.generating import lower_and_generate
 from tvmake.codegen.lowering import Lowered
@@ -20,7 +21,7 @@ from tvmake.config.precision import LayerPrecision, PrecisionConfig
 from tvmake.config.requests.building import BuildRequest
 from tvmake.config.requests.running import ValidateRequest
 from tvmake.config.requests.transforming import TransformRequest
-from tvmake.config.validation import DEFAULT_GOALS, Goals
+from tvmake.config.validation import Goals, default_goals
 from tvmake.debug.departure import Departure, Value, difference, first_departure
 from tvmake.debug.diagnosis import Cause, Diagnosis, Evidence, Finding, Level, LevelFigures
 from tvmake.debug.kernels import WrongKernel, first_wrong_kernel
@@ -95,7 +96,8 @@ class _Search:
         self.say = say
         self.known = ReferenceSet(variant.reference)
         self.signature = stage_json.load(Signature, variant.signature)
-        self.goals = variant.validating.goals
+        self.is_quantized = inspect(variant.package).is_source_quantized
+        self.goals = variant.validating.goals_of(self.is_quantized)
         self.levels: list[LevelFigures] = []
         self.missed: list[MissedGoal] = []
         """Of the package, by all samples."""
@@ -115,7 +117,7 @@ class _Search:
         self.say("running the imported network, operator by operator")
         imported, weights = load_module(self.variant.imported), load_params(self.variant.imported_params)
         first = trace_operators(imported, _arguments(imported, inputs, weights))
-        if self._misses("import", first.outputs, DEFAULT_GOALS["float32"]):
+        if self._misses("import", first.outputs, default_goals("float32", self.is_quantized)):
             return self._in_import(first)
         self.say("running the transformed network, operator by operator")
         module, params = load_module(self.variant.module), load_params(self.variant.params)

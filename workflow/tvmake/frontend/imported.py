@@ -20,9 +20,11 @@ class ImportedModel:
     keys are the Relax argument names; values are numpy arrays or TVM tensors of exactly the annotated shape and
     dtype. ``main`` returns a tensor, or a flat tuple in the order of ``signature.outputs``.
     ``notes`` holds facts for source.json (format, opset, producer, what preparation changed).
+    ``framework_rounds`` says that the original framework rounds activations to integers where ``module`` does not.
     """
 
     module: "tvm.IRModule"
     params: dict[str, np.ndarray]
     signature: Signature
     notes: dict[str, str | int | list[str]] = field(default_factory=dict)
+    framework_rounds: bool = False

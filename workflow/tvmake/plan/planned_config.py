@@ -234,6 +234,13 @@ class PlannedJob:
         return goals_for(self.precision_config.base, self.validation.goals, self.model_config.goals)
 
     @property
+    def quantized_goals(self) -> Goals | None:
+        """The same where the source turns out to be quantised; None where they are no others."""
+        levels = (self.validation.goals, self.model_config.goals)
+        goals = goals_for(self.precision_config.base, *levels, is_quantized=True)
+        return None if goals == self.goals else goals
+
+    @property
     def benchmark(self) -> BenchmarkOptions:
         """How the model's packages are timed."""
         return self._plan.model(self.model).benchmark

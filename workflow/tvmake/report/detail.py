@@ -23,6 +23,8 @@ Facts = tuple[str, list[tuple[str, str]]]
 
 KERNELS_SHOWN = 20
 
+QUANTIZED = " (the source is quantised, which the defaults of int8 are for)"
+
 
 @dataclass(frozen=True)
 class Table:
@@ -127,7 +129,7 @@ def _numerics_facts(row: SummaryRow, numerics: Numerics) -> list[tuple[str, str]
     facts = [
         ("reference", numerics.reference),
         ("inputs", f"{counted(report.samples, 'sample')}, {numerics.data}"),
-        ("goals", _goals(numerics.report.goals)),
+        ("goals", f"{_goals(numerics.report.goals)}{QUANTIZED if numerics.is_source_quantized else ''}"),
         ("repeatable", {None: "not checked", True: "yes", False: "no"}[report.repeatable]),
     ]
     if row.top1_agreement is not None:

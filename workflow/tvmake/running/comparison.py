@@ -11,7 +11,7 @@ from tvmake.artifact.signature import Signature
 from tvmake.artifact.source import SourceRecord
 from tvmake.config.model import ImportOptions
 from tvmake.config.requests.referencing import ReferenceRequest
-from tvmake.config.validation import DEFAULT_GOALS, Goals
+from tvmake.config.validation import DEFAULT_GOALS, Goals, default_goals
 from tvmake.process.command import run_tvmake
 from tvmake.running.arguments import checked
 from tvmake.storage.temporary import temporary_directory
@@ -21,16 +21,19 @@ from tvmake.validate.reference.stored import ReferenceSet
 Outputs = Mapping[str, np.ndarray]
 
 
-def goals_of(precision: str, given: Mapping[str, Any]) -> Goals:
+def goals_of(precision: str, given: Mapping[str, Any], is_quantized: bool = False) -> Goals:
     """The goals of a precision, with those that are given over them.
 
     A precision of another name than the known ones counts as float32.
+
+    Args:
+        is_quantized: whether the source rounds activations to integers itself.
 
     Raises:
         InputError: a goal is unknown, or its bound is impossible.
     """
     chosen = checked("validation.goals", Goals, dict(given) if isinstance(given, Mapping) else given)
-    return DEFAULT_GOALS.get(precision, DEFAULT_GOALS["float32"]).updated(chosen)
+    return default_goals(precision if precision in DEFAULT_GOALS else "float32", is_quantized).updated(chosen)
 
 
 def against_arrays(got: Outputs, expected: Outputs, goals: Goals) -> NumericsReport:

@@ -224,7 +224,7 @@ class Package:
         """
         from tvmake.running.comparison import against_arrays, against_model, goals_of
 
-        bounds = goals_of(self.manifest.precision, goals or {})
+        bounds = goals_of(self.manifest.precision, goals or {}, self.manifest.is_source_quantized)
         if isinstance(reference, SourceModel):
             samples, seed = checked("samples", Positive, samples), checked("seed", Seed, seed)
             options = reference.import_options()

@@ -7,7 +7,7 @@ import tvm
 
 from tvmake.artifact.calibration import Calibration
 from tvmake.artifact.signature import Dim, Signature, TensorSpec
-from tvmake.config.precision import WEIGHTS_ONLY, LayerPrecision
+from tvmake.config.precision import LayerPrecision
 from tvmake.config.requests.transforming import TransformRequest
 from tvmake.errors import InputError
 from tvmake.frontend.relax_fixes import lift_constants
@@ -15,6 +15,7 @@ from tvmake.quantize.coverage import COVERAGE
 from tvmake.quantize.insert import insert
 from tvmake.quantize.integers import has_quantized, to_integers, turn_weights
 from tvmake.quantize.sites import find_sites
+from tvmake.quantize.source_weights import source_weights
 from tvmake.quantize.weights_only import hold_weights
 from tvmake.transform.assigned import assign
 from tvmake.transform.axes import count_axes_from_front
@@ -59,7 +60,9 @@ def transform(
     """
     options = request.transform
     passes = tvm.relax.transform
-    module = float_network(module, params, request)
+    module = _bound(module, params, request)
+    known = source_weights(module)
+    module = _folded(module, request)
     if request.precision.is_calibrated and COVERAGE in (module.attrs or {}):
         module = module.without_attr(COVERAGE)  # calibration says what becomes of what the source left in float
     if request.precision.base == "int8":
@@ -82,15 +85,10 @@ def transform(
             ) from error
         module = evaluate_constants(module)
     module = sample_in_float32(to_precision(module, request.precision))
-    if request.precision.base in WEIGHTS_ONLY:
-        module, held = hold_weights(module, request.precision)
-        if not held.products and not held.tables:
-            raise InputError(
-                request.precision.base,
-                f"there is no product of matrices whose weights it could hold ({held.coverage()})",
-                "leave the precision out for this model with variants.exclude",
-            )
-        module = module.with_attr(COVERAGE, held.coverage())
+    module, held = hold_weights(module, request.precision, known)
+    lines = [str((module.attrs or {}).get(COVERAGE, "")), held.coverage()]
+    if any(lines):
+        module = module.with_attr(COVERAGE, "; ".join(filter(None, lines)))
     module = apply_user_passes(module, options.passes, "after_precision")
     if options.layout != "keep" and has_convolutions(module):
         module = module.with_attr(CHOSEN_LAYOUT, options.layout)
@@ -103,12 +101,22 @@ def float_network(module: "tvm.IRModule", params: Mapping[str, Any], request: Tr
     Raises:
         InputError: an unknown dimension, or a failing user pass.
     """
+    return _folded(_bound(module, params, request), request)
+
+
+def _bound(module: "tvm.IRModule", params: Mapping[str, Any], request: TransformRequest) -> "tvm.IRModule":
+    """With parameters and dimensions bound, and nothing folded yet."""
     options = request.transform
     passes = tvm.relax.transform
     module = count_axes_from_front(passes.BindParams("main", dict(params))(module))
     module = bind_dims(module, request.dims)
     module = apply_user_passes(module, options.passes, "start")
-    module = multiply_once(module)
+    return multiply_once(module)
+
+
+def _folded(module: "tvm.IRModule", request: TransformRequest) -> "tvm.IRModule":
+    options = request.transform
+    passes = tvm.relax.transform
     if has_quantized(module):  # before folding, which would make floats of quantised weights
         module = to_integers(as_convolutions(turn_weights(module), request.precision.never), is_source=True)
     if options.fold_batch_norm:

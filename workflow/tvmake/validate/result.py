@@ -17,5 +17,7 @@ class Numerics(FailsFast, BaseModel):
     """The framework that computed the reference, with its version."""
     data: str
     """``dataset`` or ``random``."""
+    is_source_quantized: bool = False
+    """Whether the model rounds activations to integers itself, so that its default goals are those of int8."""
     package_sha256: str
     fingerprint: Fingerprint

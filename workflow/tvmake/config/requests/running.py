@@ -15,6 +15,12 @@ class ValidateRequest(DeployRequest):
 
     goals: Goals = Goals()
     """The goals of this model at this precision, defaults applied."""
+    quantized_goals: Goals | None = None
+    """The same for a source that is quantised, which the package tells; None where they are no others."""
+
+    def goals_of(self, is_quantized: bool) -> Goals:
+        """Those that hold for a package, by whether its source is quantised."""
+        return self.quantized_goals if is_quantized and self.quantized_goals is not None else self.goals
 
 
 class BenchmarkRequest(DeployRequest):

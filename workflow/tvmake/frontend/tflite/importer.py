@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import tflite
 import tvm
 
 from tvmake.artifact.signature import Signature
@@ -59,7 +60,30 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
         params=params,
         signature=with_ranges(signature, options.inputs),
         notes={"format": "tflite", "producer": model.description, "operators": sorted(model.operators)},
+        framework_rounds=_rounds_inputs(model),
     )
+
+
+def _rounds_inputs(model: TFLiteModel) -> bool:
+    """Whether LiteRT rounds what operators multiply with weights of 8 bits (dynamic range), which the import does not."""
+    graph, code = model.graph, tflite.BuiltinOperator
+    narrow = (tflite.TensorType.INT8, tflite.TensorType.INT4)
+    for place in range(graph.OperatorsLength()):
+        operator = graph.Operators(place)
+        opcode = model.root.OperatorCodes(operator.OpcodeIndex())
+        if max(opcode.BuiltinCode(), opcode.DeprecatedBuiltinCode()) in (
+            code.DEQUANTIZE,
+            code.GATHER,
+            code.EMBEDDING_LOOKUP,
+        ):
+            continue
+        read = [graph.Tensors(at) for i in range(operator.InputsLength()) if (at := operator.Inputs(i)) >= 0]
+        written = [graph.Tensors(operator.Outputs(i)) for i in range(operator.OutputsLength())]
+        if any(one.Type() == tflite.TensorType.FLOAT32 for one in written) and any(
+            one.Type() in narrow for one in read
+        ):
+            return True
+    return False
 
 
 def _refuse_unsupported(where: str, model: TFLiteModel) -> None:

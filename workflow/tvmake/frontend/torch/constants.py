@@ -20,6 +20,9 @@ LARGEST = 4 << 20
 QUANTISED = ("quantized_decomposed", "quantized", "torchao")
 """Operators of quantised networks. Those that make floats of parameters stay, so that packages hold the integers."""
 
+SMALL = (torch.int8, torch.uint8)
+"""Types of quantised weights."""
+
 CHEAP = {
     "view", "reshape", "_unsafe_view", "permute", "transpose", "t", "unsqueeze", "squeeze", "expand", "slice", "select", "clone",
     "alias", "detach", "lift_fresh_copy", "contiguous", "getitem", "split", "split_with_sizes", "unbind",
@@ -93,13 +96,23 @@ def _known(program: ExportedProgram) -> dict[fx.Node, bool]:
     known: dict[fx.Node, bool] = {}
     for node in program.graph.nodes:
         before = node.all_input_nodes
-        if node in dependent or not all(one in known for one in before):
+        if node in dependent or not all(one in known for one in before) or _makes_numbers(node):
             continue
         if node.op == "placeholder":
             known[node] = False
         elif _size(node) <= max(LARGEST, *map(_size, before), 0):
             known[node] = _name(node) not in CHEAP or any(known[one] for one in before)
     return known
+
+
+def _makes_numbers(node: fx.Node) -> bool:
+    """Whether a node makes floats of a matrix of small integers, as quantised weights are: packages hold the integers."""
+    made, *given = (one.meta.get("val") for one in (node, *node.all_input_nodes))
+    return (
+        isinstance(made, Tensor)
+        and made.is_floating_point()
+        and any(isinstance(one, Tensor) and one.dtype in SMALL and one.ndim > 1 for one in given)
+    )
 
 
 def _is_changed(program: ExportedProgram, buffer: str) -> bool:

@@ -24,7 +24,7 @@ def calibrate(module: Path, params: Path, signature: Path, request: CalibrateReq
     """Write the ranges of the tensors that ``int8`` quantises, what is taken off biases, and what stays in float32, to ``calibration``.
 
     Raises:
-        InputError: the dataset does not fit the model; a tensor is not a number for a sample; nothing can be quantised.
+        InputError: the dataset does not fit the model; a tensor is not a number for a sample.
     """
     from tvmake.artifact import stage_json
     from tvmake.artifact.calibration import Calibration, Kept, TensorRange
@@ -33,10 +33,10 @@ def calibrate(module: Path, params: Path, signature: Path, request: CalibrateReq
     from tvmake.config.requests.transforming import TransformRequest
     from tvmake.errors import InputError
     from tvmake.quantize.bias import measuring
-    from tvmake.quantize.coverage import COVERAGE
     from tvmake.quantize.ranges import Observer, constant_tensors
     from tvmake.quantize.repeated import shared_ranges, shared_shifts
     from tvmake.quantize.sites import find_sites, observed
+    from tvmake.quantize.source import is_source_quantized
     from tvmake.transform.graph import float_network
 
     known = stage_json.load(Signature, signature)
@@ -44,20 +44,7 @@ def calibrate(module: Path, params: Path, signature: Path, request: CalibrateReq
     network = float_network(load_module(module), load_params(params), transforming)
     sites = find_sites(network, request.precision.never)
     kept = [Kept(operator=operator, name=name, reason=reason) for operator, name, reason in sites.kept]
-    if not sites.products and not request.precision.is_chosen:
-        if COVERAGE in (network.attrs or {}):
-            raise InputError(
-                request.model,
-                "int8: the source is quantised already, and its integers are those of every precision",
-                "make it at float32, and leave int8 out for this model with variants.exclude",
-            )
-        reasons = "; ".join(f"{one.operator}: {one.reason}" for one in kept[:5])
-        raise InputError(
-            request.model,
-            f"int8: there is no convolution or product of matrices to quantise{f' ({reasons})' if reasons else ''}",
-            "leave the precision out for this model with variants.exclude",
-        )
-    samples = _samples(request, known)
+    samples = _samples(request, known) if sites.tensors else lambda: iter(())
     tensors = _runner(observed(network, sites.tensors), known)
     observers = [Observer() for _ in sites.tensors]
     names = [str(tensor.name) for tensor in sites.tensors]
@@ -84,11 +71,17 @@ def calibrate(module: Path, params: Path, signature: Path, request: CalibrateReq
     ]
     ranges = shared_ranges(sites, found_ranges)
     shifts = []
-    if options.bias_correction and request.dataset is not None:  # of random inputs it does harm
+    if sites.products and options.bias_correction and request.dataset is not None:  # of random inputs it does harm
         shifts = _mean_shifts(_runner(measuring(network, sites, ranges), known), samples)
         shifts = shared_shifts(sites, ranges, shifts)
     warnings = []
-    if request.dataset is None:
+    if not sites.products and not sites.tables:
+        warnings.append(
+            "nothing is left to quantise: the source is quantised already, and its integers are those of every precision"
+            if is_source_quantized(network)
+            else "nothing is quantised: the package computes what float32 does"
+        )
+    if sites.tensors and request.dataset is None:
         warnings.append(
             f"models.{request.model} has no dataset: ranges come from {count} random inputs, which real data may exceed"
         )

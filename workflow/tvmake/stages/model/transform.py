@@ -92,7 +92,9 @@ STAGE = Stage(
     exists=lambda job: not job.chooses_precision and job.chooses_layout == bool(job.layout),
     rules=("transform", "transform_candidate"),
     report=lambda coverage: (
-        (f"warning: {coverage}" if "; kept in float: " in coverage else coverage,) if coverage else ()
+        (f"warning: {coverage}" if "; kept in float: " in coverage or ": none are " in coverage else coverage,)
+        if coverage
+        else ()
     ),
     is_hermetic=True,
     recipe=Recipe(user_passes=lambda request: request.transform.passes),

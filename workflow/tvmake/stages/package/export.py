@@ -7,7 +7,7 @@ from pathlib import Path
 from tvmake.artifact import paths
 from tvmake.cache.recipe import Recipe
 from tvmake.config.requests.building import ExportRequest
-from tvmake.config.validation import DEFAULT_GOALS, Goals
+from tvmake.config.validation import Goals, default_goals
 from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
 from tvmake.storage.temporary import temporary_directory
 
@@ -42,7 +42,7 @@ def export(
                 samples=len(known),
                 inputs=known.info.data,
                 reference=known.info.runtime,
-                goals=request.goals,
+                goals=request.goals_of(built.is_source_quantized),
                 why_not=known.info.why_not,
             )
             if len(known):
@@ -59,26 +59,29 @@ def export_request(job: JobContext) -> ExportRequest:
     test = job.export.test
     if test is None:
         return ExportRequest()
-    if test.inputs == "random" and job.model_config.dataset and job.precision_config.base == "int8":
+    if test.inputs == "random" and job.model_config.dataset and job.precision_config.is_calibrated:
         why_not = (
             "8-bit ranges from a dataset do not fit made-up inputs; export.self_test.inputs: dataset takes its samples"
         )
         return ExportRequest(why_not=why_not)
-    goals = self_test_goals(job.precision_config.base, job.goals)
+    goals = self_test_goals(job.goals, default_goals(job.precision_config.base))
     if not goals:
         return ExportRequest(
             why_not="the model's goals say neither sqnr_db, max_abs_rms nor equal, which it is judged by"
         )
-    return ExportRequest(goals=goals)
+    others = None
+    if job.quantized_goals is not None:
+        others = self_test_goals(job.quantized_goals, default_goals(job.precision_config.base, is_quantized=True))
+    return ExportRequest(goals=goals, quantized_goals=others)
 
 
-def self_test_goals(precision: str, goals: Goals) -> dict[str, float]:
-    """What tells a right device from a wrong one: the precision's default bounds, or the model's own where those ask for less.
+def self_test_goals(goals: Goals, defaults: Goals) -> dict[str, float]:
+    """What tells a right device from a wrong one: the default bounds, or the model's own where those ask for less.
 
     Stricter ones say how good the model is to be, which validation finds out; they make no other package.
     """
-    least = {name: (getattr(DEFAULT_GOALS[precision], name), getattr(goals, name)) for name in ("sqnr_db", "equal")}
-    most = {"max_abs_rms": (DEFAULT_GOALS[precision].max_abs_rms, goals.max_abs_rms)}
+    least = {name: (getattr(defaults, name), getattr(goals, name)) for name in ("sqnr_db", "equal")}
+    most = {"max_abs_rms": (defaults.max_abs_rms, goals.max_abs_rms)}
     chosen = {
         **{name: (min, pair) for name, pair in least.items()},
         **{name: (max, pair) for name, pair in most.items()},

@@ -36,6 +36,7 @@ def validate(package: Path, reference: Path, request: ValidateRequest, numerics:
         DeviceError: the run crashed or the device was lost.
     """
     from tvmake.artifact import stage_json
+    from tvmake.artifact.package import inspect
     from tvmake.device.connect import connect
     from tvmake.validate.reference.stored import ReferenceSet
     from tvmake.validate.result import Numerics
@@ -43,11 +44,13 @@ def validate(package: Path, reference: Path, request: ValidateRequest, numerics:
     known = ReferenceSet(reference)
     device = connect(request.device_name, request.device)
     deployment = device.push(package)
-    report, fingerprint = compared(device, deployment, known, request.goals)
+    is_quantized = inspect(package).is_source_quantized
+    report, fingerprint = compared(device, deployment, known, request.goals_of(is_quantized))
     judged = Numerics(
         report=report,
         reference=known.info.runtime,
         data=known.info.data,
+        is_source_quantized=is_quantized,
         package_sha256=deployment.package_sha256,
         fingerprint=fingerprint,
     )
@@ -113,7 +116,10 @@ def _metrics(metrics: Mapping[str, Metric], known: ReferenceSet, archive: zipfil
 
 def validate_request(job: JobContext) -> ValidateRequest:
     """Which numerics the package must reach, and where it runs."""
-    return ValidateRequest(**job.device_fields, goals=job.goals.numeric)
+    others = job.quantized_goals
+    return ValidateRequest(
+        **job.device_fields, goals=job.goals.numeric, quantized_goals=None if others is None else others.numeric
+    )
 
 
 def metric_files(job: JobContext) -> list[str]:

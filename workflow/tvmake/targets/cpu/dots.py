@@ -4,6 +4,7 @@
 - ``sdot``, and ``usdot`` for unsigned data (Arm's dotprod and i8mm): the same.
 - ``pmaddwd`` (any x86): two products for each lane, of values widened to 16 bits. ``pmaddubsw`` would take four, and add up two
   of them in 16 bits, where they do not fit.
+- ``saddlp`` (any 64-bit Arm): likewise, of products in 16 bits, which one of 8 bits by one of 8 bits fits.
 
 All of them are exact: the largest sum of four products is 4 · 255 · 128. TVM 0.27 comes with intrinsics for the first two; those
 of x86 do not compile with the LLVM 22 of its wheel, whose operands are vectors of bytes.
@@ -32,6 +33,8 @@ class Dot:
     """Products that it adds to each: neighbours in memory."""
     data: tuple[str, ...]
     """Types that the first operand may have; the second one is int8."""
+    multiplies: bool = True
+    """Whether it multiplies; otherwise it adds up neighbouring products, of 16 bits each."""
 
     def intrinsic(self, data: str) -> str:
         """The name that schedules give it."""
@@ -46,6 +49,7 @@ _PMADDWD = [
 ]
 _SDOT = Dot("llvm.aarch64.neon.sdot.v4i32.v16i8", 4, 4, ("int8",))
 _USDOT = Dot("llvm.aarch64.neon.usdot.v4i32.v16i8", 4, 4, ("uint8",))
+_SADDLP = Dot("llvm.aarch64.neon.saddlp.v4i32.v8i16", 4, 2, ("uint8", "int8"), multiplies=False)
 
 _BY_FEATURES: Sequence[tuple[tuple[str, ...], Sequence[Dot]]] = (
     (("avx512vnni", "avx512vl"), _VNNI),
@@ -55,6 +59,7 @@ _BY_FEATURES: Sequence[tuple[tuple[str, ...], Sequence[Dot]]] = (
     (("sse4.1",), _PMADDWD[2:]),
     (("dotprod", "i8mm"), [_SDOT, _USDOT]),
     (("dotprod",), [_SDOT]),
+    (("neon",), [_SADDLP]),
 )
 """Features in LLVM's words, the best first."""
 
@@ -80,7 +85,7 @@ def register_intrinsics(wanted: Sequence[Dot]) -> None:
 
 @cache
 def _register(dot: Dot, data: str) -> None:
-    implementation = _two_products if dot.group == 2 else _four_products
+    implementation = _four_products if dot.group == 4 else _two_products if dot.multiplies else _sums_of_products
     TensorIntrin.register(dot.intrinsic(data), _formula(dot, data), implementation(dot, data), override=True)
 
 
@@ -149,6 +154,33 @@ def _two_products(dot: Dot, data: str) -> Any:
                     T.reinterpret(T.broadcast(T.reinterpret(A.vload([0], few), dtype="int16"), lanes), dtype=bytes_),
                 ),
                 T.Cast(wide, B.vload([0, 0], dtype=weights)),
+                dtype=sums,
+            )
+
+    return instruction
+
+
+def _sums_of_products(dot: Dot, data: str) -> Any:
+    lanes = dot.lanes
+    number = _number(dot)
+    few, bytes_, weights, sums = f"{data}x2", f"{data}x{2 * lanes}", f"int8x{2 * lanes}", f"int32x{lanes}"
+    wide = f"int16x{2 * lanes}"
+
+    @T.prim_func(s_tir=True)
+    def instruction(a: T.handle, b: T.handle, c: T.handle) -> None:
+        A = T.match_buffer(a, (2,), data, offset_factor=1)
+        B = T.match_buffer(b, (lanes, 2), "int8", offset_factor=1)
+        C = T.match_buffer(c, (lanes,), "int32", offset_factor=1)
+        with T.sblock("root"):
+            T.reads(C[0:lanes], A[0:2], B[0:lanes, 0:2])
+            T.writes(C[0:lanes])
+            C[T.ramp(T.int32(0), 1, lanes)] = C.vload([0], dtype=sums) + T.call_llvm_pure_intrin(
+                number,
+                T.Cast(
+                    wide,
+                    T.reinterpret(T.broadcast(T.reinterpret(A.vload([0], few), dtype="int16"), lanes), dtype=bytes_),
+                )
+                * T.Cast(wide, B.vload([0, 0], dtype=weights)),
                 dtype=sums,
             )
 

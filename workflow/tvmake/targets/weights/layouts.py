@@ -41,7 +41,7 @@ def take_out_weight_layouts(module: "tvm.IRModule", inputs: int) -> Prepacked:
         return Prepacked(module, ())
     body = _Replace(module, finder.replaced).visit_expr(main)
     changed = tvm.IRModule(dict(module.functions_items()), attrs=module.attrs, global_infos=module.global_infos)
-    weights = [*main.params[inputs:], *finder.replaced.values()]
+    weights = [*main.params[inputs:], *dict.fromkeys(finder.replaced.values())]
     replaced = relax.Function(
         [*main.params[:inputs], *weights], body.body, body.ret_ty, body.is_pure, body.attrs, body.span
     )
@@ -99,14 +99,25 @@ class _Finder:
         kernel = self.module[call.args[0]]
         if len(call.args) > 2 or not (_only_moves(kernel) or _is_exact(kernel)):
             return
-        source = self.names[arguments[0]]
-        name = unused_name(source.partition("_packed")[0] + "_packed", self.names_in_use)
+        for attribute in ATTRIBUTES:
+            kernel = kernel.without_attr(attribute) if attribute in kernel.attrs else kernel
+        sources = tuple(self.names[argument] for argument in arguments)
+        if (same := self._packed_so(kernel, sources)) is not None:  # by several kernels that share a weight
+            self.names[variable] = str(same.name)
+            self.replaced[variable] = same
+            return
+        name = unused_name(sources[0].partition("_packed")[0] + "_packed", self.names_in_use)
         parameter = relax.Var(name, relax.TensorType([int(extent) for extent in result.shape], dtype_name(result)))
         self.names[variable] = name
         self.replaced[variable] = parameter
-        for attribute in ATTRIBUTES:
-            kernel = kernel.without_attr(attribute) if attribute in kernel.attrs else kernel
-        self.packings.append(Packing(kernel, tuple(self.names[argument] for argument in arguments), (name,)))
+        self.packings.append(Packing(kernel, sources, (name,)))
+
+    def _packed_so(self, kernel: Any, sources: tuple[str, ...]) -> Any | None:
+        """The parameter that holds the same already."""
+        for packing in self.packings:
+            if packing.sources == sources and tvm_ffi.structural_equal(packing.function, kernel):
+                return next(one for one in self.replaced.values() if str(one.name) == packing.results[0])
+        return None
 
 
 @mutator

@@ -5,7 +5,7 @@ Here those blocks become functions of their own and ``main`` takes packed weight
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm
@@ -87,6 +87,7 @@ def prepack(module: "tvm.IRModule", inputs: int) -> Prepacked:
     }
     if not splits:
         return Prepacked(module, ())
+    splits = _sharing(splits)
     functions = {}
     for variable, function in module.functions_items():
         if parts := splits.get(str(variable.name_hint)):
@@ -110,6 +111,19 @@ def prepack(module: "tvm.IRModule", inputs: int) -> Prepacked:
     return Prepacked(changed, tuple(packer.packings.values()))
 
 
+def _sharing(splits: Mapping[str, SplitKernel]) -> dict[str, SplitKernel]:
+    """Kernels that pack alike with one packing, so that a weight which they share is held once."""
+    packings: list[tvm.tirx.PrimFunc] = []
+    shared = {}
+    for name, parts in splits.items():
+        packing = parts.packing.without_attr("global_symbol")
+        same = next((one for one in packings if tvm_ffi.structural_equal(one, packing)), None)
+        if same is None:
+            packings.append(packing)
+        shared[name] = replace(parts, packing=packing if same is None else same)
+    return shared
+
+
 @mutator
 class _Packer(PyExprMutator):
     """Makes calls take packed weights, which are variables of their own."""
@@ -120,8 +134,8 @@ class _Packer(PyExprMutator):
         self.splits = splits
         self.names = set(names)
         """Names of parameters, the packed ones among them."""
-        self.packings: dict[tuple[str, ...], Packing] = {}
-        """By kernel and sources."""
+        self.packings: dict[tuple[Any, ...], Packing] = {}
+        """By function and sources."""
         self.packed: dict[str, list[Any]] = {}
         """The packed weights, by their source."""
 
@@ -136,10 +150,11 @@ class _Packer(PyExprMutator):
         return relax.call_tir(self.module.get_global_var(name), arguments, list(call.ty_args))
 
     def _weights(self, kernel: str, sources: list[Any]) -> list[Any]:
-        """The packed forms of weights, made anew unless this kernel has been called on the same ones before."""
+        """The packed forms of weights, made anew unless the same ones have been packed so before."""
         names = tuple(str(source.name) for source in sources)
         parts = self.splits[kernel]
-        if (kernel, *names) not in self.packings:
+        key = parts.packing, *names
+        if key not in self.packings:
             packed = [
                 relax.Var(unused_name(name.partition("_packed")[0] + "_packed", self.names), _tensor(parameter.ty))
                 for name, parameter in zip(names, parts.packing.params[len(names) :], strict=True)
@@ -147,8 +162,8 @@ class _Packer(PyExprMutator):
             for name, weight in zip(names, packed, strict=True):
                 self.packed.setdefault(name, []).append(weight)
             results = tuple(str(weight.name) for weight in packed)
-            self.packings[(kernel, *names)] = Packing(parts.packing, names, results)
-        results = self.packings[(kernel, *names)].results
+            self.packings[key] = Packing(parts.packing, names, results)
+        results = self.packings[key].results
         weights = {str(weight.name): weight for name in names for weight in self.packed[name]}
         return [weights[name] for name in results]
 

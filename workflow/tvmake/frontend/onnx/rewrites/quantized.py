@@ -88,6 +88,31 @@ def real(build: Builder, name: str, scale: str, zero: str, axis: int = 0) -> str
     return build.op("DequantizeLinear", name, *filter(None, (scale, zero)), axis=axis % rank)
 
 
+def real_blocks(
+    build: Builder, name: str, integers: np.ndarray, scales: np.ndarray, zeros: np.ndarray | None, axis: int, size: int
+) -> str:
+    """Constant integers as real numbers, with a scale for each block of ``size`` of them along ``axis``.
+
+    Blocks are rows of a matrix, each with its scale, so that the integers are there for ``tvmake.quantize`` to keep.
+    """
+    last = np.moveaxis(integers, axis, -1)
+    count = -(-last.shape[-1] // size)
+    lowest = min(int(part.astype(np.int16).min(initial=0)) for part in (integers, zeros) if part is not None)
+    dtype = np.int8 if lowest < 0 else np.uint8
+    filled = np.zeros((*last.shape[:-1], count * size), dtype)
+    filled[..., : last.shape[-1]] = last
+    parameters = [build.graph.add_constant(filled.reshape(-1, size), name)]
+    parameters.append(build.const(np.moveaxis(scales, axis, -1).reshape(-1), np.float32))
+    if zeros is not None:
+        parameters.append(build.const(np.moveaxis(zeros, axis, -1).reshape(-1), dtype))
+    real = build.reshape(build.op("DequantizeLinear", *parameters, axis=0), filled.shape)
+    if count * size != last.shape[-1]:
+        real = build.slice(real, last.ndim - 1, 0, last.shape[-1])
+    if axis == last.ndim - 1:
+        return real
+    return build.transpose(real, [*range(axis), last.ndim - 1, *range(axis, last.ndim - 1)])
+
+
 def stored(build: Builder, name: str, scale: str, zero: str) -> str:
     return build.op("QuantizeLinear", name, *(_scalar(build, parameter) for parameter in (scale, zero) if parameter))
 
@@ -150,6 +175,11 @@ def dequantize(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     if not values.get("block_size", 0):
         return None
     dtype = values.get("output_dtype") or graph.dtype(scale)
+    held, scales, zeros = (graph.weights(name) if name else None for name in (x, scale, zero))
+    is_whole = zero == "" or zeros is not None
+    if held is not None and held.dtype in (np.int8, np.uint8) and scales is not None and is_whole:
+        real = real_blocks(build, x, held, scales, zeros, values.get("axis", 1) % held.ndim, values["block_size"])
+        return [build.cast(real, dtype)]
     wide = [spread(build, name, x, values) for name in (scale, zero) if name]
     if not all(wide):
         return None

@@ -11,7 +11,7 @@ import onnx
 from onnx import TensorProto
 
 from tvmake.frontend.onnx.graph import Builder, attributes, optional_input
-from tvmake.frontend.onnx.rewrites.quantized import are_constants, real, real_bias, stored
+from tvmake.frontend.onnx.rewrites.quantized import are_constants, real, real_bias, real_blocks, stored
 from tvmake.frontend.onnx.rewrites.rnn import Layer, Times, lstm
 
 Rule = Callable[[onnx.NodeProto, Builder], list[str] | None]
@@ -154,11 +154,18 @@ def _blocked_matmul(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     if zeros.dtype == np.uint8 and zeros.ndim:
         zeros = _unpacked(zeros.reshape(columns, -1), bits)[:, :blocks]
     zeros = zeros.reshape(columns, blocks, 1) if zeros.ndim else zeros
-    real = (integers.astype(np.float32) - zeros.astype(np.float32)) * scales.astype(np.float32).reshape(
-        columns, blocks, 1
-    )
-    matrix = real.reshape(columns, blocks * size)[:, :rows].T.astype(build.graph.numpy_dtype(data))
-    result = build.op("MatMul", data, build.graph.add_constant(matrix, packed))
+    if zeros.dtype.kind == "f" and (zeros != np.rint(zeros)).any():
+        real = (integers.astype(np.float32) - zeros.astype(np.float32)) * scales.astype(np.float32).reshape(
+            columns, blocks, 1
+        )
+        matrix = build.graph.add_constant(real.reshape(columns, blocks * size)[:, :rows].T, packed)
+    else:
+        wide = np.broadcast_to(zeros, (columns, blocks, 1)).reshape(columns, blocks)
+        held = integers.reshape(columns, blocks * size)[:, :rows]
+        matrix = build.transpose(
+            real_blocks(build, packed, held, scales.reshape(columns, blocks), wide, 1, size), [1, 0]
+        )
+    result = build.op("MatMul", data, build.cast(matrix, build.graph.dtype(data)))
     return [build.op("Add", result, bias) if bias else result]
 
 
@@ -175,14 +182,9 @@ def _blocked_gather(node: onnx.NodeProto, build: Builder) -> list[str] | None:
         held = _unpacked(held, bits)
         zeros = _unpacked(zeros, bits)[..., : scales.shape[-1]] if zero else np.asarray(1 << bits - 1)
     axis = int(values.get("quantize_axis", 1)) % held.ndim
-    size, extent = int(values.get("block_size", 128)), held.shape[axis]
-
-    def spread(parameters: np.ndarray) -> np.ndarray:
-        wide = parameters.astype(np.float32)
-        return np.repeat(wide, size, axis).take(range(extent), axis) if wide.ndim else wide
-
-    real = (held.astype(np.float32) - spread(zeros)) * spread(scales)
-    table = build.graph.add_constant(real.astype(scales.dtype), data)
+    size = int(values.get("block_size", 128))
+    zeros = np.broadcast_to(zeros, scales.shape)
+    table = build.cast(real_blocks(build, data, held, scales, zeros, axis, size), build.graph.dtype(scale))
     return [build.op("Gather", table, places, axis=int(values.get("gather_axis", 0)))]
 
 

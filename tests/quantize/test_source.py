@@ -1,0 +1,87 @@
+"""Whether a source is quantised is known from its import on, through to the package and the goals that it is held to."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+from onnxruntime.quantization import QuantType
+
+from tests.frontend.onnx import models as onnx_models
+from tests.quantize.nets import drawn_network, image, quantized_by_onnxruntime, quantized_dynamically
+from tvmake import Package
+from tvmake.artifact import stage_json
+from tvmake.artifact.manifest import Manifest
+from tvmake.artifact.module_files import load_module
+from tvmake.config.model import ImportOptions
+from tvmake.config.precision import PrecisionConfig
+from tvmake.config.requests.building import BuildRequest, ExportRequest
+from tvmake.config.requests.running import ValidateRequest
+from tvmake.config.requests.transforming import TransformRequest
+from tvmake.config.target import TargetConfig
+from tvmake.config.validation import Goals
+from tvmake.quantize.source import is_source_quantized
+from tvmake.stages.model.import_model import import_model
+from tvmake.stages.model.transform import transform_model
+from tvmake.stages.package.build import build
+from tvmake.stages.package.export import export
+
+
+def imported(model: onnx.ModelProto, place):
+    onnx_models.save(place / "net.onnx", model)
+    written = [place / name for name in ("model.json", "model.params", "signature.json", "source.json")]
+    import_model(ImportOptions(source=str(place / "net.onnx")), *written)
+    return written
+
+
+def is_quantized(model: onnx.ModelProto, place) -> bool:
+    return is_source_quantized(load_module(imported(model, place)[0]))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_network_that_rounds_its_activations_is_quantised(seed, tmp_path):
+    network = drawn_network(seed)
+    assert not is_quantized(network, tmp_path)
+    assert is_quantized(quantized_by_onnxruntime(network, seed, tmp_path), tmp_path)
+
+
+def test_so_is_one_that_finds_scales_for_each_input(tmp_path):
+    assert is_quantized(quantized_dynamically(drawn_network(0), QuantType.QUInt8, False, tmp_path), tmp_path)
+
+
+def test_one_with_narrow_weights_alone_is_not(tmp_path):
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "scale"], ["real"], axis=1),
+        helper.make_node("MatMul", ["x", "real"], ["y"]),
+    ]
+    constants = {"w": np.arange(32, dtype=np.int8).reshape(8, 4), "scale": np.full(4, 0.5, np.float32)}
+    model = onnx_models.model(nodes, {"x": (onnx_models.FLOAT, [1, 8])}, ["y"], constants)
+    assert not is_quantized(model, tmp_path)
+
+
+def test_its_package_says_so_and_is_held_to_the_goals_of_int8(tmp_path):
+    model = quantized_by_onnxruntime(drawn_network(1), 1, tmp_path)
+    files = imported(model, tmp_path)
+    made = [tmp_path / name for name in ("module.json", "module.params", "bound.json")]
+    transform_model(*files[:3], TransformRequest(precision=PrecisionConfig(base="float32")), *made)
+    built = [tmp_path / name for name in ("mod.so", "mod.json", "mod.params")]
+    request = BuildRequest(
+        model="net", precision="float32", target_name="cpu", target=TargetConfig(kind="llvm", mcpu="native")
+    )
+    build(*made, request, *built, tmp_path / "sources")
+    assert stage_json.load(Manifest, built[1]).is_source_quantized
+    export(*built, ExportRequest(), tmp_path / "package.tar")
+
+    package = Package(tmp_path / "package.tar")
+    expected = onnx_models.runtime(model, [image(7)])[0]
+    noise = np.random.default_rng(0).standard_normal(expected.shape) * expected.std() * 0.03
+    near = (expected + noise).astype(np.float32)
+    report = package.validate(near, image(7))
+    assert 10 < report.overall.sqnr_db < 40
+    assert report.passed
+    assert not package.validate(near, image(7), goals={"sqnr_db": 60}).passed
+
+
+def test_goals_of_a_quantised_source_are_others_only_where_they_are_given():
+    request = ValidateRequest(goals=Goals(sqnr_db=60), quantized_goals=Goals(sqnr_db=10))
+    assert (request.goals_of(True).sqnr_db, request.goals_of(False).sqnr_db) == (10, 60)
+    assert ValidateRequest(goals=Goals(sqnr_db=8)).goals_of(True).sqnr_db == 8

@@ -1,0 +1,165 @@
+"""Weights that the source holds in few bits and multiplies with floats: their integers, scales and zero points as it has them.
+
+Importers bring them as arithmetic on constants (``dequantize``, or casts, differences and products), which folding makes floats of.
+So they are looked at before, and found again afterwards by the numbers that they are.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import tvm
+
+from tvmake.ir.expressions import bindings, constant, fixed_shape, is_call
+from tvmake.quantize.affine import SMALL, affine, along
+from tvmake.quantize.narrow_weights import Integers, digest, grouped_integers
+from tvmake.quantize.tables import LOOKUP
+
+LEAST_GROUP = 8
+"""Of the numbers that share a scale: with fewer, scales take as much as they save."""
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """Numbers (integers − zeros) · scales; the latter two spread over the integers."""
+
+    integers: np.ndarray
+    zeros: np.ndarray
+    scales: np.ndarray
+    dtype: str = "float32"
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """As folding computes them."""
+        centred = self.integers.astype(np.float32)
+        if self.zeros.any():
+            centred = centred - self.zeros
+        return np.asarray(centred * self.scales, self.dtype)
+
+    def moved(self, move: Any) -> "_Grid":
+        """With ``move`` done to every element."""
+        zeros, scales = (
+            part if part.size == 1 else move(np.broadcast_to(part, self.integers.shape))
+            for part in (self.zeros, self.scales)
+        )
+        return replace(self, integers=move(self.integers), zeros=zeros, scales=scales)
+
+
+def source_weights(module: "tvm.IRModule") -> Mapping[str, Integers]:
+    """The integers of weights [inputs, outputs] and of tables [rows, columns], by the ``digest`` of the numbers that they stand for.
+
+    Args:
+        module: with its weights as constants, before they are folded.
+    """
+    made = {binding.var: binding.value for binding in bindings(module["main"]) if hasattr(binding, "value")}
+    found: dict[str, Integers] = {}
+    for call in made.values():
+        is_table = is_call(call, LOOKUP) and call.attrs.axis is not None and int(call.attrs.axis) == 0
+        if not is_table and not is_call(call, "matmul"):
+            continue
+        grid = _grid(call.args[0 if is_table else 1], made)
+        if grid is None or grid.integers.ndim != 2:
+            continue
+        held = _held(grid.moved(np.transpose), 8) if is_table else _held(grid, 4)
+        if held is None or (is_table and len(held.values) % held.group):
+            continue
+        numbers = grid.numbers
+        found[digest(numbers)] = held
+        found[digest(numbers.astype(np.float16))] = held
+    return found
+
+
+def _held(grid: _Grid, least_bits: int) -> Integers | None:
+    shape = grid.integers.shape
+    zeros, scales = (np.broadcast_to(part, shape) for part in (grid.zeros, grid.scales))
+    changes = np.flatnonzero(((zeros[1:] != zeros[:-1]) | (scales[1:] != scales[:-1])).any(axis=1)) + 1
+    size = math.gcd(*(int(place) for place in changes), 0) or shape[0]
+    if size < min(LEAST_GROUP, shape[0]) or not np.isfinite(scales).all() or (zeros != np.rint(zeros)).any():
+        return None
+    return grouped_integers(grid.integers, zeros[::size], scales[::size], size, least_bits)
+
+
+def _grid(value: Any, made: Mapping[Any, Any]) -> _Grid | None:
+    call = made.get(value, value)
+    if is_call(call, "dequantize"):
+        return _dequantized(call)
+    if is_call(call, "astype"):
+        integers = _value(call.args[0], made)
+        wanted = str(call.attrs.dtype)
+        if integers is not None and str(integers.dtype) in SMALL and wanted == "float32":
+            return _Grid(integers, np.zeros((), np.float32), np.ones((), np.float32))
+        inner = _grid(call.args[0], made) if wanted in ("float32", "float16") else None
+        return replace(inner, dtype=wanted) if inner and inner.dtype == "float32" else None
+    if is_call(call, "subtract", "multiply"):
+        return _shifted_or_scaled(call, made)
+    move = _move(call)
+    inner = _grid(call.args[0], made) if move else None
+    return inner.moved(move) if move and inner else None
+
+
+def _value(value: Any, made: Mapping[Any, Any]) -> np.ndarray | None:
+    """A constant, moved and in another type as it may be."""
+    call = made.get(value, value)
+    known = constant(call)
+    if known is not None:
+        return known
+    if is_call(call, "astype"):
+        inner = _value(call.args[0], made)
+        return None if inner is None else inner.astype(str(call.attrs.dtype))
+    move = _move(call)
+    inner = _value(call.args[0], made) if move else None
+    return move(inner) if move and inner is not None else None
+
+
+def _dequantized(call: Any) -> _Grid | None:
+    found = affine(call)
+    integers = constant(found.integers) if found else None
+    if found is None or integers is None or found.dtype not in SMALL or not found.is_known:
+        return None
+    zeros, scales = (along(part.astype(np.float32), found.axis, found.rank) for part in (found.zero, found.scale))
+    return _Grid(integers, zeros, scales)
+
+
+def _shifted_or_scaled(call: Any, made: Mapping[Any, Any]) -> _Grid | None:
+    left, right = call.args
+    by = _value(right, made)
+    if by is None and is_call(call, "multiply"):
+        left, right = right, left
+        by = _value(right, made)
+    inner = _grid(left, made)
+    if inner is None or inner.dtype != "float32" or by is None or by.dtype != np.float32:
+        return None
+    if np.broadcast_shapes(by.shape, inner.integers.shape) != inner.integers.shape:
+        return None
+    is_plain = inner.scales.size == 1 and inner.scales.item() == 1
+    if is_call(call, "subtract"):
+        return replace(inner, zeros=by) if is_plain and not inner.zeros.any() else None
+    return replace(inner, scales=by) if is_plain else None
+
+
+def _move(call: Any) -> Callable[[np.ndarray], np.ndarray] | None:
+    """What an operator that moves elements does to an array; None for another one."""
+    if not is_call(call, "permute_dims", "reshape", "strided_slice"):
+        return None
+    if is_call(call, "permute_dims"):
+        axes = call.attrs.axes
+        return lambda part: np.transpose(part, None if axes is None else [int(axis) for axis in axes])
+    shape = fixed_shape(call)
+    if shape is None:
+        return None
+    if is_call(call, "reshape"):
+        return lambda part: np.reshape(part, shape)
+    bounds = [[int(one) for one in argument.fields] for argument in call.args[1:4] if hasattr(argument, "fields")]
+    if len(bounds) < 3 or any(start < 0 for start in bounds[1]):
+        return None
+    axes, starts, ends = bounds
+    slices = {axis: slice(start, end) for axis, start, end in zip(axes, starts, ends, strict=True)}
+
+    def cut(part: np.ndarray) -> np.ndarray:
+        return part[tuple(slices.get(axis, slice(None)) for axis in range(part.ndim))]
+
+    strides = call.args[4] if len(call.args) > 4 else None
+    is_dense = strides is None or all(int(one) == 1 for one in strides.fields)
+    return cut if is_dense else None
