@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from tvmake.config.reading.former_keys import KeyPath, former_keys, renamed, value_at
 from tvmake.config.reading.messages import kinds_below
 from tvmake.config.reading.mistakes import mistakes
-from tvmake.config.reading.places import NO_FILE, SET, Position, dotted, where_is
+from tvmake.config.reading.places import NO_FILE, SET, Position, dotted, given_by, where_is
 from tvmake.config.reading.yaml_file import read_yaml
 from tvmake.config.root import Config
 from tvmake.config.text.typographic import INVISIBLE, SPACES
@@ -149,6 +149,24 @@ def located(error: TvmakeError, files: Iterable[Path]) -> TvmakeError:
         return error
     place = positions[max(known, key=len)]
     return type(error)(f"{place.file}:{place.line}: {error.where}", error.problem, error.remedy)
+
+
+def naming(files: Sequence[Path], options: Mapping[str, str]) -> Callable[[TvmakeError], TvmakeError]:
+    """What names the place of a key that an error begins with: the option that gave it, or file and line.
+
+    Args:
+        files: as of :func:`located`.
+        options: which option gave a key, by the key as it is written with dots.
+    """
+
+    def named(error: TvmakeError) -> TvmakeError:
+        key, _, rest = error.where.partition(": ")
+        given = given_by(key, options)
+        if given is None:
+            return located(error, files)
+        return type(error)(": ".join(filter(None, (given, rest))), error.problem, error.remedy)
+
+    return named
 
 
 def one_or_many(errors: Sequence[TvmakeError]) -> TvmakeError:

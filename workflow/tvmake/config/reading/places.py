@@ -47,3 +47,14 @@ def dotted(path: KeyPath) -> str:
         name = printable(part)
         text += f"[{name}]" if part.isdigit() else f".{name}" if text else name
     return text or "config"
+
+
+def given_by(key: str, options: Mapping[str, str]) -> str | None:
+    """The option that gave a key or one above it; None where no option did.
+
+    Args:
+        key: as :func:`dotted` writes it.
+        options: by such keys.
+    """
+    above = [name for name in options if f"{key}.".startswith((f"{name}.", f"{name}["))]
+    return options[max(above, key=len)] if above else None

@@ -1,7 +1,6 @@
 """Read one YAML file of a config, and note in which line each key stands."""
 
 import difflib
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE, BOM_UTF32_BE, BOM_UTF32_LE
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from tvmake.config.reading.former_keys import KeyPath
 from tvmake.config.reading.places import Position, dotted
 from tvmake.config.reading.yaml_remedies import yaml_problem
 from tvmake.config.reading.yaml_text import LARGEST_BYTES, parse
+from tvmake.config.text.encodings import as_utf8, described, encoding_of
 from tvmake.errors import InputError
 from tvmake.storage.permissions import unreadable
 from tvmake.storage.plain_files import open_plain
@@ -21,9 +21,6 @@ KINDS = {list: "a list", str: "text", bool: "true or false", int: "a number", fl
 
 OTHER_CONFIGS = {".toml": "TOML", ".ini": "an INI file", ".cfg": "an INI file", ".py": "Python"}
 """What configs of other programs are written in, by their suffixes."""
-
-BEGIN = 8
-"""Characters that an encoding is told by."""
 
 
 def read_yaml(path: Path, positions: dict[KeyPath, Position]) -> dict[str, Any]:
@@ -51,9 +48,9 @@ def read_yaml(path: Path, positions: dict[KeyPath, Position]) -> dict[str, Any]:
         if isinstance(error, OSError):
             raise unreadable(path, error) from None
         number = content.count(b"\n", 0, error.start) + 1
-        encoding = _encoding(content)
-        problem = f"cannot be read: it is {f'{encoding} text' if encoding else 'not UTF-8 text'}"
-        raise InputError(f"{path}:{number}", problem, _as_utf8(path, encoding or "LATIN1")) from None
+        raise InputError(
+            f"{path}:{number}", f"cannot be read: it is {described(content)}", as_utf8(path, content)
+        ) from None
     if len(content) > LARGEST_BYTES:
         problem = f"is larger than {LARGEST_BYTES // 2**20} MiB, which no config is"
         raise InputError(str(path), problem, "name what it lists by files of their own, or split the run")
@@ -67,8 +64,8 @@ def read_yaml(path: Path, positions: dict[KeyPath, Position]) -> dict[str, Any]:
         raise InputError(f"{path}{line}", *yaml_problem(error, text)) from None
     except yaml.reader.ReaderError as error:
         number = content.count(b"\n", 0, error.position) + 1
-        if encoding := _encoding(content):
-            raise InputError(str(path), f"cannot be read: it is {encoding} text", _as_utf8(path, encoding)) from None
+        if encoding_of(content):
+            raise InputError(str(path), f"cannot be read: it is {described(content)}", as_utf8(path, content)) from None
         raise InputError(f"{path}:{number}", f"not valid YAML: {error.reason}", "take it out") from None
     except yaml.YAMLError as error:
         raise InputError(str(path), f"not valid YAML: {' '.join(str(error).split())}") from None
@@ -78,20 +75,6 @@ def read_yaml(path: Path, positions: dict[KeyPath, Position]) -> dict[str, Any]:
         problem = f"expected a mapping of keys, found {KINDS.get(type(values), 'a single value')}"
         raise InputError(str(path), problem, "begin with `models:`; `tvmake init MODEL` writes a config")
     return values
-
-
-def _encoding(content: bytes) -> str:
-    """The encoding of a text that is no UTF-8, by its mark or its zeros, as iconv calls it; empty where it is another one."""
-    marks = {BOM_UTF32_LE: "UTF-32", BOM_UTF32_BE: "UTF-32", BOM_UTF16_LE: "UTF-16", BOM_UTF16_BE: "UTF-16"}
-    if mark := next((mark for mark in marks if content.startswith(mark)), None):
-        return marks[mark]
-    begin = content[: 4 * BEGIN]
-    zeros = "".join("0" if 8 * begin[place::4].count(0) > len(begin) else "x" for place in range(4))
-    return {"x000": "UTF-32LE", "000x": "UTF-32BE", "x0x0": "UTF-16LE", "0x0x": "UTF-16BE"}.get(zeros, "")
-
-
-def _as_utf8(path: Path, encoding: str) -> str:
-    return f"save it as UTF-8: iconv -f {encoding} -t UTF-8 {path.name} > new.yaml"
 
 
 def _note_positions(
