@@ -4,7 +4,7 @@
 
 ``vm(x)`` is the virtual machine's function with arguments that lie in TVM's tensors already; ``vm(array)`` makes the tensor
 of the input and the arrays of the outputs, as any use from numpy has to. ``package.run`` checks names, shapes and types besides;
-``beside`` is all that it does but the run itself, which is short enough to be measured on a busy machine.
+``checks`` is that alone, which is short enough to be measured on a busy machine.
 Both take the weights that the package loaded. Prints minima and medians in ms, and the ratio of the minima.
 """
 
@@ -39,16 +39,14 @@ def subjects(file: Path) -> dict[str, Callable[[], object]]:
         given = main(tvm.runtime.tensor(array, loaded.device), *loaded.params)
         return given.numpy() if isinstance(given, tvm.runtime.Tensor) else [value.numpy() for value in given]
 
-    def beside() -> object:
-        arrays = fitting(package.manifest.signature, {spec.name: array}, None)
-        loaded.set_inputs(list(arrays.values()))
-        return loaded.outputs()
+    def checks() -> object:
+        return fitting(package.manifest.signature, {spec.name: array}, None)
 
     return {
         "vm(x)": lambda: main(ready, *loaded.params),
         "vm(array)": from_array,
         "package.run": lambda: package.run(array),
-        "beside": beside,
+        "checks": checks,
     }
 
 

@@ -58,7 +58,7 @@ LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\
     [
         ("m.onnx", b"", "is empty", "copy the file again"),
         ("m.onnx", DIGITS[:3000], "not an ONNX model, or a truncated one", "copy the file again"),
-        ("m.onnx", LFS, "is a pointer of Git LFS, not the model itself", "git lfs pull"),
+        ("m.onnx", LFS, "is a pointer of Git LFS, not the file itself", "git lfs pull"),
         ("m.onnx", b"<!DOCTYPE html><html>", "is a web page", "download the file itself"),
         ("m.onnx", b"\x1c\0\0\0TFL3" + bytes(64), "is a TFLite model", "format: tflite"),
         ("m.onnx", None, "is a directory", "name the model's file"),

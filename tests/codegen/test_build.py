@@ -12,6 +12,7 @@ import tvm
 from tests.codegen.conftest import Transformed
 from tvmake.artifact.manifest import Manifest
 from tvmake.codegen.generating import lower_and_generate
+from tvmake.codegen.link import generate
 from tvmake.config.build import BuildOptions
 from tvmake.config.requests.building import BuildRequest
 from tvmake.config.target import TargetConfig
@@ -186,3 +187,15 @@ def test_a_damaged_module_is_refused(static_net: Transformed, tmp_path: Path):
     bad.write_text(json.dumps({"not": "a module"}))
     with pytest.raises(InputError, match="damaged"):
         built(Transformed(bad, static_net.params, static_net.signature), tmp_path / "b")
+
+
+def test_a_target_that_this_tvm_generates_no_code_for_is_named_with_those_that_it_does():
+    target = tvm.target.Target({"kind": "vulkan", "host": {"kind": "llvm"}})
+    lowered = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType([64], "float32"))
+    with lowered.function("main", [x]):
+        lowered.emit_func_output(lowered.emit_te(lambda numbers: tvm.te.compute((64,), lambda i: numbers[i] + 1.0), x))
+    with pytest.raises(
+        InputError, match=r"targets\.v\.kind: TVM .* generates no code for 'vulkan'\n  it does for llvm, "
+    ):
+        generate(lowered.get(), target, BuildOptions(), "targets.v")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.native.devices import abi_library, programs
+from tests.requirements import need_module
 from tests.workflow.project import ROOT, Project, model_project
 from tvmake.storage.resources import native_sources
 
@@ -55,3 +56,11 @@ def test_the_cpp_of_the_readme_compiles_and_runs(project: Project):
     done = subprocess.run([project.directory / "main"], cwd=project.directory, capture_output=True, text=True)
     assert done.returncode in (0, 1), done.stderr
     assert not done.stderr
+
+
+def test_the_python_of_the_readme_is_typed(tmp_path: Path):
+    need_module("mypy", "make lint")
+    (tmp_path / "program.py").write_text(shown("python"))
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(ROOT / ".mypy_cache/strict"), "program.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

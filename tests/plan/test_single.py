@@ -1,5 +1,6 @@
 """A run for one package is an ordinary config, in a directory that belongs to its model and target."""
 
+import json
 import tarfile
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import yaml
 
 from tests.workflow.project import ROOT
 from tvmake.config.reading.load import check
-from tvmake.errors import InputError
+from tvmake.errors import ErrorList, InputError
 from tvmake.plan.single import SingleRun
 
 DIGITS = str(ROOT / "resources/digits.onnx")
@@ -82,3 +83,22 @@ def test_what_is_no_model_is_named_as_it_was_given(tmp_path: Path, name: str, wo
     with pytest.raises(InputError) as caught:
         SingleRun(name, root=tmp_path).write_config()
     assert str(caught.value).startswith(words)
+
+
+def test_a_mistake_in_what_an_option_gave_names_the_option():
+    layer = {"build": {"dump": ["foo"], "opt_level": 9}}
+    with pytest.raises(ErrorList) as caught:
+        SingleRun(DIGITS, layer=layer, options={"build.dump": "--dump-code foo"}).check_config()
+    assert [error.where for error in caught.value.errors] == ["--set build.opt_level=9", "--dump-code foo"]
+
+
+def test_a_target_that_makes_no_sense_is_not_named_by_the_name_that_it_got_in_the_config():
+    with pytest.raises(InputError, match=r"^target: LLVM knows no processor 'aarch65'"):
+        SingleRun(DIGITS, "llvm -mtriple=aarch65-linux-gnu").check_config()
+    with pytest.raises(InputError, match=r"^target: native is this machine's CPU, and takes no options"):
+        SingleRun(DIGITS, "native -mcpu=skylake")
+
+
+def test_the_command_that_makes_it_knows_what_gave_its_keys():
+    *_, option, given = SingleRun(DIGITS, "llvm -mcpu=foo").command("mod.so")
+    assert option == "--given-as" and json.loads(given)["targets.llvm-mcpu-foo"] == "target"

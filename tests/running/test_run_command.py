@@ -133,7 +133,7 @@ MISTAKES = {
     "an unknown name": (["-i", "y=in.npy"], "y: the package has no such input"),
     "a name for an archive": (["-i", "x=y.npz"], "give it without 'x='"),
     "no file": (["-i", "none.npz"], "none.npz: no such file"),
-    "a damaged file": (["-i", "cut.npz"], "cut.npz: cannot be read"),
+    "a damaged file": (["-i", "cut.npz"], "cut.npz: is cut off"),
     "an archive that unpacks to too much": (["-i", "bomb.npz"], "bomb.npz: cannot be read: it unpacks to"),
     "an array that is mostly holes": (["-i", "holes.npy"], "holes.npy: cannot be read: it is mostly holes"),
     "an archive by an array's name": (["-i", "archive.npy"], "archive.npy: cannot be read: the magic string"),

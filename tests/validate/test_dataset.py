@@ -315,15 +315,48 @@ def test_a_truncated_image_is_refused_by_name(tmp_path):
         ("list.csv", "a.png;1\n", "list.csv:1: has one column, with ';' in it\n  write `file,label` on every line"),
         ("list.csv", "file,label\n", "lists no files"),
         ("list.csv", "a.png,1\n", "a.png: no such file"),
+        ("list.csv", "here.png,1\nhere.png,2\n", "list.csv:2: here.png has the label '2', and '1' in line 1"),
+        ("list.csv", "here.png,1\nthere.png,2\n", "there.png: no such file\n  take the line out"),
         ("data.npz", "garbage", "not an .npz of arrays"),
+        ("data.npz", "", "data.npz: is empty"),
+        (
+            "data.npz",
+            "version https://git-lfs.github.com/spec/v1\n",
+            "a pointer of Git LFS, not the file itself\n  fetch it",
+        ),
+        ("data.npz", "PK\x03\x04 and no more", "is cut off: an .npz has a table of its arrays at its end"),
         ("data.bin", "garbage", "not a dataset"),
     ],
 )
 def test_files_that_are_no_dataset_are_refused(tmp_path, name, content, says):
     (tmp_path / name).write_text(content)
+    image(tmp_path / "here.png")
     with pytest.raises(InputError) as caught:
         list(opened(tmp_path / name, signature(1, 3, 4, 4)))
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["images", "labels"])
+@pytest.mark.parametrize("name", ["", "list.csv"])
+def test_keys_of_arrays_are_refused_where_the_samples_are_files(tmp_path, name, key):
+    image(tmp_path / "a.png")
+    (tmp_path / "list.csv").write_text("a.png,1\n")
+    with pytest.raises(InputError, match=f"on which `{key}: mine` has no effect"):
+        opened(tmp_path / name, signature(1, 3, 10, 20), **{key: "mine"})
+
+
+def test_a_list_in_another_encoding_is_named_with_the_command_that_mends_it(tmp_path):
+    (tmp_path / "list.csv").write_bytes("a.png,1\n".encode("utf-16"))
+    with pytest.raises(InputError, match="it is UTF-16 text\n  save it as UTF-8: iconv -f UTF-16"):
+        opened(tmp_path / "list.csv", signature(1, 3, 10, 20))
+
+
+def test_a_mark_of_the_byte_order_is_no_part_of_the_first_label(tmp_path):
+    image(tmp_path / "data" / "cat" / "1.png")
+    names = tmp_path / "names.txt"
+    names.write_bytes("cat\ndog\n".encode("utf-8-sig"))
+    dataset = opened(tmp_path / "data", signature(1, 3, 10, 20, classes=2), label_names=str(names))
+    assert next(iter(dataset)).labels.tolist() == [0]
 
 
 def test_a_link_that_leads_to_no_image_is_named_and_not_left_out(tmp_path):

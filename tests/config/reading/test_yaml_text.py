@@ -126,3 +126,14 @@ def test_a_control_character_is_refused_wherever_it_stands(character: str, place
 def test_the_deepest_and_the_largest_are_read():
     assert parse("[" * (DEEPEST - 1) + "x" + "]" * (DEEPEST - 1)).values()
     assert parse("# " + "x" * (LARGEST_BYTES - 2)).values() is None
+
+
+@pytest.mark.parametrize(("text", "base"), [("010", 8), ("-0_17", 8), ("1:30", 60)])
+def test_a_number_that_yaml_reads_in_another_base_than_ten_is_refused(text: str, base: int, tmp_path: Path):
+    (tmp_path / "c.yaml").write_text(f"models: {{n: {{source: n.onnx}}}}\nbenchmark: {{repeat: {text}}}\n")
+    error = refusal(tmp_path / "c.yaml")
+    assert error.where.endswith("c.yaml:2") and f"as a number in base {base}" in error.problem
+
+
+def test_zeros_and_hexadecimal_numbers_are_read():
+    assert parse("[0, 00, 0.5, 00.5, 0x10, 1_000]").values() == [0, 0, 0.5, 0.5, 16, 1000]

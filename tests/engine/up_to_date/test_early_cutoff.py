@@ -132,6 +132,19 @@ def test_a_result_that_stays_altered_is_made_again_once():
     assert len(asked) == 2
 
 
+def test_an_altered_result_that_waits_for_another_one_is_noted_once(tmp_path: Path, capsys):
+    first, second = str(tmp_path / "module.json"), str(tmp_path / "mod.so")
+    Path(first).touch(), Path(second).touch()
+    altered = {first, second}
+    make = lambda part: not altered.difference_update(part.targets)  # noqa: E731
+    chain = [job("transform", "model.json", first), job("build", first, second)]
+    args = Namespace(targets=["all"], keep_going=True)
+    left = lambda _: [one for one in chain if altered.intersection(one.outputs)]  # noqa: E731
+    assert make_in_rounds(args, False, left, make, os.path.exists, lambda: sorted(altered))
+    noted = [line.split()[1] for line in capsys.readouterr().err.splitlines()]
+    assert sorted(noted) == sorted([first, second])
+
+
 def test_where_making_an_altered_result_again_fails_the_others_are_made_all_the_same():
     asked: list[Namespace] = []
     args = Namespace(targets=["all"], keep_going=True)

@@ -10,10 +10,17 @@ from typing import BinaryIO
 
 import numpy as np
 
+from tvmake.errors import InputError
 from tvmake.storage.plain_files import open_plain
+from tvmake.storage.stand_ins import stand_in
 
 FREE_BYTES, MOST_RATIO = 64 << 20, 200
 """Arrays and images that unpack to more than both are refused: to so many bytes, or so many times their file's size."""
+
+ZIP = b"PK\x03\x04"
+"""How an ``.npz`` begins."""
+
+LONGEST_SIGN = 32
 
 NUMPY = b"\x93NUMPY"
 """How an ``.npy`` begins."""
@@ -24,10 +31,12 @@ def open_arrays(path: Path) -> Iterator[np.lib.npyio.NpzFile]:
     """Open an ``.npz``.
 
     Raises:
+        InputError: it is empty, cut off, or what lies in the place of a file that was not fetched.
         One of :data:`tvmake.artifact.tensor_file.DAMAGE`: it is none, no plain file, unpacks to too much, or holds two
             arrays of one name, of which each reader might take another one.
     """
     with open_plain(path) as file:
+        _check_is_whole(file, path)
         _check_members(file)
         archive = np.load(file, allow_pickle=False)
         if not isinstance(archive, np.lib.npyio.NpzFile):
@@ -56,6 +65,19 @@ def read_array_file(path: Path) -> np.ndarray:
     with open_plain(path) as file:
         array: np.ndarray = np.lib.format.read_array(file, allow_pickle=False)
         return array
+
+
+def _check_is_whole(file: BinaryIO, path: Path) -> None:
+    head = file.read(LONGEST_SIGN)
+    if not head:
+        raise InputError(str(path), "is empty", "write it again, with numpy.savez")
+    if found := stand_in(head):
+        raise InputError(str(path), f"is {found[0]}", found[1])
+    if head.startswith(ZIP) and not zipfile.is_zipfile(file):
+        raise InputError(
+            str(path), "is cut off: an .npz has a table of its arrays at its end", "copy or download it again"
+        )
+    file.seek(0)
 
 
 def _check_members(file: BinaryIO) -> None:

@@ -88,7 +88,8 @@ def compile_model(
     }
     keys = {key: value for key, value in linking.items() if value}
     over = merge(layer, overlay(settings))
-    run = single_run(model, target, precision, tune, shapes, device, over, keys, self_test=self_test)
+    options = _named(pass_config, disabled_passes, dump)
+    run = single_run(model, target, precision, tune, shapes, device, over, keys, self_test=self_test, options=options)
     wanted = output or Path(f"{run.model_name}.tar")
     check_destination(wanted, "package", is_package)
     if tune is None and run.trials and not quiet:
@@ -111,6 +112,16 @@ def compile_model(
     if pass_times:
         _print_pass_times(run.directory / run.build_log)
     typer.echo(printable(f"wrote {wanted}; {_how_to_run(wanted, run.directory / run.result('mod.so'), device)}"))
+
+
+def _named(pass_config: list[str] | None, disabled_passes: list[str] | None, dump: list[str] | None) -> dict[str, str]:
+    """Keys of the config, and the options that gave them, as they were written."""
+    given = (
+        ("build.pass_config", "--pass-config", pass_config),
+        ("build.disabled_passes", "--disabled-pass", disabled_passes),
+        ("build.dump", "--dump-code", dump),
+    )
+    return {key: " ".join(f"{option} {text}" for text in texts) for key, option, texts in given if texts}
 
 
 def _how_to_run(package: Path, library: Path, device: str | None) -> str:

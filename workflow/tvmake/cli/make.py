@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import sys
 import time
@@ -64,6 +65,10 @@ def make(
         Path | None,
         typer.Option("--locked", help="Make the run of this lock again, and compare every byte.", dir_okay=False),
     ] = None,
+    given_as: Annotated[
+        str,
+        typer.Option(hidden=True, help="A JSON mapping: which option of another command gave a key of the config."),
+    ] = "{}",
 ) -> None:
     """Make everything the config asks for; what is up to date stays.
 
@@ -117,7 +122,7 @@ def make(
 
     # Only a run that asks for everything, in no special way, may go by what is remembered of earlier ones.
     is_whole = not wanted
-    options = _Options(arguments, dry_run, partly, quiet, verbose, warm, cache, stop_early, given)
+    options = _Options(arguments, dry_run, partly, quiet, verbose, warm, cache, stop_early, given, json.loads(given_as))
     if rebuild:
         # What another run left in a cache would prove nothing.
         options = replace(options, partly=True, cache=False)
@@ -141,6 +146,8 @@ class _Options:
     stop_early: bool
     files: list[Path]
     """The config's."""
+    given_as: dict[str, str]
+    """Which option of another command gave a key, by the key as it is written with dots."""
 
 
 def _run(plan: Plan, options: _Options, read_question: Callable[[], Question | None]) -> int:
@@ -149,6 +156,7 @@ def _run(plan: Plan, options: _Options, read_question: Callable[[], Question | N
 
     from tvmake.cache.prepare import prepare_cache
     from tvmake.cli.configs import naming_lines
+    from tvmake.config.reading.load import naming
     from tvmake.engine.run_mutex import only_run
     from tvmake.engine.up_to_date.noop import up_to_date
     from tvmake.engine.up_to_date.scope import UpToDate
@@ -195,6 +203,7 @@ def _run(plan: Plan, options: _Options, read_question: Callable[[], Question | N
                 read_question=read_question,
                 missing_inputs=lambda: missing_inputs(plan),
                 obstacle=lambda args: check_cluster(args, plan),
+                named=naming(options.files, options.given_as),
             )
         )
         # Files may be asked for behind Snakemake's own options, whose values look the same.

@@ -57,6 +57,7 @@ def single_run(
     target_keys: Mapping[str, Any] | None = None,
     *,
     self_test: bool = False,
+    options: Mapping[str, str] | None = None,
 ) -> SingleRun:
     """The run for one package; without a number of trials as it was tuned before, if it was.
 
@@ -64,6 +65,7 @@ def single_run(
         layer: a config over what the options say.
         target_keys: further keys of the target.
         self_test: whether the package gets samples to test itself by.
+        options: which option gave a key of the config, by the key as it is written with dots.
 
     Raises:
         TvmakeError: an option makes no sense, or there is no such model or device.
@@ -74,7 +76,16 @@ def single_run(
     where = _device(device) if device is not None else None
     model_keys = {"inputs": inputs}
     run = SingleRun(
-        model, target, precision, trials or 0, model_keys, target_keys or {}, layer, device=where, self_test=self_test
+        model,
+        target,
+        precision,
+        trials or 0,
+        model_keys,
+        target_keys or {},
+        layer,
+        options=options or {},
+        device=where,
+        self_test=self_test,
     )
     return run.as_tuned() if trials is None and device is None else run
 

@@ -13,6 +13,7 @@ from tvmake.config.build import BuildOptions
 from tvmake.errors import InputError, MachineError
 from tvmake.storage.files import atomic_path, no_space
 from tvmake.targets.kernel_pipeline import tir_pipeline
+from tvmake.targets.listing import check_generated
 
 
 def generate(
@@ -40,6 +41,8 @@ def generate(
                 exec_mode=options.exec_mode,
             )
     except (tvm.error.InternalError, ValueError, RuntimeError, TypeError, AttributeError) as error:
+        if where.startswith("targets."):
+            check_generated({where.removeprefix("targets."): target.kind.name})
         raise InputError(where, f"code generation for {target.kind.name} failed: {cause(error)}") from error
 
 

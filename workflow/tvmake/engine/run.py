@@ -84,6 +84,8 @@ class Request:
     """Reads the question anew."""
     missing_inputs: Callable[[], TvmakeError | None]
     """Names the config's files that do not exist, for when Snakemake finds that some are missing."""
+    named: Callable[[TvmakeError], TvmakeError]
+    """Names where the key of the config stands that an error is about."""
     obstacle: Callable[[argparse.Namespace], TvmakeError | None]
     """Why what Snakemake understood of the arguments cannot work, asked before files are made."""
 
@@ -107,6 +109,7 @@ def run(request: Request) -> int:
         request.verbose,
         request.missing_inputs,
         lambda: jobs_of(request.plan, request.plan.variants),
+        request.named,
     )
     parsed = _parsed(request.arguments)
     if parsed is None:

@@ -10,6 +10,7 @@ from tvmake.config.files.formats import ARCHIVES, DAMAGES, archive_kind
 from tvmake.errors import InputError
 from tvmake.storage.permissions import unreadable
 from tvmake.storage.plain_files import open_plain
+from tvmake.storage.stand_ins import STAND_INS
 
 ZIP = b"PK\x03\x04"
 
@@ -17,10 +18,7 @@ SIGNS: tuple[tuple[int, bytes, tuple[str, ...], str, str], ...] = (
     (4, b"TFL3", (".tflite",), "a TFLite model", "rename it to .tflite, or set `format: tflite`"),
     (0, ZIP, (".pt2", ".keras"), "a damaged zip archive", "copy or download the file again"),
     (0, b"\x89HDF\r\n", (".h5",), "an HDF5 file, as Keras writes them", "set `format: keras`"),
-    (0, b"version https://git-lfs", (), "a pointer of Git LFS, not the model itself", "fetch it: git lfs pull"),
-    (0, b"<!DOCTYPE", (), "a web page", "download the file itself"),
-    (0, b"<html", (), "a web page", "download the file itself"),
-    (0, b"\x1f\x8b", (), "compressed with gzip", "decompress it first"),
+    *((0, sign, (), what, remedy) for sign, what, remedy in STAND_INS),
 )
 """How files begin: where, with what, the suffixes of such files, what it is, and what to do where another kind is expected."""
 

@@ -7,7 +7,9 @@ from typing import Any
 import yaml
 
 from tvmake.config.reading.former_keys import KeyPath
-from tvmake.config.reading.load import Position, check, read_yaml
+from tvmake.config.reading.load import check
+from tvmake.config.reading.places import Position
+from tvmake.config.reading.yaml_file import read_yaml
 from tvmake.config.root import Config
 from tvmake.config.transform import BUILD_POINTS, CANDIDATES, FLOAT_POINTS, TRANSFORM_POINTS
 from tvmake.plan.jobs import Job, Jobs

@@ -1,5 +1,6 @@
 """One model for one target and precision, without a config of its user's: what such a run is made of, and where."""
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -7,7 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from tvmake.config.catalogue.zoo import ZOO
-from tvmake.errors import InputError
+from tvmake.errors import InputError, TvmakeError
 from tvmake.storage.files import write_text
 from tvmake.storage.state_file import read_state, write_state
 
@@ -40,6 +41,7 @@ class SingleRun:
         layer: a config laid over all this.
         device: where its kernels are measured, as keys of a device's config; None where the target says it.
         layer_name: how that was given (:func:`tvmake.config.reading.load.load_layers`), for messages.
+        options: which option gave a key, by the key as it is written with dots, for messages.
         name: what the model is called; by default after its file.
         root: the directory that paths begin in.
         self_test: whether the package gets samples to test itself by, for which the model's framework has to run it.
@@ -56,6 +58,7 @@ class SingleRun:
     target_keys: Mapping[str, Any] = field(default_factory=dict)
     layer: Mapping[str, Any] = field(default_factory=dict)
     layer_name: str = "--set"
+    options: Mapping[str, str] = field(default_factory=dict)
     name: str = ""
     device: Mapping[str, Any] | None = None
     root: Path = field(default_factory=Path.cwd)
@@ -89,6 +92,9 @@ class SingleRun:
     def _check_target(self) -> None:
         from tvmake.config.target import written_target
 
+        if self.target.split(maxsplit=1)[:1] == [NATIVE] and self.target != NATIVE:
+            remedy = "write llvm with options of your own, as in llvm -mcpu=skylake, or native alone"
+            raise InputError("target", f"{NATIVE} is this machine's CPU, and takes no options", remedy)
         try:
             if self.target != NATIVE:
                 written_target(self.target)
@@ -136,7 +142,8 @@ class SingleRun:
     def command(self, artifact: str) -> list[str]:
         """The arguments of ``tvmake`` that make a result of the variant."""
         made, directory = self.result(artifact), str(self.directory)
-        return ["make", made, "--directory", directory, "--config", str(self.config_file)]
+        given = json.dumps(self.given_as())
+        return ["make", made, "--directory", directory, "--config", str(self.config_file), "--given-as", given]
 
     def config(self) -> dict[str, Any]:
         """The config."""
@@ -192,15 +199,31 @@ class SingleRun:
         Raises:
             InputError, ErrorList: it is, as far as its text tells; the layer's keys are named as they were given.
         """
-        from tvmake.config.reading.load import NO_FILE, load_layers
+        from tvmake.config.reading.load import load_layers, one_or_many
+        from tvmake.config.reading.places import NO_FILE
+        from tvmake.errors import ErrorList
 
         try:
             load_layers([], self.layer, first=self._config(), given_as=self.layer_name)
         except InputError as error:
-            problem = error.problem.removeprefix(f"models.{self.model_name}.source: ")
-            if error.where != NO_FILE or problem == error.problem:
-                raise
-            raise InputError(self.source, problem.replace(repr(self._source()), "it"), error.remedy) from None
+            raise self._as_given(error, NO_FILE) from None
+        except ErrorList as errors:
+            raise one_or_many([self._as_given(error, NO_FILE) for error in errors.errors]) from None
+
+    def given_as(self) -> dict[str, str]:
+        """What gave a key of the config, by the key as it is written with dots."""
+        named = {f"models.{self.model_name}.source": self.source, f"targets.{self.target_name}": "target"}
+        return {**named, f"precisions.{self.precision}": "precision", **self.options}
+
+    def _as_given(self, error: TvmakeError, nowhere: str) -> TvmakeError:
+        """An error about a key as one about what gave it."""
+        from tvmake.config.reading.places import given_by
+
+        key, _, problem = error.problem.partition(": ")
+        given = given_by(key, self.given_as())
+        if given is None or (given not in self.options.values() and error.where != nowhere):
+            return error
+        return type(error)(given, problem.replace(repr(self._source()), "it"), error.remedy)
 
     def write_config(self) -> None:
         """Write the config into the directory.

@@ -75,7 +75,8 @@ def fitting(signature: Signature, given: Mapping[str, np.ndarray], fill: Fill | 
     Raises:
         InputError: an input is unknown, missing, or of another shape or type, or has values that its type cannot hold.
     """
-    fill = checked("fill", Fill | None, fill)
+    if fill is not None:
+        fill = checked("fill", Fill, fill)
     known = _names(signature)
     found: Arrays = {}
     for name, array in given.items():
@@ -219,6 +220,8 @@ def _batch(spec: TensorSpec, files: list[Path], preprocessing: Preprocessing) ->
 def _fitted(spec: TensorSpec, array: np.ndarray, dims: dict[str, int]) -> np.ndarray:
     """The array as the input takes it; extents that the input leaves open are noted in ``dims``."""
     dtype = numpy_dtype(spec)
+    if array.shape == spec.shape and array.dtype == dtype and array.flags.c_contiguous:
+        return array  # as nearly all are; the rest would cost more than a short network
     what = f"{array.dtype} [{', '.join(map(str, array.shape))}]"
     for wanted, extent in zip(spec.shape, array.shape, strict=False):
         if isinstance(wanted, str) and wanted.isidentifier():

@@ -148,10 +148,8 @@ class Package:
         """
         arrays = fitting(self.manifest.signature, self._given(inputs, more), fill)
         with self._turn:
-            self._loaded.set_inputs(list(arrays.values()))
             _use_threads(self.threads)
-            self._loaded.run()
-            outputs = self._loaded.outputs()
+            outputs = self._loaded.outputs_of(list(arrays.values()))
         return {spec.name: value for spec, value in zip(self.outputs, outputs, strict=True)}
 
     def benchmark(

@@ -9,6 +9,7 @@ import numpy as np
 from tvmake.artifact.signature import Signature, TensorSpec
 from tvmake.config.dataset import DatasetConfig
 from tvmake.config.files.dataset import MOST_LIST_BYTES
+from tvmake.config.text.encodings import as_utf8, described
 from tvmake.errors import InputError
 from tvmake.process.output import counted
 from tvmake.storage.plain_files import read_plain
@@ -178,10 +179,15 @@ def _label_names(config: DatasetConfig, root: Path) -> list[str]:
         return list(config.label_names or [])
     path = root / config.label_names
     try:
-        names = read_plain(path, MOST_LIST_BYTES, "list of names").decode("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+        content = read_plain(path, MOST_LIST_BYTES, "list of names")
+        names = content.decode("utf-8-sig").splitlines()
+    except OSError as error:
         raise InputError(
             str(path), f"cannot read label names: {error}", "give a text file with one name a line"
+        ) from None
+    except UnicodeDecodeError:
+        raise InputError(
+            str(path), f"cannot read label names: it is {described(content)}", as_utf8(path, content)
         ) from None
     return [name.strip() for name in names if name.strip()]
 

@@ -1,5 +1,6 @@
 """Where a dataset's samples lie: named arrays, a directory of images, or a list of files and labels."""
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -23,6 +24,9 @@ IMAGE_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
 
 GRAY, DEEP = ("1", "L"), "IF"
 """Pillow's modes of images without colours: of at most 8 bits, and how those of more begin."""
+
+
+_LABELS_OF_FILES = "labels are the names of sub-directories, or stand in a .csv list that `path` names"
 
 
 class Rows(Protocol):
@@ -64,6 +68,8 @@ def open_rows(path: Path, config: DatasetConfig, names: list[str]) -> Rows:
     """
     if not path.exists():
         raise InputError(str(path), "no such dataset", "check `dataset.path`")
+    if path.is_dir() or path.suffix.lower() in LIST_SUFFIXES:
+        _check_names_no_arrays(path, config)
     if path.is_dir():
         return _directory(path, names)
     if path.suffix.lower() in LIST_SUFFIXES:
@@ -71,6 +77,15 @@ def open_rows(path: Path, config: DatasetConfig, names: list[str]) -> Rows:
     if path.suffix.lower() == ".npz":
         return ArrayRows(path, config)
     raise InputError(str(path), "not a dataset", "give an .npz, a directory of images, or a .csv/.tsv list of files")
+
+
+def _check_names_no_arrays(path: Path, config: DatasetConfig) -> None:
+    """Keys that would have no effect on files of images."""
+    for key, usual in (("images", ("images",)), ("labels", ("labels", None))):
+        if (given := getattr(config, key)) not in usual:
+            what = "a directory of images" if path.is_dir() else "a list of files"
+            remedy = f"take it out: it names an array of an .npz; {_LABELS_OF_FILES}"
+            raise InputError(str(path), f"is {what}, on which `{key}: {given}` has no effect", remedy)
 
 
 class ArrayRows:
@@ -134,11 +149,16 @@ class ArrayRows:
                 raise InputError(str(self.path), problem, "write it with numpy.savez") from None
             yield archive
 
+    def _place_of(self, key: str) -> str:
+        """The key of the config that names an array."""
+        places = {self._config.images: "images", self._config.labels: "labels"}
+        return f"`dataset.{places.get(key) or ('truth' if key in self._config.truth else 'arrays')}`"
+
     def array(self, key: str) -> np.ndarray:
         if key not in self._arrays:
             with self._opened() as archive:
                 if key not in archive.files:
-                    remedy = f"its arrays are: {', '.join(archive.files) or 'none'}; name the right one in `dataset`"
+                    remedy = f"its arrays are: {', '.join(archive.files) or 'none'}; name the right one under {self._place_of(key)}"
                     if key == self._config.images and self._config.arrays:
                         remedy += ": `images` is that of the input which `arrays` leaves out"
                     raise InputError(str(self.path), f"has no array {key!r}", remedy)
@@ -244,6 +264,7 @@ def _file_list(path: Path, names: list[str]) -> FileRows:
         raise InputError(str(path), "lists no files", "write one `file,label` a line")
     columns = len(lines[0].cells)
     files, labels = [], []
+    first: dict[Path, int] = {}
     for number, cells in lines:
         if len(cells) != columns or columns > 2:
             raise InputError(
@@ -254,9 +275,18 @@ def _file_list(path: Path, names: list[str]) -> FileRows:
         if columns == 1 and (other := next((sign for sign in ";\t|" if sign in cells[0]), None)):
             problem = f"has one column, with {other!r} in it"
             raise InputError(f"{path}:{number}", problem, f"write `file{separator(path)}label` on every line")
-        files.append(path.parent / cells[0])
+        file = path.parent / cells[0]
+        files.append(file)
         if columns == 2:
             labels.append(_label(cells[1], names, f"{path}:{number}"))
+            line = lines[first.setdefault(file, len(files) - 1)]
+            if labels[first[file]] != labels[-1]:
+                problem = f"{cells[0]} has the label {cells[1]!r}, and {line.cells[1]!r} in line {line.number}"
+                raise InputError(f"{path}:{number}", problem, "take one of the lines out")
+    for (number, _), file in zip(lines, files, strict=True):
+        if not os.path.isfile(file):  # noqa: PTH113  # also of names that cannot be
+            remedy = f"take the line out, or mend the name, which is relative to {path.parent}"
+            raise InputError(f"{path}:{number}", f"{file}: no such file", remedy)
     return FileRows(path, files, labels if columns == 2 else None, [])
 
 

@@ -1,5 +1,6 @@
 """Compare a package's outputs with the reference's, sample by sample, and judge them by goals."""
 
+import math
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -50,6 +51,11 @@ class NumericsReport(FailsFast, BaseModel):
     repeatable: bool | None
     metrics: dict[str, MetricFigure] = {}
     """Users' metrics, by name."""
+
+    @property
+    def sqnr_db(self) -> float:
+        """The lowest signal-to-noise ratio of any output, in dB; NaN when no output could be compared."""
+        return self.overall.sqnr_db if self.overall else math.nan
 
 
 class Comparison:

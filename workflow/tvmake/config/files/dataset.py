@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tvmake.config.dataset import DatasetConfig
+from tvmake.config.text.encodings import as_utf8, described
 from tvmake.errors import InputError
 from tvmake.storage.plain_files import read_plain
 
@@ -52,11 +53,21 @@ def listed(path: Path) -> list[Line]:
         InputError: it cannot be read.
     """
     try:
-        text = read_plain(path, MOST_LIST_BYTES, "list of files").decode("utf-8-sig")
-        rows = csv.reader(text.splitlines(), delimiter=separator(path))
+        content = read_plain(path, MOST_LIST_BYTES, "list of files")
+    except FileNotFoundError:
+        raise InputError(str(path), "no such file", "correct the path of the list") from None
+    try:
+        rows = csv.reader(content.decode("utf-8-sig").splitlines(), delimiter=separator(path))
         lines = [Line(number, [cell.strip() for cell in cells]) for number, cells in enumerate(rows, 1)]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(str(path), f"cannot be read: {error}") from None
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            f"{path}:{line}", f"cannot be read: it is {described(content)}", as_utf8(path, content)
+        ) from None
+    except csv.Error as error:
+        raise InputError(
+            str(path), f"is no list of files: {error}", f"write one `file{separator(path)}label` a line"
+        ) from None
     return [line for line in lines if any(line.cells)]
 
 

@@ -3,6 +3,7 @@
 A few lines of aliases can stand for more values than fit into memory, and nesting can exhaust the stack.
 """
 
+import re
 from collections.abc import Hashable
 from typing import Any
 
@@ -16,20 +17,24 @@ LARGEST_BITS = 64
 NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 """How YAML calls them."""
 
+_OCTAL = re.compile("[-+]?0[0_]*[1-7][0-7_]*")
+"""How YAML 1.1 writes numbers in base 8; zeros alone are 0 in any base."""
+
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """Reads plain data. What Python cannot make a value of (a date that is none, a very long number) is an error with its place,
-    and so is 10:22, which YAML 1.1 reads as 622."""
+    and so are 10:22 and 010, which YAML 1.1 reads as 622 and 8."""
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         """The value of a node."""
-        if node.tag in NUMBERS and ":" in node.value:
+        if node.tag in NUMBERS and (base := 60 if ":" in node.value else 8 if _OCTAL.fullmatch(node.value) else None):
             raise yaml.constructor.ConstructorError(
                 None,
                 None,
-                f"YAML reads {node.value[:20]} as a number in base 60",
+                f"YAML reads {node.value[:20]} as a number in base {base}",
                 node.start_mark,
-                "put it in quotation marks if it is text, or write the number in digits",
+                "put it in quotation marks if it is text, or write the number in digits"
+                + (" that do not begin with 0" if base == 8 else ""),
             )
         try:
             value = super().construct_object(node, deep)

@@ -1,15 +1,20 @@
 """What to show of a failed job: the lines that say why, and where to read on."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tvmake.engine.progress.cluster_errors import cluster_error
 from tvmake.engine.progress.job_log import error_lines, log_lines, telling_lines
 from tvmake.engine.progress.snakemake_errors import translated
+from tvmake.errors import InputError, TvmakeError
 
 _REFUSED = re.compile(r"^WorkflowError in file .*Snakefile.*:\n(.+)(?:\n(  (?!File ).+))?", re.MULTILINE)
+
+
+_OF_A_KEY = re.compile(r"^( *error: )([a-z]+[.\[](?:(?!: ).)+): (.*)$", re.MULTILINE)
+"""An error that may begin with a key of the config."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,15 @@ def failures(
     found = [(log, lines) for log in logs if (lines := error_lines(Path(log)))]
     found = found or [(log, _of_snakemake(Path(log))) for log in clusters]
     return [Failure(_indented(lines), (log,)) for log, lines in found]
+
+
+def with_places(text: str, named: Callable[[TvmakeError], TvmakeError]) -> str:
+    """A failure's text, whose errors name where the key of the config stands that they begin with."""
+
+    def placed(found: re.Match[str]) -> str:
+        return found[1] + str(named(InputError(found[2], found[3])))
+
+    return _OF_A_KEY.sub(placed, text)
 
 
 def _of_snakemake(log: Path) -> list[str]:

@@ -21,7 +21,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 from tvmake.cache.line import read_lines
 from tvmake.engine.progress.bar import progress_bar
-from tvmake.engine.progress.failures import failures
+from tvmake.engine.progress.failures import failures, with_places
 from tvmake.engine.progress.job_log import ending, written_since
 from tvmake.engine.progress.reasons import is_uncertain, kinds_of, why
 from tvmake.engine.progress.snakemake_errors import translated
@@ -85,6 +85,8 @@ class Run:
     missing_inputs: Callable[[], TvmakeError | None] = staticmethod(lambda: None)
     """Names the config's files that do not exist, for when Snakemake finds that some are missing."""
     verbose = False
+    named: Callable[[TvmakeError], TvmakeError] = staticmethod(lambda error: error)
+    """Names where the key of the config stands that an error is about."""
     jobs: Callable[[], Iterable[Job]] = staticmethod(tuple)
     """The jobs that the config asks for, to say what of them changed."""
     logs: list[Path]
@@ -101,12 +103,14 @@ class Run:
         verbose: bool,
         missing_inputs: Callable[[], TvmakeError | None],
         jobs: Callable[[], Iterable[Job]],
+        named: Callable[[TvmakeError], TvmakeError],
     ) -> None:
         """Forget the run before."""
         cls.quiet, cls.interrupted, cls.ended, cls.made, cls.codes = quiet, False, False, False, set()
         cls.verbose, cls.logs, cls.is_told_to_end = verbose, [], staticmethod(lambda: cls.interrupted)
         cls.missing_inputs = staticmethod(missing_inputs)
         cls.jobs = staticmethod(jobs)
+        cls.named = staticmethod(named)
 
     @classmethod
     def interrupt(cls) -> None:
@@ -307,7 +311,8 @@ class LogHandler(LogHandlerBase):
             logs = [log for log in logs if written_since(Path(log), self.began)]
         for failure in failures(label, rule, message, logs, clusters, was_sent=group or bool(message)):
             # A store or a device that is lost fails every kernel's search in the same words.
-            self._print("  the same error" if failure.text in self.shown else failure.text, markup=False)
+            text = with_places(failure.text, Run.named)
+            self._print("  the same error" if failure.text in self.shown else text, markup=False)
             self.shown.add(failure.text)
             for shown in failure.logs:
                 self._print(f"  log: {shown}", style="dim")

@@ -67,8 +67,10 @@ def make_in_rounds(
         return False
 
     known: set[str] = set()
+    noted: set[str] = set()  # one that waits for another is altered in the next round, too
     while files := [file for file in altered() if file not in known]:
-        note_altered(files)
+        note_altered([file for file in files if file not in noted])
+        noted.update(files)
         forced = copy(args)
         forced.targets = forced.forcerun = files
         # What one of them is made of may be made again as well, and be as before.

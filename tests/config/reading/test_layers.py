@@ -1,0 +1,172 @@
+"""Config files laid over each other, and keys under their former names."""
+
+import contextlib
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from snakemake.utils import update_config
+
+from tests.config.reading.mistakes import MINIMAL, mistakes
+from tvmake.config.benchmark import BenchmarkOptions
+from tvmake.config.dataset import DatasetConfig
+from tvmake.config.reading.load import check, load, load_layers, merge
+from tvmake.errors import TvmakeError
+
+scalars = st.none() | st.booleans() | st.integers(-9, 9) | st.text("abc", max_size=3)
+values = st.recursive(
+    scalars | st.lists(scalars, max_size=2), lambda below: st.dictionaries(st.sampled_from("klmn"), below, max_size=3)
+)
+mappings = st.dictionaries(st.sampled_from("klmn"), values, max_size=4)
+
+
+@given(mappings)
+def test_an_empty_overlay_changes_nothing(base):
+    assert merge(base, {}) == base
+
+
+@given(mappings, mappings)
+def test_an_overlay_keeps_the_keys_it_does_not_name_and_wins_where_it_does(base, over):
+    result = merge(base, over)
+    assert result.keys() == base.keys() | over.keys()
+    for key in result:
+        if key not in over or (over[key] == {} and key in base):
+            assert result[key] == base[key]
+        elif isinstance(over[key], dict):
+            below = base.get(key)
+            assert result[key] == merge(below if isinstance(below, dict) else {}, over[key])
+        else:
+            assert result[key] == over[key]
+
+
+@given(mappings, mappings)
+def test_laying_an_overlay_twice_is_laying_it_once(base, over):
+    assert merge(merge(base, over), over) == merge(base, over)
+
+
+@given(mappings, mappings)
+def test_files_merge_as_snakemake_merges_its_configfiles(base, over):
+    expected = yaml.safe_load(yaml.safe_dump(base))
+    update_config(expected, over)
+    assert merge(base, over) == expected
+
+
+@given(mappings, mappings)
+def test_merging_leaves_its_arguments_alone(base, over):
+    before = yaml.safe_dump([base, over])
+    merge(base, over)
+    assert yaml.safe_dump([base, over]) == before
+
+
+FULL = {
+    "models": {
+        "a": {"source": "a.onnx", "dims": {"N": 2}, "goals": {"top1": 0.5, "rtol": None}},
+        "b": {"source": "zoo:resnet18", "dataset": {"path": "x.npz", "limit": None, "preprocess": {"mean": [1, 2, 3]}}},
+    },
+    "targets": {"cpu": {"mcpu": "native"}, "gpu": {"kind": "opencl", "host": {"mtriple": "aarch64-linux-gnu"}}},
+    "benchmark": {"profile": "mlperf-like", "repeat": 5},
+    "variants": {"exclude": [{"model": "b", "target": "gpu"}]},
+}
+
+
+def leaves(value, path=()):
+    if isinstance(value, dict) and value:
+        return [leaf for key, below in value.items() for leaf in leaves(below, (*path, key))]
+    return [(path, value)]
+
+
+@given(st.data())
+def test_a_config_cut_into_files_at_any_keys_is_the_same_config(data):
+    first, second = {}, {}
+    for path, value in leaves(FULL):
+        place = data.draw(st.sampled_from([first, second]))
+        for key in path[:-1]:
+            place = place.setdefault(key, {})
+        place[path[-1]] = value
+    assert check(merge(first, second), {}) == check(FULL, {})
+
+
+def test_null_removes_a_key_of_an_earlier_file(write):
+    base = write("models: {a: {source: a.onnx, opset: 17}, b: {source: b.onnx}}\nbenchmark: {repeat: 7}\n", "base.yaml")
+    over = write("models: {b: null, a: {opset: null}}\nbenchmark: null\n", "over.yaml")
+    config = load([base, over])
+    assert list(config.models) == ["a"]
+    assert config.models["a"].opset is None
+    assert config.benchmark == BenchmarkOptions()
+
+
+def test_null_stays_where_it_is_a_value_of_its_own(write):
+    config = load(
+        [write("models: {a: {source: a.onnx, goals: {rtol: null}, dataset: {path: x.npz, limit: null, labels: null}}}")]
+    )
+    model = config.models["a"]
+    assert model.goals.model_fields_set == {"rtol"}
+    assert (model.dataset.limit, model.dataset.labels) == (None, None)
+    assert DatasetConfig(path="x.npz").limit is not None
+
+
+def test_null_is_passed_on_to_a_factory(write):
+    config = load([write("models: {a: {source: 'm:f', trusted: true, arguments: {weights: null}}}")])
+    assert config.models["a"].arguments == {"weights": None}
+
+
+def test_a_former_key_is_read_with_a_note_that_says_where_and_what_it_is_called_now(write):
+    path = write(MINIMAL + "tuning:\n  passes: 3\ntargets: {cpu: {tuning: {passes: 4}}}\n")
+    notes: list[str] = []
+    config = load_layers([path], {}, notes.append)
+    assert (config.tuning.rounds, config.targets["cpu"].tuning.rounds) == (3, 4)
+    assert notes == [
+        f"{path}:3: tuning.passes is now called tuning.rounds",
+        f"{path}:4: targets.cpu.tuning.passes is now called targets.cpu.tuning.rounds",
+    ]
+
+
+def test_a_former_key_and_its_present_name_together_are_refused_beside_other_mistakes(write):
+    path = write(MINIMAL + "tuning: {passes: 3, rounds: 3}\nbuild: {opt_level: 9}\n")
+    twice, other = mistakes(path)
+    assert str(twice) == (
+        f"{path}:2: tuning.passes is the former name of tuning.rounds, and both are given\n  keep tuning.rounds"
+    )
+    assert "build.opt_level" in str(other)
+
+
+def test_null_under_a_former_key_removes_it_from_an_earlier_file(write):
+    base = write(MINIMAL + "tuning: {passes: 3}\n", "base.yaml")
+    assert load([base, write("tuning: {passes: null}\n")]).tuning.rounds == 2
+    assert load([base, write("tuning: {passes: null, rounds: 5}\n")]).tuning.rounds == 5
+
+
+def test_mistakes_under_a_former_key_are_found_on_its_line(write):
+    (mistake,) = mistakes(write(MINIMAL + "tuning:\n  trials: 1\n  passes: 99\n"))
+    assert mistake.where.endswith(":4") and "tuning.rounds" in mistake.problem
+
+
+@pytest.mark.parametrize(
+    "text", ["tuning: 3", "targets: {cpu: null}", "targets: [llvm]", "targets: {cpu: {tuning: 1}}"]
+)
+def test_former_keys_are_looked_for_in_whatever_there_is(write, text: str):
+    with contextlib.suppress(TvmakeError):
+        load([write(MINIMAL + text)])
+
+
+def test_lists_replace_as_a_whole(write):
+    base = write(
+        "models: {a: {source: a.onnx}}\nprecisions: {float32: {}, float16: {}}\nbuild: {dump: [ll, asm]}\n", "base.yaml"
+    )
+    over = write("precisions: [float16_acc32]\nbuild: {dump: [tir]}\n", "over.yaml")
+    config = load([base, over])
+    assert list(config.precisions) == ["float16_acc32"]
+    assert config.build.dump == ["tir"]
+
+
+def test_the_last_layer_needs_no_file(write):
+    config = load_layers([write(MINIMAL + "benchmark: {repeat: 7, number: 2}")], {"benchmark": {"repeat": 9}})
+    assert (config.benchmark.repeat, config.benchmark.number) == (9, 2)
+
+
+def test_a_value_is_blamed_on_the_file_that_set_it_last(write):
+    base = write("models: {net: {source: net.onnx}}\nbenchmark: {repeat: 5}\n", "base.yaml")
+    over = write("\n\nbenchmark: {repeat: -5}\n", "over.yaml")
+    (mistake,) = mistakes(base, over)
+    assert mistake.where == f"{over}:3"

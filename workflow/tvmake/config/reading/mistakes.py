@@ -1,0 +1,105 @@
+"""What pydantic finds wrong with a config as errors that name file, line and key as they are written."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from tvmake.config.reading.former_keys import KeyPath
+from tvmake.config.reading.messages import EXPECTED, message, name_remedy, shown
+from tvmake.config.reading.places import SET, Position, dotted, key_path, where_is
+from tvmake.errors import InputError
+
+LEAST = {"models": "{source: FILE}", "targets": "{kind: llvm}", "precisions": "{}"}
+"""The least that is said of an entry."""
+
+
+def mistakes(
+    error: ValidationError, values: Any, positions: Mapping[KeyPath, Position], default_file: str
+) -> Iterable[InputError]:
+    """An error for each mistake.
+
+    Args:
+        values: what was checked, as it was written.
+        positions: where each of its keys stands.
+        default_file: named for what stands nowhere.
+    """
+    found: dict[KeyPath, list[Mapping[str, Any]]] = {}  # a union reports once per branch
+    for detail in error.errors(include_url=False):
+        path = _written_path(detail, values)
+        if detail["loc"][-1:] == ("[key]",) and detail["type"] == "string_type":
+            above = tuple(map(str, detail["loc"][:-2]))
+            name = _key_as_written(detail["input"], above, positions)
+            problem = f"{dotted(above)}: YAML reads the name {name} as {shown(detail['input'])}, which is no text"
+            yield InputError(where_is((*above, name), positions, default_file), problem, name_remedy(name, above))
+            continue
+        if detail["type"] == "invalid_key":  # one that YAML makes no text of
+            above = path[: len(detail["loc"]) - 1]
+            path = (*above, _key_as_written(detail["input"], above, positions))
+        if detail["type"] == "union_tag_invalid":
+            path = (*path, detail["ctx"]["discriminator"].strip("'"))
+        if not path and detail["type"] == "value_error":
+            # Cross-checks of the whole config name their own key, one a line.
+            for line in detail["msg"].removeprefix("Value error, ").splitlines():
+                key, _, problem = line.partition(": ")
+                problem, _, hint = problem.partition("; ")
+                place = key_path(key)
+                if names := _without_values(values, key):
+                    place = (*place, names[0])
+                    hint = f"nothing is said of {', '.join(names)}; write {key}: {{{names[0]}: {LEAST[key]}}}"
+                yield InputError(where_is(place, positions, default_file), f"{key}: {problem}", hint or None)
+            continue
+        found.setdefault(path, []).append(detail)
+    above_others = {path[:length] for path in found for length in range(len(path))}
+    for path, details in found.items():
+        if path in above_others and details[0]["type"] in EXPECTED:
+            continue  # a branch that the value was not meant for
+        position = positions.get(path)
+        problem, remedy = message(details, path, position.written if position else "")
+        where = where_is(path, positions, default_file)
+        given = details[0].get("input")
+        if where.startswith(SET) and isinstance(given, Mapping) and len(given) == 1:
+            # A name with a dot was taken for two.
+            ((below, value),) = given.items()
+            remedy = (
+                remedy
+                or (
+                    f"write --set '{'.'.join(path[:-1])}={{{path[-1]}.{below}: {value}}}' for a name with a dot"
+                    if path[1:]
+                    else None
+                )
+                or f"a text with a colon and a space is put in quotation marks: --set '{path[0]}=\"{below}: {value}\"'"
+            )
+        yield InputError(where, f"{dotted(path)}: {problem}", remedy)
+
+
+def _without_values(values: Any, axis: str) -> list[str]:
+    """The names of an axis, where it has names only, with nothing after their colons."""
+    entries = values.get(axis) if axis in LEAST else None
+    return list(map(str, entries)) if isinstance(entries, Mapping) and not any(map(bool, entries.values())) else []
+
+
+def _key_as_written(key: Any, above: KeyPath, positions: Mapping[KeyPath, Position]) -> str:
+    """The text of a key that YAML made something else of (``on``, ``18``)."""
+    for path in positions:
+        if path[:-1] == above and path and yaml.safe_load(path[-1]) == key:
+            return path[-1]
+    return str(key)
+
+
+def _written_path(detail: Mapping[str, Any], values: Any) -> KeyPath:
+    """An error's location without the parts that pydantic adds for branches of unions and for wrappers."""
+    path: list[str] = []
+    current = values
+    parts = detail["loc"]
+    for index, part in enumerate(parts):
+        in_list = isinstance(current, list) and isinstance(part, int) and part < len(current)
+        if in_list or (isinstance(current, Mapping) and part in current):
+            current = current[part]
+        elif isinstance(current, list) and part in current:
+            current = None  # an entry of a list that stands for a mapping of names
+        elif not (detail["type"] == "missing" and index == len(parts) - 1):
+            continue
+        path.append(str(part))
+    return tuple(path)

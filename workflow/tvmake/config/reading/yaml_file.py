@@ -1,0 +1,111 @@
+"""Read one YAML file of a config, and note in which line each key stands."""
+
+import difflib
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tvmake.config.model import FORMATS
+from tvmake.config.reading.former_keys import KeyPath
+from tvmake.config.reading.places import Position, dotted
+from tvmake.config.reading.yaml_remedies import yaml_problem
+from tvmake.config.reading.yaml_text import LARGEST_BYTES, parse
+from tvmake.config.text.encodings import as_utf8, described, encoding_of
+from tvmake.errors import InputError
+from tvmake.storage.permissions import unreadable
+from tvmake.storage.plain_files import open_plain
+
+KINDS = {list: "a list", str: "text", bool: "true or false", int: "a number", float: "a number"}
+"""What a config may be instead of a mapping."""
+
+OTHER_CONFIGS = {".toml": "TOML", ".ini": "an INI file", ".cfg": "an INI file", ".py": "Python"}
+"""What configs of other programs are written in, by their suffixes."""
+
+
+def read_yaml(path: Path, positions: dict[KeyPath, Position]) -> dict[str, Any]:
+    """Read one YAML mapping and note where each key stands.
+
+    Raises:
+        InputError: missing, unreadable, not YAML, not a mapping, or a key given twice.
+    """
+    try:
+        with open_plain(path) as file:
+            content = file.read(LARGEST_BYTES + 1)
+        if path.suffix.lower() in FORMATS:
+            remedy = f"`tvmake compile {path}` compiles it, `tvmake init {path}` writes a config for it"
+            raise InputError(str(path), "is a model, where a config is expected", remedy)
+        if path.suffix.lower() in OTHER_CONFIGS:
+            problem = f"is {OTHER_CONFIGS[path.suffix.lower()]}, where YAML is expected"
+            raise InputError(str(path), problem, "`tvmake init MODEL` writes a config; JSON is read as well")
+        text = "" if len(content) > LARGEST_BYTES else content.decode()
+    except FileNotFoundError:
+        near = [str(one) for one in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
+        close = difflib.get_close_matches(str(path), near, n=1)
+        remedy = f"did you mean '{close[0]}'?" if close else "`tvmake init MODEL` writes one from a model file"
+        raise InputError(str(path), "no such config file", remedy) from None
+    except (OSError, UnicodeDecodeError) as error:
+        if isinstance(error, OSError):
+            raise unreadable(path, error) from None
+        number = content.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            f"{path}:{number}", f"cannot be read: it is {described(content)}", as_utf8(path, content)
+        ) from None
+    if len(content) > LARGEST_BYTES:
+        problem = f"is larger than {LARGEST_BYTES // 2**20} MiB, which no config is"
+        raise InputError(str(path), problem, "name what it lists by files of their own, or split the run")
+    try:
+        document = parse(text)
+        _note_positions(document.root, (), str(path), positions)
+        values = document.values()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f":{mark.line + 1}" if mark else ""
+        raise InputError(f"{path}{line}", *yaml_problem(error, text)) from None
+    except yaml.reader.ReaderError as error:
+        number = content.count(b"\n", 0, error.position) + 1
+        if encoding_of(content):
+            raise InputError(str(path), f"cannot be read: it is {described(content)}", as_utf8(path, content)) from None
+        raise InputError(f"{path}:{number}", f"not valid YAML: {error.reason}", "take it out") from None
+    except yaml.YAMLError as error:
+        raise InputError(str(path), f"not valid YAML: {' '.join(str(error).split())}") from None
+    if values is None:
+        return {}
+    if not isinstance(values, dict):
+        problem = f"expected a mapping of keys, found {KINDS.get(type(values), 'a single value')}"
+        raise InputError(str(path), problem, "begin with `models:`; `tvmake init MODEL` writes a config")
+    return values
+
+
+def _note_positions(
+    node: yaml.Node | None,
+    path: KeyPath,
+    file: str,
+    positions: dict[KeyPath, Position],
+    above: tuple[yaml.Node, ...] = (),
+) -> None:
+    if node in above:
+        problem = f"'{dotted(path)}' contains itself"
+        raise InputError(f"{file}:{node.start_mark.line + 1}", problem, "an alias stands for what ends before it")
+    if isinstance(node, yaml.MappingNode):
+        seen: dict[str, int] = {}
+        for key, value in node.value:
+            name = str(key.value)
+            line = key.start_mark.line + 1
+            if name in seen and name != "<<":
+                problem = f"the key '{dotted((*path, name))}' is given twice"
+                raise InputError(f"{file}:{line}", problem, f"line {seen[name]} has it too; keep one of them")
+            seen[name] = line
+            positions[(*path, name)] = Position(file, line, _written(value))
+            _note_positions(value, (*path, name), file, positions, (*above, node))
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            place = Position(file, value.start_mark.line + 1, _written(value))
+            positions[(*path, str(index))] = place
+            if len(path) == 1 and place.written:  # a list of names, as of targets
+                positions.setdefault((*path, place.written), place)
+            _note_positions(value, (*path, str(index)), file, positions, (*above, node))
+
+
+def _written(value: yaml.Node) -> str:
+    return str(value.value) if isinstance(value, yaml.ScalarNode) else ""
