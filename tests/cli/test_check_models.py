@@ -62,9 +62,13 @@ LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\
         ("m.onnx", b"<!DOCTYPE html><html>", "is a web page", "download the file itself"),
         ("m.onnx", b"\x1c\0\0\0TFL3" + bytes(64), "is a TFLite model", "format: tflite"),
         ("m.onnx", None, "is a directory", "name the model's file"),
-        ("m.tflite", DIGITS, "is not a TFLite model", "copy or download the file again"),
+        ("m.tflite", DIGITS, "is an ONNX model", "rename it to .onnx"),
+        ("m.pt2", DIGITS, "is an ONNX model", "rename it to .onnx"),
+        ("m.keras", LFS, "is a pointer of Git LFS, not the file itself", "git lfs pull"),
+        ("m.h5", b"", "is empty", "copy or download the file again"),
+        ("m.keras", b"\x89HDF\r\n\x1a\n", "is an HDF5 file", "rename it to .h5"),
         ("m.pt2", b"PK\x03\x04", "is truncated", "copy or download the file again"),
-        ("m.onnx", scikit_learn(), "from outside ONNX cannot be imported: ai.onnx.ml::TreeEnsembleRegressor", "ONNX Runtime"),
+        ("m.onnx", scikit_learn(), "from outside ONNX cannot be imported: ai.onnx.ml::TreeEnsembleRegressor", "hummingbird-ml"),
         ("m.onnx", relu(operator="Foo"), "No Op registered for Foo", "Export the model again"),
         ("m.onnx", relu(operator="RandomNormalLike"), "cannot be imported: RandomNormalLike (1×)", "make them an input"),
         ("m.onnx", relu(taken="gone"), "input 'gone' of node: name: one", "Export the model again"),
@@ -76,7 +80,8 @@ LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\
         ("m.onnx", elsewhere("/m.bin", 8), "named by an absolute path (/m.bin)", "location='m.onnx.data'"),
     ],
     ids=[
-        "empty", "truncated", "Git LFS", "web page", "TFLite as ONNX", "directory", "ONNX as TFLite", "truncated archive",
+        "empty", "truncated", "Git LFS", "web page", "TFLite as ONNX", "directory", "ONNX as TFLite", "ONNX as pt2",
+        "Git LFS as Keras", "empty Keras", "HDF5 as zip", "truncated archive",
         "scikit-learn", "unknown operator", "random", "undefined", "cycle", "IR version", "no opset", "missing data",
         "short data", "absolute data",
     ],
@@ -128,9 +133,27 @@ def test_what_an_archive_holds_is_said(tmp_path, name, content, what, remedy):
     assert done.returncode == 1 and what in done.stderr and remedy in done.stderr
 
 
+@pytest.mark.parametrize("name", ["m.pt", "model", "m.bin"])
+@pytest.mark.parametrize(
+    ("content", "what", "remedy"),
+    [
+        (b"", "is empty", "download the file again"),
+        (LFS, "is a pointer of Git LFS", "git lfs pull"),
+        (DIGITS, "is an ONNX model", "set `format: onnx`"),
+        (zipped("m/data.pkl", "m/code/x.py"), "is a TorchScript archive", "torch.export.save("),
+    ],
+    ids=["empty", "Git LFS", "ONNX", "TorchScript"],
+)
+def test_what_a_file_is_whose_name_tells_no_format_is_said(tmp_path, name, content, what, remedy):
+    (tmp_path / name).write_bytes(content)
+    done = checked(tmp_path, {"source": name})
+    assert done.returncode == 1 and what in done.stderr and remedy in done.stderr
+
+
 @pytest.mark.parametrize(
     ("source", "remedy"),
     [
+        ("m.joblib", "hummingbird-ml"),
         ("*.onnx", "patterns are not expanded; name one file"),
         ("$HOME/m.onnx", "variables of the environment are not replaced"),
         ("hf://org/model", "download it and name the file"),
@@ -165,7 +188,7 @@ def test_an_opset_that_there_is_not_is_refused(tmp_path: Path):
 
 
 def test_a_function_that_is_not_trusted_is_refused(tmp_path: Path):
-    (tmp_path / "nets.py").write_text("open('it_ran', 'w')\n")
+    (tmp_path / "nets.py").write_text("open('it_ran', 'w')\ndef net(): ...\n")
     done = checked(tmp_path, {"source": "nets:net"})
     assert done.returncode == 1 and "models.m.source: nets:net" in done.stderr and "trusted: true" in done.stderr
     assert not (tmp_path / "it_ran").exists()

@@ -236,9 +236,9 @@ def test_a_single_operator(tmp_path, name):
     )
 
 
-@pytest.mark.parametrize("length", [12, 11])
-def test_an_inverse_transform_of_half_the_frequencies_is_real(tmp_path, length):
-    operator = node("DFT", ["x", "n", "a"], ["y"], inverse=1, onesided=1)
+@pytest.mark.parametrize(("length", "is_given"), [(12, True), (11, True), (12, False)])
+def test_an_inverse_transform_of_half_the_frequencies_is_real(tmp_path, length, is_given):
+    operator = node("DFT", ["x", "n" if is_given else "", "a"], ["y"], inverse=1, onesided=1)
     constants = {"n": np.array(length), "a": np.array(-2)}
     made = model([operator], {"x": (FLOAT, (2, length // 2 + 1, 2))}, ["y"], constants, opset=20)
     halves = random(2, length // 2 + 1, 2)

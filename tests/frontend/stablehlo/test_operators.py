@@ -304,6 +304,11 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
         ],
         (X, WHOLE),
     ),
+    "counts of bits": (
+        lambda *numbers: [count(x) for x in numbers for count in (lax.population_count, lax.clz)],
+        tuple(np.array([0, 1, 77, -1, -5, 127], dtype) for dtype in ("int8", "int16", "int32"))
+        + tuple(np.array([0, 1, 77, 255, 128], dtype) << shift for dtype, shift in (("uint8", 0), ("uint32", 24))),
+    ),
     "steps between numbers": (
         lambda x: [
             jnp.searchsorted(jnp.array([-1.0, 0.0, 1.0]), x),

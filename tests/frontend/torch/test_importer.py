@@ -276,6 +276,48 @@ def test_a_network_that_changes_its_state_or_inputs_is_refused(network, problem)
         torch_export.read(export(network.eval(), (uniform(1, 4),)), options())
 
 
+class Watching(nn.Module):
+    """Counts its calls, and keeps a mean of its inputs by that count; no output is computed from either."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(1))
+        self.register_buffer("mean", torch.zeros(4))
+        self.register_buffer("scale", torch.full((4,), 3.0))
+
+    def forward(self, x):
+        self.calls += 1
+        self.mean.copy_(self.mean * 0.9 + x.mean(0) / self.calls)
+        return x * self.scale
+
+
+def test_state_that_no_output_depends_on_is_left_out():
+    x = uniform(2, 4)
+    imported = torch_export.read(export(Watching().eval(), (x,)), options())
+    np.testing.assert_array_equal(run_compiled(imported, [x.numpy()])[0], (x * 3).numpy())
+    assert [spec.name for spec in imported.signature.outputs] == ["output"]
+
+
+class Chained(nn.Module):
+    """An output depends on a buffer through another one, in the call that follows."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("first", torch.zeros(1))
+        self.register_buffer("second", torch.zeros(1))
+
+    def forward(self, x):
+        y = x + self.second
+        self.second.copy_(self.second + self.first)
+        self.first.add_(1)
+        return y
+
+
+def test_state_that_an_output_depends_on_in_later_calls_is_refused_whole():
+    with pytest.raises(InputError, match="changes the module's buffers: first, second"):
+        torch_export.read(export(Chained().eval(), (uniform(1, 4),)), options())
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_is_refused_with_the_way_to_ask_for_it(dtype):
     program = export(nn.Conv2d(3, 4, 3).to(dtype).eval(), (uniform(1, 3, 8, 8).to(dtype),))

@@ -167,8 +167,8 @@ def _check_models(models: "Mapping[str, ModelConfig]") -> "dict[str, Signature]"
         options = model.import_options()
         key = "source"
         try:
-            check_trusted(options)
             source = inspect_source(options)
+            check_trusted(options)
             key = "inputs"
             if (signature := configured(source, options)) is not None:
                 declared[name] = signature

@@ -147,6 +147,30 @@ def lower(
     return Lowered(fused, final, unscheduled, applied.tuned, applied.misses, ruled, packings, unpacked)
 
 
+CHOICE = "relax.vision.all_class_non_max_suppression"
+
+
+def _refuse_choice(module: "tvm.IRModule") -> None:
+    """Refuse a choice of boxes for a GPU: how many it keeps is known when it has run, where kernels are launched for fixed extents.
+
+    Raises:
+        InputError: there is one.
+    """
+    found = False
+
+    def visit(expression: Any) -> None:
+        nonlocal found
+        found |= isinstance(expression, tvm.relax.Call) and expression.op == tvm.ir.Op.get(CHOICE)
+
+    tvm.relax.analysis.post_order_visit(module["main"], visit)
+    if found:
+        raise InputError(
+            "targets",
+            "how many boxes NonMaxSuppression keeps depends on the data, and kernels of GPUs need fixed shapes",
+            "choose boxes after the network has run, or take a target of kind llvm",
+        )
+
+
 def refuse_python_functions(module: "tvm.IRModule", where: str) -> None:
     """Refuse a lowered module with operators that TVM computes by functions written in Python: packages run without it.
 
@@ -201,6 +225,8 @@ def fused_graph(
     """
     with target, pass_context(options, instruments=instruments), ordered_shape_variables():
         module = apply_user_passes(module, passes, "before_legalize")
+        if is_gpu(target):
+            _refuse_choice(module)
         if uses_textures(target):
             graph = _texture_graph(module, target, inputs)
         else:

@@ -21,6 +21,11 @@ FORMATS: Mapping[str, SourceFormat] = {
 
 EXPORT = "export it in PyTorch: torch.export.save(torch.export.export(module.eval(), inputs), 'model.pt2')"
 
+CLASSICAL = (
+    "hummingbird-ml makes networks of scikit-learn's, XGBoost's and LightGBM's models"
+    " (docs/guides/import-other.md#trees-and-other-classical-models)"
+)
+
 OTHER_FORMATS: Mapping[str, str] = {
     ".pt": f"TorchScript and checkpoints are not read; {EXPORT}",
     ".pth": f"a checkpoint holds weights only; {EXPORT}",
@@ -30,7 +35,7 @@ OTHER_FORMATS: Mapping[str, str] = {
     ".gz": "it is compressed; decompress it (gunzip) and name the file that comes out",
     **dict.fromkeys(
         (".pkl", ".pickle", ".joblib"),
-        "pickles are not read; export the model to ONNX (scikit-learn: skl2onnx), or in PyTorch to .pt2",
+        f"pickles are not read; {CLASSICAL}; {EXPORT}",
     ),
     ".pb": "convert it to ONNX with tf2onnx, or to TFLite",
     ".mlmodel": "export the model from its framework to ONNX",

@@ -14,6 +14,7 @@ from tvmake.errors import InputError
 from tvmake.frontend.configured_inputs import check_inputs, with_extents
 from tvmake.frontend.foreign import foreign
 from tvmake.frontend.formats import unloaded_library
+from tvmake.frontend.source_file import COPY, open_source
 from tvmake.process.limits import isolated
 from tvmake.process.user_code import check_function
 
@@ -70,7 +71,8 @@ def inspect_source(options: ImportOptions, *, lists_files: bool = True) -> Decla
     if not path.is_file():
         raise InputError(source, "is a directory" if path.is_dir() else "no such file", "name the model's file")
     if kind == "keras":  # only Keras can tell what it takes, and running it takes trust
-        return Declared(kind)
+        with open_source(path, path.suffix.lower(), COPY):
+            return Declared(kind)
     try:
         signature = Signature.model_validate_json(isolated(lambda: _inspected(kind, options, lists_files), source))
     except InputError as error:

@@ -2,27 +2,17 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from tvmake.config.files.formats import ARCHIVES, DAMAGES, archive_kind
+from tvmake.config.files.formats import LONGEST_SIGN, sign_of
 from tvmake.errors import InputError
 from tvmake.storage.permissions import unreadable
 from tvmake.storage.plain_files import open_plain
-from tvmake.storage.stand_ins import STAND_INS
 
-ZIP = b"PK\x03\x04"
-
-SIGNS: tuple[tuple[int, bytes, tuple[str, ...], str, str], ...] = (
-    (4, b"TFL3", (".tflite",), "a TFLite model", "rename it to .tflite, or set `format: tflite`"),
-    (0, ZIP, (".pt2", ".keras"), "a damaged zip archive", "copy or download the file again"),
-    (0, b"\x89HDF\r\n", (".h5",), "an HDF5 file, as Keras writes them", "set `format: keras`"),
-    *((0, sign, (), what, remedy) for sign, what, remedy in STAND_INS),
-)
-"""How files begin: where, with what, the suffixes of such files, what it is, and what to do where another kind is expected."""
-
-LONGEST_SIGN = 32
+COPY = "copy or download the file again"
+"""What to do about most damages."""
 
 
 @contextmanager
@@ -45,12 +35,8 @@ def open_source(source: Path, suffix: str, empty_remedy: str) -> Iterator[Binary
                 raise InputError(where, "is empty", empty_remedy)
             head = file.read(LONGEST_SIGN)
             file.seek(0)
-            for offset, sign, suffixes, what, remedy in SIGNS:
-                if suffix not in suffixes and head[offset:].startswith(sign):
-                    if sign == ZIP:
-                        with suppress(*DAMAGES):
-                            what, remedy = ARCHIVES[archive_kind(source)]
-                    raise InputError(where, f"is {what}", remedy)
+            if sign := sign_of(source, head, suffix):
+                raise InputError(where, f"is {sign[0]}", sign[1])
             yield file
     except FileNotFoundError as error:
         raise InputError(

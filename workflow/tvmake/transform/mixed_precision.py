@@ -2,7 +2,8 @@
 
 TVM 0.27's pass ends with an error at calls in their own types that have arguments besides tensors: a kernel's name (``call_tir``), a
 number (``triu``). It leaves calls of functions that it does not know as they are, so such a call stands in for each.
-And it fails where an output is a part of a tuple by itself (``split(x)[0]``), not a name for one. Remove when
+It fails where an output is a part of a tuple by itself (``split(x)[0]``), not a name for one, and at constants without elements (what
+is joined with nothing), which it copies. Remove when
 tests/transform/test_mixed_precision.py::test_wheel_still_fails fails.
 """
 
@@ -44,6 +45,11 @@ class _Hiding(PyExprMutator):
         self.hidden.append(call)
         tensors = [argument for argument in call.args if _is_known(argument)]
         return relax.Call(relax.ExternFunc(f"{STAND_IN}.{len(self.hidden) - 1}"), tensors, ty_args=[op.ty])
+
+    def visit_generic_const_(self, op: Any) -> relax.Expr:
+        if not isinstance(op.ty, relax.TensorType) or 0 not in op.value.shape:
+            return op
+        return self.builder_.emit(relax.op.zeros(op.value.shape, op.ty.dtype))
 
     def visit_dataflow_block_(self, block: relax.DataflowBlock) -> relax.BindingBlock:
         self.builder_._begin_dataflow_block()

@@ -15,6 +15,7 @@ PIVOTED = torch.tensor([[0.0, 1, 2], [1, 0, 3], [4, -3, 8]])
 
 BATCH = torch.randn(2, 3, 3, generator=torch.Generator().manual_seed(0)) + torch.eye(3)
 POSITIVE = BATCH @ BATCH.mT + torch.eye(3)
+WIDE = torch.randn(33, 33, generator=torch.Generator().manual_seed(1))
 RIGHT = torch.arange(6.0).reshape(3, 2)
 
 
@@ -50,8 +51,19 @@ def exponentials(x):
         (factors, POSITIVE),
         (triangles, BATCH),
         (exponentials, BATCH),
+        (linalg.cholesky, WIDE @ WIDE.T / 33 + torch.eye(33)),
+        (linalg.matrix_exp, torch.eye(LARGEST + 1).roll(1, 0)),
     ],
-    ids=["pivots", "equations", "determinants", "factors", "triangles", "exponentials"],
+    ids=[
+        "pivots",
+        "equations",
+        "determinants",
+        "factors",
+        "triangles",
+        "exponentials",
+        "33 columns",
+        "a wide exponential",
+    ],
 )
 def test_it_is_as_pytorch_has_it(function, matrix):
     assert_as_pytorch_has_it(function, matrix)

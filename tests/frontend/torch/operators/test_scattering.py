@@ -83,6 +83,9 @@ WRITES = {
     "rows that a mask selects, through a layer": lambda x: put(
         x[..., 0] > 0, values=lambda y: torch.relu(F.linear(x[x[..., 0] > 0], MATRIX, MATRIX[0]))
     )(x),
+    "rows that a mask selects, and a weight of one row": lambda x: put(
+        x[..., 0] > 0, values=lambda y: y[x[..., 0] > 0] + MATRIX[:1]
+    )(x),
     "masked_scatter": lambda x: x.masked_scatter(x > 0, x.flip(0) * 5),
     "scatter": lambda x: torch.zeros(2, 7, 5, 6).scatter(
         1, torch.arange(4).reshape(1, 4, 1, 1).expand(2, 4, 5, 6) * 2 % 7, x

@@ -1,5 +1,6 @@
 """What a model that tvmake does not read, or not under its name, is, and what to do about it."""
 
+import re
 import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
@@ -7,17 +8,32 @@ from pathlib import Path
 from typing import Literal
 
 from tvmake.config.model import EXPORT, FORMATS, OTHER_FORMATS
+from tvmake.storage.stand_ins import STAND_INS
 
 Archive = Literal["keras", "torchscript", "checkpoint", "pt2"]
 
 ARCHIVES: Mapping[Archive | None, tuple[str, str]] = {
-    "keras": ("a Keras model", "rename it to .keras, or set `format: keras`"),
+    "keras": ("a Keras model", "rename it to .keras"),
     "torchscript": ("a TorchScript archive", f"TorchScript is not read; {EXPORT}"),
     "checkpoint": ("a file of torch.save, with weights and no network", EXPORT),
     "pt2": ("a program that PyTorch exported", "rename it to .pt2, or set `format: pt2`"),
     None: ("a zip archive, and of no kind that is known", "unpack it, and name the model's file"),
 }
 """Zip archives of models: what they are, and what to do where another kind is expected."""
+
+ZIP = b"PK\x03\x04"
+
+SIGNS: tuple[tuple[bytes, tuple[str, ...], str, str], ...] = (
+    (rb"....TFL3", (".tflite",), "a TFLite model", "rename it to .tflite, or set `format: tflite`"),
+    # The version of its format, then who wrote it, the graph, or its opsets.
+    (rb"\x08[\x03-\x1f][\x12\x3a\x42]", (".onnx",), "an ONNX model", "rename it to .onnx, or set `format: onnx`"),
+    (re.escape(ZIP), (".pt2", ".keras"), "a damaged zip archive", "copy or download the file again"),
+    (rb"\x89HDF\r\n", (".h5",), "an HDF5 file, as Keras writes them", "rename it to .h5"),
+    *((sign, (), what, remedy) for sign, what, remedy in STAND_INS),
+)
+"""How files begin, as a regular expression; the suffixes of such files, what it is, and what to do where another kind is expected."""
+
+LONGEST_SIGN = 32
 
 DAMAGES = (zipfile.BadZipFile, EOFError, NotImplementedError, OSError, RuntimeError, ValueError)
 """What reading a damaged archive raises."""
@@ -43,6 +59,22 @@ def archive_kind(source: Path) -> Archive | None:
     return "pt2" if any(name.startswith("models/") for name in within) else None
 
 
+def sign_of(source: Path, head: bytes, suffix: str = "") -> tuple[str, str] | None:
+    """What a file that does not begin as its kind is, and what to do about it; None where nothing tells.
+
+    Args:
+        head: its first ``LONGEST_SIGN`` bytes.
+        suffix: of the files of the expected kind.
+    """
+    for sign, suffixes, what, remedy in SIGNS:
+        if suffix not in suffixes and re.match(sign, head, re.DOTALL):
+            if head.startswith(ZIP):
+                with suppress(*DAMAGES):
+                    return ARCHIVES[archive_kind(source)]
+            return what, remedy
+    return None
+
+
 def how_to_name(source: str) -> str:
     """What to do about a source whose name tells no format."""
     path = Path(source)
@@ -50,20 +82,25 @@ def how_to_name(source: str) -> str:
         return remedy
     if (path / "saved_model.pb").is_file():
         return SAVED_MODEL.format(source)
+    of_suffix = OTHER_FORMATS.get(path.suffix.lower())
     if path.is_dir():
-        return "it is a directory; name the model's file"
+        return of_suffix or "it is a directory; name the model's file"
     if not path.exists() and (
         named := next(
             (path.with_name(path.name + end) for end in FORMATS if path.with_name(path.name + end).is_file()), None
         )
     ):
         return f"there is no such file; did you mean '{named}'?"
-    if path.suffix.lower() in (".pt", ".pth", ".zip") and zipfile.is_zipfile(path):
-        with suppress(*DAMAGES):
-            what, remedy = ARCHIVES[archive_kind(path)]
-            return f"it is {what}; {remedy}"
+    if path.is_file():
+        with suppress(OSError):
+            with path.open("rb") as file:
+                head = file.read(LONGEST_SIGN)
+            if not head:
+                return "it is empty; copy or download the file again"
+            if sign := sign_of(path, head):
+                return f"it is {'; '.join(sign)}"
     expected = f"expected {', '.join(FORMATS)}, package.module:function, or zoo:<name> (or set `format:` in the config)"
-    return OTHER_FORMATS.get(path.suffix.lower(), expected)
+    return of_suffix or expected
 
 
 def how_to_write(path: str) -> str | None:

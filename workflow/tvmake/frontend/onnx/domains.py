@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import onnx
 
+from tvmake.config.model import CLASSICAL
 from tvmake.errors import InputError
 from tvmake.frontend.onnx.graph import Graph, all_nodes, depends_on_data
 from tvmake.frontend.onnx.rewrites.contrib.operators import DOMAIN, RULES
@@ -12,10 +13,10 @@ from tvmake.frontend.onnx.rewrites.fold import RANDOM
 
 STANDARD = ("", "ai.onnx", "ai.onnx.preview")
 
-CLASSICAL = "ai.onnx.ml"
+CLASSICAL_DOMAIN = "ai.onnx.ml"
 """Trees, support vectors and encoders of tables, which scikit-learn's exporter writes."""
 
-CLASSICAL_REMEDY = "tvmake compiles neural networks; ONNX Runtime runs classical models such as scikit-learn's"
+CLASSICAL_REMEDY = f"tvmake compiles neural networks: {CLASSICAL}, and ONNX Runtime runs this file as it is"
 
 BLOCKED = ("com.microsoft.nchwc", "com.ms.internal.nhwc")
 BLOCKED_REMEDY = (
@@ -54,7 +55,7 @@ def check_domains(model: onnx.ModelProto, where: str, is_prepared: bool = False)
 
 def _remedy(foreign: Counter[str]) -> str:
     domains = {name.partition("::")[0] for name in foreign}
-    if CLASSICAL in domains:
+    if CLASSICAL_DOMAIN in domains:
         return CLASSICAL_REMEDY
     if domains & set(BLOCKED):
         return BLOCKED_REMEDY

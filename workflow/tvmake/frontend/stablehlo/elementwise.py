@@ -203,6 +203,37 @@ def _reduce_precision(at: Conversion, op: Any, values: list[Value]) -> Any:
     return relax.op.astype(relax.op.astype(value, kinds[widths]), str(value.ty.dtype))
 
 
+def _population(x: Any) -> Any:
+    return _bits_set(x, str(x.ty.dtype))
+
+
+def _bits_set(x: Any, dtype: str) -> Any:
+    """How many bits are set, by sums of pairs, of fours, of bytes (H. Warren, "Hacker's Delight", 2nd edition, 2012, section 5-1)."""
+    width = np.dtype(dtype).itemsize * 8
+
+    def repeated(byte: int) -> Any:
+        return relax.const(np.array(int.from_bytes(bytes([byte]) * (width // 8), "little"), dtype))
+
+    def moved(count: int) -> Any:
+        return relax.op.right_shift(x, relax.const(np.array(count, dtype)))
+
+    x = relax.op.subtract(x, relax.op.bitwise_and(moved(1), repeated(0x55)))
+    x = relax.op.add(relax.op.bitwise_and(x, repeated(0x33)), relax.op.bitwise_and(moved(2), repeated(0x33)))
+    x = relax.op.bitwise_and(relax.op.add(x, moved(4)), repeated(0x0F))
+    for count in (8, 16, 32):
+        x = relax.op.add(x, moved(count)) if count < width else x
+    return relax.op.bitwise_and(x, relax.const(np.array(0x7F, dtype)))
+
+
+def _leading_zeros(x: Any) -> Any:
+    """How many bits are above the highest one that is set: all below that are set, and the others counted."""
+    dtype = str(x.ty.dtype)
+    for count in (1, 2, 4, 8, 16, 32):
+        if count < np.dtype(dtype).itemsize * 8:
+            x = relax.op.bitwise_or(x, relax.op.right_shift(x, relax.const(np.array(count, dtype))))
+    return _bits_set(relax.op.bitwise_not(x), dtype)
+
+
 def _clamp(low: Any, value: Any, high: Any) -> Any:
     return relax.op.minimum(relax.op.maximum(value, low), high)
 
@@ -216,6 +247,7 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any] | None]] = {
     "ceil": (relax.op.ceil, np.ceil),
     "clamp": (_clamp, lambda low, x, high: np.minimum(np.maximum(x, low), high)),
     "cosine": (relax.op.cos, np.cos),
+    "count_leading_zeros": (_leading_zeros, None),
     "divide": (relax.op.divide, lambda a, b: a / b if a.dtype.kind == "f" else np.trunc(a / b)),
     "exponential": (relax.op.exp, np.exp),
     "exponential_minus_one": (_expm1, np.expm1),
@@ -229,6 +261,7 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any] | None]] = {
     "negate": (relax.op.negative, np.negative),
     "not": (_logical(relax.op.logical_not, relax.op.bitwise_not), np.invert),
     "or": (_logical(relax.op.logical_or, relax.op.bitwise_or), np.bitwise_or),
+    "popcnt": (_population, None),
     "power": (relax.op.power, np.power),
     "round_nearest_afz": (_round_away, None),
     "round_nearest_even": (relax.op.round, np.rint),

@@ -10,12 +10,11 @@ import tflite
 
 from tvmake.artifact.signature import Dim, Signature, TensorSpec
 from tvmake.errors import InputError
-from tvmake.frontend.source_file import open_source
+from tvmake.frontend.source_file import COPY, open_source
 
 IDENTIFIER = b"TFL3"
 """Bytes 4 to 8 of every TFLite file (the FlatBuffers file identifier of the TFLite schema)."""
 
-_COPY = "copy or download the file again"
 _CONVERT = "convert the model again"
 
 DTYPES = {
@@ -93,7 +92,7 @@ def load(source: Path) -> TFLiteModel:
         description = (root.Description() or b"").decode("utf-8", "replace")
     except (AttributeError, IndexError, TypeError, UnicodeDecodeError, ValueError, struct.error) as error:
         # What the FlatBuffers reader runs into behind offsets that lead nowhere.
-        raise InputError(where, "is damaged or truncated: its tables cannot be read", _COPY) from error
+        raise InputError(where, "is damaged or truncated: its tables cannot be read", COPY) from error
     return TFLiteModel(root, signature, operators, description)
 
 
@@ -109,10 +108,10 @@ def resizable_axes(model: TFLiteModel, index: int) -> tuple[int, ...]:
 
 def _read(source: Path) -> bytes:
     where = str(source)
-    with open_source(source, ".tflite", _COPY) as file:
+    with open_source(source, ".tflite", COPY) as file:
         data = file.read()
     if data[4:8] != IDENTIFIER:
-        raise InputError(where, "is not a TFLite model (it lacks the mark TFL3)", _COPY)
+        raise InputError(where, "is not a TFLite model (it lacks the mark TFL3)", COPY)
     return data
 
 
@@ -130,7 +129,7 @@ def _check_buffers(where: str, root: tflite.Model, graph: tflite.SubGraph) -> No
         shape = [tensor.Shape(axis) for axis in range(tensor.ShapeLength())]
         if size != int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize:
             name = (tensor.Name() or b"").decode()
-            raise InputError(where, f"the constant '{name}' has {size} bytes, too few or many for {shape}", _COPY)
+            raise InputError(where, f"the constant '{name}' has {size} bytes, too few or many for {shape}", COPY)
 
 
 def _check_names(where: str, graph: tflite.SubGraph) -> None:

@@ -69,6 +69,7 @@ def read(program: ExportedProgram, options: ImportOptions) -> ImportedModel:
     signature = exported.signature(where, program, extents)
     weights = exported.weights_digest(program)
     core = _decomposed(program)
+    exported.leave_out_unread_state(core)
     refusals.refuse_mutation(where, core)  # as exported it still has in-place operators; here they are spelled out
     refusals.refuse_random_numbers(where, core)
     choose_by_masks(core)

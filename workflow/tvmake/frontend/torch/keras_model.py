@@ -13,11 +13,10 @@ from tvmake.artifact.signature import Signature, TensorSpec
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError, MachineError
 from tvmake.frontend.configured_inputs import check_inputs
-from tvmake.frontend.source_file import open_source
+from tvmake.frontend.source_file import COPY, open_source
 from tvmake.frontend.trust import check_trusted
 
 BACKEND = "KERAS_BACKEND"
-_COPY = "copy or download the file again"
 _SAVE = "write it again with model.save('model.keras') in Keras 3"
 
 
@@ -31,9 +30,8 @@ def export(source: str, options: ImportOptions) -> ExportedProgram:
         InputError: the source is not trusted, cannot be loaded or exported; an extent is open.
         MachineError: Keras is not installed.
     """
-    check_trusted(options)
-    with open_source(Path(source), Path(source).suffix, _COPY):
-        pass
+    with open_source(Path(source), Path(source).suffix.lower(), COPY):
+        check_trusted(options)
     model = _load(source)
     inputs = [_example(source, spec, options) for spec in _specs(source, model, options)]
     module = _WithNames(model, [spec.name for spec in model.inputs])

@@ -146,6 +146,48 @@ def run(program: ExportedProgram, inputs: Sequence[Tensor]) -> list[Tensor]:
         return pytree.tree_leaves(program.module()(*args, **kwargs))
 
 
+def leave_out_unread_state(program: ExportedProgram) -> None:
+    """Take away the changes to buffers on which no output depends, in this call or in later ones: counters, statistics.
+
+    Args:
+        program: without operators that change tensors in place; is changed.
+    """
+    signature = program.graph_signature
+    end = program.graph.output_node()
+    returned = list(zip(signature.output_specs, end.args[0], strict=True))
+    buffers = {
+        name: of for name, of in signature.inputs_to_buffers.items() if of in signature.buffers_to_mutate.values()
+    }
+    read = {
+        node.name for spec, node in returned if spec.kind is not OutputKind.BUFFER_MUTATION for node in _before(node)
+    }
+    changes = {spec.target: node for spec, node in returned if spec.kind is OutputKind.BUFFER_MUTATION}
+    while further := {of for name, of in buffers.items() if name in read} & changes.keys():
+        for of in further:
+            read |= {node.name for node in _before(changes.pop(of))}
+    if changes:
+        kept = [
+            (spec, node)
+            for spec, node in returned
+            if spec.target not in changes or spec.kind is not OutputKind.BUFFER_MUTATION
+        ]
+        signature.output_specs[:] = [spec for spec, _ in kept]
+        end.args = (tuple(node for _, node in kept),)
+        program.graph.eliminate_dead_code()
+        program.graph_module.recompile()
+
+
+def _before(node: object) -> set[fx.Node]:
+    """A node and all that it is computed from."""
+    found: set[fx.Node] = set()
+    waiting = [node] if isinstance(node, fx.Node) else []
+    while waiting:
+        if (last := waiting.pop()) not in found:
+            found.add(last)
+            waiting += last.all_input_nodes
+    return found
+
+
 def _settle_derived(where: str, place: str, expression: sympy.Expr, requested: Dim, settled: dict) -> None:
     fixed = {symbol: extent for symbol, extent in settled.items() if isinstance(extent, int)}
     remaining = expression.subs(fixed)

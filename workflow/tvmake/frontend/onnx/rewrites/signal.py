@@ -43,15 +43,15 @@ def dft(node: onnx.NodeProto, build: Builder) -> list[str] | None:
                 return None
             axis = int(constant.reshape(-1)[0])
     axis %= rank
-    length = shape[axis]
+    inverse, onesided = bool(values.get("inverse", 0)), bool(values.get("onesided", 0))
+    is_real = inverse and onesided
+    length = 2 * (shape[axis] - 1) if is_real else shape[axis]
     if optional_input(node, 1):
         constant = graph.constant(node.input[1])
         if constant is None:
             return None
         length = int(constant.reshape(-1)[0])
-    inverse, onesided = bool(values.get("inverse", 0)), bool(values.get("onesided", 0))
-    is_real = inverse and onesided
-    if length > MAX_LENGTH or axis == rank - 1 or (is_real and shape[-1] == 1):
+    if not 0 < length <= MAX_LENGTH or axis == rank - 1 or (is_real and shape[-1] == 1):
         return None
     bins = length // 2 + 1 if onesided and not inverse else length
     taken = min(length // 2 + 1 if is_real else length, shape[axis])

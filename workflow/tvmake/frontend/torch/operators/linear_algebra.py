@@ -14,15 +14,18 @@ from torch import Tensor
 
 aten = torch.ops.aten
 
-LARGEST = 32
-"""Columns of a matrix; the operators of a step are about fifteen."""
+LARGEST = 128
+"""Columns of a matrix; the operators of a step are about fifteen, and a hundred steps take half a minute to build."""
+
+
+def _is_known(*matrices: Tensor) -> bool:
+    """Whether they are of floats, and their extents known."""
+    return all(one.is_floating_point() and all(isinstance(extent, int) for extent in one.shape) for one in matrices)
 
 
 def _is_small(*matrices: Tensor) -> bool:
-    """Whether the extents are known, and the steps few."""
-    return all(
-        one.is_floating_point() and isinstance(one.shape[-1], int) and one.shape[-1] <= LARGEST for one in matrices
-    ) and all(isinstance(extent, int) for one in matrices for extent in one.shape)
+    """Whether, besides, the steps are few."""
+    return _is_known(*matrices) and all(one.shape[-1] <= LARGEST for one in matrices)
 
 
 def _unit(count: int, place: int) -> Tensor:
@@ -251,8 +254,8 @@ SQUARINGS, TERMS = 16, 12
 
 
 def _exponential(matrix: Tensor) -> Any:
-    """The series of a matrix halved until its norm is below one, squared as often."""
-    if not _is_small(matrix):
+    """The series of a matrix halved until its norm is below one, squared as often: as many steps for any extent."""
+    if not _is_known(matrix):
         return NotImplemented
     norm = matrix.abs().sum(-2).amax(-1)[..., None, None]
     halvings = torch.ceil(torch.log2(norm.clamp(min=1)))

@@ -70,10 +70,11 @@ def _computed(program: ExportedProgram, node: fx.Node, wholes: dict[fx.Node, Who
     mask = wholes[given[0]][0]
     if not all(_is_same(wholes[one][0], mask) for one in given):
         return None
-    ranks = [one.meta["val"].dim() for one in node.all_input_nodes if one not in wholes]
+    others = [one.meta["val"] for one in node.all_input_nodes if one not in wholes]
     if torch.Tag.pointwise in getattr(node.target, "tags", ()):
-        if any(rank > node.meta["val"].dim() - 1 for rank in ranks):
-            return None
+        rank = node.meta["val"].dim()
+        if not all(other.dim() < rank or (other.dim() == rank and other.shape[0] == 1) for other in others):
+            return None  # one that has a row for each selected one
         args, kwargs = fx.node.map_arg((node.args, node.kwargs), lambda one: wholes[one][1] if one in wholes else one)
         return mask, _call(program, node.target, *args, **kwargs)
     is_sum = node.target is aten.addmm.default and not node.kwargs and node.args[0].meta["val"].dim() == 1

@@ -16,13 +16,12 @@ from tvmake.artifact.signature import Signature
 from tvmake.config.files.formats import ARCHIVES, DAMAGES, archive_kind
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
-from tvmake.frontend.source_file import open_source
+from tvmake.frontend.source_file import COPY, open_source
 from tvmake.frontend.torch import program as exported
 from tvmake.frontend.torch import refusals
 from tvmake.frontend.torch.pt2 import safety as pt2_safety
 
 _SAVE = "write it with torch.export.save(torch.export.export(module.eval(), inputs), 'model.pt2')"
-_COPY = "copy or download the file again"
 
 
 def load(source: Path, options: ImportOptions) -> ExportedProgram:
@@ -67,11 +66,11 @@ def inspect(source: Path) -> Signature:
 
 def _check_archive(source: Path) -> None:
     where = str(source)
-    with open_source(source, ".pt2", _COPY) as file:
+    with open_source(source, ".pt2", COPY) as file:
         start = file.read(4)
     if not zipfile.is_zipfile(source):
         problem = "is truncated" if start == b"PK\x03\x04" else "is not a .pt2 archive"
-        raise InputError(where, problem, _COPY if start == b"PK\x03\x04" else _SAVE)
+        raise InputError(where, problem, COPY if start == b"PK\x03\x04" else _SAVE)
     try:
         kind = archive_kind(source)
         if kind not in ("pt2", None):
@@ -82,9 +81,9 @@ def _check_archive(source: Path) -> None:
                 raise InputError(where, "is not as PyTorch writes it: its members are compressed or overlap", _SAVE)
             damaged = archive.testzip()
     except DAMAGES as error:
-        raise InputError(where, f"is a damaged archive: {error}", _COPY) from error
+        raise InputError(where, f"is a damaged archive: {error}", COPY) from error
     if damaged:
-        raise InputError(where, f"is damaged: the checksum of {damaged} does not match", _COPY)
+        raise InputError(where, f"is damaged: the checksum of {damaged} does not match", COPY)
 
 
 def _refuse_code(source: Path) -> None:
