@@ -61,10 +61,11 @@ def test_the_table_in_the_docs_has_the_defaults():
             assert cell == spelled.get(bound) or float(cell) == bound, (precision, name)
 
 
-def test_a_quantised_source_is_held_to_the_defaults_of_int8_and_to_the_goals_that_are_set():
-    for precision in ("float32", "float16", "float16_acc32", "int8_weights", "int8"):
-        assert goals_for(precision, is_quantized=True) == DEFAULT_GOALS["int8"]
-    assert goals_for("int4_weights", is_quantized=True) == DEFAULT_GOALS["int4_weights"]
+def test_a_quantised_source_is_held_to_the_defaults_of_auto_and_to_the_goals_that_are_set():
+    for precision in ("float32", "float16_acc32"):
+        assert goals_for(precision, is_quantized=True) == DEFAULT_GOALS["auto"]
+    for precision in ("float16", "int8", "int8_weights", "int4_weights"):
+        assert goals_for(precision, is_quantized=True) == DEFAULT_GOALS[precision]
     own = PrecisionGoals(sqnr_db=40, per_precision={"float32": Goals(cosine=0.999)})
     goals = goals_for("float32", own, is_quantized=True)
     assert (goals.sqnr_db, goals.cosine) == (40, 0.999)

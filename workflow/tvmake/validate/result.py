@@ -18,6 +18,6 @@ class Numerics(FailsFast, BaseModel):
     data: str
     """``dataset`` or ``random``."""
     is_source_quantized: bool = False
-    """Whether the model rounds activations to integers itself, so that its default goals are those of int8."""
+    """Whether the model rounds activations to integers itself, so that its default goals allow for steps that go either way."""
     package_sha256: str
     fingerprint: Fingerprint
