@@ -276,12 +276,15 @@ class Search:
                 starts.setdefault(key, start)
         candidates = [start.candidate(number) for number, start in enumerate(starts.values())]
         keys = list(starts)
-        with closing(measurer.measure(candidates)) as results:
-            for measured in results:
-                key = keys[measured.number]
-                self._store(key, _Proposal(starts[key].trace, starts[key].origin, 0), measured)
-                if time.monotonic() > self._until:
-                    break
+        for first in range(0, len(candidates), self.options.batch):
+            with closing(measurer.measure(candidates[first : first + self.options.batch])) as results:
+                for measured in results:
+                    key = keys[measured.number]
+                    self._store(key, _Proposal(starts[key].trace, starts[key].origin, 0), measured)
+                    if time.monotonic() > self._until:
+                        break
+            if time.monotonic() > self._until:
+                break
         self._stop_if_nothing_works()
 
     def _measure_new(self, batch: Sequence[Any], batch_number: int, measurer: Measurer) -> None:
