@@ -67,7 +67,7 @@ def nothing_came_of(project: Project, model: str) -> bool:
     [
         ("digits.onnx", lambda data: data[: len(data) // 2], "truncated"),
         ("digits.onnx", lambda _: b"", "is empty"),
-        ("digits.onnx", lambda _: b"<!doctype html><html></html>" * 30, "not an ONNX model"),
+        ("digits.onnx", lambda _: b"<!doctype html><html></html>" * 30, "is a web page"),
         ("digits.pt2", lambda data: data[: len(data) // 2], "is truncated"),
         ("digits.pt2", lambda _: b"", "is empty"),
         ("digits.pt2", lambda _: b"garbage" * 100, "is not a .pt2 archive"),
@@ -76,7 +76,7 @@ def nothing_came_of(project: Project, model: str) -> bool:
         ("bad.tflite", lambda _: b"\x1c\x00\x00\x00TFL3" + bytes(12), "bad.tflite"),
     ],
     ids=[
-        "truncated-onnx", "empty-onnx", "garbage-onnx", "truncated-pt2", "empty-pt2", "garbage-pt2", "empty-tflite",
+        "truncated-onnx", "empty-onnx", "page-onnx", "truncated-pt2", "empty-pt2", "garbage-pt2", "empty-tflite",
         "garbage-tflite", "truncated-tflite",
     ],
 )  # fmt: skip
