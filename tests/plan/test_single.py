@@ -72,7 +72,7 @@ def test_a_precision_of_the_users_own_is_one():
     [
         ("run.yaml", "run.yaml: is a config, not a model\n  `tvmake make -c run.yaml`"),
         ("net.tar", "net.tar: is a package, not a model\n  `tvmake run net.tar`"),
-        ("net.bin", "net.bin: cannot tell the format of it: expected .onnx"),
+        ("net.bin", "net.bin: cannot tell the format of it: it is empty"),
     ],
 )
 def test_what_is_no_model_is_named_as_it_was_given(tmp_path: Path, name: str, words: str):

@@ -284,7 +284,7 @@ def _file_list(path: Path, names: list[str]) -> FileRows:
                 problem = f"{cells[0]} has the label {cells[1]!r}, and {line.cells[1]!r} in line {line.number}"
                 raise InputError(f"{path}:{number}", problem, "take one of the lines out")
     for (number, _), file in zip(lines, files, strict=True):
-        if not os.path.isfile(file):  # noqa: PTH113  # also of names that cannot be
+        if not os.path.exists(file):  # noqa: PTH110  # also of names that cannot be
             remedy = f"take the line out, or mend the name, which is relative to {path.parent}"
             raise InputError(f"{path}:{number}", f"{file}: no such file", remedy)
     return FileRows(path, files, labels if columns == 2 else None, [])
