@@ -16,8 +16,8 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 @pytest.mark.parametrize(
     ("kinds", "count"),
     [
-        (("onnx", "pt2", "tflite", "packages", "bundles", "records", "cache", "locks"), 25),
-        (("configs", "images", "arrays", "tracker"), 25),
+        (("onnx", "pt2", "tflite", "packages", "bundles", "records", "cache", "locks"), 40),
+        (("configs", "images", "arrays", "tracker"), 40),
         (("states", "intermediates", "server", "runs", "summaries"), 8),
     ],
 )

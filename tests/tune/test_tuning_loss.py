@@ -15,7 +15,7 @@ SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "tuning_loss.py"
 @pytest.mark.parametrize(
     ("what", "options"),
     [
-        ("local", ["--rounds", "3"]),
+        ("local", ["--rounds", "5"]),
         ("rpc", ["--rounds", "4", "--kinds", "job", "runner", "server", "tracker"]),
         ("pure", ["--rounds", "2"]),
     ],
