@@ -152,12 +152,12 @@ def test_names_and_errors_of_others_do_not_reach_the_terminal_as_commands(tvmake
 def test_export_and_import_carry_a_workload_to_another_store(tvmake, filled, another_store, tmp_path):
     file = tmp_path / "conv.jsonl.gz"
     code, out, _ = tvmake("export", file, "--workload", CONV[:10])
-    assert (code, out.strip()) == (0, f"{file}: 7 records and verdicts of 1 workload")
+    assert (code, out.strip()) == (0, f"{file}: 7 lines of 1 workload")
     code, out, _ = tvmake("import", file, on=another_store)
     assert code == 0
-    assert "7 new records and verdicts of 1 workload, 0 known before" in out
+    assert "7 new lines of 1 workload, 0 known before" in out
     assert digests(another_store.load(PLACE, CONV)) == digests(filled.load(PLACE, CONV))
-    assert "0 new records and verdicts of 1 workload, 7 known before" in tvmake("import", file, on=another_store)[1]
+    assert "0 new lines of 1 workload, 7 known before" in tvmake("import", file, on=another_store)[1]
 
 
 def test_an_import_says_which_lines_it_set_aside_and_which_generations_are_others(
@@ -215,7 +215,7 @@ def pushed(tvmake, store, url) -> str:
     store.append(OLD_PLACE, FIXED, [record(7)])
     code, out, err = tvmake("push", "--shared", url)
     assert (code, err) == (0, "")
-    assert out == f"{url} from {store.root}: 4 new records and verdicts in 2 segments; 1 place\n"
+    assert out == f"{url} from {store.root}: 4 new lines in 2 segments; 1 place\n"
     return url
 
 
@@ -224,18 +224,18 @@ def test_push_and_pull_carry_the_installed_generations_records_to_a_machine_that
 ):
     code, out, err = tvmake("pull", "--shared", pushed, on=another_store)
     assert (code, err) == (0, "")
-    assert out == f"{another_store.root} from {pushed}: 4 new records and verdicts in 2 segments; 1 place\n"
+    assert out == f"{another_store.root} from {pushed}: 4 new lines in 2 segments; 1 place\n"
     assert another_store.places() == [INSTALLED]
     for workload in (CONV, DENSE):
         assert digests(another_store.load(INSTALLED, workload)) == digests(store.load(INSTALLED, workload))
-    assert ": 0 new records and verdicts in 0 segments" in tvmake("pull", "--shared", pushed, on=another_store)[1]
-    assert ": 0 new records and verdicts in 0 segments" in tvmake("push", "--shared", pushed)[1]
+    assert ": 0 new lines in 0 segments" in tvmake("pull", "--shared", pushed, on=another_store)[1]
+    assert ": 0 new lines in 0 segments" in tvmake("push", "--shared", pushed)[1]
 
 
 def test_another_generation_is_exchanged_where_it_is_asked_for(tvmake, another_store, pushed):
     old = ["--shared", pushed, "--generation", OLD_PLACE.generation]
-    assert ": 1 new record or verdict" in tvmake("push", *old)[1]
-    assert ": 1 new record or verdict" in tvmake("pull", *old, on=another_store)[1]
+    assert ": 1 new line" in tvmake("push", *old)[1]
+    assert ": 1 new line" in tvmake("pull", *old, on=another_store)[1]
     assert another_store.places() == [OLD_PLACE]
 
 
@@ -245,7 +245,7 @@ def test_a_pull_names_a_damaged_segment_and_brings_the_rest(tvmake, another_stor
     there.write(damaged, b"damaged")
     code, out, err = tvmake("pull", "--shared", pushed, on=another_store)
     assert code == 0
-    assert ": 1 new record or verdict in 1 segment; 1 place" in out
+    assert ": 1 new line in 1 segment; 1 place" in out
     assert err == f"warning: {damaged}: differs from the sha256 in its name\n"
 
 
@@ -260,8 +260,8 @@ def test_the_config_names_shared_and_local_stores(store, another_store, tmp_path
     (tmp_path / "tvmake.yaml").write_text(json.dumps(config))
     assert run(["records", "push"]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        f"{tmp_path}/nfs from {another_store.root}: 0 new records and verdicts in 0 segments; 0 places",
-        f"{tmp_path}/nfs from {store.root}: 1 new record or verdict in 1 segment; 1 place",
+        f"{tmp_path}/nfs from {another_store.root}: 0 new lines in 0 segments; 0 places",
+        f"{tmp_path}/nfs from {store.root}: 1 new line in 1 segment; 1 place",
     ]
     assert run(["records", "pull", "-s", "targets.other.tuning=null"]) == 0
     assert digests(another_store.load(INSTALLED, CONV)) == digests([record(1)])

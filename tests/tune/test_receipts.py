@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.records.examples import CONV, OTHER_PLACE, PLACE, digests, record, verdict
+from tests.records.examples import CONV, DEVICE, OTHER_PLACE, PLACE, digests, record, verdict
 from tvmake.errors import MachineError
 from tvmake.records.prune import Rules, prune
+from tvmake.records.record import Comparison
 from tvmake.records.store import RecordStore
 from tvmake.tune.receipts import Receipt, curve, records_of_receipt
 
@@ -41,14 +42,14 @@ def receipt_now(store: RecordStore) -> Receipt:
 def test_what_others_measured_after_the_receipt_does_not_count(store: RecordStore):
     receipt = receipt_now(store)
     store.append(PLACE, CONV, [record(4, ms=1.0)])
-    assert digests(records_of_receipt(store, PLACE, CONV, receipt)) == digests(MEASURED)
-    assert len(records_of_receipt(store, PLACE, CONV, receipt_now(store))) == 4
+    assert digests(records_of_receipt(store, PLACE, CONV, receipt)[0]) == digests(MEASURED)
+    assert len(records_of_receipt(store, PLACE, CONV, receipt_now(store))[0]) == 4
 
 
 def test_what_a_check_found_counts_whenever_it_was(store: RecordStore):
     receipt = receipt_now(store)
     store.append(PLACE, CONV, [record(4, ms=1.0), verdict(MEASURED[2], right=False)])
-    assert [one.outcome for one in records_of_receipt(store, PLACE, CONV, receipt)] == [
+    assert [one.outcome for one in records_of_receipt(store, PLACE, CONV, receipt)[0]] == [
         "ok",
         "run_error",
         "wrong_output",
@@ -58,7 +59,7 @@ def test_what_a_check_found_counts_whenever_it_was(store: RecordStore):
 def test_of_pruned_records_those_that_are_left_count(store: RecordStore):
     receipt = receipt_now(store)
     prune(store, Rules(keep_best=1), apply=True)
-    assert digests(records_of_receipt(store, PLACE, CONV, receipt, timeout_s=0)) == digests(MEASURED[1:])
+    assert digests(records_of_receipt(store, PLACE, CONV, receipt, timeout_s=0)[0]) == digests(MEASURED[1:])
 
 
 def test_a_store_that_lacks_the_records_is_an_error_that_says_how_many(store: RecordStore, tmp_path: Path):
@@ -66,6 +67,25 @@ def test_a_store_that_lacks_the_records_is_an_error_that_says_how_many(store: Re
         records_of_receipt(RecordStore(tmp_path / "other"), PLACE, CONV, receipt_now(store), timeout_s=0)
 
 
+def test_the_comparison_that_the_receipt_names_counts_whatever_was_compared_since(store: RecordStore):
+    earlier, later = (
+        Comparison(samples_s={MEASURED[0].digest: (1e-3,)}, compared_at=f"2026-07-0{day}", device=DEVICE)
+        for day in (1, 2)
+    )
+    store.append(PLACE, CONV, [earlier, later])
+    receipt = receipt_now(store)
+    assert records_of_receipt(store, PLACE, CONV, receipt)[1] is None
+    named = receipt.model_copy(update={"comparison": earlier.digest})
+    assert records_of_receipt(store, PLACE, CONV, named)[1] == earlier
+    assert records_of_receipt(store, PLACE, CONV, None)[1] == later
+
+
+def test_a_comparison_that_is_not_visible_yet_is_waited_for(store: RecordStore):
+    receipt = receipt_now(store).model_copy(update={"comparison": "0" * 64})
+    with pytest.raises(MachineError, match="lacks the comparison"):
+        records_of_receipt(store, PLACE, CONV, receipt, timeout_s=0)
+
+
 def test_a_receipt_of_another_kind_of_device_says_nothing_of_this_one(store: RecordStore):
     receipt = receipt_now(store).model_copy(update={"place": OTHER_PLACE})
-    assert digests(records_of_receipt(store, PLACE, CONV, receipt, timeout_s=0)) == digests(MEASURED)
+    assert digests(records_of_receipt(store, PLACE, CONV, receipt, timeout_s=0)[0]) == digests(MEASURED)

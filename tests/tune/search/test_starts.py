@@ -26,7 +26,7 @@ from tvmake.tune.measure.interface import Candidate, Measured
 from tvmake.tune.search.nearest import Shape, nearest_tile
 from tvmake.tune.search.search import Search
 from tvmake.tune.search.spaces import for_rules
-from tvmake.tune.search.starts import further_starts, starts_by_rule
+from tvmake.tune.search.starts import candidate, further_starts, starts_by_rule
 
 CPU = tvm.target.Target({"kind": "llvm", "mcpu": "skylake-avx512"})
 GPU = tvm.target.Target({"kind": "opencl", "max_num_threads": 256})
@@ -98,7 +98,7 @@ def test_the_rules_schedule_is_a_record_like_any_other(kernel: Workload):
 
 def test_what_is_measured_of_it_takes_packed_weights():
     (start,) = starts_by_rule(convolution(28))
-    weight = start.candidate(0).tensors()[1]
+    weight = candidate(0, start.kernel).tensors()[1]
     assert len(weight.shape) == 5
 
 
@@ -194,9 +194,9 @@ def test_a_search_goes_on_where_the_rules_schedule_fails(tmp_path: Path):
         """Fails at the first candidate."""
 
         def measure(self, candidates: Sequence[Candidate]):
-            for candidate in candidates:
+            for one in candidates:
                 self.measured += 1
-                failed = Measured(candidate.number, "build_error", error="no code for it")
+                failed = Measured(one.number, "build_error", error="no code for it")
                 yield failed if self.measured == 1 else self.latency(candidate)
 
     run = search(tmp_path, convolution(28), Failing(), 5)

@@ -1,7 +1,7 @@
 """What is other here than where a run was locked, and which of it explains that a file came out differently."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,8 @@ from tvmake.lock.document import Lock, Origins, Revision
 from tvmake.lock.origins import hermetic, is_dataset, libraries, origins, users
 from tvmake.plan.plan import Plan
 from tvmake.records.frozen import LockedRecords
-from tvmake.records.store import RecordStore, StoredRecord, open_store
+from tvmake.records.preference import last, preferred
+from tvmake.records.store import RecordStore, open_store
 
 EVERY = frozenset(hermetic())
 
@@ -193,20 +194,11 @@ def _records_of(frozen: LockedRecords, store: RecordStore, seen: set[tuple[str, 
             )
         elif used.outcome != "ok":
             yield Difference(f"{name}: the one used was found wrong since; it is used again", frozenset())
-        elif better := _better(stored.values(), used):
+        elif (better := preferred(stored.values(), last(store.comparisons(place, kernel.workload)))[0]) is not used:
             yield Difference(
-                f"{name}: a faster one came since ({better.latency_ms:.4g} ms, the lock's {used.latency_ms:.4g} ms is used)",
+                f"{name}: another one is better now ({better.latency_ms:.4g} ms, the lock's {used.latency_ms:.4g} ms is used)",
                 frozenset(),
             )
-
-
-def _better(stored: Iterable[StoredRecord], used: StoredRecord) -> StoredRecord | None:
-    """The fastest record, if it is faster than the one used."""
-    working = [(record.latency_ms, record.digest, record) for record in stored if record.latency_ms is not None]
-    if not working or used.latency_ms is None:
-        return None
-    latency_ms, _, best = min(working, key=lambda entry: entry[:2])
-    return best if latency_ms < used.latency_ms else None
 
 
 def _code(here: Origins, then: Origins) -> Iterator[Difference]:

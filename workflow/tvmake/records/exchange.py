@@ -6,7 +6,7 @@ from pathlib import Path
 from tvmake.errors import InputError
 from tvmake.records import portable
 from tvmake.records.ingest import Ingested, ingest
-from tvmake.records.line import BadLine, Line, decode, encode
+from tvmake.records.line import ENTRIES, BadLine, Line, decode, encode
 from tvmake.records.portable import Numbered
 from tvmake.records.record import TuningContext
 from tvmake.records.store import RecordStore
@@ -24,7 +24,7 @@ def everything(store: RecordStore) -> list[tuple[TuningContext, str]]:
 
 
 def export_records(store: RecordStore, chosen: Chosen, destination: Path) -> int:
-    """Write workloads with their records and verdicts to one file; returns how many of these it holds.
+    """Write workloads with their records, verdicts and comparisons to one file; returns how many of these it holds.
 
     The same records in the same order give the same bytes.
 
@@ -41,7 +41,7 @@ def export_records(store: RecordStore, chosen: Chosen, destination: Path) -> int
                 defined.add(place.digest)
                 yield place_line(place)
             for line in workload_lines(store, place, workload):
-                held += line.kind in ("record", "verdict")
+                held += line.kind in ENTRIES
                 yield line.raw + b"\n"
 
     with atomic_path(destination) as temporary, temporary.open("wb") as file:
@@ -90,7 +90,7 @@ def merge(store: RecordStore, other: RecordStore) -> Ingested:
 
 
 def workload_lines(store: RecordStore, place: TuningContext, workload: str) -> Iterator[Line]:
-    """Every intact line of a workload, each once: its description, then records and verdicts."""
+    """Every intact line of a workload, each once: its description, then the rest."""
     description = store.description_line(place, workload)
     if description is not None:
         yield description

@@ -30,7 +30,7 @@ class Ingested:
     """What became of the lines of one source."""
 
     fresh: Counter[tuple[TuningContext, str]] = field(default_factory=Counter)
-    """New records and verdicts of each workload."""
+    """New records, verdicts and comparisons of each workload."""
     known: int = 0
     """Those that were there already."""
     refused: Counter[str] = field(default_factory=Counter)

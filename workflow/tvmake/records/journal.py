@@ -18,7 +18,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from tvmake.errors import MachineError
-from tvmake.records.line import START, BadLine, Line, decode
+from tvmake.records.line import ENTRIES, START, BadLine, Line, decode
 from tvmake.storage.disk import reading, saving, sync_directory
 from tvmake.storage.files import atomic_path
 from tvmake.storage.plain_files import open_plain
@@ -41,7 +41,7 @@ class Piece:
 
 
 class Journal:
-    """The records and verdicts of one workload in one place.
+    """The records, verdicts and comparisons of one workload in one place.
 
     Args:
         directory: where the file is, or will be.
@@ -173,7 +173,7 @@ class Journal:
             line = decode(raw)
         except BadLine as error:
             return error
-        if line.kind not in ("record", "verdict"):
+        if line.kind not in ENTRIES:
             return BadLine(f"is a {line.kind}, which is kept elsewhere")
         if (line.place, line.workload) != (self._place, self._workload):
             return BadLine("belongs to another place or workload")

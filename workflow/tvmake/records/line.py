@@ -5,7 +5,7 @@
 ``A`` is the sha256 of the line's bytes from ``"place"`` to the end, so that no bit of it can change unseen. ``B`` is the
 place's digest and ``C`` the workload's key, so that a line can be placed by itself: in the store, in a shared one
 and in a file that is passed on. What follows is canonical JSON, and its sha256 is the record's name. Instead of a
-``record`` there may be a ``verdict`` on one, the ``description`` of the workload, or (without a workload) the
+``record`` there may be a ``verdict`` on one, a ``comparison`` of some, the ``description`` of the workload, or (without a workload) the
 ``definition`` of the place.
 """
 
@@ -16,11 +16,14 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, JsonValue, RootModel, ValidationError
 
-from tvmake.records.plausible import TRACE_BYTES, implausible, implausible_verdict
-from tvmake.records.record import Measured, Record, TuningContext, Verdict
+from tvmake.records.plausible import TRACE_BYTES, implausible, implausible_comparison, implausible_verdict
+from tvmake.records.record import Comparison, Measured, Record, TuningContext, Verdict
 from tvmake.storage.files import canonical_json
 
-Kind = Literal["record", "verdict", "description", "definition"]
+Kind = Literal["record", "verdict", "comparison", "description", "definition"]
+
+ENTRIES: tuple[Kind, ...] = ("record", "verdict", "comparison")
+"""What a workload's file holds; the others have files of their own."""
 
 START = b'{"sha256":"'
 """How every line begins. Inside JSON strings quotes are escaped, so it does not occur in them."""
@@ -30,7 +33,7 @@ LINE_BYTES = 16 << 20
 
 _HEAD = re.compile(
     rb'\{"sha256":"([0-9a-f]{64})",'
-    rb'"place":"([0-9a-f]{64})",(?:"workload":"([0-9a-f]{64})",)?"(record|verdict|description|definition)":'
+    rb'"place":"([0-9a-f]{64})",(?:"workload":"([0-9a-f]{64})",)?"(record|verdict|comparison|description|definition)":'
 )
 _DIGESTED_FROM = len(START) + 64 + 2
 
@@ -49,11 +52,12 @@ class Description(RootModel[dict[str, JsonValue]]):
     model_config = ConfigDict(frozen=True)
 
 
-Value = Measured | Verdict | Description | TuningContext
+Value = Measured | Verdict | Comparison | Description | TuningContext
 
 MODELS: dict[Kind, type[BaseModel]] = {
     "record": Record,
     "verdict": Verdict,
+    "comparison": Comparison,
     "description": Description,
     "definition": TuningContext,
 }
@@ -76,7 +80,9 @@ class Line:
     value: Value
 
 
-def encode(place: str, workload: str | None, value: Record | Verdict | Description | TuningContext) -> bytes:
+def encode(
+    place: str, workload: str | None, value: Record | Verdict | Comparison | Description | TuningContext
+) -> bytes:
     """The line of a value, line break included.
 
     Args:
@@ -148,12 +154,18 @@ def _value(kind: Kind, payload: bytes, thoroughly: bool) -> Any:
         wrong = implausible(value)
     else:
         value = _parsed(MODELS[kind], payload)
-        wrong = implausible_verdict(value) if kind == "verdict" else None
+        wrong = _implausible(value)
     if wrong:
         raise BadLine(wrong)
     if thoroughly and not _is_canonical(value, payload):
         raise BadLine("is spelled in another way than tvmake does")
     return value
+
+
+def _implausible(value: Any) -> str | None:
+    if isinstance(value, Verdict):
+        return implausible_verdict(value)
+    return implausible_comparison(value) if isinstance(value, Comparison) else None
 
 
 def _measured(payload: bytes) -> Measured:

@@ -1,9 +1,10 @@
 """Whether a record can be true: what is refused, whoever wrote it."""
 
 import math
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from tvmake.records.record import Measured, Verdict
+from tvmake.records.record import Comparison, Measured, Verdict
 
 SHORTEST_S = 1e-9
 """No kernel takes less: one nanosecond is a few cycles of the fastest processor."""
@@ -25,9 +26,8 @@ def implausible(measured: Measured) -> str | None:
             return f"has samples although its status is {measured.status}"
     elif not measured.samples_s:
         return "has no samples although its status is ok"
-    for sample in measured.samples_s:
-        if not math.isfinite(sample) or not SHORTEST_S <= sample < LONGEST_S:
-            return f"a sample of {sample:g} s"
+    if (wrong := _implausible_samples(measured.samples_s)) is not None:
+        return wrong
     return None if moment(measured.measured_at) else f"measured at {measured.measured_at[:40]!r}, which is no date"
 
 
@@ -36,6 +36,23 @@ def implausible_verdict(verdict: Verdict) -> str | None:
     if verdict.worst_error is not None and verdict.worst_error < 0:
         return f"a worst error of {verdict.worst_error:g}"
     return None if moment(verdict.checked_at) else f"checked at {verdict.checked_at[:40]!r}, which is no date"
+
+
+def implausible_comparison(comparison: Comparison) -> str | None:
+    """What is wrong with a comparison; None if nothing is."""
+    if not any(comparison.samples_s.values()):
+        return "compares nothing"
+    for samples in comparison.samples_s.values():
+        if (wrong := _implausible_samples(samples)) is not None:
+            return wrong
+    return None if moment(comparison.compared_at) else f"compared at {comparison.compared_at[:40]!r}, which is no date"
+
+
+def _implausible_samples(samples: Iterable[float]) -> str | None:
+    for sample in samples:
+        if not math.isfinite(sample) or not SHORTEST_S <= sample < LONGEST_S:
+            return f"a sample of {sample:g} s"
+    return None
 
 
 def moment(text: str) -> datetime | None:

@@ -7,7 +7,8 @@ from datetime import datetime
 
 from tvmake.records.line import Line
 from tvmake.records.plausible import moment
-from tvmake.records.record import TuningContext, Verdict
+from tvmake.records.preference import last, preferred
+from tvmake.records.record import Comparison, TuningContext, Verdict
 from tvmake.records.store import RecordStore, StoredRecord
 from tvmake.records.summary import ranked
 from tvmake.storage.disk import saving
@@ -18,7 +19,7 @@ class Rules:
     """What to drop; each rule by itself."""
 
     keep_best: int | None = None
-    """Of each workload's usable records, keep this many of the fastest."""
+    """Of each workload's usable records, keep this many of the fastest, and as many of those that packages take first."""
     failures_before: datetime | None = None
     """Drop what failed, or was found wrong, and was measured before this moment."""
     keep_generation: str | None = None
@@ -48,7 +49,11 @@ def prune(store: RecordStore, rules: Rules, apply: bool = False) -> list[Pruned]
         is_other = rules.keep_generation not in (None, place.generation)
         for workload in store.workloads(place):
             stored = store.load(place, workload)
-            drop = {record.digest for record in stored} if is_other else _dropped(stored, rules)
+            drop = (
+                {record.digest for record in stored}
+                if is_other
+                else _dropped(stored, last(store.comparisons(place, workload)), rules)
+            )
             if drop and apply and not is_other:
                 store.journal(place, workload).rewrite(_keeping(drop))
             if drop:
@@ -58,10 +63,12 @@ def prune(store: RecordStore, rules: Rules, apply: bool = False) -> list[Pruned]
     return pruned
 
 
-def _dropped(stored: list[StoredRecord], rules: Rules) -> set[str]:
+def _dropped(stored: list[StoredRecord], comparison: Comparison | None, rules: Rules) -> set[str]:
     drop = set()
     if rules.keep_best is not None:
-        drop |= {record.digest for record in ranked(stored)[rules.keep_best :]}
+        usable = ranked(stored)
+        keep = [*usable[: rules.keep_best], *preferred(usable, comparison)[: rules.keep_best]]
+        drop |= {record.digest for record in usable} - {record.digest for record in keep}
     if rules.failures_before is not None:
         for record in stored:
             measured = moment(record.measured_at)
@@ -72,6 +79,8 @@ def _dropped(stored: list[StoredRecord], rules: Rules) -> set[str]:
 
 def _keeping(drop: set[str]) -> Callable[[Line], bool]:
     def keep(line: Line) -> bool:
+        if isinstance(line.value, Comparison):
+            return not drop.issuperset(line.value.samples_s)
         about = line.value.record if isinstance(line.value, Verdict) else line.digest
         return about not in drop
 

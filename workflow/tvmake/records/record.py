@@ -105,6 +105,21 @@ class Verdict(_Line):
         return value if value is not None and math.isfinite(value) else None
 
 
+class Comparison(_Line):
+    """Candidates that were timed again, in turns: a machine's slow and fast minutes fall to all of them alike."""
+
+    samples_s: dict[Digest, tuple[float, ...]]
+    """Seconds per run of each record, by its digest; none where it failed this time."""
+    compared_at: str
+    """UTC, ISO 8601."""
+    device: Fingerprint
+
+    @property
+    def digest(self) -> str:
+        """sha256 of the comparison: its name."""
+        return digest_bytes(canonical_json(self.model_dump(mode="json")).encode())
+
+
 def current_generation() -> str:
     """The installed TVM's generation, without loading TVM."""
     return f"tvm-{metadata.version('apache-tvm')}"

@@ -20,7 +20,7 @@ from tvmake.errors import InputError
 from tvmake.records import portable
 from tvmake.records.exchange import place_line, workload_lines
 from tvmake.records.ingest import ingest
-from tvmake.records.line import Line
+from tvmake.records.line import ENTRIES, Line
 from tvmake.records.portable import Numbered
 from tvmake.records.record import TuningContext
 from tvmake.records.store import RecordStore
@@ -43,7 +43,7 @@ class Exchanged:
     """What a pull or a push did."""
 
     records: int = 0
-    """Records and verdicts that are new where they went."""
+    """Records, verdicts and comparisons that are new where they went."""
     segments: int = 0
     """Segments read or written."""
     refused: list[tuple[str, str]] = field(default_factory=list)
@@ -144,7 +144,7 @@ def push(store: RecordStore, url: str, place: TuningContext, workloads: Iterable
             # What is pushed from here is here.
             read_segments.segments[name] = _Segment(digests=[line.digest for line in lines], imported=True)
             outcome.segments += 1
-            outcome.records += sum(line.kind in ("record", "verdict") for line in lines)
+            outcome.records += sum(line.kind in ENTRIES for line in lines)
         if unread or missing:
             _save_read_segments(store, place, workload, read_segments, segments)
     return outcome

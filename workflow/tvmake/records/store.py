@@ -17,7 +17,7 @@ from tvmake.errors import InputError
 from tvmake.records.journal import Journal
 from tvmake.records.line import BadLine, Description, Line, decode, encode, read_record
 from tvmake.records.plausible import moment
-from tvmake.records.record import Record, Status, TuningContext, Verdict
+from tvmake.records.record import Comparison, Record, Status, TuningContext, Verdict
 from tvmake.storage.directories import data_directory
 from tvmake.storage.disk import reading, saving
 from tvmake.storage.files import write_bytes
@@ -82,8 +82,8 @@ class RecordStore:
     def __init__(self, root: Path | None = None):
         self.root = Path(root).expanduser() if root is not None else records_root()
 
-    def append(self, place: TuningContext, workload: str, records: Sequence[Record | Verdict]) -> None:
-        """Add records and verdicts, in one write; returns when they are on the disk.
+    def append(self, place: TuningContext, workload: str, records: Sequence[Record | Verdict | Comparison]) -> None:
+        """Add records, verdicts and comparisons, in one write; returns when they are on the disk.
 
         Raises:
             InputError: a record that cannot be true (:func:`tvmake.records.plausible.implausible`) or is not JSON, or
@@ -114,6 +114,15 @@ class RecordStore:
                 if before is None or _weight(found) > _weight(before):
                     verdicts[found.record] = found
         return [StoredRecord._of(line, verdicts.get(line.digest)) for line in lines if line.kind == "record"]
+
+    def comparisons(self, place: TuningContext, workload: str) -> dict[str, Comparison]:
+        """The intact comparisons of a workload's records by their digests, in order of first appearance.
+
+        Raises:
+            MachineError: the store cannot be read.
+        """
+        lines = self.journal(place, workload).read()
+        return {line.digest: line.value for line in lines if isinstance(line.value, Comparison)}
 
     def define(self, place: TuningContext, workload: str, description: Mapping[str, Any]) -> None:
         """Keep what a workload is: a JSON object, with its ``name`` for people. The first description stays.
@@ -229,7 +238,7 @@ def read_single(path: Path) -> Line | BadLine | None:
 
 
 def _encoded(
-    place: TuningContext, workload: str | None, value: Record | Verdict | Description | TuningContext
+    place: TuningContext, workload: str | None, value: Record | Verdict | Comparison | Description | TuningContext
 ) -> bytes:
     try:
         return encode(place.digest, workload, value)

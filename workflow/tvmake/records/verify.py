@@ -17,6 +17,7 @@ class Verified:
     workloads: int = 0
     records: int = 0
     verdicts: int = 0
+    comparisons: int = 0
     duplicates: int = 0
     set_aside: int = 0
     """Bad lines that are in quarantine files already."""
@@ -76,3 +77,4 @@ def _check_records(journal: Journal, verified: Verified) -> None:
             seen.add(found.digest)
             verified.records += found.kind == "record"
             verified.verdicts += found.kind == "verdict"
+            verified.comparisons += found.kind == "comparison"

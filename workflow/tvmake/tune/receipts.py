@@ -14,7 +14,8 @@ from contextlib import suppress
 from pydantic import BaseModel, ConfigDict
 
 from tvmake.errors import MachineError
-from tvmake.records.record import Status, TuningContext
+from tvmake.records.preference import last
+from tvmake.records.record import Comparison, Digest, Status, TuningContext
 from tvmake.records.store import RecordStore, StoredRecord
 from tvmake.storage.documents import FailsFast
 
@@ -41,6 +42,8 @@ class Receipt(FailsFast, BaseModel):
     stopped: str
     """Why the search ended: ``budget``, ``early stopping``, ``deadline`` or ``space exhausted``."""
     by_status: dict[Status, int]
+    comparison: Digest | None = None
+    """How the best of them were timed again, in turns, by its digest; None where they were not."""
     curve: list[tuple[int, float]]
     """Where the search got better: trial number and latency in ms."""
 
@@ -76,11 +79,12 @@ def records_of_receipt(
     workload: str,
     receipt: Receipt | None,
     timeout_s: float = VISIBILITY_TIMEOUT_S,
-) -> list[StoredRecord]:
-    """The records of a workload that its receipt counts, once they are visible, or at least the best of them.
+) -> tuple[list[StoredRecord], Comparison | None]:
+    """The records of a workload that its receipt counts, once they are visible, or at least the best of them, and the comparison that it
+    names.
 
     Records are only ever added at the end, so that these are the first ones. Where some were pruned since, later ones may
-    take their places. Without a receipt, or with one of another context, it is all records.
+    take their places. Without a receipt, or with one of another context, it is all records, and the last comparison.
 
     Args:
         timeout_s: how long to wait for records that are not visible yet.
@@ -90,16 +94,19 @@ def records_of_receipt(
     """
     until = time.monotonic() + timeout_s
     while True:
-        stored = store.load(context, workload)
+        stored, comparisons = store.load(context, workload), store.comparisons(context, workload)
         if receipt is None or receipt.place != context:
-            return stored
-        if _are_visible(stored, receipt):
-            return stored[: receipt.records]
+            return stored, last(comparisons)
+        comparison = comparisons.get(receipt.comparison) if receipt.comparison else None
+        is_compared = receipt.comparison is None or comparison is not None
+        if is_compared and _are_visible(stored, receipt):
+            return stored[: receipt.records], comparison
         directory = store.journal(context, workload).directory
         if time.monotonic() > until:
             raise MachineError(
                 str(directory),
-                f"has {len(stored)} of the {receipt.records} records that the tuning of {receipt.name} left",
+                f"has {len(stored)} of the {receipt.records} records that the tuning of {receipt.name} left"
+                + ("" if is_compared else ", and lacks the comparison of the best ones"),
                 "have all machines use one records store (tuning.store, TVMAKE_HOME); if records were removed on purpose,"
                 " remove results/tuning as well, and the kernels are tuned again",
             )

@@ -105,9 +105,7 @@ def export_command(
     if not chosen:
         raise InputError(str(opened.root), "holds no such records", "`tvmake records list` shows what is there")
     held = export_records(opened, chosen, file)
-    typer.echo(
-        f"{file}: {counted(held, 'record or verdict', 'records and verdicts')} of {counted(len(chosen), 'workload')}"
-    )
+    typer.echo(f"{file}: {counted(held, 'line')} of {counted(len(chosen), 'workload')}")
 
 
 @app.command("import")
@@ -244,7 +242,7 @@ def _print_ingested(source: str, ingested: "Ingested") -> None:
 
     fresh, workloads = sum(ingested.fresh.values()), len(ingested.fresh)
     typer.echo(
-        f"{source}: {counted(fresh, 'new record or verdict', 'new records and verdicts')} of {counted(workloads, 'workload')}, {ingested.known} known before"
+        f"{source}: {counted(fresh, 'new line')} of {counted(workloads, 'workload')}, {ingested.known} known before"
     )
     for place in ingested.places:
         held = sum(count for (origin, _), count in ingested.fresh.items() if origin == place)

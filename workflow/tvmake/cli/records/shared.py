@@ -77,7 +77,7 @@ def _print_outcome(what: str, outcome: "Exchanged", places: int) -> None:
     from tvmake.process.output import counted, printable
 
     typer.echo(
-        f"{what}: {counted(outcome.records, 'new record or verdict', 'new records and verdicts')} in {counted(outcome.segments, 'segment')}; {counted(places, 'place')}"
+        f"{what}: {counted(outcome.records, 'new line')} in {counted(outcome.segments, 'segment')}; {counted(places, 'place')}"
     )
     for name, reason in outcome.refused[:REFUSED_SHOWN]:
         typer.echo(f"warning: {printable(name)}: {printable(reason)}", err=True)

@@ -123,7 +123,7 @@ def print_verified(verified: "Verified") -> None:
     if len(verified.findings) > FINDINGS_SHOWN:
         console.print(f"… and {len(verified.findings) - FINDINGS_SHOWN} more")
     console.print(
-        f"{counted(verified.records, 'record')} and {counted(verified.verdicts, 'verdict')} of "
+        f"{counted(verified.records, 'record')}, {counted(verified.verdicts, 'verdict')} and {counted(verified.comparisons, 'comparison')} of "
         f"{counted(verified.workloads, 'workload')} in {counted(verified.places, 'place')}; {counted(len(verified.findings), 'finding')}"
     )
     for count, what in (

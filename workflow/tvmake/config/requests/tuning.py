@@ -61,6 +61,8 @@ class TuneRequest(OnDevice):
     target_name: str
     target: TargetConfig = TargetConfig()
     search: SearchOptions = SearchOptions()
+    finalists: int = 0
+    """Candidates to compare at the end; 0 in all rounds but the last."""
     measure: TrialMeasurement = TrialMeasurement()
     store: str | None = None
     shared: str | None = None

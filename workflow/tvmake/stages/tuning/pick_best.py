@@ -13,17 +13,12 @@ from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
 if TYPE_CHECKING:
     from tvmake.artifact.tasks import Task
     from tvmake.records.best import BestKernel, BestSet
-    from tvmake.records.record import TuningContext
+    from tvmake.records.record import Comparison, TuningContext
     from tvmake.records.store import RecordStore, StoredRecord
     from tvmake.tune.verify.check import Checker
 
 MOST_WRONG = 20
 """Records of a kernel to find wrong before it counts as untuned: so many point to the kernel, not to the schedules."""
-
-MARGIN = 0.03
-"""A candidate counts as faster than the schedule of the target's rules, which the kernel has without tuning, by more than this share:
-of hundreds of candidates that are as fast, noise alone makes some seem faster, above all where a launch takes longer than the kernel.
-Other work on a machine only ever adds time, so that schedule counts by its fastest sample, and the others by their medians."""
 
 
 def pick_best(
@@ -95,8 +90,8 @@ def _pick_measured(
         if not unwanted.isdisjoint(task.names):
             return _kernel(task, reason="tuning.untuned names it")
         checker = Checker(workload(load_module(workloads / f"{task.workload}.json")["main"], target), runner)
-        stored = records_of_receipt(store, context, task.workload, by_workload.get(task.workload))
-        return _pick(task, stored, store, context, checker)
+        stored, comparison = records_of_receipt(store, context, task.workload, by_workload.get(task.workload))
+        return _pick(task, stored, comparison, store, context, checker)
 
     with ending_servers():
         kernels = tuple(pick(task) for task in listed.tasks)
@@ -106,17 +101,19 @@ def _pick_measured(
 
 
 def _pick(
-    task: Task, stored: list[StoredRecord], store: RecordStore, context: TuningContext, checker: Checker
+    task: Task,
+    stored: list[StoredRecord],
+    comparison: Comparison | None,
+    store: RecordStore,
+    context: TuningContext,
+    checker: Checker,
 ) -> BestKernel:
+    from tvmake.records.preference import preferred
     from tvmake.tune.receipts import curve
 
-    usable = sorted(
-        (record for record in stored if record.latency_ms is not None),
-        key=lambda record: (rank(record), record.digest),
-    )
     wrong = sum(record.outcome == "wrong_output" for record in stored)
     chosen: StoredRecord | None = None
-    for record in usable:
+    for record in preferred(stored, comparison):
         if wrong >= MOST_WRONG:
             break
         if record.verdict is None:
@@ -131,12 +128,6 @@ def _pick(
     if chosen is None:
         return _kernel(task, reason=_why_none(stored, wrong), **figures)
     return _kernel(task, record=chosen.record, latency_ms=chosen.latency_ms, **figures)
-
-
-def rank(record: StoredRecord) -> float:
-    """What records are ordered by: a latency in ms, with the margin in favour of the target's rules."""
-    assert record.latency_ms is not None
-    return min(record.samples_s) * 1e3 if record.record.strategy == "rule" else record.latency_ms * (1 + MARGIN)
 
 
 def _why_none(stored: list[StoredRecord], wrong: int) -> str:

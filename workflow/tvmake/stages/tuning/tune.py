@@ -80,6 +80,7 @@ def tune(kernel: Path, name: str, trials: int, request: TuneRequest, receipt: Pa
             trials=trials,
             target=for_rules(target, cores(request.device, fingerprint)),
             threads=1,
+            finalists=request.finalists,
             transferred=transfer.load(context, tuned.key, request.search.seed) if request.search.warm_start else (),
             watch=log.trial,
         )
@@ -112,6 +113,7 @@ def _write_receipt(
         trials=sum(record.status != "device_lost" for record in stored),
         measured_now=search.measured,
         stopped=stopped,
+        comparison=search.comparison,
         by_status=dict(Counter(record.status for record in stored)),
         curve=curve(stored),
     )
@@ -130,6 +132,12 @@ def tune_request(job: JobContext) -> TuneRequest:
         store=options.store,
         shared=options.shared,
     )
+
+
+def _round_request(job: JobContext) -> TuneRequest:
+    """The same; the last round ends with a comparison."""
+    is_last = int(job.number) == job.rounds
+    return tune_request(job).model_copy(update={"finalists": job.tuning.finalists if is_last else 0})
 
 
 def _line(receipt: Receipt) -> Iterator[str]:
@@ -155,7 +163,7 @@ STAGE = Stage(
         ),
     ),
     request_model=TuneRequest,
-    request=tune_request,
+    request=_round_request,
     exists=lambda job: job.is_tuned,
     parameters=(
         Parameter("name", str, "What to call the kernel.", lambda job: job.kernel_name),

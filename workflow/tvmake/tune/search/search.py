@@ -29,11 +29,12 @@ from tvmake.storage.files import canonical_json
 from tvmake.tune.measure.interface import Candidate, Measured, Measurer
 from tvmake.tune.measure.kernel import CUDA, TIMER
 from tvmake.tune.search.evolution import Evolution
+from tvmake.tune.search.finals import compare, finalists
 from tvmake.tune.search.fixed_order import FixedOrder
 from tvmake.tune.search.grid import Grid
 from tvmake.tune.search.nearest import nearest_starts
 from tvmake.tune.search.spaces import meta_schedule_context
-from tvmake.tune.search.starts import Start, further_starts, starts_by_rule
+from tvmake.tune.search.starts import Start, candidate, further_starts, starts_by_rule
 from tvmake.tune.search.transfer import KernelFeatures
 from tvmake.tune.search.whole_pixels import with_whole_pixels
 from tvmake.tune.trace import trace_json, trace_key
@@ -111,12 +112,16 @@ class Search:
     """For the rules that make schedules (see :func:`tvmake.tune.search.spaces.for_rules`)."""
     threads: int
     """For the search itself."""
+    finalists: int = 0
+    """How many of the best candidates to time again at the end, in turns."""
     transferred: Sequence[KernelFeatures] = ()
     """What was measured of other kernels in the same context, to learn from."""
     watch: Callable[[Trial], None] = lambda _: None
     warn: Callable[[str], None] = print_warning
     measured: int = 0
     """Candidates measured by this run."""
+    comparison: str | None = None
+    """The digest of the comparison of the finalists, once the search has ended."""
     features: KernelFeatures | None = None
     """What the cost model learnt from of this kernel, once the search has ended."""
     _known: dict[str, StoredRecord] = field(default_factory=dict)
@@ -138,10 +143,13 @@ class Search:
         """
         known = [one for one in self._load() if not self._is_tried_again(one)]
         self._known = {canonical_json(one.record.trace): one for one in known}
-        if self._spent >= self.trials:
+        is_spent = self._spent >= self.trials
+        if is_spent and not self._to_compare():
             return "budget"
         with self.measuring() as measurer:
-            return self._search(measurer)
+            stopped = "budget" if is_spent else self._search(measurer)
+            self._compare(measurer)
+        return stopped
 
     def _search(self, measurer: Measurer) -> str:
         self._until = time.monotonic() + (self.options.deadline_s or math.inf)
@@ -166,6 +174,23 @@ class Search:
                 self.features = source.features
             self._stop_if_nothing_works()
         return "budget"
+
+    def _to_compare(self) -> list[StoredRecord]:
+        """The finalists, unless they have been compared; ``comparison`` tells how."""
+        self.comparison = None
+        chosen = finalists(list(self._known.values()), self.finalists)
+        wanted = {record.digest for record in chosen}
+        for digest, comparison in self.store.comparisons(self.context, self.workload.key).items():
+            if wanted and wanted <= comparison.samples_s.keys():
+                self.comparison = digest
+        return [] if self.comparison else chosen
+
+    def _compare(self, measurer: Measurer) -> None:
+        chosen = self._to_compare()
+        found = compare(self.workload, chosen, measurer, self.device) if chosen else None
+        if found is not None:
+            self.store.append(self.context, self.workload.key, [found])
+            self.comparison = found.digest
 
     def _is_tried_again(self, stored: StoredRecord) -> bool:
         """Whether a record says nothing: its device was lost, or it is of a CUDA kernel and does not say how it was timed. Such records are
@@ -274,7 +299,7 @@ class Search:
             key = canonical_json(start.trace)
             if len(starts) < left and not self._is_measured(key):
                 starts.setdefault(key, start)
-        candidates = [start.candidate(number) for number, start in enumerate(starts.values())]
+        candidates = [candidate(number, start.kernel) for number, start in enumerate(starts.values())]
         keys = list(starts)
         for first in range(0, len(candidates), self.options.batch):
             with closing(measurer.measure(candidates[first : first + self.options.batch])) as results:

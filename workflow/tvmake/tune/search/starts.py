@@ -31,14 +31,15 @@ class Start:
     kernel: "tvm.tirx.PrimFunc"
     """The kernel with this schedule."""
 
-    def candidate(self, number: int) -> Candidate:
-        """What to measure. Weights come packed: packing them is not the kernel's work."""
-        from tvm.s_tir.meta_schedule.arg_info import ArgInfo
 
-        parts = split(self.kernel)
-        function = parts.compute if parts else self.kernel
-        module = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
-        return Candidate(number, module, ArgInfo.from_prim_func(module["main"]))
+def candidate(number: int, kernel: "tvm.tirx.PrimFunc") -> Candidate:
+    """What to measure of a scheduled kernel. Weights come packed: packing them is not the kernel's work."""
+    from tvm.s_tir.meta_schedule.arg_info import ArgInfo
+
+    parts = split(kernel)
+    function = parts.compute if parts else kernel
+    module = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
+    return Candidate(number, module, ArgInfo.from_prim_func(module["main"]))
 
 
 def starts_by_rule(workload: Workload) -> Iterator[Start]:

@@ -1,0 +1,71 @@
+"""The end of a search: its best candidates are timed again, in turns.
+
+Candidates are measured one after the other, for minutes. On a machine with other work, or a phone that grows warm, the winner would
+often be one that was measured in a good moment.
+"""
+
+from collections.abc import Sequence
+from contextlib import closing
+from datetime import UTC, datetime
+
+from tvmake.artifact.fingerprint import Fingerprint
+from tvmake.codegen.scheduling.isolated_replay import replay_all
+from tvmake.process.isolation import Refused
+from tvmake.records.preference import RULE, preferred
+from tvmake.records.record import Comparison
+from tvmake.records.store import StoredRecord
+from tvmake.records.workload import Workload
+from tvmake.tune.measure.interface import Measurer
+from tvmake.tune.search.starts import candidate
+
+TURNS = 2
+"""How often each is timed."""
+
+CANDIDATES_EACH = 8
+"""A search has a finalist for so many candidates: timing them again takes a quarter of its measurements at most."""
+
+
+def finalists(stored: Sequence[StoredRecord], count: int) -> list[StoredRecord]:
+    """The best records of a kernel, the schedule of the target's rules among them; nothing where there is nothing to compare.
+
+    Args:
+        count: how many, at most.
+    """
+    ordered = preferred(stored)
+    count = min(count, len(stored) // CANDIDATES_EACH)
+    best = ordered[:count]
+    rule = next((record for record in ordered if record.record.strategy == RULE), None)
+    if rule is not None and rule not in best:
+        best = [*best[:-1], rule]
+    return best if count > 1 and len(best) > 1 else []
+
+
+def compare(
+    workload: Workload, records: Sequence[StoredRecord], measurer: Measurer, device: Fingerprint
+) -> Comparison | None:
+    """Time records in turns.
+
+    Returns:
+        What it gave; None where a device was lost, or none of them works any more.
+
+    Raises:
+        DeviceError: there is no device to measure on.
+        MachineError: processes or files cannot be made here.
+    """
+    kernels = replay_all([(workload, record.record.trace) for record in records])
+    samples: dict[str, tuple[float, ...]] = {record.digest: () for record in records}
+    working = {number: kernel for number, kernel in enumerate(kernels) if not isinstance(kernel, Refused)}
+    for _ in range(TURNS):
+        with closing(measurer.measure([candidate(number, kernel) for number, kernel in working.items()])) as results:
+            for measured in results:
+                digest = records[measured.number].digest
+                if measured.status == "device_lost":
+                    return None
+                if measured.status == "ok":
+                    samples[digest] += measured.samples_s
+                else:
+                    samples[digest] = ()
+                    del working[measured.number]
+    if not any(samples.values()):
+        return None
+    return Comparison(samples_s=samples, compared_at=datetime.now(UTC).isoformat(timespec="seconds"), device=device)
