@@ -9,7 +9,7 @@ import tvm
 from tests.tune.search.test_search import Interrupted, MadeUp, search
 from tvmake.records.preference import last, preferred
 from tvmake.tune.measure.interface import Candidate, Measured
-from tvmake.tune.search.finals import CANDIDATES_EACH, TURNS, finalists
+from tvmake.tune.search.finals import CANDIDATES_EACH, FEWEST_CANDIDATES, TURNS, finalists
 from tvmake.tune.search.search import Search
 
 TRIALS = 4 * CANDIDATES_EACH
@@ -84,7 +84,14 @@ def test_a_comparison_that_was_interrupted_is_made_by_the_next_run(tmp_path: Pat
     assert list(run.store.comparisons(run.context, run.workload.key)) == [run.comparison]
 
 
-@pytest.mark.parametrize(("count", "trials"), [(0, TRIALS), (1, TRIALS), (4, 2 * CANDIDATES_EACH - 1)])
+@pytest.mark.parametrize(("trials", "compares"), [(FEWEST_CANDIDATES, 2), (3 * CANDIDATES_EACH, 3), (TRIALS, 4)])
+def test_the_more_candidates_there_are_the_more_finalists(tmp_path: Path, trials: int, compares: int):
+    run = compared(tmp_path, MadeUp(), 4, trials)
+    (comparison,) = run.store.comparisons(run.context, run.workload.key).values()
+    assert len(comparison.samples_s) == compares
+
+
+@pytest.mark.parametrize(("count", "trials"), [(0, TRIALS), (1, TRIALS), (4, FEWEST_CANDIDATES - 1)])
 def test_there_is_nothing_to_compare_with_one_finalist_or_few_candidates(tmp_path: Path, count: int, trials: int):
     run = compared(tmp_path, MadeUp(), count, trials)
     assert run.comparison is None

@@ -74,7 +74,7 @@ class TuningOptions(Strict):
     """Candidates kept in mind by the evolutionary strategy; more cost search time."""
     finalists: Count = 4
     """The best candidates of a kernel are timed once more, in turns, when all are measured: this many, the schedule of the target's rules
-    among them, but no more than one for eight candidates. 0 leaves that out."""
+    among them; of fewer than 24 candidates two. 0 leaves that out."""
     early_stopping: Positive | None = None
     """Stop a kernel after this many candidates without a better one."""
     seed: Annotated[int, Field(ge=0, lt=2**31 - 1)] = 0

@@ -22,7 +22,10 @@ TURNS = 2
 """How often each is timed."""
 
 CANDIDATES_EACH = 8
-"""A search has a finalist for so many candidates: timing them again takes a quarter of its measurements at most."""
+"""A search has a third finalist, and so on, for so many candidates each: timing them again then adds a quarter to its measurements."""
+
+FEWEST_CANDIDATES = 4
+"""With fewer, nothing is compared."""
 
 
 def finalists(stored: Sequence[StoredRecord], count: int) -> list[StoredRecord]:
@@ -31,8 +34,10 @@ def finalists(stored: Sequence[StoredRecord], count: int) -> list[StoredRecord]:
     Args:
         count: how many, at most.
     """
+    if len(stored) < FEWEST_CANDIDATES:
+        return []
     ordered = preferred(stored)
-    count = min(count, len(stored) // CANDIDATES_EACH)
+    count = min(count, max(2, len(stored) // CANDIDATES_EACH))
     best = ordered[:count]
     rule = next((record for record in ordered if record.record.strategy == RULE), None)
     if rule is not None and rule not in best:
