@@ -212,3 +212,28 @@ def test_what_is_no_tensor_is_named(function: Callable[[torch.Tensor], Any], pro
     with pytest.raises(InputError) as refused:
         signature("m", exported_program("m", Returning(function), (torch.ones(2, 4),)))
     assert problem in refused.value.problem
+
+
+def test_a_module_that_does_something_else_while_it_is_exported_is_refused():
+    class Masked(nn.Module):
+        def forward(self, x):
+            return x.cumsum(1) if torch.compiler.is_compiling() else x.sum(1, keepdim=True) + x
+
+    with pytest.raises(InputError, match="another network") as caught:
+        exported_program("net", Masked(), (torch.ones(2, 3),))
+    assert "is_compiling" in caught.value.remedy
+
+
+def test_what_a_module_counts_or_draws_is_no_other_network_and_stays_as_it_was():
+    class Counting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("calls", torch.zeros(1))
+
+        def forward(self, x):
+            self.calls.add_(1)
+            return x + torch.rand(3), x * self.calls
+
+    module = Counting()
+    exported_program("net", module, (torch.ones(2, 3),))
+    assert module.calls.item() == 0

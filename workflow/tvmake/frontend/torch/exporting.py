@@ -19,6 +19,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 from tvmake.errors import InputError
 from tvmake.frontend.torch import checks, returned
+from tvmake.frontend.torch.faithful import check_faithful
 from tvmake.frontend.torch.known_values import KnownValues
 from tvmake.process.user_code import blame, place
 
@@ -43,12 +44,12 @@ def exported_program(where: str, module: nn.Module, examples: Sequence[Any], dyn
 
     Raises:
         InputError: the module is a TorchScript module or has layers that are quantised for PyTorch's own kernels, cannot be called with
-            these examples, or torch.export cannot trace it.
+            these examples, or torch.export cannot trace it, or makes another network of it.
     """
     refuse_untraceable(where, module)
     with _eval_mode(module), _quiet(), checks.left_out(module):
         try:
-            return _program(module, tuple(examples), dynamic)
+            program = _program(module, tuple(examples), dynamic)
         except GuardOnDataDependentSymNode as error:
             problem = f"forward() takes another way for other values of its tensors{place(error)}"
             remedy = "compute both and choose with torch.where; a number of steps or an extent has to be fixed"
@@ -59,6 +60,9 @@ def exported_program(where: str, module: nn.Module, examples: Sequence[Any], dyn
             raise InputError(where, problem, remedy) from error
         except Exception as error:
             raise _reason(where, module, examples, error) from error
+        with redirect_stdout(io.StringIO()):
+            check_faithful(where, module, program, examples)
+        return program
 
 
 def _program(module: nn.Module, examples: tuple[Any, ...], dynamic: Any) -> ExportedProgram:
