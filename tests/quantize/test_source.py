@@ -3,8 +3,10 @@
 import numpy as np
 import onnx
 import pytest
+import torch
 from onnx import helper
 from onnxruntime.quantization import QuantType
+from torch import Tensor, nn
 
 from tests.frontend.onnx import models as onnx_models
 from tests.quantize.nets import drawn_network, image, quantized_by_onnxruntime, quantized_dynamically
@@ -19,7 +21,8 @@ from tvmake.config.requests.running import ValidateRequest
 from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.target import TargetConfig
 from tvmake.config.validation import Goals
-from tvmake.quantize.source import is_source_quantized
+from tvmake.frontend.torch.importer import read
+from tvmake.quantize.source import is_source_in_integers, is_source_quantized, note_quantized_source
 from tvmake.stages.model.import_model import import_model
 from tvmake.stages.model.transform import transform_model
 from tvmake.stages.package.build import build
@@ -46,6 +49,18 @@ def test_a_network_that_rounds_its_activations_is_quantised(seed, tmp_path):
 
 def test_so_is_one_that_finds_scales_for_each_input(tmp_path):
     assert is_quantized(quantized_dynamically(drawn_network(0), QuantType.QUInt8, False, tmp_path), tmp_path)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_one_that_computes_in_bfloat16_rounds_and_has_no_integers(dtype):
+    class Net(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return (x.to(dtype) * 3).exp().float()
+
+    read_in = read(torch.export.export(Net(), (torch.zeros(2, 3),)), ImportOptions(source="net"))
+    noted = note_quantized_source(read_in.module, 1, framework_rounds=False)
+    assert is_source_quantized(noted) is (dtype is torch.bfloat16)
+    assert not is_source_in_integers(noted)
 
 
 def test_one_with_narrow_weights_alone_is_not(tmp_path):

@@ -1,4 +1,4 @@
-"""Divisions of whole numbers end no process, and those of others stay as they are."""
+"""Divisions by zero end no process, and those of others stay as they are."""
 
 import numpy as np
 import pytest
@@ -62,3 +62,19 @@ def test_a_choice_around_the_division_leaves_its_guard():
     machine = relax.VirtualMachine(tvm.relax.build(fused, target=UNOPTIMISED), tvm.cpu())
     result = machine["main"](tvm.runtime.tensor(A), tvm.runtime.tensor(B)).numpy()
     np.testing.assert_array_equal(result, [3, -4, 9, 9])
+
+
+@pytest.mark.parametrize("operator", ["divide", "floor_divide", "mod", "floor_mod"])
+def test_a_constant_zero_divides_as_numpy_has_it(operator: str):
+    module = divide_by_no_zero(of_two(operator, "float32", np.array(0, "float32")))
+    machine = relax.VirtualMachine(tvm.relax.build(module, target=UNOPTIMISED), tvm.cpu())
+    given = np.array([2, -3, 0, np.inf], "float32")
+    result = machine["main"](tvm.runtime.tensor(given), tvm.runtime.tensor(given)).numpy()
+    with np.errstate(all="ignore"):
+        expected = given / np.float32(0) if "div" in operator else np.full(4, np.nan)
+    np.testing.assert_array_equal(result, expected)
+
+
+def test_tvm_still_stops_at_a_constant_zero():
+    with pytest.raises(Exception, match="Divide by zero"):
+        relax.transform.LegalizeOps()(of_two("divide", "float32", np.array(0, "float32")))

@@ -287,9 +287,28 @@ def test_the_old_format_which_unpickles_freely_needs_trust(tmp_path):
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("version", "8.14")
         archive.writestr("serialized_state_dict.pt", pickled(Touch(tmp_path / "it_ran")))
-    with pytest.raises(InputError, match=r"not a \.pt2 of PyTorch 2\.8 or later"):
+    with pytest.raises(InputError, match=r"not a \.pt2 of PyTorch 2\.8 or later") as caught:
         load(path)
+    assert "export the model again with PyTorch 2." in caught.value.remedy
     assert not (tmp_path / "it_ran").exists()
+
+
+@pytest.mark.parametrize("settings", [{}, {"trusted": True}])
+def test_a_file_of_another_version_is_told_by_it(settings, saved, tmp_path):
+    def change(members, schema=(99, 0), version="3.1.0+cu999"):
+        program = json.loads(members["models/model.json"])
+        program["schema_version"] = dict(zip(("major", "minor"), schema, strict=True))
+        program["torch_version"] = version
+        members["models/model.json"] = json.dumps(program).encode()
+
+    with pytest.raises(
+        InputError, match=r"PyTorch 3\.1\.0\+cu999 wrote it, and the one installed, 2\..* cannot load it"
+    ) as caught:
+        load(rewritten(saved, tmp_path / "later.pt2", change), **settings)
+    assert "export the model again with PyTorch 2." in caught.value.remedy
+    with pytest.raises(InputError, match=r"2\.pt2: PyTorch .* cannot load it"):
+        same = torch.__version__
+        load(rewritten(saved, tmp_path / "2.pt2", lambda members: change(members, version=same)), **settings)
 
 
 def test_loading_leaves_the_environment_as_it_was(saved, monkeypatch):

@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._higher_order_ops.while_loop import while_loop
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.utils import _pytree as pytree
 
 from tests.frontend.torch.running import Of, outputs
 from tvmake.config.model import ImportOptions
+from tvmake.errors import InputError
 from tvmake.frontend.torch.importer import read
 
 HEADS, WORDS, WIDTH = 4, 6, 8
@@ -80,3 +82,13 @@ def test_a_scan_makes_its_steps_one_after_the_other():
 
 def test_a_map_treats_each_row_by_itself():
     assert_right(Of(lambda x: torch._higher_order_ops.map(lambda row: (row.cumsum(0), row.sum()), x)), torch.rand(3, 4))
+
+
+def test_a_loop_of_unknown_length_is_refused_with_what_to_write_instead():
+    def grown(x):
+        return while_loop(lambda steps, y: y.sum() < 9, lambda steps, y: (steps + 1, y * 2), (torch.tensor(0), x))[1]
+
+    program = torch.export.export(Of(grown), (torch.ones(3),))
+    with pytest.raises(InputError, match="while_loop") as caught:
+        read(program, ImportOptions(source="net"))
+    assert "a Python loop of a fixed number of steps" in caught.value.remedy

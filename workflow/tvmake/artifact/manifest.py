@@ -153,7 +153,7 @@ class Manifest(_Part):
     self_test: SelfTest | None = Field(default=None, exclude_if=lambda value: value is None)
     """None in packages of versions before there were any, and where none is wanted."""
     is_source_quantized: bool = Field(default=False, exclude_if=lambda value: not value)
-    """Whether the model that it was made from rounds activations to integers itself."""
+    """Whether the model that it was made from rounds activations itself, to integers or to bfloat16."""
     own_sha256: str = ""
     """sha256 of this manifest without this field, as canonical JSON: tells a copying error or an edit, not a forger."""
 

@@ -23,7 +23,7 @@ Facts = tuple[str, list[tuple[str, str]]]
 
 KERNELS_SHOWN = 20
 
-QUANTIZED = " (the source is quantised, which the defaults allow for)"
+QUANTIZED = " (the source rounds its activations itself, which the defaults allow for)"
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ def goals_of(precision: str, given: Mapping[str, Any], is_quantized: bool = Fals
     A precision of another name than the known ones counts as float32.
 
     Args:
-        is_quantized: whether the source rounds activations to integers itself.
+        is_quantized: whether the source rounds activations itself, to integers or to bfloat16.
 
     Raises:
         InputError: a goal is unknown, or its bound is impossible.

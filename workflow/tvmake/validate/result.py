@@ -18,6 +18,6 @@ class Numerics(FailsFast, BaseModel):
     data: str
     """``dataset`` or ``random``."""
     is_source_quantized: bool = False
-    """Whether the model rounds activations to integers itself, so that its default goals allow for steps that go either way."""
+    """Whether the model rounds activations itself, to integers or to bfloat16, so that its default goals allow for steps that go either way."""
     package_sha256: str
     fingerprint: Fingerprint

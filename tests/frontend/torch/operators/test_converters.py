@@ -92,6 +92,23 @@ NETS = {
         lambda x: torch.cat([torch.zeros(0), x], -1) + torch.cat([x, torch.zeros(0)])
     ),
     "shifted integers": Of(lambda x: (((x * 10).to(torch.int64) << 2) >> 1).float()),
+    "integers shifted by others": Of(
+        lambda x: (
+            ((i := (x * 10).to(torch.int32)) << (i.abs() % 4))
+            + torch.bitwise_right_shift(i, 1)
+            + (1 << (i.abs() % 5))
+            + torch.bitwise_left_shift(i, 2)
+        ).float()
+    ),
+    "truth of numbers": Of(
+        lambda x: torch.stack(
+            [
+                x.relu().any(1, keepdim=True).expand_as(x),
+                (x * 2).int().all(1, keepdim=True).expand_as(x),
+                x.any().expand_as(x),
+            ]
+        ).float()
+    ),
 }
 IMAGE = torch.arange(2 * 3 * 7 * 9).reshape(2, 3, 7, 9).sin()
 ROWS, COLUMNS = torch.tensor([0, 1, 1, -1]), torch.tensor([2, -2, 0, 1])

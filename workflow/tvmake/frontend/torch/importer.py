@@ -243,8 +243,12 @@ def _refuse_unsupported(where: str, program: ExportedProgram) -> None:
         raise InputError(
             where,
             f"{len(missing)} {plural} no importer in TVM {tvm.__version__}: {listing}",
-            "rewrite those parts of forward() with other operators, or export the model to ONNX and import that",
+            _LOOP_REMEDY if "while_loop" in missing else _REMEDY,
         )
+
+
+_REMEDY = "rewrite those parts of forward() with other operators, or export the model to ONNX and import that"
+_LOOP_REMEDY = "how often while_loop runs depends on values: write it as a Python loop of a fixed number of steps, with torch.where to end it"
 
 
 def _import(where: str, program: ExportedProgram) -> "tvm.IRModule":

@@ -36,7 +36,7 @@ def calibrate(module: Path, params: Path, signature: Path, request: CalibrateReq
     from tvmake.quantize.ranges import Observer, constant_tensors
     from tvmake.quantize.repeated import shared_ranges, shared_shifts
     from tvmake.quantize.sites import find_sites, observed
-    from tvmake.quantize.source import is_source_quantized
+    from tvmake.quantize.source import is_source_in_integers
     from tvmake.transform.graph import float_network
 
     known = stage_json.load(Signature, signature)
@@ -78,7 +78,7 @@ def calibrate(module: Path, params: Path, signature: Path, request: CalibrateReq
     if not sites.products and not sites.tables:
         warnings.append(
             "nothing is left to quantise: the source is quantised already, and its integers are those of every precision"
-            if is_source_quantized(network)
+            if is_source_in_integers(network)
             else "nothing is quantised: the package computes what float32 does"
         )
     if sites.tensors and request.dataset is None:

@@ -14,6 +14,7 @@ test_converters.py::test_tvm_still_ignores_alpha fails.
 ``gt`` and the like of two booleans.
 ``cumsum`` and ``cumprod``: TVM 0.27 leaves those of booleans booleans.
 ``amax``, ``amin``, ``max`` and ``min``: TVM 0.27 has no smallest boolean, and ``sort`` does not order them.
+``any``: TVM 0.27 gives the largest of numbers, and no truth value.
 ``topk``: TVM 0.27 refuses results in any order, where an ordered one is as good.
 ``convolution``: TVM 0.27 has transposed convolutions of volumes, and its importer does not use them.
 """
@@ -218,6 +219,18 @@ def _clamp(node: fx.Node, importer: Any) -> Any:
     return importer.block_builder.emit(data)
 
 
+def _any(node: fx.Node, importer: Any) -> Any:
+    data = importer.env[node.args[0]]
+    axes = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
+    keeps = node.args[2] if len(node.args) > 2 else node.kwargs.get("keepdim", False)
+    if str(data.ty.dtype.dtype) != "bool":
+        data = relax.op.not_equal(data, relax.const(0, str(data.ty.dtype.dtype)))
+    axes = [axes] if isinstance(axes, int) else list(axes or []) or None
+    # Truth values have no largest one.
+    found = importer.block_builder.emit(relax.op.max(relax.op.astype(data, "int8"), axes, bool(keeps)))
+    return importer.block_builder.emit(relax.op.astype(found, "bool"))
+
+
 def _hypot(node: fx.Node, importer: Any) -> Any:
     left, right = (relax.op.square(importer.env[operand]) for operand in node.args)
     return importer.block_builder.emit(relax.op.sqrt(relax.op.add(left, right)))
@@ -226,7 +239,10 @@ def _hypot(node: fx.Node, importer: Any) -> Any:
 def _shift(operator: Callable[..., Any]) -> Callable[[fx.Node, Any], Any]:
     def convert(node: fx.Node, importer: Any) -> Any:
         dtype = str(node.meta["val"].dtype).removeprefix("torch.")
-        given = [importer.env[one] if isinstance(one, fx.Node) else relax.const(one, dtype) for one in node.args]
+        given = [
+            relax.op.astype(importer.env[one], dtype) if isinstance(one, fx.Node) else relax.const(one, dtype)
+            for one in node.args
+        ]
         return importer.block_builder.emit(operator(*given))
 
     return convert
@@ -333,7 +349,15 @@ CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
     "topk.default": _largest,
     "cat.default": _concatenated,
     "convolution.default": _convolution,
-    "__lshift__.Scalar": _shift(relax.op.left_shift),
-    "__rshift__.Scalar": _shift(relax.op.right_shift),
+    **dict.fromkeys(("any.default", "any.dim", "any.dims"), _any),
+    **{
+        f"{name}.{form}": _shift(operator)
+        for names, operator in (
+            (("__lshift__", "bitwise_left_shift"), relax.op.left_shift),
+            (("__rshift__", "bitwise_right_shift"), relax.op.right_shift),
+        )
+        for name in names
+        for form in ("Scalar", "Tensor", "Tensor_Scalar", "Scalar_Tensor")
+    },
 }
 """By the operator's name."""

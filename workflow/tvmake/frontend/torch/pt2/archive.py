@@ -20,6 +20,7 @@ from tvmake.frontend.source_file import COPY, open_source
 from tvmake.frontend.torch import program as exported
 from tvmake.frontend.torch import refusals
 from tvmake.frontend.torch.pt2 import safety as pt2_safety
+from tvmake.frontend.torch.pt2 import versions
 
 _SAVE = "write it with torch.export.save(torch.export.export(module.eval(), inputs), 'model.pt2')"
 
@@ -45,6 +46,9 @@ def load(source: Path, options: ImportOptions) -> ExportedProgram:
                 program = load_pt2(where).exported_programs["model"]
     except Exception as error:
         # The deserialiser raises whatever an unfitting file leads to, from AssertionError to UnpicklingError.
+        if (version := versions.other_writer(source)) is not None:
+            problem = f"PyTorch {version} wrote it, and the one installed, {torch.__version__}, cannot load it: {_one_line(error)}"
+            raise InputError(where, problem, versions.export_again()) from error
         raise InputError(where, f"PyTorch {torch.__version__} cannot load it: {_one_line(error)}", _SAVE) from error
     _forget_derived_ranges(program)
     return program
@@ -104,7 +108,8 @@ def _refuse_code(source: Path) -> None:
             "if you trust its author, set `trusted: true`; otherwise export the model again without custom objects",
         ) from error
     except (AssertionError, AttributeError, LookupError, RecursionError, RuntimeError, TypeError, ValueError) as error:
-        raise InputError(where, f"is not a .pt2 of PyTorch 2.8 or later: {_one_line(error)}", _SAVE) from error
+        problem = f"is not a .pt2 of PyTorch 2.8 or later: {_one_line(error)}"
+        raise InputError(where, problem, versions.export_again()) from error
 
 
 def _is_stored(archive: zipfile.ZipFile, source: Path) -> bool:
