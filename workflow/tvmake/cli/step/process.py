@@ -17,7 +17,7 @@ from pathlib import Path
 from tvmake.errors import DeviceError, InputError, MachineError, TvmakeError, print_error
 from tvmake.process.limits import Ended, run_watched
 from tvmake.process.stopping import is_stopped, stoppable
-from tvmake.storage.files import deleted, system_error
+from tvmake.storage.refusals import deleted, system_error
 
 M_MMAP_THRESHOLD = -3
 """mallopt(3): setting it also ends its growth."""
