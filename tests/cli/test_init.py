@@ -107,6 +107,13 @@ def test_every_example_in_the_comments_is_a_valid_key(directory):
     assert Plan(load([Path("all.yaml")])).variants
 
 
+def test_a_model_with_the_longest_name_is_read_and_the_next_command_can_be_typed(directory, capsys):
+    name = f"{'n' * 250}.onnx"
+    (directory / name).write_bytes((RESOURCES / "digits.onnx").read_bytes())
+    init(name, Path("my config.yaml"), force=False)
+    assert "`tvmake check -c 'my config.yaml'`" in capsys.readouterr().out
+
+
 def test_an_existing_file_is_kept_unless_forced():
     Path("tvmake.yaml").write_text("mine")
     with pytest.raises(InputError, match="is there already"):

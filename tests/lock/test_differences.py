@@ -129,7 +129,7 @@ def test_a_faster_record_that_came_since_is_named_and_blamed_for_nothing(run: Pl
     fill(store, record(7, ms=0.25))
     (found,) = differences(run, read_lock(LOCK))
     assert found.text == (
-        f"records of conv ({WORKLOADS[0][:12]}…): another one is better now (0.25 ms, the lock's 0.5 ms is used)"
+        f"records of conv ({WORKLOADS[0][:12]}…): a faster one came since (0.25 ms, the lock's 0.5 ms is used)"
     )
     assert found.stages == frozenset()
 

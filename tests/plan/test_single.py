@@ -29,6 +29,15 @@ def test_its_config_is_right_and_names_the_model_by_its_whole_path():
     assert config.tuning.trials == 8
 
 
+def test_the_longest_name_of_a_file_gives_a_name_that_a_config_takes():
+    names = [f"{'n' * 240}{end}.onnx" for end in "ab"]
+    for name in names:
+        Path(name).touch()
+    one, other = map(SingleRun, names)
+    assert len(one.model_name) == 80
+    assert one.model_name != other.model_name
+
+
 def test_a_layer_goes_over_it_key_by_key():
     run = SingleRun(DIGITS, trials=8, layer={"tuning": {"rounds": 1}})
     assert run.config()["tuning"] == {"trials": 8, "rounds": 1}

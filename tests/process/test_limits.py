@@ -72,6 +72,11 @@ def test_isolated_work_gives_its_answer_or_its_error():
         isolated(lambda: os.abort(), "a.file")
 
 
+def test_what_the_system_refuses_of_isolated_work_is_said_and_nothing_is_called_damaged():
+    with pytest.raises(MachineError, match="File name too long"):
+        isolated(lambda: Path("n" * 300).read_bytes(), "net.onnx")
+
+
 def test_larger_files_may_take_more(tmp_path: Path):
     small, large, hollow = (tmp_path / name for name in ("small", "large", "hollow"))
     small.write_bytes(b"x")

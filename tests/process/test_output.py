@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvmake.process.output import printable
+from tvmake.process.output import argument, printable
 from tvmake.process.python import python_command
 from tvmake.report.console import SafeConsole
 
@@ -89,3 +89,10 @@ def test_a_stream_that_cannot_show_a_character_names_it():
 def test_no_picture_stands_for_a_name_between_colons(capsys: pytest.CaptureFixture[str]):
     SafeConsole().print("fac:ok: factory:M:")
     assert capsys.readouterr().out == "fac:ok: factory:M:\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "typed"), [("a.tar", "a.tar"), ("my a.tar", "'my a.tar'"), ("-1", "./-1"), ("$x", "'$x'")]
+)
+def test_a_path_in_a_command_is_typed_as_a_shell_takes_it(path: str, typed: str):
+    assert argument(path) == typed

@@ -1,5 +1,7 @@
 """What a user's function raises is told in one line with its place, whatever it is; a signal still ends the process."""
 
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,6 +13,7 @@ from tests.patience import HANG_S
 from tvmake.errors import InputError
 from tvmake.process.stopping import is_stopped
 from tvmake.process.user_code import ENDING, calling, load_function
+from tvmake.storage.permissions import umask
 
 
 def raising(error: BaseException) -> Callable[[], None]:
@@ -49,3 +52,38 @@ def test_a_signal_is_no_error_of_the_function():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=HANG_S)
     assert done.stdout == "stopped\n", done.stderr
+
+
+def test_what_a_function_changes_of_its_process_is_as_before_behind_it(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    here, limit, handler, mask = Path.cwd(), sys.getrecursionlimit(), signal.getsignal(signal.SIGTERM), umask()
+
+    def function() -> None:
+        os.chdir(tmp_path)
+        os.umask(0o777)
+        sys.setrecursionlimit(200)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        os.close(1)
+        sys.stdout = None
+
+    with calling("pass mine:p", "failed", function):
+        function()
+    assert (Path.cwd(), sys.getrecursionlimit(), signal.getsignal(signal.SIGTERM), umask()) == (
+        here,
+        limit,
+        handler,
+        mask,
+    )
+    print("heard")
+    assert "heard" in capfd.readouterr().out
+
+
+def test_a_module_that_changes_the_directory_leaves_the_run_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "wandering.py").write_text("import os\nos.chdir('/')\ndef net(): pass\n")
+    load_function("wandering:net", "models.net.source")
+    assert Path.cwd() == tmp_path

@@ -6,7 +6,7 @@ import pytest
 
 from tests.records.examples import CONV, DEVICE, PLACE, record, verdict
 from tvmake.errors import InputError
-from tvmake.records.preference import MARGIN, last, preferred
+from tvmake.records.preference import MARGIN, last, latency_ms, preferred
 from tvmake.records.prune import Rules, prune
 from tvmake.records.record import Comparison, Record
 from tvmake.records.store import RecordStore
@@ -43,6 +43,16 @@ def test_what_was_compared_comes_first_by_its_fastest_sample(store: RecordStore)
     one, two, lucky = record(1, ms=2.0), record(2, ms=3.0), record(3, ms=1.0)
     store.append(PLACE, CONV, [one, two, lucky])
     assert order(store, compare((one, [9.0, 2.2]), (two, [2.1, 2.5])), one, two, lucky) == [1, 0, 2]
+
+
+def test_a_latency_is_that_of_the_comparison_where_there_is_one(store: RecordStore):
+    one, wrong = record(1, ms=50.0), record(2, ms=1.0)
+    store.append(PLACE, CONV, [one, wrong, verdict(wrong, right=False)])
+    compared, refused = store.load(PLACE, CONV)
+    comparison = compare((one, [2.0, 4.0, 3.0]), (wrong, [1.0]))
+    assert latency_ms(compared, comparison) == pytest.approx(3.0)
+    assert latency_ms(compared, None) == pytest.approx(50.0)
+    assert latency_ms(refused, comparison) is None
 
 
 def test_the_rule_has_its_margin_in_a_comparison_too(store: RecordStore):

@@ -1,4 +1,5 @@
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -40,6 +41,23 @@ def test_show_says_that_there_is_no_run(tmp_path, tvmake):
 def test_show_refuses_a_summary_of_another_kind(tmp_path, tvmake):
     (tmp_path / "summary.json").write_text('{"schema_version": 99}')
     assert isinstance(tvmake("show", tmp_path).exception, InputError)
+
+
+@pytest.mark.parametrize("content", ["", "some text", "\x08\x07"])
+def test_a_file_that_is_no_summary_is_called_that_and_not_one_of_another_version(tmp_path, tvmake, content):
+    file = tmp_path / "other.onnx"
+    file.write_text(content)
+    for command in (["show", file], ["diff", file, tmp_path]):
+        refused = str(tvmake(*command).exception)
+        assert ("is no summary of a run" if content else "is empty") in refused
+        assert "version" not in refused.splitlines()[0]
+
+
+def test_pipes_and_links_in_the_place_of_a_summary_are_named_as_those(tmp_path, tvmake):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    assert "it is a pipe" in str(tvmake("show", tmp_path / "pipe").exception)
+    assert "too many levels of symbolic links" in str(tvmake("show", tmp_path / "circle").exception)
 
 
 def test_a_summary_that_was_altered_since_it_was_made_is_refused_by_every_reader(run, tvmake, tmp_path, monkeypatch):

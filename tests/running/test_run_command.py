@@ -205,8 +205,11 @@ def test_a_package_that_is_none_is_refused(capfd: pytest.CaptureFixture[str]):
     Path("net.onnx").write_text("a model")
     assert command(["run", "net.onnx"]) == 1
     assert command(["run", "cpu"]) == 1
+    Path("circle.tar").symlink_to("circle.tar")
+    assert command(["run", "circle.tar"]) == 1
     errors = capfd.readouterr().err
     assert "text.tar: not a package" in errors
+    assert "circle.tar: is a link that leads to no file" in errors
     assert "none.tar: no such package" in errors
     assert "net/float32/cpu: no such package\n  name results/net/float32/cpu/package.tar" in errors
     assert "net.onnx: is a model, not a package\n  `tvmake compile net.onnx` makes one" in errors

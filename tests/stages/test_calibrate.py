@@ -141,6 +141,35 @@ def test_the_steps_of_a_recurrent_network_share_weights_and_grid(recurrent, tmp_
     assert 10 * np.log10(np.mean(run(plain, sample) ** 2) / noise) > 30
 
 
+def test_steps_that_are_written_out_share_their_weights_and_one_grid(tmp_path):
+    """As exporters write a loop over a cell: each step takes its part of one input, and turns the weights anew."""
+    steps, width = 6, 64
+    nodes = [helper.make_node("Gemm", ["h0", "u"], ["s0"], transB=1)]
+    for step in range(steps):
+        nodes += [
+            helper.make_node("Gather", ["x", f"i{step}"], [f"x{step}"], axis=1),
+            helper.make_node("Gemm", [f"x{step}", "w", "b"], [f"a{step}"], transB=1),
+            helper.make_node("Add", [f"a{step}", f"s{step}"], [f"t{step}"]),
+            helper.make_node("Tanh", [f"t{step}"], [f"h{step + 1}"]),
+            helper.make_node("Gemm", [f"h{step + 1}", "u"], [f"s{step + 1}"], transB=1),
+        ]
+    weights = {"w": onnx_models.random(width, 32, seed=1) / 6, "u": onnx_models.random(width, width, seed=2) / 8}
+    places = {f"i{step}": np.asarray(step, np.int64) for step in range(steps)}
+    constants = {**weights, **places, "b": onnx_models.random(width, seed=3), "h0": np.zeros((1, width), np.float32)}
+    inputs = {"x": (onnx_models.FLOAT, [1, steps, 32])}
+    model = onnx_models.model(nodes, inputs, [f"s{steps}"], constants)
+    module, params = saved(model, tmp_path)
+    np.savez(tmp_path / "x.npz", x=np.stack([onnx_models.random(steps, 32, seed=10 + seed) for seed in range(16)]))
+    data = DatasetConfig(path=str(tmp_path / "x.npz"), images="x", input="x", labels=None)
+    found = calibrated(tmp_path, tmp_path, data)
+    made = transform(module, params, TransformRequest(precision=PrecisionConfig(base="int8")), found)
+    assert found.products == 2 * steps
+    held = sum(value.numpy().nbytes for value in made[1].values() if str(value.dtype) == "int8")
+    assert held == sum(weight.size for weight in weights.values())
+    vectors = [name for name, value in made[1].items() if value.numpy().size == width]
+    assert len(vectors) == 4  # scales and offsets, of either weight
+
+
 def test_what_is_excluded_stays_in_float_and_is_named(files, tmp_path):
     found = calibrated(files, tmp_path, never=["matmul"])
     assert [(kept.operator, kept.reason) for kept in found.kept] == [("matmul", "it is named under never")]

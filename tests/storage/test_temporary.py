@@ -1,16 +1,19 @@
 """Temporary directories are gone once nobody holds them, whoever the owner was and however it ended."""
 
+import errno
 import fcntl
 import os
 import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 from pathlib import Path
 
 import pytest
 
 from tests.patience import HANG_S
+from tvmake.errors import MachineError
 from tvmake.process.python import python_command
 from tvmake.storage import temporary
 from tvmake.storage.files import TEMPORARY_PREFIX, atomic_directory, atomic_path, scratch_directory, write_bytes
@@ -179,3 +182,20 @@ def test_a_program_that_replaces_the_file_it_writes_keeps_it(tmp_path: Path):
     with atomic_directory(tmp_path / "tree") as tree, scratch_directory(tmp_path) as scratch:
         assert tree.is_dir() and scratch.is_dir()
     assert left(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "problem"), [(errno.ENOSPC, "no space left on the disk"), (errno.EFBIG, "is larger than the files")]
+)
+def test_a_refusal_to_write_a_temporary_file_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, problem: str
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(MachineError, match=problem) as refused, temporary_directory("tvmake-x-") as directory:
+        raise OSError(number, "refused", str(directory / "file"))
+    assert str(tmp_path) in refused.value.where
+
+
+def test_a_refusal_to_write_elsewhere_is_not_about_temporary_files(tmp_path: Path):
+    with pytest.raises(OSError, match="/elsewhere"), temporary_directory("tvmake-x-"):
+        raise OSError(errno.ENOSPC, "full", "/elsewhere/file")

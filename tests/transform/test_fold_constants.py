@@ -99,3 +99,20 @@ def test_a_squeeze_leaves_the_longer_axes_that_it_names():
     folded = evaluate_constants(module_of(lambda x, _: relax.op.squeeze(relax.op.reshape(x, (1, 12)), [0, 1])))
     assert operators_left(folded) == set()
     np.testing.assert_array_equal(result(folded), X.reshape(12))
+
+
+def test_equal_results_are_one_constant():
+    builder = relax.BlockBuilder()
+    argument = relax.Var("x", relax.TensorType([2, 4], "float32"))
+    with builder.function("main", [argument]):
+        with builder.dataflow():
+            turned = [builder.emit(relax.op.permute_dims(relax.const(values))) for values in (X, X, Y)]
+            value = builder.emit(relax.op.concat([builder.emit(relax.op.matmul(argument, one)) for one in turned]))
+            output = builder.emit_output(value)
+        builder.emit_func_output(output)
+    found: list = []
+    relax.analysis.post_order_visit(
+        evaluate_constants(builder.get())["main"],
+        lambda node: found.append(node.args[1]) if operator_name(node) == "matmul" else None,
+    )
+    assert [one.same_as(found[0]) for one in found] == [True, True, False]

@@ -64,8 +64,9 @@ def test_a_bound_that_is_not_met_is_a_missed_goal(mine, bounds, missed):
     assert [f"{goal.goal}: {goal.reason}" for goal in missed_metrics(metrics, figures)] == missed
 
 
-def test_a_figure_that_is_not_a_number_misses_its_bounds(mine):
-    name = mine("def score(samples): return float('nan')\n")
+@pytest.mark.parametrize("returned", ["float('nan')", "10**400"])
+def test_a_figure_that_is_not_a_number_misses_its_bounds(mine, returned):
+    name = mine(f"def score(samples): return {returned}\n")
     metrics = {"score": Metric(use=f"{name}:score", at_least=0, within=1)}
     figures = measure(metrics, samples(sample()), samples(sample()))
     assert figures["score"].value is None
@@ -93,6 +94,9 @@ def test_a_missed_metric_fails_the_comparison_and_stands_in_its_report(mine):
         ("def f(samples): return 1\n", "g", "has no function 'g'"),
         ("def f(samples): return 1 / 0\n", "f", r"failed: ZeroDivisionError: division by zero \(metric_of_.*\.py:1\)"),
         ("def f(samples): return 'good'\n", "f", r"returned a str \(metric_of_.*\.py:1\), not a number"),
+        ("def f(samples): return '0.5'\n", "f", r"returned a str \(metric_of_.*\.py:1\), not a number"),
+        ("class N:\n  def __float__(self): raise KeyError\ndef f(samples): return N()\n", "f", "returned a N "),
+        ("class E(Exception):\n  def __str__(self): 1 / 0\ndef f(samples): raise E\n", "f", r"failed: E \(metric_of_"),
         ("def f(): return 1\n", "f", "failed: TypeError: .*takes 0 positional arguments"),
     ],
 )

@@ -21,10 +21,15 @@ exec tvmake make >/dev/null
 """
 
 
+def unless_mounting_is_refused(place: Path) -> None:
+    """Skip a test where file systems cannot be mounted."""
+    if subprocess.run([*IN_NAMESPACE, f"mount -t tmpfs tmpfs {place}"], capture_output=True, check=False).returncode:
+        pytest.skip("file systems cannot be mounted here")
+
+
 @pytest.mark.parametrize("left", [0, 4, 24, 100, 250, 450])
 def test_a_full_disk_is_called_by_its_name(left: int, tmp_path: Path):
-    if subprocess.run([*IN_NAMESPACE, f"mount -t tmpfs tmpfs {tmp_path}"], capture_output=True, check=False).returncode:
-        pytest.skip("file systems cannot be mounted here")
+    unless_mounting_is_refused(tmp_path)
     project: Project = new_project(tmp_path / "project")
     project.edit("precisions", ["float32"])
     (tmp_path / "disk").mkdir()
@@ -36,3 +41,19 @@ def test_a_full_disk_is_called_by_its_name(left: int, tmp_path: Path):
     assert "no space left on the disk" in said
     for wrong in ("Traceback", "killed from outside", "Errno", "Logging error", "defect"):
         assert wrong not in said, said
+
+
+@pytest.mark.parametrize("kilobytes", [4, 8])
+def test_a_full_directory_of_temporary_files_is_named_where_a_package_runs(
+    demo: Project, tmp_path: Path, kilobytes: int
+):
+    unless_mounting_is_refused(tmp_path)
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    package = demo.directory / "results/digits/float32/cpu/package.tar"
+    mounted = f"mount -t tmpfs -o size={kilobytes}k tmpfs {disk}; TMPDIR={disk} tvmake run {package} --self-test"
+    done = demo.run(*IN_NAMESPACE, mounted)
+    assert done.returncode == 3
+    assert done.stderr.startswith(f"error: {disk}: no space left on the disk\n")
+    assert "TMPDIR" in done.stderr
+    assert "Traceback" not in done.stderr

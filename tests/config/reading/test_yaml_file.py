@@ -74,6 +74,12 @@ def test_a_model_is_no_config(tmp_path):
     assert f"`tvmake compile {tmp_path / 'model.onnx'}`" in mistake.remedy
 
 
+def test_a_package_is_no_config(tmp_path):
+    (tmp_path / "package.tar").write_bytes(b"mod.json\0\xff")
+    (mistake,) = mistakes(tmp_path / "package.tar")
+    assert mistake.problem == "is an archive, where a config is expected"
+
+
 @given(st.text(max_size=60))
 def test_any_text_is_read_as_a_mapping_or_refused_with_an_input_error(tmp_path_factory, text):
     path = tmp_path_factory.getbasetemp() / "any.yaml"

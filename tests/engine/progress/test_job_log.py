@@ -51,6 +51,7 @@ def test_where_llvm_ends_a_step_it_is_said_why_and_figures_of_the_step_are_left_
     log = tmp_path / "build.log"
     log.write_text(
         'LLVM ERROR: IO failure on output stream: No space left on device\n{"stage": "build", "exit": 1, "wall_s": 1}\n'
+        "error: build: its process ended itself with exit code 1\n  look for os._exit() in the code of the model\n"
     )
     cause, remedy = telling_lines(log)
     assert cause == "error: a temporary file cannot be written: no space left on device"

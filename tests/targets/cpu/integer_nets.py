@@ -62,6 +62,18 @@ KERNELS: dict[str, Kernel] = {
         lambda x, w: convolution(x, w, strides=2, padding=3),
         lambda data: [tensor(1, 3, 31, 33, dtype=data), tensor(64, 3, 7, 7, dtype="int8")],
     ),
+    "convolution from grey pictures": (
+        lambda x, w: convolution(x, w, padding=2),
+        lambda data: [tensor(2, 1, 9, 13, dtype=data), tensor(32, 1, 5, 5, dtype="int8")],
+    ),
+    "convolution from grey pictures, strided": (
+        lambda x, w: convolution(x, w, strides=[1, 2], padding=[1, 0, 2, 3], dilation=[1, 2]),
+        lambda data: [tensor(1, 1, 9, 14, dtype=data), tensor(16, 1, 3, 3, dtype="int8")],
+    ),
+    "convolution from two channels": (
+        lambda x, w: convolution(x, w, strides=2),
+        lambda data: [tensor(1, 2, 9, 14, dtype=data), tensor(10, 2, 3, 3, dtype="int8")],
+    ),
     "convolution with uneven padding": (
         lambda x, w: convolution(x, w, strides=2, padding=[0, 1, 2, 1]),
         lambda data: [tensor(2, 8, 10, 11, dtype=data), tensor(16, 8, 3, 3, dtype="int8")],

@@ -127,6 +127,22 @@ def test_what_moving_data_adds_is_computed_when_the_package_is_built():
     assert [int(extent) for ty in weights.values() if str(ty.dtype) == "int8" for extent in ty.shape][-1] == 4
 
 
+@pytest.mark.parametrize(
+    ("channels", "window", "taken"),
+    [
+        (1, 5, 5 * 8),  # a row of five, filled up to eight
+        (1, 3, 3 * 4),
+        (2, 3, 3 * 8),
+        (3, 3, 9 * 4),  # channels filled up are as few
+    ],
+)
+def test_few_channels_are_not_filled_up_where_rows_of_windows_leave_less_to_fill(channels, window, taken):
+    inputs = [tensor(1, channels, 12, 12, dtype="uint8"), tensor(16, channels, window, window, dtype="int8")]
+    made = lowered(convolution, *inputs, target=tvm.target.Target({"kind": "llvm", "mcpu": "cascadelake"}))
+    (packed,) = (parameter.ty.shape for parameter in made.fused["main"].params[1:])
+    assert int(np.prod([int(extent) for extent in packed])) == 16 * taken
+
+
 def test_a_product_that_follows_a_convolution_is_computed_so_too():
     def expression(x: Any, w: Any, v: Any) -> Any:
         return product(tvm.relax.op.reshape(tvm.relax.op.astype(convolution(x, w), "int8"), (1, 256)), v)

@@ -197,7 +197,7 @@ def test_a_search_goes_on_where_the_rules_schedule_fails(tmp_path: Path):
             for one in candidates:
                 self.measured += 1
                 failed = Measured(one.number, "build_error", error="no code for it")
-                yield failed if self.measured == 1 else self.latency(candidate)
+                yield failed if self.measured == 1 else self.latency(one)
 
     run = search(tmp_path, convolution(28), Failing(), 5)
     assert run.run() == "budget"

@@ -30,6 +30,8 @@ def check_is_package_file(file: Path) -> None:
     Raises:
         InputError: there is none, or it is a directory, a pipe, a device.
     """
+    if file.is_symlink() and not file.exists():
+        raise InputError(str(file), "is a link that leads to no file", "correct it, or name the package itself")
     if not file.exists():
         variant = next(Path().glob(f"*/{file}/{PACKAGE}"), None) if file.parts and not file.is_absolute() else None
         remedy = f"name {variant}" if variant else "`tvmake make` makes packages, `tvmake compile MODEL` one of a model"

@@ -74,8 +74,8 @@ def _run(arguments: list[str]) -> int:
     from tvmake.cli.app import command
     from tvmake.errors import MachineError, TvmakeError, print_error
     from tvmake.process.output import refusal
-    from tvmake.storage.files import system_error
     from tvmake.storage.permissions import check_umask
+    from tvmake.storage.refusals import system_error
 
     try:
         check_umask()

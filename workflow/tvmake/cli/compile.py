@@ -1,5 +1,6 @@
 """``tvmake compile``: one package of one model, without a config."""
 
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -66,7 +67,6 @@ def compile_model(
     What was made before is not made again. The run lies in .tvmake/, with a config to go on from (`tvmake make -d`); tuning
     records go to the store that all runs share.
     """
-    import shlex
     import shutil
 
     from tvmake.artifact.package import is_package
@@ -128,12 +128,14 @@ def _how_to_run(package: Path, library: Path, device: str | None) -> str:
     import platform
 
     from tvmake.device.architecture import is_for
+    from tvmake.process.output import argument
 
+    given = argument(package)
     if device and device != "local":
-        return f"run it with `tvmake run {package} -d {device}`"
+        return f"run it with `tvmake run {given} -d {device}`"
     if is_for(library, platform.machine()):
-        return f"run it with `tvmake run {package}`"
-    return f"run it on its device: `tvmake run {package} -d ssh:HOST`, or `-d adb:SERIAL`"
+        return f"run it with `tvmake run {given}`"
+    return f"run it on its device: `tvmake run {given} -d ssh:HOST`, or `-d adb:SERIAL`"
 
 
 def _print_pass_times(log: Path) -> None:

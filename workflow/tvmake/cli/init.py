@@ -106,6 +106,7 @@ def _write_config(model: str, output: Path, force: bool) -> None:
     from tvmake.config.documents.starter import StarterInput, open_extents, starter
     from tvmake.errors import InputError
     from tvmake.frontend.inspect import inspect_source
+    from tvmake.process.output import argument, printable
     from tvmake.storage.files import check_destination, write_text
 
     check_destination(output, "config")
@@ -114,12 +115,12 @@ def _write_config(model: str, output: Path, force: bool) -> None:
     declared = inspect_source(_import_options(model), lists_files=False)
     inputs = [StarterInput(spec.name, spec.shape, spec.dtype, spec.range) for spec in declared.inputs]
     write_text(output, starter(model, inputs, declared.format, declared.arguments))
-    typer.echo(f"wrote {output}")
+    typer.echo(printable(f"wrote {output}"))
     for entry in inputs:
         typer.echo(f"  input {entry.name}: {entry.dtype} [{', '.join(map(str, entry.shape))}]")
     if guessed := open_extents(inputs):
         typer.echo(
             f"  open extents, fixed under dims: {', '.join(f'{name}={value}' for name, value in guessed.items())}"
         )
-    given = "" if output == Path("tvmake.yaml") else f" -c {output}"
-    typer.echo(f"next: look through it, then `tvmake check{given}` and `tvmake make{given}`")
+    given = "" if output == Path("tvmake.yaml") else f" -c {argument(output)}"
+    typer.echo(printable(f"next: look through it, then `tvmake check{given}` and `tvmake make{given}`"))

@@ -105,7 +105,8 @@ def make(
     files = [*given, _overlay_file(layer)] if layer else given
     # Snakemake's own options arrive among the targets; kept in order, so that `--forcerun build` stays together, and
     # put first, because Snakemake's `--configfile` takes every word after it.
-    wanted = with_profiles_found([*(targets or []), *context.args], here)
+    words = [word for word in [*(targets or []), *context.args] if word != "--"]
+    wanted = with_profiles_found(words, here)
     if rebuild:
         wanted = [*rebuild.packages(plan), *wanted]
     files_first = list(itertools.takewhile(lambda word: not word.startswith("-"), wanted))
@@ -273,7 +274,7 @@ def _conclude(plan: Plan) -> int:
 
 
 def _print(plan: Plan, summary: Summary) -> None:
-    from tvmake.process.output import printable
+    from tvmake.process.output import argument, printable
     from tvmake.report.terminal import print_summary
 
     print_summary(summary)
@@ -287,7 +288,7 @@ def _print(plan: Plan, summary: Summary) -> None:
     for row, file in sorted(packages, key=lambda package: not package[0].best):
         if row.device is not None and row.verdict in SOUND:
             device = "" if row.device == "local" else f" -d {row.device}"
-            print(printable(f"run a package: tvmake run {file}{device}"))
+            print(printable(f"run a package: tvmake run {argument(file)}{device}"))
             break
 
 

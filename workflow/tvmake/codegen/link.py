@@ -2,6 +2,7 @@
 
 import errno
 import os
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ import tvm
 from tvmake.codegen.passes import pass_context
 from tvmake.config.build import BuildOptions
 from tvmake.errors import InputError, MachineError
-from tvmake.storage.files import atomic_path, no_space
+from tvmake.storage.files import atomic_path
+from tvmake.storage.refusals import full_for_temporary_files, is_full, no_space
 from tvmake.targets.kernel_pipeline import tir_pipeline
 from tvmake.targets.listing import check_generated
 
@@ -60,6 +62,8 @@ def link(executable: "tvm.relax.VMExecutable", compiler: str, destination: Path,
             executable.export_library(str(temporary), cc=compiler, options=list(options))
     except RuntimeError as error:
         if os.strerror(errno.ENOSPC) in str(error):
+            if is_full(Path(tempfile.gettempdir())):
+                raise full_for_temporary_files() from error
             raise no_space(str(destination)) from error
         raise MachineError(str(destination), f"linking with {compiler} failed: {cause(error)}") from error
 

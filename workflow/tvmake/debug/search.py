@@ -26,18 +26,15 @@ from tvmake.debug.departure import Departure, Value, difference, first_departure
 from tvmake.debug.diagnosis import Cause, Diagnosis, Evidence, Finding, Level, LevelFigures
 from tvmake.debug.kernels import WrongKernel, first_wrong_kernel
 from tvmake.debug.relax_values import Step, Trace, trace_kernels, trace_operators
-from tvmake.debug.sample_goals import met_goals, missed_by, of_samples
+from tvmake.debug.sample_goals import met_goals, missed_by
 from tvmake.debug.source_values import source_values
-from tvmake.device.connect import connect
-from tvmake.device.interface import RunRequest
+from tvmake.debug.worst_sample import worst_sample
 from tvmake.process.output import counted
 from tvmake.records.best import BestSet
-from tvmake.storage.temporary import temporary_directory
 from tvmake.targets.resolve import linker, tvm_target
 from tvmake.transform.graph import transform
 from tvmake.tune.verify.kernel_runner import kernel_runner
-from tvmake.validate.numerics import Comparison
-from tvmake.validate.reference.stored import ReferenceSample, ReferenceSet
+from tvmake.validate.reference.stored import ReferenceSet
 from tvmake.validate.verdict import MissedGoal
 
 LARGEST_BOUND = 0.1
@@ -105,10 +102,13 @@ class _Search:
 
     def run(self) -> tuple[Diagnosis, Evidence]:
         self.say(f"running the package on {self.variant.validating.device_name}")
-        number, self.sample, on_device = self._worst_sample()
-        finding = self._find(on_device)
+        worst = worst_sample(
+            self.variant.package, self.variant.validating, self.variant.reference, self.signature, self.goals
+        )
+        self.sample, self.missed = worst.sample, worst.missed
+        finding = self._find(worst.outputs)
         diagnosis = Diagnosis(
-            variant=self.variant.name, sample=number, samples=len(self.known), levels=self.levels, finding=finding
+            variant=self.variant.name, sample=worst.number, samples=len(self.known), levels=self.levels, finding=finding
         )
         return diagnosis, self.evidence
 
@@ -358,34 +358,6 @@ class _Search:
         best = stage_json.load(BestSet, self.variant.best) if self.variant.best else None
         lowered, _ = lower_and_generate(module, target, request, len(self.signature.inputs), best)
         return lowered, target
-
-    def _worst_sample(self) -> tuple[int, ReferenceSample, list[np.ndarray]]:
-        import zipfile
-
-        from tvmake.artifact.tensor_file import member, read_array
-
-        on = self.variant.validating
-        device = connect(on.device_name, on.device)
-        deployment = device.push(self.variant.package)
-        worst: tuple[tuple[bool, float], int, ReferenceSample, list[np.ndarray]] | None = None
-        together = Comparison(of_samples(self.goals))
-        with temporary_directory("tvmake-debug-") as directory:
-            outputs = Path(directory) / "outputs.npz"
-            device.execute(deployment, RunRequest(samples=len(self.known)), self.variant.reference, outputs)
-            with zipfile.ZipFile(outputs) as archive:
-                for number, sample in enumerate(self.known):
-                    got = [
-                        read_array(archive, member("output", spec.name, number), spec.dtype)
-                        for spec in self.signature.outputs
-                    ]
-                    error = max(difference(want, have) for want, have in zip(sample.outputs.values(), got, strict=True))
-                    together.add(sample.outputs, dict(zip(sample.outputs, got, strict=True)))
-                    rank = (bool(missed_by(sample.outputs, got, self.goals)), error)
-                    if worst is None or rank > worst[0]:
-                        worst = (rank, number, sample, got)
-        self.missed = together.report().missed
-        assert worst is not None  # a reference set has at least one sample
-        return worst[1:]
 
 
 def _arguments(module: "tvm.IRModule", inputs: Sequence[np.ndarray], params: Mapping[str, Any]) -> list[np.ndarray]:

@@ -1,7 +1,7 @@
 """What is other here than where a run was locked, and which of it explains that a file came out differently."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +10,9 @@ from tvmake.lock.document import Lock, Origins, Revision
 from tvmake.lock.origins import hermetic, is_dataset, libraries, origins, users
 from tvmake.plan.plan import Plan
 from tvmake.records.frozen import LockedRecords
-from tvmake.records.preference import last, preferred
-from tvmake.records.store import RecordStore, open_store
+from tvmake.records.preference import last, latency_ms
+from tvmake.records.record import Comparison
+from tvmake.records.store import RecordStore, StoredRecord, open_store
 
 EVERY = frozenset(hermetic())
 
@@ -194,11 +195,22 @@ def _records_of(frozen: LockedRecords, store: RecordStore, seen: set[tuple[str, 
             )
         elif used.outcome != "ok":
             yield Difference(f"{name}: the one used was found wrong since; it is used again", frozenset())
-        elif (better := preferred(stored.values(), last(store.comparisons(place, kernel.workload)))[0]) is not used:
+        elif faster := _faster(stored.values(), used, last(store.comparisons(place, kernel.workload))):
+            better_ms, used_ms = faster
             yield Difference(
-                f"{name}: another one is better now ({better.latency_ms:.4g} ms, the lock's {used.latency_ms:.4g} ms is used)",
+                f"{name}: a faster one came since ({better_ms:.4g} ms, the lock's {used_ms:.4g} ms is used)",
                 frozenset(),
             )
+
+
+def _faster(
+    stored: Iterable[StoredRecord], used: StoredRecord, comparison: Comparison | None
+) -> tuple[float, float] | None:
+    """The latencies in ms of the fastest record and of the one used, if that is slower; those that were compared with it are not faster."""
+    compared = comparison.samples_s if comparison and used.digest in comparison.samples_s else {}
+    used_ms = latency_ms(used, comparison)
+    others = [one.latency_ms for one in stored if one.latency_ms is not None and one.digest not in compared]
+    return (min(others), used_ms) if used_ms is not None and min(others, default=used_ms) < used_ms else None
 
 
 def _code(here: Origins, then: Origins) -> Iterator[Difference]:

@@ -9,11 +9,15 @@ from typing import Any, get_args
 
 from tvmake.config.catalogue.zoo import ZOO
 from tvmake.errors import InputError, TvmakeError
-from tvmake.storage.files import write_text
+from tvmake.process.output import argument
+from tvmake.storage.files import digest_bytes, write_text
 from tvmake.storage.state_file import read_state, write_state
 
 WORK = Path(".tvmake")
 """Where such runs are made, beside what users see: a directory each."""
+
+LONGEST_NAME = 80
+"""As a config takes them for models and targets."""
 
 NATIVE = "native"
 """This machine's CPU, as a target."""
@@ -79,10 +83,12 @@ class SingleRun:
             raise InputError(self.source, "is a directory, not a model", "name the model's file in it")
         if file.suffix in (".yaml", ".yml"):
             raise InputError(
-                self.source, "is a config, not a model", f"`tvmake make -c {self.source}` makes what it asks for"
+                self.source,
+                "is a config, not a model",
+                f"`tvmake make -c {argument(self.source)}` makes what it asks for",
             )
         if file.suffix == ".tar" and is_package(file):
-            raise InputError(self.source, "is a package, not a model", f"`tvmake run {self.source}` runs it")
+            raise InputError(self.source, "is a package, not a model", f"`tvmake run {argument(self.source)}` runs it")
         if not file.is_file():
             from tvmake.config.files.formats import how_to_write
 
@@ -240,5 +246,6 @@ class SingleRun:
 
 
 def name_of(text: str) -> str:
-    """A name for a model or target: letters, digits and dashes of what was given."""
-    return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-").lower() or "model"
+    """A name for a model or target: letters, digits and dashes of what was given, and its digest where it is long."""
+    name = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-").lower() or "model"
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 9]}-{digest_bytes(text.encode())[:8]}"

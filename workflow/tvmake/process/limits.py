@@ -20,6 +20,7 @@ from typing import Any
 from tvmake.errors import KINDS, InputError, TvmakeError
 from tvmake.process.fork import disable_core_dumps, run_forked
 from tvmake.process.stopping import STOPPED
+from tvmake.storage.refusals import system_error
 
 POLL_S = 0.03
 """How often a reader is looked at; in this time memory grows by some ten MB."""
@@ -151,6 +152,11 @@ def isolated(work: Callable[[], bytes], where: str) -> bytes:
             except TvmakeError as error:
                 kind = next((name for name, kind in KINDS.items() if type(error) is kind), "InputError")
                 given = json.dumps([kind, error.where, error.problem, error.remedy]).encode()
+            except OSError as error:
+                refused = system_error(error.errno or 0, str(error.filename or where))
+                if refused is None:
+                    raise
+                given = json.dumps(["MachineError", refused.where, refused.problem, refused.remedy]).encode()
             answer.write(given)
             answer.flush()
             return 0

@@ -7,6 +7,7 @@ import ctypes
 import io
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -27,6 +28,11 @@ _IN_LINE = re.compile(f"[{OBEYED}\t\n]")
 def printable(text: str) -> str:
     """One line of text, with what a terminal would obey written as an escape, as in Python's texts."""
     return _IN_LINE.sub(_escape, text)
+
+
+def argument(path: object) -> str:
+    """A path as it is typed in a shell: quoted where it has to be, and never taken for an option."""
+    return shlex.quote(f"./{path}" if str(path).startswith("-") else str(path))
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from tvmake.errors import InputError
+from tvmake.process.kept_state import kept_state
 from tvmake.process.limits import named
 from tvmake.process.stopping import is_stopped
 
@@ -82,7 +83,7 @@ def load_function(use: str, where: str) -> Callable[..., Any]:
     """
     module_name, _, function = use.partition(":")
     try:
-        with named(f"{where}{_file_of(module_name)}"):
+        with named(f"{where}{_file_of(module_name)}"), kept_state():
             imported = _import(module_name, where)
     except InputError:
         raise
@@ -165,7 +166,8 @@ def _no_function(use: str, where: str, file: str, functions: Sequence[str]) -> I
 
 @contextmanager
 def calling(where: str, what: str, called: Any, remedy: str | None = None) -> Iterator[None]:
-    """Call a user's function in this block: what it raises is told in one line, and where it ends the process (``os._exit``, a
+    """Call a user's function in this block: what it changes of the process is as before behind it (:func:`kept_state`), what it
+    raises is told in one line, and where it ends the process (``os._exit``, a
     crash), the process that watches names it.
 
     Args:
@@ -180,7 +182,8 @@ def calling(where: str, what: str, called: Any, remedy: str | None = None) -> It
     """
     with named(f"{where}{defined_at(called)}"):
         try:
-            yield
+            with kept_state():
+                yield
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt) and is_stopped():
                 raise
@@ -189,7 +192,10 @@ def calling(where: str, what: str, called: Any, remedy: str | None = None) -> It
 
 def blame(where: str, what: str, error: BaseException, called: Any = None, remedy: str | None = None) -> InputError:
     """The error in one line: the line of the user's code that it passed through last, else where ``called`` stands."""
-    message = _first_line(str(error))
+    try:
+        message = _first_line(str(error))
+    except Exception:  # noqa: BLE001  # an exception of the user's that has no text
+        message = ""
     cause = f"{type(error).__name__}: {message[:LONGEST]}" if message else type(error).__name__
     return InputError(where, f"{what}: {cause}{place(error) or defined_at(called)}", remedy)
 

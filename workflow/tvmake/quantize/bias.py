@@ -31,14 +31,14 @@ def measuring(module: "tvm.IRModule", sites: Sites, ranges: Sequence[TensorRange
         bindings.append(relax.VarBinding(variable, value))
         return variable
 
-    grids = {id(tensor): grid(found) for tensor, found in zip(sites.tensors, ranges, strict=True)}
+    grids = {tensor: grid(found) for tensor, found in zip(sites.tensors, ranges, strict=True)}
     # Operands that several products read are rounded once.
     rounded: dict[Any, Any] = {}
     shifts = []
     for product, result, origin in zip(sites.products, sites.results, sites.origins, strict=True):
         operand = product.args[0]
         if operand not in rounded:
-            rounded[operand] = _rounded(emit, operand, *grids[id(origin)])
+            rounded[operand] = _rounded(emit, operand, *grids[origin])
         weight = relax.const(_rounded_weight(product), "float32")
         sums = emit(relax.Call(product.op, [rounded[operand], weight], product.attrs, product.ty_args))
         axis = channel_axis(product)

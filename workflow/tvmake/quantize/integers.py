@@ -19,6 +19,7 @@ from tvmake.ir.expressions import constant, fixed_shape, is_call
 from tvmake.ir.rewriting import definition, rewritten
 from tvmake.quantize.affine import SMALL, Affine, affine, along, dequantize
 from tvmake.quantize.coverage import COVERAGE, source_coverage
+from tvmake.quantize.offsets import join_offsets
 from tvmake.quantize.products import CONVOLUTIONS, Centred, centred_integers, convolution, matmul
 
 from tvm import relax  # isort: skip
@@ -73,8 +74,7 @@ def to_integers(module: "tvm.IRModule", is_source: bool = False) -> "tvm.IRModul
     module = relax.transform.CanonicalizeBindings()(module)
     clean = relax.transform.DeadCodeElimination()
     made = clean(rewritten(module, _Integers(module)))
-    if is_source:
-        made = made.with_attr(COVERAGE, source_coverage(module, made))
+    made = made.with_attr(COVERAGE, source_coverage(module, made)) if is_source else clean(join_offsets(made))
     for step in (_Spread, _Written):
         made = clean(rewritten(made, step(made)))
     return made
@@ -197,8 +197,9 @@ class _Integers(PyExprMutator):
 
     def _plus(self, sums: Any, bias: np.ndarray) -> Any:
         made = self._made(sums)
-        if is_call(made, "add") and (known := constant(made.args[1])) is not None:
-            return relax.op.add(made.args[0], relax.const((known + bias).astype(np.int32), "int32"))
+        if is_call(made, "add", "subtract") and (known := constant(made.args[1])) is not None:
+            total = known + bias if is_call(made, "add") else bias - known
+            return relax.op.add(made.args[0], relax.const(total.astype(np.int32), "int32"))
         return relax.op.add(sums, relax.const(bias.astype(np.int32), "int32"))
 
     def _moved(self, call: Any) -> Any | None:

@@ -26,7 +26,7 @@ class BestKernel(_File):
     record: Record | None = None
     """The fastest record whose output is right."""
     latency_ms: float | None = Field(default=None, gt=0)
-    """Its latency: the median of its samples, in ms."""
+    """Its latency in ms: the median of its samples, where it was compared with others those of the comparison."""
     trials: int = Field(default=0, ge=0)
     """How many candidates were measured."""
     curve: tuple[tuple[int, float], ...] = ()

@@ -1,5 +1,6 @@
 """Which of a kernel's records a package takes: the fastest, as far as can be told from times that other work on a machine disturbs."""
 
+import statistics
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Final
@@ -33,11 +34,21 @@ def preferred(stored: Iterable[StoredRecord], comparison: Comparison | None = No
     return sorted(usable, key=lambda record: (*_rank(record, comparison), record.digest))
 
 
+def latency_ms(record: StoredRecord, comparison: Comparison | None) -> float | None:
+    """A record's latency: the median of its samples in the comparison, or else of those of its trial; None unless it worked."""
+    samples = _compared(record, comparison)
+    return statistics.median(samples) * 1e3 if samples and record.outcome == "ok" else record.latency_ms
+
+
 def _rank(record: StoredRecord, comparison: Comparison | None) -> tuple[bool, float]:
     is_rule = record.record.strategy == RULE
-    samples = comparison.samples_s.get(record.digest, ()) if comparison else ()
+    samples = _compared(record, comparison)
     seconds = min(samples or record.samples_s)
     if not samples and not is_rule:
         assert record.latency_ms is not None
         seconds = record.latency_ms / 1e3
     return not samples, seconds if is_rule else seconds * (1 + MARGIN)
+
+
+def _compared(record: StoredRecord, comparison: Comparison | None) -> tuple[float, ...]:
+    return comparison.samples_s.get(record.digest, ()) if comparison else ()

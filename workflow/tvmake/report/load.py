@@ -35,17 +35,20 @@ def load_summary(place: Path) -> Summary:
         InputError: there is none, or it is damaged, of another version, or not as the report left it.
     """
     path = place / SUMMARY if place.is_dir() else place
-    if not path.is_file():
+    if not path.exists() and not path.is_symlink():
         raise InputError(
             str(path), "no such summary", "`tvmake make` writes one; name another results directory or file"
         )
     if path.absolute().parent.name == HISTORY and HISTORY_NAME.fullmatch(path.stem):
         return _load_kept(path)
+    remedy = "name a results directory, or the summary.json in it; `tvmake make` writes it anew"
+    content = read_plain(path, MOST_BYTES, "summary of a run", remedy)
+    if not content.lstrip().startswith(b"{"):
+        raise InputError(str(path), "is no summary of a run" if content else "is empty", remedy)
     check_as_made(path)
     try:
         return stage_json.load(Summary, path, MOST_BYTES)
     except InputError as error:
-        remedy = "name a results directory, or the summary.json in it; `tvmake make` writes it anew"
         raise InputError(error.where, error.problem, remedy) from None
 
 

@@ -9,6 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 from tvmake.config.model import FORMATS
 from tvmake.config.reading.messages import message
 from tvmake.errors import InputError
+from tvmake.process.output import argument
 
 
 def path_of(name: str, what: str, value: Any) -> Path:
@@ -35,7 +36,7 @@ def check_is_no_model(file: Path) -> None:
         InputError: it is one, by its name.
     """
     if file.suffix in FORMATS and file.is_file():
-        raise InputError(str(file), "is a model, not a package", f"`tvmake compile {file}` makes one of it")
+        raise InputError(str(file), "is a model, not a package", f"`tvmake compile {argument(file)}` makes one of it")
 
 
 def checked(name: str, kind: Any, value: Any) -> Any:

@@ -10,27 +10,19 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 from tvmake.errors import InputError, MachineError
-from tvmake.storage.permissions import DENIED, how_to_permit, obstacle, umask
+from tvmake.storage.permissions import DENIED, how_to_permit, umask
 from tvmake.storage.plain_files import open_plain
+from tvmake.storage.refusals import NO_SPACE, no_space, too_large
 from tvmake.storage.temporary import held_directory
 
 TEMPORARY_PREFIX = ".tvmake-"
 NEW = "new"
-
-SMALL_FILE = 16 * 1024
-"""Bytes."""
-
-NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
-"""The system's codes for a full disk and an exhausted quota."""
-
-_HOW_TO_USE = {errno.ELOOP: "correct its links, which lead to themselves", errno.ENAMETOOLONG: "choose a shorter name"}
 
 
 def digest_bytes(data: bytes) -> str:
@@ -170,59 +162,6 @@ def write_json(destination: Path, value: Any) -> None:
     write_text(destination, text + "\n")
 
 
-def no_space(where: str) -> MachineError:
-    """What to say when the disk that holds ``where`` is full, or the user's quota."""
-    return MachineError(where, "no space left on the disk", "free some space and run the same command again")
-
-
-def _too_large(where: str) -> MachineError:
-    return MachineError(where, "is larger than the files this process may write", "raise the limit (ulimit -f)")
-
-
-def deleted(where: str) -> MachineError:
-    """What to say when a file is missing that the same run has made or read before."""
-    problem = "is missing, though it was there before: something deletes or moves files while this runs"
-    return MachineError(where, problem, "run again when nothing else changes these directories")
-
-
-def is_full(directory: Path) -> bool:
-    """Whether the disk that holds a directory, or the user's quota, has no room for a small file."""
-    try:
-        with tempfile.TemporaryFile(dir=directory) as file:
-            file.write(bytes(SMALL_FILE))
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        return error.errno in NO_SPACE
-    return False
-
-
-def system_error(number: int, place: str) -> MachineError | None:
-    """What to say when the system refuses a file where nothing closer is known of what was to be done with it.
-
-    Args:
-        number: its code.
-        place: the file or directory.
-
-    Returns:
-        None for a code that tells nothing of the machine, as of a file that is not there.
-    """
-    reason = os.strerror(number)
-    if number in NO_SPACE:
-        return no_space(place)
-    if number == errno.EFBIG:
-        return _too_large(place)
-    if number in (errno.EMFILE, errno.ENFILE):
-        return MachineError(place, "the system opens no more files", "raise the limit: ulimit -n 1024")
-    if number in DENIED:
-        wanted = os.R_OK if obstacle(Path(place), os.R_OK) else os.W_OK
-        problem = f"cannot be {'read' if wanted == os.R_OK else 'written'} ({reason})"
-        return MachineError(place, problem, how_to_permit(Path(place), wanted))
-    if number in (errno.ELOOP, errno.EIO, errno.ESTALE, errno.ENAMETOOLONG):
-        return MachineError(place, f"cannot be used ({reason})", _HOW_TO_USE.get(number, "look at its disk: dmesg, df"))
-    return None
-
-
 @contextmanager
 def writing(destination: Path) -> Iterator[None]:
     """Turn the operating system's refusals to write ``destination`` into one clear line.
@@ -236,7 +175,7 @@ def writing(destination: Path) -> Iterator[None]:
         if error.errno in NO_SPACE:
             raise no_space(str(destination)) from error
         if error.errno == errno.EFBIG:
-            raise _too_large(str(destination)) from error
+            raise too_large(str(destination)) from error
         if error.errno == errno.ENAMETOOLONG:
             raise MachineError(
                 str(destination), "cannot be written (the name is too long)", "choose a shorter one"

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tvmake.storage.refusals import temporary_file_refused
+
 LOCK = "lock"
 CONTENT = "content"
 
@@ -49,10 +51,17 @@ def temporary_directory(prefix: str) -> Iterator[Path]:
     """As :func:`held_directory`, in the system's directory for temporary files.
 
     Raises:
+        MachineError: that is full, or a file there was to be larger than this process may write.
         OSError: it cannot be made.
     """
-    with held_directory(Path(tempfile.gettempdir()), prefix) as directory:
-        yield directory
+    parent = Path(tempfile.gettempdir())
+    try:
+        with held_directory(parent, prefix) as directory:
+            yield directory
+    except OSError as error:
+        if refused := temporary_file_refused(error, parent):
+            raise refused from error
+        raise
 
 
 def sweep(parent: Path, prefix: str) -> None:

@@ -5,6 +5,7 @@ MobileNetV2. The operators that folding batch norms, changing layouts and castin
 exact in numpy; the rest is left to FoldConstant, which runs afterwards.
 """
 
+import hashlib
 from collections.abc import Callable
 from typing import Any
 
@@ -64,6 +65,11 @@ def fold_constants(module: "tvm.IRModule") -> "tvm.IRModule":
 
 @mutator
 class _Folder(PyExprMutator):
+    def __init__(self, module: "tvm.IRModule"):
+        super().__init__(module)
+        self._made: dict[tuple[str, tuple[int, ...], bytes], Any] = {}
+        """Equal results are one constant, so that whoever reads a weight again is seen to read the same."""
+
     def visit_call_(self, op: Any) -> Any:
         call = self.visit_expr_post_order(op)
         name = operator_name(call)
@@ -80,7 +86,10 @@ class _Folder(PyExprMutator):
         # numpy promotes where TVM does not; the annotated type decides, and a surprise is left to FoldConstant.
         if str(result.dtype) != dtype or list(result.shape) != shape:
             return call
-        return relax.const(result, dtype)
+        key = (dtype, result.shape, hashlib.sha256(result.reshape(-1).view(np.uint8).data).digest())
+        if key not in self._made:
+            self._made[key] = relax.const(result, dtype)
+        return self._made[key]
 
     def _value(self, argument: Any) -> Any:
         """A numpy array, a list of ints for a fixed shape, or None for what is not constant."""

@@ -105,8 +105,12 @@ def _figure(function: Callable[..., Any], samples: MetricSamples, metric: Metric
         value = function(samples, **metric.arguments)
     try:
         # Numbers of Python's and numpy's, and tensors of one element.
-        number = float(value)
-    except (TypeError, ValueError):
+        number = None if isinstance(value, str | bytes) else float(value)
+    except OverflowError:
+        return None
+    except Exception:  # noqa: BLE001  # whatever an object of the user's raises
+        number = None
+    if number is None:
         problem = f"returned a {type(value).__name__}{defined_at(function)}, not a number"
-        raise InputError(where, problem, TAKES) from None
+        raise InputError(where, problem, TAKES)
     return number if math.isfinite(number) else None

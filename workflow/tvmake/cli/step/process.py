@@ -17,7 +17,7 @@ from pathlib import Path
 from tvmake.errors import DeviceError, InputError, MachineError, TvmakeError, print_error
 from tvmake.process.limits import Ended, run_watched
 from tvmake.process.stopping import is_stopped, stoppable
-from tvmake.storage.files import deleted, system_error
+from tvmake.storage.refusals import deleted, system_error
 
 M_MMAP_THRESHOLD = -3
 """mallopt(3): setting it also ends its growth."""
@@ -74,7 +74,7 @@ def _failure(stage: str, ended: Ended) -> TvmakeError | None:
         return None
     name = signal.Signals(-ended.code).name
     if -ended.code == signal.SIGKILL:
-        return DeviceError(stage, f"the process crashed with {name}", "the system may be out of memory")
+        return DeviceError(ended.within or stage, f"the process was ended by {name}", "the system may be out of memory")
     if ended.within:
         remedy = "look at what it calls that is not written in Python: the log has the lines where it was"
         return InputError(ended.within, f"it crashed its process with {name}", remedy)

@@ -1,5 +1,6 @@
 """The files a model consists of, and the file behind a Python name; without importing or reading any."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -18,7 +19,7 @@ def model_files(model: ImportOptions) -> list[str]:
         return [python_file(model.source), *model.files]
     source = Path(model.source)
     beside = [source.with_name(source.name + end) for end in (".data", "_data")] + [source.with_suffix(".data")]
-    data = [str(path) for path in beside if kind == "onnx" and path.is_file()]
+    data = [str(path) for path in beside if kind == "onnx" and os.path.isfile(path)]  # noqa: PTH113  # False for a name that is too long
     return list(dict.fromkeys([model.source, *data, *model.files]))
 
 

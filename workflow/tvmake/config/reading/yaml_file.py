@@ -13,6 +13,7 @@ from tvmake.config.reading.yaml_remedies import yaml_problem
 from tvmake.config.reading.yaml_text import LARGEST_BYTES, parse
 from tvmake.config.text.encodings import as_utf8, described, encoding_of
 from tvmake.errors import InputError
+from tvmake.process.output import argument
 from tvmake.storage.permissions import unreadable
 from tvmake.storage.plain_files import open_plain
 
@@ -33,8 +34,12 @@ def read_yaml(path: Path, positions: dict[KeyPath, Position]) -> dict[str, Any]:
         with open_plain(path) as file:
             content = file.read(LARGEST_BYTES + 1)
         if path.suffix.lower() in FORMATS:
-            remedy = f"`tvmake compile {path}` compiles it, `tvmake init {path}` writes a config for it"
+            given = argument(path)
+            remedy = f"`tvmake compile {given}` compiles it, `tvmake init {given}` writes a config for it"
             raise InputError(str(path), "is a model, where a config is expected", remedy)
+        if path.suffix.lower() == ".tar":
+            remedy = f"`tvmake run {argument(path)}` runs a package"
+            raise InputError(str(path), "is an archive, where a config is expected", remedy)
         if path.suffix.lower() in OTHER_CONFIGS:
             problem = f"is {OTHER_CONFIGS[path.suffix.lower()]}, where YAML is expected"
             raise InputError(str(path), problem, "`tvmake init MODEL` writes a config; JSON is read as well")

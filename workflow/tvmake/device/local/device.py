@@ -3,9 +3,11 @@
 import json
 import os
 import platform
+import re
 import signal
 import subprocess
 import sys
+import tempfile
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -24,11 +26,12 @@ from tvmake.device.interface import Deployment, RunRequest, RunResult
 from tvmake.device.lease import lease
 from tvmake.device.local.accelerator import accelerator
 from tvmake.device.turns import total_limit_s
-from tvmake.errors import KINDS, DeviceError
+from tvmake.errors import KINDS, DeviceError, MachineError
 from tvmake.process.forkserver.client import DIRECTORY, entry_command
 from tvmake.process.parent_death import bound_environment
-from tvmake.process.supervised import exit_description, run_supervised
+from tvmake.process.supervised import exit_description, last_line, run_supervised
 from tvmake.storage.files import digest_file
+from tvmake.storage.refusals import system_error, temporary_file_refused
 from tvmake.storage.temporary import temporary_directory
 
 ENTRY = "tvmake.device.local.worker:main"
@@ -111,6 +114,8 @@ class LocalDevice:
         except subprocess.TimeoutExpired:
             raise overran(self.where, self.name, self.config.timeout_s) from None
         if done.returncode:
+            if refused := _refused(last_line(done.stderr)):
+                raise refused
             print(done.stderr, end="", file=sys.stderr)
         if done.returncode < 0:
             hint = (
@@ -122,3 +127,13 @@ class LocalDevice:
         if done.returncode:
             failure = explain_failure(done.stderr, Path(deployment.location))
             raise DeviceError(self.where, failure.problem, failure.remedy)
+
+
+def _refused(line: str) -> MachineError | None:
+    """What the system refused a process that ends with this line, of files that it was to write; None of another end."""
+    found = re.fullmatch(r"OSError: \[Errno (\d+)\] [^:]+(?:: '(.+)')?", line)
+    if not found:
+        return None
+    temporary = tempfile.gettempdir()
+    error = OSError(int(found[1]), "", found[2])
+    return temporary_file_refused(error, Path(temporary)) or system_error(int(found[1]), found[2] or temporary)

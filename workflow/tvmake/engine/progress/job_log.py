@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
-from tvmake.storage.files import is_full, no_space
+from tvmake.storage.refusals import is_full, no_space
 
 TAIL = 12
 """Lines of a log to show when it names no error itself."""
@@ -36,12 +36,7 @@ def telling_lines(log: Path) -> list[str]:
     if lines is None:
         return ["(no log was written)"]
     lines = [line for line in lines if not _LAST_LINE.match(line)]
-    return (
-        error_lines(log)
-        or _of_llvm(lines)
-        or lines[-TAIL:]
-        or ([NO_SPACE, NO_SPACE_REMEDY] if is_full(log.parent) else [SILENT])
-    )
+    return error_lines(log) or lines[-TAIL:] or ([NO_SPACE, NO_SPACE_REMEDY] if is_full(log.parent) else [SILENT])
 
 
 def _of_llvm(lines: Iterable[str]) -> list[str]:
@@ -56,6 +51,8 @@ def _of_llvm(lines: Iterable[str]) -> list[str]:
 def error_lines(log: Path) -> list[str]:
     """The ``error:`` lines of a log with their remedies."""
     lines = log_lines(log) or []
+    if known := _of_llvm(lines):  # which knows more than who saw the process end
+        return known
     telling: list[str] = []
     for start in (index for index, line in enumerate(lines) if line.startswith("error: ")):
         telling.append(lines[start])

@@ -6,8 +6,8 @@ from itertools import takewhile
 from pathlib import Path
 
 from tvmake.errors import KINDS, MachineError, TvmakeError, UsageError
-from tvmake.storage.files import system_error
 from tvmake.storage.permissions import DENIED
+from tvmake.storage.refusals import system_error
 
 Translation = Callable[[re.Match[str]], TvmakeError]
 

@@ -3,8 +3,6 @@
 import inspect
 import random
 from collections.abc import Sequence
-from contextlib import chdir
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,8 +40,7 @@ def export(source: str, options: ImportOptions) -> ExportedProgram:
     np.random.seed(options.seed % 2**32)
     torch.manual_seed(options.seed)
     remedy = "call it in Python with the same `arguments`"
-    # What it changes to is not where the files of this run lie.
-    with calling(source, "the factory fails", function, remedy), chdir(Path()):
+    with calling(source, "the factory fails", function, remedy):
         returned = function(**options.arguments)
     module, examples = _module_and_examples(source, returned)
     refuse_untraceable(source, module)  # its forward() cannot be looked into, either

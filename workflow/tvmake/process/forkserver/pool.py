@@ -4,6 +4,7 @@ import os
 import selectors
 import socket
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from tvmake.process.forkserver.preload import Preload
 from tvmake.process.parent_death import bound_environment
 from tvmake.process.python import python_command
 from tvmake.process.supervised import ChildProcess
-from tvmake.storage.temporary import temporary_directory
+from tvmake.storage.temporary import held_directory
 
 LONGEST_PATH = 100
 """A Unix socket's path may have 107 bytes."""
@@ -43,7 +44,7 @@ def warm_servers(kinds: Mapping[str, Preload], idle_s: float = IDLE_S) -> Iterat
     if os.environ.get(DIRECTORY):
         yield
         return
-    with temporary_directory("tvmake-warm-") as place:
+    with held_directory(Path(tempfile.gettempdir()), "tvmake-warm-") as place:
         directory = str(place)
         longest = max(len(os.fsencode(socket_path(directory, kind))) for kind in kinds)
         if sys.platform != "linux" or longest > LONGEST_PATH:

@@ -108,7 +108,7 @@ def _pick(
     context: TuningContext,
     checker: Checker,
 ) -> BestKernel:
-    from tvmake.records.preference import preferred
+    from tvmake.records.preference import latency_ms, preferred
     from tvmake.tune.receipts import curve
 
     wrong = sum(record.outcome == "wrong_output" for record in stored)
@@ -127,7 +127,7 @@ def _pick(
     figures: dict[str, Any] = {"trials": len(stored), "curve": tuple(curve(stored))}
     if chosen is None:
         return _kernel(task, reason=_why_none(stored, wrong), **figures)
-    return _kernel(task, record=chosen.record, latency_ms=chosen.latency_ms, **figures)
+    return _kernel(task, record=chosen.record, latency_ms=latency_ms(chosen, comparison), **figures)
 
 
 def _why_none(stored: list[StoredRecord], wrong: int) -> str:

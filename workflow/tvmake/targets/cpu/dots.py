@@ -85,8 +85,7 @@ def register_intrinsics(wanted: Sequence[Dot]) -> None:
 
 @cache
 def _register(dot: Dot, data: str) -> None:
-    implementation = _four_products if dot.group == 4 else _two_products if dot.multiplies else _sums_of_products
-    TensorIntrin.register(dot.intrinsic(data), _formula(dot, data), implementation(dot, data), override=True)
+    TensorIntrin.register(dot.intrinsic(data), _formula(dot, data), _instruction(dot, data), override=True)
 
 
 def _formula(dot: Dot, data: str) -> Any:
@@ -109,83 +108,36 @@ def _formula(dot: Dot, data: str) -> Any:
     return formula
 
 
-def _four_products(dot: Dot, data: str) -> Any:
-    lanes = dot.lanes
-    number = _number(dot)
-    few, bytes_, weights, sums = f"{data}x4", f"{data}x{4 * lanes}", f"int8x{4 * lanes}", f"int32x{lanes}"
+def _instruction(dot: Dot, data: str) -> Any:
+    lanes, group = dot.lanes, dot.group
+    number = int(tvm.target.codegen.llvm_lookup_intrinsic_id(dot.llvm))
+    few, bytes_, weights, sums = (
+        f"{data}x{group}",
+        f"{data}x{group * lanes}",
+        f"int8x{group * lanes}",
+        f"int32x{lanes}",
+    )
+    whole, wide = f"int{8 * group}", f"int16x{group * lanes}"
+
+    def added(before: Any, left: Any, right: Any) -> Any:
+        if group == 4:
+            return T.call_llvm_pure_intrin(number, before, left, right, dtype=sums)
+        left, right = T.Cast(wide, left), T.Cast(wide, right)
+        operands = (left, right) if dot.multiplies else (left * right,)
+        return before + T.call_llvm_pure_intrin(number, *operands, dtype=sums)
 
     @T.prim_func(s_tir=True)
     def instruction(a: T.handle, b: T.handle, c: T.handle) -> None:
-        A = T.match_buffer(a, (4,), data, offset_factor=1)
-        B = T.match_buffer(b, (lanes, 4), "int8", offset_factor=1)
+        A = T.match_buffer(a, (group,), data, offset_factor=1)
+        B = T.match_buffer(b, (lanes, group), "int8", offset_factor=1)
         C = T.match_buffer(c, (lanes,), "int32", offset_factor=1)
         with T.sblock("root"):
-            T.reads(C[0:lanes], A[0:4], B[0:lanes, 0:4])
+            T.reads(C[0:lanes], A[0:group], B[0:lanes, 0:group])
             T.writes(C[0:lanes])
-            C[T.ramp(T.int32(0), 1, lanes)] = T.call_llvm_pure_intrin(
-                number,
+            C[T.ramp(T.int32(0), 1, lanes)] = added(
                 C.vload([0], dtype=sums),
-                T.reinterpret(T.broadcast(T.reinterpret(A.vload([0], few), dtype="int32"), lanes), dtype=bytes_),
+                T.reinterpret(T.broadcast(T.reinterpret(A.vload([0], few), dtype=whole), lanes), dtype=bytes_),
                 B.vload([0, 0], dtype=weights),
-                dtype=sums,
             )
 
     return instruction
-
-
-def _two_products(dot: Dot, data: str) -> Any:
-    lanes = dot.lanes
-    number = _number(dot)
-    few, bytes_, weights, sums = f"{data}x2", f"{data}x{2 * lanes}", f"int8x{2 * lanes}", f"int32x{lanes}"
-    wide = f"int16x{2 * lanes}"
-
-    @T.prim_func(s_tir=True)
-    def instruction(a: T.handle, b: T.handle, c: T.handle) -> None:
-        A = T.match_buffer(a, (2,), data, offset_factor=1)
-        B = T.match_buffer(b, (lanes, 2), "int8", offset_factor=1)
-        C = T.match_buffer(c, (lanes,), "int32", offset_factor=1)
-        with T.sblock("root"):
-            T.reads(C[0:lanes], A[0:2], B[0:lanes, 0:2])
-            T.writes(C[0:lanes])
-            C[T.ramp(T.int32(0), 1, lanes)] = C.vload([0], dtype=sums) + T.call_llvm_pure_intrin(
-                number,
-                T.Cast(
-                    wide,
-                    T.reinterpret(T.broadcast(T.reinterpret(A.vload([0], few), dtype="int16"), lanes), dtype=bytes_),
-                ),
-                T.Cast(wide, B.vload([0, 0], dtype=weights)),
-                dtype=sums,
-            )
-
-    return instruction
-
-
-def _sums_of_products(dot: Dot, data: str) -> Any:
-    lanes = dot.lanes
-    number = _number(dot)
-    few, bytes_, weights, sums = f"{data}x2", f"{data}x{2 * lanes}", f"int8x{2 * lanes}", f"int32x{lanes}"
-    wide = f"int16x{2 * lanes}"
-
-    @T.prim_func(s_tir=True)
-    def instruction(a: T.handle, b: T.handle, c: T.handle) -> None:
-        A = T.match_buffer(a, (2,), data, offset_factor=1)
-        B = T.match_buffer(b, (lanes, 2), "int8", offset_factor=1)
-        C = T.match_buffer(c, (lanes,), "int32", offset_factor=1)
-        with T.sblock("root"):
-            T.reads(C[0:lanes], A[0:2], B[0:lanes, 0:2])
-            T.writes(C[0:lanes])
-            C[T.ramp(T.int32(0), 1, lanes)] = C.vload([0], dtype=sums) + T.call_llvm_pure_intrin(
-                number,
-                T.Cast(
-                    wide,
-                    T.reinterpret(T.broadcast(T.reinterpret(A.vload([0], few), dtype="int16"), lanes), dtype=bytes_),
-                )
-                * T.Cast(wide, B.vload([0, 0], dtype=weights)),
-                dtype=sums,
-            )
-
-    return instruction
-
-
-def _number(dot: Dot) -> int:
-    return int(tvm.target.codegen.llvm_lookup_intrinsic_id(dot.llvm))

@@ -2,7 +2,8 @@
 
 These want data of one sign and sums of a multiple of some products. Data of the other sign are moved by 128, and what that
 adds to each sum, 128 Σ w, is taken off again; it depends on weights alone, so that it is computed when the package is
-built. Channels are filled up with zeros, but not those of groups. All of it is exact.
+built. Channels are filled up with zeros, but not those of groups. Where a convolution reads so few that most would be zeros, as of a
+grey picture, what a row of its window reads becomes the channels of one place. All of it is exact.
 """
 
 from collections.abc import Collection, Sequence
@@ -11,13 +12,16 @@ from typing import Any
 import tvm
 
 from tvmake.ir.expressions import fixed_shape, is_call, operator_name
-from tvmake.ir.rewriting import definition
+from tvmake.ir.rewriting import definition, rewritten
 from tvmake.targets.cpu.dots import Dot, dots
 
-from tvm import relax  # isort: skip
+from tvm import relax, te  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 SMALL = ("int8", "uint8")
+
+INJECTIVE = 2
+"""``OpPatternKind`` kInjective (include/tvm/relax/op_attr_types.h)."""
 
 MIDDLE = 128
 """Between a signed value and the unsigned one with the same order."""
@@ -34,9 +38,7 @@ def suit_products(module: "tvm.IRModule", target: "tvm.target.Target", inputs: i
     found = dots(target)
     if not found:
         return module
-    changed = tvm.IRModule(dict(module.functions_items()), attrs=module.attrs, global_infos=module.global_infos)
-    changed["main"] = _Suited(module, found, inputs).visit_expr(module["main"])
-    return changed
+    return rewritten(module, _Suited(module, found, inputs))
 
 
 def _has_products(module: "tvm.IRModule") -> bool:
@@ -92,15 +94,17 @@ class _Suited(PyExprMutator):
 
     def _product(self, call: Any) -> Any:
         emit = self.builder_.emit
-        x, weight = call.args
         is_convolution = is_call(call, "nn.conv2d")
+        fitting = [dot for dot in self._dots if str(call.args[0].ty.dtype) in dot.data]
+        is_moved = not fitting
+        group = (fitting or self._dots)[0].group
+        if is_convolution and _saves_by_rows(call, group):
+            call = self._by_rows(call, group)
+        x, weight = call.args
         sums, outputs = (3, 0) if is_convolution else (0, 1)
         shape = fixed_shape(weight)
         assert shape is not None
         groups = int(call.attrs.groups) if is_convolution else 1
-        fitting = [dot for dot in self._dots if str(x.ty.dtype) in dot.data]
-        is_moved = not fitting
-        group = (fitting or self._dots)[0].group
         lanes = [dot.lanes for dot in fitting or self._dots]
         more = -shape[sums] % group
         if groups > 1 and (more or all(shape[outputs] // groups % count for count in lanes)):
@@ -145,6 +149,38 @@ class _Suited(PyExprMutator):
             result = relax.op.strided_slice(emit(result), [axis], [0], [shape[outputs]])
         return result
 
+    def _by_rows(self, call: Any, group: int) -> Any:
+        """A convolution whose channels are what a row of its window reads, filled up to whole groups."""
+        emit, op = self.builder_.emit, relax.op
+        x, weight = call.args
+        attrs, shape = call.attrs, fixed_shape(weight)
+        assert shape is not None
+        filters, height, width, channels = shape
+        top, left, bottom, right = (int(each) for each in attrs.padding)
+        row = width * channels
+        more, stride, dilation = -row % group, int(attrs.strides[1]), int(attrs.dilation[1])
+        if any((top, left, bottom, right)):
+            x = emit(op.nn.pad(x, [0, 0, top, bottom, left, right, 0, 0], pad_value=0))
+        places = (int(x.ty.shape[2]) - dilation * (width - 1) - 1) // stride + 1
+
+        def rows(x: Any) -> Any:
+            def value(n: Any, y: Any, place: Any, k: Any) -> Any:
+                # What is beyond a row is multiplied with zeros.
+                inside = tvm.tirx.min(k, row - 1)
+                return x[n, y, place * stride + inside // channels * dilation, inside % channels]
+
+            return te.compute((x.shape[0], x.shape[1], places, row + more), value, name="rows")
+
+        x = self.builder_.call_te(rows, x, primfunc_name_hint="window_rows", primfunc_attrs={"op_pattern": INJECTIVE})
+        weight = emit(op.reshape(weight, [filters, height, 1, row]))
+        if more:
+            weight = emit(op.nn.pad(weight, [0, 0, 0, 0, 0, 0, 0, more], pad_value=0))
+        made = op.nn.conv2d(
+            emit(x), weight, strides=[int(attrs.strides[0]), 1], padding=0, dilation=[int(attrs.dilation[0]), 1],
+            data_layout="NHWC", kernel_layout="OHWI", out_dtype="int32",
+        )  # fmt: skip
+        return self.builder_.normalize(made)
+
     def _move(self, x: Any) -> Any:
         """Data in the other sign, once for all that read it."""
         if x not in self._moved:
@@ -153,6 +189,15 @@ class _Suited(PyExprMutator):
             moved = emit(relax.op.add(wide, relax.const(MIDDLE if signed else -MIDDLE, "int16")))
             self._moved[x] = emit(relax.op.astype(moved, "uint8" if signed else "int8"))
         return self._moved[x]
+
+
+def _saves_by_rows(call: Any, group: int) -> bool:
+    """Whether rows of windows filled up to whole groups are at most three quarters of as many products as channels filled up."""
+    shape = fixed_shape(call.args[1])
+    if shape is None or int(call.attrs.groups) > 1:
+        return False
+    _, _, width, channels = shape
+    return 4 * -(-width * channels // group) <= 3 * width * -(-channels // group)
 
 
 def _middle(x: Any) -> int:

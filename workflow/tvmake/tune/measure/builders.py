@@ -17,7 +17,7 @@ from tvmake.codegen.compiler_errors import explain
 from tvmake.process.worker import WorkerEnded, WorkerTimeout
 from tvmake.records.record import Status
 from tvmake.records.workload import target_identity
-from tvmake.storage.files import no_space
+from tvmake.storage.refusals import no_space
 from tvmake.tune.measure.interface import Candidate, Measured
 from tvmake.tune.measure.kernel import TensorSpec
 from tvmake.tune.measure.workers.build_worker import Build, BuildOptions

@@ -2,7 +2,7 @@
 
 TVM 0.27 ignores axes, antialias and keep_aspect_ratio_policy, and downsampling gives other numbers than ONNX defines.
 Interpolation is separable and linear: along one axis it is a matrix, which ONNX's reference implementation yields when
-it resizes the identity. Nearest neighbour becomes a Gather. Plain upsampling is left to TVM.
+it resizes the identity. Nearest neighbour becomes a Gather, of the elements that ONNX Runtime takes. Plain upsampling is left to TVM.
 """
 
 from typing import Any
@@ -19,6 +19,9 @@ REFERENCE_OPSET = 19
 
 MAX_MATRIX = 1 << 24
 """Elements; a matrix from 4096 to 4096 pixels."""
+
+TIE = 1e-6
+"""How near to the middle of two elements a place counts as the middle: as in ONNX Runtime."""
 
 
 def _arguments(node: onnx.NodeProto, graph: Graph) -> dict[str, np.ndarray] | None:
@@ -131,6 +134,37 @@ def _along_axis(
     return ReferenceEvaluator(model).run(None, inputs)[0]
 
 
+def _nearest(values: dict[str, Any], extent: int, size: int, scale: float) -> np.ndarray:
+    """Which element each output takes, int64 [size]. Places are float32, as ONNX Runtime counts them (``upsamplebase.h``): one that lies between two
+    elements, or on one whose floor is asked for, would otherwise be the other's."""
+    mode, single = values.get("coordinate_transformation_mode", "half_pixel"), np.float32
+    at, half = np.arange(size, dtype=single), single(0.5)
+    if mode == "align_corners":
+        places = at * single(extent - 1) / single(max(size - 1, 1))
+    elif mode == "asymmetric":
+        places = at / single(scale)
+    elif mode == "tf_half_pixel_for_nn":
+        places = (at + half) / single(scale)
+    elif mode == "pytorch_half_pixel" and size == 1:
+        places = at
+    else:
+        places = (at + half) / single(scale)
+        if mode == "half_pixel_symmetric":
+            places = single(extent / 2) * (1 - single(size) / (single(scale) * single(extent))) + places
+        places -= half
+    rounding = values.get("nearest_mode", "round_prefer_floor")
+    below = np.floor(places)
+    beyond = places - below - half
+    is_tie = abs(beyond) < TIE
+    taken = {
+        "floor": below,
+        "ceil": np.ceil(places),
+        "round_prefer_floor": below + (~is_tie & (beyond > 0)),
+        "round_prefer_ceil": below + (is_tie | (beyond > 0)),
+    }[rounding]
+    return np.clip(taken, 0, extent - 1).astype(np.int64)
+
+
 def resize(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     graph = build.graph
     values, shape = attributes(node), graph.shape(node.input[0])
@@ -148,6 +182,8 @@ def resize(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     result, masks = node.input[0], []
     dtype = graph.dtype(node.input[0])
     is_nearest = values.get("mode", "nearest") == "nearest"
+    if is_nearest and not is_cropped and all(size == shape[axis] for axis, (_, size) in scales.items()):
+        return [build.op("Identity", result)]  # as in ONNX Runtime, though 7 elements by 1.1 would not be those 7
     if not is_nearest and dtype not in (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16):
         return None
     for axis in sorted(scales):
@@ -157,6 +193,9 @@ def resize(node: onnx.NodeProto, build: Builder) -> list[str] | None:
             return None
         place = axes.index(axis)
         roi = [float(arguments["roi"][place]), float(arguments["roi"][place + len(axes)])] if is_cropped else []
+        if is_nearest and not is_cropped:
+            result = build.op("Gather", result, build.ints(_nearest(values, extent, size, scale).tolist()), axis=axis)
+            continue
         matrix = _along_axis({**values, "extrapolation_value": 0.0}, extent, size, scale, roi, np.eye(extent))
         if is_cropped:
             outside = _along_axis(

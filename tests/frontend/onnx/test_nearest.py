@@ -1,0 +1,46 @@
+"""Resize to the nearest element: where a place lies between two, or on one, it is the runtime that says which it takes."""
+
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+import tvm
+from onnx import TensorProto, helper
+
+from tests.unoptimised import UNOPTIMISED
+from tvmake.config.model import ImportOptions
+from tvmake.frontend.onnx.importer import read
+
+# Extent and factor, or extent and size; of each some output lies on an element, or between two.
+SCALED = [(4, 0.6), (7, 1.1), (30, 0.3), (30, 1.2), (40, 0.6), (11, 1.6666666), (9, 2.5)]
+SIZED = [(20, 26), (20, 6), (27, 60), (7, 5), (26, 2)]
+MODES = ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"]
+ROUNDINGS = ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+def test_the_elements_are_those_that_the_runtime_takes(tmp_path: Path, mode: str, rounding: str):
+    options = {"mode": "nearest", "coordinate_transformation_mode": mode, "nearest_mode": rounding}
+    nodes, inputs, outputs, constants = [], {}, [], []
+    for number, (extent, factor) in enumerate([*SCALED, *SIZED]):
+        name, is_scaled = f"{number}", number < len(SCALED)
+        kind = TensorProto.FLOAT if is_scaled else TensorProto.INT64
+        constants.append(helper.make_tensor(f"by{name}", kind, [4], [1, 1, 1, factor]))
+        arguments = ["", f"by{name}"] if is_scaled else ["", "", f"by{name}"]
+        nodes.append(helper.make_node("Resize", [f"x{name}", *arguments], [f"y{name}"], **options))
+        inputs[f"x{name}"] = np.arange(extent, dtype=np.float32).reshape(1, 1, 1, extent)
+        outputs.append(helper.make_tensor_value_info(f"y{name}", TensorProto.FLOAT, None))
+    given = [helper.make_tensor_value_info(name, TensorProto.FLOAT, value.shape) for name, value in inputs.items()]
+    graph = helper.make_graph(nodes, "resized", given, outputs, constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=9).SerializeToString()
+    path = tmp_path / "resized.onnx"
+    path.write_bytes(model)
+    expected = onnxruntime.InferenceSession(model).run(None, inputs)
+    imported = read(path, ImportOptions(source=str(path)))
+    machine = tvm.relax.VirtualMachine(tvm.compile(imported.module, target=UNOPTIMISED), tvm.cpu())
+    weights = [imported.params[str(one.name)] for one in imported.module["main"].params[len(inputs) :]]
+    found = machine["main"](*map(tvm.runtime.tensor, inputs.values()), *weights)
+    for number, (one, wanted) in enumerate(zip(found, expected, strict=True)):
+        assert one.numpy().tolist() == wanted.tolist(), f"{[*SCALED, *SIZED][number]}"
