@@ -66,3 +66,10 @@ def test_tvm_still_does_not_read_tensors_without_elements():
     module, _ = bind_empty(with_empty_weights(), {"x1": tvm.runtime.tensor(np.zeros((3, 0), "float32"))})
     with pytest.raises(tvm.error.InternalError, match="Invalid DLTensor file format"):
         tvm.ir.load_json(tvm.ir.save_json(module))
+
+
+def test_files_that_are_gone_are_named_with_what_makes_them_again(tmp_path: Path):
+    for read in (load_module, load_params):
+        with pytest.raises(InputError, match="no such") as caught:
+            read(tmp_path / "gone")
+        assert "`tvmake make` makes it again" in (caught.value.remedy or "")

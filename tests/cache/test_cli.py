@@ -129,6 +129,13 @@ def test_a_cache_that_cannot_be_reached_is_one_clear_error(tmp_path, monkeypatch
 # --- the start of a run -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("command", ["info", "verify", "prune", "clear"])
+@pytest.mark.parametrize("where", ["", "-1", "a\nb"])
+def test_a_place_that_can_be_no_cache_is_one_clear_error(capsys, command, where):
+    assert tvmake(["cache", command, f"--cache={where}"]) == 2
+    assert "error: --cache" in capsys.readouterr().err
+
+
 def test_a_run_says_once_that_its_cache_cannot_be_written_and_goes_on_without_storing(tmp_path, run, capsys):
     (tmp_path / "file").write_text("")
     prepare_cache(CacheConfig(where=str(tmp_path / "file" / "cache")), is_wanted=True)

@@ -20,6 +20,7 @@ from tests.native import devices as native
 from tests.patience import HANG_S
 from tests.tune.measure.farm import HOST, free_port
 from tests.tune.measure.processes import eventually
+from tvmake.cli import run
 from tvmake.cli.device.server import is_loopback
 from tvmake.device.rpc.tracker import Tracker
 
@@ -150,6 +151,12 @@ def test_only_this_machines_own_addresses_are_let_through(monkeypatch: pytest.Mo
 def test_an_address_that_means_nothing_is_named(place: Place):
     done = place.run("tracker", "--host", "no-such-host.invalid")
     assert done.returncode == 2 and "--host no-such-host.invalid: no such address" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--host", "a..b"], ["--host", "\udcff"], ["--key", "a b"], ["--key", ""]])
+def test_a_server_is_not_started_by_a_name_that_is_none(arguments: list[str], capsys: pytest.CaptureFixture[str]):
+    assert run(["device", "serve", *arguments]) == 2
+    assert f"error: {arguments[0]}" in capsys.readouterr().err
 
 
 def test_a_port_that_is_taken(place: Place, tracker: Tracker):

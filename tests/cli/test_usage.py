@@ -61,3 +61,8 @@ def test_a_reader_that_goes_away_ends_a_command_quietly(typed: str):
     done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False, timeout=HANG_S)
     os.close(writing)
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
+
+
+def test_an_argument_in_another_encoding_is_named_as_that(capsys: pytest.CaptureFixture[str]):
+    assert run(["device", "selftest", "--target", "\udcff"]) == 2
+    assert "is no UTF-8 text" in capsys.readouterr().err

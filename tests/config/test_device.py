@@ -132,7 +132,9 @@ def test_a_resolved_device_loads_again_also_one_of_an_earlier_version():
         assert device(**{**FORMERLY_RESOLVED, **resolved}) == config
 
 
-@pytest.mark.parametrize("host", ["-oProxyCommand=x", "a b", "pi@board", "host:port", "a/b", ""])
+@pytest.mark.parametrize(
+    "host", ["-oProxyCommand=x", "a b", "pi@board", "host:port", "a/b", "", "board..local", "b" * 64]
+)
 def test_a_host_is_a_name_or_an_address(host: str):
     with pytest.raises(InputError, match="host"):
         device(via="ssh", host=host)
@@ -179,3 +181,8 @@ def test_a_name_without_a_value_takes_that_of_the_environment_or_is_an_error(mon
     monkeypatch.delenv("TOKEN")
     with pytest.raises(MachineError, match="has no value"):
         plain(config.env, "here")
+
+
+def test_a_tracker_of_a_name_that_no_host_has_is_refused_before_anybody_waits_for_it():
+    with pytest.raises(ValueError, match="no host has such a name"):
+        split_address("board..local:9190")

@@ -12,6 +12,7 @@ import numpy as np
 import tvm
 
 from tvmake.artifact.empty_tensors import spell_out_empty
+from tvmake.artifact.stage_json import GONE
 from tvmake.errors import InputError
 from tvmake.storage.files import write_bytes
 
@@ -30,7 +31,7 @@ def load_module(source: Path) -> "tvm.IRModule":
     try:
         module = tvm.ir.load_json(source.read_text())
     except FileNotFoundError:
-        raise InputError(str(source), "no such module file") from None
+        raise InputError(str(source), "no such module file", GONE) from None
     except Exception:  # noqa: BLE001  # TVM goes through what it says unchecked, and fails in any way
         raise InputError(str(source), "not a module file, or damaged", "delete it and run again") from None
     if not isinstance(module, tvm.IRModule):
@@ -54,7 +55,7 @@ def load_params(source: Path) -> dict[str, Any]:
         InputError: the file is missing or damaged.
     """
     if not source.is_file():
-        raise InputError(str(source), "no such parameter file")
+        raise InputError(str(source), "no such parameter file", GONE)
     try:
         return dict(tvm.runtime.load_param_dict_from_file(str(source)))
     except Exception:  # noqa: BLE001  # likewise

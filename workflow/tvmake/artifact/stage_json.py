@@ -14,6 +14,9 @@ Model = TypeVar("Model", bound=BaseModel)
 
 MOST_BYTES = 256 << 20
 
+GONE = "`tvmake make` makes it again; where it was there before, something deletes or moves files while this runs"
+"""What to do about a file of an earlier stage that is missing."""
+
 LONGEST_KEY = 80
 """Characters of a key that a message names."""
 
@@ -32,7 +35,7 @@ def load(kind: type[Model], source: Path, most_bytes: int = MOST_BYTES) -> Model
     try:
         return parse(kind, read_plain(source, most_bytes, f"{kind.__name__} of tvmake's"))
     except FileNotFoundError:
-        raise InputError(str(source), "no such file") from None
+        raise InputError(str(source), "no such file", GONE) from None
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(str(part)[:LONGEST_KEY] for part in first["loc"]) or "content"

@@ -72,7 +72,7 @@ def _run(arguments: list[str]) -> int:
 
     from tvmake.cli import completion, verbosity
     from tvmake.cli.app import command
-    from tvmake.errors import MachineError, TvmakeError, print_error
+    from tvmake.errors import MachineError, TvmakeError, UsageError, print_error
     from tvmake.process.output import refusal
     from tvmake.storage.permissions import check_umask
     from tvmake.storage.refusals import system_error
@@ -98,6 +98,13 @@ def _run(arguments: list[str]) -> int:
         return MachineError.exit_code
     except BrokenPipeError:
         return _unread()
+    except UnicodeEncodeError as error:
+        given = next((argument for argument in arguments if not _is_text(argument)), None)
+        if given is None:
+            raise
+        verbosity.print_origin(error)
+        print_error(UsageError(given, "is no UTF-8 text", "name it in UTF-8; files are renamed by `convmv`"))
+        return UsageError.exit_code
     except OSError as error:
         # What is printed has no file's name.
         refused = system_error(error.errno or 0, str(error.filename)) if error.filename else None
@@ -108,6 +115,15 @@ def _run(arguments: list[str]) -> int:
         print_error(refused)
         return refused.exit_code
     return 0
+
+
+def _is_text(argument: str) -> bool:
+    """Whether an argument was UTF-8: other bytes are stand-ins that cannot be encoded."""
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _unread() -> int:

@@ -153,13 +153,20 @@ def _opened(
 
 
 def _chosen(where: str | None, files: list[Path] | None, settings: list[str] | None) -> "CacheConfig":
+    from pydantic import ValidationError
+
     from tvmake.cache import settings as cache_settings
     from tvmake.cli.configs import DEFAULTS, config_files, overlay
     from tvmake.config.cache import CacheConfig
     from tvmake.config.reading.load import load_layers
+    from tvmake.errors import UsageError
 
     if where is not None:
-        return CacheConfig(where=where)
+        try:
+            return CacheConfig(where=where)
+        except ValidationError as error:
+            problem = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+            raise UsageError(f"--cache {where}", problem, "name a directory or a URL") from None
     if (from_environment := cache_settings.configured()) is not None:
         return from_environment
     if files or settings or any(path.is_file() for path in DEFAULTS):

@@ -56,7 +56,17 @@ def _host(text: str) -> str:
     port = re.search(r"(?<=:)\d+$", text)
     if port and not text.startswith("[") and not 0 < int(port[0]) < 65536:
         raise ValueError(f"expected a port from 1 to 65535 (got '{text}')")
+    _check_name(text)
     return text
+
+
+def _check_name(host: str) -> None:
+    try:
+        host.encode("idna")  # as the system's resolver is asked
+    except UnicodeError:
+        raise ValueError(
+            f"no host has such a name: its parts between dots have 1 to 63 letters (got '{host}')"
+        ) from None
 
 
 Key = Annotated[str, _matching(r"[^\s:]{1,80}", "a name without spaces and colons")]
@@ -92,6 +102,7 @@ def split_address(text: str) -> tuple[str, int]:
     found = ADDRESS.fullmatch(text)
     if found is None or not 0 < int(found["port"]) < 65536:
         raise ValueError(f"expected host:port, such as 127.0.0.1:9190 (got '{text}')")
+    _check_name(found["host"])
     return found["host"].strip("[]"), int(found["port"])
 
 

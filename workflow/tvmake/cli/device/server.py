@@ -9,8 +9,9 @@ import sys
 import time
 
 import typer
+from pydantic import TypeAdapter, ValidationError
 
-from tvmake.config.device import DeviceConfig, LocalDeviceConfig, RpcDeviceConfig
+from tvmake.config.device import DeviceConfig, Key, LocalDeviceConfig, RpcDeviceConfig
 from tvmake.device.store import store_root
 from tvmake.device.survey.listing import tracker_address
 from tvmake.device.transport.programs import native_server
@@ -27,8 +28,9 @@ def is_loopback(host: str) -> bool:
     """
     try:
         found = socket.getaddrinfo(host or "0.0.0.0", None)
-    except OSError as error:
-        raise UsageError(f"--host {host}", f"no such address ({error.strerror})", "listen on 127.0.0.1") from None
+    except (OSError, UnicodeError) as error:  # the latter of what can be no name, as a..b
+        reason = error.strerror if isinstance(error, OSError) else "no name of a host"
+        raise UsageError(f"--host {host}", f"no such address ({reason})", "listen on 127.0.0.1") from None
     return all(ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback for *_, address in found)
 
 
@@ -48,14 +50,28 @@ def check_loopback(host: str, allow_remote: bool) -> None:
     )
 
 
+def check_key(key: str | None) -> None:
+    """Refuse a key that no config could name.
+
+    Raises:
+        UsageError: it is one.
+    """
+    try:
+        TypeAdapter(Key | None).validate_python(key)
+    except ValidationError:
+        problem = "a key is a name of up to 80 characters, without spaces and colons"
+        raise UsageError(f"--key {key}", problem, "name it as `key:` of the device in the config does") from None
+
+
 def serve_here(tracker: str | None, key: str | None, host: str, port: int, python: bool, allow_remote: bool) -> None:
     """Run a server on this machine until Ctrl-C.
 
     Raises:
-        UsageError: the address is not this machine's own, or no tracker.
+        UsageError: the address is not this machine's own, or no tracker, or the key is none.
         MachineError: the native server cannot be built.
     """
     check_loopback(host, allow_remote)
+    check_key(key)
     at, tracker_port = tracker_address(tracker)
     name = key or platform.node() or "local"
     options = ["--host", host, "--port", str(port), "--key", name, "--tracker", f"{at}:{tracker_port}"]
@@ -85,7 +101,7 @@ def serve_there(name: str, config: DeviceConfig, tracker: str | None, key: str |
     """Run a server on each device of a config, with tunnels, until Ctrl-C.
 
     Raises:
-        UsageError: the device is not over ssh or adb, or the tracker is not on this machine.
+        UsageError: the device is not over ssh or adb, the tracker is not on this machine, or the key is none.
         DeviceError: none of the devices can be used.
     """
     if isinstance(config, LocalDeviceConfig | RpcDeviceConfig):
@@ -96,6 +112,7 @@ def serve_there(name: str, config: DeviceConfig, tracker: str | None, key: str |
             if isinstance(config, RpcDeviceConfig)
             else "leave the name out",
         )
+    check_key(key)
     host, port = tracker_address(tracker)
     if not is_loopback(host):
         raise UsageError(
