@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import helper
+from onnxruntime.quantization import QuantType
 
 from tests.frontend.onnx import models as onnx_models
+from tests.quantize.nets import quantized_dynamically
 from tests.transform.nets import imported
 from tvmake.artifact import stage_json
 from tvmake.artifact.module_files import load_module, save_module, save_params
@@ -18,6 +20,7 @@ from tvmake.config.requests.calibrating import CalibrateRequest
 from tvmake.config.requests.choosing import ChoosePrecisionRequest
 from tvmake.config.target import TargetConfig
 from tvmake.config.validation import Goals
+from tvmake.quantize.source import note_quantized_source
 from tvmake.stages.choices.choose_precision import choose_precision
 from tvmake.stages.model.calibrate import calibrate
 from tvmake.storage.files import write_text
@@ -50,15 +53,16 @@ def computed(rows: np.ndarray) -> np.ndarray:
 class Choosing:
     """The stage's files in a directory."""
 
-    def __init__(self, directory: Path):
+    def __init__(self, directory: Path, source: onnx_models.onnx.ModelProto | None = None):
         self.directory = directory
-        model = imported(network())
+        model = imported(source or network())
         self.inputs = [directory / name for name in ("model.json", "model.params", "signature.json")]
-        save_module(model.module, self.inputs[0])
+        save_module(note_quantized_source(model.module, 1, False), self.inputs[0])
         save_params(model.params, self.inputs[1])
         stage_json.save(model.signature, self.inputs[2])
         rows = [onnx_models.random(4, 32, seed=10 + number) for number in range(SAMPLES)]
-        samples = [ReferenceSample({"x": each}, {"y": computed(each)}, None) for each in rows]
+        outputs = [onnx_models.runtime(source, [each])[0] if source else computed(each) for each in rows]
+        samples = [ReferenceSample({"x": each}, {"y": y}, None) for each, y in zip(rows, outputs, strict=True)]
         info = ReferenceSetInfo(signature=model.signature, runtime="numpy", data="random", seed=0)
         self.reference = directory / "reference.npz"
         write_reference_set(self.reference, info, samples)
@@ -128,6 +132,14 @@ def test_what_cannot_be_quantised_is_kept_and_named(made):
 def test_without_a_dataset_it_warns(made):
     _, choice = made
     assert any("has no dataset: noise and goals are of 4 random inputs" in warning for warning in choice.warnings)
+
+
+def test_of_a_quantised_source_it_says_that_there_is_nothing_to_choose_and_why(tmp_path):
+    weight = {"w": onnx_models.random(32, 32, seed=1)}
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+    model = onnx_models.model(nodes, {"x": (onnx_models.FLOAT, [4, 32])}, ["y"], weight)
+    choice = Choosing(tmp_path, quantized_dynamically(model, QuantType.QInt8, False, tmp_path)).run()
+    assert "is quantised already, and computed in its own integers" in "; ".join(choice.warnings)
 
 
 def test_the_file_holds_the_choice(made):

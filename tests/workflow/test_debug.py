@@ -51,6 +51,21 @@ def test_a_goal_that_needs_labels_is_none_of_the_one_sample(demo: Project):
     assert done.returncode == 0 and "every stage meets the goals" in done.stdout, done.stdout
 
 
+def test_of_a_variant_whose_build_failed_it_says_so_and_why(demo: Project):
+    (demo.directory / "failing.py").write_text(
+        "def fail():\n    def run(_):\n        raise ValueError('no kernel')\n    return run\n"
+    )
+    demo.edit("transform.passes", [{"use": "failing:fail", "at": "after_fusion"}])
+    demo.edit("precisions", ["int8_weights"])
+    assert demo.make().returncode == 1
+    done = demo.run("tvmake", "debug", "digits/int8_weights/cpu")
+    assert done.returncode == 1
+    *_, first, second = done.stderr.splitlines()
+    assert first.startswith("error: digits/int8_weights/cpu: build failed: pass failing:fail: failed at 'after_fusion'")
+    assert first.endswith("(logs/digits/int8_weights/cpu/build.log)")
+    assert "mend that, and `tvmake make` again" in second
+
+
 def test_a_pass_that_changes_what_is_computed_is_named_with_its_operator(demo: Project):
     (demo.directory / "broken.py").write_text(LEAK)
     demo.edit("transform.passes", [{"use": "broken:leak", "at": "before_precision"}])

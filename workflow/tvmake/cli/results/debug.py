@@ -15,6 +15,7 @@ from tvmake.cli.configs import AsJson, ConfigFiles, Directory, Settings
 if TYPE_CHECKING:
     from tvmake.debug.diagnosis import Diagnosis
     from tvmake.debug.search import Variant
+    from tvmake.errors import InputError
 
 
 def debug(
@@ -119,7 +120,9 @@ def variant_files(directory: Path, config: list[Path] | None, settings: list[str
     choice = job.file("precision.json") if job.chooses_precision else None
     missing = [file for file in (*files.values(), *([choice] if choice else [])) if not Path(file).is_file()]
     if missing:
-        raise InputError(missing[0], "no such file", "`tvmake make` makes it")
+        raise _failure(plan.config.results, str(variants[0])) or InputError(
+            missing[0], "no such file", "`tvmake make` makes it"
+        )
     transforming = transform_request(job)
     layers: tuple[LayerPrecision, ...] = ()
     if choice:
@@ -135,3 +138,22 @@ def variant_files(directory: Path, config: list[Path] | None, settings: list[str
         validating=validate_request(job),
         **{name: Path(file) for name, file in files.items()},
     )
+
+
+def _failure(results: str, variant: str) -> InputError | None:
+    """Why the last run has not made a variant, which to run it again would not change; None where it says nothing of that."""
+    from tvmake.errors import InputError
+    from tvmake.report.load import SUMMARY, load_summary
+
+    if not (Path(results) / SUMMARY).is_file():
+        return None
+    for row in load_summary(Path(results)).rows:
+        if f"{row.model}/{row.precision}/{row.target}" == variant and row.stage:
+            log = f" ({row.log})" if row.log else ""
+            remedy = row.remedy or "mend that, and `tvmake make` again"
+            return InputError(
+                variant,
+                f"{row.stage} failed: {row.cause}{log}",
+                f"{remedy}; `tvmake debug` looks into packages that run",
+            )
+    return None

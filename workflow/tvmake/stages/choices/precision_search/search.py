@@ -10,6 +10,7 @@ from tvmake.benchmark.precision_choice import ChosenLayer, Effect, PrecisionChoi
 from tvmake.config.precision import LayerAssignment, LayerPrecision
 from tvmake.config.requests.choosing import ChoosePrecisionRequest
 from tvmake.errors import DeviceError
+from tvmake.quantize.source import is_source_in_integers
 from tvmake.stages.choices.precision_search.trials import Trial, Workbench, figures_of
 from tvmake.transform.graph import float_network
 from tvmake.transform.network_layers import NetworkLayer, network_layers
@@ -314,7 +315,12 @@ class _Search:
         elif known and len(known) == 1:
             yield f"{where}: noise and goals are of a single sample; give the dataset more"
         if not self.parts:
-            yield f"{where} has no convolution or product of matrices to choose for: only whole precisions were compared"
+            why = (
+                "is quantised already, and computed in its own integers at every precision"
+                if is_source_in_integers(self.bench.module)
+                else "has no convolution or product of matrices to choose for"
+            )
+            yield f"{where} {why}: only whole precisions were compared"
         kept = [f"{one.operator} '{one.name}' ({one.why_not})" for one in self.layers if len(one.precisions) == 1]
         if kept:
             yield f"not chosen for, because they can have one precision only: {', '.join(kept)}"
