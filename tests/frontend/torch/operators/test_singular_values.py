@@ -20,6 +20,17 @@ def parts(x):
     return values, left @ torch.diag_embed(values) @ right, left.mT @ left, right @ right.mT
 
 
+def together(x):
+    """What the parts make, and the large values: the small ones of columns that depend on others are rounding alone."""
+    left, values, right = linalg.svd(x, full_matrices=False)
+    orthogonal, upper = linalg.qr(x)
+    return (
+        values[..., :1] / x.abs().amax(),
+        left @ torch.diag_embed(values) @ right / x.abs().amax(),
+        orthogonal @ upper / x.abs().amax(),
+    )
+
+
 def rotation(x):
     """The best one from points to others (W. Kabsch, 1976)."""
     left, _, right = linalg.svd(x.mT @ x.roll(1, -1))
@@ -38,6 +49,10 @@ CASES = {
     "rotation": (rotation, POINTS),
     "eigenvalues": (eigen, POINTS),
     "pseudoinverse": (linalg.pinv, FLAT),
+    "equal columns": (together, torch.full((1, 4, 4), 1.8952608)),
+    "equal columns but for rounding": (together, POINTS[:, :, :1] * torch.tensor([1.0, 1 + 1e-7, 1 - 1e-7])),
+    "numbers whose squares are too small": (together, POINTS * 1e-22),
+    "numbers whose squares are too large": (together, POINTS * 1e22),
 }
 
 

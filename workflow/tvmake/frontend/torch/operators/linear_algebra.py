@@ -233,7 +233,10 @@ def orthogonal_and_upper(matrix: Tensor, mode: str = "reduced") -> Any:
     for step in range(min(height - 1, width)):
         is_below = (torch.arange(height) >= step).unsqueeze(-1)
         column = torch.where(is_below, rest[..., step : step + 1], 0.0)
-        first = rest[..., step : step + 1, step : step + 1]
+        # The mirror's length is of no matter; squares of what is left of columns that depend on others would be 0.
+        largest = column.abs().amax(-2, keepdim=True)
+        column = column / torch.where(largest > 0, largest, 1.0)
+        first = column[..., step : step + 1, :]
         length = (column * column).sum(-2, keepdim=True).sqrt()
         is_here = _unit(height, step).unsqueeze(-1)
         mirror = torch.where(is_here, column + torch.where(first < 0, -length, length), column)

@@ -32,6 +32,9 @@ def _is_small(matrix: Tensor) -> bool:
 def _turned(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The columns at right angles, the largest first, the turns that make them, and their lengths: ``matrix @ turns`` are the columns."""
     height, count = matrix.shape[-2:]
+    largest = matrix.abs().amax((-2, -1), keepdim=True)
+    scale = torch.where(largest > 0, largest, 1.0)  # so that no square is beyond what the type holds
+    matrix = matrix / scale
     turns = torch.eye(count, dtype=matrix.dtype).expand(*matrix.shape[:-2], count, count)
     both = torch.cat([matrix, turns], -2)
     half = (count + 1) // 2
@@ -53,7 +56,7 @@ def _turned(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     columns, turns = both[..., :height, :count], both[..., height:, :count]
     lengths, order = (columns * columns).sum(-2).sqrt().sort(-1, descending=True)
     columns, turns = (one.gather(-1, order.unsqueeze(-2).expand(one.shape)) for one in (columns, turns))
-    return columns, turns, lengths
+    return columns * scale, turns, lengths * scale.squeeze(-1)
 
 
 def _decomposed(matrix: Tensor, full_matrices: bool = False, compute_uv: bool = True, *, driver: Any = None) -> Any:
