@@ -7,8 +7,9 @@ from importlib import metadata
 
 import pytest
 
-from tests.records.examples import CONV, DENSE, OLD_PLACE, OTHER_PLACE, PLACE, digests, files, record, verdict
+from tests.records.examples import CONV, DENSE, DEVICE, OLD_PLACE, OTHER_PLACE, PLACE, digests, files, record, verdict
 from tvmake.cli import run
+from tvmake.records.record import Comparison
 from tvmake.records.store import RecordStore
 from tvmake.storage.shared_directory import open_directory
 
@@ -130,6 +131,16 @@ def test_show_gives_the_best_records_and_why_others_failed(tvmake, filled):
     assert [one["record"] for one in found["records"]] == digests([record(2, ms=2), record(1, ms=4)])
     assert found["records"][0]["trace"] == record(2).trace
     assert found["records"][0]["verdict"]["right"] is True
+
+
+def test_show_has_what_was_timed_again_and_the_record_first_that_packages_take(tvmake, filled):
+    taken = record(1, ms=4)
+    samples = {taken.digest: (3e-3, 1e-3), record(2, ms=2).digest: (2e-3,)}
+    filled.append(PLACE, CONV, [Comparison(samples_s=samples, compared_at="2026-07-01", device=DEVICE)])
+    (found,) = json.loads(tvmake("show", CONV, "--json")[1])
+    assert found["records"][0]["record"] == taken.digest
+    assert found["records"][0]["compared_ms"] == [3.0, 1.0]
+    assert "again, min ms" in tvmake("show", CONV)[1]
 
 
 def test_show_names_every_place_of_a_workload(tvmake, filled):

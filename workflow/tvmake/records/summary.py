@@ -7,7 +7,8 @@ from typing import Any
 
 from tvmake.errors import InputError, UsageError
 from tvmake.records.plausible import moment
-from tvmake.records.record import TuningContext
+from tvmake.records.preference import last, preferred
+from tvmake.records.record import Comparison, TuningContext
 from tvmake.records.store import RecordStore, StoredRecord
 
 SHORTEST_PREFIX = 8
@@ -98,26 +99,31 @@ def workload_row(summary: WorkloadSummary) -> dict[str, Any]:
 
 
 def workload_details(store: RecordStore, place: TuningContext, workload: str, count: int) -> dict[str, Any]:
-    """A workload, its ``count`` best records and the errors of those that failed."""
-    stored = store.load(place, workload)
+    """A workload, its ``count`` best records, the one that packages take first, and the errors of those that failed."""
+    stored, comparison = store.load(place, workload), last(store.comparisons(place, workload))
     trials = {record.digest: number for number, record in enumerate(stored, start=1)}
     errors = Counter((record.outcome, _reason(record)) for record in stored if record.outcome != "ok")
     return {
         **workload_row(summarise(store, place, workload)),
         "target": place.target,
-        "records": [{"trial": trials[record.digest], **_record(record)} for record in ranked(stored)[:count]],
+        "records": [
+            {"trial": trials[record.digest], **_record(record, comparison)}
+            for record in preferred(stored, comparison)[:count]
+        ],
         "errors": [
             {"outcome": outcome, "error": reason, "count": number} for (outcome, reason), number in errors.most_common()
         ],
     }
 
 
-def _record(stored: StoredRecord) -> dict[str, Any]:
+def _record(stored: StoredRecord, comparison: Comparison | None) -> dict[str, Any]:
     record = stored.record
+    compared = comparison.samples_s.get(stored.digest, ()) if comparison else ()
     return {
         "record": stored.digest,
         "latency_ms": stored.latency_ms,
         "samples_ms": [sample * 1e3 for sample in record.samples_s],
+        "compared_ms": [sample * 1e3 for sample in compared],
         "measured_at": record.measured_at,
         "strategy": record.strategy,
         "cost_model": record.cost_model,

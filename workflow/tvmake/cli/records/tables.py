@@ -79,13 +79,18 @@ def print_details(found: list[dict[str, Any]]) -> None:
             console.print(*_texts(f"{key:<9} {value}"), soft_wrap=True)
         if row["records"]:
             table = Table(box=None, pad_edge=False, header_style="bold")
-            for column in ("record", "trial", "median ms", "min ms", "max ms", "strategy", "measured (UTC)", "output"):
+            is_compared = any(record["compared_ms"] for record in row["records"])
+            again = ["again, min ms"] if is_compared else []
+            named = ["record", "trial", "median ms", "min ms", "max ms", *again, "strategy", "measured (UTC)", "output"]
+            for column in named:
                 table.add_column(column, justify="right" if column.endswith(("trial", "ms")) else "left")
             for record in row["records"]:
                 low, high = min(record["samples_ms"]), max(record["samples_ms"])
                 checked = "right" if record["verdict"] else "not checked"
                 cells = (record["strategy"], _minute(record["measured_at"]), checked)
-                figures = (str(record["trial"]), _ms(record["latency_ms"]), _ms(low), _ms(high))
+                figures = [str(record["trial"]), _ms(record["latency_ms"]), _ms(low), _ms(high)]
+                if is_compared:
+                    figures.append(_ms(min(record["compared_ms"])) if record["compared_ms"] else "-")
                 table.add_row(record["record"][:SHORT], *figures, *_texts(*cells))
             console.print()
             console.print(table)
