@@ -48,27 +48,28 @@ def check_generated(kinds: Mapping[str, str]) -> None:
     """
     generated = [entry["kind"] for entry in target_kinds() if entry["generates"]]
     for name, kind in kinds.items():
-        if kind not in generated:
-            ready = [one for one in generated if _is_generated(one)]
-            raise InputError(
-                f"targets.{name}.kind",
-                f"TVM {tvm.__version__} as installed generates no code for '{kind}'",
-                f"it does for {', '.join(ready)}; another one needs a TVM of your own build",
-            )
-        isolated(partial(_generate, name, kind), f"targets.{name}.kind")
+        failure = _failure(kind) if kind in generated else ""
+        if failure is None:
+            continue
+        ready = [one for one in generated if _failure(one) is None]
+        raise InputError(
+            f"targets.{name}.kind",
+            f"TVM {tvm.__version__} as installed generates no code for '{kind}'{failure and f' ({failure})'}",
+            f"it does for {', '.join(ready)}; another one needs a TVM of your own build{failure and ', or what its generator asks for'}",
+        )
 
 
-def _is_generated(kind: str) -> bool:
-    """Whether nothing is lacking here, as LLVM's part for Hexagon is from most builds."""
+def _failure(kind: str) -> str | None:
+    """What this TVM says where it generates no code for a kind, as where ROCm is not installed."""
     try:
         with muted():
-            isolated(partial(_generate, kind, kind), kind)
-    except InputError:
-        return False
-    return True
+            isolated(partial(_generate, kind), kind)
+    except InputError as error:
+        return error.problem
+    return None
 
 
-def _generate(name: str, kind: str) -> bytes:
+def _generate(kind: str) -> bytes:
     """Generate code for a kernel that adds one to some numbers."""
     from tvm import te
     from tvm.s_tir import dlight
@@ -84,10 +85,8 @@ def _generate(name: str, kind: str) -> bytes:
                 module = dlight.ApplyDefaultSchedule(dlight.gpu.Fallback())(module)
             tvm.tirx.build(module, target=target)
     except Exception as error:  # whatever the generator raises
-        line = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
-        problem = f"TVM {tvm.__version__} generates no code for '{kind}' here: {line}"
         raise InputError(
-            f"targets.{name}.kind", problem, "install what its generator needs, or choose another kind"
+            kind, str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
         ) from error
     return b""
 
