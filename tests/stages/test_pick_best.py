@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.records.examples import CONV, PLACE, record, verdict
+from tests.records.examples import CONV, DEVICE, PLACE, record, verdict
 from tvmake.artifact.tasks import Task
-from tvmake.records.record import Record
+from tvmake.records.record import Comparison, Record
 from tvmake.records.store import RecordStore
 from tvmake.stages.tuning.pick_best import _pick
 
@@ -20,11 +20,11 @@ class NoChecker:
         raise AssertionError("nothing is left to check")
 
 
-def picked(root: Path, *records: Record) -> Record | None:
+def picked(root: Path, *records: Record, comparison: Comparison | None = None) -> Record | None:
     """What is picked of records whose outputs are right."""
     store = RecordStore(root)
     store.append(PLACE, CONV, [*records, *(verdict(one, right=True) for one in records)])
-    return _pick(TASK, store.load(PLACE, CONV), store, PLACE, NoChecker()).record
+    return _pick(TASK, store.load(PLACE, CONV), comparison, store, PLACE, NoChecker()).record
 
 
 @pytest.mark.parametrize(("share", "wins"), [(1.0, False), (0.98, False), (0.96, True), (0.5, True)])
@@ -39,3 +39,10 @@ def test_a_candidate_has_to_be_plainly_faster_than_the_schedule_without_tuning(
 def test_of_drawn_candidates_the_fastest_is_picked(tmp_path: Path):
     slow, fast = (record(n).model_copy(update={"samples_s": (ms * 1e-3,) * 3}) for n, ms in ((1, 2.0), (2, 1.99)))
     assert picked(tmp_path, slow, fast) == fast
+
+
+def test_what_was_fastest_when_it_was_timed_again_is_picked(tmp_path: Path):
+    lucky, steady = (record(n).model_copy(update={"samples_s": (ms * 1e-3,) * 3}) for n, ms in ((1, 1.0), (2, 2.0)))
+    samples = {lucky.digest: (3e-3,), steady.digest: (2e-3,)}
+    comparison = Comparison(samples_s=samples, compared_at="2026-07-01", device=DEVICE)
+    assert picked(tmp_path, lucky, steady, comparison=comparison) == steady

@@ -13,8 +13,8 @@ from tests.patience import HANG_S, wait_until
 from tests.requirements import need
 from tests.workflow.faults import Faults, started
 from tests.workflow.project import TRIALS, Project, changed_weights, new_project
+from tvmake.records.preference import last, latency_ms, preferred
 from tvmake.records.store import RecordStore
-from tvmake.stages.tuning.pick_best import rank
 
 pytestmark = pytest.mark.long
 
@@ -110,13 +110,13 @@ def used(project: Project) -> dict[str, float | None]:
 
 
 def fastest(project: Project) -> dict[str, float]:
-    """The latency of the best record of each kernel in the store, of those whose output is not known to be wrong."""
+    """The latency of the record of each kernel that a package takes of all in the store, in ms."""
     store = RecordStore(project.directory.parent / "home" / "records")
     (place,) = store.places()
     found = {}
     for workload in store.workloads(place):
-        usable = [one for one in store.load(place, workload) if one.latency_ms is not None]
-        found[workload] = min(usable, key=rank).latency_ms
+        comparison = last(store.comparisons(place, workload))
+        found[workload] = latency_ms(preferred(store.load(place, workload), comparison)[0], comparison)
     return found
 
 
