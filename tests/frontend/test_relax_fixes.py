@@ -3,7 +3,7 @@ import pytest
 import tvm
 
 from tests.unoptimised import UNOPTIMISED
-from tvmake.frontend.relax_fixes import drop_unused_params, lift_constants, wrap_takes
+from tvmake.frontend.relax_fixes import correct_operators, drop_unused_params, lift_constants
 
 from tvm import relax  # isort: skip
 
@@ -35,12 +35,20 @@ def value():
 def test_a_negative_index_counts_from_the_end(x, value):
     index = relax.const(np.array([-1, 0], "int64"))
     module = build(lambda b: b.emit(relax.op.take(x, index, axis=0, mode="fast")), x)
-    np.testing.assert_array_equal(run(wrap_takes(module), value), value[[-1, 0]])
+    np.testing.assert_array_equal(run(correct_operators(module), value), value[[-1, 0]])
 
 
 def test_takes_with_another_mode_are_left_alone(x):
     module = build(lambda b: b.emit(relax.op.take(x, relax.const(np.array([9], "int64")), axis=0, mode="clip")), x)
-    tvm.ir.assert_structural_equal(wrap_takes(module), module)
+    tvm.ir.assert_structural_equal(correct_operators(module), module)
+
+
+def test_atanh_keeps_the_digits_near_zero():
+    values = np.array([0, 1e-30, 1e-7, -3e-5, 0.01, 0.33, -0.34, 0.9, 1, -1, 1.5], "float32")
+    x = relax.Var("x", relax.TensorType(values.shape, "float32"))
+    found = run(correct_operators(build(lambda b: b.emit(relax.op.atanh(x)), x)), values)
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(found, np.arctanh(values.astype("float64")), rtol=1e-6)
 
 
 def test_a_take_inside_an_if_is_made_safe_too(x, value):
@@ -51,7 +59,7 @@ def test_a_take_inside_an_if_is_made_safe_too(x, value):
         first = relax.op.take(x, relax.const(np.array([0], "int64")), axis=0, mode="fast")
         result = builder.emit(relax.If(condition, relax.SeqExpr([], last), relax.SeqExpr([], first)))
         builder.emit_func_output(result)
-    assert 'mode="fast"' not in wrap_takes(builder.get()).script()
+    assert 'mode="fast"' not in correct_operators(builder.get()).script()
 
 
 def test_large_constants_become_trailing_parameters_in_order_and_small_ones_stay(x, value):

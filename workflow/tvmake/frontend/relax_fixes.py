@@ -1,4 +1,4 @@
-"""What every importer's Relax needs before it can be trusted and stored: safe indices, parameters as arguments."""
+"""What every importer's Relax needs before it can be trusted and stored: safe indices, precise functions, parameters as arguments."""
 
 import hashlib
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import tvm
 
+from tvmake.frontend.near_zero import atanh
 from tvmake.ir.expressions import is_call
 from tvmake.ir.rewriting import rewritten, with_functions
 
@@ -17,21 +18,21 @@ LIFT_FROM_BYTES = 256
 
 
 @mutator
-class _WrapTakes(PyExprMutator):
+class _Corrected(PyExprMutator):
     def visit_call_(self, op: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(op)
         if is_call(call, "take") and call.attrs.mode == "fast":
             return relax.op.take(*call.args, axis=call.attrs.axis, mode="wrap")
-        return call
+        return atanh(call.args[0]) if is_call(call, "atanh") else call
 
 
-def wrap_takes(module: "tvm.IRModule") -> "tvm.IRModule":
-    """Make every ``relax.take`` count negative indices from the end.
+def correct_operators(module: "tvm.IRModule") -> "tvm.IRModule":
+    """Make every ``relax.take`` count negative indices from the end, and ``relax.atanh`` keep the digits near zero.
 
-    Importers emit mode "fast", which reads whatever lies before the buffer: ``x[:, -1]`` gives numbers that differ
-    from run to run. Mode "wrap" takes the index modulo the extent.
+    Importers emit takes of mode "fast", which reads whatever lies before the buffer: ``x[:, -1]`` gives numbers that differ
+    from run to run. Mode "wrap" takes the index modulo the extent. TVM 0.27 computes atanh on CPUs as ``log((1 + x) / (1 - x)) / 2``.
     """
-    return rewritten(module, _WrapTakes(module))
+    return rewritten(module, _Corrected(module))
 
 
 @mutator

@@ -31,7 +31,7 @@ from tvmake.frontend.onnx.inputs import (
 from tvmake.frontend.onnx.prepare import inline_small, prepare
 from tvmake.frontend.onnx.rewrites.stacked import unstack_reductions
 from tvmake.frontend.onnx.source import load
-from tvmake.frontend.relax_fixes import drop_unused_params, lift_constants, with_main, wrap_takes
+from tvmake.frontend.relax_fixes import correct_operators, drop_unused_params, lift_constants, with_main
 
 from tvm import relax  # isort: skip
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter  # isort: skip
@@ -168,7 +168,7 @@ def _plain(text: str) -> str:
 
 def tidy(module: "tvm.IRModule", params: dict[str, Any], where: str) -> tuple["tvm.IRModule", dict[str, Any]]:
     """Make negative indices safe, outputs tensors, and large constants parameters; reduce several tensors one by one."""
-    module = _return_tensors(unstack_reductions(wrap_takes(module)), where)
+    module = _return_tensors(unstack_reductions(correct_operators(module)), where)
     module, params = drop_unused_params(module, params)
     module, lifted = lift_constants(module)
     return module, {**params, **lifted}

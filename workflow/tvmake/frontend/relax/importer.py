@@ -14,7 +14,7 @@ from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
 from tvmake.frontend.configured_inputs import check_inputs, with_ranges
 from tvmake.frontend.imported import ImportedModel
-from tvmake.frontend.relax_fixes import drop_unused_params, lift_constants, with_main, wrap_takes
+from tvmake.frontend.relax_fixes import correct_operators, drop_unused_params, lift_constants, with_main
 from tvmake.frontend.trust import check_trusted
 from tvmake.process.user_code import calling, load_function
 
@@ -45,7 +45,7 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
     module = _settled(module, signature, options)
     digest = _digest(params)
     module, params = drop_unused_params(module, params)
-    module, constants = lift_constants(wrap_takes(module))
+    module, constants = lift_constants(correct_operators(module))
     return ImportedModel(
         module=module,
         params=params | constants,

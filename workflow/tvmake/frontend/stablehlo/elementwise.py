@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from jax.extend.mlir.dialects import stablehlo
 
+from tvmake.frontend import near_zero
 from tvmake.frontend.stablehlo.conversion import Conversion, Converter, Unsupported, Value, is_known
 from tvmake.frontend.stablehlo.source import tensor_type
 
@@ -53,27 +54,6 @@ def _remainder(at: Conversion, op: Any, values: list[Value]) -> Any:
     if size is None:
         return relax.op.floor_mod(a, b)
     return relax.op.where(relax.op.less(a, relax.const(0, str(a.ty.dtype))), relax.op.negative(size), size)
-
-
-def _expm1(x: Any) -> Any:
-    """By tanh, which keeps the digits that ``exp(x) - 1`` loses near 0; elsewhere as it is written."""
-    half, one, two = (relax.const(v, str(x.ty.dtype)) for v in (0.5, 1.0, 2.0))
-    t = relax.op.tanh(relax.op.multiply(x, half))
-    near = relax.op.divide(relax.op.multiply(two, t), relax.op.subtract(one, t))
-    far = relax.op.subtract(relax.op.exp(x), one)
-    return relax.op.where(relax.op.less(relax.op.abs(x), one), near, far)
-
-
-def _log1p(x: Any) -> Any:
-    """``log(u) · x / (u - 1)`` with ``u = 1 + x`` rounded, which keeps the digits near 0 (Kahan; Goldberg 1991, theorem 4)."""
-    one = relax.const(1.0, str(x.ty.dtype))
-    u = relax.op.add(x, one)
-    rounded = relax.op.subtract(u, one)
-    quotient = relax.op.divide(relax.op.multiply(relax.op.log(u), x), rounded)
-    is_inexact = relax.op.logical_and(
-        relax.op.not_equal(rounded, relax.const(0.0, str(x.ty.dtype))), relax.op.isfinite(u)
-    )
-    return relax.op.where(is_inexact, quotient, relax.op.where(relax.op.isfinite(u), x, u))
 
 
 def _round_away(x: Any) -> Any:
@@ -250,11 +230,11 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any] | None]] = {
     "count_leading_zeros": (_leading_zeros, None),
     "divide": (relax.op.divide, lambda a, b: a / b if a.dtype.kind == "f" else np.trunc(a / b)),
     "exponential": (relax.op.exp, np.exp),
-    "exponential_minus_one": (_expm1, np.expm1),
+    "exponential_minus_one": (near_zero.expm1, np.expm1),
     "floor": (relax.op.floor, np.floor),
     "is_finite": (relax.op.isfinite, np.isfinite),
     "log": (relax.op.log, np.log),
-    "log_plus_one": (_log1p, np.log1p),
+    "log_plus_one": (near_zero.log1p, np.log1p),
     "logistic": (relax.op.sigmoid, None),
     "minimum": (relax.op.minimum, np.minimum),
     "multiply": (lambda a, b: (relax.op.logical_and if _is(a, "bool") else relax.op.multiply)(a, b), np.multiply),

@@ -11,7 +11,7 @@ from tvmake.config.model import ImportOptions, InputSpec
 from tvmake.errors import InputError
 from tvmake.frontend.configured_inputs import check_inputs, with_ranges
 from tvmake.frontend.imported import ImportedModel
-from tvmake.frontend.relax_fixes import lift_constants, wrap_takes
+from tvmake.frontend.relax_fixes import correct_operators, lift_constants
 from tvmake.frontend.tflite.operators import NOT_BUILT, Converter
 from tvmake.frontend.tflite.source import TFLiteModel, inspect, load, resizable_axes
 
@@ -53,7 +53,7 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
         problem = f"TVM's TFLite importer fails: {type(error).__name__}: {line[:300]}"
         raise InputError(where, problem, "convert the model to ONNX (python -m tf2onnx.convert --tflite …)") from error
     module = _with_argument_names(module, [spec.relax_name for spec in model.signature.inputs])
-    module, params = lift_constants(wrap_takes(module))
+    module, params = lift_constants(correct_operators(module))
     signature = _settled(where, module, model.signature)
     return ImportedModel(
         module=module,

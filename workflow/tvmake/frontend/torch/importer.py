@@ -19,7 +19,7 @@ from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
 from tvmake.frontend.configured_inputs import check_inputs, describe, with_ranges
 from tvmake.frontend.imported import ImportedModel
-from tvmake.frontend.relax_fixes import drop_unused_params, lift_constants, wrap_takes
+from tvmake.frontend.relax_fixes import correct_operators, drop_unused_params, lift_constants
 from tvmake.frontend.torch import program as exported
 from tvmake.frontend.torch import refusals
 from tvmake.frontend.torch.branches import compute_both_branches
@@ -94,7 +94,7 @@ def read(program: ExportedProgram, options: ImportOptions) -> ImportedModel:
         raise InputError(where, f"TVM reordered the inputs to {names[:count]}", "rename forward()'s arguments")
     params = dict(zip(names[count:], detached.get("main", []), strict=True))
     module, params = drop_unused_params(_settle(module, extents), params)
-    module, constants = lift_constants(wrap_takes(module))
+    module, constants = lift_constants(correct_operators(module))
     _check_outputs(where, module, signature)
     return ImportedModel(
         module=module,

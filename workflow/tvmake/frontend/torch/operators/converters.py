@@ -16,6 +16,7 @@ test_converters.py::test_tvm_still_ignores_alpha fails.
 ``amax``, ``amin``, ``max`` and ``min``: TVM 0.27 has no smallest boolean, and ``sort`` does not order them.
 ``any``: TVM 0.27 gives the largest of numbers, and no truth value.
 ``topk``: TVM 0.27 refuses results in any order, where an ordered one is as good.
+``expm1`` and ``log1p``: TVM 0.27 writes plain formulas, which lose the digits near zero.
 ``convolution``: TVM 0.27 has transposed convolutions of volumes, and its importer does not use them.
 """
 
@@ -27,6 +28,7 @@ import numpy as np
 import torch
 from torch import fx
 
+from tvmake.frontend import near_zero
 from tvmake.frontend.torch.operators import indexing, pooling, products, quantized, resizing, scattering
 
 from tvm import relax  # isort: skip
@@ -51,6 +53,12 @@ def _elu(node: fx.Node, importer: Any) -> Any:
     )
     both = operator.add(operator.nn.relu(data), operator.multiply(negative, const(alpha)))
     return importer.block_builder.emit(operator.multiply(both, const(scale)))
+
+
+def _of_floats(function: Callable[[Any], Any]) -> Callable[[fx.Node, Any], Any]:
+    return lambda node, importer: importer.block_builder.emit(
+        function(importer.block_builder.normalize(importer.env[node.args[0]]))
+    )
 
 
 def _ordered(node: fx.Node, importer: Any) -> tuple[Any, bool]:
@@ -317,6 +325,8 @@ CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
     **resizing.CONVERTERS,
     **scattering.CONVERTERS,
     "elu.default": _elu,
+    "expm1.default": _of_floats(near_zero.expm1),
+    "log1p.default": _of_floats(near_zero.log1p),
     "amax.default": _extreme(relax.op.max),
     "amin.default": _extreme(relax.op.min),
     "prod.default": _product,
