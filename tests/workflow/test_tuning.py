@@ -158,6 +158,10 @@ def chosen_record(project: Project, workload: str) -> str:
 @pytest.mark.long
 def test_the_choice_follows_from_the_records_that_the_receipts_tell_of(tuned: Project):
     best = tuned.directory / TUNED / "best.json"
+    # Timed again, the record that is added could turn out slower than it says.
+    tuned.edit("tuning.finalists", 0)
+    done = tuned.make()
+    assert done.returncode == 0, done.stderr
     before = best.read_bytes()
     workload, added = add_fastest_record(tuned)
     assert tuned.planned_rules() == {}
