@@ -65,8 +65,9 @@ def test_resize_up_and_down_in_every_mode(tmp_path, mode, coordinates, scales):
     constants = {"roi": np.zeros(0, np.float32), "scales": np.array(scales, np.float32)}
     resize = node("Resize", ["x", "roi", "scales"], ["y"], mode=mode, coordinate_transformation_mode=coordinates)
     made = model([resize], {"x": (FLOAT, [1, 2, 7, 9])}, ["y"], constants)
-    # Of corners that are aligned, ONNX's reference implementation takes the extent before it is rounded; PyTorch does not.
-    judge = runtime if coordinates == "align_corners" else reference
+    # Of corners that are aligned, ONNX's reference implementation takes the extent before it is rounded; PyTorch does not. Of the nearest
+    # element it counts places in float64, ONNX Runtime in float32: test_nearest.py.
+    judge = runtime if coordinates == "align_corners" or mode == "nearest" else reference
     assert_agrees(tmp_path, made, [random(1, 2, 7, 9)], judge, atol=1e-4)
 
 
