@@ -9,9 +9,16 @@ import tvm
 from torch import Tensor, nn
 
 from tests.unoptimised import UNOPTIMISED
+from tvmake.codegen.generating import lower_and_generate
 from tvmake.config.model import ImportOptions
+from tvmake.config.precision import PrecisionConfig
+from tvmake.config.requests.building import BuildRequest
+from tvmake.config.requests.transforming import TransformRequest
+from tvmake.config.target import TargetConfig
 from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.torch.importer import read
+from tvmake.targets.resolve import tvm_target
+from tvmake.transform.graph import transform
 
 
 class Of(nn.Module):
@@ -33,6 +40,17 @@ def outputs(imported: ImportedModel, *inputs: np.ndarray) -> list[np.ndarray]:
     arguments = [*map(tvm.runtime.tensor, inputs), *(imported.params[name] for name in names)]
     result: Any = machine["main"](*arguments)
     return [one.numpy() for one in ([result] if hasattr(result, "numpy") else result)]
+
+
+def as_built(function: Callable[..., Any], values: Tensor) -> np.ndarray:
+    """What a network of one function gives when it is transformed, fused and scheduled as packages are."""
+    imported = read(torch.export.export(Of(function), (values,)), ImportOptions(source="net", trusted=True))
+    module, _ = transform(imported.module, imported.params, TransformRequest(precision=PrecisionConfig(base="float32")))
+    config = TargetConfig(kind="llvm")
+    request = BuildRequest(model="net", precision="float32", target_name="t", target=config)
+    _, executable = lower_and_generate(module, tvm_target(config, "targets.t"), request, 1)
+    result: Any = tvm.relax.VirtualMachine(executable, tvm.cpu())["main"](tvm.runtime.tensor(values.numpy()))
+    return result.numpy()
 
 
 def assert_as_pytorch_has_it(function: Callable[..., Any], matrix: Tensor) -> None:

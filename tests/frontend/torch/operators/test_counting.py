@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.frontend.torch.running import assert_as_pytorch_has_it
+from tests.frontend.torch.running import as_built, assert_as_pytorch_has_it
 
 VALUES = torch.tensor([[0.5, -1.5, 0.0], [2.0, 0.0, -0.25], [1.0, 3.0, -3.0], [0.75, 0.0, 9.0]])
 LENGTHS = torch.tensor([2, 0, 2])
@@ -36,3 +36,9 @@ def test_divisors_and_multiples_are_those_of_whole_numbers():
     assert_as_pytorch_has_it(
         lambda x: (torch.gcd(x, torch.full_like(x, 30)), torch.lcm(x, torch.full_like(x, 4))), numbers
     )
+
+
+def test_no_step_of_a_common_divisor_divides_by_zero():
+    numbers = torch.randint(0, 30000, (8, 8), generator=torch.Generator().manual_seed(0), dtype=torch.int16)
+    found = as_built(lambda x: torch.gcd(x, x[0]), numbers)
+    assert found.tolist() == torch.gcd(numbers, numbers[0]).tolist()

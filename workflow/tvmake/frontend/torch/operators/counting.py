@@ -108,13 +108,13 @@ def _segments_reduced(
 
 
 def _common_divisor(left: Tensor, right: Tensor) -> Tensor:
-    """By Euclid's algorithm, with as many steps as it can take."""
+    """By Euclid's algorithm, with as many steps as it can take, and no choices: TVM 0.27 simplifies one by what another around it says, until
+    both are computed, and a processor stops a program that divides by zero."""
     dtype = torch.result_type(left, right)
     left, right = torch.broadcast_tensors(left.to(dtype).abs(), right.to(dtype).abs())
     for _ in range(EUCLID_STEPS[dtype]):
-        is_done = right == 0
-        rest = torch.remainder(left, torch.where(is_done, 1, right))
-        left, right = torch.where(is_done, left, right), torch.where(is_done, 0, rest)
+        is_done = (right == 0).to(dtype)
+        left, right = right + is_done * left, torch.remainder(left, right + is_done)
     return left
 
 
