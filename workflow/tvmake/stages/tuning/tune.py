@@ -136,7 +136,7 @@ def tune_request(job: JobContext) -> TuneRequest:
 
 def _round_request(job: JobContext) -> TuneRequest:
     """The same; the last round ends with a comparison."""
-    is_last = int(job.number) == job.rounds
+    is_last = job.number == str(job.rounds)
     return tune_request(job).model_copy(update={"finalists": job.tuning.finalists if is_last else 0})
 
 
