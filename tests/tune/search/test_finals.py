@@ -2,6 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tvm
@@ -109,7 +110,8 @@ def test_the_schedule_of_the_rules_is_a_finalist_however_slow_it_seemed(tmp_path
     assert len(comparison.samples_s) == 2
 
 
-def test_a_finalist_that_fails_in_the_comparison_comes_after_the_others(tmp_path: Path):
+@pytest.mark.parametrize("failure", [{"status": "timeout", "error": "slow"}, {"status": "ok", "samples_s": (0.0,)}])
+def test_a_finalist_that_fails_in_the_comparison_comes_after_the_others(tmp_path: Path, failure: dict[str, Any]):
     measurer = MadeUp()
     failing: list[str] = []
 
@@ -117,7 +119,7 @@ def test_a_finalist_that_fails_in_the_comparison_comes_after_the_others(tmp_path
         code = tvm.ir.save_json(one.module)
         if measurer.measured == TRIALS + 1:
             failing.append(code)
-        return Measured(one.number, "timeout", error="slow") if code in failing else MadeUp.latency(one)
+        return Measured(one.number, **failure) if code in failing else MadeUp.latency(one)
 
     measurer.answer = answer
     run = compared(tmp_path, measurer)

@@ -26,7 +26,7 @@ def implausible(measured: Measured) -> str | None:
             return f"has samples although its status is {measured.status}"
     elif not measured.samples_s:
         return "has no samples although its status is ok"
-    if (wrong := _implausible_samples(measured.samples_s)) is not None:
+    if (wrong := implausible_samples(measured.samples_s)) is not None:
         return wrong
     return None if moment(measured.measured_at) else f"measured at {measured.measured_at[:40]!r}, which is no date"
 
@@ -43,12 +43,13 @@ def implausible_comparison(comparison: Comparison) -> str | None:
     if not any(comparison.samples_s.values()):
         return "compares nothing"
     for samples in comparison.samples_s.values():
-        if (wrong := _implausible_samples(samples)) is not None:
+        if (wrong := implausible_samples(samples)) is not None:
             return wrong
     return None if moment(comparison.compared_at) else f"compared at {comparison.compared_at[:40]!r}, which is no date"
 
 
-def _implausible_samples(samples: Iterable[float]) -> str | None:
+def implausible_samples(samples: Iterable[float]) -> str | None:
+    """What is wrong with seconds per run; None if nothing is."""
     for sample in samples:
         if not math.isfinite(sample) or not SHORTEST_S <= sample < LONGEST_S:
             return f"a sample of {sample:g} s"

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.codegen.scheduling.isolated_replay import replay_all
 from tvmake.process.isolation import Refused
+from tvmake.records.plausible import implausible_samples
 from tvmake.records.preference import RULE, preferred
 from tvmake.records.record import Comparison
 from tvmake.records.store import StoredRecord
@@ -66,7 +67,7 @@ def compare(
                 digest = records[measured.number].digest
                 if measured.status == "device_lost":
                     return None
-                if measured.status == "ok":
+                if measured.status == "ok" and implausible_samples(measured.samples_s) is None:
                     samples[digest] += measured.samples_s
                 else:
                     samples[digest] = ()
