@@ -20,7 +20,7 @@ from tvmake.config.requests.calibrating import CalibrateRequest
 from tvmake.config.requests.choosing import ChoosePrecisionRequest
 from tvmake.config.target import TargetConfig
 from tvmake.config.validation import Goals
-from tvmake.quantize.source import note_quantized_source
+from tvmake.quantize.source.rounding import note_quantized_source
 from tvmake.stages.choices.choose_precision import choose_precision
 from tvmake.stages.model.calibrate import calibrate
 from tvmake.storage.files import write_text

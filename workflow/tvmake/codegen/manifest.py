@@ -14,7 +14,7 @@ from tvmake.codegen.lowering import Lowered
 from tvmake.codegen.placement import placement
 from tvmake.config.requests.building import BuildRequest
 from tvmake.provenance.statement import RECORDS, statement
-from tvmake.quantize.source import is_source_quantized
+from tvmake.quantize.source.rounding import is_source_quantized
 from tvmake.storage.files import digest_file
 from tvmake.targets.kernel_pipeline import uses_textures
 

@@ -1,1 +1,1 @@
-"""Integer arithmetic: quantised networks kept in integers, and ranges by which others become so."""
+"""Integer arithmetic: quantised networks kept in integers, ranges by which others become so, and weights in few bits."""

@@ -17,9 +17,9 @@ from tvmake.config.precision import LayerPrecision
 from tvmake.errors import InputError
 from tvmake.ir.expressions import bindings, constant, is_call
 from tvmake.ir.rewriting import rewritten
-from tvmake.quantize.insert import insert
-from tvmake.quantize.integers import MOVES, to_integers
-from tvmake.quantize.sites import Sites, find_sites
+from tvmake.quantize.calibrated.insertion import insert
+from tvmake.quantize.calibrated.sites import Sites, find_sites
+from tvmake.quantize.integers.conversion import MOVES, to_integers
 from tvmake.transform.fold_constants import evaluate_constants
 from tvmake.transform.layouts.clips import join_clips, split_clips
 from tvmake.transform.network_layers import INFER, is_layer

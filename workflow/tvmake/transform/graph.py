@@ -11,12 +11,12 @@ from tvmake.config.precision import LayerPrecision
 from tvmake.config.requests.transforming import TransformRequest
 from tvmake.errors import InputError
 from tvmake.frontend.relax_fixes import lift_constants
-from tvmake.quantize.coverage import COVERAGE
-from tvmake.quantize.insert import insert
-from tvmake.quantize.integers import has_quantized, to_integers, turn_weights
-from tvmake.quantize.sites import find_sites
-from tvmake.quantize.source_weights import source_weights
-from tvmake.quantize.weights_only import hold_weights
+from tvmake.quantize.calibrated.insertion import insert
+from tvmake.quantize.calibrated.sites import find_sites
+from tvmake.quantize.integers.conversion import has_quantized, to_integers, turn_weights
+from tvmake.quantize.integers.coverage import COVERAGE
+from tvmake.quantize.source.weights import source_weights
+from tvmake.quantize.weights.holding import hold_weights
 from tvmake.transform.assigned import assign
 from tvmake.transform.axes import count_axes_from_front
 from tvmake.transform.batch_norms import fold_batch_norms

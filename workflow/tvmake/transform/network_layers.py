@@ -9,7 +9,8 @@ import tvm
 
 from tvmake.config.precision import LayerPrecision
 from tvmake.ir.expressions import fixed_shape, is_call, operator_name, variables
-from tvmake.quantize.sites import OTHER_PRODUCTS, PRODUCTS, find_sites
+from tvmake.quantize.calibrated.sites import find_sites
+from tvmake.quantize.integers.products import OTHER_PRODUCTS, PRODUCTS
 
 from tvm import relax  # isort: skip
 

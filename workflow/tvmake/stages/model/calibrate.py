@@ -32,11 +32,11 @@ def calibrate(module: Path, params: Path, signature: Path, request: CalibrateReq
     from tvmake.artifact.signature import Signature
     from tvmake.config.requests.transforming import TransformRequest
     from tvmake.errors import InputError
-    from tvmake.quantize.bias import measuring
-    from tvmake.quantize.ranges import Observer, constant_tensors
-    from tvmake.quantize.repeated import shared_ranges, shared_shifts
-    from tvmake.quantize.sites import find_sites, observed
-    from tvmake.quantize.source import is_source_in_integers
+    from tvmake.quantize.calibrated.bias import measuring
+    from tvmake.quantize.calibrated.ranges import Observer, constant_tensors
+    from tvmake.quantize.calibrated.repeated import shared_ranges, shared_shifts
+    from tvmake.quantize.calibrated.sites import find_sites, observed
+    from tvmake.quantize.source.rounding import is_source_in_integers
     from tvmake.transform.graph import float_network
 
     known = stage_json.load(Signature, signature)

@@ -40,7 +40,7 @@ def import_model(request: ImportOptions, module: Path, params: Path, signature: 
     # TVM is loaded by now, in the order the frontend needs.
     from tvmake.artifact.empty_tensors import bind_empty
     from tvmake.artifact.module_files import save_module, save_params
-    from tvmake.quantize.source import note_quantized_source
+    from tvmake.quantize.source.rounding import note_quantized_source
 
     network, weights = bind_empty(imported.module, imported.params)
     network = note_quantized_source(network, len(imported.signature.inputs), imported.framework_rounds)

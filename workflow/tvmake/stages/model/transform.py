@@ -32,7 +32,7 @@ def transform_model(
     from tvmake.artifact.calibration import Calibration
     from tvmake.artifact.module_files import load_module, load_params, save_module, save_params
     from tvmake.artifact.signature import Signature
-    from tvmake.quantize.coverage import COVERAGE
+    from tvmake.quantize.integers.coverage import COVERAGE
     from tvmake.transform.graph import bound_signature, transform
 
     before = stage_json.load(Signature, signature)

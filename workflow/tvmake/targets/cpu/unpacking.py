@@ -1,6 +1,6 @@
 """Weights in integers become numbers within the sums that read them: no kernel keeps a copy of them in float.
 
-As they come (``quantize.weights_only``), a block makes numbers of all weights, and another one multiplies. GPUs' rules put the first
+As they come (``quantize.weights.holding``), a block makes numbers of all weights, and another one multiplies. GPUs' rules put the first
 one into the loads of the second, a tile at a time; for CPUs, whose rules and whose search would have it run beforehand, it is put
 there at once.
 """
@@ -18,7 +18,7 @@ from tvm.s_tir.dlight import analysis  # isort: skip
 SMALL = ("int8", "uint8")
 
 BLOCK = "unpacked"
-"""How ``quantize.weights_only`` calls the blocks."""
+"""How ``quantize.weights.holding`` calls the blocks."""
 
 
 def unpack_in_sums(module: "tvm.IRModule") -> "tvm.IRModule":

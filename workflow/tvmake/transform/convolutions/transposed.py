@@ -18,7 +18,7 @@ import tvm
 
 from tvmake.ir.expressions import constant, operator_name
 from tvmake.ir.rewriting import definition, rewritten
-from tvmake.quantize.affine import SMALL, affine, along, dequantize
+from tvmake.quantize.integers.affine import SMALL, affine, along, dequantize
 
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip

@@ -10,7 +10,7 @@ from tvmake.benchmark.precision_choice import ChosenLayer, Effect, PrecisionChoi
 from tvmake.config.precision import LayerAssignment, LayerPrecision
 from tvmake.config.requests.choosing import ChoosePrecisionRequest
 from tvmake.errors import DeviceError
-from tvmake.quantize.source import is_source_in_integers
+from tvmake.quantize.source.rounding import is_source_in_integers
 from tvmake.stages.choices.precision_search.trials import Trial, Workbench, figures_of
 from tvmake.transform.graph import float_network
 from tvmake.transform.network_layers import NetworkLayer, network_layers

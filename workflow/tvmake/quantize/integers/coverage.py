@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from tvmake.ir.expressions import bindings, is_call, operator_name
-from tvmake.quantize.affine import SMALL, Affine, affine
-from tvmake.quantize.products import CONVOLUTIONS
+from tvmake.quantize.integers.affine import SMALL, Affine, affine
+from tvmake.quantize.integers.products import CONVOLUTIONS
 
 COVERAGE = "tvmake.integer_coverage"
 """Attribute of a module: that line."""

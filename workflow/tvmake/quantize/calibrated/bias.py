@@ -13,9 +13,9 @@ import numpy as np
 import tvm
 
 from tvmake.artifact.calibration import TensorRange
-from tvmake.quantize.insert import grid
-from tvmake.quantize.sites import Sites, returning
-from tvmake.quantize.weights import channel_axis, weight_integers
+from tvmake.quantize.calibrated.insertion import grid
+from tvmake.quantize.calibrated.sites import Sites, returning
+from tvmake.quantize.weights.channels import channel_axis, weight_integers
 
 from tvm import relax  # isort: skip
 

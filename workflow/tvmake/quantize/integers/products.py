@@ -11,13 +11,18 @@ from typing import Any
 import numpy as np
 
 from tvmake.ir.expressions import constant, fixed_shape, is_call, operator_name
-from tvmake.quantize.affine import SMALL, along
+from tvmake.quantize.integers.affine import SMALL, along
 
 from tvm import relax  # isort: skip
 
 LARGEST_SUM = 2**31 - 1
 
 CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
+
+PRODUCTS = (*CONVOLUTIONS, "matmul")
+
+OTHER_PRODUCTS = ("nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose", "nn.attention", "einsum")
+"""Products that have no integer form here."""
 
 
 @dataclass(frozen=True)

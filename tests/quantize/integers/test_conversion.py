@@ -10,7 +10,7 @@ from tests.frontend.onnx import models as onnx_models
 from tests.quantize.nets import SHAPE, drawn_network, image, quantized_by_onnxruntime, quantized_dynamically
 from tests.transform.nets import Compiled, Transformed, calls, imported, input_dtypes, operators, run, transformed
 from tvmake.config.precision import PrecisionConfig
-from tvmake.quantize.coverage import COVERAGE
+from tvmake.quantize.integers.coverage import COVERAGE
 
 PRODUCTS = ("nn.conv2d", "matmul")
 
@@ -165,7 +165,7 @@ def test_transposed_convolutions_of_a_quantised_network_are_computed_in_integers
 
 def test_a_network_without_integers_is_left_alone():
     made = imported(drawn_network(0)).module
-    from tvmake.quantize.integers import to_integers
+    from tvmake.quantize.integers.conversion import to_integers
 
     assert to_integers(made).same_as(made)
 

@@ -22,7 +22,7 @@ from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.target import TargetConfig
 from tvmake.config.validation import Goals
 from tvmake.frontend.torch.importer import read
-from tvmake.quantize.source import is_source_in_integers, is_source_quantized, note_quantized_source
+from tvmake.quantize.source.rounding import is_source_in_integers, is_source_quantized, note_quantized_source
 from tvmake.stages.model.import_model import import_model
 from tvmake.stages.model.transform import transform_model
 from tvmake.stages.package.build import build

@@ -13,7 +13,7 @@ from tests.transform.nets import Transformed, imported, run
 from tvmake.artifact.calibration import Calibration, TensorRange
 from tvmake.config.precision import PrecisionConfig
 from tvmake.config.requests.transforming import TransformRequest
-from tvmake.quantize.sites import find_sites
+from tvmake.quantize.calibrated.sites import find_sites
 from tvmake.transform.graph import float_network, transform
 
 CHANNELS = 80

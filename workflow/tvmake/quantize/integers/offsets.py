@@ -13,7 +13,7 @@ import tvm
 
 from tvmake.ir.expressions import constant, fixed_shape, is_call
 from tvmake.ir.rewriting import definition, rewritten
-from tvmake.quantize.affine import affine, along, dequantize
+from tvmake.quantize.integers.affine import affine, along, dequantize
 
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip

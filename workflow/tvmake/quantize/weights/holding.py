@@ -1,6 +1,6 @@
 """Weights of products in 4 or 8 bits, everything else in float: each kernel makes numbers of them as it multiplies.
 
-Which numbers, ``narrow_weights`` says.
+Which numbers, ``narrow`` says.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -14,11 +14,10 @@ from tvmake.config.precision import WEIGHTS_ONLY, PrecisionConfig
 from tvmake.ir.expressions import bindings, constant, is_call, operator_name
 from tvmake.ir.rewriting import rewritten
 from tvmake.process.output import counted
-from tvmake.quantize.coverage import kept_in_float
-from tvmake.quantize.narrow_weights import BLOCK, HALF_BLOCK, MIDDLE, Integers, digest, integers_of
-from tvmake.quantize.products import CONVOLUTIONS
-from tvmake.quantize.sites import OTHER_PRODUCTS
-from tvmake.quantize.tables import LOOKUP, Tables, is_table
+from tvmake.quantize.integers.coverage import kept_in_float
+from tvmake.quantize.integers.products import CONVOLUTIONS, OTHER_PRODUCTS
+from tvmake.quantize.weights.narrow import BLOCK, HALF_BLOCK, MIDDLE, Integers, digest, integers_of
+from tvmake.quantize.weights.tables import LOOKUP, Tables, is_table
 
 from tvm import relax, te  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
@@ -66,7 +65,7 @@ def hold_weights(
 
     Args:
         precision: what weights are rounded to; where it computes in float, none are.
-        known: the source's own integers (``quantize.source_weights``), which are held as they are.
+        known: the source's own integers (``quantize.source.weights``), which are held as they are.
     """
     if precision.base not in WEIGHTS_ONLY and not known:
         return module, HeldWeights(None)

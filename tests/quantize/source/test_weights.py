@@ -8,12 +8,12 @@ from onnx import TensorProto, helper
 from torch import nn
 
 from tests.frontend.onnx import models as onnx_models
-from tests.quantize.test_weights_only import computed, noise_db
+from tests.quantize.weights.test_holding import computed, noise_db
 from tests.transform.nets import Transformed, imported, run, transformed
 from tvmake.config.model import ImportOptions
 from tvmake.config.precision import PrecisionConfig
 from tvmake.frontend.torch.importer import read
-from tvmake.quantize.coverage import COVERAGE
+from tvmake.quantize.integers.coverage import COVERAGE
 
 ROWS, INNER, OUTER = 3, 96, 64
 

@@ -14,12 +14,12 @@ from tvmake.artifact.calibration import TensorRange
 from tvmake.errors import InputError
 from tvmake.ir.expressions import is_call
 from tvmake.ir.rewriting import rewritten
-from tvmake.quantize.affine import along, dequantize
-from tvmake.quantize.integers import MOVES
-from tvmake.quantize.products import CONVOLUTIONS
-from tvmake.quantize.sites import Sites
-from tvmake.quantize.tables import Tables
-from tvmake.quantize.weights import channel_axis, step, weight_integers
+from tvmake.quantize.calibrated.sites import Sites
+from tvmake.quantize.integers.affine import along, dequantize
+from tvmake.quantize.integers.conversion import MOVES
+from tvmake.quantize.integers.products import CONVOLUTIONS
+from tvmake.quantize.weights.channels import channel_axis, step, weight_integers
+from tvmake.quantize.weights.tables import Tables
 
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip

@@ -5,8 +5,8 @@ import pytest
 
 from tvmake.artifact.calibration import TensorRange
 from tvmake.config.precision import CalibrationOptions
-from tvmake.quantize.insert import grid
-from tvmake.quantize.ranges import Observer
+from tvmake.quantize.calibrated.insertion import grid
+from tvmake.quantize.calibrated.ranges import Observer
 
 
 def observed(values: np.ndarray) -> Observer:

@@ -9,7 +9,7 @@ from typing import Any
 import tvm
 
 from tvmake.ir.expressions import bindings, is_call, variables
-from tvmake.quantize.products import CONVOLUTIONS
+from tvmake.quantize.integers.products import CONVOLUTIONS
 
 from tvm import relax  # isort: skip
 

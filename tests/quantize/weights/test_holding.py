@@ -16,8 +16,8 @@ from tvmake.config.build import BuildOptions
 from tvmake.config.precision import PrecisionConfig
 from tvmake.config.target import TargetConfig
 from tvmake.frontend.imported import ImportedModel
-from tvmake.quantize.coverage import COVERAGE
-from tvmake.quantize.narrow_weights import integers_of
+from tvmake.quantize.integers.coverage import COVERAGE
+from tvmake.quantize.weights.narrow import integers_of
 from tvmake.targets.resolve import tvm_target
 
 INPUTS, HIDDEN = 128, 160

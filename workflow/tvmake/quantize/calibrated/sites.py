@@ -9,18 +9,13 @@ import tvm
 
 from tvmake.ir.expressions import bindings, constant, fixed_shape, is_call, operator_name
 from tvmake.ir.rewriting import with_functions
-from tvmake.quantize.integers import MOVES
-from tvmake.quantize.products import CONVOLUTIONS, LARGEST_SUM
-from tvmake.quantize.tables import LOOKUP, is_table
-from tvmake.quantize.weights import LARGEST_WEIGHT, weight_integers
+from tvmake.quantize.integers.conversion import MOVES
+from tvmake.quantize.integers.products import LARGEST_SUM, OTHER_PRODUCTS, PRODUCTS
+from tvmake.quantize.weights.channels import LARGEST_WEIGHT, weight_integers
+from tvmake.quantize.weights.tables import LOOKUP, is_table
 
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
-
-PRODUCTS = (*CONVOLUTIONS, "matmul")
-
-OTHER_PRODUCTS = ("nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose", "nn.attention", "einsum")
-"""Products that have no integer form here."""
 
 
 @dataclass

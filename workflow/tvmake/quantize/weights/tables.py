@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tvmake.ir.expressions import constant, is_call
-from tvmake.quantize.narrow_weights import Integers
-from tvmake.quantize.weights import LARGEST_WEIGHT, step
+from tvmake.quantize.weights.channels import LARGEST_WEIGHT, step
+from tvmake.quantize.weights.narrow import Integers
 
 from tvm import relax  # isort: skip
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tvmake.artifact.calibration import TensorRange
-from tvmake.quantize.sites import Sites
+from tvmake.quantize.calibrated.sites import Sites
 
 MOST = 2.0
 """How many times as wide a range may become: a factor of two takes one of the 8 bits."""

@@ -13,9 +13,9 @@ import numpy as np
 import tvm
 
 from tvmake.ir.expressions import bindings, constant, fixed_shape, is_call
-from tvmake.quantize.affine import SMALL, affine, along
-from tvmake.quantize.narrow_weights import Integers, digest, grouped_integers
-from tvmake.quantize.tables import LOOKUP
+from tvmake.quantize.integers.affine import SMALL, affine, along
+from tvmake.quantize.weights.narrow import Integers, digest, grouped_integers
+from tvmake.quantize.weights.tables import LOOKUP
 
 LEAST_GROUP = 8
 """Of the numbers that share a scale: with fewer, scales take as much as they save."""

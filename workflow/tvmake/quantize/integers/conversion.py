@@ -17,10 +17,10 @@ import tvm
 
 from tvmake.ir.expressions import constant, fixed_shape, is_call
 from tvmake.ir.rewriting import definition, rewritten
-from tvmake.quantize.affine import SMALL, Affine, affine, along, dequantize
-from tvmake.quantize.coverage import COVERAGE, source_coverage
-from tvmake.quantize.offsets import join_offsets
-from tvmake.quantize.products import CONVOLUTIONS, Centred, centred_integers, convolution, matmul
+from tvmake.quantize.integers.affine import SMALL, Affine, affine, along, dequantize
+from tvmake.quantize.integers.coverage import COVERAGE, source_coverage
+from tvmake.quantize.integers.offsets import join_offsets
+from tvmake.quantize.integers.products import CONVOLUTIONS, Centred, centred_integers, convolution, matmul
 
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip

@@ -1,0 +1,1 @@
+"""What stands between ``quantize`` and ``dequantize`` calls, computed in integers: products, sums, what moves values."""
