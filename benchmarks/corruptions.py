@@ -36,7 +36,7 @@ from tvmake.engine.up_to_date.altered import altered, jobs_of
 from tvmake.plan.plan import Job, Plan
 from tvmake.process.fork import fork
 from tvmake.storage.files import digest_file
-from tvmake.storage.job_records import record_file, record_of
+from tvmake.storage.notes.job_records import record_file, record_of
 
 NOTES = 0.2
 """The part of the corruptions that damage records as well."""
@@ -152,7 +152,7 @@ def _restore(sound: Path) -> None:
 
 def _make_old(job: Job, stage: str) -> None:
     """Give the step another input, and results and a record from before."""
-    from tvmake.storage.job_records import recorded
+    from tvmake.storage.notes.job_records import recorded
 
     for name in job.outputs:
         if name.endswith(OLD[stage]):

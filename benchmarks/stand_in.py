@@ -91,7 +91,7 @@ def add_job_records(project: Path) -> None:
     from tvmake.config.reading.load import load
     from tvmake.engine.up_to_date.altered import jobs_of
     from tvmake.plan.plan import Plan
-    from tvmake.storage.job_records import recorded
+    from tvmake.storage.notes.job_records import recorded
 
     # Nobody needs them after a power cut, and thousands of flushes to a disk take minutes.
     with chdir(project), patch("os.fsync"):

@@ -12,8 +12,8 @@ from tvmake.cli.clean import clean
 from tvmake.config.reading.load import load
 from tvmake.errors import InputError, MachineError
 from tvmake.plan.plan import Plan
-from tvmake.storage.job_records import recorded
-from tvmake.storage.own_directories import make_own
+from tvmake.storage.notes.job_records import recorded
+from tvmake.storage.notes.own_directories import make_own
 
 CONFIG = {
     "models": {"digits": {"source": "digits.onnx"}, "old": {"source": "old.onnx"}},

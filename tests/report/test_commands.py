@@ -12,7 +12,7 @@ from tvmake.api.results import Results
 from tvmake.cli.results.diff import diff
 from tvmake.cli.results.show import show
 from tvmake.errors import InputError
-from tvmake.storage.job_records import recorded
+from tvmake.storage.notes.job_records import recorded
 
 
 @pytest.fixture

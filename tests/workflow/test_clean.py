@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.workflow.project import Project
-from tvmake.storage.job_records import recorded
+from tvmake.storage.notes.job_records import recorded
 
 
 def test_all_that_a_finished_run_has_made_is_known_and_asked_for(tuned: Project):

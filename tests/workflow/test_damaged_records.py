@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.workflow.project import Project
 from tvmake.storage.directories import SNAKEMAKE_STATE
-from tvmake.storage.job_records import record_file
+from tvmake.storage.notes.job_records import record_file
 
 LATENCY = "results/digits/float32/cpu/latency.json"
 

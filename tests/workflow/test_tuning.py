@@ -11,8 +11,8 @@ from tests.workflow.project import TRIALS, Project, tuned_project
 from tvmake.artifact import stage_json
 from tvmake.records.best import BestSet
 from tvmake.records.store import RecordStore
-from tvmake.storage import own_directories
-from tvmake.storage.state_file import write_state
+from tvmake.storage.notes import own_directories
+from tvmake.storage.notes.state_file import write_state
 
 TUNED = "results/digits/float32/tuned"
 

@@ -13,7 +13,7 @@ from tvmake.config.reading.load import load_layers
 from tvmake.engine.up_to_date import noop
 from tvmake.engine.up_to_date.question import Question, question
 from tvmake.plan.plan import Plan
-from tvmake.storage.known_digests import SETTLED_NS
+from tvmake.storage.notes.known_digests import SETTLED_NS
 
 GOLDEN = [
     (key, value, expected)

@@ -12,7 +12,7 @@ from tvmake.plan.plan import Job, Plan, Variant
 from tvmake.report.rows import Summary, SummaryRow
 from tvmake.stages.results.report import write_report
 from tvmake.stages.results.select import write_selection
-from tvmake.storage.job_records import forget, has_job_records, record_of, recorded
+from tvmake.storage.notes.job_records import forget, has_job_records, record_of, recorded
 
 AGAIN = "`tvmake make` makes it again"
 

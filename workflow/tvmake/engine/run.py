@@ -35,7 +35,7 @@ from tvmake.plan.plan import Plan
 from tvmake.process.forkserver.pool import no_warm_servers
 from tvmake.process.stopping import stop
 from tvmake.stages.preload import warm_steps
-from tvmake.storage.known_digests import SETTLED_NS
+from tvmake.storage.notes.known_digests import SETTLED_NS
 
 INSTEAD_OF_RUNNING = (
     "lint", "list_rules", "list_target_rules", "print_compilation", "dag", "rulegraph", "filegraph", "d3dag", "unlock",

@@ -20,7 +20,7 @@ from tvmake.plan.preconditions import missing_inputs
 from tvmake.plan.resources import JobResources
 from tvmake.process.python import protect_children
 from tvmake.storage.code_fingerprint import parts
-from tvmake.storage.listings import is_kept, keep_listing
+from tvmake.storage.notes.listings import is_kept, keep_listing
 from tvmake.storage.resources import snakefile
 
 

@@ -5,7 +5,7 @@ itself may be a link.
 """
 
 from tvmake.storage.directories import SNAKEMAKE_STATE
-from tvmake.storage.state_file import read_note, remove_note
+from tvmake.storage.notes.state_file import read_note, remove_note
 
 STATE = SNAKEMAKE_STATE
 MARK = STATE / "tvmake.pid"

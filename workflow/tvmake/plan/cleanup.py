@@ -14,9 +14,9 @@ from tvmake.plan.plan import Plan
 from tvmake.stages import registry
 from tvmake.storage.directories import LOGS
 from tvmake.storage.files import writing
-from tvmake.storage.job_records import record_of
-from tvmake.storage.known_digests import has_digest
-from tvmake.storage.own_directories import is_own
+from tvmake.storage.notes.job_records import record_of
+from tvmake.storage.notes.known_digests import has_digest
+from tvmake.storage.notes.own_directories import is_own
 
 
 @dataclass

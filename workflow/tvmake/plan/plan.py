@@ -22,7 +22,7 @@ from tvmake.stages.package.self_test import dataset_files as sampled_dataset_fil
 from tvmake.stages.results.validate import metric_files
 from tvmake.storage.directories import LOGS
 from tvmake.storage.files import write_text
-from tvmake.storage.own_directories import make_own
+from tvmake.storage.notes.own_directories import make_own
 
 __all__ = ["Job", "Plan", "Variant"]
 

@@ -11,7 +11,7 @@ from tvmake.config.catalogue.zoo import ZOO
 from tvmake.errors import InputError, TvmakeError
 from tvmake.process.output import argument
 from tvmake.storage.files import digest_bytes, write_text
-from tvmake.storage.state_file import read_state, write_state
+from tvmake.storage.notes.state_file import read_state, write_state
 
 WORK = Path(".tvmake")
 """Where such runs are made, beside what users see: a directory each."""

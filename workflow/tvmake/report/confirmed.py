@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from tvmake.errors import InputError
-from tvmake.storage.job_records import JobRecord, has_job_records, record_of
-from tvmake.storage.known_digests import has_digest
+from tvmake.storage.notes.job_records import JobRecord, has_job_records, record_of
+from tvmake.storage.notes.known_digests import has_digest
 
 
 def check_as_made(summary: Path) -> None:

@@ -11,7 +11,7 @@ from tvmake.artifact.paths import HISTORY
 from tvmake.errors import InputError
 from tvmake.report.load import HISTORY_FORM, HISTORY_NAME, load_summary
 from tvmake.report.rows import Summary, SummaryRow
-from tvmake.storage.state_file import write_state
+from tvmake.storage.notes.state_file import write_state
 
 DIRECTORY = HISTORY
 """Beside summary.json; a file a run, by the time it ended."""

@@ -12,8 +12,8 @@ from tvmake.errors import InputError
 from tvmake.provenance.origin import origin_file, read_origin
 from tvmake.report.confirmed import check_as_made
 from tvmake.report.rows import Summary
+from tvmake.storage.notes.state_file import state_in
 from tvmake.storage.plain_files import read_plain
-from tvmake.storage.state_file import state_in
 
 SUMMARY = "summary.json"
 """The summary's name in the results directory."""

@@ -84,7 +84,7 @@ def work_of(stage: Stage, arguments: Mapping[str, Any]) -> "Work":
 
 def _recorded(stage: Stage, arguments: Mapping[str, Any], run: Callable[[], None]) -> None:
     """Record what is read and made, so that a later run can tell what has changed since."""
-    from tvmake.storage.job_records import recorded
+    from tvmake.storage.notes.job_records import recorded
 
     inputs = [path for entry in stage.inputs if entry.parameter for path in _paths(arguments.get(entry.parameter))]
     inputs += stage.reads(arguments)

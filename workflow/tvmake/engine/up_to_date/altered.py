@@ -16,7 +16,7 @@ from tvmake.engine.up_to_date.metadata import recorded_outputs
 from tvmake.engine.up_to_date.sources import known_digests
 from tvmake.plan.plan import Job, Plan, Variant
 from tvmake.plan.wanted import EVERYTHING
-from tvmake.storage.job_records import JobRecord, has_job_records, record_file, record_of
+from tvmake.storage.notes.job_records import JobRecord, has_job_records, record_file, record_of
 
 LONG_AGO_S = 1
 """A time that nothing else has, in seconds since 1970."""

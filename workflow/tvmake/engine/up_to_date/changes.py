@@ -19,8 +19,8 @@ from tvmake.engine.up_to_date.shortened import shortened
 from tvmake.engine.up_to_date.sources import Sources, known_digests
 from tvmake.plan.plan import Job
 from tvmake.stages.registry import stage_named
-from tvmake.storage.job_records import has_job_records, record_file, record_of
-from tvmake.storage.listings import listing_of
+from tvmake.storage.notes.job_records import has_job_records, record_file, record_of
+from tvmake.storage.notes.listings import listing_of
 from tvmake.storage.resources import snakefile
 
 Kind = Literal["missing", "altered", "option", "code", "source", "input", "rule", "unknown"]

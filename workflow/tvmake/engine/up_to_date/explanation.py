@@ -16,8 +16,8 @@ from tvmake.plan.plan import Job, Plan, Variant
 from tvmake.report.history import DIRECTORY as HISTORY
 from tvmake.stages.registry import RESOLVED_CONFIG
 from tvmake.stages.registry import path as artifact_path
-from tvmake.storage.job_records import record_of
-from tvmake.storage.listings import listing_of
+from tvmake.storage.notes.job_records import record_of
+from tvmake.storage.notes.listings import listing_of
 
 PACKAGE = "package.tar"
 

@@ -19,8 +19,8 @@ from typing import Any
 from snakemake.persistence import RECORD_FORMAT_VERSION
 
 from tvmake.storage.directories import SNAKEMAKE_STATE
+from tvmake.storage.notes.state_file import remove_note
 from tvmake.storage.plain_files import open_plain
-from tvmake.storage.state_file import remove_note
 
 FINISHED, INCOMPLETE = "metadata", "incomplete"
 """The directories of records: what finished jobs were made of, and which jobs have begun."""

@@ -18,8 +18,8 @@ from tvmake.engine.up_to_date.stamps import Stamps
 from tvmake.errors import MachineError
 from tvmake.plan.plan import Job, Plan, Variant
 from tvmake.storage.directories import SNAKEMAKE_STATE
-from tvmake.storage.known_digests import SETTLED_NS
-from tvmake.storage.state_file import read_state, write_state
+from tvmake.storage.notes.known_digests import SETTLED_NS
+from tvmake.storage.notes.state_file import read_state, write_state
 
 STATE = SNAKEMAKE_STATE
 NOTES = STATE / "tvmake-up-to-date.json"

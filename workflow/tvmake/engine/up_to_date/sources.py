@@ -12,8 +12,8 @@ from typing import Any
 
 from tvmake.storage.directories import SNAKEMAKE_STATE
 from tvmake.storage.files import canonical_json, digest_bytes
-from tvmake.storage.known_digests import KnownDigests
-from tvmake.storage.listings import keep_listing
+from tvmake.storage.notes.known_digests import KnownDigests
+from tvmake.storage.notes.listings import keep_listing
 
 STATE = SNAKEMAKE_STATE
 DIGESTS = STATE / "tvmake-digests.json"

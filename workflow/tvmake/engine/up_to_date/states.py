@@ -10,7 +10,7 @@ from tvmake.engine.run_mutex import is_at_work
 from tvmake.engine.up_to_date.changes import Change, changes
 from tvmake.engine.up_to_date.sources import known_digests
 from tvmake.plan.plan import Job
-from tvmake.storage.job_records import record_of
+from tvmake.storage.notes.job_records import record_of
 
 State = Literal["made", "outdated", "missing", "failed", "running"]
 STATES: tuple[State, ...] = get_args(State)

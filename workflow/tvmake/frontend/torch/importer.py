@@ -28,8 +28,8 @@ from tvmake.frontend.torch.constants import compute_constants
 from tvmake.frontend.torch.operators import complex_numbers
 from tvmake.frontend.torch.operators.converters import CONVERTERS
 from tvmake.frontend.torch.operators.decompositions import DECOMPOSITIONS
-from tvmake.frontend.torch.operators.grouping import of_libraries
-from tvmake.frontend.torch.operators.masked import choose_by_masks
+from tvmake.frontend.torch.operators.masks.selection import choose_by_masks
+from tvmake.frontend.torch.operators.matrices.grouping import of_libraries
 from tvmake.frontend.torch.operators.maxima import PLACES, asks_for_places
 from tvmake.frontend.torch.operators.quantized import settle_scales
 from tvmake.frontend.torch.operators.resizing import KEPT

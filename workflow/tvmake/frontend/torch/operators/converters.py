@@ -29,7 +29,8 @@ import torch
 from torch import fx
 
 from tvmake.frontend import near_zero
-from tvmake.frontend.torch.operators import indexing, pooling, products, quantized, resizing, scattering
+from tvmake.frontend.torch.operators import indexing, pooling, quantized, resizing, scattering
+from tvmake.frontend.torch.operators.matrices import products
 
 from tvm import relax  # isort: skip
 

@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tvmake.frontend.torch.operators import counting, linear_algebra, ordering, singular_values, special, views, volumes
+from tvmake.frontend.torch.operators import counting, ordering, special, views, volumes
+from tvmake.frontend.torch.operators.matrices import linear_algebra, singular_values
 
 aten = torch.ops.aten
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvmake.storage.state_file import read_state, write_state
+from tvmake.storage.notes.state_file import read_state, write_state
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tvmake.errors import MachineError
 from tvmake.storage.files import canonical_json, digest_bytes, digest_file
-from tvmake.storage.state_file import read_state, write_state
+from tvmake.storage.notes.state_file import read_state, write_state
 
 SETTLED_NS = 2_000_000_000
 """A file that changed more recently may change again within one tick of its file system's clock (FAT's has two seconds)."""

@@ -8,7 +8,7 @@ from tests.frontend.torch.running import Of, assert_as_pytorch_has_it
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
 from tvmake.frontend.torch.importer import read
-from tvmake.frontend.torch.operators.singular_values import LARGEST
+from tvmake.frontend.torch.operators.matrices.singular_values import LARGEST
 
 POINTS = torch.randn(2, 5, 3, generator=torch.Generator().manual_seed(0))
 FLAT = POINTS * torch.tensor([1.0, 1, 0])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tvmake.storage.directories import SNAKEMAKE_STATE
 from tvmake.storage.files import writing
-from tvmake.storage.state_file import read_state, write_state
+from tvmake.storage.notes.state_file import read_state, write_state
 
 NOTE = SNAKEMAKE_STATE / "tvmake-directories.json"
 FORM = 1

@@ -13,9 +13,9 @@ from pathlib import Path
 from tvmake.errors import InputError
 from tvmake.storage.directories import SNAKEMAKE_STATE
 from tvmake.storage.files import digest_bytes
-from tvmake.storage.known_digests import digest_of, stamp_of
+from tvmake.storage.notes.known_digests import digest_of, stamp_of
+from tvmake.storage.notes.state_file import read_note, remove_note, state_in, write_state
 from tvmake.storage.permissions import unreadable
-from tvmake.storage.state_file import read_note, remove_note, state_in, write_state
 
 RECORDS = SNAKEMAKE_STATE / "tvmake-jobs"
 FORM = 1

@@ -8,7 +8,7 @@ from tests.frontend.torch.running import Of, assert_as_pytorch_has_it
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
 from tvmake.frontend.torch.importer import read
-from tvmake.frontend.torch.operators.linear_algebra import LARGEST
+from tvmake.frontend.torch.operators.matrices.linear_algebra import LARGEST
 
 PIVOTED = torch.tensor([[0.0, 1, 2], [1, 0, 3], [4, -3, 8]])
 """The first column's largest element is its last."""

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tvmake.errors import InputError
-from tvmake.storage.job_records import FORM, RECORDS, record_file, record_of, recorded
-from tvmake.storage.known_digests import digest_of, has_digest
-from tvmake.storage.state_file import write_state
+from tvmake.storage.notes.job_records import FORM, RECORDS, record_file, record_of, recorded
+from tvmake.storage.notes.known_digests import digest_of, has_digest
+from tvmake.storage.notes.state_file import write_state
 
 LIST = os.listdir
 

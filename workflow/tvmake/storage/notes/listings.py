@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tvmake.errors import MachineError
 from tvmake.storage.directories import SNAKEMAKE_STATE
-from tvmake.storage.state_file import read_state, write_state
+from tvmake.storage.notes.state_file import read_state, write_state
 
 LISTINGS = SNAKEMAKE_STATE / "tvmake-listings"
 FORM = 1

@@ -12,7 +12,7 @@ from torch import Tensor, fx
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
-from tvmake.frontend.torch.operators import masked_rules as rules
+from tvmake.frontend.torch.operators.masks import rules
 
 aten = torch.ops.aten
 

@@ -13,8 +13,8 @@ from torch import fx
 from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import free_symbols
 
-from tvmake.frontend.torch.operators import masked_rules as rules
-from tvmake.frontend.torch.operators.masked_values import SelectedValues, Selection, extent, is_alike_along
+from tvmake.frontend.torch.operators.masks import rules
+from tvmake.frontend.torch.operators.masks.values import SelectedValues, Selection, extent, is_alike_along
 
 aten = torch.ops.aten
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tvmake.frontend.torch.operators.linear_algebra import orthogonal_and_upper
+from tvmake.frontend.torch.operators.matrices.linear_algebra import orthogonal_and_upper
 
 aten = torch.ops.aten
 

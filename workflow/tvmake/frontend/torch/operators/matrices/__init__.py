@@ -1,0 +1,1 @@
+"""Matrices: products, factors, singular values and groups of rows."""
