@@ -1,5 +1,6 @@
 """The stage that chooses precisions, on a small real network: what it measures, takes and says; and what it does when nothing will do."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from tests.transform.nets import imported
 from tvmake.artifact import stage_json
 from tvmake.artifact.module_files import load_module, save_module, save_params
 from tvmake.benchmark.precision_choice import PrecisionChoice
-from tvmake.config.precision import LayerAssignment, PrecisionConfig
+from tvmake.config.precision import LayerAssignment, LayerPrecision, PrecisionConfig
 from tvmake.config.requests.building import BuildRequest
 from tvmake.config.requests.calibrating import CalibrateRequest
 from tvmake.config.requests.choosing import ChoosePrecisionRequest
@@ -22,6 +23,7 @@ from tvmake.config.target import TargetConfig
 from tvmake.config.validation import Goals
 from tvmake.quantize.source.rounding import note_quantized_source
 from tvmake.stages.choices.choose_precision import choose_precision
+from tvmake.stages.choices.precision_search import trials
 from tvmake.stages.model.calibrate import calibrate
 from tvmake.storage.files import write_text
 from tvmake.validate.reference.stored import ReferenceSample, ReferenceSetInfo, write_reference_set
@@ -69,11 +71,13 @@ class Choosing:
         self.calibration = directory / "calibration.json"
         calibrate(*self.inputs, CalibrateRequest(model="net", precision=AUTO), self.calibration)
 
-    def run(self, *, frozen: Path | None = None, **goals: Any) -> PrecisionChoice:
+    def run(
+        self, *, frozen: Path | None = None, among: Sequence[LayerPrecision] = ("float32", "int8"), **goals: Any
+    ) -> PrecisionChoice:
         request = ChoosePrecisionRequest(
             model="net",
             precision=AUTO,
-            among=["float32", "int8"],
+            among=list(among),
             build=BuildRequest(model="net", precision="auto", target_name="cpu", target=CPU),
             goals=Goals(**goals),
         )
@@ -168,3 +172,56 @@ def test_a_lock_gives_the_network_and_nothing_is_measured(made):
     kinds = ["int" if "int32" in line or "int8" in line else "float" for line in choosing.products]
     assert kinds[0] == "int"
     assert set(kinds[1:]) == {"float"}
+
+
+def overflowing() -> onnx_models.onnx.ModelProto:
+    """Four products; what goes from the second to the third is beyond float16."""
+    shares = {"w1": 1 / 6, "w2": 1e6, "w3": 1e-7, "w4": 1 / 6}
+    weights = {name: onnx_models.random(32, 32, seed=seed) * share for seed, (name, share) in enumerate(shares.items())}
+    nodes = [
+        helper.make_node("MatMul", [source, weight], [result])
+        for source, weight, result in zip("xabc", weights, "abcy", strict=True)
+    ]
+    return onnx_models.model(nodes, {"x": (onnx_models.FLOAT, [4, 32])}, ["y"], weights)
+
+
+def test_a_layer_that_gives_no_numbers_in_a_precision_costs_the_others_nothing(tmp_path):
+    choice = Choosing(tmp_path, overflowing()).run(among=["float32", "float16"], sqnr_db=40.0)
+    wrong = {one.part for one in choice.effects if (one.noise or 0.0) >= 1}
+    assert wrong == {1, 2}
+    (whole,) = [one for one in choice.candidates if one.name == "float16"]
+    assert (whole.noise, whole.sqnr_db) == (1e20, None)
+    mixed = [one.assignment.layers for one in choice.candidates if one.assignment.uniform is None]
+    assert all(layers[1:3] == ["float32", "float32"] for layers in mixed)
+    assert ["float16", "float32", "float32", "float32"] in mixed
+
+
+def refusing(monkeypatch: pytest.MonkeyPatch, is_refused: Callable[[list[str]], bool]) -> None:
+    """Have TVM fail with networks by the types of their products' weights."""
+    real = trials.build
+
+    def build(module: Path, *others: Any) -> Any:
+        products = [line for line in load_module(module).script().splitlines() if "R.matmul" in line]
+        if is_refused(["int8" if "int32" in line else "float32" for line in products]):
+            raise ValueError("no schedule for this kernel")
+        return real(module, *others)
+
+    monkeypatch.setattr(trials, "build", build)
+
+
+def test_a_layer_that_tvm_cannot_build_in_a_precision_costs_that_choice_alone(tmp_path, monkeypatch):
+    refusing(monkeypatch, lambda kinds: kinds[0] == "int8")
+    choice = Choosing(tmp_path).run(sqnr_db=10.0)
+    problem = "cannot be built: no schedule for this kernel"
+    assert {one.part: one.problem for one in choice.effects} == {0: problem, 1: ""}
+    assert {one.name: one.problem for one in choice.candidates if one.problem} == {"int8": problem}
+    assert ["float32", "int8", "float32"] in [one.assignment.layers for one in choice.candidates]
+
+
+def test_a_layer_that_cannot_be_built_in_the_most_accurate_precision_leaves_the_others_their_choice(
+    tmp_path, monkeypatch
+):
+    refusing(monkeypatch, lambda kinds: kinds[0] == "float32")
+    choice = Choosing(tmp_path).run(sqnr_db=10.0)
+    assert choice.assignment.uniform == "int8" or choice.assignment.layers[0] == "int8"
+    assert ["int8", "float32", "float32"] in [one.assignment.layers for one in choice.candidates]

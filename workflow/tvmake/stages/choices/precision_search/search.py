@@ -29,6 +29,9 @@ MOST_NEIGHBOURS = 6
 
 MOST_IMPROVEMENTS = 3
 
+WRONG = 1.0
+"""Noise as strong as the output: a part that makes so much alone is wrong in that precision, and no assignment that has it so is tried."""
+
 Parts = Sequence[Sequence[int]]
 
 
@@ -105,7 +108,8 @@ def effects_as_options(
             prices[ends][precision] = each * size
         for one in known:
             around = sum(prices[ends][precision] for ends in sizes if one.part in ends)
-            options[one.part][precision] = Option(-(one.gain_ms or 0.0) - around, one.noise or 0.0)
+            if (one.noise or 0.0) < WRONG:
+                options[one.part][precision] = Option(-(one.gain_ms or 0.0) - around, one.noise or 0.0)
     return options, [Edge(*ends, cost_ms=prices[ends]) for ends in sizes]
 
 
@@ -133,6 +137,7 @@ class _Search:
         self.bench = bench
         self.request = request
         self.base = request.among[0]
+        """The most accurate precision in which the network as a whole can be built and run: each part's, but for what is tried."""
         self.layers = _layers(bench, request)
         self.parts = parts_of(self.layers)
         self.candidates: dict[str, Trial] = {}
@@ -144,6 +149,7 @@ class _Search:
             for one in self.request.among
             if (trial := self._candidate(one, LayerAssignment(uniform=one))) is not None
         }
+        self.base = next((one for one, trial in uniform.items() if not trial.problem), self.base)
         alone = self._alone()
         self.bench.time([*uniform.values(), *alone.values()])
         base_ms = uniform[self.base].latency_ms
@@ -152,12 +158,16 @@ class _Search:
             effects = self._effects(alone, uniform[self.base])
             uniform_ms = {one: trial.latency_ms for one, trial in uniform.items() if trial.latency_ms is not None}
             options, edges = effects_as_options(
-                self.request.among, effects, len(self.parts), edges_of(self.layers, self.parts), uniform_ms
+                [self.base, *self._others], effects, len(self.parts), edges_of(self.layers, self.parts), uniform_ms
             )
             promising = thinned(pareto_front(options, edges, base_ms), MOST_PROMISING)
             self.bench.time([trial for one in promising if (trial := self._mixed(one)) is not None])
             self._improve(options, edges, base_ms)
         return self._decide(effects)
+
+    @property
+    def _others(self) -> list[LayerPrecision]:
+        return [one for one in self.request.among if one != self.base]
 
     # --- what is built ----------------------------------------------------------------------------------------------
 
@@ -194,7 +204,7 @@ class _Search:
         """Each part in each precision, the others in the base."""
         found = {}
         for number, part in enumerate(self.parts):
-            for precision in self.request.among[1:]:
+            for precision in self._others:
                 if not any(precision in self.layers[layer].precisions for layer in part):
                     continue
                 precisions = [self.base] * len(self.parts)

@@ -13,6 +13,7 @@ from tvmake.artifact.module_files import load_module, load_params, save_module, 
 from tvmake.artifact.signature import Signature
 from tvmake.benchmark.goals import missed_performance
 from tvmake.benchmark.precision_choice import MeasuredAssignment
+from tvmake.codegen.link import cause
 from tvmake.config.benchmark import Measurement
 from tvmake.config.precision import LayerAssignment, precision_of
 from tvmake.config.requests.building import ExportRequest
@@ -21,12 +22,13 @@ from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.validation import Goals
 from tvmake.device.connect import connect
 from tvmake.device.interface import Deployment, RunRequest
-from tvmake.errors import DeviceError, InputError
+from tvmake.errors import DeviceError, InputError, TvmakeError
 from tvmake.stages.package.build import build
 from tvmake.stages.package.export import export
 from tvmake.stages.results.validate import compared
 from tvmake.storage.files import digest_file
 from tvmake.transform.graph import bound_signature, transform
+from tvmake.validate.figures import DECIBEL_CAP
 from tvmake.validate.numerics import NumericsReport
 from tvmake.validate.reference.stored import ReferenceSet
 
@@ -143,6 +145,10 @@ class Workbench:
         except DeviceError as error:
             self._check_device()
             trial.problem = error.problem
+        except TvmakeError:
+            raise
+        except Exception as error:  # noqa: BLE001  # whatever TVM raises for a layer in a precision costs this network alone
+            trial.problem = f"cannot be built: {cause(error)}"
 
     def _packed(self, place: Path, module: Path, params: Path, signature: Path) -> tuple[Deployment, int]:
         lib, manifest, weights = place / "mod.so", place / "mod.json", place / "mod.params"
@@ -156,7 +162,7 @@ class Workbench:
     def noise(self, trial: Trial, most: int) -> float | None:
         """Power of the error at the output as a share of the output's, over so many samples; None where it does not run."""
         report = self._judged(trial, Goals(), most)
-        return None if report is None or report.overall is None else 10 ** (-report.overall.sqnr_db / 10)
+        return None if report is None else _noise(report)
 
     def judge(self, trial: Trial) -> None:
         """Run a network on all samples, and judge it by the goals."""
@@ -164,12 +170,12 @@ class Workbench:
         report = self._judged(trial, goals.numeric)
         if report is None:
             return
-        sqnr_db = report.overall.sqnr_db if report.overall else None
+        is_whole = report.overall is not None and not report.overall.nonfinite_mismatches
         trial.measured = MeasuredAssignment(
             name=trial.name,
             assignment=trial.assignment,
-            noise=None if sqnr_db is None else 10 ** (-sqnr_db / 10),
-            sqnr_db=sqnr_db,
+            noise=_noise(report),
+            sqnr_db=report.overall.sqnr_db if report.overall and is_whole else None,
             missed=[*report.missed, *missed_performance(goals, trial.package_bytes, None)],
         )
 
@@ -226,6 +232,14 @@ class Workbench:
         """
         if self._pilot is not None and self.known is not None:
             self._device.execute(self._pilot, RunRequest(samples=1, want_outputs=False), self.known.path, None)
+
+
+def _noise(report: NumericsReport) -> float | None:
+    """Power of the error at the output as a share of the output's; as large as can be where it has NaN or infinities that the
+    reference has not, which the report's figures leave out."""
+    if report.overall is None:
+        return None
+    return 10 ** ((DECIBEL_CAP if report.overall.nonfinite_mismatches else -report.overall.sqnr_db) / 10)
 
 
 def figures_of(trial: Trial, predictions: Mapping[str, tuple[float, float]]) -> MeasuredAssignment:
