@@ -243,3 +243,22 @@ def test_of_a_quantised_source_it_is_said_what_stays_in_float_and_why(tmp_path):
     assert line.startswith("source: 0 of 3 convolutions and products are integers; kept in float: matmul '")
     for reason in ("an operand of it is uint16", "its operands are float", "its input is float"):
         assert f"because {reason} in the source" in line
+
+
+@pytest.mark.parametrize("index", [np.array(1), np.array([1])])
+@pytest.mark.parametrize("operator", ["Gather", "Squeeze"])
+def test_what_only_moves_integers_may_leave_them_fewer_axes(operator, index):
+    shape = [4, 3] if operator == "Gather" else [4, 1]
+    second = index if operator == "Gather" else np.array([1])
+    attributes = {"axis": 1} if operator == "Gather" else {}
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+        helper.make_node(operator, ["d", "i"], ["m"], **attributes),
+        helper.make_node("QuantizeLinear", ["m", "s2", "z"], ["n"]),
+        helper.make_node("DequantizeLinear", ["n", "s2", "z"], ["y"]),
+    ]
+    parameters = {"s": np.array(0.1, np.float32), "s2": np.array(0.07, np.float32), "z": np.array(3, np.int8)}
+    model = onnx_models.model(nodes, {"x": (onnx_models.FLOAT, shape)}, ["y"], {**parameters, "i": second})
+    x = onnx_models.random(*shape)
+    np.testing.assert_allclose(run(transformed(imported(model)), x), onnx_models.runtime(model, [x])[0], atol=1e-6)

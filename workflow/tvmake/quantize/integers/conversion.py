@@ -208,11 +208,11 @@ class _Integers(PyExprMutator):
             return None
         if (turned := _turned(source, call)) is not None:
             return turned
-        axis = source.axis
+        axis = 0  # one scale has no axis, and the result may have fewer
         if not source.is_single:
             if not is_call(call, "permute_dims"):
                 return None
-            axis = _order(call, source.rank).index(axis)
+            axis = _order(call, source.rank).index(source.axis)
         moved = self.builder_.emit(relax.Call(call.op, [source.integers, *call.args[1:]], call.attrs, call.ty_args))
         if source.is_known:
             return dequantize(moved, source.scale, source.zero, axis)
