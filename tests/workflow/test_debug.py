@@ -66,6 +66,29 @@ def test_of_a_variant_whose_build_failed_it_says_so_and_why(demo: Project):
     assert "mend that, and `tvmake make` again" in second
 
 
+def test_an_older_package_is_not_looked_into_where_the_last_build_failed(demo: Project):
+    (demo.directory / "failing.py").write_text(
+        "def fail():\n    def run(_):\n        raise ValueError('no kernel')\n    return run\n"
+    )
+    demo.edit("precisions", ["float32"])
+    assert demo.make().returncode == 0
+    demo.edit("transform.passes", [{"use": "failing:fail", "at": "after_fusion"}])
+    assert demo.make().returncode == 1
+    done = demo.run("tvmake", "debug", "digits/float32/cpu")
+    assert done.returncode == 1
+    assert "error: digits/float32/cpu: build failed: pass failing:fail: failed at 'after_fusion'" in done.stderr
+
+
+def test_a_package_of_another_network_is_not_looked_into(demo: Project):
+    demo.edit("precisions", ["float32"])
+    assert demo.make().returncode == 0
+    (module,) = demo.directory.glob("results/digits/float32/module.json")
+    module.write_bytes(module.read_bytes() + b"\n")
+    done = demo.run("tvmake", "debug", "digits/float32/cpu")
+    assert done.returncode == 1
+    assert "package.tar: was made from another module.json than results/digits/float32/module.json" in done.stderr
+
+
 def test_a_pass_that_changes_what_is_computed_is_named_with_its_operator(demo: Project):
     (demo.directory / "broken.py").write_text(LEAK)
     demo.edit("transform.passes", [{"use": "broken:leak", "at": "before_precision"}])

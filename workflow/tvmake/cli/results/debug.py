@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from tvmake.errors import InputError
 
 
+AFTER_THE_PACKAGE = ("deploy", "validate", "benchmark")
+"""Stages that use a package: where they fail, it is the one to look into."""
+
+
 def debug(
     variant: Annotated[str, typer.Argument(autocompletion=completion.variants, help="model/precision/target.")],
     reproducer: Annotated[
@@ -119,10 +123,10 @@ def variant_files(directory: Path, config: list[Path] | None, settings: list[str
     }
     choice = job.file("precision.json") if job.chooses_precision else None
     missing = [file for file in (*files.values(), *([choice] if choice else [])) if not Path(file).is_file()]
-    if missing:
-        raise _failure(plan.config.results, str(variants[0])) or InputError(
-            missing[0], "no such file", "`tvmake make` makes it"
-        )
+    failure = _failure(Path(plan.config.results), str(variants[0]), Path(files["package"]))
+    if missing or failure:
+        raise failure or InputError(missing[0], "no such file", "`tvmake make` makes it")
+    _check_network(Path(files["package"]), Path(files["module"]), Path(files["params"]))
     transforming = transform_request(job)
     layers: tuple[LayerPrecision, ...] = ()
     if choice:
@@ -140,15 +144,19 @@ def variant_files(directory: Path, config: list[Path] | None, settings: list[str
     )
 
 
-def _failure(results: str, variant: str) -> InputError | None:
-    """Why the last run has not made a variant, which to run it again would not change; None where it says nothing of that."""
+def _failure(results: Path, variant: str, package: Path) -> InputError | None:
+    """Why the last run has not made a variant's package, which to run it again would not change; None where it says nothing of that.
+
+    A package that is older than that run is not what the run was to make.
+    """
     from tvmake.errors import InputError
     from tvmake.report.load import SUMMARY, load_summary
 
-    if not (Path(results) / SUMMARY).is_file():
+    summary = results / SUMMARY
+    if not summary.is_file() or (package.is_file() and package.stat().st_mtime > summary.stat().st_mtime):
         return None
-    for row in load_summary(Path(results)).rows:
-        if f"{row.model}/{row.precision}/{row.target}" == variant and row.stage:
+    for row in load_summary(results).rows:
+        if row.variant == variant and row.stage and (row.stage not in AFTER_THE_PACKAGE or not package.is_file()):
             log = f" ({row.log})" if row.log else ""
             remedy = row.remedy or "mend that, and `tvmake make` again"
             return InputError(
@@ -157,3 +165,21 @@ def _failure(results: str, variant: str) -> InputError | None:
                 f"{remedy}; `tvmake debug` looks into packages that run",
             )
     return None
+
+
+def _check_network(package: Path, module: Path, params: Path) -> None:
+    """Refuse a package that was made from another network than the one that lies there.
+
+    Raises:
+        InputError: it was.
+    """
+    from tvmake.artifact.package import inspect
+    from tvmake.errors import InputError
+    from tvmake.storage.files import digest_file
+
+    made_from = inspect(package).network
+    for file in (module, params):
+        if made_from.get(file.name, "") != digest_file(file):
+            raise InputError(
+                str(package), f"was made from another {file.name} than {file}", "`tvmake make` makes it anew"
+            )
