@@ -10,10 +10,15 @@ from torch import nn
 from tests.frontend.onnx import models as onnx_models
 from tests.quantize.weights.test_holding import computed, noise_db
 from tests.transform.nets import Transformed, imported, run, transformed
+from tvmake.codegen.lowering import lower
+from tvmake.codegen.weights import packed_weights
+from tvmake.config.build import PassOptions
 from tvmake.config.model import ImportOptions
 from tvmake.config.precision import PrecisionConfig
+from tvmake.config.target import TargetConfig
 from tvmake.frontend.torch.importer import read
 from tvmake.quantize.integers.coverage import COVERAGE
+from tvmake.targets.resolve import tvm_target
 
 ROWS, INNER, OUTER = 3, 96, 64
 
@@ -218,3 +223,56 @@ def test_never_keeps_them_in_float():
     precision = PrecisionConfig(base="int8_weights", never=["matmul"])
     made = transformed(imported(in_blocks(4, False)), precision)
     assert {str(value.dtype) for value in made[1].values()} == {"float32"}
+
+
+CONVOLUTIONS = {
+    "grouped": ("Conv", [1, 32, 9, 9], [64, 16, 3, 3], {"pads": [1, 1, 1, 1], "group": 2}, 0),
+    "transposed": ("ConvTranspose", [1, 32, 9, 9], [32, 16, 4, 4], {"pads": [1, 1, 1, 1], "strides": [2, 2]}, 1),
+    "of a sequence": ("Conv", [1, 32, 40], [64, 32, 5], {"pads": [2, 2]}, 0),
+    "matrices, with a scale for each input": ("MatMul", [4, 3, 32], [4, 32, 40], {}, 1),
+}
+
+
+def wide_steps(kind: str, dtype: type) -> onnx.ModelProto:
+    """A product of activations of 16 bits, or of floats, and weights of 8: ``x`` to ``y``."""
+    operator, shape, weight, attributes, axis = CONVOLUTIONS[kind]
+    draw = np.random.default_rng(5)
+    size = weight[axis]
+    constants = {
+        "w": draw.integers(-127, 128, weight).astype(np.int8),
+        "ws": draw.uniform(0.001, 0.002, size).astype(np.float32),
+        "wz": draw.integers(-3, 4, size).astype(np.int8),
+    }
+    nodes = [helper.make_node("DequantizeLinear", ["w", "ws", "wz"], ["wr"], axis=axis)]
+    x = "x"
+    if dtype is not np.float32:
+        constants |= {"s": np.array(1e-4, np.float32), "z": np.array(5, dtype)}
+        nodes.append(helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]))
+        nodes.append(helper.make_node("DequantizeLinear", ["q", "s", "z"], ["r"]))
+        x = "r"
+    nodes.append(helper.make_node(operator, [x, "wr"], ["y"], **attributes))
+    return onnx_models.model(nodes, {"x": (onnx_models.FLOAT, shape)}, ["y"], constants, opset=21)
+
+
+@pytest.mark.parametrize("dtype", [np.int16, np.uint16, np.float32])
+@pytest.mark.parametrize("kind", CONVOLUTIONS)
+def test_weights_of_convolutions_and_stacked_matrices_stay_integers(kind, dtype):
+    model = wide_steps(kind, dtype)
+    made = transformed(imported(model))
+    weights = {str(value.dtype): value.shape for value in made[1].values() if np.prod(value.shape) > 1000}
+    assert weights.keys() == {"int8"}
+    assert "weights: those of 1 product stay the source's integers" in str(made[0].attrs[COVERAGE])
+    x = onnx_models.random(*CONVOLUTIONS[kind][1], seed=9)
+    wanted = onnx_models.runtime(model, [x])[0]
+    np.testing.assert_allclose(run(made, x), wanted, rtol=1e-4, atol=1e-5 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("kind", CONVOLUTIONS)
+def test_a_package_does_not_hold_numbers_of_them(kind):
+    module, params = transformed(imported(wide_steps(kind, np.int16)))
+    target = tvm_target(TargetConfig(kind="llvm"), "targets.t")
+    lowered = lower(module, target, [], PassOptions(), 1)
+    names = [str(parameter.name) for parameter in lowered.fused["main"].params[1:]]
+    packed = packed_weights(params, lowered.packings, names) if lowered.packings else params
+    size = np.prod(CONVOLUTIONS[kind][2])
+    assert size <= sum(value.numpy().nbytes for value in packed.values()) < 1.1 * size + 1000

@@ -61,7 +61,7 @@ def transform(
     options = request.transform
     passes = tvm.relax.transform
     module = _bound(module, params, request)
-    known = source_weights(module)
+    known = source_weights(_quantized_convolutions(module, request) if has_quantized(module) else module)
     module = _folded(module, request)
     if request.precision.is_calibrated and COVERAGE in (module.attrs or {}):
         module = module.without_attr(COVERAGE)  # calibration says what becomes of what the source left in float
@@ -118,7 +118,7 @@ def _folded(module: "tvm.IRModule", request: TransformRequest) -> "tvm.IRModule"
     options = request.transform
     passes = tvm.relax.transform
     if has_quantized(module):  # before folding, which would make floats of quantised weights
-        module = to_integers(as_convolutions(turn_weights(module), request.precision.never), is_source=True)
+        module = to_integers(_quantized_convolutions(module, request), is_source=True)
     if options.fold_batch_norm:
         module = fold_batch_norms(module)
     module = passes.DecomposeOpsForInference()(module)
@@ -127,6 +127,11 @@ def _folded(module: "tvm.IRModule", request: TransformRequest) -> "tvm.IRModule"
     module = apply_user_passes(module, options.passes, "before_precision")
     kept = request.precision.never
     return as_pictures(as_convolutions(fold_paddings(module), kept), kept)
+
+
+def _quantized_convolutions(module: "tvm.IRModule", request: TransformRequest) -> "tvm.IRModule":
+    """With convolutions for transposed ones of quantised weights, which stay so."""
+    return as_convolutions(turn_weights(module), request.precision.never)
 
 
 def bind_dims(module: "tvm.IRModule", dims: Mapping[str, int]) -> "tvm.IRModule":

@@ -14,8 +14,12 @@ import tvm
 
 from tvmake.ir.expressions import bindings, constant, fixed_shape, is_call
 from tvmake.quantize.integers.affine import SMALL, affine, along
-from tvmake.quantize.weights.narrow import Integers, digest, grouped_integers
+from tvmake.quantize.integers.products import CONVOLUTIONS, OTHER_PRODUCTS
+from tvmake.quantize.weights.narrow import Integers, Spread, digest, grouped_integers
 from tvmake.quantize.weights.tables import LOOKUP
+
+LEAST_SPREAD = 4096
+"""Numbers of the smallest weight that is made real as it is needed."""
 
 LEAST_GROUP = 8
 """Of the numbers that share a scale: with fewer, scales take as much as they save."""
@@ -47,28 +51,44 @@ class _Grid:
         return replace(self, integers=move(self.integers), zeros=zeros, scales=scales)
 
 
-def source_weights(module: "tvm.IRModule") -> Mapping[str, Integers]:
-    """The integers of weights [inputs, outputs] and of tables [rows, columns], by the ``digest`` of the numbers that they stand for.
+def source_weights(module: "tvm.IRModule") -> Mapping[str, Integers | Spread]:
+    """The integers of weights and of tables [rows, columns], by the ``digest`` of the numbers that they stand for.
+
+    Those of matrices [inputs, outputs] are such as kernels read, others as the source has them.
 
     Args:
         module: with its weights as constants, before they are folded.
     """
     made = {binding.var: binding.value for binding in bindings(module["main"]) if hasattr(binding, "value")}
-    found: dict[str, Integers] = {}
+    found: dict[str, Integers | Spread] = {}
     for call in made.values():
         is_table = is_call(call, LOOKUP) and call.attrs.axis is not None and int(call.attrs.axis) == 0
-        if not is_table and not is_call(call, "matmul"):
+        if not is_table and not is_call(call, "matmul", *CONVOLUTIONS, *OTHER_PRODUCTS):
             continue
         grid = _grid(call.args[0 if is_table else 1], made)
-        if grid is None or grid.integers.ndim != 2:
+        if grid is None or (is_table and grid.integers.ndim != 2):
             continue
-        held = _held(grid.moved(np.transpose), 8) if is_table else _held(grid, 4)
-        if held is None or (is_table and len(held.values) % held.group):
+        if is_call(call, "nn.conv1d"):
+            grid = grid.moved(_as_picture)
+        held: Integers | Spread | None
+        if is_table:
+            held = _held(grid.moved(np.transpose), 8)
+            held = held if held and not len(held.values) % held.group else None
+        elif is_call(call, "matmul") and grid.integers.ndim == 2:
+            held = _held(grid, 4)
+        else:
+            held = _spread(grid)
+        if held is None:
             continue
         numbers = grid.numbers
         found[digest(numbers)] = held
         found[digest(numbers.astype(np.float16))] = held
     return found
+
+
+def _as_picture(part: np.ndarray) -> np.ndarray:
+    """A window of a sequence as one of a picture with a single row, which it becomes (``transform.convolutions.sequences``)."""
+    return np.expand_dims(part, 2)
 
 
 def _held(grid: _Grid, least_bits: int) -> Integers | None:
@@ -79,6 +99,22 @@ def _held(grid: _Grid, least_bits: int) -> Integers | None:
     if size < min(LEAST_GROUP, shape[0]) or not np.isfinite(scales).all() or (zeros != np.rint(zeros)).any():
         return None
     return grouped_integers(grid.integers, zeros[::size], scales[::size], size, least_bits)
+
+
+def _spread(grid: _Grid) -> Spread | None:
+    scales, zeros = _narrowed(grid.scales), _narrowed(grid.zeros)
+    size = grid.integers.size
+    if size < LEAST_SPREAD or max(scales.size, zeros.size) * LEAST_GROUP > size or not np.isfinite(scales).all():
+        return None
+    return Spread(grid.integers, scales.astype(np.float32), zeros.astype(np.float32) if zeros.any() else None)
+
+
+def _narrowed(part: np.ndarray) -> np.ndarray:
+    """With one place of each axis along which nothing changes."""
+    for axis in range(part.ndim):
+        first = part.take([0], axis)
+        part = first if (part == first).all() else part
+    return part
 
 
 def _grid(value: Any, made: Mapping[Any, Any]) -> _Grid | None:

@@ -1,6 +1,7 @@
 """Weights of products in 4 or 8 bits, everything else in float: each kernel makes numbers of them as it multiplies.
 
-Which numbers, ``narrow`` says.
+Which numbers, ``narrow`` says. Weights of convolutions, and such as are no matrices, that the source holds in integers are made real by
+a kernel of their own, each time that the network is run: the package is as small as its source.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -16,7 +17,7 @@ from tvmake.ir.rewriting import rewritten
 from tvmake.process.output import counted
 from tvmake.quantize.integers.coverage import kept_in_float
 from tvmake.quantize.integers.products import CONVOLUTIONS, OTHER_PRODUCTS
-from tvmake.quantize.weights.narrow import BLOCK, HALF_BLOCK, MIDDLE, Integers, digest, integers_of
+from tvmake.quantize.weights.narrow import BLOCK, HALF_BLOCK, MIDDLE, Integers, Spread, digest, integers_of
 from tvmake.quantize.weights.tables import LOOKUP, Tables, is_table
 
 from tvm import relax, te  # isort: skip
@@ -33,7 +34,7 @@ class HeldWeights:
     bits: int | None
     """Of an integer that weights are rounded to; None where the precision rounds none, and those of the source are held alone."""
     products: int = 0
-    """Products of matrices whose weights are integers."""
+    """Convolutions and products of matrices whose weights are integers."""
     tables: int = 0
     """Tables whose rows are integers of 8 bits."""
     as_in_source: int = 0
@@ -59,7 +60,7 @@ class HeldWeights:
 
 
 def hold_weights(
-    module: "tvm.IRModule", precision: PrecisionConfig, known: Mapping[str, Integers]
+    module: "tvm.IRModule", precision: PrecisionConfig, known: Mapping[str, Integers | Spread]
 ) -> tuple["tvm.IRModule", HeldWeights]:
     """The network with the weights of its products in integers; they have to be constants.
 
@@ -76,7 +77,7 @@ def hold_weights(
 
 @mutator
 class _Holder(PyExprMutator):
-    def __init__(self, module: "tvm.IRModule", precision: PrecisionConfig, known: Mapping[str, Integers]):
+    def __init__(self, module: "tvm.IRModule", precision: PrecisionConfig, known: Mapping[str, Integers | Spread]):
         super().__init__(module)
         self._rounds = precision.base in WEIGHTS_ONLY
         self._bits, self._group = 4 if precision.base == "int4_weights" else 8, precision.weight_group
@@ -84,10 +85,12 @@ class _Holder(PyExprMutator):
         self._never: Collection[str] = {name.removeprefix("relax.") for name in precision.never}
         self._tables = Tables(self.builder_)
         self._source = known
-        self._known: dict[Any, Integers | None] = {}
+        self._known: dict[Any, Integers | Spread | None] = {}
         """Of each weight, which several products may share: the source's integers."""
         self._held: dict[Any, tuple[Integers, list[Any]]] = {}
         """Likewise: what it is held in, and the constants for it."""
+        self._real: dict[Any, Any] = {}
+        """Of weights that kernels of their own make real: the variable."""
         self._names = {
             binding.value: str(binding.var.name)
             for binding in bindings(module["main"])
@@ -96,14 +99,20 @@ class _Holder(PyExprMutator):
 
     def visit_call_(self, op: Any) -> Any:
         if LOOKUP not in self._never and is_table(op):
-            known = self._of_source(op.args[0])
+            found = self._of_source(op.args[0])
+            known = found if isinstance(found, Integers) else None
             if known is not None or self._rounds:
                 self.found.as_in_source += known is not None
                 made = self._tables.looked_up(op, self.visit_expr(op.args[1]), known)
                 self.found.tables = self._tables.count
                 return made
         if is_call(op, "matmul", *CONVOLUTIONS, *OTHER_PRODUCTS):
-            known = self._of_source(op.args[1])
+            found = self._of_source(op.args[1]) if len(op.args) > 1 else None
+            if isinstance(found, Spread):
+                self.found.products += 1
+                self.found.as_in_source += 1
+                return self._with_real_weight(op, found)
+            known = found
             reason = self._obstacle(op)
             if reason is None and (known is not None or self._rounds):
                 self.found.products += 1
@@ -113,7 +122,7 @@ class _Holder(PyExprMutator):
                 self.found.kept.append((operator_name(op), self._names.get(op, ""), reason))
         return self.visit_expr_post_order(op)
 
-    def _of_source(self, weight: Any) -> Integers | None:
+    def _of_source(self, weight: Any) -> Integers | Spread | None:
         """The source's integers of a weight or a table."""
         if not self._source:
             return None
@@ -121,6 +130,19 @@ class _Holder(PyExprMutator):
             values = constant(weight)
             self._known[weight] = None if values is None else self._source.get(digest(values))
         return self._known[weight]
+
+    def _with_real_weight(self, call: Any, held: Spread) -> Any:
+        """The same call, of a weight whose numbers are made of the source's integers."""
+        weight, emit, op = call.args[1], self.builder_.emit, relax.op
+        if weight not in self._real:
+            real = emit(op.astype(relax.const(held.values), "float32"))
+            if held.zeros is not None:
+                real = emit(op.subtract(real, relax.const(held.zeros)))
+            real = emit(op.multiply(real, relax.const(held.scales)))
+            dtype = str(weight.ty.dtype)
+            self._real[weight] = real if dtype == "float32" else emit(op.astype(real, dtype))
+        others = [self.visit_expr(argument) for argument in (call.args[0], *call.args[2:])]
+        return relax.Call(call.op, [others[0], self._real[weight], *others[1:]], call.attrs, call.ty_args)
 
     def _obstacle(self, call: Any) -> str | None:
         name = operator_name(call)
@@ -163,7 +185,7 @@ class _Holder(PyExprMutator):
         """What a weight is held in, and its integers, scales and zero points as constants."""
         if weight not in self._held:
             held = self._of_source(weight)
-            if held is None:
+            if not isinstance(held, Integers):
                 values = constant(weight)
                 assert values is not None
                 held = integers_of(values.astype(np.float32), self._bits, self._group)

@@ -39,6 +39,16 @@ class Integers:
         return 8 if self.values.ndim == 2 else 4
 
 
+@dataclass(frozen=True)
+class Spread:
+    """A weight of any shape in integers of 8 bits; scales and zero points, in float32, spread over it."""
+
+    values: np.ndarray
+    scales: np.ndarray
+    zeros: np.ndarray | None = None
+    """None where 0 stands for 0."""
+
+
 def digest(numbers: np.ndarray) -> str:
     """What a weight's numbers are known by."""
     described = f"{numbers.dtype} {numbers.shape} ".encode()

@@ -5,6 +5,7 @@ depend on weights only, and only move data or compute integers of them, become p
 their results, which are the same on every machine.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -96,6 +97,8 @@ class _Finder:
             or not all(isinstance(extent, tvm.tirx.IntImm) for extent in result.shape)  # known when it runs
         ):
             return
+        if _unfolds(arguments, result):
+            return
         kernel = self.module[call.args[0]]
         if len(call.args) > 2 or not (_only_moves(kernel) or _is_exact(kernel)):
             return
@@ -135,6 +138,21 @@ class _Replace(PyExprMutator):
     def visit_dataflow_var_(self, op: Any) -> Any:
         """As :meth:`visit_var_`."""
         return self.replaced[op] if op in self.replaced else super().visit_dataflow_var_(op)
+
+
+def _unfolds(arguments: Sequence[Any], result: Any) -> bool:
+    """Whether a package would grow by what a kernel makes: numbers of integers in few bits."""
+    source = max(arguments, key=_bytes)
+    return _bits(result) > _bits(source.ty) and _bytes(result) > sum(map(_bytes, arguments))
+
+
+def _bytes(tensor: Any) -> int:
+    ty = tensor if isinstance(tensor, relax.TensorType) else tensor.ty
+    return math.prod(int(extent) for extent in ty.shape) * _bits(ty) // 8
+
+
+def _bits(ty: Any) -> int:
+    return int(tvm.DataType(dtype_name(ty)).bits)
 
 
 def _only_moves(kernel: Any) -> bool:
