@@ -321,6 +321,13 @@ def test_celu_of_a_number_is_a_number(tmp_path):
     assert read(save(tmp_path / "m.onnx", made)).module["main"].ret_ty.ndim == 0
 
 
+@pytest.mark.parametrize("name", ["Elu", "Selu"])
+def test_exponential_units_keep_the_digits_below_zero(tmp_path, name):
+    made = model([node(name, ["x"], ["y"])], {"x": (FLOAT, [6])}, ["y"])
+    values = np.array([-1e-7, -3e-5, -1e-3, -0.4, -9, 2], "float32")
+    assert_agrees(tmp_path, made, [values], runtime, rtol=1e-6, atol=0)
+
+
 def test_half_precision_elu(tmp_path):
     made = model([node("Elu", ["x"], ["y"])], {"x": (onnx.TensorProto.FLOAT16, [6])}, ["y"], opset=22)
     assert_agrees(tmp_path, made, [random(6).astype(np.float16)], rtol=2e-3)
