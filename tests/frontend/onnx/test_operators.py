@@ -79,17 +79,29 @@ def test_resize_to_sizes_whose_ratio_is_not_exact(tmp_path, mode, size):
     assert_agrees(tmp_path, made, [random(1, 2, 12, 6)], atol=1e-4)
 
 
+@pytest.mark.parametrize("absent", ["", "empty"], ids=["no name", "no elements"])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
-def test_resize_to_a_size_that_is_known_but_for_the_batch(tmp_path, mode):
+def test_resize_to_a_size_that_is_known_but_for_the_batch(tmp_path, mode, absent):
     nodes = [
         node("Shape", ["x"], ["shape"]),
         node("Slice", ["shape", "start", "end", "start"], ["kept"]),
         node("Concat", ["kept", "size"], ["sizes"], axis=0),
-        node("Resize", ["x", "", "", "sizes"], ["y"], mode=mode, coordinate_transformation_mode="align_corners"),
+        node(
+            "Resize", ["x", absent, absent, "sizes"], ["y"], mode=mode, coordinate_transformation_mode="align_corners"
+        ),
     ]
     constants = {"start": np.array([0]), "end": np.array([2]), "size": np.array([11, 5])}
-    made = model(nodes, {"x": (FLOAT, ["batch", 2, 8, 9])}, ["y"], constants)
+    constants |= {"empty": np.zeros(0, np.float32)} if absent else {}
+    made = model(nodes, {"x": (FLOAT, ["batch", 2, 8, 9])}, ["y"], constants, opset=11 if absent else 19)
     assert_agrees(tmp_path, made, [random(3, 2, 8, 9)], runtime, atol=1e-4)
+
+
+def test_resize_to_twice_the_size_with_scales_that_have_no_elements(tmp_path):
+    """As PyTorch writes it for opset 11."""
+    resize = node("Resize", ["x", "empty", "empty", "sizes"], ["y"], mode="linear")
+    constants = {"empty": np.zeros(0, np.float32), "sizes": np.array([1, 2, 14, 18])}
+    made = model([resize], {"x": (FLOAT, [1, 2, 7, 9])}, ["y"], constants, opset=11)
+    assert_agrees(tmp_path, made, [random(1, 2, 7, 9)], runtime, atol=1e-4)
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
