@@ -159,6 +159,63 @@ def test_a_loop_whose_condition_is_a_constant_of_the_graph_around_it_is_unrolled
     assert_agrees(tmp_path, made, [random(2, 3)], runtime)
 
 
+def counting_loop(inputs, constants, trips=""):
+    """While a count, from 1 on and doubled each time, is below a bound: PyTorch's exporter writes embedding bags so."""
+    body = helper.make_graph(
+        [
+            node("Add", ["count", "count"], ["more"]),
+            node("Add", ["carried", "x"], ["next"]),
+            node("Less", ["more", "bound"], ["again"]),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info("step", INT64, []),
+            helper.make_tensor_value_info("condition", BOOL, []),
+            helper.make_tensor_value_info("count", INT64, []),
+            helper.make_tensor_value_info("carried", FLOAT, [2, 3]),
+        ],
+        [
+            helper.make_tensor_value_info("again", BOOL, []),
+            helper.make_tensor_value_info("more", INT64, []),
+            helper.make_tensor_value_info("next", FLOAT, [2, 3]),
+        ],
+    )
+    constants = {"one": np.array(1), "true": np.array(True), **constants}
+    return model(
+        [node("Loop", [trips, "true", "one", "x"], ["n", "y"], body=body)],
+        {"x": (FLOAT, [2, 3]), **inputs},
+        ["y"],
+        constants,
+    )
+
+
+@pytest.mark.parametrize("trips", [None, 3, 100])
+def test_a_loop_whose_condition_counts_is_unrolled(tmp_path, trips):
+    constants = {"bound": np.array(20), **({} if trips is None else {"trips": np.array(trips)})}
+    assert_agrees(tmp_path, counting_loop({}, constants, "trips" if trips else ""), [random(2, 3)], runtime)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "constants"), [({"bound": (INT64, [])}, {}), ({}, {"bound": np.array(0), "one": np.array(0)})]
+)
+def test_a_loop_that_runs_as_often_as_an_input_says_or_without_an_end_is_refused(tmp_path, inputs, constants):
+    if not inputs:
+        constants = {**constants, "bound": np.array(5)}  # which twice nothing never reaches
+    with pytest.raises(InputError, match=r"Loop.*\n.*at most 512 times"):
+        read(save(tmp_path / "m.onnx", counting_loop(inputs, constants)))
+
+
+def test_operands_that_fit_for_some_extents_alone_are_named(tmp_path):
+    made = model([node("Add", ["x", "w"], ["y"])], {"x": (FLOAT, ["batch", 3])}, ["y"], {"w": random(7, 3)})
+    path = save(tmp_path / "m.onnx", made)
+    with pytest.raises(
+        InputError, match=r"Add .*operands \[batch, 3\] and \[7, 3\] go together .*\n.*models\.NAME\.inputs"
+    ):
+        read(path)
+    (found,) = run_compiled(read(path, inputs={"x": {"shape": [7, 3]}}), [random(7, 3, seed=1)])
+    np.testing.assert_allclose(found, runtime(made, [random(7, 3, seed=1)])[0], rtol=1e-6)
+
+
 def test_four_bit_weights_are_widened(tmp_path):
     values = np.arange(-8, 8).reshape(4, 4)
     made = model([node("MatMul", ["x", "w"], ["y"])], {"x": (FLOAT, [2, 4])}, ["y"], {"w": random(4, 4)}, opset=21)
