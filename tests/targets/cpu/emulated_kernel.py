@@ -23,6 +23,24 @@ struct Tensor { void *data; Device device; int32_t ndim; Type dtype; int64_t *sh
 struct Any { int32_t index; uint32_t zero; union { int64_t integer; void *pointer; }; };
 extern "C" int __tvm_ffi_kernel(void *, Any *, int32_t, Any *);
 
+// include/tvm/runtime/c_backend_api.h, on one core; kernels call these through pointers that a runtime sets.
+struct Group { void *sync; int32_t count; };
+using Task = int (*)(int, Group *, void *);
+static int launch(Task task, void *data, int) {
+  Group group{nullptr, 1};
+  return task(0, &group, data);
+}
+static void *allocate(int, int, uint64_t bytes, int, int) { return std::aligned_alloc(64, (bytes + 63) / 64 * 64); }
+static int release(int, int, void *data) {
+  std::free(data);
+  return 0;
+}
+extern "C" {
+decltype(&launch) __TVMBackendParallelLaunch = launch;
+decltype(&allocate) __TVMBackendAllocWorkspace = allocate;
+decltype(&release) __TVMBackendFreeWorkspace = release;
+}
+
 int main(int count, char **files) {
   std::vector<Any> arguments;
   Tensor *last = nullptr;

@@ -12,6 +12,7 @@ import tvm_ffi
 from tvm import te, topi
 from tvm.s_tir.dlight import ApplyDefaultSchedule
 
+from tests.targets.cpu.schedules.nets import lowered
 from tests.tune.search.test_search import DEVICE, MadeUp
 from tvmake.codegen.scheduling.replay import replay
 from tvmake.config.requests.tuning import SearchOptions
@@ -56,6 +57,13 @@ def integer_product(target: tvm.target.Target = CPU) -> Workload:
     return workload(te.create_prim_func([a, b, result]).with_attr(ATTRIBUTE, [1]), target)
 
 
+def winograd() -> Workload:
+    """A convolution in Winograd's form."""
+    inputs = [((1, 32, 24, 24), "float32"), ((32, 32, 3, 3), "float32")]
+    made = lowered(lambda x, w: tvm.relax.op.nn.conv2d(x, w, padding=1), *inputs, target=CPU)
+    return workload(made.unscheduled["conv2d_winograd"], CPU)
+
+
 def softmax() -> Workload:
     a = te.placeholder((16, 197), "float32", "a")
     return workload(te.create_prim_func([a, topi.nn.softmax(a)]), CPU)
@@ -88,12 +96,18 @@ def tune(root: Path, kernel: Workload, trials: int = 16) -> Search:
 
 
 @pytest.mark.parametrize(
-    "kernel", [convolution(28), convolution(7, 24), product(197), product(1), integer_product(), softmax()]
+    "kernel", [convolution(28), convolution(7, 24), product(197), product(1), integer_product(), winograd(), softmax()]
 )
 def test_the_rules_schedule_is_a_record_like_any_other(kernel: Workload):
     (start,) = starts_by_rule(kernel)
     trace = json.loads(json.dumps(start.trace))
     assert tvm_ffi.structural_equal(replay(kernel, trace), scheduled(kernel.module["main"], CPU))
+
+
+def test_a_convolution_in_winograds_form_is_tuned_by_the_rules_tiles_alone(tmp_path: Path):
+    run = search(tmp_path, winograd(), MadeUp(), trials=16)
+    assert run.run() == "space exhausted"
+    assert set(origins(run)) == {"rule", "tile"}
 
 
 def test_what_is_measured_of_it_takes_packed_weights():

@@ -23,7 +23,9 @@ from tvmake.targets.cpu.borders import take_in_borders
 from tvmake.targets.cpu.channels_last import channels_last
 from tvmake.targets.cpu.integer_products import suit_products
 from tvmake.targets.cpu.schedules.apply import apply_rules
+from tvmake.targets.cpu.schedules.machine import machine
 from tvmake.targets.cpu.unpacking import unpack_in_sums
+from tvmake.targets.cpu.winograd import with_fewer_products
 from tvmake.targets.cuda.half_remainders import WideRemainders
 from tvmake.targets.gpu.shape_changes import move_shape_changes
 from tvmake.targets.kernel_pipeline import uses_textures
@@ -241,6 +243,8 @@ def fused_graph(
                     module, target, inputs
                 )  # of matrices, which are lowered with what is in no layout
                 module = take_in_borders(suit_products(channels_last(module), target, inputs))
+                if layout_free:
+                    module = with_fewer_products(module, machine(target).lanes(32), inputs)
             graph = Prepacked(tvm.transform.Sequential(_legalize())(module), ())
             if is_cpu(target):
                 graph = take_out_weight_layouts(unpack_in_sums(graph.module), inputs)

@@ -1,8 +1,8 @@
 """Bring weights into the layout of a target's kernels once, when the package is built.
 
 Parameters are arguments of ``main``, so that TVM would convert the layout of every weight in every run. Kernels that
-depend on weights only, and only move data or compute integers of them, become packings (``targets.prepack``); ``main`` takes
-their results, which are the same on every machine.
+depend on weights only, and only move data, compute integers of them or say that they are exact (:data:`SAME_EVERYWHERE`), become
+packings (``targets.prepack``); ``main`` takes their results, which are the same on every machine.
 """
 
 import math
@@ -25,7 +25,10 @@ MOVING = frozenset({"prim.if_then_else", "prim.likely", "tirx.if_then_else", "ti
 REDUCTION = 2
 """``IterVar`` type kCommReduce (include/tvm/tirx/var.h)."""
 
-ATTRIBUTES = ("global_symbol", "target", "tirx.is_scheduled", "op_pattern", "scoped")
+SAME_EVERYWHERE = "tvmake.same_everywhere"
+"""The attribute of kernels that compute floats of weights so that every machine gets the same."""
+
+ATTRIBUTES = ("global_symbol", "target", "tirx.is_scheduled", "op_pattern", "scoped", SAME_EVERYWHERE)
 """What a packing function does without."""
 
 
@@ -170,7 +173,9 @@ def _only_moves(kernel: Any) -> bool:
 
 
 def _is_exact(kernel: Any) -> bool:
-    """Whether a kernel computes with integers alone."""
+    """Whether a kernel computes with integers alone, or says that it is exact."""
+    if SAME_EVERYWHERE in kernel.attrs:
+        return True
     kinds: list[str] = []
 
     def note(access: Any) -> None:

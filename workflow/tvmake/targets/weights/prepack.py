@@ -58,7 +58,9 @@ def split(kernel: "tvm.tirx.PrimFunc") -> SplitKernel | None:
     *arguments, result = [
         relax.Var(f"a{index}", _tensor(parameter.ty)) for index, parameter in enumerate(kernel.params)
     ]
-    variable = builder.add_func(kernel.without_attr("global_symbol"), "kernel")
+    # What says how it may be fused would set packings apart that are alike.
+    plain = kernel.without_attr("global_symbol").without_attr("op_pattern")
+    variable = builder.add_func(plain, "kernel")
     with builder.function("main", arguments):
         with builder.dataflow():
             # The pass looks at calls. How many of the kernel's arguments are results makes no difference to it.

@@ -34,6 +34,7 @@ from tvmake.tune.search.fixed_order import FixedOrder
 from tvmake.tune.search.grid import Grid
 from tvmake.tune.search.nearest import nearest_starts
 from tvmake.tune.search.spaces import meta_schedule_context
+from tvmake.targets.cpu.winograd import is_winograd
 from tvmake.tune.search.starts import Start, candidate, further_starts, starts_by_rule
 from tvmake.tune.search.transfer import KernelFeatures
 from tvmake.tune.search.whole_pixels import with_whole_pixels
@@ -156,6 +157,8 @@ class Search:
         ctx, spaces = self._design_spaces()
         if self.options.warm_start:
             self._measure_starts(ctx, spaces, measurer)
+            if is_winograd(self.workload.module["main"]):
+                return "space exhausted"  # what MetaSchedule draws keeps whole pictures between the steps
         source = self._source(ctx, spaces)
         stale = 0
         while self._spent < self.trials:

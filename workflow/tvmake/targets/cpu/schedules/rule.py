@@ -17,6 +17,7 @@ from tvmake.targets.cpu.schedules.machine import Machine, machine
 from tvmake.targets.cpu.schedules.padding import pad, padded_weights
 from tvmake.targets.cpu.schedules.rows import by_rows
 from tvmake.targets.cpu.schedules.tiled import Tiled
+from tvmake.targets.cpu.schedules.winograd import winograd
 from tvmake.targets.cpu.segments import CONDITIONALS
 from tvmake.targets.weights.layout_free import ATTRIBUTE
 
@@ -78,6 +79,8 @@ def _schedule(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target", choice
 def _scheduled(function: "tvm.tirx.PrimFunc", given: _Given) -> "tvm.s_tir.Schedule | None":
     schedule = tvm.s_tir.Schedule(function)
     root = analysis.get_root_block(schedule)
+    if (whole := _by_winograd(schedule, given)) is not None:
+        return whole
     inline(schedule, root)
     given.weights.extend(_pad_all(schedule, root, given.unit, given.weights))
     if (whole := _by_rows(schedule, given.unit)) is not None:
@@ -99,6 +102,15 @@ def _names(schedule: Any) -> list[str]:
     """Of the blocks, in order."""
     root = analysis.get_root_block(schedule)
     return [str(schedule.get(block).name_hint) for block in schedule.get_child_blocks(root)]
+
+
+def _by_winograd(schedule: Any, given: _Given) -> Any | None:
+    """A schedule of a convolution in Winograd's form; None where it is another kernel, or what follows does not suit it."""
+    trial = schedule.copy()
+    try:
+        return trial if winograd(trial, given.unit, given.weights, given.choice) else None
+    except FAILURES:
+        return None
 
 
 def _by_rows(schedule: Any, unit: Machine) -> Any | None:

@@ -1,0 +1,122 @@
+"""Kernels of Winograd's convolutions: strips of tiles, each through all steps, while what lies between stays in the cache."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvmake.targets.cpu.schedules.accesses import SPATIAL, Contraction, contraction, extent, is_injective
+from tvmake.targets.cpu.schedules.machine import Machine
+from tvmake.targets.cpu.schedules.packing import pack
+from tvmake.targets.cpu.schedules.tiles import Rows, Tile, divisors, good_tiles
+from tvmake.targets.cpu.winograd import PART, PARTS, RESULTS
+
+from tvm.s_tir.dlight import analysis  # isort: skip
+
+LONGEST, SHORTEST = 16, 6
+"""Tiles of a strip, where the picture's width can be divided so."""
+
+BITS = 32
+
+
+def winograd(schedule: Any, unit: Machine, weights: Sequence[Any], choice: int = 0) -> bool:
+    """Schedule a kernel whole; False where it is another one.
+
+    Args:
+        schedule: of the kernel.
+        unit: that it runs on.
+        weights: buffers that may be reordered when the package is built.
+        choice: which of the good tiles its products take, the best one first; the last where there are fewer.
+    """
+    root = analysis.get_root_block(schedule)
+    parts = {
+        str(annotations[PART]): block
+        for block in schedule.get_child_blocks(root)
+        if PART in (annotations := schedule.get(block).annotations)
+    }
+    if set(parts) != set(PARTS):
+        return False
+    last = _epilogue(schedule, root, parts)
+    products = schedule.get(parts["products"])
+    *_, across, filters = [axis for axis in products.iter_vars if axis.iter_type == SPATIAL]
+    strip = _strip(extent(across))
+    taken = contraction(products)
+    assert taken is not None
+    length = extent(taken.reduced[0])
+    rows = Rows(list(products.iter_vars).index(across), strip, shares=True)
+    found = good_tiles(unit, BITS, extent(filters), [rows], length, 1, whole_only=True)
+    tile = found[min(choice, len(found) - 1)]
+    _pack(schedule, parts["products"], taken, weights, tile)
+    schedule.compute_inline(parts["padded"])
+    lanes = unit.lanes(BITS)
+    n, y, x, k = schedule.get_loops(last)
+    down, inner_y = schedule.split(y, [None, RESULTS])
+    tiles, inner_x = schedule.split(x, [None, RESULTS])
+    strips, within = schedule.split(tiles, [None, strip])
+    vectors, lane = schedule.split(k, [None, lanes])
+    schedule.reorder(n, down, strips, within, vectors, inner_y, inner_x, lane)
+    each = schedule.fuse(n, down, strips)
+    schedule.parallel(each)
+    for name in ("tiles", "result_rows"):
+        schedule.compute_at(parts[name], vectors, preserve_unit_loops=True)
+    for name in ("products", "data"):
+        schedule.compute_at(parts[name], each, preserve_unit_loops=True)
+    for block in (parts["tiles"], parts["result_rows"], last):
+        _write_out(schedule, schedule.get_loops(block)[3:])
+    _products(schedule, parts["products"], tile)
+    _data(schedule, parts, lanes)
+    return True
+
+
+def _epilogue(schedule: Any, root: Any, parts: dict[str, Any]) -> Any:
+    """The block that writes the results, with what follows on each of them."""
+    results = parts["results"]
+    shape = [extent(axis) for axis in schedule.get(results).iter_vars]
+    others = [block for block in schedule.get_child_blocks(root) if PART not in schedule.get(block).annotations]
+    if not others:
+        return results
+    *between, last = others
+    for block in (results, *between):
+        schedule.compute_inline(block)
+    statement = schedule.get(last)
+    if not is_injective(statement) or [extent(axis) for axis in statement.iter_vars] != shape:
+        raise ValueError("what follows writes in another order")
+    return last
+
+
+def _strip(tiles: int) -> int:
+    """How many tiles of a row go through all steps at once."""
+    longest = max(divisor for divisor in divisors(tiles) if divisor <= LONGEST)
+    return longest if longest >= SHORTEST else tiles
+
+
+def _pack(schedule: Any, block: Any, taken: Contraction, weights: Sequence[Any], tile: Tile) -> None:
+    for load in taken.operands:
+        if any(load.source.same_as(weight) for weight in weights):
+            pack(schedule, block, taken, load, tile.width, is_weight=True)
+
+
+def _products(schedule: Any, block: Any, tile: Tile) -> None:
+    _, *loops = schedule.get_loops(block)
+    i, j, n, down, across, filters, channel = loops
+    outer, vectors, lanes = schedule.split(filters, [None, tile.vectors, tile.lanes])
+    tiles, rows = schedule.split(across, [None, tile.height])
+    schedule.reorder(i, j, n, down, outer, tiles, channel, rows, vectors, lanes)
+    for each in (block, schedule.decompose_reduction(block, channel)):
+        _write_out(schedule, schedule.get_loops(each)[-3:])
+
+
+def _data(schedule: Any, parts: dict[str, Any], lanes: int) -> None:
+    _, i, j, n, down, across, channels = schedule.get_loops(parts["data"])
+    vectors, lane = schedule.split(channels, [None, lanes])
+    schedule.reorder(n, down, across, vectors, i, j, lane)
+    schedule.compute_at(parts["data_rows"], vectors, preserve_unit_loops=True)
+    outside = len(schedule.get_loops(parts["data"])) - 3
+    for name in ("data", "data_rows"):
+        _write_out(schedule, schedule.get_loops(parts[name])[outside:])
+
+
+def _write_out(schedule: Any, loops: Sequence[Any]) -> None:
+    """Vectors, and no loops around them: what they index can be in registers then."""
+    *outer, lanes = loops
+    schedule.vectorize(lanes)
+    for loop in outer:
+        schedule.unroll(loop)

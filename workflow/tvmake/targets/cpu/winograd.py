@@ -1,0 +1,243 @@
+"""Convolutions with windows of 3 × 3 by Winograd's algorithm: a quarter of the products.
+
+Tiles of 4 × 4 results are computed from tiles of 6 × 6 values. Both these and the window are transformed, multiplied place by
+place and summed over the channels, which are 36 products of matrices, and transformed back: Y = Aᵀ [(G w Gᵀ) ⊙ (Bᵀ d B)] A. (Lavin
+and Gray, "Fast Algorithms for Convolutional Neural Networks", 2016, F(4×4, 3×3).) Sums of 64 channels come out within 119 dB.
+
+The weights are transformed when the package is built, and take four times the room then; so they are left as they are where
+that is much, or few tiles share them. The transform is computed so that every machine gets the same bits: whole numbers and
+powers of two first, in one order, and what is divided by last.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tvm
+import tvm_ffi
+
+from tvmake.ir.expressions import fixed_shape, is_call
+from tvmake.ir.rewriting import definition, rewritten
+from tvmake.targets.weights.layouts import SAME_EVERYWHERE
+
+from tvm import te  # isort: skip
+from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
+
+RESULTS, VALUES, WINDOW = 4, 6, 3
+"""Along an edge of a tile, and of the window."""
+
+DATA = (
+    (4, 0, -5, 0, 1, 0),
+    (0, -4, -4, 1, 1, 0),
+    (0, 4, -4, -1, 1, 0),
+    (0, -2, -1, 2, 1, 0),
+    (0, 2, -1, -2, 1, 0),
+    (0, 4, 0, -5, 0, 1),
+)
+"""Bᵀ."""
+
+BACK = ((1, 1, 1, 1, 1, 0), (0, 1, -1, 2, -2, 0), (0, 1, 1, 4, 4, 0), (0, 1, -1, 8, -8, 1))
+"""Aᵀ."""
+
+WEIGHTS = ((1, 0, 0), (-1, -1, -1), (-1, 1, -1), (1, 2, 4), (1, -2, 4), (0, 0, 1))
+DIVISORS = (4, 6, 6, 24, 24, 1)
+"""G: its rows, and what each is divided by."""
+
+FEWEST_TILES = 36
+"""Of a picture: fewer bring less than reading four times the weights costs."""
+
+MOST_BYTES = 1 << 22
+"""Of the transformed weights: they are read again for each strip of tiles, and stay in the second-level cache."""
+
+PART = "tvmake.winograd"
+"""The annotation that says what a block of such a kernel computes, one of :data:`PARTS`."""
+
+PARTS = ("padded", "data_rows", "data", "products", "result_rows", "tiles", "results")
+
+OUT_ELEMENTWISE_FUSIBLE, OPAQUE = 4, 8
+"""``OpPatternKind`` kOutEWiseFusable and kOpaque (include/tvm/relax/op_attr_types.h)."""
+
+
+def with_fewer_products(module: "tvm.IRModule", lanes: int, inputs: int) -> "tvm.IRModule":
+    """The network with those convolutions of float32 in Winograd's form that gain by it.
+
+    Args:
+        module: in NHWC.
+        lanes: how many values of float32 a vector of the CPU has.
+        inputs: how many of ``main``'s arguments are the model's inputs; the others are weights.
+    """
+    return rewritten(module, _Writer(module, lanes, inputs))
+
+
+def is_winograd(kernel: "tvm.tirx.PrimFunc") -> bool:
+    """Whether an unscheduled kernel is such a convolution."""
+    found: list[Any] = []
+
+    def note(block: Any) -> None:
+        if PART in block.annotations:
+            found.append(block)
+
+    tvm_ffi.structural_walk(kernel.body, (tvm.s_tir.SBlock, note))
+    return bool(found)
+
+
+@mutator
+class _Writer(PyExprMutator):
+    def __init__(self, module: "tvm.IRModule", lanes: int, inputs: int):
+        super().__init__(module)
+        self._lanes = lanes
+        self._weights = set(module["main"].params[inputs:])
+
+    def visit_call_(self, op: Any) -> Any:
+        call = self.visit_expr_post_order(op)
+        if not _gains(call, self._lanes) or not self._is_weight(call.args[1]):
+            return call
+        data, weight = call.args
+        padding = [int(width) for width in call.attrs.padding]
+        transformed = self.builder_.emit(
+            self.builder_.call_te(
+                _transformed,
+                weight,
+                primfunc_name_hint="winograd_weights",
+                primfunc_attrs={"op_pattern": OPAQUE, SAME_EVERYWHERE: True},
+            )
+        )
+
+        def kernel(x: Any, weights: Any) -> Any:
+            return _convolution(x, weights, padding)
+
+        return self.builder_.call_te(
+            kernel,
+            data,
+            transformed,
+            primfunc_name_hint="conv2d_winograd",
+            primfunc_attrs={"op_pattern": OUT_ELEMENTWISE_FUSIBLE},
+        )
+
+    def _is_weight(self, value: Any) -> bool:
+        """Whether a value is a parameter, in this order of axes or another."""
+        made = definition(self, value)
+        return made in self._weights or (is_call(made, "permute_dims") and self._is_weight(made.args[0]))
+
+
+def _gains(call: Any, lanes: int) -> bool:
+    """Whether a call is such a convolution, and large enough."""
+    if not is_call(call, "nn.conv2d"):
+        return False
+    attrs, data, weight, result = call.attrs, *map(fixed_shape, (*call.args, call))
+    layouts = (str(attrs.data_layout), str(attrs.kernel_layout), str(attrs.out_layout))
+    kinds = {str(value.ty.dtype) for value in (*call.args, call)}
+    if layouts != ("NHWC", "OHWI", "NHWC") or kinds != {"float32"} or data is None or weight is None or result is None:
+        return False
+    if weight[1:3] != [WINDOW, WINDOW] or [int(step) for step in (*attrs.strides, *attrs.dilation)] != [1] * 4:
+        return False
+    filters, channels = weight[0], weight[3]
+    return (
+        int(attrs.groups) == 1
+        and filters % lanes == channels % lanes == 0
+        and _tiles(result[1]) * _tiles(result[2]) >= FEWEST_TILES
+        and 4 * VALUES * VALUES * filters * channels <= MOST_BYTES
+    )
+
+
+def _tiles(extent: int) -> int:
+    return -(-extent // RESULTS)
+
+
+def _transformed(weight: Any) -> Any:
+    """Weights (filters, 3, 3, channels) as (6, 6, channels, filters)."""
+    filters, _, _, channels = weight.shape
+
+    def rows(filter: Any, row: Any, column: Any, channel: Any) -> Any:
+        return _chosen(row, WEIGHTS, lambda place: weight[filter, place, column, channel])
+
+    by_rows = te.compute((filters, VALUES, WINDOW, channels), rows, "weight_rows")
+
+    def both(row: Any, column: Any, channel: Any, filter: Any) -> Any:
+        whole = _chosen(column, WEIGHTS, lambda place: by_rows[filter, row, place, channel])
+        return whole * _divided(row, column)
+
+    return te.compute((VALUES, VALUES, channels, filters), both, "weights")
+
+
+def _divided(row: Any, column: Any) -> Any:
+    """What a transformed weight is multiplied with last."""
+    last = [_choice(column, [_number(1 / (one * other)) for other in DIVISORS]) for one in DIVISORS]
+    return _choice(row, last)
+
+
+def _convolution(data: Any, weights: Any, padding: Sequence[int]) -> Any:
+    """Data (N, H, W, channels) with transformed weights (6, 6, channels, filters); the padding is top, left, bottom, right."""
+    count, height, width, channels = map(int, data.shape)
+    filters = int(weights.shape[3])
+    top, left, bottom, right = padding
+    high, wide = height + top + bottom - WINDOW + 1, width + left + right - WINDOW + 1
+    down, across = _tiles(high), _tiles(wide)
+    reduced = te.reduce_axis((0, channels), "channel")
+
+    def padded(n: Any, y: Any, x: Any, c: Any) -> Any:
+        inside = tvm.tirx.all(y >= top, y < height + top, x >= left, x < width + left)
+        return tvm.tirx.if_then_else(inside, data[n, y - top, x - left, c], _number(0))
+
+    def data_rows(n: Any, ty: Any, tx: Any, i: Any, x: Any, c: Any) -> Any:
+        return _chosen(i, DATA, lambda y: parts[0][n, ty * RESULTS + y, tx * RESULTS + x, c])
+
+    def transformed(i: Any, j: Any, n: Any, ty: Any, tx: Any, c: Any) -> Any:
+        return _chosen(j, DATA, lambda x: parts[1][n, ty, tx, i, x, c])
+
+    def products(i: Any, j: Any, n: Any, ty: Any, tx: Any, k: Any) -> Any:
+        return te.sum(parts[2][i, j, n, ty, tx, reduced] * weights[i, j, reduced, k], [reduced])
+
+    def result_rows(n: Any, ty: Any, tx: Any, y: Any, j: Any, k: Any) -> Any:
+        return _chosen(y, BACK, lambda i: parts[3][i, j, n, ty, tx, k])
+
+    def tiles(n: Any, ty: Any, tx: Any, y: Any, x: Any, k: Any) -> Any:
+        return _chosen(x, BACK, lambda j: parts[4][n, ty, tx, y, j, k])
+
+    def results(n: Any, y: Any, x: Any, k: Any) -> Any:
+        return parts[5][n, y // RESULTS, x // RESULTS, y % RESULTS, x % RESULTS, k]
+
+    shapes: tuple[tuple[int, ...], ...] = (
+        (count, down * RESULTS + WINDOW - 1, across * RESULTS + WINDOW - 1, channels),
+        (count, down, across, VALUES, VALUES, channels),
+        (VALUES, VALUES, count, down, across, channels),
+        (VALUES, VALUES, count, down, across, filters),
+        (count, down, across, RESULTS, VALUES, filters),
+        (count, down, across, RESULTS, RESULTS, filters),
+        (count, high, wide, filters),
+    )
+    parts: list[Any] = []
+    for name, shape, compute in zip(
+        PARTS, shapes, (padded, data_rows, transformed, products, result_rows, tiles, results), strict=True
+    ):
+        parts.append(te.compute(shape, compute, f"winograd_{name}", attrs={PART: name}))
+    return parts[-1]
+
+
+def _chosen(row: Any, matrix: Sequence[Sequence[int]], value: Callable[[int], Any]) -> Any:
+    """A row of a matrix times a vector of values."""
+    return _choice(row, [_combined(numbers, value) for numbers in matrix])
+
+
+def _choice(index: Any, values: Sequence[Any]) -> Any:
+    chosen = values[-1]
+    for number in range(len(values) - 2, -1, -1):
+        chosen = tvm.tirx.Select(index == number, values[number], chosen)
+    return chosen
+
+
+def _combined(numbers: Sequence[int], value: Callable[[int], Any]) -> Any:
+    """A sum of values times numbers, of which 1 and 0 cost nothing."""
+    total = None
+    for place, number in enumerate(numbers):
+        if not number:
+            continue
+        term = value(place) if abs(number) == 1 else value(place) * _number(abs(number))
+        if total is None:
+            total = term if number > 0 else _number(-1) * term
+        else:
+            total = total + term if number > 0 else total - term
+    return total
+
+
+def _number(value: float) -> Any:
+    return tvm.tirx.const(value, "float32")
