@@ -11,7 +11,7 @@ tried in a process of its own, within limits of time and memory; what is in ``--
 ==========  =====================================================================================================
 right       the outputs are those of the framework, within the goals of the precision
 refused     tvmake says that it cannot, and why
-unjudged    rounding at this precision alone moves the outputs beyond the goals
+unjudged    rounding at this precision alone moves the outputs beyond the goals, or ONNX Runtime refuses the network
 failed      TVM's importer or code generator fails, which tvmake reports
 wrong       other outputs, or two runs that differ
 crashed     anything else

@@ -67,11 +67,15 @@ class Node(nn.Module):
         return [helper.make_node(self.operator, given, results, **self.attributes)], constants
 
 
+class RuntimeRefusesError(RuntimeError):
+    """ONNX Runtime refuses a network, or its values: there is nothing to compare with."""
+
+
 def session(model: "onnx.ModelProto") -> Any:
     """A model in ONNX Runtime, without its approximations.
 
     Raises:
-        RuntimeError: ONNX Runtime refuses it.
+        RuntimeRefusesError: ONNX Runtime refuses it.
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -80,19 +84,19 @@ def session(model: "onnx.ModelProto") -> Any:
     try:
         return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its exceptions have no base of their own
-        raise RuntimeError(str(error)) from error
+        raise RuntimeRefusesError(str(error)) from error
 
 
 def run(session: Any, outputs: list[str], feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
     """Outputs of a session.
 
     Raises:
-        RuntimeError: ONNX Runtime refuses these values.
+        RuntimeRefusesError: ONNX Runtime refuses these values.
     """
     try:
         found: list[np.ndarray] = session.run(outputs, feeds)
     except Exception as error:  # its exceptions have no base of their own
-        raise RuntimeError(str(error)) from error
+        raise RuntimeRefusesError(str(error)) from error
     return found
 
 

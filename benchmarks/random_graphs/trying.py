@@ -40,7 +40,7 @@ from tvmake.targets.resolve import tvm_target
 from tvmake.transform.graph import transform
 
 from .network import Kind, Network, Program
-from .onnx_nodes import model_of, run, session
+from .onnx_nodes import RuntimeRefusesError, model_of, run, session
 from .reference import is_judgeable, outputs, problem
 
 ORDER = ("right", "refused", "unjudged", "failed", "wrong", "crashed", "timeout")
@@ -155,8 +155,13 @@ def refusal(error: TvmakeError) -> tuple[str, str]:
 
 def _outcomes(make: Callable[[], Subject], targets: Sequence[str], precisions: Sequence[str]) -> Iterator[Outcome]:
     began = time.monotonic()
-    subject = make()
     wanted = [(precision, tag) for precision in precisions for tag in targets]
+    try:
+        subject = make()
+    except RuntimeRefusesError as error:
+        for precision, tag in wanted:
+            yield Outcome(tag, precision, "unjudged", f"ONNX Runtime refuses it: {' '.join(str(error).split())[:300]}")
+        return
     judged = {precision: precision == "float32" or subject.is_judgeable(precision) for precision in precisions}
     try:
         imported = subject.imported()

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 from tests.patience import HANG_S
 from tests.requirements import need
@@ -23,6 +24,7 @@ sys.path.insert(0, str(BENCHMARKS))
 from random_graphs import onnx_kinds  # noqa: E402
 from random_graphs.drawing import KINDS, drawn  # noqa: E402
 from random_graphs.network import Input, Network, Step  # noqa: E402
+from random_graphs.onnx_nodes import session  # noqa: E402
 from random_graphs.reference import is_judgeable, problem  # noqa: E402
 from random_graphs.shrinking import shrunk  # noqa: E402
 from random_graphs.trying import MEMORY_BYTES, Subject, tried  # noqa: E402
@@ -136,3 +138,14 @@ def test_a_network_is_made_as_small_as_what_is_wrong_with_it():
     small = shrunk(network, KINDS, lambda candidate: any(step.kind == "gelu" for step in candidate.steps))
     assert [step.kind for step in small.steps] == ["gelu"]
     assert small.inputs[0].shape == (1, 1, 1, 1)
+
+
+def test_a_network_that_onnx_runtime_refuses_is_not_judged():
+    def refused() -> Subject:
+        node = helper.make_node("Relu", ["nowhere"], ["y"])
+        output = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1])
+        session(helper.make_model(helper.make_graph([node], "net", [], [output])))
+        raise AssertionError("it was refused")
+
+    (found,) = tried(refused, ["llvm"], ["float32"])
+    assert found.outcome == "unjudged" and found.cause.startswith("ONNX Runtime refuses it: ")

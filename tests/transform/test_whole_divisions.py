@@ -1,11 +1,24 @@
 """Divisions by zero end no process, and those of others stay as they are."""
 
+import os
+
 import numpy as np
 import pytest
+import torch
 import tvm
+from torch.overrides import TorchFunctionMode
 
 from tests.unoptimised import UNOPTIMISED
+from tvmake.codegen.generating import lower_and_generate
+from tvmake.config.model import ImportOptions
+from tvmake.config.precision import PrecisionConfig
+from tvmake.config.requests.building import BuildRequest
+from tvmake.config.requests.transforming import TransformRequest
+from tvmake.config.target import TargetConfig
+from tvmake.frontend.torch.importer import read
 from tvmake.ir.expressions import bindings, operator_name
+from tvmake.targets.resolve import tvm_target
+from tvmake.transform.graph import transform
 from tvmake.transform.whole_divisions import divide_by_no_zero
 
 from tvm import relax  # isort: skip
@@ -78,3 +91,67 @@ def test_a_constant_zero_divides_as_numpy_has_it(operator: str):
 def test_tvm_still_stops_at_a_constant_zero():
     with pytest.raises(Exception, match="Divide by zero"):
         relax.transform.LegalizeOps()(of_two("divide", "float32", np.array(0, "float32")))
+
+
+CHOICES = {
+    "the divisor's own": lambda x, y: torch.where(y != 0, x // torch.where(y != 0, y, 1), -1),
+    "above zero": lambda x, y: torch.where(y > 0, x // torch.where(y > 0, y, 1), -1),
+    "zero": lambda x, y: torch.where(y == 0, x, x % torch.where(y == 0, 1, y)),
+    "without a guard": lambda x, y: torch.where(y.abs() >= 1, x // y, y),
+    "in another": lambda x, y: torch.where(x > 0, torch.where(y == 0, 0, x // y), torch.where(y == 0, 1, x % y)),
+    "twice": lambda x, y: torch.where(y != 0, torch.where(x % y != 0, y // (x % y), 7), x),
+    "clamped": lambda x, y: torch.where(y < 1, 0, x // y.clamp(min=1)),
+    "of both": lambda x, y: torch.where((y != 0) & (x > 0), x // torch.where(y != 0, y, 1), -1),
+}
+
+
+class Divided(TorchFunctionMode):
+    """PyTorch's divisions by zero give what divisions by one do, where it raises an error."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        if function in (
+            torch.Tensor.__floordiv__,
+            torch.Tensor.__mod__,
+            torch.Tensor.floor_divide,
+            torch.Tensor.remainder,
+        ):
+            args = (args[0], torch.where(args[1] == 0, 1, args[1]))
+        return function(*args, **(kwargs or {}))
+
+
+class Chosen(torch.nn.Module):
+    """A function as a network."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x, y):
+        return self.function(x, y)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+@pytest.mark.parametrize("name", CHOICES)
+def test_no_choice_around_a_division_takes_its_guard(name: str, dtype: torch.dtype):
+    """In a process of its own, which a division by zero would end."""
+    x = (torch.arange(-8, 8) * 7).to(dtype)
+    y = torch.tensor([0, 1, -1, 2, 0, 3, -3, 0, 5, 0, -7, 8, 0, 0, 1, 2], dtype=dtype)
+    program = torch.export.export(Chosen(CHOICES[name]), (x, torch.ones_like(y)))
+    imported = read(program, ImportOptions(source="net", trusted=True))
+    request = TransformRequest(precision=PrecisionConfig(base="float32"))
+    module, _ = transform(imported.module, imported.params, request)
+    config = TargetConfig(kind="llvm")
+    built = BuildRequest(model="net", precision="float32", target_name="t", target=config)
+    _, executable = lower_and_generate(module, tvm_target(config, "targets.t"), built, 2)
+    reading, writing = os.pipe()
+    if not (child := os.fork()):
+        machine = relax.VirtualMachine(executable, tvm.cpu())
+        os.write(writing, machine["main"](*(tvm.runtime.tensor(one.numpy()) for one in (x, y))).numpy().tobytes())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as answer:
+        found = np.frombuffer(answer.read(), x.numpy().dtype)
+    assert os.waitpid(child, 0)[1] == 0
+    with Divided():
+        expected = CHOICES[name](x, y)
+    assert found.tolist() == expected.tolist()

@@ -4,8 +4,8 @@ A processor stops a program that divides a whole number by zero. PyTorch raises 
 branches of a choice are computed, the one that is not taken may well divide by what the other is there for. A quotient by zero is
 the dividend here, a remainder zero.
 
-A choice by `y == 0` around the division tells TVM's simplifier that `y` is no zero there, and it drops the guard, while the processor
-divides in both branches: the guard asks for the size of `y`, of which the simplifier concludes nothing.
+A choice by `y == 0` around the division tells TVM's simplifier that `y` is no zero there, and it drops a guard that it can conclude from that,
+while the processor divides in both branches. The guard asks for the size of `y` as a floating-point number, of which it concludes nothing.
 
 A quotient of other numbers by a constant zero is one of infinities, or no number, and TVM 0.27 stops at it where it lowers the operator: it is
 written as a product here. Remove that when test_whole_divisions.py::test_tvm_still_stops_at_a_constant_zero fails.
@@ -46,7 +46,7 @@ class _Guarding(PyExprMutator):
         if known is not None and known.all():
             return call
         emit, dtype = self.builder_.emit, str(divisor.ty.dtype)
-        size = emit(relax.op.abs(emit(relax.op.astype(divisor, "int64"))))
-        is_zero = emit(relax.op.less(size, relax.const(1, "int64")))
+        size = emit(relax.op.abs(emit(relax.op.astype(divisor, "float32"))))
+        is_zero = emit(relax.op.less(size, relax.const(0.5, "float32")))
         nonzero = emit(relax.op.where(is_zero, relax.const(1, dtype), divisor))
         return relax.Call(call.op, [dividend, nonzero], call.attrs)
