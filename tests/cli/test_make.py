@@ -23,6 +23,7 @@ from tests.workflow.project import ROOT, SCRIPTS
         (["digits/float23/cpu"], 1, "digits/float23/cpu: is no variant", "did you mean 'digits/float32/cpu'?"),
         (["digits/float32/cpu/package.tar"], 1, "no file of it", "'results/digits/float32/cpu/package.tar'?"),
         (["."], 1, ".: is a directory, not a file", "name a variant, as digits/float32/cpu"),
+        ([""], 2, "'': names no file", "name a variant, as digits/float32/cpu"),
         (["./results/digits/float16/cpu/mod.so"], 1, "the config has no precision 'float16'", "'float32'"),
     ],
 )

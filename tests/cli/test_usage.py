@@ -32,6 +32,8 @@ from tvmake.cli import run
         ("run", "tvmake run: package is missing", "package: A package.tar."),
         ("completion fsh", "shell fsh: expected one of bash, zsh, fish (got 'fsh')", "did you mean 'fish'?"),
         ("compile a.onnx --layout nchw", "--layout nchw: expected one of keep, NCHW, NHWC, auto (got 'nchw')", "did you mean 'NCHW'?"),
+        ("make --given-as {", "--given-as: expected a JSON mapping of keys of the config to options", "leave it out"),
+        ("make --given-as [1]", "--given-as: expected a JSON mapping of keys of the config to options", "leave it out"),
         ("-c", "-c: `tvmake` has no such option", "see `tvmake -h`"),
     ],
 )  # fmt: skip

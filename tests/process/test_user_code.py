@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -77,6 +78,26 @@ def test_what_a_function_changes_of_its_process_is_as_before_behind_it(
     )
     print("heard")
     assert "heard" in capfd.readouterr().out
+
+
+def test_what_a_function_sets_for_numpy_warnings_and_alarms_ends_with_it():
+    import numpy as np
+
+    def function() -> None:
+        np.seterr(all="raise")
+        warnings.simplefilter("ignore", ResourceWarning)
+        warnings.simplefilter("error")
+        signal.alarm(1000)
+
+    with warnings.catch_warnings():
+        warnings.resetwarnings()
+        warnings.simplefilter("default")
+        with calling("pass mine:p", "failed", function):
+            function()
+        filters = [(one[0], one[2]) for one in warnings.filters]
+    assert filters == [("ignore", ResourceWarning), ("default", Warning)]
+    assert "raise" not in np.geterr().values()
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
 def test_a_module_that_changes_the_directory_leaves_the_run_where_it_was(

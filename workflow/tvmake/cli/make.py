@@ -123,12 +123,26 @@ def make(
 
     # Only a run that asks for everything, in no special way, may go by what is remembered of earlier ones.
     is_whole = not wanted
-    options = _Options(arguments, dry_run, partly, quiet, verbose, warm, cache, stop_early, given, json.loads(given_as))
+    options = _Options(arguments, dry_run, partly, quiet, verbose, warm, cache, stop_early, given, _given_as(given_as))
     if rebuild:
         # What another run left in a cache would prove nothing.
         options = replace(options, partly=True, cache=False)
         raise typer.Exit(rebuild.make(plan, lambda: _run(plan, options, lambda: None), dry_run))
     raise typer.Exit(_run(plan, options, read_question if is_whole else lambda: None))
+
+
+def _given_as(text: str) -> dict[str, str]:
+    """The mapping of ``--given-as``."""
+    from tvmake.errors import UsageError
+
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(option, str) for option in found.values()):
+        problem = "expected a JSON mapping of keys of the config to options"
+        raise UsageError("--given-as", problem, "leave it out; it is for tvmake's own commands")
+    return found
 
 
 @dataclass(frozen=True)

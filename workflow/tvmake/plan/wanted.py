@@ -87,6 +87,10 @@ def _check(plan: Plan, file: str, named: Iterable[str]) -> None:
         "precision": list(plan.config.precisions),
         "target": list(plan.config.targets),
     }
+    if not file:
+        raise UsageError(
+            "''", "names no file", f"name a variant, as {plan.variants[0]}, or a file that `tvmake check --files` lists"
+        )
     found = recognise(os.path.normpath(file), plan.config.results)
     if found is None and (near := _nearest_variant(plan, file)):
         raise InputError(file, "is no variant of the config, and no file of it", f"did you mean '{near}'?")
