@@ -53,6 +53,8 @@ COMPONENTS = {
     "adb": Component(_program("adb"), "adb"),
     "Slurm": Component(_program("slurmctld", "slurmd", "sbatch", "squeue"), "slurmctld slurmd slurm-client"),
     "munge": Component(_program("munged"), "munge"),
+    "fish": Component(_program("fish"), "fish"),
+    "tcsh": Component(_program("tcsh"), "tcsh"),
     "setpriv and unshare": Component(_program("setpriv", "unshare"), "util-linux"),
     "ps": Component(_program("ps"), "procps"),
     "Chromium": Component(lambda: any(map(shutil.which, CHROMIUM)), "chromium-headless-shell"),

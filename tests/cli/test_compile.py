@@ -85,6 +85,26 @@ def test_a_mistake_is_named_and_leaves_no_package(arguments: list[str], words: s
     assert visible(project) == {"digits.onnx"}
 
 
+@pytest.mark.parametrize(
+    ("command", "options", "words"),
+    [
+        ("tune", ["-t", "llvm -mcpu=foo"], "error: target: LLVM knows no CPU 'foo'"),
+        ("compile", ["-t", "llvm -mcpu=foo"], "error: target: LLVM knows no CPU 'foo'"),
+        ("compile", ["-t", "llvm -mattr=+foo"], "error: target: LLVM knows no feature 'foo'"),
+        ("compile", ["--cross-compiler", "no-such-cc"], "error: target: the compiler 'no-such-cc' is not installed"),
+        ("compile", ["-t", "llvm -mtriple=x86_64-pc-windows-msvc"], "is for another system (windows)"),
+    ],
+    ids=["tune", "processor", "feature", "compiler", "system"],
+)
+def test_a_target_that_nothing_can_be_built_for_is_refused_before_the_import(
+    options: list[str], words: str, command: str, project: Project
+):
+    done = project.run("tvmake", command, "digits.onnx", *options)
+    assert done.returncode in (1, 3)
+    assert words in done.stderr
+    assert "import" not in done.stdout + done.stderr
+
+
 def test_texts_of_the_code_and_of_each_pass_are_kept_beside_the_package(project: Project):
     options = [
         "--pass-config",

@@ -257,3 +257,36 @@ def test_a_variables_value_in_a_setting_is_not_shown(tmp_path: Path):
     with pytest.raises(InputError) as caught:
         load_layers([tmp_path / "tvmake.yaml"], overlay(["devices.p.env.TOKEN=12345"]))
     assert "12345" not in str(caught.value)
+
+
+def written(text: str, tmp_path: Path) -> str:
+    file = tmp_path / "tvmake.yaml"
+    file.write_text(text)
+    with pytest.raises(InputError) as caught:
+        load([file])
+    return str(caught.value).replace(f"{tmp_path}/", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("models: {net: {source: n.onnx, inputs: {x: {shape: 1,3,8,8}}}}", "is given twice\n  a comma begins the next key"),
+        ("models: {net: {source: n.onnx, goals: {top1: 0,97}}}", "goals[97]: unknown key\n  a comma begins the next key"),
+        ("models:\n  net: net.onnx", "tvmake.yaml:2: models.net: expected a mapping of keys (got 'net.onnx')\n  write net: {source: net.onnx}"),
+        ("models: {net: {source: n.onnx}}\ntuning: 96", "write tuning: {trials: 96}"),
+        ("models: {net: {source: n.onnx}}\ntargets:\n  kind: llvm\n  mcpu: native", "write targets: {NAME: {kind: llvm}}"),
+        ("models: {net: {source: n.onnx}}\ntargets: {cpu: {kind: llvm, march: native}}", "did you mean 'mcpu'?"),
+        ("models: {net: {source: n.onnx, inputs: {x: {shape: [true, 3]}}}}", "shape[0]: expected a whole number or a text (got True)"),
+        (
+            "models: {net: {source: n.onnx}}\ndevices: {d: {via: ssh, host: h, env: {'A=B': c}}}",
+            "devices.d.env.A=B: expected the name of a variable: letters, digits and underscores, the first no digit (got 'A=B')",
+        ),
+        ("models: {net: {source: n.onnx}}\ndevices: {d: {via: ssh, host: h, env: {1: c}}}", "tvmake.yaml:2: devices.d.env: YAML reads the name 1"),
+    ],
+)  # fmt: skip
+def test_slips_of_the_pen_are_told_with_what_was_meant(text: str, words: str, tmp_path: Path):
+    assert words in written(text, tmp_path)
+
+
+def test_a_target_may_have_the_name_of_a_key():
+    assert set(check({**NET, "targets": {"host": "llvm", "kind": {"kind": "llvm"}}}, {}).targets) == {"host", "kind"}

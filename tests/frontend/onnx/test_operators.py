@@ -79,17 +79,29 @@ def test_resize_to_sizes_whose_ratio_is_not_exact(tmp_path, mode, size):
     assert_agrees(tmp_path, made, [random(1, 2, 12, 6)], atol=1e-4)
 
 
+@pytest.mark.parametrize("absent", ["", "empty"], ids=["no name", "no elements"])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
-def test_resize_to_a_size_that_is_known_but_for_the_batch(tmp_path, mode):
+def test_resize_to_a_size_that_is_known_but_for_the_batch(tmp_path, mode, absent):
     nodes = [
         node("Shape", ["x"], ["shape"]),
         node("Slice", ["shape", "start", "end", "start"], ["kept"]),
         node("Concat", ["kept", "size"], ["sizes"], axis=0),
-        node("Resize", ["x", "", "", "sizes"], ["y"], mode=mode, coordinate_transformation_mode="align_corners"),
+        node(
+            "Resize", ["x", absent, absent, "sizes"], ["y"], mode=mode, coordinate_transformation_mode="align_corners"
+        ),
     ]
     constants = {"start": np.array([0]), "end": np.array([2]), "size": np.array([11, 5])}
-    made = model(nodes, {"x": (FLOAT, ["batch", 2, 8, 9])}, ["y"], constants)
+    constants |= {"empty": np.zeros(0, np.float32)} if absent else {}
+    made = model(nodes, {"x": (FLOAT, ["batch", 2, 8, 9])}, ["y"], constants, opset=11 if absent else 19)
     assert_agrees(tmp_path, made, [random(3, 2, 8, 9)], runtime, atol=1e-4)
+
+
+def test_resize_to_twice_the_size_with_scales_that_have_no_elements(tmp_path):
+    """As PyTorch writes it for opset 11."""
+    resize = node("Resize", ["x", "empty", "empty", "sizes"], ["y"], mode="linear")
+    constants = {"empty": np.zeros(0, np.float32), "sizes": np.array([1, 2, 14, 18])}
+    made = model([resize], {"x": (FLOAT, [1, 2, 7, 9])}, ["y"], constants, opset=11)
+    assert_agrees(tmp_path, made, [random(1, 2, 7, 9)], runtime, atol=1e-4)
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
@@ -145,6 +157,63 @@ def test_a_loop_whose_condition_is_a_constant_of_the_graph_around_it_is_unrolled
     constants = {"trips": np.array(4), "goes_on": np.array(True)}
     made = model([node("Loop", ["trips", "goes_on", "x"], ["y"], body=body)], {"x": (FLOAT, [2, 3])}, ["y"], constants)
     assert_agrees(tmp_path, made, [random(2, 3)], runtime)
+
+
+def counting_loop(inputs, constants, trips=""):
+    """While a count, from 1 on and doubled each time, is below a bound: PyTorch's exporter writes embedding bags so."""
+    body = helper.make_graph(
+        [
+            node("Add", ["count", "count"], ["more"]),
+            node("Add", ["carried", "x"], ["next"]),
+            node("Less", ["more", "bound"], ["again"]),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info("step", INT64, []),
+            helper.make_tensor_value_info("condition", BOOL, []),
+            helper.make_tensor_value_info("count", INT64, []),
+            helper.make_tensor_value_info("carried", FLOAT, [2, 3]),
+        ],
+        [
+            helper.make_tensor_value_info("again", BOOL, []),
+            helper.make_tensor_value_info("more", INT64, []),
+            helper.make_tensor_value_info("next", FLOAT, [2, 3]),
+        ],
+    )
+    constants = {"one": np.array(1), "true": np.array(True), **constants}
+    return model(
+        [node("Loop", [trips, "true", "one", "x"], ["n", "y"], body=body)],
+        {"x": (FLOAT, [2, 3]), **inputs},
+        ["y"],
+        constants,
+    )
+
+
+@pytest.mark.parametrize("trips", [None, 3, 100])
+def test_a_loop_whose_condition_counts_is_unrolled(tmp_path, trips):
+    constants = {"bound": np.array(20), **({} if trips is None else {"trips": np.array(trips)})}
+    assert_agrees(tmp_path, counting_loop({}, constants, "trips" if trips else ""), [random(2, 3)], runtime)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "constants"), [({"bound": (INT64, [])}, {}), ({}, {"bound": np.array(0), "one": np.array(0)})]
+)
+def test_a_loop_that_runs_as_often_as_an_input_says_or_without_an_end_is_refused(tmp_path, inputs, constants):
+    if not inputs:
+        constants = {**constants, "bound": np.array(5)}  # which twice nothing never reaches
+    with pytest.raises(InputError, match=r"Loop.*\n.*at most 512 times"):
+        read(save(tmp_path / "m.onnx", counting_loop(inputs, constants)))
+
+
+def test_operands_that_fit_for_some_extents_alone_are_named(tmp_path):
+    made = model([node("Add", ["x", "w"], ["y"])], {"x": (FLOAT, ["batch", 3])}, ["y"], {"w": random(7, 3)})
+    path = save(tmp_path / "m.onnx", made)
+    with pytest.raises(
+        InputError, match=r"Add .*operands \[batch, 3\] and \[7, 3\] go together .*\n.*models\.NAME\.inputs"
+    ):
+        read(path)
+    (found,) = run_compiled(read(path, inputs={"x": {"shape": [7, 3]}}), [random(7, 3, seed=1)])
+    np.testing.assert_allclose(found, runtime(made, [random(7, 3, seed=1)])[0], rtol=1e-6)
 
 
 def test_four_bit_weights_are_widened(tmp_path):
@@ -319,6 +388,13 @@ def test_truth_values_are_compared(tmp_path):
 def test_celu_of_a_number_is_a_number(tmp_path):
     made = model([node("Celu", ["x"], ["y"], alpha=0.5)], {"x": (FLOAT, [])}, ["y"])
     assert read(save(tmp_path / "m.onnx", made)).module["main"].ret_ty.ndim == 0
+
+
+@pytest.mark.parametrize("name", ["Elu", "Selu"])
+def test_exponential_units_keep_the_digits_below_zero(tmp_path, name):
+    made = model([node(name, ["x"], ["y"])], {"x": (FLOAT, [6])}, ["y"])
+    values = np.array([-1e-7, -3e-5, -1e-3, -0.4, -9, 2], "float32")
+    assert_agrees(tmp_path, made, [values], runtime, rtol=1e-6, atol=0)
 
 
 def test_half_precision_elu(tmp_path):

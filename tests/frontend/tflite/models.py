@@ -65,16 +65,23 @@ class Builder:
         code.version = VERSIONS_OF_INT8.get(operator, 1) if is_int8 else 1
         self.codes.append(code)
         node = schema.OperatorT()
-        node.opcodeIndex, node.inputs, node.outputs = len(self.codes) - 1, list(inputs), [output]
+        node.opcodeIndex, node.inputs = len(self.codes) - 1, list(inputs)
+        node.outputs = list(output) if isinstance(output, list) else [output]
         if options is not None:
             node.builtinOptions, node.builtinOptionsType = options, kind
         self.graph.operators.append(node)
         return output
 
-    def finish(self, inputs, outputs) -> bytes:
+    def part(self, inputs, outputs) -> schema.SubGraphT:
+        """This graph with its ends, for a model of several graphs that share buffers and codes."""
         self.graph.inputs, self.graph.outputs = list(inputs), list(outputs)
+        return self.graph
+
+    def finish(self, inputs, outputs, others=()) -> bytes:
+        self.part(inputs, outputs)
         model = schema.ModelT()
-        model.version, model.subgraphs, model.buffers, model.operatorCodes = 3, [self.graph], self.buffers, self.codes
+        model.version, model.subgraphs = 3, [self.graph, *others]
+        model.buffers, model.operatorCodes = self.buffers, self.codes
         model.description = "made by a test"
         builder = flatbuffers.Builder(1024)
         builder.Finish(model.Pack(builder), b"TFL3")

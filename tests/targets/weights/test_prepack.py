@@ -2,17 +2,27 @@
 
 import numpy as np
 import pytest
+import torch
 import tvm
 
 from tests.tune.graphs import CPU, graph, kept
 from tests.tune.replayed import kernels, traces
+from tvmake.codegen.generating import lower_and_generate
 from tvmake.codegen.lowering import fused_module
 from tvmake.codegen.scheduling.replay import replay
 from tvmake.codegen.weights import packed_weights
 from tvmake.config.build import PassOptions
+from tvmake.config.model import ImportOptions
+from tvmake.config.precision import PrecisionConfig
+from tvmake.config.requests.building import BuildRequest
+from tvmake.config.requests.transforming import TransformRequest
+from tvmake.config.target import TargetConfig
+from tvmake.frontend.torch.importer import read
 from tvmake.records.workload import workload
+from tvmake.targets.resolve import tvm_target
 from tvmake.targets.weights.layout_free import ATTRIBUTE, mark_layout_free
 from tvmake.targets.weights.prepack import prepack, split
+from tvmake.transform.graph import transform
 
 op = tvm.relax.op
 F32 = "float32"
@@ -125,3 +135,32 @@ def test_what_a_padded_layout_leaves_empty_is_zero(width):
     )
     assert first.tobytes() == second.tobytes()
     assert first.sum() == weight.size
+
+
+class Rows(torch.nn.Module):
+    """One state for rows of which there may be any number, as recurrent networks begin."""
+
+    def __init__(self):
+        super().__init__()
+        self.state, self.rows = torch.nn.Linear(64, 256), torch.nn.Linear(16, 256)
+
+    def forward(self, state, x):
+        return self.state(state) + self.rows(x)
+
+
+def test_a_product_in_a_kernel_of_any_number_of_rows_is_packed():
+    torch.manual_seed(0)
+    net, state, x = Rows().eval(), torch.randn(1, 64), torch.randn(3, 16)
+    program = torch.export.export(net, (state, x), dynamic_shapes=({}, {0: torch.export.Dim("rows")}))
+    imported = read(program, ImportOptions(source="net", trusted=True))
+    request = TransformRequest(precision=PrecisionConfig(base=F32))
+    module, params = transform(imported.module, imported.params, request)
+    config = TargetConfig(kind="llvm")
+    built = BuildRequest(model="net", precision=F32, target_name="t", target=config)
+    made, executable = lower_and_generate(module, tvm_target(config, "targets.t"), built, 2)
+    names = [str(parameter.name) for parameter in made.fused["main"].params[2:]]
+    weights = packed_weights(params, made.packings, names) if made.packings else params
+    machine = tvm.relax.VirtualMachine(executable, tvm.cpu())
+    given = [tvm.runtime.tensor(one.numpy()) for one in (state, x)]
+    found = machine["main"](*given, *(weights[name] for name in names)).numpy()
+    np.testing.assert_allclose(found, net(state, x).detach().numpy(), rtol=1e-4, atol=1e-5)

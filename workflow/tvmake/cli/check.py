@@ -129,22 +129,12 @@ def _check_targets(targets: "Mapping[str, TargetConfig]") -> None:
     """See that LLVM knows each target's CPU, and that the compilers that link for them are there."""
     from tvmake.config.reading.load import one_or_many
     from tvmake.errors import TvmakeError
-    from tvmake.targets.toolchain import compiler_driver
+    from tvmake.targets.checking import check_target
 
     errors: list[TvmakeError] = []
     for name, target in sorted(targets.items()):
-        where = f"targets.{name}"
         try:
-            parts = [part for part in (target, target.host) if part]
-            if target.tag or any(
-                part.attributes or part.arch or part.mattr or part.mcpu not in (None, "native") for part in parts
-            ):
-                from tvmake.targets.resolve import linker, tvm_target
-
-                tvm_target(target, where)
-                linker(target, where, is_tried=False)
-            else:
-                compiler_driver(target, where, is_tried=False)
+            check_target(target, f"targets.{name}")
         except TvmakeError as error:
             errors.append(error)
     if errors:

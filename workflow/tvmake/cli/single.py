@@ -12,6 +12,7 @@ import typer
 from tvmake.cli import completion
 
 if TYPE_CHECKING:
+    from tvmake.config.target import TargetConfig
     from tvmake.plan.single import SingleRun
 
 Model = Annotated[str, typer.Argument(help="A .onnx, .pt2, .tflite, .keras, .h5 or .mlir file, or zoo:<name>.")]
@@ -94,11 +95,14 @@ def make(run: SingleRun, artifact: str, cores: str | None, quiet: bool) -> Path:
     """Make a result of the run's variant; returns where it lies.
 
     Raises:
+        TvmakeError: the config is wrong, or nothing can be built for the target.
         typer.Exit: it failed; why is printed.
     """
     from tvmake.cli import run as tvmake
 
-    run.write_config()
+    target = run.write_config()
+    if not (run.directory / run.result("mod.so")).exists():
+        _check_target(run, target)
     options = [*(["--cores", cores] if cores else []), *(["--quiet"] if quiet else [])]
     here = Path.cwd()
     code = tvmake([*run.command(artifact), *options])
@@ -106,6 +110,19 @@ def make(run: SingleRun, artifact: str, cores: str | None, quiet: bool) -> Path:
     if code:
         raise typer.Exit(code)
     return run.directory / run.result(artifact)
+
+
+def _check_target(run: SingleRun, target: TargetConfig) -> None:
+    """Refuse a target that nothing can be built for, before a large model is imported for it."""
+    from tvmake.config.reading.places import given_by
+    from tvmake.errors import TvmakeError
+    from tvmake.targets.checking import check_target
+
+    try:
+        check_target(target, f"targets.{run.target_name}")
+    except TvmakeError as error:
+        where = given_by(error.where, run.given_as()) or error.where
+        raise type(error)(where, error.problem, error.remedy) from None
 
 
 def words(texts: Iterable[str] | None) -> list[str]:

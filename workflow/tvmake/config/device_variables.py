@@ -28,9 +28,11 @@ def _value(value: Any) -> Any:
     return SecretStr(value)
 
 
+VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
 Variables = Annotated[
     dict[
-        Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")],
+        VariableName,
         Annotated[
             SecretStr | None,
             BeforeValidator(_value),

@@ -3,14 +3,24 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from tvmake.config.base import LocalPath, Positive, Strict
 from tvmake.config.catalogue.zoo import ZOO, unknown_network
 
 SourceFormat = Literal["onnx", "pt2", "tflite", "keras", "factory", "relax", "zoo", "stablehlo"]
 
-Dim = Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
+def _no_truth_value(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError(f"expected a whole number or a text (got {value})")
+    return value
+
+
+Dim = (
+    Annotated[int, Field(ge=1), BeforeValidator(_no_truth_value)]
+    | Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+)
 
 
 FORMATS: Mapping[str, SourceFormat] = {

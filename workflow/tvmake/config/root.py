@@ -43,6 +43,9 @@ def _named_precisions(value: Any) -> Any:
 
 def _named_targets(value: Any) -> Any:
     """``targets: [llvm, adreno-730-texture]`` names targets by their kind, or by a name of the catalogue."""
+    if isinstance(value, dict) and isinstance(value.get("kind"), str):
+        kind = value["kind"]
+        raise ValueError(f"kind is a key of a target, not its name; write targets: {{NAME: {{kind: {kind}}}}}")
     return {name: name for name in _names(value)} if isinstance(value, list) else value
 
 

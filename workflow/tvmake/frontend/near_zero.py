@@ -13,11 +13,23 @@ TERMS = 9
 
 def expm1(x: Any) -> Any:
     """By tanh near zero; elsewhere as it is written."""
-    half, one, two = _constants(x, 0.5, 1.0, 2.0)
+    return _expm1(x, x)
+
+
+def _expm1(x: Any, like: Any) -> Any:
+    half, one, two = _constants(like, 0.5, 1.0, 2.0)
     t = relax.op.tanh(relax.op.multiply(x, half))
     near = relax.op.divide(relax.op.multiply(two, t), relax.op.subtract(one, t))
     far = relax.op.subtract(relax.op.exp(x), one)
     return relax.op.where(relax.op.less(relax.op.abs(x), one), near, far)
+
+
+def elu(x: Any, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Any:
+    """``scale · (x for x > 0, else alpha · (exp(input_scale · x) − 1))``."""
+    zero, factor, within = _constants(x, 0.0, alpha, input_scale)
+    negative = _expm1(relax.op.minimum(relax.op.multiply(x, within) if input_scale != 1 else x, zero), x)
+    both = relax.op.add(relax.op.nn.relu(x), relax.op.multiply(negative, factor) if alpha != 1 else negative)
+    return relax.op.multiply(both, *_constants(x, scale)) if scale != 1 else both
 
 
 def log1p(x: Any) -> Any:

@@ -5,13 +5,17 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from tvmake.config.catalogue.zoo import ZOO
 from tvmake.errors import InputError, TvmakeError
 from tvmake.process.output import argument
 from tvmake.storage.files import digest_bytes, write_text
 from tvmake.storage.notes.state_file import read_state, write_state
+
+if TYPE_CHECKING:
+    from tvmake.config.root import Config
+    from tvmake.config.target import TargetConfig
 
 WORK = Path(".tvmake")
 """Where such runs are made, beside what users see: a directory each."""
@@ -199,8 +203,8 @@ class SingleRun:
         known = read_state(self.directory / TUNED, FORM)
         return known if isinstance(known, dict) else {}
 
-    def check_config(self) -> None:
-        """Refuse a config that is wrong.
+    def check_config(self) -> "Config":
+        """The config as it is read, unless it is wrong.
 
         Raises:
             InputError, ErrorList: it is, as far as its text tells; the layer's keys are named as they were given.
@@ -210,7 +214,7 @@ class SingleRun:
         from tvmake.errors import ErrorList
 
         try:
-            load_layers([], self.layer, first=self._config(), given_as=self.layer_name)
+            return load_layers([], self.layer, first=self._config(), given_as=self.layer_name)
         except InputError as error:
             raise self._as_given(error, NO_FILE) from None
         except ErrorList as errors:
@@ -231,18 +235,19 @@ class SingleRun:
             return error
         return type(error)(given, problem.replace(repr(self._source()), "it"), error.remedy)
 
-    def write_config(self) -> None:
-        """Write the config into the directory.
+    def write_config(self) -> "TargetConfig":
+        """Write the config into the directory; returns its target.
 
         Raises:
             InputError, ErrorList: as :meth:`check_config`.
         """
         import yaml
 
-        self.check_config()
+        config = self.check_config()
         self.directory.mkdir(parents=True, exist_ok=True)
         write_text(self.config_file, yaml.safe_dump(self.config(), sort_keys=False))
         self.config_file.chmod(0o600)  # the layer's values may be secrets
+        return config.targets[self.target_name]
 
 
 def name_of(text: str) -> str:

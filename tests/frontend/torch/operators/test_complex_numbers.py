@@ -105,3 +105,10 @@ def test_what_has_no_form_in_real_numbers_is_refused(function, problem):
     program = torch.export.export(Of(function).eval(), (PICTURE,))
     with pytest.raises(InputError, match=problem):
         read(program, ImportOptions(source="networks:one", trusted=True))
+
+
+def test_imaginary_parts_of_a_real_spectrum_are_zero_where_they_have_to_be():
+    """The angle of a number below zero is what is right, or a whole circle off."""
+    program = torch.export.export(Of(lambda x: torch.fft.rfft(x).angle()[:, [0, -1]]), (SIGNAL,))
+    (found,) = outputs(read(program, ImportOptions(source="net")), SIGNAL.numpy())
+    np.testing.assert_allclose(found, torch.fft.rfft(SIGNAL).angle()[:, [0, -1]], atol=1e-6)

@@ -13,9 +13,11 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from tvmake.config.base import Name, pattern_of
 from tvmake.config.device import Gres
+from tvmake.config.device_variables import VariableName
 from tvmake.config.precision import OpName
 from tvmake.config.reading.former_keys import KeyPath
-from tvmake.config.reading.yaml_remedies import spaced
+from tvmake.config.reading.other_words import ALL_WORDS, INCLUDING, OTHER_KEYS, OTHER_NAMES
+from tvmake.config.reading.yaml_remedies import NUMBER_KEY, spaced
 from tvmake.config.root import Config, ModelConfig
 from tvmake.config.text.typographic import as_typed
 from tvmake.config.transform import PythonName
@@ -41,31 +43,8 @@ EXPECTED = {
 }
 """The value that is expected, by pydantic's type of error, in a config file's words."""
 
-OTHER_NAMES = {
-    "fp32": "float32", "f32": "float32", "float": "float32", "single": "float32",
-    "fp16": "float16", "f16": "float16", "half": "float16",
-    "pytorch": "pt2", "torch": "pt2", "tensorflow": "tflite", "h5": "keras", "mlir": "stablehlo", "jax": "stablehlo",
-    "i8": "int8", "qint8": "int8", "cpu": "llvm", "gpu": "cuda", "llvm": "ll", "assembly": "asm",
-    "aot": "compiled", "vm": "bytecode", "graph": "bytecode", "ga": "evolutionary", "gridsearch": "grid",
-}  # fmt: skip
-"""What values are called elsewhere, in small letters."""
-
-OTHER_KEYS = {
-    "min": ["at_least"], "minimum": ["at_least"], "max": ["at_most"], "maximum": ["at_most"], "tolerance": ["within"],
-    "accuracy": ["top1"], "size_mb": ["package_mb"], "memory_mb": ["peak_memory_mb"], "psnr": ["sqnr_db"], "snr": ["sqnr_db"],
-    "file": ["source", "path"], "model": ["source"], "weights": ["source"], "url": ["where", "host"],
-    "directory": ["where", "path"], "dir": ["where", "path"], "path": ["where", "source"], "remote": ["where"],
-    "max_gb": ["size_limit"], "max_size": ["size_limit"], "size": ["size_limit"],
-    "n_trials": ["trials"], "num_trials": ["trials"], "march": ["arch", "mcpu"], "cpu": ["mcpu"],
-    "triple": ["mtriple"], "features": ["mattr"],
-    "runs": ["repeat"], "iterations": ["repeat"], "warm_up": ["warmup"], "std_dev": ["std"],
-}  # fmt: skip
-"""What keys are called elsewhere, in small letters, and what they may mean."""
-
 MOST_PLACES = 3
 """Of a key, that an error lists."""
-
-ALL_WORDS = ("all", "*", "any", "everything")
 
 PATTERNS = {
     pattern_of(kind): description
@@ -74,13 +53,11 @@ PATTERNS = {
         (PythonName, "package.module:function"),
         (PercentileName, "a percentile such as p50, p90 or p99.9"),
         (OpName, "an operator's name as in Relax, such as nn.conv2d"),
+        (VariableName, "the name of a variable: letters, digits and underscores, the first no digit"),
         (Gres, "a resource as Slurm names it, such as phone or phone:1"),
     )
 }
 """Descriptions of the values that match a pattern."""
-
-INCLUDING = ("include", "includes", "import", "imports", "extends", "inherits", "configfile", "configfiles")
-"""What a config is taken into another one with, elsewhere."""
 
 NAMED = {
     "models": "write models: {NAME: {source: FILE}}",
@@ -135,6 +112,8 @@ def message(details: Sequence[Mapping[str, Any]], path: KeyPath, written: str = 
 def _message(details: Sequence[Mapping[str, Any]], path: KeyPath, written: str) -> tuple[str, str | None]:
     detail = next((one for one in details if one["type"] not in EXPECTED), details[0])
     kind, given, context = detail["type"], detail.get("input"), detail.get("ctx", {})
+    if kind == "invalid_key" and path[-1].isdigit() and not written:
+        return "unknown key", NUMBER_KEY
     if kind in ("extra_forbidden", "invalid_key"):
         return "unknown key", _other_key(path, given)
     if kind == "missing" and path[-1].isdigit():
@@ -283,9 +262,18 @@ def _as_mapping(given: Any, path: KeyPath) -> str | None:
     known = _fields_at(path)
     if path[:-1] == ("models",) and path[-1] in known:
         return _below_a_name(path[-1], given)
+    if (main := _main_key(given, path)) and main in known:
+        return f"write {path[-1]}: {{{main}: {given}}}"
     if isinstance(given, list) and "shape" in known:
         return f"write {path[-1]}: {{shape: {_flow(given)}}}"
     return f"known keys here: {', '.join(known)}" if known else None
+
+
+def _main_key(given: Any, path: KeyPath) -> str:
+    """The key that a lone value stands for."""
+    if path[:-1] == ("models",) and isinstance(given, str):
+        return "source"
+    return "trials" if path[-1] == "tuning" and isinstance(given, int) and not isinstance(given, bool) else ""
 
 
 def _number(given: str, path: KeyPath) -> str | None:

@@ -29,7 +29,7 @@ def mistakes(
     for detail in error.errors(include_url=False):
         path = _written_path(detail, values)
         if detail["loc"][-1:] == ("[key]",) and detail["type"] == "string_type":
-            above = tuple(map(str, detail["loc"][:-2]))
+            above = _written_path({**detail, "loc": detail["loc"][:-2]}, values)
             name = _key_as_written(detail["input"], above, positions)
             problem = f"{dotted(above)}: YAML reads the name {name} as {shown(detail['input'])}, which is no text"
             yield InputError(where_is((*above, name), positions, default_file), problem, name_remedy(name, above))

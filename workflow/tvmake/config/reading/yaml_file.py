@@ -9,7 +9,7 @@ import yaml
 from tvmake.config.model import FORMATS
 from tvmake.config.reading.former_keys import KeyPath
 from tvmake.config.reading.places import Position, dotted
-from tvmake.config.reading.yaml_remedies import yaml_problem
+from tvmake.config.reading.yaml_remedies import NUMBER_KEY, yaml_problem
 from tvmake.config.reading.yaml_text import LARGEST_BYTES, parse
 from tvmake.config.text.encodings import as_utf8, described, encoding_of
 from tvmake.errors import InputError
@@ -99,7 +99,12 @@ def _note_positions(
             line = key.start_mark.line + 1
             if name in seen and name != "<<":
                 problem = f"the key '{dotted((*path, name))}' is given twice"
-                raise InputError(f"{file}:{line}", problem, f"line {seen[name]} has it too; keep one of them")
+                remedy = (
+                    NUMBER_KEY
+                    if name.isdigit() and not value.value
+                    else f"line {seen[name]} has it too; keep one of them"
+                )
+                raise InputError(f"{file}:{line}", problem, remedy)
             seen[name] = line
             positions[(*path, name)] = Position(file, line, _written(value))
             _note_positions(value, (*path, name), file, positions, (*above, node))

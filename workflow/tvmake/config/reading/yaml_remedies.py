@@ -23,6 +23,11 @@ REMEDIES = (
 )  # fmt: skip
 """What to do, by words of the problem."""
 
+NUMBER_KEY = (
+    "a comma begins the next key here: write a decimal with a point, and a list in brackets, such as [1, 3, 8, 8]"
+)
+"""What to do about keys that are numbers, as of ``{shape: 1, 3, 8, 8}`` and ``{top1: 0,97}``."""
+
 LOOK = "look at this line and the one before: each key has a colon and a space, and keys of one mapping begin in one column"
 
 

@@ -176,7 +176,7 @@ def _with_options(values: Values, options: list[str], text: str) -> Values:
         elif name in OTHER_OPTIONS:
             values.setdefault("attributes", {})[name] = int(value) if re.fullmatch(r"\d+", value) else value
         else:
-            known = [*readers, *OWN_OPTIONS, *OTHER_OPTIONS]
+            known = list(dict.fromkeys([*readers, *OWN_OPTIONS, *OTHER_OPTIONS]))
             listed = f"options are {', '.join(known)}"
             raise ValueError(f"'{text}': no such option '-{name}'{suggestion(name, known, listed)}")
     return values

@@ -11,10 +11,10 @@ from tvmake.device.group import device_id
 from tvmake.device.health import clear_failures
 from tvmake.device.rpc.tracker import Tracker
 from tvmake.device.transport.programs import RUN, install, start_error
-from tvmake.device.transport.shell import Shell, command_line
+from tvmake.device.transport.shell import DOCTOR_HINT, Shell, command_line
 from tvmake.device.transport.shell_device import ShellDevice
 from tvmake.device.transport.shell_devices import shell_devices
-from tvmake.errors import TvmakeError
+from tvmake.errors import DeviceError, TvmakeError
 from tvmake.process.supervised import last_line
 
 LITTLE_SPACE = 200 << 20
@@ -52,12 +52,14 @@ def examined(name: str, config: DeviceConfig) -> list[Step]:
 
 def _shell_steps(member: ShellDevice, steps: list[Step]) -> None:
     begin = f"{member.member}: " if member.member != member.name else ""
+    step = "connection"
     try:
         with member.shell() as shell:
             steps.append(_ok(f"{begin}connection", f"over {member.config.via}"))
+            step = "shell"
             known = member.facts(shell)
-            free = f"{known.free_bytes / 2**30:.1f} GiB free in {known.directory}"
-            if 0 < known.free_bytes < LITTLE_SPACE:
+            free = f"{_space(known.free_bytes)} free in {known.directory}"
+            if known.free_bytes is not None and known.free_bytes < LITTLE_SPACE:
                 steps.append(
                     {"state": "warning", "step": f"{begin}space", "details": free, "remedy": "free some there"}
                 )
@@ -98,13 +100,22 @@ def _shell_steps(member: ShellDevice, steps: list[Step]) -> None:
             if all(step["state"] != "problem" for step in steps[found:]):
                 clear_failures(device_id(member))
     except TvmakeError as error:
-        steps.append(_problem(f"{begin}connection", error))
+        steps.append(_problem(f"{begin}{step}", error))
+
+
+def _space(count: int | None) -> str:
+    if count is None:
+        return "it does not tell how much is"
+    return f"{count / 2**30:.1f} GiB" if count >= 1 << 30 else f"{count / 2**20:.0f} MiB"
 
 
 def _starts(shell: Shell, command: list[str], name: str) -> str:
     finished = shell.run(command_line([*command, "--version"]))
     if error := start_error(finished, RUN, shell.where, name):
         raise error
+    if finished.code:
+        how = last_line(finished.errors or finished.output) or f"exit code {finished.code}"
+        raise DeviceError(shell.where, f"{RUN} does not run there ({how})", f"set devices.{name}.programs")
     return last_line(finished.output) or "starts"
 
 
@@ -130,4 +141,6 @@ def _ok(step: str, details: str) -> Step:
 
 
 def _problem(step: str, error: TvmakeError) -> Step:
-    return {"state": "problem", "step": step, "details": error.problem, "remedy": error.remedy or ""}
+    key = "" if error.where.startswith("device ") else f"{error.where}: "
+    remedy = "" if error.remedy == DOCTOR_HINT else error.remedy or ""
+    return {"state": "problem", "step": step, "details": f"{key}{error.problem}", "remedy": remedy}

@@ -105,6 +105,12 @@ def start_error(finished: Finished, program: str, where: str, name: str) -> Tvma
         return InputError(
             key, f"{program} and the libraries beside it do not fit ({last_line(errors)})", "build all of them anew"
         )
+    if finished.code == 126 and "Permission denied" in errors:
+        return DeviceError(
+            where,
+            f"it may not start {program} ({last_line(errors)})",
+            f"its file system may be mounted noexec: set devices.{name}.directory to one where programs run",
+        )
     if MADE_FOR_ANOTHER.search(errors):
         return DeviceError(
             where,

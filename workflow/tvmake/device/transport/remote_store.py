@@ -48,7 +48,7 @@ def upload(shell: Shell, files: Mapping[str, Path], destination: str, programs: 
             shell.send(file, f"{fresh}/{name}")
         if programs:
             _run(shell, f"cd {shlex.quote(fresh)} && chmod 755 {' '.join(map(shlex.quote, programs))}", "setting modes")
-        if not _is_intact(shell, digests, fresh):
+        if not _is_intact(shell, digests, fresh, must_read=True):
             raise DeviceError(
                 shell.where, f"files arrived altered in {fresh}", "check the connection and the device's disk"
             )
@@ -69,7 +69,7 @@ def key_of(files: Mapping[str, Path]) -> str:
     return digest_bytes(canonical_json({name: digest_file(file) for name, file in files.items()}).encode())
 
 
-def _is_intact(shell: Shell, digests: Mapping[str, str], directory: str) -> bool:
+def _is_intact(shell: Shell, digests: Mapping[str, str], directory: str, must_read: bool = False) -> bool:
     names = " ".join(map(shlex.quote, digests))
     command = f"cd {shlex.quote(directory)} 2>/dev/null && sha256sum {names}"
     finished = shell.run(command, CHECK_S)
@@ -79,6 +79,8 @@ def _is_intact(shell: Shell, digests: Mapping[str, str], directory: str) -> bool
             "it has no sha256sum, which tells whether files are intact",
             "install coreutils or busybox there",
         )
+    if must_read and finished.code:
+        raise command_error(shell.where, "reading files back with sha256sum", finished.errors or finished.output)
     found = [line.split()[0].lstrip("\\") for line in finished.output.splitlines() if line.split()]
     return finished.code == 0 and found == list(digests.values())
 

@@ -5,6 +5,7 @@ Everything else, such as which files lie where, is written once, on top of this.
 """
 
 import shlex
+import string
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,9 @@ CONNECT_S = 15.0
 
 NO_DIRECTORY = "mkdir:"
 """How devices begin to say why there is no such directory."""
+
+PLAIN = frozenset(string.ascii_letters + string.digits + " _-+=:,./@")
+"""Characters that mean the same to every shell between quotation marks."""
 
 DOCTOR_HINT = "`tvmake device doctor` tries each step by itself"
 
@@ -134,6 +138,12 @@ def bound_command(command: str) -> str:
         "(cat <&3; kill -9 -$p || kill -9 $p) >/dev/null 2>&1 & w=$!; exec 3<&-; "
         "wait $p; c=$?; kill -9 -$p $w 2>/dev/null; exit $c"
     )
+
+
+def in_sh(command: str) -> str:
+    """A command line for whatever shell a user has there (fish, csh), which has ``sh`` run it."""
+    script = "".join(c if c in PLAIN else "".join(f"\\{byte:03o}" for byte in c.encode()) for c in command)
+    return f'exec sh -c \'eval "$(printf "{script}")"\''
 
 
 def command_line(arguments: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.config.device import ShellDeviceConfig
-from tvmake.device.transport.shell import QUICK_S, Shell, command_error
+from tvmake.device.transport.shell import QUICK_S, Shell, Unreachable, command_error
 from tvmake.errors import DeviceError
 from tvmake.process.supervised import last_line
 
@@ -44,7 +44,8 @@ class Facts:
     values: Mapping[str, str]
     directory: str
     """Absolute, on the device; it exists."""
-    free_bytes: int
+    free_bytes: int | None
+    """None where the device does not tell."""
 
     @property
     def machine(self) -> str:
@@ -84,7 +85,7 @@ def facts(shell: Shell, directory: str, is_android: bool) -> Facts:
         DeviceError: the directory cannot be made.
         Unreachable: the device was lost.
     """
-    finished = shell.run(f"echo {MARK} && mkdir -p {directory} && cd {directory} && pwd && df -Pk .", QUICK_S)
+    finished = shell.run(f"echo {MARK} && mkdir -p {directory} && cd {directory} && pwd && (df -Pk . || true)", QUICK_S)
     first, *lines = [line.strip() for line in finished.output.splitlines()] or [""]
     if first != MARK and MARK in lines:
         raise DeviceError(
@@ -92,12 +93,23 @@ def facts(shell: Shell, directory: str, is_android: bool) -> Facts:
             f"its shell writes more than it is asked for ('{first[:60]}')",
             "have ~/.bashrc or ~/.profile there write nothing when nobody is at the keyboard",
         )
+    if first != MARK:
+        why = last_line(finished.errors or finished.output)
+        raise Unreachable(
+            shell.where,
+            f"it runs no commands{f' ({why})' if why else ''}",
+            "give its user there a shell to log in with, and have `sh` on its PATH",
+        )
     if finished.code or not lines or not lines[0].startswith("/"):
         raise command_error(shell.where, f"making {directory}", finished.errors or finished.output)
     path = lines[0]
     free = last_line(finished.output).split()
     values = read(shell.run(LINUX + (ANDROID if is_android else ""), QUICK_S).output)
-    return Facts(values, path, int(free[3]) * 1024 if len(free) > 3 and free[3].isdigit() else 0)
+    if not values.get("machine"):
+        raise DeviceError(
+            shell.where, "it does not tell which processor it has (`uname -m`)", "install coreutils or busybox there"
+        )
+    return Facts(values, path, int(free[3]) * 1024 if len(free) > 3 and free[3].isdigit() else None)
 
 
 def read(output: str) -> dict[str, str]:

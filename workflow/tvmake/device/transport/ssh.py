@@ -2,6 +2,7 @@
 
 import shlex
 import socket
+from contextlib import suppress
 from pathlib import Path
 
 import asyncssh
@@ -90,9 +91,18 @@ class _Connect:
             raise InputError(
                 where, f"no such file: {path}", "name a private key, or leave it out for the usual ones"
             ) from None
-        except (asyncssh.KeyEncryptionError, asyncssh.KeyImportError) as error:
-            remedy = "add it to the agent (`ssh-add`) and leave identity out, or take a key without a passphrase"
-            raise InputError(where, f"{path} cannot be read ({str(error).lower()})", remedy) from None
+        except OSError as error:
+            raise InputError(
+                where,
+                f"{path} cannot be read ({(error.strerror or str(error)).lower()})",
+                "name the file of a private key",
+            ) from None
+        except (asyncssh.KeyEncryptionError, asyncssh.KeyImportError, UnicodeDecodeError) as error:
+            why = "invalid private key" if isinstance(error, UnicodeDecodeError) else str(error).lower()
+            remedy = "name the file of a private key, not that of the public one"
+            if "passphrase" in why:
+                remedy = "add it to the agent (`ssh-add`) and leave identity out, or take a key without a passphrase"
+            raise InputError(where, f"{path} cannot be read ({why})", remedy) from None
 
     def _explain(self, error: Exception, known: "_KnownHosts") -> TvmakeError:
         at = f"{self.host}:{self.port}" if self.port else self.host
@@ -114,10 +124,19 @@ class _Connect:
                 )
             case asyncssh.PermissionDenied():
                 user = self.config.user or "you"
+                of_user = f"-i {shlex.quote(self.config.identity)} " if self.config.identity else ""
+                of_user += f"-l {shlex.quote(self.config.user)} " if self.config.user else ""
+                command = command.replace("ssh ", f"ssh {of_user}", 1)
                 return Unreachable(
                     self.where,
                     f"it does not let {user} in with any key offered ({self._offered()})",
                     f"copy a public key there (`ssh-copy-id`), or set user and identity; `{command}` has to work by itself",
+                )
+            case socket.gaierror() if _has_address(self.host):
+                return Unreachable(
+                    self.where,
+                    f"a host on the way to {self.host} has no address",
+                    f"correct HostName or ProxyJump in ~/.ssh/config; `{command}` has to work by itself",
                 )
             case socket.gaierror():
                 key = "the address" if ":" in self.name else f"devices.{self.name}.host"
@@ -155,13 +174,30 @@ class _KnownHosts:
         self.where = str(paths[0])
         self.knows = False
         self.entry = ""
-        self._known = asyncssh.read_known_hosts([str(path) for path in paths if path.is_file()])
+        self._known = asyncssh.import_known_hosts("".join(map(_entries, filter(Path.is_file, paths))))
 
     def __call__(self, host: str, address: str, port: int | None):
         found = asyncssh.match_known_hosts(self._known, host, address, port)
         self.knows = any(found[:2])
         self.entry = f"[{host}]:{port}" if port else host
         return found
+
+
+def _entries(file: Path) -> str:
+    """The lines of a file of known hosts that can be understood; like ssh, others are passed over."""
+    understood = []
+    for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
+        with suppress(ValueError, asyncssh.Error):
+            asyncssh.import_known_hosts(line)
+            understood.append(line + "\n")
+    return "".join(understood)
+
+
+def _has_address(host: str) -> bool:
+    try:
+        return bool(socket.getaddrinfo(host, None))
+    except (OSError, UnicodeError):
+        return False
 
 
 def _split(host: str) -> tuple[str, int | None]:

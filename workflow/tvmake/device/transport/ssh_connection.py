@@ -14,7 +14,15 @@ from typing import Any, TypeVar
 
 import asyncssh
 
-from tvmake.device.transport.shell import CONNECT_S, QUICK_S, Finished, Unreachable, bound_command, command_error
+from tvmake.device.transport.shell import (
+    CONNECT_S,
+    QUICK_S,
+    Finished,
+    Unreachable,
+    bound_command,
+    command_error,
+    in_sh,
+)
 from tvmake.errors import DeviceError
 
 BLOCK = 1 << 18
@@ -135,7 +143,7 @@ class SSHConnection:
             ) from error
 
     async def _open(self, command: str) -> asyncssh.SSHClientProcess:
-        return await self._connection.create_process(command, encoding=None)
+        return await self._connection.create_process(in_sh(command), encoding=None)
 
     async def _run(self, command: str) -> Finished:
         process = await self._open(command)

@@ -3,6 +3,7 @@
 ``Clip``: TVM 0.27's importer computes it by two kernels that it writes at once, which no rewrite of the graph sees through: they stay
 in float32 with conversions around them, and keep their layout. Remove it when
 tests/frontend/onnx/test_builder.py::test_wheel_still_writes_kernels fails.
+``Elu`` and its kin: TVM 0.27 subtracts one from an exponential, which loses the digits near zero.
 """
 
 import math
@@ -11,6 +12,8 @@ from typing import Any
 
 import tvm
 from onnx import helper
+
+from tvmake.frontend import near_zero
 
 from tvm import relax, te, tirx  # isort: skip
 
@@ -53,5 +56,22 @@ def _number(bound: Any) -> float | None:
     return float(bound.value.numpy()) if isinstance(bound, tvm.ir.GenericConst) else None
 
 
-CONVERTERS: Mapping[str, Callable[[Any, Any, Mapping[str, Any]], Any]] = {"BitCast": _bit_cast, "Clip": _clip}
+def _elu(_builder: Any, inputs: Any, attributes: Mapping[str, Any]) -> Any:
+    return near_zero.elu(inputs[0], float(attributes.get("alpha", 1.0)))
+
+
+def _selu(_builder: Any, inputs: Any, attributes: Mapping[str, Any]) -> Any:
+    alpha, scale = (float(attributes.get(name, default)) for name, default in SELU.items())
+    return near_zero.elu(inputs[0], alpha, scale)
+
+
+SELU = {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875}
+"""Defaults, as the standard has them."""
+
+CONVERTERS: Mapping[str, Callable[[Any, Any, Mapping[str, Any]], Any]] = {
+    "BitCast": _bit_cast,
+    "Clip": _clip,
+    "Elu": _elu,
+    "Selu": _selu,
+}
 """By the operator's name; None leaves a node to TVM's importer."""

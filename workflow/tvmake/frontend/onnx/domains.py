@@ -72,7 +72,7 @@ _REMEDIES = {
     "LSTM": _FIXED_LENGTH,
     "GRU": _FIXED_LENGTH,
     "RNN": _FIXED_LENGTH,
-    "Loop": "Loops can be imported when their trip count is a constant.",
+    "Loop": "Loops can be imported when constants decide how often they run, at most 512 times.",
     "Scan": _FIXED_LENGTH,
     **dict.fromkeys(sorted(RANDOM), "Leave random numbers out of the model, or make them an input."),
 }

@@ -18,7 +18,7 @@ from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.onnx.builder import PaddingBuilder
 from tvmake.frontend.onnx.converters import CONVERTERS
 from tvmake.frontend.onnx.extents import Extents
-from tvmake.frontend.onnx.fitting import fitted
+from tvmake.frontend.onnx.fitting import fitted, unequal
 from tvmake.frontend.onnx.graph import opset_of
 from tvmake.frontend.onnx.inputs import (
     bind_inputs,
@@ -104,6 +104,7 @@ class _Importer(ONNXGraphImporter):
     """TVM's importer, remembering the node it is at, so that an error can name it."""
 
     node = "the graph"
+    where = ""
     extents: Extents
 
     def _check_for_unsupported_ops(self, graph: onnx.GraphProto) -> None:
@@ -117,7 +118,17 @@ class _Importer(ONNXGraphImporter):
             made = CONVERTERS[op_name](self.bb, inputs, attrs)
         if made is not None:
             return self.bb.normalize(made)
-        return self.extents.settled(super()._convert_operator(op_name, inputs, attrs, opset))
+        made = self.extents.settled(super()._convert_operator(op_name, inputs, attrs, opset))
+        if isinstance(made, relax.Call):
+            made = self.bb.normalize(made)
+            if cause := unequal(op_name, inputs, made):
+                raise InputError(
+                    self.where,
+                    f"{self.node}: {cause}",
+                    "The network was exported for one extent: give the inputs that shape (models.NAME.inputs.INPUT.shape), or export it"
+                    " without a number of its own in the place of the open one.",
+                )
+        return made
 
 
 def convert(model: onnx.ModelProto, where: str) -> tuple["tvm.IRModule", dict[str, Any]]:
@@ -135,10 +146,13 @@ def convert(model: onnx.ModelProto, where: str) -> tuple["tvm.IRModule", dict[st
     importer = _Importer(empty, None, keep_params_in_input=True, sanitize=False)
     importer.bb = PaddingBuilder()
     importer.extents = Extents(importer.bb)
+    importer.where = where
     try:
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             module = importer.from_onnx(model.graph, opset_of(model))
+    except InputError:
+        raise
     except Exception as error:
         # The importer lets anything through, from AssertionError to TVM's own; each means the same here.
         raise InputError(

@@ -12,6 +12,7 @@ from tvmake.errors import InputError
 from tvmake.frontend.configured_inputs import check_inputs, with_ranges
 from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.relax_fixes import correct_operators, lift_constants
+from tvmake.frontend.tflite.loops import MAX_STEPS, DataDependentLoopError
 from tvmake.frontend.tflite.operators import NOT_BUILT, Converter
 from tvmake.frontend.tflite.source import TFLiteModel, inspect, load, resizable_axes
 
@@ -40,6 +41,9 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
     names = [get_tensor_name(model.graph, model.graph.Inputs(index)) for index in range(model.graph.InputsLength())]
     try:
         module = from_tflite(model.root, shape_dict=dict(zip(names, shapes, strict=True)), op_converter=Converter)
+    except DataDependentLoopError:
+        problem = f"holds a loop (WHILE) whose number of steps depends on data, or is above {MAX_STEPS}"
+        raise InputError(where, problem, "convert the model with loops unrolled (Keras: unroll=True)") from None
     except Exception as error:
         # The importer raises whatever its converters run into: OpNotImplemented, AssertionError, ValueError …
         if "dynamic range quantization" in str(error):

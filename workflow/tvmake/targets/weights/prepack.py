@@ -179,7 +179,7 @@ def unused_name(base: str, names: set[str]) -> str:
 
 
 def _tensor(ty: Any) -> Any:
-    return relax.TensorType([int(extent) for extent in ty.shape], str(ty.dtype))
+    return relax.TensorType(list(ty.shape), str(ty.dtype))
 
 
 def _packs(kernel: "tvm.tirx.PrimFunc") -> bool:

@@ -4,12 +4,17 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
 
 from tvmake.frontend.onnx.graph import Builder, Graph, attributes, subgraphs
 
 MAX_ITERATIONS = 512
 MAX_NODES = 20_000
 """Beyond this an unrolled loop would take longer to compile than anyone waits."""
+
+CARRIED = 2
+"""Where the values carried along begin in a loop's body, after the number of the iteration and the condition."""
 
 
 def instantiate(build: Builder, body: onnx.GraphProto, arguments: Sequence[str]) -> list[str]:
@@ -51,13 +56,21 @@ def take_branch(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
 
 def unroll_loop(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """Loop with a constant trip count and a condition that stays true: one copy of the body per iteration."""
+    """Loop whose number of iterations follows from constants: one copy of the body for each."""
     body: onnx.GraphProto = attributes(node)["body"]
     trips = build.graph.constant(node.input[0]) if node.input[0] else None
     start = build.graph.constant(node.input[1]) if len(node.input) > 1 and node.input[1] else np.array(True)
-    if trips is None or start is None or not _condition_holds(body, build.graph):
+    if start is None or (node.input[0] and trips is None):
         return None
-    count = int(trips.reshape(-1)[0]) if bool(start.reshape(-1)[0]) else 0
+    limit = None if trips is None else int(trips.reshape(-1)[0])
+    if not bool(start.reshape(-1)[0]):
+        count: int | None = 0
+    elif _condition_holds(body, build.graph):
+        count = limit
+    else:
+        count = _iterations(node, body, build.graph, MAX_ITERATIONS + 1 if limit is None else limit)
+    if count is None:
+        return None
     carried = list(node.input[2:])
     scanned = len(body.output) - 1 - len(carried)
     if count > MAX_ITERATIONS or count * len(body.node) > MAX_NODES or (scanned and not count):
@@ -70,6 +83,51 @@ def unroll_loop(node: onnx.NodeProto, build: Builder) -> list[str] | None:
         for row, name in zip(rows, outputs[1 + len(carried) :], strict=True):
             row.append(build.unsqueeze(name, [0]))
     return [*carried, *(build.concat(row, 0) for row in rows)]
+
+
+def _iterations(node: onnx.NodeProto, body: onnx.GraphProto, graph: Graph, limit: int) -> int | None:
+    """How often a loop runs whose condition counts: what it depends on is computed, from constants; None where that is not enough."""
+    producers = {output: inner for inner in body.node for output in inner.output}
+    places = {value.name: place for place, value in enumerate(body.input)}
+    wanted, needed, constants, names = [body.output[0].name], [], {}, set()
+    states: list[int] = []  # the values carried along that the condition depends on, by their place
+    while wanted:
+        name = wanted.pop()
+        if name in names or not name:
+            continue
+        names.add(name)
+        if name in producers:
+            if list(subgraphs(producers[name])):
+                return None
+            needed.append(producers[name])
+            wanted += producers[name].input
+        elif (place := places.get(name, 0)) >= CARRIED:
+            states.append(place)
+            wanted.append(body.output[place - 1].name)
+        elif name not in places:
+            inside = next((one for one in body.initializer if one.name == name), None)
+            value = graph.constant(name) if inside is None else onnx.numpy_helper.to_array(inside)
+            if value is None:
+                return None
+            constants[name] = value
+    values = [graph.constant(node.input[place]) for place in states]
+    if any(value is None for value in values):
+        return None
+    results = [body.output[0].name, *(body.output[place - 1].name for place in states)]
+    given = [body.input[place].name for place in (0, 1, *states)]
+    step = helper.make_graph(
+        [inner for inner in body.node if any(inner is one for one in needed)],
+        "condition",
+        [helper.make_empty_tensor_value_info(name) for name in given],
+        [helper.make_empty_tensor_value_info(name) for name in results],
+        [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    run = ReferenceEvaluator(helper.make_model(step, opset_imports=graph.model.opset_import)).run
+    for count in range(1, min(limit, MAX_ITERATIONS + 1) + 1):
+        goes_on, *values = run(None, dict(zip(given, [np.array(count - 1), np.array(True), *values], strict=True)))
+        if not bool(np.asarray(goes_on).reshape(-1)[0]):
+            return count
+    return limit
 
 
 def _condition_holds(body: onnx.GraphProto, graph: Graph) -> bool:

@@ -24,18 +24,24 @@ TIE = 1e-6
 """How near to the middle of two elements a place counts as the middle: as in ONNX Runtime."""
 
 
+def _argument(node: onnx.NodeProto, graph: Graph, index: int) -> str:
+    """The name of an argument; "" where it is absent, which opset 11 writes as a constant without elements."""
+    name = optional_input(node, index)
+    value = graph.constant(name) if name else None
+    return "" if value is not None and not value.size else name
+
+
 def _arguments(node: onnx.NodeProto, graph: Graph) -> dict[str, np.ndarray] | None:
     """roi, scales and sizes that are present; None when one is not constant."""
     found = {}
     for index, key in enumerate(("roi", "scales", "sizes"), start=1):
-        name = optional_input(node, index)
+        name = _argument(node, graph, index)
         if not name:
             continue
         value = graph.constant(name)
         if value is None:
             return None
-        if value.size:
-            found[key] = value
+        found[key] = value
     return found
 
 
@@ -165,12 +171,22 @@ def _nearest(values: dict[str, Any], extent: int, size: int, scale: float) -> np
     return np.clip(taken, 0, extent - 1).astype(np.int64)
 
 
+def _without_empty(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """What is left to TVM 0.27, which takes a constant without elements for sizes or scales."""
+    given = [_argument(node, build.graph, index) for index in range(1, len(node.input))]
+    if given == list(node.input[1:]):
+        return None
+    return [build.op("Resize", node.input[0], *given, **attributes(node))]
+
+
 def resize(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     graph = build.graph
     values, shape = attributes(node), graph.shape(node.input[0])
     arguments = _settle_sizes(node, graph)
-    if arguments is None or shape is None or graph.opset < 11 or is_trusted(node, graph):
+    if arguments is None or shape is None or graph.opset < 11:
         return None
+    if is_trusted(node, graph):
+        return _without_empty(node, build)
     scales = _scales(values, arguments, shape)
     if scales is None:
         return None
@@ -218,7 +234,7 @@ def _settle_sizes(node: onnx.NodeProto, graph: Graph) -> dict[str, np.ndarray] |
     result = graph.static_shape(node.output[0])
     has_sizes = len(node.input) > 3 and bool(node.input[3])
     values = attributes(node)
-    if arguments is None and has_sizes and node.input[3] in graph.extents and not optional_input(node, 1):
+    if arguments is None and has_sizes and node.input[3] in graph.extents and not _argument(node, graph, 1):
         return {"sizes": graph.extents[node.input[3]]}
     if (
         arguments is None

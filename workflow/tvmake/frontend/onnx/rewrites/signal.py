@@ -4,6 +4,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
+from tvmake.frontend.fourier import fourier_matrix
 from tvmake.frontend.onnx.graph import Builder, attributes, optional_input
 
 MAX_LENGTH = 4096
@@ -12,9 +13,8 @@ MAX_LENGTH = 4096
 
 def dft_matrices(length: int, bins: int, inverse: bool, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
     """Real and imaginary part of the discrete Fourier matrix [length, bins]; the inverse divides by the length."""
-    angle = 2 * np.pi * ((np.arange(length)[:, None] * np.arange(bins)[None, :]) % length) / length
-    scale = 1 / length if inverse else 1.0
-    return (np.cos(angle) * scale).astype(dtype), (np.sin(angle) * (scale if inverse else -scale)).astype(dtype)
+    cosine, sine = fourier_matrix(length, bins, 1 / length if inverse else 1.0)
+    return cosine.astype(dtype), (sine if inverse else -sine).astype(dtype)
 
 
 def _transform(build: Builder, real: str, imaginary: str, cosine: str, sine: str) -> tuple[str, str]:

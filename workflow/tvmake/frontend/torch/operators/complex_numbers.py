@@ -16,6 +16,7 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from tvmake.errors import InputError
+from tvmake.frontend.fourier import fourier_matrix
 from tvmake.frontend.one_thread import one_thread
 from tvmake.frontend.torch.constants import add_constant, computed, given_values, input_dependent
 
@@ -92,12 +93,6 @@ def _erase(program: ExportedProgram, replaced: set[fx.Node]) -> None:
 def _is_complex(node: fx.Node) -> bool:
     leaves = pytree.tree_leaves(node.meta.get("val"))
     return any(isinstance(value, Tensor) and value.is_complex() for value in leaves)
-
-
-def fourier_matrix(length: int, bins: int, scale: float) -> tuple[np.ndarray, np.ndarray]:
-    """Cosines and sines of the discrete Fourier transform, [length, bins], times ``scale``; float64."""
-    angle = 2 * np.pi * ((np.arange(length)[:, None] * np.arange(bins)[None, :]) % length) / length
-    return np.cos(angle) * scale, np.sin(angle) * scale
 
 
 class _Writer:

@@ -17,6 +17,7 @@ test_converters.py::test_tvm_still_ignores_alpha fails.
 ``any``: TVM 0.27 gives the largest of numbers, and no truth value.
 ``topk``: TVM 0.27 refuses results in any order, where an ordered one is as good.
 ``expm1`` and ``log1p``: TVM 0.27 writes plain formulas, which lose the digits near zero.
+``remainder``: TVM 0.27 subtracts a rounded multiple of the divisor, which leaves few digits where the quotient is large.
 ``convolution``: TVM 0.27 has transposed convolutions of volumes, and its importer does not use them.
 """
 
@@ -29,7 +30,7 @@ import torch
 from torch import fx
 
 from tvmake.frontend import near_zero
-from tvmake.frontend.torch.operators import indexing, pooling, quantized, resizing, scattering
+from tvmake.frontend.torch.operators import indexing, integers, pooling, quantized, resizing, scattering
 from tvmake.frontend.torch.operators.matrices import products
 
 from tvm import relax  # isort: skip
@@ -43,17 +44,7 @@ def _elu(node: fx.Node, importer: Any) -> Any:
     data = importer.env[node.args[0]]
     given = [float(value) for value in node.args[1:]]
     alpha, scale, input_scale = (*given, *ELU_DEFAULTS[len(given) :])
-
-    def const(value: Any) -> Any:
-        return relax.const(float(value), str(data.ty.dtype.dtype))
-
-    operator = relax.op
-    # As torch: scale · (x for x > 0, else alpha · (exp(input_scale · x) − 1)).
-    negative = operator.subtract(
-        operator.exp(operator.minimum(operator.multiply(data, const(input_scale)), const(0))), const(1)
-    )
-    both = operator.add(operator.nn.relu(data), operator.multiply(negative, const(alpha)))
-    return importer.block_builder.emit(operator.multiply(both, const(scale)))
+    return importer.block_builder.emit(near_zero.elu(data, alpha, scale, input_scale))
 
 
 def _of_floats(function: Callable[[Any], Any]) -> Callable[[fx.Node, Any], Any]:
@@ -241,8 +232,32 @@ def _any(node: fx.Node, importer: Any) -> Any:
 
 
 def _hypot(node: fx.Node, importer: Any) -> Any:
-    left, right = (relax.op.square(importer.env[operand]) for operand in node.args)
-    return importer.block_builder.emit(relax.op.sqrt(relax.op.add(left, right)))
+    """Of the larger operand, so that no square leaves the type; of infinities and zeros, whose ratio is no number, the sum."""
+    dtype = str(node.meta["val"].dtype).removeprefix("torch.")
+    emit, op = importer.block_builder.emit, relax.op
+    left, right = (emit(op.abs(op.astype(importer.env[operand], dtype))) for operand in node.args)
+    large, small = emit(op.maximum(left, right)), emit(op.minimum(left, right))
+    is_finite = op.logical_and(op.isfinite(left), op.isfinite(right))
+    is_plain = op.logical_and(op.greater(large, relax.const(0, dtype)), is_finite)
+    ratio = emit(op.divide(small, op.where(is_plain, large, relax.const(1, dtype))))
+    found = op.multiply(large, op.sqrt(op.add(op.multiply(ratio, ratio), relax.const(1, dtype))))
+    return emit(op.where(is_plain, found, op.add(left, right)))
+
+
+def _remainder(node: fx.Node, importer: Any) -> Any:
+    """Of floats by the exact one of C, with the sign of the divisor; TVM 0.27 subtracts a rounded multiple of the divisor."""
+    dtype = str(node.meta["val"].dtype).removeprefix("torch.")
+    emit, op = importer.block_builder.emit, relax.op
+    left, right = (
+        op.astype(importer.env[one], dtype) if isinstance(one, fx.Node) else relax.const(one, dtype)
+        for one in node.args
+    )
+    if not node.meta["val"].dtype.is_floating_point:
+        return emit(op.floor_mod(left, right))
+    zero, right = relax.const(0, dtype), emit(right)
+    rest = emit(op.mod(left, right))
+    is_beyond = op.less(op.multiply(op.sign(rest), op.sign(right)), zero)
+    return emit(op.where(is_beyond, op.add(rest, right), rest))
 
 
 def _shift(operator: Callable[..., Any]) -> Callable[[fx.Node, Any], Any]:
@@ -294,7 +309,8 @@ def _sorted(node: fx.Node, importer: Any) -> Any:
         **node.kwargs,
     }
     dtype = node.args[0].meta["val"].dtype
-    keys = relax.op.astype(data, "int32") if dtype is torch.bool else data
+    is_narrow = not dtype.is_floating_point and dtype.itemsize < torch.int32.itemsize  # TVM 0.27 sorts none of them
+    keys = relax.op.astype(data, "int32") if is_narrow else data
     if dtype.is_floating_point:  # NaN is the largest value, and without an order in TVM
         name = str(data.ty.dtype.dtype)
         keys = emit(relax.op.where(relax.op.isnan(data), relax.const(math.inf, name), data))
@@ -320,6 +336,7 @@ def _each(values: list[int]) -> list[int]:
 
 CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
     **indexing.CONVERTERS,
+    **integers.CONVERTERS,
     **pooling.CONVERTERS,
     **products.CONVERTERS,
     **quantized.CONVERTERS,
@@ -355,6 +372,7 @@ CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
     "clamp_max.default": _clamp,
     "clamp.Tensor": _clamp_tensor,
     "hypot.default": _hypot,
+    **dict.fromkeys(("remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor"), _remainder),
     "sort.default": _sorted,
     "sort.stable": _sorted,  # the sorts of all targets are
     "topk.default": _largest,

@@ -88,8 +88,22 @@ def _log_gamma(data: Tensor) -> Tensor:
         total = total + coefficient / (positive + number)
     base = positive + LANCZOS_G + 0.5
     found = 0.5 * math.log(2 * math.pi) + (positive + 0.5) * base.log() - base + total.log()
-    sine = torch.sin(math.pi * (data - data.floor())).abs()
-    return torch.where(data < 0.5, math.log(math.pi) - sine.log() - found, found)
+    sine = torch.sin(math.pi * (data - data.round())).abs()
+    found = torch.where(data < 0.5, math.log(math.pi) - sine.log() - found, found)
+    return torch.where(data.abs() == math.inf, math.inf, found)
+
+
+def _extreme_number(extreme: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Any]:
+    """What is no number counts only where neither is one."""
+
+    def compute(left: Tensor, right: Tensor) -> Tensor:
+        found = extreme(left, right)
+        if not found.is_floating_point():
+            return found
+        left, right = left.to(found.dtype), right.to(found.dtype)
+        return torch.where(left.isnan(), right, torch.where(right.isnan(), left, found))
+
+    return compute
 
 
 def _log_cumulative_sum_of_exponentials(data: Tensor, dim: int) -> Any:
@@ -296,8 +310,9 @@ DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
     aten.cummin.default: _running(torch.lt),
     aten.signbit.default: _is_negative,
     aten.copysign.Tensor: lambda data, sign: torch.where(_is_negative(sign), -data.abs(), data.abs()),
-    aten.exp2.default: lambda data: torch.exp(data * math.log(2)),
-    aten.erfc.default: lambda data: 1 - torch.erf(data),
+    aten.exp2.default: lambda data: torch.pow(2.0, data),
+    aten.fmax.default: _extreme_number(torch.maximum),
+    aten.fmin.default: _extreme_number(torch.minimum),
     aten._embedding_bag.default: _embedding_bag,
     aten._embedding_bag_forward_only.default: _embedding_bag,
     aten._trilinear.default: _products_of_three,

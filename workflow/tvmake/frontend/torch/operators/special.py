@@ -28,6 +28,34 @@ I1_LARGE = (
 """M. Abramowitz and I. Stegun, "Handbook of Mathematical Functions", 1964, 9.8.1 to 9.8.4."""
 BESSEL_BORDER = 3.75
 
+ERFC = (
+    0.17087277, -0.82215223, 1.48851587, -1.13520398, 0.27886807, -0.18628806, 0.09678418, 0.37409196, 1.00002368, -1.26551223,
+)  # fmt: skip
+"""W. Press et al., "Numerical Recipes in C", 2nd edition, 1992, 6.2: relative errors below 1.2e-7 everywhere."""
+STEPS = 16
+"""To a unit, of numbers whose squares are exact."""
+
+SMALL_PROBABILITY = 1e-4
+
+J0_SMALL = (
+    (-184.9052456, 77392.33017, -11214424.18, 651619640.7, -13362590354.0, 57568490574.0),
+    (1.0, 267.8532712, 59272.64853, 9494680.718, 1029532985.0, 57568490411.0),
+)
+J0_LARGE = (
+    (0.2093887211e-6, -0.2073370639e-5, 0.2734510407e-4, -0.1098628627e-2, 1.0),
+    (-0.934935152e-7, 0.7621095161e-6, -0.6911147651e-5, 0.1430488765e-3, -0.1562499995e-1),
+)
+J1_SMALL = (
+    (-30.16036606, 15704.48260, -2972611.439, 242396853.1, -7895059235.0, 72362614232.0),
+    (1.0, 376.9991397, 99447.43394, 18583304.74, 2300535178.0, 144725228442.0),
+)
+J1_LARGE = (
+    (-0.240337019e-6, 0.2457520174e-5, -0.3516396496e-4, 0.183105e-2, 1.0),
+    (0.105787412e-6, -0.88228987e-6, 0.8449199096e-5, -0.2002690873e-3, 0.04687499995),
+)
+"""The same book, 6.5: within 1e-7."""
+OSCILLATING_BORDER = 8.0
+
 SHIFT = 6
 """Asymptotic series of digamma and trigamma start so far on."""
 
@@ -52,11 +80,79 @@ def _polynomial(at: Tensor, coefficients: Sequence[float]) -> Tensor:
 
 
 def _inverse_error_function(data: Tensor) -> Tensor:
-    depth = -torch.log((1 - data) * (1 + data))
+    found = _inverse_error(data, -torch.log((1 - data) * (1 + data)))
+    return torch.where(data.abs() > 1, math.nan, torch.where(data.abs() == 1, data * math.inf, found))
+
+
+def _inverse_error(data: Tensor, depth: Tensor) -> Tensor:
+    """Where it is known how close the argument is to an end."""
     middle = _polynomial(depth - 2.5, ERFINV_MIDDLE)
     ends = _polynomial(depth.clamp(min=5).sqrt() - 3, ERFINV_ENDS)
-    found = data * torch.where(depth < 5, middle, ends)
-    return torch.where(data.abs() == 1, data * math.inf, found)
+    return data * torch.where(depth < 5, middle, ends)
+
+
+def _quantile(data: Tensor) -> Tensor:
+    """Of the normal distribution; of small probabilities by Newton's method on their logarithms."""
+    found = math.sqrt(2) * _inverse_error(2 * data - 1, -torch.log(4 * data * (1 - data)))
+    logarithm = torch.log(data.clamp(max=SMALL_PROBABILITY))
+    far = -torch.sqrt(-2 * logarithm)
+    for _ in range(3):
+        scaled = _scaled_error_complement_of(-far / math.sqrt(2))
+        excess = -far * far / 2 + torch.log(scaled / 2) - logarithm
+        far = far - excess * scaled * math.sqrt(math.pi / 2)
+    found = torch.where(data < SMALL_PROBABILITY, far, found)
+    found = torch.where(data == 0, -math.inf, torch.where(data == 1, math.inf, found))
+    return torch.where((data < 0) | (data > 1), math.nan, found)
+
+
+def _error_complement(data: Tensor) -> Tensor:
+    if data.dtype == torch.float64:
+        return 1 - torch.erf(data)
+    size = data.abs().clamp(max=30)  # far beyond where it is zero
+    found = _scaled_error_complement_of(size) * _decay(size)
+    return torch.where(data.isnan(), data, torch.where(data < 0, 2 - found, found))
+
+
+def _scaled_error_complement(data: Tensor) -> Tensor:
+    found = _scaled_error_complement_of(data.abs())
+    return torch.where(data < 0, 2 / _decay(data.abs()) - found, found)
+
+
+def _scaled_error_complement_of(size: Tensor) -> Tensor:
+    """Times ``exp(size²)``."""
+    closeness = 1 / (1 + size / 2)
+    return closeness * torch.exp(_polynomial(closeness, ERFC))
+
+
+def _decay(size: Tensor) -> Tensor:
+    """``exp(-size²)`` in two factors: a rounded square would lose digits where it is large."""
+    coarse = torch.floor(size * STEPS) / STEPS
+    return torch.exp(-coarse * coarse) * torch.exp((coarse - size) * (coarse + size))
+
+
+def _oscillating_bessel(order: int) -> Callable[[Tensor], Tensor]:
+    """The Bessel function of the first kind."""
+    small, large = ((J0_SMALL, J0_LARGE), (J1_SMALL, J1_LARGE))[order]
+
+    def compute(data: Tensor) -> Tensor:
+        size = data.abs()
+        squared = size.clamp(max=OSCILLATING_BORDER) * size.clamp(max=OSCILLATING_BORDER)
+        inner = _polynomial(squared, small[0]) / _polynomial(squared, small[1])
+        far = size.clamp(min=OSCILLATING_BORDER)
+        ratio = OSCILLATING_BORDER / far
+        angle = far - math.pi * (1 + 2 * order) / 4
+        waves = torch.cos(angle) * _polynomial(ratio * ratio, large[0])
+        waves = waves - ratio * torch.sin(angle) * _polynomial(ratio * ratio, large[1])
+        outer = waves * torch.sqrt(2 / math.pi / far)
+        if order:
+            inner, outer = inner * data, outer * data.sign()
+        return torch.where(size < OSCILLATING_BORDER, inner, outer)
+
+    return compute
+
+
+def _spherical_bessel(data: Tensor) -> Tensor:
+    return torch.where(data == 0, 1.0, torch.sin(data) / torch.where(data == 0, 1.0, data))
 
 
 def _is_pole(data: Tensor) -> Tensor:
@@ -120,6 +216,14 @@ def _bessel(order: int) -> Callable[[Tensor], Tensor]:
 
 DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
     aten.erfinv.default: _single(_inverse_error_function),
+    aten.erfc.default: _error_complement,
+    aten.special_erfcx.default: _single(_scaled_error_complement),
+    aten.special_ndtri.default: _single(_quantile),
+    aten.special_bessel_j0.default: _single(_oscillating_bessel(0)),
+    aten.special_bessel_j1.default: _single(_oscillating_bessel(1)),
+    aten.special_spherical_bessel_j0.default: _single(_spherical_bessel),
+    aten.special_modified_bessel_i0.default: _single(_bessel(0)),
+    aten.special_modified_bessel_i1.default: _single(_bessel(1)),
     aten.digamma.default: _single(_digamma),
     aten.polygamma.default: _polygamma,
     aten.i0.default: _single(_bessel(0)),

@@ -1,0 +1,98 @@
+"""Loops of TFLite: those that count are written out, as recurrent layers of Keras need; others are refused."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.frontend.compiled import run_compiled
+from tests.frontend.tflite.models import KIND, OP, Builder, schema
+from tests.frontend.tflite.test_operators import computed, drawn
+from tvmake.config.model import ImportOptions
+from tvmake.errors import InputError
+from tvmake.frontend.tflite.importer import read
+
+STEPS, WIDTH = 4, 3
+
+
+def whole(builder: Builder, name: str, values: object) -> int:
+    """A constant of whole numbers."""
+    array = np.array(values, "int32")
+    return builder.tensor(name, array.shape, "int32", array)
+
+
+def states(builder: Builder, suffix: str = "") -> list[int]:
+    """What the loop carries along: a count, the state, all states, and the rows that are read."""
+    kinds = {
+        "i": ([], "int32"),
+        "h": ([1, WIDTH], "float32"),
+        "all": ([STEPS, WIDTH], "float32"),
+        "x": ([STEPS, WIDTH], "float32"),
+    }
+    return [builder.tensor(name + suffix, shape, dtype) for name, (shape, dtype) in kinds.items()]
+
+
+def recurrent(follows_data: bool = False) -> bytes:
+    """A layer as Keras writes it: each step's state takes the place of a row."""
+    main = Builder()
+    condition, body = (Builder(buffers=main.buffers, codes=main.codes) for _ in range(2))
+
+    given = states(condition)
+    test = condition.tensor("goes on", [1] if follows_data else [], "bool")
+    if follows_data:
+        flat = condition.call(
+            OP.SLICE,
+            [given[1], whole(condition, "b", [0, 0]), whole(condition, "e", [1, 1])],
+            condition.tensor("f", [1, 1]),
+        )
+        flat = condition.call(OP.RESHAPE, [flat, whole(condition, "s", [1])], condition.tensor("g", [1]))
+        condition.call(OP.LESS, [flat, condition.tensor("bound", [1], data=[0.9])], test)
+    else:
+        condition.call(OP.LESS, [given[0], whole(condition, "n", STEPS)], test)
+
+    count, state, found, rows = states(body)
+    add = schema.AddOptionsT()
+    joined = schema.ConcatenationOptionsT()
+    joined.axis = 0
+    after = body.call(OP.ADD, [count, whole(body, "one", 1)], body.tensor("i1", [], "int32"), add, KIND.AddOptions)
+    row = body.call(OP.GATHER, [rows, count], body.tensor("row", [WIDTH]), schema.GatherOptionsT(), KIND.GatherOptions)
+    total = body.call(OP.ADD, [state, row], body.tensor("sum", [1, WIDTH]), add, KIND.AddOptions)
+    fresh = body.call(OP.TANH, [total], body.tensor("fresh", [1, WIDTH]))
+
+    def place(number: int, rest: int, name: str) -> int:
+        flat = body.call(OP.RESHAPE, [number, whole(body, f"{name}s", [1])], body.tensor(f"{name}f", [1], "int32"))
+        both = [flat, whole(body, f"{name}r", [rest])]
+        return body.call(OP.CONCATENATION, both, body.tensor(name, [2], "int32"), joined, KIND.ConcatenationOptions)
+
+    sizes = [place(count, WIDTH, "before"), whole(body, "rest", [-1, -1])]
+    starts = [whole(body, "zero", [0, 0]), place(after, 0, "behind")]
+    earlier, later = (
+        body.call(OP.SLICE, [found, start, size], body.tensor(f"part{start}", [1, WIDTH], open_axes=(0, 1)))
+        for start, size in zip(starts, sizes, strict=True)
+    )
+    kept = body.tensor("kept", [STEPS, WIDTH])
+    body.call(OP.CONCATENATION, [earlier, fresh, later], kept, joined, KIND.ConcatenationOptions)
+
+    x = main.tensor("x", [STEPS, WIDTH])
+    begin = [whole(main, "0", 0), *(main.tensor(f"0{n}", [n, WIDTH], data=np.zeros((n, WIDTH))) for n in (1, STEPS)), x]
+    options = schema.WhileOptionsT()
+    options.condSubgraphIndex, options.bodySubgraphIndex = 1, 2
+    ends = states(main, " at the end")
+    main.call(OP.WHILE, begin, ends, options, KIND.WhileOptions)
+    others = [condition.part(given, [test]), body.part([count, state, found, rows], [after, fresh, kept, rows])]
+    return main.finish([x], [ends[2]], others)
+
+
+def test_a_loop_that_counts_computes_what_litert_computes(tmp_path: Path):
+    path = tmp_path / "m.tflite"
+    path.write_bytes(recurrent())
+    value = drawn(STEPS, WIDTH)
+    (got,) = run_compiled(read(path, ImportOptions(source=str(path))), [value])
+    np.testing.assert_allclose(got, computed(path.read_bytes(), [value]), rtol=1e-5, atol=1e-6)
+
+
+def test_a_loop_that_goes_by_data_is_refused(tmp_path: Path):
+    path = tmp_path / "m.tflite"
+    path.write_bytes(recurrent(follows_data=True))
+    with pytest.raises(InputError, match=r"a loop \(WHILE\) whose number of steps depends on data.*\n.*unroll=True"):
+        read(path, ImportOptions(source=str(path)))

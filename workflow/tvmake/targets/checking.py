@@ -1,0 +1,27 @@
+"""What can be told of a target before anything is made for it."""
+
+from tvmake.config.target import TargetConfig
+from tvmake.targets.toolchain import compiler_driver
+
+
+def check_target(target: TargetConfig, where: str) -> None:
+    """See that LLVM knows a target's CPU, and that the compiler that links for it is there. TVM is loaded only where the
+    answer may be no.
+
+    Args:
+        where: its key.
+
+    Raises:
+        InputError: TVM or LLVM do not know the target.
+        MachineError: there is no compiler that links for it.
+    """
+    parts = [part for part in (target, target.host) if part]
+    if target.tag or any(
+        part.attributes or part.arch or part.mattr or part.mcpu not in (None, "native") for part in parts
+    ):
+        from tvmake.targets.resolve import linker, tvm_target
+
+        tvm_target(target, where)
+        linker(target, where, is_tried=False)
+    else:
+        compiler_driver(target, where, is_tried=False)
