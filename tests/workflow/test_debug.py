@@ -51,6 +51,17 @@ def test_a_goal_that_needs_labels_is_none_of_the_one_sample(demo: Project):
     assert done.returncode == 0 and "every stage meets the goals" in done.stdout, done.stdout
 
 
+def test_a_goal_that_the_original_model_misses_too_is_no_stages_fault(demo: Project):
+    demo.edit("models.digits.dataset.preprocess", {"scale": 1.0, "mean": [300.0]})
+    demo.edit("models.digits.goals", {"top1": 0.97})
+    demo.edit("precisions", ["float32"])
+    assert demo.make().returncode == 4
+    done = demo.run("tvmake", "debug", "digits/float32/cpu")
+    assert done.returncode == 4, done.stderr
+    assert "no stage departs from the original model in this sample, and the package misses top1: " in done.stdout
+    assert "its preprocessing, its labels, or the goal may be wrong" in done.stdout
+
+
 def test_of_a_variant_whose_build_failed_it_says_so_and_why(demo: Project):
     (demo.directory / "failing.py").write_text(
         "def fail():\n    def run(_):\n        raise ValueError('no kernel')\n    return run\n"

@@ -54,7 +54,9 @@ class Diagnosis(_Record):
     levels: list[LevelFigures]
     """In the order of the pipeline, up to the first that misses its goals if the package does."""
     finding: Finding | None
-    """None where the package meets all goals."""
+    """None where no stage departs from the original model."""
+    missed: list[str] = []
+    """The goals that the package misses, over all samples: those without a finding are the original model's, or of its data."""
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,12 @@ class _Search:
         self.sample, self.missed = worst.sample, worst.missed
         finding = self._find(worst.outputs)
         diagnosis = Diagnosis(
-            variant=self.variant.name, sample=worst.number, samples=len(self.known), levels=self.levels, finding=finding
+            variant=self.variant.name,
+            sample=worst.number,
+            samples=len(self.known),
+            levels=self.levels,
+            finding=finding,
+            missed=[_words(one) for one in worst.missed_with_labels],
         )
         return diagnosis, self.evidence
 
@@ -224,7 +229,7 @@ class _Search:
                 kept = f"`precisions: {{{request.precision.base}: {{never: [{', '.join(never)}]}}}}`"
                 return f"{kept} keeps what needs it in float32, and meets the goals"
             found = self._departure(trace.values, others, noise)
-        return "keeping single operators in float32 does not help: take another precision"
+        return "keeping single operators in float32 does not help: take another precision; `base: auto` measures which layers bear it"
 
     def _needless(self, imported: "tvm.IRModule", weights: Mapping[str, Any]) -> tuple[str, Trace | None]:
         """The setting of the transform without which its outputs meet the goals, and its values then: ``nothing`` where they do so

@@ -30,7 +30,9 @@ class WorstSample:
     outputs: Sequence[np.ndarray]
     """What the package gives for it."""
     missed: list[MissedGoal]
-    """By the package, over all samples."""
+    """By the package, over all samples, of the goals that one sample can miss."""
+    missed_with_labels: list[MissedGoal]
+    """Likewise of all goals, accuracies among them."""
 
 
 def worst_sample(
@@ -46,7 +48,7 @@ def worst_sample(
     device = connect(validating.device_name, validating.device)
     deployment = device.push(package)
     worst: tuple[tuple[bool, float], int, ReferenceSample, list[np.ndarray]] | None = None
-    together = Comparison(of_samples(goals))
+    together, labelled = Comparison(of_samples(goals)), Comparison(goals)
     with temporary_directory("tvmake-debug-") as directory:
         outputs = Path(directory) / "outputs.npz"
         device.execute(deployment, RunRequest(samples=len(known)), reference, outputs)
@@ -56,9 +58,11 @@ def worst_sample(
                     read_array(archive, member("output", spec.name, number), spec.dtype) for spec in signature.outputs
                 ]
                 error = max(difference(want, have) for want, have in zip(sample.outputs.values(), got, strict=True))
-                together.add(sample.outputs, dict(zip(sample.outputs, got, strict=True)))
+                named = dict(zip(sample.outputs, got, strict=True))
+                together.add(sample.outputs, named)
+                labelled.add(sample.outputs, named, sample.labels)
                 rank = (bool(missed_by(sample.outputs, got, goals)), error)
                 if worst is None or rank > worst[0]:
                     worst = (rank, number, sample, got)
     assert worst is not None  # a reference set has at least one sample
-    return WorstSample(*worst[1:], together.report().missed)
+    return WorstSample(*worst[1:], together.report().missed, labelled.report().missed)

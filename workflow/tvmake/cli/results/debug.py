@@ -59,9 +59,9 @@ def debug(
     else:
         for line in _lines(found):
             typer.echo(printable(line))
-    if found.finding is None:
+    if found.finding is None and not found.missed:
         return
-    if reproducer is not None:
+    if reproducer is not None and found.finding is not None:
         write_reproducer(found, evidence, reproducer)
         print(f"wrote {reproducer}", file=sys.stderr)
     raise typer.Exit(GoalError.exit_code)
@@ -73,6 +73,10 @@ def _lines(found: Diagnosis) -> Iterator[str]:
         error = "no numbers" if level.error is None else f"{level.error:.2g} of the RMS"
         yield f"  {level.level:<9}  {error:<18}  {'; '.join(level.missed) or 'meets the goals'}"
     finding = found.finding
+    if finding is None and found.missed:
+        yield f"no stage departs from the original model in this sample, and the package misses {'; '.join(found.missed)}"
+        yield "remedy:      see what the original model scores with this data: its preprocessing, its labels, or the goal may be wrong"
+        return
     if finding is None:
         stages = [level.level for level in found.levels if level.missed]
         if stages:
