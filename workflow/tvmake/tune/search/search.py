@@ -26,6 +26,7 @@ from tvmake.records.record import Record, Status, TuningContext, Verdict
 from tvmake.records.store import RecordStore, StoredRecord
 from tvmake.records.workload import Workload
 from tvmake.storage.files import canonical_json
+from tvmake.targets.cpu.winograd import is_winograd
 from tvmake.tune.measure.interface import Candidate, Measured, Measurer
 from tvmake.tune.measure.kernel import CUDA, TIMER
 from tvmake.tune.search.evolution import Evolution
@@ -34,7 +35,6 @@ from tvmake.tune.search.fixed_order import FixedOrder
 from tvmake.tune.search.grid import Grid
 from tvmake.tune.search.nearest import nearest_starts
 from tvmake.tune.search.spaces import meta_schedule_context
-from tvmake.targets.cpu.winograd import is_winograd
 from tvmake.tune.search.starts import Start, candidate, further_starts, starts_by_rule
 from tvmake.tune.search.transfer import KernelFeatures
 from tvmake.tune.search.whole_pixels import with_whole_pixels
