@@ -61,8 +61,8 @@ def winograd(schedule: Any, unit: Machine, weights: Sequence[Any], choice: int =
         schedule.compute_at(parts[name], each, preserve_unit_loops=True)
     for block in (parts["tiles"], parts["result_rows"], last):
         _write_out(schedule, schedule.get_loops(block)[3:])
-    _products(schedule, parts["products"], tile)
     _data(schedule, parts, lanes)
+    _products(schedule, parts["products"], tile)
     return True
 
 
@@ -100,8 +100,9 @@ def _products(schedule: Any, block: Any, tile: Tile) -> None:
     outer, vectors, lanes = schedule.split(filters, [None, tile.vectors, tile.lanes])
     tiles, rows = schedule.split(across, [None, tile.height])
     schedule.reorder(i, j, n, down, outer, tiles, channel, rows, vectors, lanes)
-    for each in (block, schedule.decompose_reduction(block, channel)):
-        _write_out(schedule, schedule.get_loops(each)[-3:])
+    _write_out(schedule, schedule.get_loops(block)[-3:])
+    zeros = schedule.decompose_reduction(block, channel)
+    _write_out(schedule, schedule.get_loops(zeros)[-3:])
 
 
 def _data(schedule: Any, parts: dict[str, Any], lanes: int) -> None:
