@@ -10,8 +10,9 @@ from typing import Any
 import tvm
 import tvm_ffi
 
+from tvmake.targets.before_lowering import register_before_lowering
 from tvmake.targets.carries import WithoutCarries
-from tvmake.targets.vector_loops import is_boolean, register_before_lowering, unrolled
+from tvmake.targets.vector_loops import is_boolean, unrolled
 
 tirx = tvm.tirx
 
@@ -34,9 +35,9 @@ def register() -> str:
     return register_before_lowering(NAME, StoredBooleans(), RELEASES, [WithoutCarries()])
 
 
-def _is_over_truth_values(body: Any) -> bool:
+def _is_over_truth_values(loop: Any) -> bool:
     accessed: list[Any] = []
     stores = (tirx.BufferStore, lambda store: accessed.append(store.buffer))
     loads = (tvm.ir.expr.TensorLoad, lambda load: accessed.append(load.source))
-    tvm_ffi.structural_walk(body, [stores, loads])
+    tvm_ffi.structural_walk(loop.body, [stores, loads])
     return any(map(is_boolean, accessed))

@@ -12,7 +12,8 @@ from typing import Any
 import tvm
 import tvm_ffi
 
-from tvmake.targets.vector_loops import is_boolean, register_before_lowering, unrolled
+from tvmake.targets.before_lowering import register_before_lowering
+from tvmake.targets.vector_loops import is_boolean, unrolled
 
 tirx = tvm.tirx
 
@@ -35,7 +36,7 @@ def register() -> str:
     return register_before_lowering(NAME, ScalarBooleans(), RELEASES)
 
 
-def _uses_truth_values(body: Any) -> bool:
+def _uses_truth_values(loop: Any) -> bool:
     found: list[Any] = []
 
     def note(typed: Any) -> None:
@@ -43,7 +44,7 @@ def _uses_truth_values(body: Any) -> bool:
             found.append(typed)
 
     tvm_ffi.structural_walk(
-        body,
+        loop.body,
         [
             (tirx.Cast, lambda cast: note(cast.value.ty)),
             (tirx.Select, found.append),
