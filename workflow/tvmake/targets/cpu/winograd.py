@@ -172,45 +172,50 @@ def _convolution(data: Any, weights: Any, padding: Sequence[int]) -> Any:
     top, left, bottom, right = padding
     high, wide = height + top + bottom - WINDOW + 1, width + left + right - WINDOW + 1
     down, across = _tiles(high), _tiles(wide)
-    reduced = te.reduce_axis((0, channels), "channel")
-
-    def padded(n: Any, y: Any, x: Any, c: Any) -> Any:
-        inside = tvm.tirx.all(y >= top, y < height + top, x >= left, x < width + left)
-        return tvm.tirx.if_then_else(inside, data[n, y - top, x - left, c], _number(0))
-
-    def data_rows(n: Any, ty: Any, tx: Any, i: Any, x: Any, c: Any) -> Any:
-        return _chosen(i, DATA, lambda y: parts[0][n, ty * RESULTS + y, tx * RESULTS + x, c])
-
-    def transformed(i: Any, j: Any, n: Any, ty: Any, tx: Any, c: Any) -> Any:
-        return _chosen(j, DATA, lambda x: parts[1][n, ty, tx, i, x, c])
-
-    def products(i: Any, j: Any, n: Any, ty: Any, tx: Any, k: Any) -> Any:
-        return te.sum(parts[2][i, j, n, ty, tx, reduced] * weights[i, j, reduced, k], [reduced])
-
-    def result_rows(n: Any, ty: Any, tx: Any, y: Any, j: Any, k: Any) -> Any:
-        return _chosen(y, BACK, lambda i: parts[3][i, j, n, ty, tx, k])
-
-    def tiles(n: Any, ty: Any, tx: Any, y: Any, x: Any, k: Any) -> Any:
-        return _chosen(x, BACK, lambda j: parts[4][n, ty, tx, y, j, k])
-
-    def results(n: Any, y: Any, x: Any, k: Any) -> Any:
-        return parts[5][n, y // RESULTS, x // RESULTS, y % RESULTS, x % RESULTS, k]
-
-    shapes: tuple[tuple[int, ...], ...] = (
+    padded = _part(
+        "padded",
         (count, down * RESULTS + WINDOW - 1, across * RESULTS + WINDOW - 1, channels),
-        (count, down, across, VALUES, VALUES, channels),
-        (VALUES, VALUES, count, down, across, channels),
-        (VALUES, VALUES, count, down, across, filters),
-        (count, down, across, RESULTS, VALUES, filters),
-        (count, down, across, RESULTS, RESULTS, filters),
-        (count, high, wide, filters),
+        lambda n, y, x, c: tvm.tirx.if_then_else(
+            tvm.tirx.all(y >= top, y < height + top, x >= left, x < width + left),
+            data[n, y - top, x - left, c],
+            _number(0),
+        ),
     )
-    parts: list[Any] = []
-    for name, shape, compute in zip(
-        PARTS, shapes, (padded, data_rows, transformed, products, result_rows, tiles, results), strict=True
-    ):
-        parts.append(te.compute(shape, compute, f"winograd_{name}", attrs={PART: name}))
-    return parts[-1]
+    data_rows = _part(
+        "data_rows",
+        (count, down, across, VALUES, VALUES, channels),
+        lambda n, ty, tx, i, x, c: _chosen(i, DATA, lambda y: padded[n, ty * RESULTS + y, tx * RESULTS + x, c]),
+    )
+    transformed = _part(
+        "data",
+        (VALUES, VALUES, count, down, across, channels),
+        lambda i, j, n, ty, tx, c: _chosen(j, DATA, lambda x: data_rows[n, ty, tx, i, x, c]),
+    )
+    channel = te.reduce_axis((0, channels), "channel")
+    products = _part(
+        "products",
+        (VALUES, VALUES, count, down, across, filters),
+        lambda i, j, n, ty, tx, k: te.sum(transformed[i, j, n, ty, tx, channel] * weights[i, j, channel, k], [channel]),
+    )
+    result_rows = _part(
+        "result_rows",
+        (count, down, across, RESULTS, VALUES, filters),
+        lambda n, ty, tx, y, j, k: _chosen(y, BACK, lambda i: products[i, j, n, ty, tx, k]),
+    )
+    tiles = _part(
+        "tiles",
+        (count, down, across, RESULTS, RESULTS, filters),
+        lambda n, ty, tx, y, x, k: _chosen(x, BACK, lambda j: result_rows[n, ty, tx, y, j, k]),
+    )
+    return _part(
+        "results",
+        (count, high, wide, filters),
+        lambda n, y, x, k: tiles[n, y // RESULTS, x // RESULTS, y % RESULTS, x % RESULTS, k],
+    )
+
+
+def _part(name: str, shape: tuple[int, ...], value: Callable[..., Any]) -> Any:
+    return te.compute(shape, value, f"winograd_{name}", attrs={PART: name})
 
 
 def _chosen(row: Any, matrix: Sequence[Sequence[int]], value: Callable[[int], Any]) -> Any:
