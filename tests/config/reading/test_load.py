@@ -96,6 +96,25 @@ def test_names_with_nothing_after_their_colons_are_shown_as_they_are_written(wri
 @pytest.mark.parametrize(
     ("text", "key", "remedy"),
     [
+        ("models: {a: , b: {source: b.onnx}}", "models.a", "write models: {a: {source: FILE}}, or leave it out"),
+        (MINIMAL + "targets: {g: , h: {kind: llvm}}", "targets.g", "write targets: {g: {kind: llvm}}, or leave it out"),
+        (MINIMAL + "precisions: {float32: , float16: {}}", "precisions.float32",
+         "write precisions: {float32: {}}, or leave it out"),
+    ],
+)  # fmt: skip
+def test_a_name_alone_beside_others_is_not_left_out_silently(write, text, key, remedy):
+    (mistake,) = mistakes(write(text))
+    assert (mistake.problem, mistake.remedy) == (f"{key}: nothing is said of it", remedy)
+
+
+def test_in_a_later_file_it_removes_the_entry(write):
+    first = write(MINIMAL + "targets: {g: {kind: llvm}, h: {kind: llvm}}", "first.yaml")
+    assert list(load([first, write("targets: {g: , x: }", "second.yaml")]).targets) == ["h"]
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "remedy"),
+    [
         ("models: {net: {source: net.onnx, arguments: {a: 1}}}", "models.net.arguments", "leave them out"),
         (MINIMAL + "export: {self_test: {inputs: dataset}}", "export.self_test", "give the model one (`dataset`), or write inputs: random"),
         (MINIMAL + "benchmark: {baseline: false}\nvalidation: {goals: {speedup: 2}}", "benchmark.baseline",

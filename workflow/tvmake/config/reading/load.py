@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from tvmake.config.reading.former_keys import KeyPath, former_keys, renamed, value_at
 from tvmake.config.reading.messages import kinds_below
-from tvmake.config.reading.mistakes import mistakes
+from tvmake.config.reading.mistakes import mistakes, names_alone
 from tvmake.config.reading.places import NO_FILE, SET, Position, dotted, given_by, where_is
 from tvmake.config.reading.yaml_file import read_yaml
 from tvmake.config.root import Config
@@ -55,7 +55,10 @@ def load_layers(
     merged: dict[str, Any] = dict(first or {})
     positions: dict[KeyPath, Position] = {}
     for path in paths:
-        merged = merge(merged, read_yaml(path, positions))
+        values = read_yaml(path, positions)
+        if not merged and (alone := list(names_alone(values, positions, str(path)))):
+            raise one_or_many(alone)
+        merged = merge(merged, values)
     for end, value in _ends(last):
         shown_value = "…" if "env" in end else value  # those of variables may be secret
         positions[end] = Position(f"{SET} {'.'.join(end)}={shown_value}" if given_as == SET else given_as, 0)

@@ -80,6 +80,20 @@ def _without_values(values: Any, axis: str) -> list[str]:
     return list(map(str, entries)) if isinstance(entries, Mapping) and not any(map(bool, entries.values())) else []
 
 
+def names_alone(values: Any, positions: Mapping[KeyPath, Position], default_file: str) -> Iterable[InputError]:
+    """An error for each entry of a config's first file that has nothing after its colon, beside others that have: elsewhere null
+    removes an entry of an earlier file, here it would be one that is silently missing."""
+    for axis, least in LEAST.items():
+        entries = values.get(axis)
+        names = [str(name) for name, entry in entries.items() if entry is None] if isinstance(entries, Mapping) else []
+        if len(names) == len(entries or ()):
+            continue  # that there is none is said already
+        for name in names:
+            where = where_is((axis, name), positions, default_file)
+            remedy = f"write {axis}: {{{name}: {least}}}, or leave it out"
+            yield InputError(where, f"{axis}.{name}: nothing is said of it", remedy)
+
+
 def _key_as_written(key: Any, above: KeyPath, positions: Mapping[KeyPath, Position]) -> str:
     """The text of a key that YAML made something else of (``on``, ``18``)."""
     for path in positions:
