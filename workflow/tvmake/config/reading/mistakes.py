@@ -85,8 +85,10 @@ def names_alone(values: Any, positions: Mapping[KeyPath, Position], default_file
     removes an entry of an earlier file, here it would be one that is silently missing."""
     for axis, least in LEAST.items():
         entries = values.get(axis)
-        names = [str(name) for name, entry in entries.items() if entry is None] if isinstance(entries, Mapping) else []
-        if len(names) == len(entries or ()):
+        if not isinstance(entries, Mapping):
+            continue
+        names = [str(name) for name, entry in entries.items() if entry is None]
+        if len(names) == len(entries):
             continue  # that there is none is said already
         for name in names:
             where = where_is((axis, name), positions, default_file)
