@@ -107,6 +107,10 @@ def test_a_name_alone_beside_others_is_not_left_out_silently(write, text, key, r
     assert (mistake.problem, mistake.remedy) == (f"{key}: nothing is said of it", remedy)
 
 
+def test_null_may_be_written_where_a_file_is_laid_over_others_at_times(write):
+    assert list(load([write(MINIMAL + "targets: {g: null, h: {kind: llvm}}")]).targets) == ["h"]
+
+
 def test_in_a_later_file_it_removes_the_entry(write):
     first = write(MINIMAL + "targets: {g: {kind: llvm}, h: {kind: llvm}}", "first.yaml")
     assert list(load([first, write("targets: {g: , x: }", "second.yaml")]).targets) == ["h"]

@@ -81,15 +81,16 @@ def _without_values(values: Any, axis: str) -> list[str]:
 
 
 def names_alone(values: Any, positions: Mapping[KeyPath, Position], default_file: str) -> Iterable[InputError]:
-    """An error for each entry of a config's first file that has nothing after its colon, beside others that have: elsewhere null
-    removes an entry of an earlier file, here it would be one that is silently missing."""
+    """An error for each entry of a config's first file that has nothing after its colon, beside others that have: it would be
+    missing silently. In a later file, and where ``null`` is written, it removes an entry."""
     for axis, least in LEAST.items():
         entries = values.get(axis)
         if not isinstance(entries, Mapping):
             continue
-        names = [str(name) for name, entry in entries.items() if entry is None]
-        if len(names) == len(entries):
+        without = [str(name) for name, entry in entries.items() if entry is None]
+        if len(without) == len(entries):
             continue  # that there is none is said already
+        names = [name for name in without if (place := positions.get((axis, name))) and not place.written]
         for name in names:
             where = where_is((axis, name), positions, default_file)
             remedy = f"write {axis}: {{{name}: {least}}}, or leave it out"
