@@ -69,6 +69,7 @@ def reference(arguments: list[np.ndarray], padding: Any) -> torch.Tensor:
         pytest.param((1, 32, 30, 27), 16, [0, 0, 0, 0], id="no padding"),
         pytest.param((1, 16, 25, 25), 48, [2, 0, 1, 3], id="padding of all widths"),
         pytest.param((1, 96, 21, 150), 16, [1, 1, 1, 1], id="a picture so wide that its rows are several strips"),
+        pytest.param((1, 24, 24, 24), 40, [1, 1, 1, 1], id="halves of vectors"),
         pytest.param((1, 16, 300, 3), 16, [1, 1, 1, 1], id="a picture of one tile's width"),
     ],
 )

@@ -48,6 +48,9 @@ FEWEST_TILES = 36
 MOST_BYTES = 1 << 22
 """Of the transformed weights: they are read again for each strip of tiles, and stay in the second-level cache."""
 
+FEWEST_LANES = 4
+"""Channels and filters are a multiple of half a vector, and of this at least."""
+
 PART = "tvmake.winograd"
 """The annotation that says what a block of such a kernel computes, one of :data:`PARTS`."""
 
@@ -131,9 +134,10 @@ def _gains(call: Any, lanes: int) -> bool:
     if weight[1:3] != [WINDOW, WINDOW] or [int(step) for step in (*attrs.strides, *attrs.dilation)] != [1] * 4:
         return False
     filters, channels = weight[0], weight[3]
+    multiple = max(FEWEST_LANES, lanes // 2)
     return (
         int(attrs.groups) == 1
-        and filters % lanes == channels % lanes == 0
+        and filters % multiple == channels % multiple == 0
         and _tiles(result[1]) * _tiles(result[2]) >= FEWEST_TILES
         and 4 * VALUES * VALUES * filters * channels <= MOST_BYTES
     )

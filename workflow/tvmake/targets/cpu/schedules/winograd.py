@@ -1,5 +1,6 @@
 """Kernels of Winograd's convolutions: strips of tiles, each through all steps, while what lies between stays in the cache."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -46,12 +47,11 @@ def winograd(schedule: Any, unit: Machine, weights: Sequence[Any], choice: int =
     tile = found[min(choice, len(found) - 1)]
     _pack(schedule, parts["products"], taken, weights, tile)
     schedule.compute_inline(parts["padded"])
-    lanes = unit.lanes(BITS)
     n, y, x, k = schedule.get_loops(last)
     down, inner_y = schedule.split(y, [None, RESULTS])
     tiles, inner_x = schedule.split(x, [None, RESULTS])
     strips, within = schedule.split(tiles, [None, strip])
-    vectors, lane = schedule.split(k, [None, lanes])
+    vectors, lane = schedule.split(k, [None, _lanes(unit, extent(filters))])
     schedule.reorder(n, down, strips, within, vectors, inner_y, inner_x, lane)
     each = schedule.fuse(n, down, strips)
     schedule.parallel(each)
@@ -61,7 +61,7 @@ def winograd(schedule: Any, unit: Machine, weights: Sequence[Any], choice: int =
         schedule.compute_at(parts[name], each, preserve_unit_loops=True)
     for block in (parts["tiles"], parts["result_rows"], last):
         _write_out(schedule, schedule.get_loops(block)[3:])
-    _data(schedule, parts, lanes)
+    _data(schedule, parts, _lanes(unit, length))
     _products(schedule, parts["products"], tile)
     return True
 
@@ -80,6 +80,11 @@ def _epilogue(schedule: Any, root: Any, parts: dict[str, Any]) -> Any:
     if not is_injective(statement) or [extent(axis) for axis in statement.iter_vars] != shape:
         raise ValueError("what follows writes in another order")
     return last
+
+
+def _lanes(unit: Machine, channels: int) -> int:
+    """Of the vectors that channels are computed in: whole ones, or halves."""
+    return math.gcd(unit.lanes(BITS), channels)
 
 
 def _strip(tiles: int) -> int:
