@@ -276,3 +276,14 @@ def test_a_package_does_not_hold_numbers_of_them(kind):
     packed = packed_weights(params, lowered.packings, names) if lowered.packings else params
     size = np.prod(CONVOLUTIONS[kind][2])
     assert size <= sum(value.numpy().nbytes for value in packed.values()) < 1.1 * size + 1000
+
+
+@pytest.mark.parametrize("equation", ["ij,kj->ik", "ij->j"])
+def test_sums_of_products_by_letters_are_no_weights_of_a_source(equation):
+    weight = np.random.default_rng(0).standard_normal((OUTER, INNER)).astype(np.float32)
+    names = ["x", "w"][: equation.count(",") + 1]
+    node = helper.make_node("Einsum", names, ["y"], equation=equation)
+    weights = {"w": weight} if "w" in names else {}
+    net = onnx_models.model([node], {"x": (TensorProto.FLOAT, [ROWS, INNER])}, ["y"], weights)
+    found = run(transformed(imported(net)), X)
+    np.testing.assert_allclose(found, np.einsum(equation, *[X, weight][: len(names)]), rtol=1e-4, atol=1e-5)

@@ -63,7 +63,10 @@ def source_weights(module: "tvm.IRModule") -> Mapping[str, Integers | Spread]:
     found: dict[str, Integers | Spread] = {}
     for call in made.values():
         is_table = is_call(call, LOOKUP) and call.attrs.axis is not None and int(call.attrs.axis) == 0
-        if not is_table and not is_call(call, "matmul", *CONVOLUTIONS, *OTHER_PRODUCTS):
+        is_product = (
+            is_call(call, "matmul", *CONVOLUTIONS, *OTHER_PRODUCTS) and len(call.args) > 1
+        )  # einsum has a tuple
+        if not is_table and not is_product:
             continue
         grid = _grid(call.args[0 if is_table else 1], made)
         if grid is None or (is_table and grid.integers.ndim != 2):
