@@ -4,12 +4,14 @@ import numpy as np
 import onnx
 import pytest
 import torch
+import tvm
 from onnx import TensorProto, helper
 from torch import nn
 
 from tests.frontend.onnx import models as onnx_models
 from tests.quantize.weights.test_holding import computed, noise_db
 from tests.transform.nets import Transformed, imported, run, transformed
+from tests.tune.graphs import graph
 from tvmake.codegen.lowering import lower
 from tvmake.codegen.weights import packed_weights
 from tvmake.config.build import PassOptions
@@ -18,6 +20,7 @@ from tvmake.config.precision import PrecisionConfig
 from tvmake.config.target import TargetConfig
 from tvmake.frontend.torch.importer import read
 from tvmake.quantize.integers.coverage import COVERAGE
+from tvmake.quantize.source.weights import source_weights
 from tvmake.targets.resolve import tvm_target
 
 ROWS, INNER, OUTER = 3, 96, 64
@@ -280,10 +283,6 @@ def test_a_package_does_not_hold_numbers_of_them(kind):
 
 @pytest.mark.parametrize("equation", ["ij,kj->ik", "ij->j"])
 def test_sums_of_products_by_letters_are_no_weights_of_a_source(equation):
-    weight = np.random.default_rng(0).standard_normal((OUTER, INNER)).astype(np.float32)
-    names = ["x", "w"][: equation.count(",") + 1]
-    node = helper.make_node("Einsum", names, ["y"], equation=equation)
-    weights = {"w": weight} if "w" in names else {}
-    net = onnx_models.model([node], {"x": (TensorProto.FLOAT, [ROWS, INNER])}, ["y"], weights)
-    found = run(transformed(imported(net)), X)
-    np.testing.assert_allclose(found, np.einsum(equation, *[X, weight][: len(names)]), rtol=1e-4, atol=1e-5)
+    inputs = [((ROWS, INNER), "float32"), ((OUTER, INNER), "float32")][: equation.count(",") + 1]
+    module = graph(lambda *operands: tvm.relax.op.einsum(operands, equation), *inputs)
+    assert source_weights(module) == {}
