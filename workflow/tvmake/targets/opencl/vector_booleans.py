@@ -12,8 +12,8 @@ from typing import Any
 import tvm
 import tvm_ffi
 
-from tvmake.targets.before_lowering import register_before_lowering
-from tvmake.targets.vector_loops import is_boolean, unrolled
+from tvmake.targets.c_dialects.before_lowering import register_before_lowering
+from tvmake.targets.c_dialects.vector_loops import is_boolean, unrolled
 
 tirx = tvm.tirx
 

@@ -14,7 +14,7 @@ import tvm
 from tvmake.targets.adreno.lowering.lanes import SeparateLanes
 from tvmake.targets.adreno.lowering.texture_store import StoreWholePixels
 from tvmake.targets.affected import is_affected
-from tvmake.targets.before_lowering import SMALL_INTEGERS
+from tvmake.targets.c_dialects.before_lowering import SMALL_INTEGERS
 from tvmake.targets.opencl.vector_booleans import ScalarBooleans
 
 from tvm.s_tir import pipeline as general  # isort: skip

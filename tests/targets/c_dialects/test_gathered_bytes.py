@@ -9,7 +9,7 @@ from tests.targets.adreno.nets import BUFFER, functions, lowered, op, tensor
 from tests.targets.adreno.nets import target as adreno
 from tvmake.config.target import TargetConfig
 from tvmake.native.backend import opencl_library
-from tvmake.targets.gathered_bytes import GatheredBytes
+from tvmake.targets.c_dialects.gathered_bytes import GatheredBytes
 from tvmake.targets.kernel_pipeline import tir_pipeline
 from tvmake.targets.resolve import tvm_target
 
@@ -56,7 +56,7 @@ def test_lanes_read_their_own_bytes(dtype: str, lanes: int):
 
 
 def test_tvm_still_puts_bytes_together_as_a_number():
-    """When this fails, targets/gathered_bytes.py can go."""
+    """When this fails, targets/c_dialects/gathered_bytes.py can go."""
     module = tvm.tirx.build(turned("int8", 4), target=tvm.target.Target({"kind": "opencl"}, host="llvm"))
     source = "".join(part.inspect_source("") for part in module.imports if part.kind == "opencl")
     assert "0x000000ff << 8" in source

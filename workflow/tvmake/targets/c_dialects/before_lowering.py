@@ -6,8 +6,8 @@ from typing import Any
 import tvm
 
 from tvmake.targets.affected import is_affected
-from tvmake.targets.gathered_bytes import GatheredBytes
-from tvmake.targets.narrow_integers import NarrowIntegers
+from tvmake.targets.c_dialects.gathered_bytes import GatheredBytes
+from tvmake.targets.c_dialects.narrow_integers import NarrowIntegers
 
 tirx = tvm.tirx
 

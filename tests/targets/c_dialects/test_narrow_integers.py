@@ -68,7 +68,7 @@ def test_results_wrap_and_compile(name: str, dtype: str):
 
 
 def test_tvm_still_leaves_the_width_to_c():
-    """When this fails, targets/narrow_integers.py can go."""
+    """When this fails, targets/c_dialects/narrow_integers.py can go."""
     kernel = scheduled(lambda x, y: tvm.tirx.truncdiv(x * y, y), "int8")
     module = tvm.tirx.build(kernel, target=tvm.target.Target({"kind": "opencl"}, host="llvm"))
     source = "".join(part.inspect_source("") for part in module.imports if part.kind == "opencl")

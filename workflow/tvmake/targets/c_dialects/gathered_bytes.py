@@ -2,7 +2,7 @@
 
 TVM 0.27's code generators put them together with shifts, as if a vector of them were one number (``CodeGenC::PrintVecElemLoadExpr``);
 OpenCL spreads that to all lanes, and a convolution of 8-bit integers is wrong. Here such loops become scalar code. Remove when
-tests/targets/test_gathered_bytes.py::test_tvm_still_puts_bytes_together_as_a_number fails.
+tests/targets/c_dialects/test_gathered_bytes.py::test_tvm_still_puts_bytes_together_as_a_number fails.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ import tvm_ffi
 
 from tvmake.ir.expressions import dtype_name
 from tvmake.targets.affected import is_affected
-from tvmake.targets.vector_loops import unrolled
+from tvmake.targets.c_dialects.vector_loops import unrolled
 
 RELEASES = "<0.28"
 
