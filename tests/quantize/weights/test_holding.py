@@ -6,6 +6,7 @@ import tvm
 import tvm_ffi
 from onnx import helper
 
+from tests.decibels import decibels
 from tests.frontend.onnx import models as onnx_models
 from tests.targets.test_opencl_packages import first_device
 from tests.transform.nets import Transformed, calls, classifier, imported, run, transformed
@@ -39,10 +40,6 @@ def mlp(rows: int | str = 3, inputs: int = INPUTS) -> ImportedModel:
     return imported(onnx_models.model(nodes, {"x": (onnx_models.FLOAT, [rows, inputs])}, ["y"], constants))
 
 
-def noise_db(expected: np.ndarray, found: np.ndarray) -> float:
-    return float(10 * np.log10((expected**2).sum() / max(1e-30, ((expected - found) ** 2).sum())))
-
-
 def lowered(made: Transformed, target: str) -> tuple[Lowered, "tvm.target.Target"]:
     config = TargetConfig(kind="llvm") if target == "llvm" else TargetConfig(tag=target)
     resolved = tvm_target(config, "targets.t")
@@ -64,7 +61,7 @@ def computed(made: Transformed, target: str, value: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("target", ["llvm", "adreno-730-buffer", "adreno-730-texture"])
 def test_code_for_cpus_and_gpus_computes_what_the_integers_stand_for(name, target):
     made, value = transformed(mlp(), PRECISIONS[name]), onnx_models.random(3, INPUTS, seed=9)
-    assert noise_db(run(made, value), computed(made, target, value)) > 100
+    assert decibels(run(made, value), computed(made, target, value)) > 100
 
 
 @pytest.mark.parametrize("rows", [1, "n"])
@@ -72,14 +69,14 @@ def test_code_for_cpus_and_gpus_computes_what_the_integers_stand_for(name, targe
 def test_one_row_and_any_number_of_rows_are_multiplied(rows, target):
     made = transformed(mlp(rows, inputs=100), PRECISIONS["int4"])  # not a multiple of what shares bytes and scales
     value = onnx_models.random(1 if rows == 1 else 5, 100, seed=9)
-    assert noise_db(run(made, value), computed(made, target, value)) > 100
+    assert decibels(run(made, value), computed(made, target, value)) > 100
 
 
 @pytest.mark.parametrize(("name", "least"), [("int8", 38.0), ("int8 in groups", 40.0), ("int4", 17.0)])
 def test_results_are_as_close_to_the_floats_as_the_bits_allow(name, least):
     value = onnx_models.random(3, INPUTS, seed=9)
     expected = run(transformed(mlp()), value)
-    assert noise_db(expected, run(transformed(mlp(), PRECISIONS[name]), value)) > least
+    assert decibels(expected, run(transformed(mlp(), PRECISIONS[name]), value)) > least
 
 
 @pytest.mark.parametrize(("name", "share"), [("int8", 0.26), ("int8 in groups", 0.29), ("int4", 0.16)])
@@ -116,7 +113,7 @@ def test_activations_may_be_in_half_precision(activations):
     value = onnx_models.random(3, INPUTS, seed=9)
     (kernel,) = {str(call.args[1].fields[0].ty.dtype) for call in calls(made[0], "call_tir")}
     assert kernel == "float16"
-    assert noise_db(run(transformed(mlp()), value), computed(made, "llvm", value)) > 38
+    assert decibels(run(transformed(mlp()), value), computed(made, "llvm", value)) > 38
 
 
 def test_integers_of_8_bits_are_off_by_half_a_step_at_most():
@@ -134,7 +131,7 @@ def test_two_integers_of_4_bits_share_a_byte():
     low, high = found.values & 15, found.values >> 4
     integers = np.stack([low, high], axis=1).reshape(64, 9).astype(np.float32) - 8
     assert integers.min() == -8  # the largest number takes the one that there is more of
-    assert noise_db(weight, integers * found.scales) > 17
+    assert decibels(weight, integers * found.scales) > 17
 
 
 def test_weights_of_zeros_and_of_tiny_numbers_stay_numbers():

@@ -9,6 +9,7 @@ import torch
 import tvm
 import tvm_ffi
 
+from tests.decibels import decibels
 from tests.targets.cpu.emulated_kernel import run as run_emulated
 from tests.targets.cpu.schedules.nets import lowered, result, values
 from tvmake.codegen.weights import packed_weights
@@ -48,11 +49,6 @@ def is_in_strips(made: Any, name: str) -> bool:
 
     tvm_ffi.structural_walk(made.fused[name].body, (tvm.tirx.For, note))
     return len(loops) == 1
-
-
-def decibels(found: np.ndarray, wanted: np.ndarray) -> float:
-    noise = float(((found.astype("float64") - wanted) ** 2).sum())
-    return float(10 * np.log10((wanted**2).sum() / max(noise, 1e-300)))
 
 
 def reference(arguments: list[np.ndarray], padding: Any) -> torch.Tensor:

@@ -17,6 +17,7 @@ from tvmake.debug.departure import Value
 from tvmake.errors import InputError
 from tvmake.ir.expressions import bindings, is_call, operator_name, variables
 from tvmake.targets.memory import in_buffers
+from tvmake.targets.norms import NORMS
 
 COPIES = frozenset({"to_vdevice", "hint_on_device"})
 """Calls that give their first argument in another memory."""
@@ -75,7 +76,7 @@ def trace_operators(module: "tvm.IRModule", tensors: Sequence[np.ndarray]) -> Tr
     """
     operators = {binding.var: _operator(binding.value) for binding in bindings(module["main"])}
     backend = relax.backend
-    passes = [backend.DispatchSampling(), backend.DispatchSortScan(), relax.transform.LegalizeOps()]
+    passes = [backend.DispatchSampling(), backend.DispatchSortScan(), relax.transform.LegalizeOps(NORMS)]
     with tvm.target.Target({"kind": "llvm"}):
         legal = tvm.transform.Sequential(passes)(module)
     return _trace(legal, tensors, operators)

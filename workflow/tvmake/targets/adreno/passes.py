@@ -16,6 +16,7 @@ from tvmake.targets.adreno.texels import OthersInBuffers, is_texel
 from tvmake.targets.adreno.usual_memory import in_usual_memory
 from tvmake.targets.adreno.whole_pixels import OfWholePixels, WholePixels
 from tvmake.targets.bound_rule import BoundRule
+from tvmake.targets.norms import NORMS
 from tvmake.targets.reversals import KeepReversals
 
 LAYOUTS = {"relax.nn.conv2d": [DATA, KERNEL, DATA], "relax.nn.conv2d_transpose": ["NCHW", "IOHW"]}
@@ -49,7 +50,7 @@ def texture_scopes(target: "tvm.target.Target") -> list[Any]:
     return [
         # What does not know the fifth axis is lowered beforehand, and stays out of the blocks.
         transform.LegalizeOps(
-            {**dict.fromkeys(BLOCKED_PAIRS, _legalize_pair), **dict.fromkeys(KEPT, _legalize_others)},
+            {**NORMS, **dict.fromkeys(BLOCKED_PAIRS, _legalize_pair), **dict.fromkeys(KEPT, _legalize_others)},
             skip_ops=BLOCKED,
         ),
         transform.ConvertLayout(LAYOUTS),

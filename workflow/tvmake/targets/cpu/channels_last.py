@@ -11,6 +11,7 @@ from typing import Any
 
 import tvm
 
+from tvmake.targets.norms import NORMS
 from tvmake.transform.layouts.activations import spell_out_activations
 from tvmake.transform.layouts.choices import CHOSEN_LAYOUT, FAILURES, LAYOUTS, has_convolutions
 from tvmake.transform.layouts.clips import join_clips, split_clips
@@ -41,7 +42,9 @@ def channels_last(module: "tvm.IRModule") -> "tvm.IRModule":
         return module
     transform = tvm.relax.transform
     passes = [
-        transform.LegalizeOps(dict.fromkeys(PAIRS, _legalize_pair), skip_ops=[*IN_ANY_LAYOUT, *IN_THEIR_OWN]),
+        transform.LegalizeOps(
+            {**NORMS, **dict.fromkeys(PAIRS, _legalize_pair)}, skip_ops=[*IN_ANY_LAYOUT, *IN_THEIR_OWN]
+        ),
         transform.ConvertLayout(LAYOUTS["NHWC"]),
         transform.Normalize(),
     ]
