@@ -15,23 +15,19 @@ from tvmake.targets.norms import NORMS
 from tvmake.transform.layouts.activations import spell_out_activations
 from tvmake.transform.layouts.choices import CHOSEN_LAYOUT, FAILURES, LAYOUTS, has_convolutions
 from tvmake.transform.layouts.clips import join_clips, split_clips
+from tvmake.transform.layouts.transposes import OF_ONE, OF_SEVERAL, transpose_afterwards
 
 IN_ANY_LAYOUT = [
     f"relax.{name}"
     for name in (
-        "nn.conv2d", "nn.conv2d_transpose", "nn.max_pool2d", "nn.avg_pool2d", "nn.adaptive_avg_pool2d", "nn.relu",
-        "nn.silu", "nn.gelu", "nn.gelu_tanh", "sigmoid", "tanh", "exp", "log", "sqrt", "rsqrt", "erf", "abs",
-        "negative", "square", "floor", "ceil", "round", "concat", "mean", "sum", "max", "min", "permute_dims",
-        "astype",
+        "nn.conv2d", "nn.conv2d_transpose", "nn.max_pool2d", "nn.avg_pool2d", "nn.adaptive_avg_pool2d", "image.resize2d",
+        "concat", "mean", "sum", "max", "min", "permute_dims", *OF_ONE,
     )
 ]  # fmt: skip
 """Operators that ConvertLayout computes as well with another order of axes."""
 
 IN_THEIR_OWN = ["relax.nn.pad"]
 """Operators that it leaves in their layout, between transposes."""
-
-PAIRS = [f"relax.{name}" for name in ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power")]
-"""Those that it does so where both operands have all the axes, or one is a single value."""
 
 FEATURE_MAP_RANK = 4
 
@@ -43,22 +39,33 @@ def channels_last(module: "tvm.IRModule") -> "tvm.IRModule":
     transform = tvm.relax.transform
     passes = [
         transform.LegalizeOps(
-            {**NORMS, **dict.fromkeys(PAIRS, _legalize_pair)}, skip_ops=[*IN_ANY_LAYOUT, *IN_THEIR_OWN]
+            {**NORMS, **dict.fromkeys((f"relax.{name}" for name in OF_SEVERAL), _legalize_several)},
+            skip_ops=[*IN_ANY_LAYOUT, *IN_THEIR_OWN],
         ),
         transform.ConvertLayout(LAYOUTS["NHWC"]),
         transform.Normalize(),
     ]
     try:
-        return join_clips(tvm.transform.Sequential(passes)(spell_out_activations(split_clips(module))))
+        spelled = spell_out_activations(split_clips(module))
+        return join_clips(transpose_afterwards(tvm.transform.Sequential(passes)(spelled)))
     except FAILURES:
         return module
 
 
-def _legalize_pair(builder: "tvm.relax.BlockBuilder", call: "tvm.relax.Call") -> Any:
-    """An operation on two operands as it is, where any order of axes does; else lowered."""
+def _legalize_several(builder: "tvm.relax.BlockBuilder", call: "tvm.relax.Call") -> Any:
+    """An operation on several operands as it is, those of fewer axes given the others, where any order of axes does; else lowered."""
     shapes = [operand.ty.shape for operand in call.args]
     if all(shape is not None for shape in shapes):
         ranks = {len(shape) for shape in shapes}
-        if ranks == {FEATURE_MAP_RANK} or 0 in ranks:
+        if ranks <= {0, FEATURE_MAP_RANK}:
             return call
+        if max(ranks) == FEATURE_MAP_RANK:
+            return builder.normalize(tvm.relax.Call(call.op, [_spread(builder, each) for each in call.args]))
     return call.op.get_attr("FLegalize")(builder, call)
+
+
+def _spread(builder: "tvm.relax.BlockBuilder", operand: Any) -> Any:
+    shape = list(operand.ty.shape)
+    if len(shape) in {0, FEATURE_MAP_RANK}:
+        return operand
+    return builder.emit(tvm.relax.op.reshape(operand, [1] * (FEATURE_MAP_RANK - len(shape)) + shape))

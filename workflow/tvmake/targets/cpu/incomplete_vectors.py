@@ -14,7 +14,7 @@ import tvm_ffi
 from tvm import s_tir, tirx  # isort: skip
 
 LENGTH = "tvmake.values"
-"""How many values a loop over vectors, and the loop over lanes in it, compute."""
+"""How many values a loop over vectors, and the loop over lanes that is innermost in it, compute."""
 
 VALID = "tvmake.valid"
 """How many values of the last tile there are: on the loop over the vectors of a tile, of which the last computes fewer than others."""
@@ -47,14 +47,17 @@ def _divided(loop: Any) -> Any:
 
 def _row(loop: Any, length: int) -> Any:
     vector, lanes = loop.loop_var, loop.body
+    while isinstance(lanes.body, tirx.For):  # a line of a square that is transposed
+        lanes = lanes.body
     whole, rest = divmod(length, int(lanes.extent))
     known = tvm.sym.Analyzer()
     known.bind(vector, tvm.ir.Range(0, whole))
     known.bind(lanes.loop_var, tvm.ir.Range(0, lanes.extent))
-    vectors = tirx.For(vector, loop.min, _like(vector, whole), loop.kind, _unconditional(lanes, known.can_prove))
-    values = _with(lanes.body, vector, _like(vector, whole))
+    vectors = tirx.For(vector, loop.min, _like(vector, whole), loop.kind, _unconditional(loop.body, known.can_prove))
     extent = _like(lanes.loop_var, rest)
-    return tirx.SeqStmt([vectors, tirx.For(lanes.loop_var, lanes.min, extent, tirx.ForKind.SERIAL, values)])
+    left = tirx.For(lanes.loop_var, lanes.min, extent, tirx.ForKind.SERIAL, lanes.body)
+    values = tvm_ffi.structural_map(loop.body, (tirx.For, lambda one: left if one.same_as(lanes) else one))
+    return tirx.SeqStmt([vectors, _with(values, vector, _like(vector, whole))])
 
 
 def _tile(loop: Any, valid: int) -> Any:

@@ -4,10 +4,11 @@ LLVM has no vector code of its own for these functions: a loop over lanes calls 
 ten times as long as a polynomial. The ones here stay within a few units in the last place of float32, infinities and NaN
 included; other types than float32 and float16 are left to the library.
 
-Sources: exp, S. Moshier's Cephes (expf); erf and tanh, the rational approximations of Eigen's ``generic_fast_erf`` and
+Sources: exp and log, S. Moshier's Cephes (expf, logf); erf and tanh, the rational approximations of Eigen's ``generic_fast_erf`` and
 ``generic_fast_tanh_float``, which XLA uses too.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -34,6 +35,15 @@ EXP_RANGE = (-104.0, 89.0)
 """Beyond these the result is 0 or infinite."""
 BIAS, MANTISSA = 127, 23
 """Of float32."""
+
+LOG = (
+    7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1, 2.0000714765e-1,
+    -2.4999993993e-1, 3.3333331174e-1,
+)  # fmt: skip
+ROOT_OF_HALF = 0x3F3504F3
+"""Its bits, from which mantissas are counted, so that the logarithm of what is left is small on either side of one."""
+SMALLEST = 1.1754943508222875e-38
+"""Numbers below it have fewer digits, and are scaled by 2^23 first."""
 
 ERF_ABOVE = (
     -2.72614225801306e-10, 2.77068142495902e-8, -2.10102402082508e-6, -5.69250639462346e-5, -7.34990630326855e-4,
@@ -62,7 +72,7 @@ SINGLE, HALF = "float32", "float16"
 
 @tirx.transform.prim_func_pass(opt_level=0, name="VectorMath")
 class VectorMath:
-    """Write exp, erf, tanh, sigmoid and small powers as arithmetic."""
+    """Write exp, log, erf, tanh, sigmoid and small powers as arithmetic."""
 
     def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
         """The function with such calls replaced; one without any as it is."""
@@ -159,6 +169,24 @@ def _two_to(power: Any, like: Any) -> Any:
     return tirx.reinterpret(dtype_name(like.ty), (power + _of(power, BIAS)) << _of(power, MANTISSA))
 
 
+def _log(x: Any) -> Any:
+    """e · ln 2 + log(1 + m) of a number that is 2^e · (1 + m)."""
+    scaled, m, e = (tirx.Var(name, dtype_name(x.ty)) for name in ("scaled", "m", "e"))
+    bits = tirx.Var("bits", _integers(x))
+    rest = _polynomial(m, LOG) * m * m * m + e * _of(x, LN2[1]) - m * m * _of(x, 0.5)
+    result = m + rest + e * _of(x, LN2[0])
+    exponent = tirx.Cast(dtype_name(x.ty), bits >> _of(bits, MANTISSA))
+    is_small = x < _of(x, SMALLEST)
+    result = tirx.Let(e, exponent - tirx.Select(is_small, _of(x, MANTISSA), _of(x, 0)), result)
+    mantissa = (bits & _of(bits, (1 << MANTISSA) - 1)) + _of(bits, ROOT_OF_HALF)
+    result = tirx.Let(m, tirx.reinterpret(dtype_name(x.ty), mantissa) - _of(x, 1), result)
+    result = tirx.Let(bits, tirx.reinterpret(_integers(x), scaled) - _of(bits, ROOT_OF_HALF), result)
+    result = tirx.Let(scaled, tirx.Select(is_small, x * _of(x, 1 << MANTISSA), x), result)
+    infinite, none = _of(x, math.inf), _of(x, math.nan)
+    beyond = tirx.Select(x == _of(x, 0), -infinite, none)
+    return tirx.Select(x > _of(x, 0), tirx.Select(x < infinite, result, x), beyond)
+
+
 def _rational(x: Any, above: Sequence[float], below: Sequence[float]) -> Any:
     """An odd function."""
     square = tirx.Var("square", dtype_name(x.ty))
@@ -194,6 +222,7 @@ def _power(call: Any) -> Any:
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "tirx.exp": _exp,
+    "tirx.log": _log,
     "tirx.erf": _erf,
     "tirx.tanh": _tanh,
     "tirx.sigmoid": _sigmoid,

@@ -6,7 +6,7 @@ from typing import Any
 import tvm
 
 from tvmake.targets.cpu.incomplete_vectors import LENGTH
-from tvmake.targets.cpu.schedules.accesses import SPATIAL, extent, innermost, is_contiguous, loads_in
+from tvmake.targets.cpu.schedules.accesses import SPATIAL, extent, innermost, is_contiguous, loads_in, uses
 from tvmake.targets.cpu.schedules.machine import Machine
 from tvmake.targets.cpu.schedules.tiled import WORK_OF_A_THREAD
 from tvmake.targets.cpu.schedules.tiles import divisors
@@ -16,20 +16,31 @@ from tvmake.targets.cpu.segments import SEGMENTS, ends
 VALUES_OF_A_THREAD = 1 << 14
 """Values below which the others are not woken for an element-wise block."""
 
+SIDE = 32
+"""Values along memory that are read of each line where a tensor is transposed: a line of a cache or two, all of which are used while they are there."""
+
 CHAINS = 8
 """Sums that a core can work on at once while each waits for its last addition."""
 
 
 def elementwise(schedule: Any, block: Any, machine: Machine) -> None:
-    """Vectors along memory, and the other loops on all cores."""
+    """Vectors along memory, and the other loops on all cores; what lies across in memory in squares, which caches hold."""
     statement = schedule.get(block)
     *outer, last = schedule.get_loops(block)
+    across = _across(statement) if len(outer) + 1 == len(statement.iter_vars) else None
+    within = []
     if not hasattr(statement.body, "buffer"):
         outer.append(last)
     elif parts := ends(statement):
         schedule.annotate(last, SEGMENTS, [*parts, machine.lanes(machine.bits(statement.body.buffer))])
     else:
+        if across is not None:
+            side = max(divisor for divisor in divisors(extent(statement.iter_vars[across])) if divisor <= SIDE)
+            strip, line = schedule.split(outer.pop(across), [None, side])
+            outer, within = [*outer, strip], [line]
         vectors = vectorize(schedule, last, machine, statement.body.buffer)
+        if within:
+            schedule.reorder(*outer, vectors, *within)
         if LENGTH not in schedule.get(vectors).annotations:
             outer.append(vectors)
     if not outer:
@@ -37,6 +48,16 @@ def elementwise(schedule: Any, block: Any, machine: Machine) -> None:
     fused = schedule.fuse(*outer)
     if math.prod(map(extent, statement.iter_vars)) >= VALUES_OF_A_THREAD:
         schedule.parallel(fused)
+
+
+def _across(statement: Any) -> int | None:
+    """Which axis, other than the last one, neighbours lie along in something that a block reads: the place of a transposition."""
+    *others, last = statement.iter_vars
+    for load in loads_in(statement.body):
+        axis = innermost(load.indices, statement.iter_vars)
+        if axis is not None and not axis.same_as(last) and extent(last) > 1 and uses(load.indices, last):
+            return next(place for place, other in enumerate(others) if other.same_as(axis))
+    return None
 
 
 def reduction(schedule: Any, block: Any, machine: Machine) -> None:

@@ -1,0 +1,43 @@
+"""Networks whose channels are innermost compute what they did."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+
+from tests.targets.cpu.schedules.nets import NATIVE, result, values
+from tests.transform.nets import calls
+from tests.tune.graphs import graph, kept
+from tvmake.codegen.lowering import lower
+from tvmake.config.build import PassOptions
+from tvmake.targets.cpu.channels_last import channels_last
+
+op = tvm.relax.op
+
+RESIZES: dict[str, dict[str, Any]] = {
+    "nearest": {"method": "nearest_neighbor", "coordinate_transformation_mode": "asymmetric"},
+    "nearest, rounded": {"method": "nearest_neighbor", "rounding_method": "round_prefer_ceil"},
+    "linear": {"method": "linear"},
+    "linear, from corner to corner": {"method": "linear", "coordinate_transformation_mode": "align_corners"},
+    "linear, as PyTorch has it": {"method": "linear", "coordinate_transformation_mode": "pytorch_half_pixel"},
+    "cubic": {"method": "cubic", "cubic_alpha": -0.75},
+    "cubic, without what lies outside": {"method": "cubic", "cubic_alpha": -0.5, "cubic_exclude": 1},
+}
+
+
+@pytest.mark.parametrize("size", [(14, 16), (11, 5)])
+@pytest.mark.parametrize("channels", [3, 16])
+@pytest.mark.parametrize("name", RESIZES)
+def test_a_resize_between_convolutions(name: str, channels: int, size: tuple[int, int]):
+    def net(x: Any, first: Any, last: Any) -> Any:
+        picture = op.nn.conv2d(x, first, padding=1)
+        return op.nn.conv2d(op.image.resize2d(picture, size, layout="NCHW", **RESIZES[name]), last, padding=1)
+
+    inputs = (((2, 3, 7, 8), "float32"), ((channels, 3, 3, 3), "float32"), ((5, channels, 3, 3), "float32"))
+    module = graph(net, *inputs)
+    (resize,) = calls(channels_last(module), "image.resize2d")
+    assert resize.attrs.layout == "NHWC"
+    arguments = values(*inputs)
+    found, expected = (result(lower(each, NATIVE, [], PassOptions(), 1), arguments) for each in (module, kept(module)))
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
