@@ -80,6 +80,25 @@ def _rrelu_functional(data: Tensor, noise: Tensor, *others: Any, **named: Any) -
     return _rrelu(data, noise, *others, **named), noise
 
 
+def _norm_of_wide_weights(norm: torch._ops.OpOverload, position: int) -> Callable[..., Any]:
+    """A norm whose weights have more bits than its data (as under ``torch.autocast``), computed in their type; with more results than one.
+
+    Args:
+        norm: the operator.
+        position: of the weight among its arguments; the bias follows.
+    """
+
+    def normalized(data: Tensor, *others: Any, **named: Any) -> Any:
+        weights = [one for one in others[position - 1 : position + 1] if one is not None]
+        wide = next((one.dtype for one in weights if one.dtype != data.dtype), None)
+        if wide is None:
+            return NotImplemented
+        found, *statistics = norm(data.to(wide), *others, **named)
+        return found.to(data.dtype), *statistics
+
+    return normalized
+
+
 def _log_gamma(data: Tensor) -> Tensor:
     """By Lanczos' approximation; below a half by Euler's reflection formula."""
     positive = torch.where(data < 0.5, 1 - data, data) - 1
@@ -300,6 +319,11 @@ DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
     aten.bucketize.Tensor: _bucketize,
     aten.masked_scatter.default: _masked_scatter,
     aten._native_batch_norm_legit.no_stats: _normalized_without_statistics,
+    aten.native_layer_norm.default: _norm_of_wide_weights(aten.native_layer_norm.default, 2),
+    aten.native_group_norm.default: _norm_of_wide_weights(aten.native_group_norm.default, 1),
+    aten._native_batch_norm_legit_no_training.default: _norm_of_wide_weights(
+        aten._native_batch_norm_legit_no_training.default, 1
+    ),
     aten.scatter_reduce.two: _scatter_reduced,
     aten.index_reduce.default: _rows_reduced,
     aten.rrelu_with_noise.default: _rrelu,
