@@ -23,6 +23,7 @@ from tvmake.targets.cpu.not_numbers import NotNumbers
 from tvmake.targets.cpu.parallel_rows import ParallelRows
 from tvmake.targets.cpu.segments import Segments
 from tvmake.targets.cpu.shares import Shares
+from tvmake.targets.extreme_infinities import ExtremeInfinities
 
 tirx = tvm.tirx
 
@@ -88,6 +89,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
         Shares(),
         IncompleteVectors(),
         CyclicPlaces(),
+        ExtremeInfinities(),
         HalfPrecision(),
         RoundToBfloat16(),
         tirx.transform.ConvertSSA(),
