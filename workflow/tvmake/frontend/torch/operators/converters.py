@@ -29,7 +29,7 @@ import torch
 from torch import fx
 
 from tvmake.frontend import near_zero
-from tvmake.frontend.torch.operators import indexing, integers, pooling, quantized, resizing, scattering, sorts
+from tvmake.frontend.torch.operators import bits, indexing, integers, pooling, quantized, resizing, scattering, sorts
 from tvmake.frontend.torch.operators.matrices import products
 
 from tvm import relax  # isort: skip
@@ -309,6 +309,7 @@ def _each(values: list[int]) -> list[int]:
 
 
 CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
+    **bits.CONVERTERS,
     **indexing.CONVERTERS,
     **integers.CONVERTERS,
     **pooling.CONVERTERS,

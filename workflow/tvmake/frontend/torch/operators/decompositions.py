@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tvmake.frontend.torch.operators import counting, ordering, special, views, volumes
+from tvmake.frontend.torch.operators import bits, counting, ordering, special, views, volumes
 from tvmake.frontend.torch.operators.matrices import linear_algebra, singular_values
 
 aten = torch.ops.aten
@@ -305,6 +305,7 @@ def _identity(reduction: str, dtype: torch.dtype) -> float:
 
 
 DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
+    **bits.DECOMPOSITIONS,
     **counting.DECOMPOSITIONS,
     **linear_algebra.DECOMPOSITIONS,
     **ordering.DECOMPOSITIONS,
