@@ -102,11 +102,19 @@ class Packing(nn.Module):
         return self.recurrent(packed)[1]
 
 
+class WritingAtAPlace(nn.Module):
+    def forward(self, cache, place, x):
+        cache = cache.clone()
+        cache[:, place] = x
+        return cache
+
+
 @pytest.mark.parametrize(
     ("module", "examples", "remedy"),
     [
         (AssertingEither(), (torch.ones(2, 4),), "an assertion about values"),
         (Packing(), (torch.ones(2, 5, 4), torch.tensor([5, 3])), "the padded sequence"),
+        (WritingAtAPlace(), (torch.ones(2, 4), torch.tensor(1), torch.ones(2)), "index_copy(axis, place.reshape(1)"),
         (nn.Sequential(nn.LazyLinear(3)), (torch.ones(2, 4),), "call the module once"),
     ],
 )
@@ -237,3 +245,15 @@ def test_what_a_module_counts_or_draws_is_no_other_network_and_stays_as_it_was()
     module = Counting()
     exported_program("net", module, (torch.ones(2, 3),))
     assert module.calls.item() == 0
+
+
+def test_a_buffer_whose_elements_are_one_is_left_alone():
+    class Expanded(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("shift", torch.full((1, 3), torch.nan).expand(2, 3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + self.shift
+
+    assert list(exported_program("net", Expanded(), (torch.ones(2, 3),)).graph_signature.buffers) == ["shift"]

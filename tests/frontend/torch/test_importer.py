@@ -5,6 +5,7 @@ from torch import nn
 from torch.export import Dim, export
 
 from tests.frontend.compiled import run_compiled
+from tests.frontend.torch.running import outputs
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
 from tvmake.frontend.torch import importer as torch_export
@@ -166,6 +167,20 @@ def test_weights_that_nothing_reads_are_left_behind():
 def test_an_index_input_is_bounded_by_the_rows_of_its_table():
     program, _ = exported("embedding_mean")
     assert torch_export.read(program, options()).signature.inputs[0].range == (0, 39)
+
+
+def test_a_place_in_a_tensor_of_one_element_is_looked_up():
+    class Looked(nn.Module):
+        def forward(self, t: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            return x[t], x[:, t] * x[t, 1], x[t][None].expand(2, 6)
+
+    example = torch.tensor(-2), torch.arange(24.0).reshape(4, 6)
+    program = torch.export.export(Looked(), example)
+    imported = torch_export.read(program, options())
+    assert imported.signature.inputs[0].range == (0, 3)
+    found = outputs(imported, *(one.numpy() for one in example))
+    for one, other in zip(found, Looked()(*example), strict=True):
+        np.testing.assert_array_equal(one, other.numpy())
 
 
 def test_a_stated_range_replaces_the_derived_one():

@@ -41,6 +41,21 @@ def test_two_types_of_tensor(function: Callable[..., Tensor], pair: tuple[Tensor
     check(function, *pair)
 
 
+NORMS: dict[str, Callable[[Tensor], Tensor]] = {
+    "layer": lambda x: torch.nn.functional.layer_norm(x, (6,), torch.ones(6), torch.ones(6)),
+    "group": lambda x: torch.nn.functional.group_norm(x, 2, torch.ones(4)),
+    "batch": lambda x: torch.nn.functional.batch_norm(x, torch.ones(4), torch.ones(4), torch.ones(4)),
+}
+
+
+@pytest.mark.parametrize("norm", NORMS.values(), ids=NORMS)
+def test_norms_whose_weights_have_more_bits_than_their_data(norm: Callable[[Tensor], Tensor]):
+    net, x = Of(lambda a, b: norm(a.bfloat16()).float() + b), torch.linspace(-3, 2, 48).reshape(2, 4, 6)
+    imported = read(torch.export.export(net, (x, x)), ImportOptions(source="net"))
+    (found,) = outputs(imported, x.numpy(), x.numpy())
+    np.testing.assert_allclose(found, net(x, x).numpy(), rtol=0, atol=0.05)  # of bfloat16's 8 bits
+
+
 SCALARS: dict[str, Callable[..., Tensor]] = {
     "int + 1.5": lambda a, b: a + 1.5 + b,
     "int * 0.5": lambda a, b: a * 0.5 + b,

@@ -23,14 +23,17 @@ class _Corrected(PyExprMutator):
         call = self.visit_expr_post_order(op)
         if is_call(call, "take") and call.attrs.mode == "fast":
             return relax.op.take(*call.args, axis=call.attrs.axis, mode="wrap")
+        if is_call(call, "argmax", "argmin"):
+            return relax.op.maximum(self.builder_.emit(call), relax.const(0, str(call.ty.dtype)))
         return atanh(call.args[0]) if is_call(call, "atanh") else call
 
 
 def correct_operators(module: "tvm.IRModule") -> "tvm.IRModule":
-    """Make every ``relax.take`` count negative indices from the end, and ``relax.atanh`` keep the digits near zero.
+    """Make every ``relax.take`` count negative indices from the end, ``relax.atanh`` keep the digits near zero, and places be some.
 
     Importers emit takes of mode "fast", which reads whatever lies before the buffer: ``x[:, -1]`` gives numbers that differ
     from run to run. Mode "wrap" takes the index modulo the extent. TVM 0.27 computes atanh on CPUs as ``log((1 + x) / (1 - x)) / 2``.
+    It looks for extrema from the smallest finite number on, so that the place of the largest of nothing but -∞ is -1.
     """
     return rewritten(module, _Corrected(module))
 

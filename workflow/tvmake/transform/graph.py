@@ -37,6 +37,7 @@ from tvmake.transform.uniform_values import spread_single_values
 from tvmake.transform.user_passes import apply_user_passes
 from tvmake.transform.whole_divisions import divide_by_no_zero
 from tvmake.transform.wide_norms import spell_out_wide_norms
+from tvmake.transform.zero_products import keep_infinities
 
 
 def transform(
@@ -123,7 +124,8 @@ def _folded(module: "tvm.IRModule", request: TransformRequest) -> "tvm.IRModule"
         module = fold_batch_norms(module)
     module = passes.DecomposeOpsForInference()(module)
     module = reflect_two_rows(ask_for_numbers(divide_by_no_zero(spell_out_wide_norms(module))))
-    module = drop_masked_rows(evaluate_constants(spread_single_values(module)))
+    module = keep_infinities(evaluate_constants(spread_single_values(module)))
+    module = drop_masked_rows(module)
     module = apply_user_passes(module, options.passes, "before_precision")
     kept = request.precision.never
     return as_pictures(as_convolutions(fold_paddings(module), kept), kept)

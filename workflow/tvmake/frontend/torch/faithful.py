@@ -70,10 +70,17 @@ def _error(found: Sequence[Tensor], wanted: Sequence[Tensor]) -> float:
 
 @contextmanager
 def _same_buffers(module: nn.Module) -> Iterator[None]:
-    before = {name: buffer.clone() for name, buffer in module.named_buffers() if buffer.layout is torch.strided}
+    before = {name: buffer.clone() for name, buffer in module.named_buffers() if _can_be_written(buffer)}
     try:
         yield
     finally:
         for name, buffer in module.named_buffers():
             if name in before and before[name].shape == buffer.shape:
                 buffer.copy_(before[name])
+
+
+def _can_be_written(buffer: Tensor) -> bool:
+    """Whether a buffer is no sparse tensor, and no element of it stands for several, as in what ``expand`` gives."""
+    if buffer.layout is not torch.strided:
+        return False
+    return all(stride or extent < 2 for extent, stride in zip(buffer.shape, buffer.stride(), strict=True))

@@ -25,6 +25,7 @@ from tvmake.frontend.torch import refusals
 from tvmake.frontend.torch.branches import compute_both_branches
 from tvmake.frontend.torch.constant_extents import settle_places
 from tvmake.frontend.torch.constants import compute_constants
+from tvmake.frontend.torch.item_places import look_up_places
 from tvmake.frontend.torch.operators import complex_numbers
 from tvmake.frontend.torch.operators.converters import CONVERTERS
 from tvmake.frontend.torch.operators.decompositions import DECOMPOSITIONS
@@ -173,7 +174,7 @@ def _decomposed(program: ExportedProgram) -> ExportedProgram:
             table.pop(operator, None)
     with _without_tracebacks():
         core = program.run_decompositions({**table, **DECOMPOSITIONS, **of_libraries(program)})
-        core = core.run_decompositions({**table, **DECOMPOSITIONS}) if write_out(core) else core
+        core = core.run_decompositions({**table, **DECOMPOSITIONS}) if write_out(core) | look_up_places(core) else core
         core = core.run_decompositions(dict(PLACES)) if any(map(asks_for_places, exported.calls(core))) else core
     _drop_checks(core)
     return core

@@ -269,6 +269,8 @@ def _lookups(node: fx.Node) -> list[tuple[fx.Node, int | torch.SymInt]]:
         return [(node.args[1], node.args[0].meta["val"].shape[0])]
     if operator in ("index_select", "gather"):
         return [(node.args[2], node.args[0].meta["val"].shape[node.args[1]])]
+    if operator == "select" and isinstance(place := node.args[2], fx.Node) and operator_name(place) == "item":
+        return [(place.args[0], node.args[0].meta["val"].shape[node.args[1]])]
     if operator == "index":
         shape = node.args[0].meta["val"].shape
         return [

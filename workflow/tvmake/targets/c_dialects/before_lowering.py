@@ -6,17 +6,19 @@ from typing import Any
 import tvm
 
 from tvmake.targets.affected import is_affected
+from tvmake.targets.bfloat16 import RoundToBfloat16
 from tvmake.targets.c_dialects.gathered_bytes import GatheredBytes
 from tvmake.targets.c_dialects.narrow_integers import NarrowIntegers
+from tvmake.targets.extreme_infinities import ExtremeInfinities
 
 tirx = tvm.tirx
 
-SMALL_INTEGERS = (NarrowIntegers(), GatheredBytes())
-"""Passes for integers of 8 and 16 bits in C's dialects."""
+BEFORE = (NarrowIntegers(), GatheredBytes(), RoundToBfloat16(), ExtremeInfinities())
+"""Passes for every dialect: for integers of 8 and 16 bits, for bfloat16, and for extrema."""
 
 
 def register_before_lowering(name: str, unrolling: Any, releases: str, lowered: Sequence[Any] = ()) -> str:
-    """Make TVM's pipeline with a pass, and those for small integers, before it known to TVM; the name to ask for it.
+    """Make TVM's pipeline with a pass, and those for every dialect, before it known to TVM; the name to ask for it.
 
     Args:
         name: of the new pipeline.
@@ -29,7 +31,7 @@ def register_before_lowering(name: str, unrolling: Any, releases: str, lowered: 
 
     def pipeline() -> tuple[Any, Any, Any]:
         lowering, host, device = tirx.compilation_pipeline.get_tir_pipeline("default")
-        before = tvm.transform.Sequential([*SMALL_INTEGERS, unrolling, lowering])
+        before = tvm.transform.Sequential([*BEFORE, unrolling, lowering])
         return before, host, lambda: tvm.transform.Sequential([*lowered, device()])
 
     tirx.compilation_pipeline.register_tir_pipeline(name, pipeline)

@@ -94,7 +94,17 @@ def with_padding(x: Tensor) -> Tensor:
     return added(edges[0], x[edges[1]])
 
 
+def filled(x: Tensor) -> tuple[Tensor, ...]:
+    """One value for each selected element: rows, along the second axis, of a mask with two axes that depends on the data."""
+    rows, columns, elements = x.clone(), x.clone(), x.reshape(2, 3, 4).clone()
+    rows[torch.tensor([True, False, False, True, False, False])] = x[:2] * 3
+    columns[:, torch.tensor([False, True, True, False])] = torch.tensor([5.0, 6.0])
+    elements[torch.zeros(2, 3) < (x[0, 0] > -100)] = x * 2
+    return rows, columns, elements
+
+
 SELECTIONS: dict[str, Callable[[Tensor], Any]] = {
+    "values behind a mask": filled,
     "a graph convolution": normed,
     "attention over edges": attended,
     "weights of some selected edges": lessened,

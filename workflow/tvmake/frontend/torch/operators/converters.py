@@ -13,9 +13,8 @@ test_converters.py::test_tvm_still_ignores_alpha fails.
 ``mul``, ``add``, ``maximum`` and ``minimum``: TVM 0.27 makes arithmetic of booleans, which LLVM's code generator refuses, as it does
 ``gt`` and the like of two booleans.
 ``cumsum`` and ``cumprod``: TVM 0.27 leaves those of booleans booleans.
-``amax``, ``amin``, ``max`` and ``min``: TVM 0.27 has no smallest boolean, and ``sort`` does not order them.
+``amax``, ``amin``, ``max`` and ``min``: TVM 0.27 has no smallest boolean.
 ``any``: TVM 0.27 gives the largest of numbers, and no truth value.
-``topk``: TVM 0.27 refuses results in any order, where an ordered one is as good.
 ``expm1`` and ``log1p``: TVM 0.27 writes plain formulas, which lose the digits near zero.
 ``remainder``: TVM 0.27 subtracts a rounded multiple of the divisor, which leaves few digits where the quotient is large.
 ``convolution``: TVM 0.27 has transposed convolutions of volumes, and its importer does not use them.
@@ -30,7 +29,7 @@ import torch
 from torch import fx
 
 from tvmake.frontend import near_zero
-from tvmake.frontend.torch.operators import indexing, integers, pooling, quantized, resizing, scattering
+from tvmake.frontend.torch.operators import bits, indexing, integers, pooling, quantized, resizing, scattering, sorts
 from tvmake.frontend.torch.operators.matrices import products
 
 from tvm import relax  # isort: skip
@@ -293,31 +292,6 @@ def _convolution(node: fx.Node, importer: Any) -> Any:
     return emit(relax.op.add(found, relax.op.reshape(importer.env[bias], [1, -1, 1, 1, 1])))
 
 
-def _largest(node: fx.Node, importer: Any) -> Any:
-    names = ("input", "k", "dim", "largest")
-    given = {"dim": -1, "largest": True, **dict(zip(names, node.args, strict=False)), **node.kwargs}
-    node.args, node.kwargs = tuple(given[name] for name in names), {}
-    return importer.create_convert_map()["topk.default"](node)
-
-
-def _sorted(node: fx.Node, importer: Any) -> Any:
-    data, emit = importer.env[node.args[0]], importer.block_builder.emit
-    given = {
-        "dim": -1,
-        "descending": False,
-        **dict(zip(("self", "dim", "descending"), node.args, strict=False)),
-        **node.kwargs,
-    }
-    dtype = node.args[0].meta["val"].dtype
-    is_narrow = not dtype.is_floating_point and dtype.itemsize < torch.int32.itemsize  # TVM 0.27 sorts none of them
-    keys = relax.op.astype(data, "int32") if is_narrow else data
-    if dtype.is_floating_point:  # NaN is the largest value, and without an order in TVM
-        name = str(data.ty.dtype.dtype)
-        keys = emit(relax.op.where(relax.op.isnan(data), relax.const(math.inf, name), data))
-    places = emit(relax.op.argsort(keys, given["dim"], given["descending"], dtype="int64"))
-    return emit(relax.Tuple([emit(relax.op.gather_elements(data, places, axis=given["dim"])), places]))
-
-
 def _concatenated(node: fx.Node, importer: Any) -> Any:
     operands, value = node.args[0], node.meta["val"]
     axis = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
@@ -335,6 +309,7 @@ def _each(values: list[int]) -> list[int]:
 
 
 CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
+    **bits.CONVERTERS,
     **indexing.CONVERTERS,
     **integers.CONVERTERS,
     **pooling.CONVERTERS,
@@ -342,6 +317,7 @@ CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
     **quantized.CONVERTERS,
     **resizing.CONVERTERS,
     **scattering.CONVERTERS,
+    **sorts.CONVERTERS,
     "elu.default": _elu,
     "expm1.default": _of_floats(near_zero.expm1),
     "log1p.default": _of_floats(near_zero.log1p),
@@ -373,9 +349,6 @@ CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
     "clamp.Tensor": _clamp_tensor,
     "hypot.default": _hypot,
     **dict.fromkeys(("remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor"), _remainder),
-    "sort.default": _sorted,
-    "sort.stable": _sorted,  # the sorts of all targets are
-    "topk.default": _largest,
     "cat.default": _concatenated,
     "convolution.default": _convolution,
     **dict.fromkeys(("any.default", "any.dim", "any.dims"), _any),

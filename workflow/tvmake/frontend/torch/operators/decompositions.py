@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tvmake.frontend.torch.operators import counting, ordering, special, views, volumes
+from tvmake.frontend.torch.operators import bits, counting, ordering, special, views, volumes
 from tvmake.frontend.torch.operators.matrices import linear_algebra, singular_values
 
 aten = torch.ops.aten
@@ -78,6 +78,25 @@ def _rrelu(data: Tensor, noise: Tensor, lower: float = 1 / 8, upper: float = 1 /
 
 def _rrelu_functional(data: Tensor, noise: Tensor, *others: Any, **named: Any) -> tuple[Tensor, Tensor]:
     return _rrelu(data, noise, *others, **named), noise
+
+
+def _norm_of_wide_weights(norm: torch._ops.OpOverload, position: int) -> Callable[..., Any]:
+    """A norm whose weights have more bits than its data (as under ``torch.autocast``), computed in their type; with more results than one.
+
+    Args:
+        norm: the operator.
+        position: of the weight among its arguments; the bias follows.
+    """
+
+    def normalized(data: Tensor, *others: Any, **named: Any) -> Any:
+        weights = [one for one in others[position - 1 : position + 1] if one is not None]
+        wide = next((one.dtype for one in weights if one.dtype != data.dtype), None)
+        if wide is None:
+            return NotImplemented
+        found, *statistics = norm(data.to(wide), *others, **named)
+        return found.to(data.dtype), *statistics
+
+    return normalized
 
 
 def _log_gamma(data: Tensor) -> Tensor:
@@ -286,6 +305,7 @@ def _identity(reduction: str, dtype: torch.dtype) -> float:
 
 
 DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
+    **bits.DECOMPOSITIONS,
     **counting.DECOMPOSITIONS,
     **linear_algebra.DECOMPOSITIONS,
     **ordering.DECOMPOSITIONS,
@@ -300,6 +320,11 @@ DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
     aten.bucketize.Tensor: _bucketize,
     aten.masked_scatter.default: _masked_scatter,
     aten._native_batch_norm_legit.no_stats: _normalized_without_statistics,
+    aten.native_layer_norm.default: _norm_of_wide_weights(aten.native_layer_norm.default, 2),
+    aten.native_group_norm.default: _norm_of_wide_weights(aten.native_group_norm.default, 1),
+    aten._native_batch_norm_legit_no_training.default: _norm_of_wide_weights(
+        aten._native_batch_norm_legit_no_training.default, 1
+    ),
     aten.scatter_reduce.two: _scatter_reduced,
     aten.index_reduce.default: _rows_reduced,
     aten.rrelu_with_noise.default: _rrelu,

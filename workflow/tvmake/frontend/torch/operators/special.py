@@ -60,6 +60,11 @@ SHIFT = 6
 """Asymptotic series of digamma and trigamma start so far on."""
 
 
+ZETA_TERMS = 10
+ZETA_DIVISORS = (12.0, -720.0, 30240.0, -1209600.0, 47900160.0)
+"""Factorials of even numbers by Bernoulli's numbers."""
+
+
 def _single(compute: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Any]:
     """A function of float32; whole numbers become that."""
 
@@ -187,9 +192,36 @@ def _trigamma(data: Tensor) -> Tensor:
     return torch.where(data < 0.5, math.pi**2 / (sine * sine) - found, found)
 
 
+def _zeta(power: Any, first: Any) -> Any:
+    """Hurwitz' function, by some terms and Euler's and Maclaurin's formula for the others."""
+    if any(isinstance(one, Tensor) and one.dtype == torch.float64 for one in (power, first)):
+        return NotImplemented
+    like = (power if isinstance(power, Tensor) else first).to(torch.float32)
+    power, first = (
+        one.to(torch.float32) if isinstance(one, Tensor) else torch.full_like(like, one) for one in (power, first)
+    )
+    power, first = torch.broadcast_tensors(power, first)
+    found = sum((torch.pow(first + number, -power) for number in range(ZETA_TERMS)), torch.zeros_like(first))
+    last = first + ZETA_TERMS
+    term = torch.pow(last, -power)
+    found = found + term * last / (power - 1) + 0.5 * term
+    factor, number = power, 0
+    for divisor in ZETA_DIVISORS:
+        term = term / last
+        found = found + factor * term / divisor
+        factor = factor * (power + number + 1) * (power + number + 2)
+        term, number = term / last, number + 2
+    is_whole = torch.floor(first) == first
+    left = torch.where(is_whole, math.inf, math.nan)
+    found = torch.where((first <= 0) & (is_whole | (torch.floor(power) != power)), left, found)
+    return torch.where(power > 1, found, torch.where(power == 1, math.inf, math.nan))
+
+
 def _polygamma(order: int, data: Tensor) -> Any:
     if order > 1:
-        return NotImplemented
+        if data.dtype == torch.float64:
+            return NotImplemented
+        return _zeta(float(order + 1), data) * ((-1) ** (order + 1) * math.factorial(order))
     return _single(_trigamma if order else _digamma)(data)
 
 
@@ -226,6 +258,9 @@ DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
     aten.special_modified_bessel_i1.default: _single(_bessel(1)),
     aten.digamma.default: _single(_digamma),
     aten.polygamma.default: _polygamma,
+    aten.special_zeta.default: _zeta,
+    aten.special_zeta.other_scalar: _zeta,
+    aten.special_zeta.self_scalar: _zeta,
     aten.i0.default: _single(_bessel(0)),
     aten.special_i0e.default: _single(_scaled_bessel(0)),
     aten.special_i1.default: _single(_bessel(1)),

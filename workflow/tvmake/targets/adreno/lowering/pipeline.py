@@ -14,7 +14,7 @@ import tvm
 from tvmake.targets.adreno.lowering.lanes import SeparateLanes
 from tvmake.targets.adreno.lowering.texture_store import StoreWholePixels
 from tvmake.targets.affected import is_affected
-from tvmake.targets.c_dialects.before_lowering import SMALL_INTEGERS
+from tvmake.targets.c_dialects.before_lowering import BEFORE
 from tvmake.targets.opencl.vector_booleans import ScalarBooleans
 
 from tvm.s_tir import pipeline as general  # isort: skip
@@ -54,7 +54,7 @@ def _reordered(lowering: Any) -> Any:
     def run(module: Any, _context: Any) -> Any:
         transform = tvm.s_tir.backend.adreno.transform
         with _context_with(_Part(is_second=False)):
-            module = tvm.transform.Sequential([*SMALL_INTEGERS, ScalarBooleans(), lowering])(module)
+            module = tvm.transform.Sequential([*BEFORE, ScalarBooleans(), lowering])(module)
         passes = [SeparateLanes(), StoreWholePixels(), transform.TextureFlatten(), transform.InjectTextureAlloc()]
         module = tvm.transform.Sequential(passes)(module)
         with _context_with(_Part(is_second=True)):

@@ -137,7 +137,9 @@ class _Selections(SelectedValues):
         mask, selection = indices[place], self.of.get(values)
         if data in self.of:
             return self._chosen_of_selected(data, place, mask, values)
-        if selection is None or mask in self.of or selection.axis != place:
+        if selection is None:
+            return self._numbered(data, place, mask, values)
+        if mask in self.of or selection.axis != place:
             return None
         rank, shape = mask.meta["val"].dim(), data.meta["val"].shape
         if not _is_same(selection.mask, self._flat(mask, 0, rank)):
@@ -148,6 +150,22 @@ class _Selections(SelectedValues):
         if whole.meta["val"].shape != shape:
             return None
         return self.call(aten.where.self, self.beside(mask, place, len(shape), rank), whole, data)
+
+    def _numbered(self, data: fx.Node, place: int, mask: fx.Node, values: fx.Node) -> fx.Node | None:
+        """``x[mask] = values``, with one for each selected element: the n-th place where the mask holds takes the n-th."""
+        rank, shape, given = mask.meta["val"].dim(), data.meta["val"].shape, values.meta["val"]
+        axis = given.dim() - (len(shape) - place - rank) - 1
+        if mask in self.of or not rank or axis < 0 or any(free_symbols(one.meta["val"]) for one in (data, values)):
+            return None
+        if given.shape[axis] < 2 or not math.prod(shape):
+            return None  # one for all
+        truths = self._flat(mask, 0, rank)
+        numbers = self.call(aten.cumsum.default, self.call(aten._to_copy.default, truths, dtype=torch.int64), 0)
+        numbers = self.call(aten.clamp.default, self.call(aten.sub.Tensor, numbers, 1), 0, given.shape[axis] - 1)
+        taken = self.call(aten.index_select.default, values, axis, numbers)
+        flat = self._flat(data, place, rank)
+        made = self.call(aten.where.self, self.beside(truths, place, flat.meta["val"].dim()), taken, flat)
+        return made if rank == 1 else self.call(aten.reshape.default, made, list(shape))
 
     def _chosen_of_selected(self, data: fx.Node, place: int, mask: fx.Node, values: fx.Node) -> Selection | None:
         """The same, where x is selected itself."""

@@ -1,0 +1,37 @@
+"""Numbers by their bits are what PyTorch finds in them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from tests.frontend.torch.running import Of, outputs
+from tvmake.config.model import ImportOptions
+from tvmake.errors import InputError
+from tvmake.frontend.torch.importer import read
+
+EDGES = torch.tensor([0.0, -0.0, 1.0, -1.0, 0.5, 3e38, -3e38, 1e-40, -1e-45, torch.inf, -torch.inf, torch.nan, 1.1754943508222875e-38, -3.7])  # fmt: skip
+
+FUNCTIONS: dict[str, Callable[[Tensor], Any]] = {
+    "frexp": torch.frexp,
+    "neighbours": lambda x: (torch.nextafter(x, torch.tensor(9.0)), torch.nextafter(x, torch.full_like(x, -9))),
+    "neighbours towards zero": lambda x: (torch.nextafter(x, torch.tensor(0.0)),),
+    "views": lambda x: ((x.view(torch.int32) & 0x7FFFFFFF).view(torch.float32), x.view(torch.int32) >> 23),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_what_is_in_the_bits_is_what_pytorch_finds(name: str):
+    imported = read(torch.export.export(Of(FUNCTIONS[name]), (EDGES,)), ImportOptions(source="net"))
+    for found, wanted in zip(outputs(imported, EDGES.numpy()), FUNCTIONS[name](EDGES), strict=True):
+        np.testing.assert_array_equal(found, wanted.numpy())
+
+
+def test_a_view_of_another_width_is_refused():
+    program = torch.export.export(Of(lambda x: x.view(torch.int16)), (EDGES,))
+    with pytest.raises(InputError) as caught:
+        read(program, ImportOptions(source="net"))
+    assert "another width" in caught.value.problem

@@ -1,0 +1,29 @@
+"""Products with zero keep infinities and NaN, as IEEE 754 has it."""
+
+import numpy as np
+import torch
+import tvm
+
+from tests.frontend.torch.running import as_built
+from tests.tune.graphs import graph
+from tests.unoptimised import UNOPTIMISED
+from tvmake.transform.zero_products import keep_infinities
+
+EDGES = torch.tensor([torch.nan, torch.inf, -torch.inf, 2.0, 0.0])
+
+
+def test_a_product_with_zero_is_what_pytorch_has():
+    for function in (lambda x: x * 0.0, lambda x: torch.zeros(()) * x):
+        np.testing.assert_array_equal(as_built(function, EDGES), function(EDGES).numpy())
+
+
+def test_whole_numbers_and_other_factors_stay():
+    for factor, dtype in ((0, "int32"), (2.0, "float32")):
+        module = graph(lambda x, f=factor, d=dtype: tvm.relax.op.multiply(x, tvm.relax.const(f, d)), ((5,), dtype))
+        assert "multiply" in keep_infinities(module).script()
+
+
+def test_tvm_still_loses_nan():
+    module = graph(lambda x: tvm.relax.op.multiply(x, tvm.relax.const(0.0, "float32")), ((5,), "float32"))
+    built = tvm.relax.VirtualMachine(tvm.compile(module, target=UNOPTIMISED), tvm.cpu())
+    assert not built["main"](tvm.runtime.tensor(EDGES.numpy())).numpy().any()

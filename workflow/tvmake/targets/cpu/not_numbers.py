@@ -1,0 +1,82 @@
+"""NaN in maxima, minima and comparisons, as PyTorch, ONNX and IEEE 754 have it: what is made of NaN is NaN, and NaN differs from all.
+
+TVM 0.27 has LLVM choose the first operand if it is larger, and the second one otherwise, so that the rectifier of NaN is 0. Of a value and
+a number, the number is named first here, which costs nothing. Of two values the second is asked whether it is NaN. Extrema of many values
+(poolings, rows of scores) would take up to four times the time with such a question: there NaN is left out, where TVM forgets what was
+before it. 64-bit Arm has an instruction that keeps NaN, for all of them. TVM 0.27 asks whether two values are ordered and differ, where
+``!=`` means that they are not equal. Remove when tests/targets/cpu/test_not_numbers.py::test_wheel_still_loses_nan fails.
+"""
+
+from typing import Any
+
+import tvm
+import tvm_ffi
+
+from tvmake.ir.expressions import dtype_name
+
+tirx = tvm.tirx
+
+FLOATS = ("float16", "float32", "float64")
+
+INSTRUCTIONS = {tirx.Max: "llvm.maximum", tirx.Min: "llvm.minimum"}
+"""LLVM's names of those that keep NaN."""
+
+HAS_INSTRUCTIONS = "aarch64"
+"""Elsewhere they take many."""
+
+
+@tirx.transform.prim_func_pass(opt_level=0, name="NotNumbers")
+class NotNumbers:
+    """Keep NaN in extrema, and let it differ from everything; for lowered functions, because TVM simplifies ``not (a == b)``."""
+
+    def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
+        """The function with such operators of floating-point numbers replaced; one without any as it is."""
+        target = (func.attrs or {}).get("target")
+        triple = str(target.attrs.get("mtriple", "")) if target is not None else ""
+        keeping = _Keeping(func.body, triple.startswith(HAS_INSTRUCTIONS))
+        steps = [(tirx.Max, keeping.extreme), (tirx.Min, keeping.extreme), (tirx.NE, _differs)]
+        body = tvm_ffi.structural_map(func.body, steps)
+        return func if body.same_as(func.body) else func.with_body(body)
+
+
+class _Keeping:
+    """The extrema of one function."""
+
+    def __init__(self, body: Any, has_instructions: bool):
+        self.has_instructions = has_instructions
+        self.kept: set[Any] = set()
+        """Buffers that hold the extreme of what came before."""
+        tvm_ffi.structural_walk(body, (tirx.BufferStore, self._note))
+
+    def _note(self, store: Any) -> None:
+        value: Any = store.value
+        if isinstance(value, (tirx.Max, tirx.Min)) and _is_of(value.a, store.buffer):
+            self.kept.add(store.buffer)
+
+    def extreme(self, node: Any) -> Any:
+        """The same extreme, which is NaN where an operand is."""
+        if not _is_float(node) or _is_number(node.a):
+            return node
+        if self.has_instructions:
+            return tirx.call_llvm_pure_intrin(dtype_name(node.ty), INSTRUCTIONS[type(node)], node.a, node.b)
+        if _is_number(node.b) or any(_is_of(node.a, buffer) for buffer in self.kept):
+            return type(node)(node.b, node.a)
+        second = tirx.Var("second", dtype_name(node.ty))
+        chosen = tirx.Select(tirx.EQ(second, second), type(node)(second, node.a), second)
+        return tirx.Let(second, node.b, chosen)
+
+
+def _differs(node: Any) -> Any:
+    return tirx.Not(tirx.EQ(node.a, node.b)) if _is_float(node.a) else node
+
+
+def _is_of(value: Any, buffer: Any) -> bool:
+    return isinstance(value, tvm.ir.TensorLoad) and value.source.same_as(buffer)
+
+
+def _is_float(value: Any) -> bool:
+    return dtype_name(value.ty).partition("x")[0] in FLOATS
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value.value if isinstance(value, tirx.Broadcast) else value, tirx.FloatImm)

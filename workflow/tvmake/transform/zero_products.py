@@ -1,0 +1,35 @@
+"""Products with a constant zero, which are no zero where the other factor is infinite or NaN.
+
+TVM 0.27 takes zero for the result where it lowers them; PyTorch keeps NaN so (``softshrink``). Here the product is a choice. Remove
+when tests/transform/test_zero_products.py::test_tvm_still_loses_nan fails.
+"""
+
+import math
+from typing import Any
+
+import tvm
+
+from tvmake.ir.expressions import constant, fixed_shape, is_call
+from tvmake.ir.rewriting import definition, rewritten
+
+from tvm import relax  # isort: skip
+from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
+
+
+def keep_infinities(module: "tvm.IRModule") -> "tvm.IRModule":
+    """The same network, with choices for products of floating-point numbers with a zero of one element."""
+    return rewritten(module, _Keeping(module))
+
+
+@mutator
+class _Keeping(PyExprMutator):
+    def visit_call_(self, op: Any) -> Any:
+        call = self.visit_expr_post_order(op)
+        if not is_call(call, "multiply") or "float" not in str(call.ty.dtype):
+            return call
+        for factor, other in (call.args, reversed(call.args)):
+            known = constant(definition(self, factor))
+            if known is not None and known.size == 1 and not known.any() and fixed_shape(other) == fixed_shape(call):
+                zero, nan = (relax.const(value, str(call.ty.dtype)) for value in (0.0, math.nan))
+                return relax.op.where(self.builder_.emit(relax.op.isfinite(other)), zero, nan)
+        return call
