@@ -1,6 +1,8 @@
 """`tvmake.load`: models become packages in Python as they do on the command line, and nothing is made twice."""
 
 import hashlib
+import json
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +15,7 @@ import yaml
 
 import tvmake
 from tests.workflow.project import ROOT
+from tvmake.api.model import _spelt
 from tvmake.errors import InputError
 
 TVMAKE = str(Path(sys.executable).with_name("tvmake"))
@@ -219,6 +222,11 @@ MISTAKES = {
     "no options": (lambda: tvmake.load("digits.onnx").compile(options=["build"]), "options: expected a mapping"),
     "a number in words": (lambda: tvmake.load("digits.onnx").tune(trials="many"), "trials: expected a whole number"),
     "no trials": (lambda: tvmake.load("digits.onnx").tune(trials=0), "expected at least 1"),
+    "a truth for a number": (lambda: tvmake.load("digits.onnx").tune(trials=True), "trials: expected a whole number"),
+    "a precision for a target": (
+        lambda: tvmake.load("digits.onnx").compile("float16"),
+        "target: 'float16' is a precision\n  write precision='float16'",
+    ),
     "no package": (lambda: tvmake.open("none.tar"), "none.tar: no such package"),
 }
 
@@ -261,6 +269,8 @@ def test_importing_tvmake_loads_no_library():
     assert {"load", "open", "Results", "Package", "Model"} <= set(dir(tvmake))
     with pytest.raises(AttributeError, match="has no attribute 'lode'"):
         _ = tvmake.lode
+    with pytest.raises(AttributeError, match=re.escape("'compile'; tvmake.load(model).compile() makes a package")):
+        _ = tvmake.compile
 
 
 @pytest.mark.parametrize(
@@ -292,3 +302,15 @@ def test_extents_of_numpy_are_numbers_in_a_config():
     model = tvmake.load("digits.onnx", {"image": tuple(np.array([1, 1, 8, 8]))})
     assert model._keys() == {"inputs": {"image": {"shape": [1, 1, 8, 8]}}}
     assert yaml.safe_dump(model._keys())
+    assert tvmake.load("digits.onnx", {"image": np.zeros((1, 1, 8, 8))})._keys() == model._keys(), (
+        "an array has a shape"
+    )
+
+
+def test_a_target_of_tvms_own_is_as_good_as_its_keys():
+    from tvm.target import Target
+
+    gpu = json.loads(_spelt(Target({"kind": "opencl"}, host={"kind": "llvm"})))
+    assert (gpu["kind"], gpu["host"]["kind"]) == ("opencl", "llvm")
+    given = Target({"kind": "llvm", "mcpu": "skylake"}, host={"kind": "llvm", "mcpu": "skylake"})
+    assert tvmake.load("digits.onnx").compile(given, shows_progress=False).manifest.target["mcpu"] == "skylake"

@@ -323,3 +323,10 @@ def test_the_commands_say_what_they_did(
         f"out.tar: 8 files placed in {site}, 0 were there already\nrecords: 2 new, 0 known before\n"
     )
     assert lock(run).read_bytes() == (site / "run.lock").read_bytes()
+    assert tvmake(["bundle", "export", "out.tar", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["packages"], said["records"], said["inputs"]) == (2, True, False)
+    assert said["bytes"] == Path("out.tar").stat().st_size
+    assert tvmake([*command, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (len(found["unchanged"]), found["placed"], found["records"]["known"]) == (8, [], 2)

@@ -63,7 +63,22 @@ def test_verify_finds_what_is_bad_and_puts_it_aside(cache, filled, capsys):
     )
     assert tvmake(["cache", "verify"]) == 0
     assert tvmake(["cache", "info"]) == 0
-    assert "1 are in quarantine" in capsys.readouterr().out
+    assert "1 is in quarantine" in capsys.readouterr().out
+
+
+def test_what_is_bad_or_removed_is_there_for_programs(cache, filled, capsys):
+    entry_of(cache, filled[0]).write_bytes(b"")
+    assert tvmake(["cache", "verify", "--json"]) == 1
+    said = capsys.readouterr()
+    found = json.loads(said.out)
+    assert (said.err, found["intact"], found["quarantined"]) == ("", 2, True)
+    assert [row["key"] for row in found["bad"]] == [filled[0].key]
+    size = entry_of(cache, filled[1]).stat().st_size
+    assert tvmake(["cache", "prune", "--size-limit", f"{size + 10}", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["removed"]["entries"], found["left"]) == (1, {"entries": 1, "bytes": found["left"]["bytes"]})
+    assert tvmake(["cache", "clear", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["removed"]["entries"] == 1
 
 
 def test_verify_of_a_read_only_cache_changes_nothing(cache, filled, capsys, monkeypatch):

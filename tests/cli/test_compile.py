@@ -45,6 +45,15 @@ def test_a_package_for_another_processor_is_not_said_to_run_here(project: Projec
     )
 
 
+def test_a_package_for_a_runtime_that_is_not_here_is_not_said_to_run_here(project: Project):
+    done = project.run("tvmake", "compile", "digits.onnx", "-t", "webgpu", "-o", "page.tar")
+    assert done.returncode == 0, done.stderr
+    assert "wrote page.tar; TVM here has no runtime for webgpu kernels; run it where there is one" in done.stdout
+    ran = project.run("tvmake", "run", "page.tar")
+    assert ran.returncode == 3
+    assert ran.stderr.startswith("error: this machine: TVM as installed has no runtime for webgpu kernels\n")
+
+
 MISTAKES = {
     "no model": (["none.onnx"], "none.onnx: no such file"),
     "an address": (["https://example.org/net.onnx"], "only files are read; download it and name the file"),

@@ -17,9 +17,11 @@ from tvmake.cli.app import ELSEWHERE, command
 TABLES = (
     "check", "clean", "run", "show", "diff", "status", "explain", "logs", "debug", "tune", "targets", "doctor", "cache info",
     "device list", "device info", "device doctor", "device push", "device query", "device selftest", "records list", "records top",
-    "records show", "records prune", "runtime list",
+    "records show", "records prune", "records verify", "records export", "records import", "records merge", "records pull",
+    "records push", "runtime list", "cache verify", "cache prune", "cache clear", "verify", "sign", "lock", "report",
+    "bundle export", "bundle import",
 )  # fmt: skip
-"""The commands that print tables."""
+"""The commands that print tables, or facts that a program may want."""
 
 TVMAKE = str(Path(sys.executable).with_name("tvmake"))
 
@@ -218,3 +220,18 @@ def test_the_commands_that_write_a_file_are_known():
         if any({"-o", "--output", "--html"} & {*parameter.opts} for parameter in found.params)
     }
     assert {next(name for name in writing if each.startswith(f"{name} ")) for each in WRITERS} == writing
+
+
+@pytest.mark.parametrize("text", ["Größe", "\x9b31m", "\u202eevil", "\udcff"])
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii", "iso-8859-9"])
+def test_json_can_be_read_whatever_it_holds_and_wherever_it_is_printed(text: str, encoding: str):
+    """What a terminal would obey, and letters that a locale lacks, are written as JSON's escapes, not as Python's."""
+    script = (
+        "import sys; from tvmake.cli.terminal import print_json; from tvmake.process.output import escaped_output\n"
+        f"with escaped_output(): print_json([{text!a}])"
+    )
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, timeout=HANG_S, check=True
+    )
+    assert json.loads(done.stdout.decode(encoding)) == [text]

@@ -35,6 +35,18 @@ def test_an_address_is_host_and_port(text: str, address: tuple[str, int]):
             "devices.phone: 'via: rpc' needs a key",
             "it is what the servers are started with (rpc_server --key), such as key: android",
         ),
+        ({"via": "ssh", "host": ["a", "b", "a"]}, "devices.phone.host: names a twice", "name each device once"),
+        ({"via": "adb", "serial": ["A1", "A1"]}, "devices.phone.serial: names A1 twice", "name each device once"),
+        (
+            {"via": "adb", "directory": "~/x"},
+            "devices.phone.directory: only ssh has a home directory, and of its own user: ~/x (got '~/x')",
+            "write the whole path",
+        ),
+        (
+            {"via": "ssh", "host": "a", "directory": "~b/x"},
+            "devices.phone.directory: only ssh has a home directory, and of its own user: ~/x (got '~b/x')",
+            "write the whole path",
+        ),
         (
             {"tracker": "127.0.0.1:9190", "key": "android"},
             "devices.phone: tracker, key belong to 'via: rpc', and this device is 'via: local'",
@@ -186,3 +198,8 @@ def test_a_name_without_a_value_takes_that_of_the_environment_or_is_an_error(mon
 def test_a_tracker_of_a_name_that_no_host_has_is_refused_before_anybody_waits_for_it():
     with pytest.raises(ValueError, match="no host has such a name"):
         split_address("board..local:9190")
+
+
+@pytest.mark.parametrize("written", ["~/x", "x"])
+def test_a_directory_over_ssh_may_be_written_below_the_home_directory(written: str):
+    assert device(via="ssh", host="a", directory=written).directory == "x"

@@ -39,10 +39,11 @@ class Warm:
 
 
 @pytest.fixture
-def warm(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Iterator[Warm]:
-    """A server that is loaded or about to be."""
+def warm(request: pytest.FixtureRequest) -> Iterator[Warm]:
+    """A server that is loaded or about to be, with one more module if there is a parameter."""
     import tempfile
 
+    modules = [request.param] if hasattr(request, "param") else []
     with tempfile.TemporaryDirectory(prefix="tvmake-test-") as directory:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.bind(socket_path(directory, "probe"))
@@ -50,7 +51,17 @@ def warm(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Iterator[W
         path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         environment = {**os.environ, PARENT_VARIABLE: str(os.getpid()), "PYTHONPATH": path}
         server = subprocess.Popen(
-            [sys.executable, "-P", "-m", SERVER, "probe", str(listener.fileno()), "60", "tests.process.probe"],
+            [
+                sys.executable,
+                "-P",
+                "-m",
+                SERVER,
+                "probe",
+                str(listener.fileno()),
+                "60",
+                "tests.process.probe",
+                *modules,
+            ],
             env=environment,
             pass_fds=[listener.fileno()],
         )

@@ -1,5 +1,6 @@
 """The pool: servers on demand, none left behind, and steps that manage without one."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import pytest
 
 from tests.patience import HANG_S, wait_until
 from tests.workflow.faults import is_running
+from tvmake.process.forkserver import pool
 from tvmake.process.forkserver.client import DIRECTORY, hand_over, socket_path
 from tvmake.process.forkserver.pool import no_warm_servers, warm_servers
 from tvmake.stages.preload import PRELOADS
@@ -92,6 +94,19 @@ def test_a_server_that_cannot_load_its_modules_keeps_no_step_waiting(tmp_path: P
     with warm_servers(PRELOADS):
         assert "Pack library" in step()
         wait_until(lambda: servers() == {})
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.EAGAIN, errno.ENOMEM])
+def test_a_server_that_the_system_does_not_start_keeps_no_step_waiting(code: int, monkeypatch: pytest.MonkeyPatch):
+    """As with `ulimit -n` or `-u`: the thread that starts servers is there for the next one all the same."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(pool, "ChildProcess", refused)
+    with warm_servers(PRELOADS):
+        assert "Pack library" in step()
+        assert "Pack library" in step()
 
 
 def test_another_installation_is_not_served(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

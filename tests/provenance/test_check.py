@@ -32,6 +32,10 @@ def test_an_intact_package_says_what_it_is(package: Path, capsys: pytest.Capture
     assert "network: module.json " in said
     assert "component list: as the package says" in said
     assert "  not signed\n  nothing authenticated: digests show damage, not who made it" in said
+    assert run(["verify", str(package), "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["package"], row["variant"], row["signed_by"]) == (str(package), "m/float32/cpu", None)
+    assert row["source"]["files"] == SOURCE.files
 
 
 def test_the_first_failure_is_one_line_and_exit_code_1(package: Path, capsys: pytest.CaptureFixture[str]):

@@ -304,6 +304,25 @@ def test_verify_exits_with_1_and_names_the_line(tvmake, filled):
     code, out, _ = tvmake("verify")
     assert code == 1
     assert f"{path}: line 1 differs from its sha256" in out
+    code, out, _ = tvmake("verify", "--json")
+    assert code == 1
+    found = json.loads(out)
+    assert (found["store"], found["workloads"], found["records"]) == (str(filled.root), 3, 6)
+    assert [finding["file"] for finding in found["findings"]] == [str(path)]
+    assert found["findings"][0]["problem"].startswith("line 1 differs")
+
+
+def test_what_an_export_and_an_import_did_is_there_for_programs(tvmake, filled, another_store, tmp_path):
+    file = tmp_path / "out.jsonl.gz"
+    assert json.loads(tvmake("export", file, "--json")[1])["workloads"] == 3
+    for fresh, arguments in ((True, ("import", file)), (False, ("merge", filled.root))):
+        code, out, err = tvmake(*arguments, "--json", on=another_store)
+        found = json.loads(out)
+        assert (code, err, found["source"], found["set_aside"]) == (0, "", str(arguments[1]), [])
+        assert (found["new"] > 0, found["known"] > 0) == (fresh, not fresh)
+    shared = tmp_path / "shared"
+    (row,) = json.loads(tvmake("push", "--shared", shared, "--json")[1])
+    assert (row["shared"], row["store"], row["left_out"]) == (str(shared), str(filled.root), [])
 
 
 def test_a_store_that_is_a_file_is_one_clear_error(tvmake, tmp_path):

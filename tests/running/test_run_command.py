@@ -242,6 +242,19 @@ REFUSED = {
     "no repeats": (lambda opened, _: opened.benchmark(repeat=0), "repeat: expected at least 1 (got 0)"),
     "half a repeat": (lambda opened, _: opened.benchmark(repeat=2.5), "repeat: expected a whole number (got 2.5)"),
     "less than no warmup": (lambda opened, _: opened.benchmark(warmup=-1), "warmup: expected at least 0 (got -1)"),
+    "a truth for a number": (
+        lambda opened, _: opened.benchmark(repeat=True),
+        "repeat: expected a whole number (got 'True')",
+    ),
+    "the name of a picture": (lambda opened, _: opened.run("cat.png"), "input 'x': expected an array (got 'cat.png')"),
+    "the name of a model": (
+        lambda opened, _: opened.validate("net.onnx"),
+        "reference: a str is no model and no arrays\n  give tvmake.load('net.onnx')",
+    ),
+    "inputs beside a model": (
+        lambda opened, _: opened.validate(_Source(), X),
+        "inputs: for a source model random inputs are drawn\n  leave them out",
+    ),
     "no threads": (lambda _, file: tvmake.open(file, threads=0), "threads: expected at least 1 (got 0)"),
     "an unknown goal": (
         lambda opened, _: opened.validate(X, X, goals={"sqnr": 3}),

@@ -23,11 +23,23 @@ __version__ = "0.2.0"
 _LATER = {"load": "api.model", "Model": "api.model", "Results": "api.results", "Package": "running.package"}
 """By name, because every room imports this module, and a stage's results depend on what its code imports."""
 
+_ELSEWHERE = {
+    "compile": "tvmake.load(model).compile() makes a package",
+    "build": "tvmake.load(model).compile() makes a package",
+    "run": "tvmake.open(package).run(inputs) runs one",
+    "from_onnx": "tvmake.load reads every format",
+    "from_pytorch": "tvmake.load reads every format",
+    "load_model": "tvmake.load reads a model, tvmake.open a package",
+    "InferenceSession": "tvmake.open(package).run(inputs) runs one",
+}
+"""What other packages have functions for, and earlier tutorials."""
+
 
 def __getattr__(name: str) -> Any:
     """What is imported when it is used; the stub beside this file says of what type."""
     if name not in _LATER:
-        raise AttributeError(f"module 'tvmake' has no attribute '{name}'")
+        instead = f"; {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+        raise AttributeError(f"module 'tvmake' has no attribute '{name}'{instead}")
     from importlib import import_module
 
     import_module("tvmake.process.tvm_import").hide_torch_from_tvm()

@@ -96,6 +96,8 @@ def test_a_goal_in_other_units_is_shown_as_it_is_written(goals: object, words: s
             "write the lower one first: [1, 5]",
         ),
         ({"models": {"net": {"source": "net.onnx", "precisions": ["fp16"]}}}, "tvmake's own are float32, float16"),
+        ({"precisions": ["bfloat16"]}, "nothing is computed in bfloat16; float16 takes as many bits"),
+        ({"precisions": ["INT4"]}, "nothing is computed in 4 bits; int4_weights holds weights in them"),
         ({"models": {"net": {"source": "net.onnx", "targets": ["board"]}}}, "or add board to `targets`"),
         ({"benchmark": {"repeat": 99_999_999_999}}, "expected at most 1000000"),
         ({"benchmark": {"trials": 3}}, "it belongs to tuning"),

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from tvmake.config.catalogue.zoo import ZOO
 from tvmake.errors import InputError
@@ -193,11 +193,14 @@ class Model:
         options: Mapping[str, Any] | None,
         shows_progress: bool,
     ) -> Path:
+        from tvmake.config.precision import BasePrecision
         from tvmake.config.reading.load import load_layers
         from tvmake.process.command import run_tvmake
         from tvmake.running.arguments import checked
 
         target: str | None = checked("target", str | None, _spelt(given_target))
+        if target in get_args(BasePrecision):
+            raise InputError("target", f"'{target}' is a precision", f"write precision='{target}'")
         precision = checked("precision", str | None, precision)
         layer = _nested(checked("options", dict[str, Any] | None, options) or {})
         trials = self._trials.get(target or "") if tune is None else tune
@@ -318,6 +321,8 @@ def _shapes(inputs: Any) -> Shapes:
 
 def _extents(shape: Any) -> Any:
     """A shape as a list of plain numbers; what is none stays as it is, and is refused with the config."""
+    if hasattr(shape, "dtype") and hasattr(shape, "shape"):  # an array or tensor stands for its shape
+        shape = tuple(shape.shape)
     if not isinstance(shape, Sequence) or isinstance(shape, str):
         return shape
     return [int(extent) if hasattr(extent, "__index__") else extent for extent in shape]
@@ -336,8 +341,17 @@ def _nested(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _spelt(target: Any) -> Any:
-    """A target's keys as TVM spells them in a text; what is no mapping stays as it is."""
+    """A target's keys as TVM spells them in a text, TVM's own targets too; what is no mapping stays as it is."""
+    if type(target).__module__.startswith("tvm.") and type(target).__name__ == "Target":
+        target = _plain_target(json.loads(str(target)))
     return json.dumps(dict(target), default=str) if isinstance(target, Mapping) else target
+
+
+def _plain_target(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """A target's attributes without what TVM works out itself; a CPU is its own host."""
+    has_host = "host" in keys and keys.get("kind") not in ("llvm", "c")
+    host = {"host": _plain_target(keys["host"])} if has_host else {}
+    return {name: value for name, value in keys.items() if name not in ("keys", "tag", "host")} | host
 
 
 def _without_digest(file: Path) -> str:

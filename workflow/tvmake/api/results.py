@@ -13,6 +13,9 @@ from tvmake.running.arguments import path_of
 
 SHOWN = ("model", "precision", "target", "verdict", "latency_ms", "top1", "sqnr_db", "package_bytes")
 
+SHOWN_NAMES = 8
+"""Of variants, in an error."""
+
 
 class Results:
     """What a run made: one typed row a variant, in config order.
@@ -43,14 +46,17 @@ class Results:
     def __getitem__(self, key: int) -> SummaryRow: ...
     @overload
     def __getitem__(self, key: str) -> SummaryRow: ...
-    def __getitem__(self, key: int | str) -> SummaryRow:
-        """A row by its place, or by ``model/precision/target``."""
-        if isinstance(key, int):
+    @overload
+    def __getitem__(self, key: slice) -> list[SummaryRow]: ...
+    def __getitem__(self, key: int | str | slice) -> SummaryRow | list[SummaryRow]:
+        """A row by its place, or by ``model/precision/target``; several by a slice."""
+        if isinstance(key, int | slice):
             return self.rows[key]
         for row in self.rows:
             if row.variant == key:
                 return row
-        raise KeyError(key)
+        known = ", ".join(row.variant for row in self.rows[:SHOWN_NAMES])
+        raise KeyError(f"{key}: no such variant; there are {known}{' …' if len(self) > SHOWN_NAMES else ''}")
 
     def best(self, model: str, target: str | None = None) -> SummaryRow:
         """The fastest variant of a model that meets its goals.

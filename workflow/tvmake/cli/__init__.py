@@ -75,7 +75,7 @@ def _run(arguments: list[str]) -> int:
     from tvmake.errors import MachineError, TvmakeError, UsageError, print_error
     from tvmake.process.output import refusal
     from tvmake.storage.permissions import check_umask
-    from tvmake.storage.refusals import system_error
+    from tvmake.storage.refusals import OF_PROCESSES, system_error
 
     try:
         check_umask()
@@ -106,9 +106,11 @@ def _run(arguments: list[str]) -> int:
         print_error(UsageError(given, "is no UTF-8 text", "name it in UTF-8; files are renamed by `convmv`"))
         return UsageError.exit_code
     except OSError as error:
-        # What is printed has no file's name.
+        # What is printed has no file's name, and neither have processes and connections.
         refused = system_error(error.errno or 0, str(error.filename)) if error.filename else None
         refused = refused or refusal()
+        if refused is None and error.errno in OF_PROCESSES:
+            refused = system_error(error.errno, "tvmake")
         if refused is None:
             raise
         verbosity.print_origin(error)

@@ -1,6 +1,5 @@
 """``tvmake cache …``: what is in the cache, whether it is intact, and tidying up."""
 
-import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tvmake.cache import loaded  # noqa: F401  # notes when code was loaded
-from tvmake.cli.configs import ConfigFiles, Settings
+from tvmake.cli.configs import AsJson, ConfigFiles, Settings
+from tvmake.cli.terminal import print_json
 from tvmake.process.output import counted
 
 if TYPE_CHECKING:
-    from tvmake.cache.store import Store
+    from tvmake.cache.store import Store, Stored
     from tvmake.config.cache import CacheConfig
 
 app = typer.Typer(no_args_is_help=True, help="Look at, check and tidy up the cache of results.")
@@ -27,7 +27,6 @@ Where = Annotated[
         help="A directory or URL [default: TVMAKE_CACHE, else the config's, else the user's].",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 DAY_S = 86400.0
 
@@ -45,34 +44,41 @@ def info_command(
 
     with _opened(where, config, settings) as (chosen, store, secret):
         if key is not None:
-            typer.echo(json.dumps(entry_details(store, key, secret), indent=2, ensure_ascii=False))
+            print_json(entry_details(store, key, secret))
             return
         summary = summarise(chosen, store, secret)
     if as_json:
-        typer.echo(json.dumps(summary, indent=2))
+        print_json(summary)
     else:
         _print_summary(summary)
 
 
 @app.command("verify")
-def verify_command(where: Where = None, config: ConfigFiles = None, settings: Settings = None) -> None:
+def verify_command(
+    where: Where = None, config: ConfigFiles = None, settings: Settings = None, as_json: AsJson = False
+) -> None:
     """Check every byte; put what is bad into quarantine, and exit with 1 if there was any."""
     from tvmake.cache.inspect import inspect
 
-    intact = bad = 0
+    intact = 0
+    bad: list[dict[str, str]] = []
     with _opened(where, config, settings) as (chosen, store, secret):
         for entry in inspect(store, secret, thoroughly=True):
             if entry.problem is None:
                 intact += 1
                 continue
-            bad += 1
-            typer.echo(f"{entry.stored.key}: {entry.problem}", err=True)
+            bad.append({"key": entry.stored.key, "problem": entry.problem})
+            if not as_json:
+                typer.echo(f"{entry.stored.key}: {entry.problem}", err=True)
             if not chosen.read_only:
                 store.quarantine(entry.stored.key)
+    if as_json:
+        print_json({"cache": str(store.place), "intact": intact, "bad": bad, "quarantined": not chosen.read_only})
+        raise typer.Exit(1 if bad else 0)
     what = "left in place" if chosen.read_only else "put into quarantine"
     typer.echo(
         f"{store.place}: {counted(intact, 'entry is', 'entries are')} intact"
-        + (f", {bad} {'is' if bad == 1 else 'are'} bad ({what})" if bad else "")
+        + (f", {len(bad)} {'is' if len(bad) == 1 else 'are'} bad ({what})" if bad else "")
     )
     raise typer.Exit(1 if bad else 0)
 
@@ -88,6 +94,7 @@ def prune_command(
     unused_days: Annotated[
         float | None, typer.Option(min=0, metavar="DAYS", help="Remove what was not used for so long.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Remove what was unused for longest, until the rest fits; and everything in quarantine."""
     from tvmake.config.cache import size_bytes
@@ -109,22 +116,28 @@ def prune_command(
             gone += store.shrink(limit)
         store.forget_quarantined([stored.key for stored in store.quarantined()])
         left = store.entries()
+    if as_json:
+        print_json({"cache": str(store.place), "removed": _sum(gone), "left": _sum(left)})
+        return
     typer.echo(
-        f"{store.place}: {counted(len(gone), 'entry', 'entries')} removed ({_size(sum(stored.size for stored in gone))}), "
-        f"{len(left)} left ({_size(sum(stored.size for stored in left))})"
+        f"{store.place}: {counted(len(gone), 'entry', 'entries')} removed ({_size(_sum(gone)['bytes'])}), "
+        f"{len(left)} left ({_size(_sum(left)['bytes'])})"
     )
 
 
 @app.command("clear")
-def clear_command(where: Where = None, config: ConfigFiles = None, settings: Settings = None) -> None:
+def clear_command(
+    where: Where = None, config: ConfigFiles = None, settings: Settings = None, as_json: AsJson = False
+) -> None:
     """Remove every entry. What they hold is made again when it is wanted."""
     with _opened(where, config, settings, changes=True) as (_, store, _secret):
         gone = store.entries()
         store.remove([stored.key for stored in gone])
         store.forget_quarantined([stored.key for stored in store.quarantined()])
-    typer.echo(
-        f"{store.place}: {counted(len(gone), 'entry', 'entries')} removed ({_size(sum(stored.size for stored in gone))})"
-    )
+    if as_json:
+        print_json({"cache": str(store.place), "removed": _sum(gone)})
+        return
+    typer.echo(f"{store.place}: {counted(len(gone), 'entry', 'entries')} removed ({_size(_sum(gone)['bytes'])})")
 
 
 @contextmanager
@@ -193,12 +206,16 @@ def _print_summary(summary: dict[str, Any]) -> None:
             ("stage", "entries", "size", "work in them"), rows, ("entries", "size", "work in them")
         ):
             typer.echo(line)
-    for count, what in (
-        (summary["unusable"], "entries would not be used"),
-        (summary["quarantined"], "are in quarantine"),
+    for count, one, more in (
+        (summary["unusable"], "entry would not be used", "entries would not be used"),
+        (summary["quarantined"], "is in quarantine", "are in quarantine"),
     ):
         if count:
-            typer.echo(f"{count} {what}; see `tvmake cache verify` and `tvmake cache prune`")
+            typer.echo(f"{counted(count, one, more)}; see `tvmake cache verify` and `tvmake cache prune`")
+
+
+def _sum(entries: "list[Stored]") -> dict[str, int]:
+    return {"entries": len(entries), "bytes": sum(stored.size for stored in entries)}
 
 
 def _size(count: float) -> str:

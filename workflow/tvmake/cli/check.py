@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tvmake.cli.configs import AsJson, ConfigFiles, Directory, Settings
+from tvmake.cli.terminal import print_json
 
 if TYPE_CHECKING:
     from tvmake.artifact.signature import Signature
@@ -109,10 +110,9 @@ def _clml_notes(plan: "Plan") -> list[str]:
 
 
 def _print_json(plan: "Plan") -> None:
-    import json
 
     variants = [{**vars(variant), "device": plan.device_of(variant.target)} for variant in plan.variants]
-    typer.echo(json.dumps({"variants": variants, "files": plan.goals()}, indent=2, ensure_ascii=False))
+    print_json({"variants": variants, "files": plan.goals()})
 
 
 def _check_operators(precisions: "Mapping[str, PrecisionConfig]") -> None:

@@ -69,7 +69,7 @@ def compile_model(
     """
     import shutil
 
-    from tvmake.artifact.package import is_package
+    from tvmake.artifact.package import inspect, is_package
     from tvmake.cli.configs import overlay, print_note
     from tvmake.cli.single import make, single_run, words
     from tvmake.config.reading.load import merge
@@ -111,7 +111,8 @@ def compile_model(
         typer.echo(printable(f"wrote {sources.name}/"))
     if pass_times:
         _print_pass_times(run.directory / run.build_log)
-    typer.echo(printable(f"wrote {wanted}; {_how_to_run(wanted, run.directory / run.result('mod.so'), device)}"))
+    kind = inspect(wanted).device_kind
+    typer.echo(printable(f"wrote {wanted}; {_how_to_run(wanted, kind, run.directory / run.result('mod.so'), device)}"))
 
 
 def _named(pass_config: list[str] | None, disabled_passes: list[str] | None, dump: list[str] | None) -> dict[str, str]:
@@ -124,15 +125,18 @@ def _named(pass_config: list[str] | None, disabled_passes: list[str] | None, dum
     return {key: " ".join(f"{option} {text}" for text in texts) for key, option, texts in given if texts}
 
 
-def _how_to_run(package: Path, library: Path, device: str | None) -> str:
+def _how_to_run(package: Path, kind: str, library: Path, device: str | None) -> str:
     import platform
 
     from tvmake.device.architecture import is_for
+    from tvmake.native.wheel_runtimes import has_runtime
     from tvmake.process.output import argument
 
     given = argument(package)
     if device and device != "local":
         return f"run it with `tvmake run {given} -d {device}`"
+    if not has_runtime(kind):
+        return f"TVM here has no runtime for {kind} kernels; run it where there is one: `tvmake run {given} -d rpc:TRACKER:PORT/KEY`"
     if is_for(library, platform.machine()):
         return f"run it with `tvmake run {given}`"
     return f"run it on its device: `tvmake run {given} -d ssh:HOST`, or `-d adb:SERIAL`"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,3 +18,14 @@ def open_console(piped_width: int = PIPED_WIDTH) -> Console:
     from tvmake.report.console import SafeConsole
 
     return SafeConsole(width=None if sys.stdout.isatty() else piped_width, highlight=False)
+
+
+def print_json(value: Any) -> None:
+    """Print what ``--json`` asks for: facts of a command, for programs. It is JSON in any locale, whatever the texts hold."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+        is_safe = all(line.isprintable() for line in text.split("\n"))
+    except UnicodeEncodeError:
+        is_safe = False
+    print(text if is_safe else json.dumps(value, indent=2))

@@ -84,12 +84,35 @@ Serial = Annotated[
     BeforeValidator(_serial, json_schema_input_type=str),
     _matching(r"[A-Za-z0-9_.:\[\]%-]{1,80}", "a serial number as `adb devices` prints it"),
 ]
-Directory = Annotated[str, _matching(r"(?!-)[A-Za-z0-9_./+-]+", "a path of letters, digits and any of _ . / + -")]
+
+
+def _no_home(text: str) -> str:
+    if text.startswith("~"):
+        raise ValueError(
+            f"only ssh has a home directory, and of its own user: ~/x (got '{text}'); write the whole path"
+        )
+    return text
+
+
+Directory = Annotated[
+    str,
+    AfterValidator(_no_home),
+    _matching(r"(?!-)[A-Za-z0-9_./+-]+", "a path of letters, digits and any of _ . / + -"),
+]
 SystemFile = Annotated[
     str,
     _matching(r"(?!.*\.\.)/sys/[A-Za-z0-9_./:+-]+", "a file below /sys, such as /sys/class/kgsl/kgsl-3d0/force_clk_on"),
 ]
 Setting = Annotated[str, _matching(r"[A-Za-z0-9_. -]{1,80}", "a number or a word")]
+
+
+def _differing(names: list[str] | None) -> list[str] | None:
+    """Equal devices, each named once: twice, one of them would be measured on by two jobs at a time."""
+    if twice := sorted({name for name in names or () if (names or []).count(name) > 1}):
+        raise ValueError(f"names {', '.join(twice)} twice; name each device once")
+    return names
+
+
 OneOrMore = BeforeValidator(_listed, json_schema_input_type=str | list[str] | None)
 
 
@@ -242,7 +265,7 @@ class _ShellDevice(_RemoteDevice):
     stay out of every file that is written, so that a changed one reruns nothing."""
     directory: Directory | None = None
     """Where packages and programs go on the device; ``.cache/tvmake`` in the home directory over ssh,
-    ``/data/local/tmp/tvmake`` over adb, when left out."""
+    ``/data/local/tmp/tvmake`` over adb, when left out. Over ssh a path without a slash in front, or with ``~/``, is below the home directory."""
     programs: Text | None = None
     """Directory here with ``tvmake-run``, ``tvmake-serve`` and their libraries for the device, for processors and systems
     that tvmake has none for."""
@@ -258,7 +281,7 @@ class SshDeviceConfig(_ShellDevice):
 
     via: Literal["ssh"]
     """Packages run on devices over ssh."""
-    host: Annotated[Annotated[list[Host], Field(min_length=1)], OneOrMore]
+    host: Annotated[Annotated[list[Host], Field(min_length=1), AfterValidator(_differing)], OneOrMore]
     """The device's name, address or alias in ~/.ssh/config, with ``:port`` if need be; a list for several equal
     devices."""
     user: Text | None = None
@@ -268,13 +291,18 @@ class SshDeviceConfig(_ShellDevice):
     known_hosts: Text | None = None
     """File of the hosts' public keys; ~/.ssh/known_hosts and /etc/ssh/ssh_known_hosts when left out."""
 
+    @field_validator("directory", mode="before")
+    @classmethod
+    def _below_home(cls, value: Any) -> Any:
+        return value.removeprefix("~/") if isinstance(value, str) and len(value) > 2 else value
+
 
 class AdbDeviceConfig(_ShellDevice):
     """Android devices over adb, with programs that are brought there."""
 
     via: Literal["adb"]
     """Packages run on Android devices over adb."""
-    serial: Annotated[Annotated[list[Serial], Field(min_length=1)] | None, OneOrMore] = None
+    serial: Annotated[Annotated[list[Serial], Field(min_length=1)] | None, OneOrMore, AfterValidator(_differing)] = None
     """The device's serial number, as in ``adb devices``; a list for several equal ones. When left out, ANDROID_SERIAL, or
     the only device there is."""
 

@@ -21,7 +21,7 @@ from tvmake.plan.resources import JobResources
 from tvmake.process.python import protect_children
 from tvmake.storage.code_fingerprint import parts
 from tvmake.storage.notes.listings import is_kept, keep_listing
-from tvmake.storage.resources import snakefile
+from tvmake.storage.resources import put_tvmake_on_path, snakefile
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def open_workflow(config: Mapping[str, Any], workflow: Any, ancient: Any) -> Wor
         TvmakeError: Snakemake is another release, the config is wrong, or a store that all nodes of a cluster share is not there on this one.
     """
     check_release()
-    _put_tvmake_on_path()
+    put_tvmake_on_path()
     protect_children()
     plan = Plan.from_values(config, workflow.configfiles)
     if workflow.remote_exec:
@@ -84,13 +84,6 @@ def _note_missing(plan: Plan) -> None:
     missing = missing_inputs(plan)
     for error in missing.errors if isinstance(missing, ErrorList) else filter(None, [missing]):
         print(f"note: {error.where}: {error.problem}, unless a rule makes it; {error.remedy}", file=sys.stderr)
-
-
-def _put_tvmake_on_path() -> None:
-    """Let rules find the ``tvmake`` that is installed beside this interpreter, activated or not, on cluster nodes too."""
-    scripts = str(Path(sys.executable).parent)
-    if scripts not in os.environ["PATH"].split(os.pathsep):
-        os.environ["PATH"] = os.pathsep.join([scripts, os.environ["PATH"]])
 
 
 def rule_files() -> list[Path]:

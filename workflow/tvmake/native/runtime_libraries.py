@@ -3,6 +3,7 @@
 import tvm
 
 from tvmake.errors import DeviceError
+from tvmake.native.wheel_runtimes import has_runtime
 
 from tvm.base import _LOADED_LIBS  # isort: skip
 from tvm.libinfo import package_lib_paths  # isort: skip
@@ -19,7 +20,7 @@ def load_runtime(kind: str) -> None:
         kind: the runtime's name of it (``cpu``, ``opencl``, ``cuda``).
 
     Raises:
-        DeviceError: TVM has none for it, or the driver that it needs is not installed.
+        DeviceError: TVM as installed has none for it, or the driver that it needs is not installed.
         MachineError: the OpenCL runtime has to be compiled, and cannot be.
     """
     if kind == "opencl":
@@ -27,6 +28,12 @@ def load_runtime(kind: str) -> None:
 
         opencl_library()
     _load(EXTRA)
+    if not has_runtime(kind):
+        raise DeviceError(
+            "this machine",
+            f"TVM as installed has no runtime for {kind} kernels",
+            "name a device that has one, with -d; `tvmake targets` says what runs here",
+        )
     if kind not in ("cpu", "opencl"):
         try:
             _load(f"tvm_runtime_{kind}")

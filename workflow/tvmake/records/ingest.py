@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tvmake.errors import InputError
 from tvmake.records.line import BadLine, Description, Line
@@ -42,6 +43,27 @@ class Ingested:
     def places(self) -> list[TuningContext]:
         """The places that records came for, new or not."""
         return sorted({place for place, _ in self.fresh}, key=lambda place: (place.generation, place.digest))
+
+
+def as_row(ingested: Ingested) -> dict[str, Any]:
+    """What became of the lines, for programs."""
+    return {
+        "new": sum(ingested.fresh.values()),
+        "workloads": len(ingested.fresh),
+        "known": ingested.known,
+        "places": [
+            {
+                "place": place.digest,
+                "generation": place.generation,
+                "target": place.target,
+                "device_class": place.device_class,
+                "new": sum(count for (origin, _), count in ingested.fresh.items() if origin == place),
+            }
+            for place in ingested.places
+        ],
+        "set_aside": [{"reason": reason, "lines": count} for reason, count in ingested.refused.most_common()],
+        "quarantine": str(ingested.quarantine) if ingested.quarantine else None,
+    }
 
 
 def ingest(

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tvmake.records.journal import Journal
 from tvmake.records.line import BadLine, decode
@@ -45,6 +46,15 @@ def verify(store: RecordStore) -> Verified:
             _check_description(store, place, workload, verified)
             _check_records(store.journal(place, workload), verified)
     return verified
+
+
+def as_row(verified: Verified) -> dict[str, Any]:
+    """What a check found, for programs."""
+    counts = ("places", "workloads", "records", "verdicts", "comparisons", "duplicates", "set_aside", "cut_short")
+    return {
+        **{name: getattr(verified, name) for name in counts},
+        "findings": [{"file": str(path), "problem": reason} for path, reason in verified.findings],
+    }
 
 
 def _check_description(store: RecordStore, place: TuningContext, workload: str, verified: Verified) -> None:

@@ -1,6 +1,7 @@
 """What a caller gives, checked as a config's values are."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +50,22 @@ def checked(name: str, kind: Any, value: Any) -> Any:
         InputError: it is of another type, or out of bounds.
     """
     try:
-        return TypeAdapter(kind).validate_python(value)
+        return TypeAdapter(kind).validate_python(_as_meant(kind, value))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         path = tuple(".".join(map(str, (*filter(None, [name]), *first["loc"]))).split("."))
         raise InputError(".".join(path), *message([first], path)) from None
+
+
+def _as_meant(kind: Any, value: Any) -> Any:
+    """Let True be no number, which it is to Python, as configs do."""
+    if isinstance(value, bool):
+        with suppress(ValidationError):
+            if not isinstance(TypeAdapter(kind).validate_python(value), bool):
+                return str(value)
+    fields = getattr(kind, "model_fields", {})
+    if isinstance(value, dict) and fields:
+        return {
+            name: _as_meant(fields[name].annotation, each) if name in fields else each for name, each in value.items()
+        }
+    return value

@@ -1,5 +1,6 @@
 """The inputs of one run: arrays and pictures from files, or made up."""
 
+import os
 import zipfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -112,8 +113,13 @@ def as_array(where: str, value: Any) -> np.ndarray:
     """What numpy makes of a value.
 
     Raises:
-        InputError: nothing, as of lists of several lengths, or of a tensor on a GPU.
+        InputError: nothing, as of lists of several lengths, or of a tensor on a GPU; or it is a text, as a file's name.
     """
+    if isinstance(value, str | bytes | os.PathLike):
+        remedy = (
+            "read the file first: numpy.load, or PIL.Image.open; `tvmake run -i FILE` reads pictures and arrays itself"
+        )
+        raise InputError(where, f"expected an array (got {str(value)[:60]!r})", remedy)
     try:
         return np.asarray(value)
     except (TypeError, ValueError, RuntimeError) as error:

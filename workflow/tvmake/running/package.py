@@ -222,6 +222,12 @@ class Package:
         """
         from tvmake.running.comparison import against_arrays, against_model, goals_of
 
+        if isinstance(reference, str | Path):
+            remedy = f"give tvmake.load({str(reference)!r}), or the outputs that are expected"
+            raise InputError("reference", f"a {type(reference).__name__} is no model and no arrays", remedy)
+        if isinstance(reference, SourceModel) and inputs is not None:
+            remedy = "leave them out; for inputs of yours give what the model makes of them as reference"
+            raise InputError("inputs", "for a source model random inputs are drawn", remedy)
         bounds = goals_of(self.manifest.precision, goals or {}, self.manifest.is_source_quantized)
         if isinstance(reference, SourceModel):
             samples, seed = checked("samples", Positive, samples), checked("seed", Seed, seed)

@@ -14,6 +14,9 @@ SMALL_FILE = 16 * 1024
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 """The system's codes for a full disk and an exhausted quota."""
 
+OF_PROCESSES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
+"""The system's codes for limits of a process, which no file has to do with."""
+
 _HOW_TO_USE = {errno.ELOOP: "correct its links, which lead to themselves", errno.ENAMETOOLONG: "choose a shorter name"}
 
 
@@ -64,6 +67,8 @@ def system_error(number: int, place: str) -> MachineError | None:
         return MachineError(place, "not enough memory", "close other programs, or raise the limit: ulimit -v")
     if number in (errno.EMFILE, errno.ENFILE):
         return MachineError(place, "the system opens no more files", "raise the limit: ulimit -n 1024")
+    if number == errno.EAGAIN:
+        return MachineError(place, "the system starts no more processes", "end some, or raise the limit: ulimit -u")
     if number in DENIED:
         wanted = os.R_OK if obstacle(Path(place), os.R_OK) else os.W_OK
         problem = f"cannot be {'read' if wanted == os.R_OK else 'written'} ({reason})"

@@ -30,5 +30,6 @@ def _resource(name: str) -> Path:
 def put_tvmake_on_path() -> None:
     """Let rules find the ``tvmake`` that is installed beside this interpreter, activated or not, on cluster nodes too."""
     scripts = str(Path(sys.executable).parent)
-    if scripts not in os.environ["PATH"].split(os.pathsep):
-        os.environ["PATH"] = os.pathsep.join([scripts, os.environ["PATH"]])
+    path = os.environ.get("PATH", os.defpath)
+    if scripts not in path.split(os.pathsep):
+        os.environ["PATH"] = os.pathsep.join([scripts, path])

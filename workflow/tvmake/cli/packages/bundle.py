@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from tvmake.cli.configs import ConfigFiles, Settings
+from tvmake.cli.configs import AsJson, ConfigFiles, Settings
 from tvmake.cli.output_file import output_file
+from tvmake.cli.terminal import print_json
 from tvmake.process.output import counted, printable
 
 app = typer.Typer(no_args_is_help=True, help="Carry a run to another site: config, lock, records and packages.")
@@ -23,6 +24,7 @@ def export_command(
     ] = False,
     config: ConfigFiles = None,
     settings: Settings = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write a bundle of a locked run. The same run gives the same bytes."""
     from tvmake.bundle.contents import PACKAGES, RECORDS
@@ -35,6 +37,11 @@ def export_command(
     plan = load_plan(config_files(config), settings)
     contents = write_bundle(plan, lock, file, with_inputs=inputs)
     packages = sum(name.startswith(PACKAGES) and name.endswith("/package.tar") for name in contents.files)
+    if as_json:
+        size = file.stat().st_size
+        holds_records = RECORDS in contents.files
+        print_json({"file": str(file), "packages": packages, "records": holds_records, "inputs": inputs, "bytes": size})
+        return
     records = "with the records of its kernels" if RECORDS in contents.files else "without records"
     typer.echo(f"{file}: {counted(packages, 'package')}, {records}, {file.stat().st_size / 1e6:.1f} MB")
     if not inputs:
@@ -52,12 +59,18 @@ def import_command(
         typer.Option("--store", help="Directory of the records [default: the user's, see docs/concepts/records.md]."),
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Put its files over others of the same name.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check a bundle, place its files, and add its records to the store. Files that are there are not overwritten."""
     from tvmake.bundle.read import read_bundle
+    from tvmake.records.ingest import as_row
     from tvmake.records.store import open_store
 
     imported = read_bundle(file, into, open_store(store), replace=replace)
+    if as_json:
+        placed = {name: [*map(str, getattr(imported, name))] for name in ("placed", "unchanged", "replaced")}
+        print_json({"file": str(file), **placed, "records": imported.records and as_row(imported.records)})
+        return
     for path in imported.replaced:
         typer.echo(f"replaced {path}")
     typer.echo(

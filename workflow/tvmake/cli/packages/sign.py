@@ -5,12 +5,15 @@ from typing import Annotated
 
 import typer
 
+from tvmake.cli.configs import AsJson
+
 
 def sign(
     packages: Annotated[list[Path], typer.Argument(help="Packages to sign (package.tar).")],
     key: Annotated[
         Path, typer.Option("--key", "-k", help="Ed25519 private key: OpenSSH's format or PEM, without a passphrase.")
     ],
+    as_json: AsJson = False,
 ) -> None:
     """Sign packages: PACKAGE.sig, in OpenSSH's format, is written beside each. The packages stay as they are.
 
@@ -19,15 +22,21 @@ def sign(
     `ssh-keygen -Y sign -n tvmake-package -f KEY FILE` makes the same signature, also with a key that has a passphrase,
     lies in an agent, or is on a hardware token that holds plain Ed25519 keys.
     """
+    from tvmake.cli.terminal import print_json
     from tvmake.provenance.check import check_package, to_sign
     from tvmake.provenance.keys import read_private_key
     from tvmake.provenance.signature import sign as sign_file
     from tvmake.provenance.signature import signature_file
 
     read_private_key(key)
+    rows = []
     for package in packages:
         # What is signed is vouched for: nothing broken, and no list that says something else. An old signature may be there.
         check_package(package, ignore_signature=True)
     for file in [file for package in packages for file in to_sign(package)]:
         signed = sign_file(file, key)
-        typer.echo(f"{signature_file(file)}: signed by {signed.by}")
+        rows.append({"signature": str(signature_file(file)), "signed_by": signed.by})
+        if not as_json:
+            typer.echo(f"{signature_file(file)}: signed by {signed.by}")
+    if as_json:
+        print_json(rows)

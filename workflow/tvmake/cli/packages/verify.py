@@ -1,9 +1,11 @@
 """``tvmake verify``: whether packages are what they say."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from tvmake.cli.configs import AsJson
 
 if TYPE_CHECKING:
     from tvmake.provenance.check import Checked
@@ -24,23 +26,48 @@ def verify(
         Path | None,
         typer.Option("--from", help="A file that it has to be made from: the model's, or one of the imported network."),
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Check a package's digests, provenance, component list and signatures, without loading its code.
 
     Exits with 1, one line on what it is and one on what to do, at the first thing that does not fit.
     """
+    from tvmake.cli.terminal import print_json
     from tvmake.errors import TvmakeError
     from tvmake.provenance.check import check_package
     from tvmake.provenance.origin import check_made_of
 
+    rows = []
     for package in packages:
         try:
             checked = check_package(package, key, require_signature=require_signature)
             if made_from is not None:
                 check_made_of(made_from, package, checked.manifest, checked.source)
-            _print_checked(package, checked, made_from)
+            rows.append(_row(package, checked, made_from))
+            if not as_json:
+                _print_checked(package, checked, made_from)
         except TvmakeError as error:
             raise type(error)(error.where, error.problem, error.remedy or AGAIN) from None
+    if as_json:
+        print_json(rows)
+
+
+def _row(package: Path, checked: "Checked", made_from: Path | None) -> dict[str, Any]:
+    manifest = checked.manifest
+    return {
+        "package": str(package),
+        "sha256": checked.sha256,
+        "variant": f"{manifest.model}/{manifest.precision}/{manifest.target_name}",
+        "components": {part.name: part.version for part in manifest.components},
+        "network": manifest.network,
+        "records_sha256": manifest.records_sha256,
+        "source": checked.source and checked.source.model_dump(mode="json"),
+        "made_from": made_from and str(made_from),
+        "has_component_list": checked.has_list,
+        "signed_by": checked.signed and checked.signed.by,
+        "source_signed_by": checked.source_signed and checked.source_signed.by,
+        "is_trusted": checked.is_trusted,
+    }
 
 
 def _print_checked(package: Path, checked: "Checked", made_from: Path | None) -> None:

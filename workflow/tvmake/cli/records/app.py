@@ -1,14 +1,14 @@
 """``tvmake records …``: look at measured records, pass them on, take them in, tidy up."""
 
-import json
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tvmake.cli.configs import ConfigFiles, Settings
+from tvmake.cli.configs import AsJson, ConfigFiles, Settings
 from tvmake.cli.output_file import output_file
+from tvmake.cli.terminal import print_json
 from tvmake.process.output import counted, printable
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ Shared = Annotated[
     str | None, typer.Option("--shared", metavar="URL", help="The shared store [default: tuning.shared of the config].")
 ]
 Installed = Annotated[str | None, typer.Option("--generation", help="A TVM generation [default: the installed one].")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 InPlace = Annotated[str | None, typer.Option("--place", metavar="DIGEST", help="Only this place: 8 or more digits.")]
 Generation = Annotated[str | None, typer.Option(help="Only this TVM generation: tvm-0.27.0.post1 …")]
 
@@ -91,6 +90,7 @@ def export_command(
     store: Store = None,
     place: InPlace = None,
     generation: Generation = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write records to one file that `tvmake records import` reads on another machine."""
     from tvmake.errors import InputError
@@ -105,29 +105,35 @@ def export_command(
     if not chosen:
         raise InputError(str(opened.root), "holds no such records", "`tvmake records list` shows what is there")
     held = export_records(opened, chosen, file)
-    typer.echo(f"{file}: {counted(held, 'line')} of {counted(len(chosen), 'workload')}")
+    if as_json:
+        print_json({"file": str(file), "lines": held, "workloads": len(chosen)})
+    else:
+        typer.echo(f"{file}: {counted(held, 'line')} of {counted(len(chosen), 'workload')}")
 
 
 @app.command("import")
 def import_command(
-    file: Annotated[Path, typer.Argument(help="File that `tvmake records export` wrote.")], store: Store = None
+    file: Annotated[Path, typer.Argument(help="File that `tvmake records export` wrote.")],
+    store: Store = None,
+    as_json: AsJson = False,
 ) -> None:
     """Add the records of a file. Each is checked; what cannot be right is set aside with the reason."""
     from tvmake.records.exchange import import_records
 
-    _print_ingested(str(file), import_records(_store(store), file))
+    _print_ingested(str(file), import_records(_store(store), file), as_json)
 
 
 @app.command("merge")
 def merge_command(
     other: Annotated[Path, typer.Argument(file_okay=False, help="Directory of another store; it is only read.")],
     store: Store = None,
+    as_json: AsJson = False,
 ) -> None:
     """Add the records of another store, checked like an import."""
     from tvmake.records.exchange import merge
     from tvmake.records.store import RecordStore
 
-    _print_ingested(str(other), merge(_store(store), RecordStore(other)))
+    _print_ingested(str(other), merge(_store(store), RecordStore(other)), as_json)
 
 
 @app.command("pull")
@@ -137,11 +143,12 @@ def pull_command(
     settings: Settings = None,
     store: Store = None,
     generation: Installed = None,
+    as_json: AsJson = False,
 ) -> None:
     """Bring the records of a shared store here. A search does this by itself for its target and device."""
     from tvmake.cli.records.shared import exchange
 
-    exchange("pull", shared, config, settings, store, generation)
+    exchange("pull", shared, config, settings, store, generation, as_json)
 
 
 @app.command("push")
@@ -151,11 +158,12 @@ def push_command(
     settings: Settings = None,
     store: Store = None,
     generation: Installed = None,
+    as_json: AsJson = False,
 ) -> None:
     """Add the records that are here to a shared store. A search does this by itself for its kernel."""
     from tvmake.cli.records.shared import exchange
 
-    exchange("push", shared, config, settings, store, generation)
+    exchange("push", shared, config, settings, store, generation, as_json)
 
 
 @app.command("prune")
@@ -205,19 +213,23 @@ def prune_command(
             }
             for entry in pruned
         ]
-        typer.echo(json.dumps({"applied": apply, "workloads": rows}, indent=2))
+        print_json({"applied": apply, "workloads": rows})
     else:
         print_pruned(pruned, apply)
 
 
 @app.command("verify")
-def verify_command(store: Store = None) -> None:
+def verify_command(store: Store = None, as_json: AsJson = False) -> None:
     """Check every line of the store; exit with 1 if anything is wrong. Nothing is changed."""
     from tvmake.cli.records.tables import print_verified
-    from tvmake.records.verify import verify
+    from tvmake.records.verify import as_row, verify
 
-    verified = verify(_store(store))
-    print_verified(verified)
+    opened = _store(store)
+    verified = verify(opened)
+    if as_json:
+        print_json({"store": str(opened.root), **as_row(verified)})
+    else:
+        print_verified(verified)
     raise typer.Exit(1 if verified.findings else 0)
 
 
@@ -229,17 +241,21 @@ def _store(root: Path | None) -> "RecordStore":
 
 def _print(table: Any, rows: list[dict[str, Any]], as_json: bool, nothing: str) -> None:
     if as_json:
-        typer.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+        print_json(rows)
     elif rows:
         table(rows)
     else:
         typer.echo(nothing)
 
 
-def _print_ingested(source: str, ingested: "Ingested") -> None:
+def _print_ingested(source: str, ingested: "Ingested", as_json: bool) -> None:
     from tvmake.cli.records.tables import brief_target
+    from tvmake.records.ingest import as_row
     from tvmake.records.record import current_generation
 
+    if as_json:
+        print_json({"source": source, **as_row(ingested)})
+        return
     fresh, workloads = sum(ingested.fresh.values()), len(ingested.fresh)
     typer.echo(
         f"{source}: {counted(fresh, 'new line')} of {counted(workloads, 'workload')}, {ingested.known} known before"

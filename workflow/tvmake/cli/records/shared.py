@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 import typer
 
 from tvmake.cli.configs import DEFAULTS, config_files, load_plan
+from tvmake.cli.terminal import print_json
 from tvmake.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -22,12 +23,14 @@ def exchange(
     settings: list[str] | None,
     store: Path | None,
     generation: str | None,
+    as_json: bool = False,
 ) -> None:
     """Bring the records of shared stores here, or those here there, and print what arrived.
 
     Args:
         shared: the shared store; the config's when None.
         generation: whose records; the installed TVM's when None.
+        as_json: print for programs.
 
     Raises:
         UsageError: nothing names a shared store.
@@ -38,6 +41,7 @@ def exchange(
     from tvmake.storage.shared_directory import FileSystemDirectory, open_directory
 
     generation = generation or current_generation()
+    rows = []
     for url, opened in _exchanges(command, shared, config, settings, store):
         remote = open_directory(url)
         if command == "pull" and shared and isinstance(remote, FileSystemDirectory) and not remote.root.exists():
@@ -52,7 +56,21 @@ def exchange(
             carry, what = sharing.push, f"{url} from {opened.root}"
         for place in places:
             outcome.add(carry(opened, url, place))
-        _print_outcome(what, outcome, len(places))
+        if as_json:
+            rows.append(
+                {
+                    "shared": url,
+                    "store": str(opened.root),
+                    "new": outcome.records,
+                    "segments": outcome.segments,
+                    "places": len(places),
+                    "left_out": [{"segment": name, "reason": reason} for name, reason in outcome.refused],
+                }
+            )
+        else:
+            _print_outcome(what, outcome, len(places))
+    if as_json:
+        print_json(rows)
 
 
 def _exchanges(

@@ -7,6 +7,7 @@ import typer
 
 from tvmake.cli.configs import AsJson
 from tvmake.cli.output_file import output_file
+from tvmake.cli.terminal import print_json
 
 Run = Annotated[Path, typer.Argument(help="A summary.json, or the results directory that holds one.")]
 
@@ -30,7 +31,6 @@ def diff(
     as_json: AsJson = False,
 ) -> None:
     """Compare two runs: latency, numerics, verdicts, sizes."""
-    import json
     from dataclasses import asdict
 
     from tvmake.report.diff import compare
@@ -44,7 +44,7 @@ def diff(
     before, after = load_summary(old), load_summary(new)
     found = compare(before, after)
     if as_json:
-        typer.echo(json.dumps(asdict(found), indent=2, ensure_ascii=False))
+        print_json(asdict(found))
     else:
         print_diff(found)
     if html is not None:

@@ -11,6 +11,7 @@ import typer
 
 from tvmake.cli import completion
 from tvmake.cli.configs import AsJson, ConfigFiles, Directory, Settings
+from tvmake.cli.terminal import print_json
 
 if TYPE_CHECKING:
     from tvmake.engine.up_to_date.explanation import Explanation
@@ -38,7 +39,6 @@ def explain(
     Nothing is made, and Snakemake is not asked: this compares what stands in its records, and in those of tvmake's jobs, with
     config, sources, code and files as they are now.
     """
-    import json
     import os
 
     from tvmake.cli.configs import plan_in
@@ -49,7 +49,7 @@ def explain(
     plan = plan_in(directory, config, settings)
     found = explained(plan, file, os.path.relpath(typed))
     if as_json:
-        typer.echo(json.dumps(_values(found), indent=2, ensure_ascii=False))
+        print_json(_values(found))
         return
     for line in _lines(found):
         typer.echo(printable(line))

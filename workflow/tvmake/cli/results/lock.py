@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tvmake.cli.configs import ConfigFiles, Settings
+from tvmake.cli.configs import AsJson, ConfigFiles, Settings
 from tvmake.cli.output_file import output_file
 
 if TYPE_CHECKING:
@@ -21,12 +21,14 @@ def lock(
     ] = Path("run.lock"),
     config: ConfigFiles = None,
     settings: Settings = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write down what determined the finished run: config, inputs, versions, compilers, records; and what came of it.
 
     `tvmake make --locked run.lock` makes it again and compares every byte.
     """
     from tvmake.cli.configs import config_files, load_plan
+    from tvmake.cli.terminal import print_json
     from tvmake.lock.document import is_lock, write_lock
     from tvmake.lock.make import lock_run
     from tvmake.plan.access import check_access
@@ -39,14 +41,24 @@ def lock(
     _check_finished(plan, config, settings)
     document = lock_run(plan)
     write_lock(document, output)
+    revisions = {"tvmake's code": document.origins.tvmake.revision, "this checkout": document.origins.project}
+    if as_json:
+        print_json(
+            {
+                "lock": str(output),
+                "files": len(document.artifacts),
+                "variants": [str(variant) for variant in plan.variants],
+                "inputs": len(document.origins.inputs),
+                "variants_with_records": sorted(document.records),
+                "uncommitted": [where for where, revision in revisions.items() if revision and revision.modified],
+            }
+        )
+        return
     typer.echo(
         f"{output}: {counted(len(document.artifacts), 'file')} of {counted(len(plan.variants), 'variant')}, "
         f"{counted(len(document.origins.inputs), 'input')}, records of {counted(len(document.records), 'variant')}"
     )
-    for where, revision in (
-        ("tvmake's code", document.origins.tvmake.revision),
-        ("this checkout", document.origins.project),
-    ):
+    for where, revision in revisions.items():
         if revision is not None and revision.modified:
             typer.echo(
                 f"note: {where} differs from commit {revision.commit[:12]}; commit first to find it again", err=True

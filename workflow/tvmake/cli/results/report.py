@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from tvmake.cli.configs import ConfigFiles, Directory, Settings
+from tvmake.cli.configs import AsJson, ConfigFiles, Directory, Settings
 
 
 def report(
@@ -13,6 +13,7 @@ def report(
     config: ConfigFiles = None,
     settings: Settings = None,
     directory: Directory = Path(),
+    as_json: AsJson = False,
 ) -> None:
     """Write the page of what is made so far, and print its path; variants that are not made are rows with the reason.
 
@@ -21,6 +22,7 @@ def report(
     import webbrowser
 
     from tvmake.cli.configs import plan_in
+    from tvmake.cli.terminal import print_json
     from tvmake.engine.failure_report import report_failures
     from tvmake.engine.run_mutex import only_run
     from tvmake.engine.up_to_date.altered import jobs_of
@@ -34,9 +36,14 @@ def report(
     job = next(job for job in plan.run_jobs() if job.stage == "report")
     states = job_states(jobs_of(plan, plan.variants))
     page = Path(next(name for name in job.outputs if name.endswith(".html")))
-    if next(state for state in states if state.job.outputs == job.outputs).state != "made":
+    is_current = next(state for state in states if state.job.outputs == job.outputs).state == "made"
+    if not is_current:
         with only_run():
             report_failures(plan, began=0)
-    typer.echo(printable(str(page.resolve())))
+    if as_json:
+        files = {Path(name).name: str(Path(name).resolve()) for name in job.outputs}
+        print_json({"page": str(page.resolve()), "written": not is_current, "files": files})
+    else:
+        typer.echo(printable(str(page.resolve())))
     if show and not webbrowser.open(page.resolve().as_uri()):
         raise MachineError("--open", "no browser could be started here", f"open {page.resolve()} in one")

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from tvmake.cli.configs import AsJson
+from tvmake.cli.terminal import print_json
 
 
 def show(
@@ -13,8 +14,6 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Print the summary table of a finished run, and where its models came from."""
-    import json
-
     from tvmake.cli.configs import print_note
     from tvmake.process.output import printable
     from tvmake.report.confirmed import unconfirmed
@@ -25,7 +24,7 @@ def show(
     sources = load_sources(results, summary)
     if as_json:
         found = {name: source.model_dump(mode="json") for name, source in sources.items()}
-        typer.echo(json.dumps({**summary.model_dump(mode="json"), "sources": found}, indent=2, ensure_ascii=False))
+        print_json({**summary.model_dump(mode="json"), "sources": found})
         return
     print_summary(summary)
     for model, source in sources.items():

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tvmake.cli.configs import AsJson, ConfigFiles, Directory, Settings
+from tvmake.cli.terminal import print_json
 
 if TYPE_CHECKING:
     from tvmake.engine.up_to_date.states import JobState, State
@@ -31,7 +32,6 @@ def status(
     ``outdated`` is also what lies behind another job that would run; it stays as it is if that job makes the same again. Jobs
     that several variants share, such as a model's import, count once in the sum.
     """
-    import json
 
     from tvmake.cli.configs import plan_in
     from tvmake.engine.up_to_date.altered import jobs_of
@@ -48,7 +48,7 @@ def status(
             "variants": {name: _variant(found) for name, found in rows.items()},
             "jobs": {state: counts[state] for state in STATES},
         }
-        typer.echo(json.dumps(whole, indent=2, ensure_ascii=False))
+        print_json(whole)
         return
     _print(rows)
     if verbose:

@@ -16,7 +16,7 @@ from tvmake.config.device import Gres
 from tvmake.config.device_variables import VariableName
 from tvmake.config.precision import OpName
 from tvmake.config.reading.former_keys import KeyPath
-from tvmake.config.reading.other_words import ALL_WORDS, INCLUDING, OTHER_KEYS, OTHER_NAMES
+from tvmake.config.reading.other_words import ABSENT, ALL_WORDS, INCLUDING, OTHER_KEYS, OTHER_NAMES
 from tvmake.config.reading.yaml_remedies import NUMBER_KEY, spaced
 from tvmake.config.root import Config, ModelConfig
 from tvmake.config.text.typographic import as_typed
@@ -226,6 +226,8 @@ def one_of(given: Any, choices: Sequence[str]) -> tuple[str, str | None]:
     """Problem and remedy of a value that is none of some names."""
     if str(given) in ALL_WORDS:
         return f"expected one of {', '.join(choices)} (got {shown(given)})", "there is no word for all; name each"
+    if "float16" in choices and (instead := ABSENT.get(str(given).lower())):
+        return f"expected one of {', '.join(choices)} (got {shown(given)})", instead
     other_name = OTHER_NAMES.get(str(given).lower())
     close = (
         [other_name]

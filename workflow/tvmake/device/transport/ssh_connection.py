@@ -4,6 +4,7 @@ asyncssh runs in a thread of its own, so that tunnels carry on while this proces
 """
 
 import asyncio
+import logging
 import shlex
 import threading
 from collections.abc import Coroutine
@@ -36,6 +37,14 @@ THERE = LOOPBACK
 """The device's loopback address; tests, whose device is this machine, take another of its own."""
 
 Result = TypeVar("Result")
+
+
+def _is_worth_printing(record: logging.LogRecord) -> bool:
+    """asyncio warns when a ProxyCommand's end was seen by the transport before its watcher: nobody can do anything about it."""
+    return not str(record.msg).startswith("Unknown child process pid")
+
+
+logging.getLogger("asyncio").addFilter(_is_worth_printing)
 
 
 class Loop:

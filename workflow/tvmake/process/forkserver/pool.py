@@ -119,19 +119,25 @@ class Pool:
         self._selector.unregister(listener)
         command = python_command("-m", "tvmake.process.forkserver.server", kind)
         command += [str(listener.fileno()), str(self._idle_s), *preload.modules]
-        with (Path(self._directory) / f"{kind}.log").open("wb") as log:
-            self._servers[kind] = ChildProcess(
-                command,
-                bound_environment({**os.environ, **ONE_THREAD, **preload.environment}),
-                stdout=log,
-                stderr=log,
-                pass_fds=[listener.fileno()],
-            )
+        try:
+            with (Path(self._directory) / f"{kind}.log").open("wb") as log:
+                self._servers[kind] = ChildProcess(
+                    command,
+                    bound_environment({**os.environ, **ONE_THREAD, **preload.environment}),
+                    stdout=log,
+                    stderr=log,
+                    pass_fds=[listener.fileno()],
+                )
+        except OSError:  # no more files or processes, or no room for its log
+            self._turn_away(kind)
 
     def _has_ended(self, kind: str, code: int) -> None:
         if code == 0:
             self._selector.register(self._listeners[kind], selectors.EVENT_READ, kind)
-            return
-        # It could not load its modules, or was killed. Steps that wait are turned away and run by themselves.
+        else:  # it could not load its modules, or was killed
+            self._turn_away(kind)
+
+    def _turn_away(self, kind: str) -> None:
+        """Have the steps that wait for a server of this kind run by themselves, and those to come."""
         Path(socket_path(self._directory, kind)).unlink(missing_ok=True)
         self._listeners.pop(kind).close()

@@ -13,6 +13,7 @@ import selectors
 import signal
 import socket
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -21,6 +22,9 @@ from tvmake.process.fork import fork, signal_group
 from tvmake.process.forkserver.client import LENGTH, STARTED, STATUS, run_entry
 from tvmake.process.forkserver.preload import freeze_memory, load
 from tvmake.process.parent_death import end_with_starter
+
+PAUSE_S = 0.1
+"""Where the system opens no more files, between tries to accept a connection."""
 
 
 class Server:
@@ -62,6 +66,11 @@ class Server:
             connection, _ = self.listener.accept()
         except BlockingIOError:
             return
+        except OSError:  # no more files
+            if not self.commands:
+                raise
+            time.sleep(PAUSE_S)  # until one of the commands ends
+            return
         connection.setblocking(True)
         try:
             request, files = _receive(connection)
@@ -69,9 +78,14 @@ class Server:
             connection.close()
             return
         is_detached = request["is_detached"]
-        child = fork(lambda: self._become(request, files, connection), leads="session", is_bound=not is_detached)
-        for file in files:
-            os.close(file)
+        try:
+            child = fork(lambda: self._become(request, files, connection), leads="session", is_bound=not is_detached)
+        except OSError:  # no more processes: the client runs its command by itself, and those that run here go on
+            connection.close()
+            return
+        finally:
+            for file in files:
+                os.close(file)
         if is_detached:
             self.commands[child] = None
             with suppress(OSError), connection:
