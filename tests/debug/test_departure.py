@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvmake.debug.departure import Value, difference, first_departure
+from tvmake.debug.departure import Departure, Value, difference, first_departure
 
 RANDOM = np.random.default_rng(0)
 SHAPE = (1, 3, 4, 5)
@@ -102,3 +102,8 @@ def test_numbers_with_a_fraction_have_no_steps():
     found = first_departure([Value("x", "Conv", (), numbers)], [numbers + 0.5], 1e-4)
     assert found is not None
     assert found.steps == 0
+
+
+def test_what_overflows_as_a_whole_is_said_to_have_no_numbers():
+    value = Value("a", "conv", (), np.full((2, 3), np.inf, np.float16))
+    assert Departure(value, None, float("inf")).overflow == "it has values that are no numbers; float16 ends at 65504"

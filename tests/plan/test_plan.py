@@ -321,6 +321,13 @@ def test_a_drawn_sample_count_does_not_matter_to_a_model_with_a_dataset():
     assert changed_stages("export: {self_test: {inputs: dataset}}", base=base) == {"self_test"}
 
 
+def test_a_variant_whose_package_has_no_self_test_waits_for_none():
+    made = plan("models: {digits: {dataset: {path: x.npz}}}\nprecisions: [float32, float16, int8]")
+    stages_of = {str(one): {job.stage for job in made.jobs(one)} for one in made.variants}
+    assert "self_test" in stages_of["digits/float32/cpu"]
+    assert "self_test" not in stages_of["digits/int8/cpu"]
+
+
 @pytest.mark.parametrize("stage", REQUESTS)
 def test_options_are_canonical_json_of_the_stages_request(stage):
     made = plan("transform: {passes: ['a:b']}\nmodels: {digits: {dims: {N: 1}, dataset: {path: x.npz}}}")

@@ -1,5 +1,6 @@
 """The stage that chooses precisions, on a small real network: what it measures, takes and says; and what it does when nothing will do."""
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from tvmake.config.requests.building import BuildRequest
 from tvmake.config.requests.calibrating import CalibrateRequest
 from tvmake.config.requests.choosing import ChoosePrecisionRequest
 from tvmake.config.target import TargetConfig
+from tvmake.config.transform import TransformOptions, UserPass
 from tvmake.config.validation import Goals
 from tvmake.quantize.source.rounding import note_quantized_source
 from tvmake.stages.choices.choose_precision import choose_precision
@@ -72,12 +74,18 @@ class Choosing:
         calibrate(*self.inputs, CalibrateRequest(model="net", precision=AUTO), self.calibration)
 
     def run(
-        self, *, frozen: Path | None = None, among: Sequence[LayerPrecision] = ("float32", "int8"), **goals: Any
+        self,
+        *,
+        frozen: Path | None = None,
+        among: Sequence[LayerPrecision] = ("float32", "int8"),
+        passes: Sequence[UserPass] = (),
+        **goals: Any,
     ) -> PrecisionChoice:
         request = ChoosePrecisionRequest(
             model="net",
             precision=AUTO,
             among=list(among),
+            transform=TransformOptions(passes=list(passes)),
             build=BuildRequest(model="net", precision="auto", target_name="cpu", target=CPU),
             goals=Goals(**goals),
         )
@@ -215,6 +223,76 @@ def test_a_layer_that_tvm_cannot_build_in_a_precision_costs_that_choice_alone(tm
     problem = "cannot be built: no schedule for this kernel"
     assert {one.part: one.problem for one in choice.effects} == {0: problem, 1: ""}
     assert {one.name: one.problem for one in choice.candidates if one.problem} == {"int8": problem}
+    assert ["float32", "int8", "float32"] in [one.assignment.layers for one in choice.candidates]
+
+
+CRASHES = """
+import ctypes, os, signal
+from tvm import te, tirx
+from tvm import relax
+from tvm.relax.expr_functor import PyExprMutator, mutator
+
+ENDS = {
+    "segfault": lambda: ctypes.string_at(0),
+    "killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
+}
+
+def is_first_in_integers(module):
+    products = [line for line in module.script().splitlines() if "R.matmul" in line]
+    return "int32" in products[0]
+
+def when_built(how):
+    def crash(module):
+        if is_first_in_integers(module):
+            ENDS[how]()
+        return module
+    return crash
+
+@mutator
+class Aborting(PyExprMutator):
+    def visit_call_(self, op):
+        call = self.visit_expr_post_order(op)
+        if getattr(call.op, "name", "") != "relax.matmul" or call.ty.dtype != "int32":
+            return call
+        def compute(values):
+            ended = tirx.call_extern("int32", "abort")
+            return te.compute(values.shape, lambda i, j: values[i, j] + ended)
+        return self.builder_.emit_te(compute, self.builder_.emit(call))
+
+def when_run():
+    def crash(module):
+        if is_first_in_integers(module):
+            changed = Aborting(module)
+            changed.builder_.update_func(module.get_global_var("main"), changed.visit_expr(module["main"]))
+            return changed.builder_.get()
+        return module
+    return crash
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "problem"),
+    [
+        ("when_built", {"how": "segfault"}, "cannot be built: pass .*: building it ended the process with SIGSEGV"),
+        pytest.param(
+            *("when_built", {"how": "killed"}, "cannot be built: pass .*: building it ended the process with SIGKILL"),
+            marks=pytest.mark.long,
+        ),
+        pytest.param("when_run", {}, "does not run: .* ended with SIGABRT", marks=pytest.mark.long),
+    ],
+)
+def test_a_layer_that_ends_the_process_in_a_precision_costs_that_choice_alone(
+    function, arguments, problem, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    name = f"crashes_{function}_{'_'.join(arguments.values())}"  # one of each: Python keeps modules
+    write_text(tmp_path / f"{name}.py", CRASHES)
+    crash = UserPass(use=f"{name}:{function}", at="after_precision", arguments=arguments)
+    choice = Choosing(tmp_path).run(passes=[crash], sqnr_db=10.0)
+    problems = {one.part: one.problem for one in choice.effects}
+    assert re.match(problem, problems[0])
+    assert problems[1] == ""
+    assert {one.name for one in choice.candidates if one.problem} == {"int8"}
     assert ["float32", "int8", "float32"] in [one.assignment.layers for one in choice.candidates]
 
 

@@ -117,6 +117,93 @@ def test_a_pass_that_changes_what_is_computed_is_named_with_its_operator(demo: P
     assert "is there already" in again.stderr
 
 
+PAIR = """
+from broken import leak
+
+
+def after_leak():
+    def change(module):
+        assert "leakyrelu" in module.script(), "only after the other one"
+        return module
+
+    return change
+"""
+
+
+@pytest.mark.long
+def test_passes_that_need_each_other_are_named_together(demo: Project):
+    (demo.directory / "broken.py").write_text(LEAK)
+    (demo.directory / "pair.py").write_text(PAIR)
+    demo.edit("transform.passes", [{"use": "pair:leak"}, {"use": "pair:after_leak"}])
+    demo.edit("precisions", ["float32"])
+    assert demo.make().returncode == 4
+    done = demo.run("tvmake", "debug", "digits/float32/cpu")
+    assert done.returncode == 4, done.stderr
+    assert "cause:       pass: without the passes pair:leak, pair:after_leak all is well" in done.stdout
+    assert "leave the passes pair:leak, pair:after_leak out, or mend them" in done.stdout
+
+
+@pytest.mark.long
+def test_a_pass_of_the_build_is_named_with_the_kernel_that_it_changes(demo: Project):
+    (demo.directory / "broken.py").write_text(LEAK)
+    demo.edit("transform.passes", [{"use": "broken:leak", "at": "before_legalize"}])
+    demo.edit("precisions", ["float32"])
+    assert demo.make().returncode == 4
+    done = demo.run("tvmake", "debug", "digits/float32/cpu")
+    assert done.returncode == 4, done.stderr
+    assert "first wrong: fused_" in done.stdout  # not the input in another layout, which leads to nothing that is right
+    assert "cause:       lowering: without the pass broken:leak all is well" in done.stdout
+
+
+SHIFT = """
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.relax.expr_functor import PyExprMutator, mutator
+
+
+@mutator
+class Shift(PyExprMutator):
+    def visit_call_(self, call):
+        call = self.visit_expr_post_order(call)
+        if getattr(call.op, "name", "") != "relax.nn.conv2d" or str(call.ty.dtype) != "int32":
+            return call
+        return relax.op.add(self.builder_.emit(call), relax.const(np.int32(4000)))
+
+
+def shift():
+    def change(module):
+        changed = Shift(module)
+        changed.builder_.update_func(module.get_global_var("main"), changed.visit_expr(module["main"]))
+        return changed.builder_.get()
+
+    return change
+"""
+
+
+@pytest.mark.long
+def test_a_pass_that_is_wrong_in_one_precision_alone_is_told_from_the_precision(demo: Project):
+    (demo.directory / "broken.py").write_text(SHIFT)
+    demo.edit("transform.passes", [{"use": "broken:shift", "at": "after_precision"}])
+    demo.edit("precisions", ["int8"])
+    demo.edit("models.digits.goals", {"sqnr_db": 30.0})
+    assert demo.make().returncode == 4
+    done = demo.run("tvmake", "debug", "digits/int8/cpu")
+    assert done.returncode == 4, done.stderr
+    assert "first wrong: relax.add (" in done.stdout
+    assert "cause:       pass: without the pass broken:shift all is well" in done.stdout
+
+
+def test_goals_beyond_what_float32_gives_are_no_operators_fault(demo: Project):
+    demo.edit("precisions", ["float32"])
+    demo.edit("models.digits.goals", {"sqnr_db": 190.0})
+    assert demo.make().returncode == 4
+    done = demo.run("tvmake", "debug", "digits/float32/cpu")
+    assert done.returncode == 4, done.stderr
+    assert "cause:       rounding: the goals ask for more than float32 gives" in done.stdout
+    assert "no operator is wrong; goals that this package meets: " in done.stdout
+
+
 LOUD = """
 import ctypes
 import subprocess

@@ -270,6 +270,16 @@ def test_weights_of_convolutions_and_stacked_matrices_stay_integers(kind, dtype)
     np.testing.assert_allclose(run(made, x), wanted, rtol=1e-4, atol=1e-5 * np.abs(wanted).max())
 
 
+@pytest.mark.parametrize("kind", ["grouped", "of a sequence"])
+def test_weights_of_convolutions_stay_integers_in_another_layout(kind):
+    model = wide_steps(kind, np.int16)
+    made = transformed(imported(model), layout="NHWC")
+    assert {str(value.dtype) for value in made[1].values() if np.prod(value.shape) > 1000} == {"int8"}
+    x = onnx_models.random(*CONVOLUTIONS[kind][1], seed=9)
+    wanted = onnx_models.runtime(model, [x])[0]
+    np.testing.assert_allclose(run(made, x), wanted, rtol=1e-4, atol=1e-5 * np.abs(wanted).max())
+
+
 @pytest.mark.parametrize("kind", CONVOLUTIONS)
 def test_a_package_does_not_hold_numbers_of_them(kind):
     module, params = transformed(imported(wide_steps(kind, np.int16)))

@@ -56,8 +56,11 @@ class Departure:
     @property
     def overflow(self) -> str:
         """Of a value with elements that are no numbers where the other graph's are: what is wrong; else empty."""
-        if self.nearest is None or np.isfinite(self.value.array).all():
+        if np.isfinite(self.value.array).all():
             return ""
+        if self.nearest is None:
+            ends = f"; float16 ends at {LARGEST_FLOAT16:g}" if self.value.array.dtype == np.float16 else ""
+            return f"it has values that are no numbers{ends}"
         largest = float(np.abs(np.asarray(self.nearest, np.float64)).max())
         if largest <= LARGEST_FLOAT16:
             return "it has values that are no numbers, where the float32 network has some"

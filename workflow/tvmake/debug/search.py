@@ -25,10 +25,12 @@ from tvmake.config.validation import Goals, default_goals
 from tvmake.debug.departure import Departure, Value, difference, first_departure
 from tvmake.debug.diagnosis import Cause, Diagnosis, Evidence, Finding, Level, LevelFigures
 from tvmake.debug.kernels import WrongKernel, first_wrong_kernel
+from tvmake.debug.left_out import leave_out, without_passes
 from tvmake.debug.relax_values import Step, Trace, trace_kernels, trace_operators
 from tvmake.debug.sample_goals import met_goals, missed_by
 from tvmake.debug.source_values import source_values
 from tvmake.debug.worst_sample import worst_sample
+from tvmake.errors import InputError
 from tvmake.process.output import counted
 from tvmake.records.best import BestSet
 from tvmake.targets.resolve import linker, tvm_target
@@ -71,6 +73,8 @@ class Variant:
     best: Path | None = None
     assignment: tuple[LayerPrecision, ...] = ()
     """The precision of each layer, where that was chosen."""
+    base: str = ""
+    """The base of its precision, by which goals go."""
 
 
 def diagnose(variant: Variant, say: Callable[[str], None] = lambda _: None) -> tuple[Diagnosis, Evidence]:
@@ -128,14 +132,14 @@ class _Search:
         module, params = load_module(self.variant.module), load_params(self.variant.params)
         second = trace_operators(module, _arguments(module, inputs, params))
         if self._misses("transform", second.outputs, self.goals):
+            if self._missed(first.outputs, self.goals) and not self._missed(second.outputs, default_goals("float32")):
+                return self._beyond_float32(second)
             return self._in_transform(first, second, imported, weights)
         self.say("running the fused network, kernel by kernel")
-        lowered, target = self._lowered(module)
-        names = [str(parameter.name) for parameter in lowered.unscheduled["main"].params[len(inputs) :]]
-        packed = packed_weights(params, lowered.packings, names) if lowered.packings else params
-        third = trace_kernels(lowered.unscheduled, _arguments(lowered.unscheduled, inputs, packed))
+        lowered, target = self._lowered(module, self.variant.building)
+        third = self._kernels(lowered, params)
         if self._misses("build", third.outputs, self.goals):
-            return self._in_lowering(second, third)
+            return self._in_lowering(second, third, module, params)
         if self._misses("device", on_device, self.goals):
             return self._on_device(lowered, third, target)
         return None
@@ -173,17 +177,22 @@ class _Search:
 
     def _rounding(self, found: Departure, values: Sequence[Value], apart: int) -> Finding:
         detail = f"{apart} of {found.value.array.size} integers differ by one step: what is rounded lies on the edge between two, and either is right"
-        base = self.variant.transforming.precision.base
-        goals = met_goals(self.variant.name, base, self.missed)
-        return self._finding(
-            "rounding", found, values, detail, f"no operator is wrong; goals that this package meets: {goals}"
-        )
+        return self._finding("rounding", found, values, detail, self._met_goals())
+
+    def _beyond_float32(self, trace: Trace) -> Finding:
+        last = trace.values[-1]
+        detail = "the goals ask for more than float32 gives: the network as it was imported misses them, too, by rounding alone"
+        return self._finding("rounding", Departure(last, None, float("inf")), [last], detail, self._met_goals())
+
+    def _met_goals(self) -> str:
+        goals = met_goals(self.variant.name, self.variant.base, self.missed)
+        return f"no operator is wrong; goals that this package meets: {goals}"
 
     def _in_transform(
         self, before: Trace, after: Trace, imported: "tvm.IRModule", weights: Mapping[str, Any]
     ) -> Finding:
         request = self.variant.transforming
-        values, others = after.values, [value.array for value in before.values]
+        values, others = after.values, [*self._inputs, *(value.array for value in before.values)]
         noise = NOISE.get(request.precision.base, COARSE_NOISE)
         self.say("transforming the network once more, without one setting at a time")
         without, right = self._needless(imported, weights)
@@ -203,7 +212,7 @@ class _Search:
                 return self._finding("precision", found, values, detail, remedy)
             case _:
                 detail = f"without {without} all is well"
-                return self._finding("pass", found, values, detail, f"leave {without} out, or mend it")
+                return self._finding("pass", found, values, detail, leave_out(without))
 
     def _kept_in_float32(
         self,
@@ -236,19 +245,24 @@ class _Search:
         with all settings; empty where no single one makes the difference."""
         request = self.variant.transforming
         options = request.transform
-        others = {"nothing": request}
-        if request.precision.base != "float32":
-            others["the precision"] = request.model_copy(update={"precision": PrecisionConfig(base="float32")})
         changes: dict[str, dict[str, Any]] = {
-            f"the pass {one.use}": {"passes": [other for other in options.passes if other is not one]}
-            for one in options.passes
+            name: {"passes": passes} for name, passes in without_passes(options.passes)
         }
         changes |= {"`transform.fold_batch_norm`": {"fold_batch_norm": False}} if options.fold_batch_norm else {}
         changes |= {f"`transform.layout: {options.layout}`": {"layout": "keep"}} if options.layout != "keep" else {}
+        # The precision last: a pass may be wrong in one precision alone.
+        others = {"nothing": request}
         for name, change in changes.items():
             others[name] = request.model_copy(update={"transform": options.model_copy(update=change)})
+        if request.precision.base != "float32":
+            others["the precision"] = request.model_copy(update={"precision": PrecisionConfig(base="float32")})
         for name, other in others.items():
-            trace = self._transformed(imported, weights, other)
+            try:
+                trace = self._transformed(imported, weights, other)
+            except InputError:
+                if name == "nothing":
+                    raise
+                continue  # a pass that needs what another one does
             if not self._missed(trace.outputs, self.goals):
                 return name, trace
         return "", None
@@ -258,17 +272,20 @@ class _Search:
         module, params = transform(imported, weights, request, ranges, self.variant.assignment)
         return trace_operators(module, _arguments(module, self._inputs, params))
 
-    def _in_lowering(self, before: Trace, after: Trace) -> Finding:
+    def _in_lowering(self, before: Trace, after: Trace, module: "tvm.IRModule", params: Mapping[str, Any]) -> Finding:
         noise = NOISE.get(self.variant.transforming.precision.base, COARSE_NOISE)
         values = after.values
-        found = self._departure(values, [value.array for value in before.values], noise)
-        names = [one.use for one in self.variant.building.passes]
-        whose = (
-            f"a pass of `build` changes it; yours are {', '.join(names)}" if names else "a pass of `build` changes it"
-        )
-        return self._finding(
-            "lowering", found, values, whose, "leave passes out one by one, see `build.disabled_passes`"
-        )
+        found = self._departure(values, [*self._inputs, *(value.array for value in before.values)], noise)
+        request = self.variant.building
+        for name, passes in without_passes(request.passes):
+            try:
+                lowered, _ = self._lowered(module, request.model_copy(update={"passes": passes}))
+            except InputError:
+                continue  # a pass that needs what another one does
+            if not self._missed(self._kernels(lowered, params).outputs, self.goals):
+                return self._finding("lowering", found, values, f"without {name} all is well", leave_out(name))
+        remedy = "leave passes out one by one, see `build.disabled_passes`"
+        return self._finding("lowering", found, values, "a pass of `build` changes it", remedy)
 
     def _on_device(self, lowered: Lowered, trace: Trace, target: "tvm.target.Target") -> Finding:
         request = self.variant.building
@@ -357,8 +374,12 @@ class _Search:
             remedy=remedy,
         )
 
-    def _lowered(self, module: "tvm.IRModule") -> tuple[Lowered, "tvm.target.Target"]:
-        request = self.variant.building
+    def _kernels(self, lowered: Lowered, params: Mapping[str, Any]) -> Trace:
+        names = [str(parameter.name) for parameter in lowered.unscheduled["main"].params[len(self._inputs) :]]
+        packed = packed_weights(params, lowered.packings, names) if lowered.packings else params
+        return trace_kernels(lowered.unscheduled, _arguments(lowered.unscheduled, self._inputs, packed))
+
+    def _lowered(self, module: "tvm.IRModule", request: BuildRequest) -> tuple[Lowered, "tvm.target.Target"]:
         target = tvm_target(request.target, f"targets.{request.target_name}")
         best = stage_json.load(BestSet, self.variant.best) if self.variant.best else None
         lowered, _ = lower_and_generate(module, target, request, len(self.signature.inputs), best)

@@ -135,12 +135,22 @@ def run_watched(work: Callable[[], int | None]) -> Ended:
     return Ended(code, usage, watch.exceeded, watch.is_whole, watch.within)
 
 
-def isolated(work: Callable[[], bytes], where: str) -> bytes:
+def isolated(
+    work: Callable[[], bytes],
+    where: str,
+    what: str = "reading it",
+    remedy: str | None = "the file is damaged or hostile",
+) -> bytes:
     """What ``work`` gives, done in a watched fork, so that a library that crashes or does not end is one clear line.
+
+    Args:
+        where: what the work is about, for errors.
+        what: the work, in a few words.
+        remedy: what to do where it ends the process.
 
     Raises:
         TvmakeError: what ``work`` raised of it.
-        InputError: the process crashed, or exceeded its limits.
+        InputError: the process crashed, or exceeded its limits; ``where`` is the innermost block (:func:`named`) that it was in.
     """
     with os.fdopen(os.memfd_create("answer"), "r+b") as answer:
 
@@ -168,7 +178,7 @@ def isolated(work: Callable[[], bytes], where: str) -> bytes:
             raise KeyboardInterrupt
         if ended.code != 0 or not ended.is_whole:
             how = signal.Signals(-ended.code).name if ended.code < 0 else f"code {ended.code}"
-            raise InputError(where, f"reading it ended the process with {how}", "the file is damaged or hostile")
+            raise InputError(ended.within or where, f"{what} ended the process with {how}", remedy)
         answer.seek(0)
         given = answer.read()
     if given[:1] == b"+":

@@ -142,6 +142,7 @@ def variant_files(directory: Path, config: list[Path] | None, settings: list[str
         source=job.import_options,
         assignment=layers,
         transforming=transforming,
+        base=job.precision_config.base,
         building=build_request(job),
         validating=validate_request(job),
         **{name: Path(file) for name, file in files.items()},

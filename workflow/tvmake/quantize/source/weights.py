@@ -5,7 +5,7 @@ So they are looked at before, and found again afterwards by the numbers that the
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,9 @@ from tvmake.quantize.weights.tables import LOOKUP
 
 LEAST_SPREAD = 4096
 """Numbers of the smallest weight that is made real as it is needed."""
+
+KERNEL_LAYOUTS = ("OIHW", "OHWI")
+"""What ``transform.layout`` makes of weights of convolutions."""
 
 LEAST_GROUP = 8
 """Of the numbers that share a scale: with fewer, scales take as much as they save."""
@@ -73,20 +76,33 @@ def source_weights(module: "tvm.IRModule") -> Mapping[str, Integers | Spread]:
             continue
         if is_call(call, "nn.conv1d"):
             grid = grid.moved(_as_picture)
-        held: Integers | Spread | None
-        if is_table:
-            held = _held(grid.moved(np.transpose), 8)
-            held = held if held and not len(held.values) % held.group else None
-        elif is_call(call, "matmul") and grid.integers.ndim == 2:
-            held = _held(grid, 4)
-        else:
-            held = _spread(grid)
-        if held is None:
-            continue
-        numbers = grid.numbers
-        found[digest(numbers)] = held
-        found[digest(numbers.astype(np.float16))] = held
+        for one in _in_layouts(call, grid):
+            held: Integers | Spread | None
+            if is_table:
+                held = _held(one.moved(np.transpose), 8)
+                held = held if held and not len(held.values) % held.group else None
+            elif is_call(call, "matmul") and one.integers.ndim == 2:
+                held = _held(one, 4)
+            else:
+                held = _spread(one)
+            if held is None:
+                continue
+            numbers = one.numbers
+            found[digest(numbers)] = held
+            found[digest(numbers.astype(np.float16))] = held
     return found
+
+
+def _in_layouts(call: Any, grid: _Grid) -> Iterator[_Grid]:
+    """A product's weight as it is, and in the layouts that a transformation may give it."""
+    yield grid
+    if not is_call(call, "nn.conv1d", "nn.conv2d"):
+        return
+    layout = "OIHW" if is_call(call, "nn.conv1d") else str(call.attrs.kernel_layout)
+    for other in KERNEL_LAYOUTS:
+        if other != layout and sorted(other) == sorted(layout):
+            axes = [layout.index(axis) for axis in other]
+            yield grid.moved(lambda part, axes=axes: np.ascontiguousarray(np.transpose(part, axes)))
 
 
 def _as_picture(part: np.ndarray) -> np.ndarray:

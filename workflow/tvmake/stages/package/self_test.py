@@ -14,6 +14,7 @@ from tvmake.config.export import SelfTest
 from tvmake.config.requests.referencing import SelfTestRequest
 from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
 from tvmake.stages.model.reference import runtime_modules
+from tvmake.stages.package.export import sample_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -125,6 +126,7 @@ STAGE = Stage(
     request=self_test_request,
     subject=lambda given: given["request"].model.source,
     code=runtime_modules,
+    exists=lambda job: bool(sample_files(job)),
     memory_mb=1500,
     minutes=60,
     server="model",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from tvmake.artifact import stage_json
@@ -23,6 +24,7 @@ from tvmake.config.validation import Goals
 from tvmake.device.connect import connect
 from tvmake.device.interface import Deployment, RunRequest
 from tvmake.errors import DeviceError, InputError, TvmakeError
+from tvmake.process.limits import isolated
 from tvmake.stages.package.build import build
 from tvmake.stages.package.export import export
 from tvmake.stages.results.validate import compared
@@ -42,7 +44,11 @@ WARMUP, SAMPLES, LEAST_MS = 5, 30, 0.3
 """Of one round: runs before the samples, samples, and how long each lasts at least. Many short samples, because what else a machine
 does only ever slows a network down: some of them are free of it."""
 
-NETWORK = ("module.json", "module.params", "signature.json")
+FILES = ("module.json", "module.params", "signature.json")
+PACKAGE = "package.tar"
+
+NETWORK, BUILDING = "the network", "building it"
+"""How errors name what is built, and that it is."""
 
 
 @dataclass
@@ -70,6 +76,16 @@ class Trial:
             return False
         first, second, *_ = sorted(self.rounds_ms)
         return second <= (1 + AGREE) * first
+
+
+@dataclass(frozen=True)
+class _Made:
+    """What became of building a network."""
+
+    network: str = ""
+    """The digest of its module and parameters."""
+    problem: str = ""
+    """Why there is no package."""
 
 
 class Workbench:
@@ -125,39 +141,52 @@ class Workbench:
         stage_json.save(bound_signature(self._signature, made), signature)
 
     def build(self, trial: Trial) -> None:
-        """Build a network and bring it to the device; what cannot be built gets its ``problem``."""
-        key = trial.assignment.model_dump_json()
-        if (known := self._trials.setdefault(key, trial)) is not trial:
+        """Build a network and bring it to the device; what cannot be built gets its ``problem``.
+
+        It is built in a process of its own: what crashes TVM, or takes more memory than there is, costs this network alone.
+        """
+        assigned = trial.assignment.model_dump_json()
+        if (known := self._trials.setdefault(assigned, trial)) is not trial:
             trial.deployment, trial.package_bytes, trial.problem = known.deployment, known.package_bytes, known.problem
             return
         place = self._directory / f"trial{self.builds}"
         place.mkdir()
         self.builds += 1
-        module, params, signature = (place / name for name in NETWORK)
         try:
-            self.write_network(trial.assignment, module, params, signature)
-            key = digest_file(module) + digest_file(params)
-            if key not in self._built:
-                self._built[key] = self._packed(place, module, params, signature)
-            trial.deployment, trial.package_bytes = self._built[key]
+            answer = isolated(lambda: self._packed(trial.assignment, place), NETWORK, BUILDING, None)
+            made = _Made(**json.loads(answer))
+            trial.problem = made.problem
+            if not made.problem:
+                if made.network not in self._built:
+                    package = place / PACKAGE
+                    self._built[made.network] = self._device.push(package), package.stat().st_size
+                trial.deployment, trial.package_bytes = self._built[made.network]
         except InputError as error:
-            trial.problem = f"cannot be built: {error.problem}"
+            trial.problem = (
+                f"cannot be built: {error.problem if error.where == NETWORK else f'{error.where}: {error.problem}'}"
+            )
         except DeviceError as error:
             self._check_device()
             trial.problem = error.problem
+
+    def _packed(self, assignment: LayerAssignment, place: Path) -> bytes:
+        """Write a network's package, unless there is one of the same network; a :class:`_Made` in JSON."""
+        module, params, signature = (place / name for name in FILES)
+        try:
+            self.write_network(assignment, module, params, signature)
+            network = digest_file(module) + digest_file(params)
+            if network not in self._built:
+                lib, manifest, weights = place / "mod.so", place / "mod.json", place / "mod.params"
+                build(module, params, signature, self._request.build, lib, manifest, weights, place / "sources")
+                export(lib, manifest, weights, ExportRequest(), place / PACKAGE)
+                for file in (lib, weights, module, params):
+                    file.unlink()
+            made = _Made(network=network)
         except TvmakeError:
             raise
         except Exception as error:  # noqa: BLE001  # whatever TVM raises for a layer in a precision costs this network alone
-            trial.problem = f"cannot be built: {cause(error)}"
-
-    def _packed(self, place: Path, module: Path, params: Path, signature: Path) -> tuple[Deployment, int]:
-        lib, manifest, weights = place / "mod.so", place / "mod.json", place / "mod.params"
-        build(module, params, signature, self._request.build, lib, manifest, weights, place / "sources")
-        package = place / "package.tar"
-        export(lib, manifest, weights, ExportRequest(), package)
-        for file in (lib, weights, module, params):
-            file.unlink()
-        return self._device.push(package), package.stat().st_size
+            made = _Made(problem=f"cannot be built: {cause(error)}")
+        return json.dumps(asdict(made)).encode()
 
     def noise(self, trial: Trial, most: int) -> float | None:
         """Power of the error at the output as a share of the output's, over so many samples; None where it does not run."""
