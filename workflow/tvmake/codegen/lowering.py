@@ -22,6 +22,7 @@ from tvmake.targets.bound_rule import refuse_unbound
 from tvmake.targets.cpu.borders import take_in_borders
 from tvmake.targets.cpu.channels_last import channels_last
 from tvmake.targets.cpu.integer_products import suit_products
+from tvmake.targets.cpu.parts import read_parts_in_place
 from tvmake.targets.cpu.schedules.apply import apply_rules
 from tvmake.targets.cpu.schedules.machine import machine
 from tvmake.targets.cpu.unpacking import unpack_in_sums
@@ -243,7 +244,7 @@ def fused_graph(
                 module = suit_products(
                     module, target, inputs
                 )  # of matrices, which are lowered with what is in no layout
-                module = take_in_borders(suit_products(channels_last(module), target, inputs))
+                module = take_in_borders(suit_products(channels_last(read_parts_in_place(module)), target, inputs))
                 if layout_free:
                     module = with_fewer_products(module, machine(target).lanes(32), inputs)
             graph = Prepacked(tvm.transform.Sequential(_legalize())(module), ())

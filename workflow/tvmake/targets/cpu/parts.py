@@ -1,0 +1,61 @@
+"""Parts of a tensor that element-wise operators read, read where they lie.
+
+A split is a kernel that copies all of its parts: one, and as many allocations, for each step of a recurrent layer, whose gates are the parts of
+a product. Slices are read by the kernels that compute with them.
+"""
+
+from typing import Any
+
+import tvm
+
+from tvmake.ir.expressions import bindings, fixed_shape, is_call, variables
+from tvmake.ir.rewriting import definition, rewritten
+from tvmake.transform.layouts.transposes import OF_ONE, OF_SEVERAL
+
+from tvm import relax  # isort: skip
+from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
+
+
+def read_parts_in_place(module: "tvm.IRModule") -> "tvm.IRModule":
+    """Write splits as slices where each part is read by element-wise operators alone."""
+    splits = _splits_to_slice(module["main"])
+    if not splits:
+        return module
+    return relax.transform.DeadCodeElimination()(rewritten(module, _Writer(module, splits)))
+
+
+def _splits_to_slice(function: Any) -> set[Any]:
+    """The variables that splits are bound to of which every part goes to element-wise operators."""
+    splits: set[Any] = set()
+    part_of: dict[Any, Any] = {}
+    copied: set[Any] = set()
+    """Splits that have to stay."""
+    for binding in bindings(function):
+        value = binding.value
+        if isinstance(value, relax.If):
+            return set()
+        if is_call(value, "split") and fixed_shape(value.args[0]) is not None:
+            splits.add(binding.var)
+        elif isinstance(value, relax.TupleGetItem) and value.tuple_value in splits:
+            part_of[binding.var] = value.tuple_value
+        elif not is_call(value, *OF_ONE, *OF_SEVERAL):
+            copied |= {part_of.get(used, used) for used in variables(value)}
+    copied |= {part_of.get(used, used) for used in variables(function.body.body)}
+    return splits - copied
+
+
+@mutator
+class _Writer(PyExprMutator):
+    def __init__(self, module: "tvm.IRModule", splits: set[Any]):
+        super().__init__(module)
+        self._splits = splits
+
+    def visit_tuple_getitem_(self, op: Any) -> Any:
+        if op.tuple_value not in self._splits:
+            return super().visit_tuple_getitem_(op)
+        split = definition(self, self.visit_expr(op.tuple_value))
+        axis = int(split.attrs.axis) % len(split.args[0].ty.shape)
+        lengths = [int(part.shape[axis]) for part in split.ty.fields]
+        begin = sum(lengths[: int(op.index)])
+        end = begin + lengths[int(op.index)]
+        return self.builder_.normalize(relax.op.strided_slice(split.args[0], [axis], [begin], [end]))
