@@ -46,3 +46,13 @@ def test_no_digits_are_lost(function, values):
 def test_bessel_functions_are_within_rounding(function):
     values = torch.tensor([-20.0, -3.0, -1e-3, 0.0, 0.5, 2.4, 5.5, 7.9, 8.1, 12.0, 60.0])
     np.testing.assert_allclose(as_built(function, values), function(values.double()).numpy(), atol=1e-6)
+
+
+@pytest.mark.parametrize("divisor", [0.1, -0.3, 2.0, torch.tensor([0.1, 0.0, -3.0, 1e-3, 7.0])], ids=str)
+def test_floats_are_divided_and_rounded_down_as_python_has_it(divisor: float | torch.Tensor):
+    values = torch.tensor([1.0, 0.5, -2.0, 0.3, -0.0])
+    np.testing.assert_array_equal(as_built(lambda x: x // divisor, values), (values // divisor).numpy())
+
+
+def test_of_crossed_bounds_the_upper_one_wins():
+    np.testing.assert_array_equal(as_built(lambda x: x.clamp(2.0, -1.0), FAR), torch.full_like(FAR, -1.0))

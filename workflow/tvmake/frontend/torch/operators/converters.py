@@ -31,6 +31,7 @@ from torch import fx
 from tvmake.frontend import near_zero
 from tvmake.frontend.torch.operators import bits, indexing, integers, pooling, quantized, resizing, scattering, sorts
 from tvmake.frontend.torch.operators.matrices import products
+from tvmake.ir.expressions import constant
 
 from tvm import relax  # isort: skip
 
@@ -167,6 +168,22 @@ def _extreme_and_place(value: Callable[..., Any], place: Callable[..., Any]) -> 
     return convert
 
 
+def _floor_divided(left: Any, right: Any, dtype: str, emit: Callable[[Any], Any]) -> Any:
+    """Of the exact remainder, as Python has it: 1 // 0.1 is 9. The quotient by a power of two is exact, and rounded down."""
+    op, left, right = relax.op, emit(left), right if constant(right) is not None else emit(right)
+    known = constant(right)
+    if known is not None and (abs(np.frexp(known)[0]) == 0.5).all():  # the mantissa of a power of two
+        return op.floor(emit(op.divide(left, right)))
+    zero, one, half = (relax.const(number, dtype) for number in (0.0, 1.0, 0.5))
+    rest = emit(op.mod(left, right))
+    quotient = emit(op.divide(op.subtract(left, rest), right))
+    is_beyond = op.less(op.multiply(op.sign(rest), op.sign(right)), zero)
+    quotient = emit(op.where(is_beyond, op.subtract(quotient, one), quotient))
+    floor = emit(op.floor(quotient))
+    nearest = op.where(op.greater(op.subtract(quotient, floor), half), op.add(floor, one), floor)
+    return op.where(op.equal(right, zero), op.divide(left, right), emit(nearest))
+
+
 def _rounded_quotient(node: fx.Node, importer: Any) -> Any:
     value = node.meta["val"]
     dtype = str(value.dtype).removeprefix("torch.")
@@ -177,7 +194,11 @@ def _rounded_quotient(node: fx.Node, importer: Any) -> Any:
     emit = importer.block_builder.emit
     match node.kwargs.get("rounding_mode"):
         case "floor":
-            return emit(relax.op.floor_divide(left, right))
+            return emit(
+                _floor_divided(left, right, dtype, emit)
+                if value.dtype.is_floating_point
+                else relax.op.floor_divide(left, right)
+            )
         case "trunc":
             quotient = relax.op.divide(left, right)
             # That of integers is one already.
@@ -208,9 +229,8 @@ def _clamp(node: fx.Node, importer: Any) -> Any:
     if str(data.ty.dtype.dtype) != dtype:  # integers within bounds that are none
         data = relax.op.astype(data, dtype)
     if value.dtype.is_floating_point:
-        return importer.block_builder.emit(
-            relax.op.clip(data, -math.inf if low is None else low, math.inf if high is None else high)
-        )
+        low, high = -math.inf if low is None else low, math.inf if high is None else high
+        return importer.block_builder.emit(relax.op.clip(data, min(low, high), high))  # the upper one wins
     for bound, operator in ((low, relax.op.maximum), (high, relax.op.minimum)):
         if bound is not None:
             limits = torch.iinfo(value.dtype)
