@@ -34,6 +34,14 @@ from tvmake.cli import run
         ("compile a.onnx --layout nchw", "--layout nchw: expected one of keep, NCHW, NHWC, auto (got 'nchw')", "did you mean 'NCHW'?"),
         ("make --given-as {", "--given-as: expected a JSON mapping of keys of the config to options", "leave it out"),
         ("make --given-as [1]", "--given-as: expected a JSON mapping of keys of the config to options", "leave it out"),
+        ("net.onnx", "tvmake net.onnx: a command is missing", "`tvmake compile net.onnx` makes a package of it"),
+        ("compile a.onnx --fp16", "--fp16: `tvmake compile` has no such option", "write --precision float16"),
+        ("compile --onnx=a.onnx", "--onnx: `tvmake compile` has no such option", "the model is a word of its own: `tvmake compile"),
+        ("compile a.onnx --target-host x", "--target-host: `tvmake compile` has no such option", "a host is a part of the target: -t '{"),
+        ("compile a.onnx cuda", "tvmake compile: takes no further words: cuda", "a target is named with -t, and a package with -o"),
+        ("check a.yaml", "tvmake check: takes no further words: a.yaml", "a config is named with -c: `tvmake check -c a.yaml`"),
+        ("make -t cpu", "-t: `tvmake make` has no such option", "what to make are words: model/precision/target"),
+        ("make --target=cpu", "--target=cpu: `tvmake make` has no such option", "what to make are words"),
         ("-c", "-c: `tvmake` has no such option", "see `tvmake -h`"),
     ],
 )  # fmt: skip
@@ -68,3 +76,11 @@ def test_a_reader_that_goes_away_ends_a_command_quietly(typed: str):
 def test_an_argument_in_another_encoding_is_named_as_that(capsys: pytest.CaptureFixture[str]):
     assert run(["device", "selftest", "--target", "\udcff"]) == 2
     assert "is no UTF-8 text" in capsys.readouterr().err
+
+
+def test_a_device_is_a_machine_and_no_kind_of_code(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(["device", "info", "cuda"]) == 1
+    assert (
+        "error: device: 'cuda' is no machine\n  what a package runs on is said by its target" in capsys.readouterr().err
+    )

@@ -64,3 +64,8 @@ def test_options_of_snakemakes_take_the_names_of_stages():
     assert with_rules(words) == [
         "--forcerun", "import_model", "build", "--until=import_model", "--set-threads", "import_model=2", "--cores", "2"
     ]  # fmt: skip
+
+
+def test_a_config_among_the_words_is_told_from_files_that_nothing_makes(plan: Plan):
+    with pytest.raises(UsageError, match=r"tvmake.yaml: is a config, and not made\n  name it with -c"):
+        wanted_files(plan, ["tvmake.yaml"])

@@ -4,6 +4,8 @@ import base64
 import shutil
 from pathlib import Path
 
+import pytest
+
 from tests.workflow.project import Project
 from tvmake.storage.directories import SNAKEMAKE_STATE
 from tvmake.storage.notes.job_records import record_file
@@ -54,9 +56,15 @@ def test_directories_and_links_in_the_place_of_records_cost_what_they_stand_for(
     assert (mine / "file").exists()
 
 
-def test_results_without_any_record_stand_for_a_run_as_for_a_look(demo: Project):
-    for notes in ("metadata", "tvmake-jobs"):
+@pytest.mark.parametrize("lost", [["metadata", "tvmake-jobs"], ["."]], ids=["records", "everything"])
+def test_results_that_came_without_any_record_are_made_again_and_a_look_says_so(demo: Project, lost: list[str]):
+    """Copied without .snakemake, they may be of any config: those of another one passed for up to date."""
+    for notes in lost:
         shutil.rmtree(demo.directory / ".snakemake" / notes)
-    assert demo.make("--dry-run").stderr.count("nothing to do") == 1
+    demo.edit("build.opt_level", 1)
+    assert {"import", "build", "report"} <= set(demo.planned_rules())
     done = demo.make()
-    assert done.returncode == 0 and "✓" not in done.stderr, done.stderr
+    assert done.returncode == 0, done.stderr
+    assert "note: nothing is known of how" in done.stderr and "such as results/digits/" in done.stderr
+    assert demo.result("results/digits/float32/cpu/mod.json")["build"]["build"] == {"opt_level": 1}
+    assert demo.make("--dry-run").stderr.count("nothing to do") == 1

@@ -52,6 +52,10 @@ def test_a_goal_in_other_units_is_shown_as_it_is_written(goals: object, words: s
     assert words in message
 
 
+def test_a_cosine_is_no_percentage():
+    assert of_model(goals={"cosine": 2}).endswith("expected at most 1.0 (got 2)")
+
+
 @pytest.mark.parametrize(
     ("keys", "words"),
     [

@@ -100,6 +100,19 @@ def test_a_page_fits_the_window(browser, any_page, width):
         assert all(size in range(10, 19) for size in sizes)
 
 
+def test_names_of_any_length_leave_figures_whole(browser, tmp_path):
+    """A fused kernel's name has a hundred letters and more; the rate beside it was broken into single ones."""
+    run = Run(tmp_path)
+    run.add(kernel_name="fused_" + "conv2d_add_" * 20, curve=[(1, 0.5), (4, 0.25)], tuned=4)
+    run.report()
+    with browser.page(run.file("index.html"), 800) as tab:
+        tab.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
+        rate = "document.querySelector('.curves figcaption > :last-child')"
+        assert tab.evaluate(f"{rate}.textContent") == "4000 GFLOPS"
+        tab.evaluate(f"window.lines = document.createRange(); lines.selectNodeContents({rate})")
+        assert tab.evaluate("new Set([...lines.getClientRects()].map((box) => box.top)).size") == 1
+
+
 def test_a_page_fetches_nothing_and_the_browser_has_nothing_to_complain_of(browser, any_page):
     with browser.page(any_page) as tab:
         assert tab.complaints() == []

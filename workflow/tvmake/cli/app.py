@@ -9,17 +9,30 @@ from typer.main import get_command
 from tvmake.cli import cache, check, clean, compile, completion, init, make, tune, verbosity
 from tvmake.cli.device import app as device
 from tvmake.cli.machine import doctor, runtime, targets
+from tvmake.cli.other_options import is_model
 from tvmake.cli.packages import bundle, run, sign, verify
 from tvmake.cli.records import app as records
 from tvmake.cli.results import debug, diff, explain, lock, logs, report, show, status
 from tvmake.cli.step import command as step
 from tvmake.errors import UsageError
+from tvmake.process.output import argument
 
 ELSEWHERE = {
     "build": "`tvmake compile` makes one package, `tvmake make` all that a config asks for",
     "benchmark": "`tvmake run PACKAGE --repeat 100` times one package, `tvmake make` all that a config asks for",
     "validate": "`tvmake make` compares packages with their models, `tvmake run PACKAGE --self-test` one with its samples",
     "deploy": "`tvmake device push` brings a package to a device; `tvmake run -d` does, too",
+    "convert": "`tvmake compile MODEL` makes a package of a model",
+    "export": "`tvmake compile MODEL` makes a package of a model; `tvmake records export` and `bundle export` pass things on",
+    "import": "`tvmake compile MODEL` reads a model by itself; `tvmake records import` and `bundle import` take things in",
+    "quantize": "`tvmake compile MODEL --precision int8` does, or int8_weights; with a dataset, `precisions: [int8]` in a config",
+    "profile": "`tvmake run PACKAGE --profile` times each kernel",
+    "test": "`tvmake run PACKAGE --self-test` tests a package, `tvmake device selftest` a device",
+    "serve": "`tvmake device serve` runs a server that packages are run through",
+    "list": "`tvmake status` lists variants, `tvmake targets` targets, `tvmake device list` devices",
+    "models": "`tvmake status` lists what a config has; `zoo:` names are in docs/guides/import-other.md",
+    "info": "`tvmake doctor` tells about this machine, `tvmake verify PACKAGE` about a package",
+    "config": "`tvmake check` validates one, `tvmake init MODEL` writes one",
     "help": "tvmake --help",
     "version": "tvmake --version",
 }
@@ -33,10 +46,13 @@ class Commands(TyperGroup):
         """The command that is named.
 
         Raises:
-            UsageError: it is one of :data:`ELSEWHERE`.
+            UsageError: it is one of :data:`ELSEWHERE`, or a model's file.
         """
         if args[0] in ELSEWHERE:
             raise UsageError(f"tvmake {args[0]}", "there is no such command", ELSEWHERE[args[0]])
+        if is_model(args[0]) and args[0] not in self.commands:
+            remedy = f"`tvmake compile {argument(args[0])}` makes a package of it, `tvmake init {argument(args[0])}` writes a config"
+            raise UsageError(f"tvmake {args[0]}", "a command is missing", remedy)
         return super().resolve_command(ctx, args)
 
 

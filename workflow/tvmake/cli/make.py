@@ -36,6 +36,9 @@ OURS = {
 }
 """Options of Snakemake's that cannot be given, and what to do instead."""
 
+NO_OPTIONS = ("-t", "--target", "--targets", "--model", "--precision")
+"""What other commands have; Snakemake's -t marks results as made."""
+
 CONTEXT = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
@@ -84,6 +87,13 @@ def make(
         from tvmake.errors import UsageError
 
         raise UsageError(ours, "is what tvmake gives to snakemake itself", OURS[ours.partition("=")[0]])
+    if other := next(
+        (word for word in [*(targets or []), *context.args] if word.partition("=")[0] in NO_OPTIONS), None
+    ):
+        from tvmake.errors import UsageError
+
+        remedy = "what to make are words: model/precision/target, or a stage; Snakemake's own -t is written --touch"
+        raise UsageError(other, "`tvmake make` has no such option", remedy)
     if cores is not None and cores != "all" and not (cores.isdecimal() and int(cores)):
         from tvmake.errors import UsageError
 

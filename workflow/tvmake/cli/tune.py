@@ -119,13 +119,14 @@ def _sums(best: BestSet) -> dict[str, Any]:
 def _print(best: BestSet) -> None:
     from tvmake.cli.device.tables import show
     from tvmake.process.output import counted
+    from tvmake.report.quantities import rate
 
     rows = [
         _row(kernel) for kernel in sorted(best.kernels, key=lambda kernel: -(kernel.latency_ms or 0) * kernel.calls)
     ]
     for row in rows:
         row["best_ms"] = "" if row["best_ms"] is None else f"{row['best_ms']:.4g}"
-        row["gflops"] = "" if not row["gflops"] else f"{row['gflops']:.3g}"
+        row["gflops"] = "" if not row["gflops"] else rate(row["gflops"])
         row["not_tuned"] = row["reason"] or ""
     show(rows, as_json=False, columns=("kernel", "calls", "trials", "best_ms", "gflops", "not_tuned"))
     sums = _sums(best)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from tvmake.cli.other_options import beside, elsewhere
 from tvmake.errors import InputError, TvmakeError, UsageError
 from tvmake.storage.permissions import how_to_permit
 
@@ -24,9 +25,10 @@ def usage_error(refused: Any, root: Any, arguments: Sequence[str]) -> TvmakeErro
     kind, text = type(refused).__name__, refused.message.rstrip(".")
     plain = text[:1].lower() + text[1:]
     if kind == "NoSuchOption":
-        return UsageError(
-            refused.option_name, f"`{path}` has no such option", _near(refused.option_name, command) or see
-        )
+        begun = _begun(refused.option_name, command)
+        name = path.removeprefix("tvmake ")
+        remedy = begun or elsewhere(refused.option_name, name) or _near(refused.option_name, command) or see
+        return UsageError(refused.option_name, f"`{path}` has no such option", remedy)
     if kind == "BadOptionUsage":
         option = next((one for one in command.params if refused.option_name in one.opts), None)
         if option is None or not text.endswith("requires an argument"):
@@ -44,7 +46,7 @@ def usage_error(refused: Any, root: Any, arguments: Sequence[str]) -> TvmakeErro
         return UsageError(path, "a command is missing", f"there are {', '.join(command.commands)}")
     if text.startswith("Got unexpected extra argument"):
         words = text.partition("(s) (")[2].removesuffix(")")
-        return UsageError(path, f"takes no further words: {words}", see)
+        return UsageError(path, f"takes no further words: {words}", beside(path, words) or see)
     return UsageError(path, plain, see)
 
 
@@ -59,12 +61,20 @@ def _named(root: Any, arguments: Iterable[str]) -> tuple[Any, str]:
     return root, " ".join(path)
 
 
-def _near(typed: str, command: Any) -> str | None:
-    """The options that one misspells, or is the beginning of."""
-    names = [name[2:] for option in command.params for name in option.opts if name.startswith("--")]
+def _long_names(command: Any) -> list[str]:
+    return [name[2:] for option in command.params for name in option.opts if name.startswith("--")]
+
+
+def _begun(typed: str, command: Any) -> str | None:
+    """The options that one is the beginning of."""
     word = typed.removeprefix("--")
-    begun = [f"--{name}" for name in names if typed.startswith("--") and name.startswith(word)]
-    return f"did you mean {' or '.join(begun)}?" if begun else _did_you_mean(word, names, "--")
+    begun = [f"--{name}" for name in _long_names(command) if typed.startswith("--") and name.startswith(word)]
+    return f"did you mean {' or '.join(begun)}?" if begun else None
+
+
+def _near(typed: str, command: Any) -> str | None:
+    """The option that one misspells."""
+    return _did_you_mean(typed.removeprefix("--"), _long_names(command), "--")
 
 
 def _did_you_mean(typed: str, known: Iterable[str], prefix: str = "") -> str | None:

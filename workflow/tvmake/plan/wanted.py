@@ -94,6 +94,8 @@ def _check(plan: Plan, file: str, named: Iterable[str]) -> None:
     found = recognise(os.path.normpath(file), plan.config.results)
     if found is None and (near := _nearest_variant(plan, file)):
         raise InputError(file, "is no variant of the config, and no file of it", f"did you mean '{near}'?")
+    if found is None and file.endswith((".yaml", ".yml")):
+        raise UsageError(file, "is a config, and not made", f"name it with -c: -c {file}")
     is_model = file in plan.config.models
     if found is None and (is_model or Path(file).is_dir()):
         remedy = f"name a variant, as {plan.variants[0]}, or a file that `tvmake check --files` lists"

@@ -265,7 +265,7 @@ def _tuning_table(best: BestSet, misses: Mapping[str, str]) -> Table:
             str(kernel.calls),
             str(kernel.trials),
             quantities.milliseconds(kernel.latency_ms),
-            quantities.figure(kernel.flops / kernel.latency_ms / 1e6 if kernel.latency_ms else None),
+            quantities.rate(kernel.flops / kernel.latency_ms / 1e6) if kernel.latency_ms else quantities.ABSENT,
             # A record may be found unusable by the build only.
             kernel.reason or misses.get(kernel.name, ""),
         )

@@ -38,6 +38,11 @@ def times(ratio: float | None) -> str:
     return f"{ratio:.{decimals}f} ×"
 
 
+def rate(gflops: float) -> str:
+    """GFLOPS, three significant digits, never in exponent form: 0.81, 141, 61800."""
+    return f"{gflops:.0f}" if gflops >= 1000 else f"{gflops:.3g}"
+
+
 def size(value: int | None) -> str:
     """Bytes in decimal units."""
     return ABSENT if value is None else decimal(value)

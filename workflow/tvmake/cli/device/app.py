@@ -36,6 +36,10 @@ AllowRemote = Annotated[
 ]
 
 
+NO_MACHINES = ("cpu", "gpu", "cuda", "opencl", "metal", "vulkan", "rocm", "llvm", "cl")
+"""What tvmc and frameworks call devices."""
+
+
 @app.command("list")
 def list_command(config: ConfigFiles = None, as_json: AsJson = False) -> None:
     """List the devices that the config, adb and the tracker know, and what state they are in."""
@@ -241,6 +245,13 @@ def chosen_device(name: str, config: list[Path] | None) -> "DeviceConfig":
         return LocalDeviceConfig()
     if (address := parse_device(name)) is not None:
         return _at_address(name, address)
+    if name in NO_MACHINES:
+        problem = f"'{name}' is no machine"
+        raise InputError(
+            "device",
+            problem,
+            "what a package runs on is said by its target (-t); a device is a machine: local, ssh:HOST …",
+        )
     close = get_close_matches(name, known, 1)
     hint = f"did you mean '{close[0]}'?" if close else f"there are: {', '.join(['local', *known])}; or give an address:"
     raise InputError("devices", f"no device '{name}'", hint if close else f"{hint} {ADDRESSES}")

@@ -125,7 +125,7 @@ def _message(details: Sequence[Mapping[str, Any]], path: KeyPath, written: str) 
         return f"expected {expected} (got {shown(given)})", _rewritten(kind, given, path, written)
     if kind in BOUNDS:
         words, bound = BOUNDS[kind]
-        return f"expected {words} {context[bound]} (got {shown(given)})", _share(given, context[bound])
+        return f"expected {words} {context[bound]} (got {shown(given)})", _share(given, context[bound], path)
     if kind in LENGTHS:
         return f"expected at most {context['max_length']} {LENGTHS[kind]} (got {shown(given)})", None
     if kind == "string_pattern_mismatch" and context["pattern"] in PATTERNS:
@@ -311,9 +311,9 @@ def _number(given: str, path: KeyPath) -> str | None:
     return f"write the number alone, in the unit of the key: {path[-1]}: {found[1]}"
 
 
-def _share(given: Any, bound: Any) -> str | None:
-    """What to write for a percentage where a share is expected."""
-    is_percentage = bound == 1 and isinstance(given, int | float) and 1 < given <= 100
+def _share(given: Any, bound: Any, path: KeyPath) -> str | None:
+    """What to write for a percentage where a share is expected, which a cosine is not."""
+    is_percentage = bound == 1 and isinstance(given, int | float) and 1 < given <= 100 and path[-1:] != ("cosine",)
     return f"it is a share of 1: write {given / 100:g}" if is_percentage else None
 
 

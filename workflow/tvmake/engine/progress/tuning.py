@@ -9,6 +9,8 @@ from typing import Any
 
 from rich.progress import Progress, TaskID
 
+from tvmake.report.quantities import rate
+
 POLL_S = 0.5
 
 
@@ -94,11 +96,11 @@ class Kernel:
         if self.best_ms is not None:
             parts.append(f"best {self.best_ms:.4g} ms")
         if self.gflops:
-            parts.append(f"{self.gflops:.3g} GFLOPS")
+            parts.append(f"{rate(self.gflops)} GFLOPS")
         if not self.why and self.best_ms and self.now_ms:
             parts.append(f"now {self.now_ms:.4g} ms")
             if self.gflops:
-                parts.append(f"{self.gflops * self.best_ms / self.now_ms:.3g} GFLOPS")
+                parts.append(f"{rate(self.gflops * self.best_ms / self.now_ms)} GFLOPS")
         if self.failed:
             parts.append(f"{self.failed} failed")
         if not self.why and self.first and self.at_s and self.trials > self.trial:

@@ -16,6 +16,8 @@ from tvmake.engine.up_to_date.metadata import recorded_outputs
 from tvmake.engine.up_to_date.sources import known_digests
 from tvmake.plan.plan import Job, Plan, Variant
 from tvmake.plan.wanted import EVERYTHING
+from tvmake.process.output import counted
+from tvmake.storage.directories import SNAKEMAKE_STATE
 from tvmake.storage.notes.job_records import JobRecord, has_job_records, record_file, record_of
 
 LONG_AGO_S = 1
@@ -63,11 +65,13 @@ def altered(jobs: Iterable[Job]) -> list[str]:
 
     A job that failed has no record, and neither has one whose record is damaged; what it would have made does not count. Nor does
     a result without a record of Snakemake's: whether its options or its code have changed since, nobody knows.
-    Where there are no records of jobs at all, Snakemake decides: the results are from elsewhere.
+    Where there are no records of jobs at all, Snakemake decides by its own about the results that it has one of.
     """
-    if not has_job_records():
-        return []
     known = recorded_outputs()
+    if not has_job_records():
+        return [
+            name for job in jobs if not known.issuperset(job.outputs) for name in filter(os.path.exists, job.outputs)
+        ]
     found: list[str] = []
     recorded = with_records(jobs)
     for job, record in recorded:
@@ -101,6 +105,14 @@ def was_made(name: str) -> bool:
 def note_altered(names: Sequence[str]) -> None:
     """Say which results are made again because they are not as they were made; those that are missing need no word."""
     names = [name for name in names if os.path.exists(name)]  # noqa: PTH110
+    if names and not recorded_outputs():
+        results = f"{counted(len(names), 'result')}, such as {names[0]},"
+        print(
+            f"note: nothing is known of how {results} came about, and they are made again; the records lie in {SNAKEMAKE_STATE}/, "
+            "which goes with the results where they are copied",
+            file=sys.stderr,
+        )
+        return
     for name in names[:NOTED]:
         print(f"note: {name} is not as it was made, and is made again", file=sys.stderr)
     if len(names) > NOTED:

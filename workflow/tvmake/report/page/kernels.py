@@ -120,8 +120,8 @@ def _curve(kernel: BestKernel, untuned_ms: float | None) -> Curve:
     best = steps[-1][1]
     first = steps[0][1]
     gain = f"{best / level:.3g} × untuned" if level else f"{best / first:.3g} × the first that worked"
-    name = f"Best rate of {kernel.name} by trial: from {first:.3g} to {best:.3g} GFLOPS"
-    return Curve(kernel.name, f"{best:.3g}", gain, kernel.trials, steps_svg(steps, level, name))
+    name = f"Best rate of {kernel.name} by trial: from {quantities.rate(first)} to {quantities.rate(best)} GFLOPS"
+    return Curve(kernel.name, quantities.rate(best), gain, kernel.trials, steps_svg(steps, level, name))
 
 
 def _rate(kernel: BestKernel, latency_ms: float) -> float:

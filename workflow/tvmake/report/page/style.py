@@ -33,7 +33,8 @@ figure { margin: 0; } svg { display: block; } svg text { fill: var(--ink); font-
 .bar-row > * { overflow-wrap: anywhere; min-width: 0; } .bar-row .value { font-variant-numeric: tabular-nums; text-align: right; }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 1rem 2rem; }
 .curves { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 15rem), 1fr)); gap: .75rem 1.5rem; }
-.curves figcaption { display: flex; justify-content: space-between; gap: .75rem; font-size: .85rem; } .curves figcaption > * { overflow-wrap: anywhere; }
+.curves figcaption { display: flex; justify-content: space-between; gap: .75rem; font-size: .85rem; } .curves figcaption > * { overflow-wrap: anywhere; min-width: 0; }
+.curves figcaption > :last-child { flex: none; max-width: 60%; text-align: right; }
 @media (max-width: 60rem) { .bar-row { grid-template-columns: 1fr 6.5rem; } .bar-row svg, .bar-row .words { grid-column: 1 / -1; } .bar-row .value { grid-row: 1; grid-column: 2; } }
 rect.bar { fill: var(--bar); } rect.bar.tuned { fill: var(--bar-tuned); } rect.bar.fail { fill: var(--bar-fail); }
 .whisker { stroke: var(--ink); stroke-width: 1.25; } line.previous { stroke: var(--ink); stroke-width: 2; stroke-dasharray: 3 3; } line.baseline { stroke: var(--bad); stroke-width: 2; }
