@@ -8,8 +8,9 @@ import tvm
 from onnx import TensorProto, helper
 from torch import nn
 
+from tests.decibels import decibels
 from tests.frontend.onnx import models as onnx_models
-from tests.quantize.weights.test_holding import computed, noise_db
+from tests.quantize.weights.test_holding import computed
 from tests.transform.nets import Transformed, imported, run, transformed
 from tests.tune.graphs import graph
 from tvmake.codegen.lowering import lower
@@ -130,7 +131,7 @@ def test_blocks_that_onnx_itself_dequantises_do_too(has_zeros):
 @pytest.mark.parametrize("target", ["llvm", "adreno-730-buffer"])
 def test_kernels_for_cpus_and_gpus_compute_what_they_stand_for(target):
     made = transformed(imported(in_blocks(4, True)))
-    assert noise_db(expected(4, True), computed(made, target, X)) > 100
+    assert decibels(computed(made, target, X), expected(4, True)) > 100
 
 
 def test_a_network_of_float16_keeps_them_too():

@@ -81,3 +81,23 @@ def test_a_bias_in_32_bits_that_the_network_rounds_is_added():
     net = Biased()
     expected = net(X).numpy()
     np.testing.assert_allclose(run(made(net), X.numpy()), expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
+
+class Table(nn.Module):
+    """Rows with a scale and a zero point each, the latter no whole number, as PT2E's quantiser of embeddings leaves them."""
+
+    def __init__(self):
+        super().__init__()
+        draw = torch.Generator().manual_seed(0)
+        self.register_buffer("rows", torch.randint(0, 256, (5, 8), generator=draw, dtype=torch.uint8))
+        self.register_buffer("scale", 0.01 + torch.rand(5, generator=draw) / 100)
+        self.register_buffer("zero", 100 + 50 * torch.rand(5, generator=draw))
+
+    def forward(self, x: Tensor) -> Tensor:
+        table = ops.dequantize_per_channel(self.rows, self.scale, self.zero, 0, 0, 255, torch.uint8)
+        return x[0, 0, :4, :5] @ table
+
+
+def test_zero_points_that_are_no_whole_numbers_stay_what_they_are():
+    net = Table()
+    np.testing.assert_allclose(run(made(net), X.numpy()), net(X).numpy(), rtol=1e-5, atol=1e-6)

@@ -22,7 +22,10 @@ SMALL = {torch.int8: "int8", torch.uint8: "uint8", torch.int16: "int16", torch.u
 
 
 def settle_scales(program: ExportedProgram) -> None:
-    """Give scales and zero points that are parameters the types that Relax has for them, in place: float32 and int32."""
+    """Give scales and zero points that are parameters the types that Relax has for them, in place: float32 and int32.
+
+    Zero points that are no whole numbers, as embeddings have them, stay float32.
+    """
     wanted = [node for node in program.graph.nodes if _is_quantised(node)]
     if not wanted:
         return
@@ -35,8 +38,9 @@ def settle_scales(program: ExportedProgram) -> None:
                 continue
             key = given, dtype
             if key not in made:
-                value = computed(given, values).detach().to(dtype).contiguous()
-                example = given.meta["val"].to(dtype)
+                value = computed(given, values).detach()
+                kind = dtype if dtype.is_floating_point or torch.equal(value, value.round()) else torch.float32
+                value, example = value.to(kind).contiguous(), given.meta["val"].to(kind)
                 made[key] = add_constant(program, f"tvmake_settled_{len(made)}", value, example)
             node.update_arg(place, made[key])
     program.graph_module.recompile()
@@ -63,6 +67,10 @@ def _parameters(node: fx.Node, importer: Any, channels: bool) -> tuple[Any, Any]
     return found[0], found[1]
 
 
+def _is_whole(zero: Any) -> bool:
+    return not str(zero.ty.dtype).startswith("float")
+
+
 def _quantize(channels: bool) -> Callable[[fx.Node, Any], Any]:
     def convert(node: fx.Node, importer: Any) -> Any:
         emit, data = importer.block_builder.emit, importer.env[node.args[0]]
@@ -70,6 +78,8 @@ def _quantize(channels: bool) -> Callable[[fx.Node, Any], Any]:
         kind = _integers(dtype)
         scale, zero = _parameters(node, importer, channels)
         axis = int(node.args[3]) if channels else 0
+        if not _is_whole(zero):
+            raise ValueError("rounds with zero points that are no whole numbers")  # the importer says where
         integers = emit(relax.op.quantize(data, scale, zero, axis, kind))
         bounds = torch.iinfo(dtype)
         if low <= bounds.min and high >= bounds.max:
@@ -89,11 +99,16 @@ def _dequantize(channels: bool) -> Callable[[fx.Node, Any], Any]:
     def convert(node: fx.Node, importer: Any) -> Any:
         scale, zero = _parameters(node, importer, channels)
         axis = int(node.args[3]) if channels else 0
-        real = importer.block_builder.emit(
-            relax.op.dequantize(importer.env[node.args[0]], scale, zero, axis, "float32")
-        )
+        emit, integers = importer.block_builder.emit, importer.env[node.args[0]]
+        if _is_whole(zero):
+            real = emit(relax.op.dequantize(integers, scale, zero, axis, "float32"))
+        else:
+            along = [-1 if place == axis else 1 for place in range(integers.ty.ndim)] if channels else []
+            zero, scale = (emit(relax.op.reshape(part, along)) for part in (zero, scale))
+            shifted = emit(relax.op.subtract(emit(relax.op.astype(integers, "float32")), zero))
+            real = emit(relax.op.multiply(shifted, scale))
         dtype = str(node.meta["val"].dtype).removeprefix("torch.")
-        return real if dtype == "float32" else importer.block_builder.emit(relax.op.astype(real, dtype))
+        return real if dtype == "float32" else emit(relax.op.astype(real, dtype))
 
     return convert
 
