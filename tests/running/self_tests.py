@@ -15,7 +15,8 @@ from tvmake.config.model import ImportOptions
 from tvmake.config.requests.building import ExportRequest
 from tvmake.config.requests.referencing import SelfTestRequest
 from tvmake.config.validation import DEFAULT_GOALS
-from tvmake.stages.package.export import export, self_test_goals
+from tvmake.stages.package.contents import self_test_goals
+from tvmake.stages.package.export import export
 from tvmake.stages.package.self_test import self_test
 from tvmake.validate.reference.stored import ReferenceSample, ReferenceSet, write_reference_set
 

@@ -27,7 +27,7 @@ from tvmake.plan.plan import Plan
 from tvmake.provenance.check import check_package
 from tvmake.provenance.statement import with_files
 from tvmake.running.self_test import check_self_test
-from tvmake.stages.package.export import self_test_goals
+from tvmake.stages.package.contents import self_test_goals
 
 
 @pytest.fixture(autouse=True)

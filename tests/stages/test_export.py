@@ -7,7 +7,7 @@ import pytest
 from tvmake.config.reading.load import check
 from tvmake.config.requests.building import ExportRequest
 from tvmake.plan.plan import Plan
-from tvmake.stages.package.export import export_request
+from tvmake.stages.package.contents import export_request
 
 DATASET = {"path": "images.npz"}
 

@@ -17,7 +17,7 @@ from tvmake.plan.planned_config import PlannedConfig, PlannedJob, Variant
 from tvmake.plan.requests import Requests
 from tvmake.stages import registry
 from tvmake.stages.descriptor import Output, Stage
-from tvmake.stages.package.export import sample_files
+from tvmake.stages.package.contents import sample_files
 from tvmake.stages.package.self_test import dataset_files as sampled_dataset_files
 from tvmake.stages.results.validate import metric_files
 from tvmake.storage.directories import LOGS

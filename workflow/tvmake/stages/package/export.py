@@ -7,8 +7,8 @@ from pathlib import Path
 from tvmake.artifact import paths
 from tvmake.cache.recipe import Recipe
 from tvmake.config.requests.building import ExportRequest
-from tvmake.config.validation import Goals, default_goals
-from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
+from tvmake.stages.descriptor import Input, Log, Output, Stage
+from tvmake.stages.package.contents import export_request, sample_files
 from tvmake.storage.temporary import temporary_directory
 
 
@@ -52,46 +52,6 @@ def export(
         files[MANIFEST] = Path(directory) / MANIFEST
         stage_json.save(built.model_copy(update={"self_test": described}).sealed(), files[MANIFEST])
         pack(files, package)
-
-
-def export_request(job: JobContext) -> ExportRequest:
-    """What goes into the package besides what was built."""
-    test = job.export.test
-    if test is None:
-        return ExportRequest()
-    if test.inputs == "random" and job.model_config.dataset and job.precision_config.is_calibrated:
-        why_not = (
-            "8-bit ranges from a dataset do not fit made-up inputs; export.self_test.inputs: dataset takes its samples"
-        )
-        return ExportRequest(why_not=why_not)
-    goals = self_test_goals(job.goals, default_goals(job.precision_config.base))
-    if not goals:
-        return ExportRequest(
-            why_not="the model's goals say neither sqnr_db, max_abs_rms nor equal, which it is judged by"
-        )
-    others = None
-    if job.quantized_goals is not None:
-        others = self_test_goals(job.quantized_goals, default_goals(job.precision_config.base, is_quantized=True))
-    return ExportRequest(goals=goals, quantized_goals=others)
-
-
-def self_test_goals(goals: Goals, defaults: Goals) -> dict[str, float]:
-    """What tells a right device from a wrong one: the default bounds, or the model's own where those ask for less.
-
-    Stricter ones say how good the model is to be, which validation finds out; they make no other package.
-    """
-    least = {name: (getattr(defaults, name), getattr(goals, name)) for name in ("sqnr_db", "equal")}
-    most = {"max_abs_rms": (defaults.max_abs_rms, goals.max_abs_rms)}
-    chosen = {
-        **{name: (min, pair) for name, pair in least.items()},
-        **{name: (max, pair) for name, pair in most.items()},
-    }
-    return {name: float(looser(pair)) for name, (looser, pair) in chosen.items() if None not in pair}
-
-
-def sample_files(job: JobContext) -> list[str]:
-    """The samples, for a package with a self-test."""
-    return [job.file("self_test.npz")] if job.export.test is not None and not export_request(job).why_not else []
 
 
 STAGE = Stage(

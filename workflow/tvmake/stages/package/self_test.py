@@ -14,7 +14,7 @@ from tvmake.config.export import SelfTest
 from tvmake.config.requests.referencing import SelfTestRequest
 from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
 from tvmake.stages.model.reference import runtime_modules
-from tvmake.stages.package.export import sample_files
+from tvmake.stages.package.contents import sample_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
