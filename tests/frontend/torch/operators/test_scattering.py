@@ -115,6 +115,7 @@ WRITES = {
     ),
     "one_hot": lambda x: nn.functional.one_hot(x.argmax(1), 4).float(),
     "select_scatter": lambda x: x.select_scatter(x[:, 1] * 2, 1, 3),
+    "several values behind a mask": lambda x: x.index_put((x > 0.3,), x.flatten()[: int(COUNT)]),
     "unpooled": lambda x: nn.functional.max_unpool2d(*nn.functional.max_pool2d(x, 2, return_indices=True), 2),
 }
 
@@ -124,14 +125,6 @@ def test_what_is_written_is_what_torch_writes(write):
     program = torch.export.export(Of(write).eval(), (IMAGE,))
     (found,) = outputs(read(program, ImportOptions(source="net.pt2")), IMAGE)
     assert np.allclose(found, write(IMAGE).numpy(), atol=1e-5)
-
-
-def test_several_values_behind_a_mask_are_refused():
-    program = torch.export.export(
-        Of(lambda x: x.index_put((x > 0.3,), x.flatten()[:1].expand(int(COUNT)))).eval(), (IMAGE,)
-    )
-    with pytest.raises(InputError, match="a mask and several values"):
-        read(program, ImportOptions(source="net.pt2"))
 
 
 @pytest.mark.parametrize("values", [lambda x: x[x < 0][:3], lambda x: x.flip(0)[x.flip(0) > 0]])
