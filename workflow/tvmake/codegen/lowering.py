@@ -30,7 +30,7 @@ from tvmake.targets.cpu.winograd import with_fewer_products
 from tvmake.targets.cuda.half_remainders import WideRemainders
 from tvmake.targets.gpu.shape_changes import move_shape_changes
 from tvmake.targets.kernel_pipeline import uses_textures
-from tvmake.targets.norms import NORMS
+from tvmake.targets.numbers.norms import NORMS
 from tvmake.targets.opencl.scans import SumsAsReductions
 from tvmake.targets.reversals import KeepReversals
 from tvmake.targets.shape_order import OrderShapeStores, ordered_shape_variables

@@ -17,7 +17,7 @@ from tvmake.debug.departure import Value
 from tvmake.errors import InputError
 from tvmake.ir.expressions import bindings, is_call, operator_name, variables
 from tvmake.targets.memory import in_buffers
-from tvmake.targets.norms import NORMS
+from tvmake.targets.numbers.norms import NORMS
 
 COPIES = frozenset({"to_vdevice", "hint_on_device"})
 """Calls that give their first argument in another memory."""

@@ -2,7 +2,7 @@
 
 import tvm
 
-from tvmake.targets import half_math, rounding
+from tvmake.targets.numbers import half_math, rounding
 
 DEFAULT = "default"
 

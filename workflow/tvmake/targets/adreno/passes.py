@@ -16,7 +16,7 @@ from tvmake.targets.adreno.texels import OthersInBuffers, is_texel
 from tvmake.targets.adreno.usual_memory import in_usual_memory
 from tvmake.targets.adreno.whole_pixels import OfWholePixels, WholePixels
 from tvmake.targets.bound_rule import BoundRule
-from tvmake.targets.norms import NORMS
+from tvmake.targets.numbers.norms import NORMS
 from tvmake.targets.reversals import KeepReversals
 
 LAYOUTS = {"relax.nn.conv2d": [DATA, KERNEL, DATA], "relax.nn.conv2d_transpose": ["NCHW", "IOHW"]}

@@ -6,10 +6,10 @@ from typing import Any
 import tvm
 
 from tvmake.targets.affected import is_affected
-from tvmake.targets.bfloat16 import RoundToBfloat16
 from tvmake.targets.c_dialects.gathered_bytes import GatheredBytes
 from tvmake.targets.c_dialects.narrow_integers import NarrowIntegers
-from tvmake.targets.extreme_infinities import ExtremeInfinities
+from tvmake.targets.numbers.bfloat16 import RoundToBfloat16
+from tvmake.targets.numbers.extreme_infinities import ExtremeInfinities
 
 tirx = tvm.tirx
 

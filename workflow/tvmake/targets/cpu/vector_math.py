@@ -16,7 +16,6 @@ import tvm
 import tvm_ffi
 
 from tvmake.ir.expressions import dtype_name, is_call, operator_name
-from tvmake.targets.bfloat16 import RoundToBfloat16
 from tvmake.targets.cpu.cyclic_places import CyclicPlaces
 from tvmake.targets.cpu.half_precision import HalfPrecision
 from tvmake.targets.cpu.incomplete_vectors import IncompleteVectors
@@ -24,7 +23,8 @@ from tvmake.targets.cpu.not_numbers import NotNumbers
 from tvmake.targets.cpu.parallel_rows import ParallelRows
 from tvmake.targets.cpu.segments import Segments
 from tvmake.targets.cpu.shares import Shares
-from tvmake.targets.extreme_infinities import ExtremeInfinities
+from tvmake.targets.numbers.bfloat16 import RoundToBfloat16
+from tvmake.targets.numbers.extreme_infinities import ExtremeInfinities
 
 tirx = tvm.tirx
 

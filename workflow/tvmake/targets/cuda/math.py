@@ -14,7 +14,7 @@ from typing import Any
 import tvm
 
 from tvmake.targets.affected import is_affected
-from tvmake.targets.half_math import widened
+from tvmake.targets.numbers.half_math import widened
 
 RELEASES = "<0.28"
 

@@ -8,7 +8,7 @@ import tvm
 
 from tests.patience import HANG_S
 from tvmake.targets.kernel_pipeline import tir_pipeline
-from tvmake.targets.rounding import IS_VECTOR, ROUNDING
+from tvmake.targets.numbers.rounding import IS_VECTOR, ROUNDING
 
 from tvm import te  # isort: skip
 
@@ -16,7 +16,7 @@ TARGET = tvm.target.Target("llvm")
 
 
 def test_tvm_still_leaves_roundings_in_loops():
-    """When this fails, targets/rounding.py can go."""
+    """When this fails, targets/numbers/rounding.py can go."""
     program = f"import tvm; print(tvm.ir.Op.get({ROUNDING!r}).get_attr({IS_VECTOR!r}))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=HANG_S)
     assert done.stdout.strip() == "None"

@@ -8,8 +8,8 @@ import pytest
 import tvm
 
 from tests.patience import HANG_S
-from tvmake.targets.half_math import FUNCTIONS
 from tvmake.targets.kernel_pipeline import tir_pipeline
+from tvmake.targets.numbers.half_math import FUNCTIONS
 
 from tvm import te  # isort: skip
 
@@ -34,8 +34,10 @@ def kernel(name: str) -> "tvm.tirx.PrimFunc":
 
 
 def test_tvm_still_lacks_functions_of_half_precision():
-    """When this fails, targets/half_math.py can go."""
-    program = "import tvm; from tests.targets.test_half_math import kernel; tvm.tirx.build(kernel('asinh'), 'llvm')"
+    """When this fails, targets/numbers/half_math.py can go."""
+    program = (
+        "import tvm; from tests.targets.numbers.test_half_math import kernel; tvm.tirx.build(kernel('asinh'), 'llvm')"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=HANG_S)
     assert "unknown intrinsic" in done.stderr
 

@@ -2,7 +2,7 @@
 
 TVM 0.27 computes bfloat16 in float32 and takes such a conversion out, so that ``x.bfloat16().float()`` gives ``x``; only what a kernel
 writes to memory as bfloat16 is rounded. Here the number is rounded first, by its bits. Remove when
-tests/targets/test_bfloat16.py::test_tvm_still_leaves_conversions_out fails.
+tests/targets/numbers/test_bfloat16.py::test_tvm_still_leaves_conversions_out fails.
 """
 
 from functools import cache

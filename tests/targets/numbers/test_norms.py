@@ -15,7 +15,7 @@ from tests.requirements import need
 from tests.targets.adreno.nets import executable, lowered, tensor
 from tests.tune.graphs import graph
 from tvmake.native.backend import opencl_library
-from tvmake.targets.norms import NORMS
+from tvmake.targets.numbers.norms import NORMS
 
 from tvm import relax  # isort: skip
 
@@ -98,7 +98,7 @@ def test_norms_between_textures_are_exact(groups: int):
 
 
 def test_tvm_still_subtracts_squares():
-    """When this fails, targets/norms.py can go."""
+    """When this fails, targets/numbers/norms.py can go."""
 
     def net(x: Any, scale: Any, shift: Any) -> Any:
         return op.nn.group_norm(x, scale, shift, 1, 1, [2])
