@@ -41,3 +41,16 @@ def test_a_resize_between_convolutions(name: str, channels: int, size: tuple[int
     arguments = values(*inputs)
     found, expected = (result(lower(each, NATIVE, [], PassOptions(), 1), arguments) for each in (module, kept(module)))
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_what_has_fewer_axes_is_part_of_the_convolution_s_kernel():
+    def net(x: Any, weight: Any, shift: Any) -> Any:
+        return op.nn.relu(op.add(op.nn.conv2d(x, weight), shift))
+
+    inputs = (((1, 3, 5, 6), "float32"), ((16, 3, 1, 1), "float32"), ((16, 1, 1), "float32"))
+    module = graph(net, *inputs)
+    made = lower(module, NATIVE, [], PassOptions(), 1)
+    assert any("conv2d_add_relu" in str(name.name_hint) for name, _ in made.fused.functions_items())
+    arguments = values(*inputs)
+    expected = result(lower(kept(module), NATIVE, [], PassOptions(), 1), arguments)
+    np.testing.assert_allclose(result(made, arguments), expected, rtol=1e-4, atol=1e-4)

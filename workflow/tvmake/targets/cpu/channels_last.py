@@ -60,7 +60,9 @@ def _legalize_several(builder: "tvm.relax.BlockBuilder", call: "tvm.relax.Call")
         if ranks <= {0, FEATURE_MAP_RANK}:
             return call
         if max(ranks) == FEATURE_MAP_RANK:
-            return builder.normalize(tvm.relax.Call(call.op, [_spread(builder, each) for each in call.args]))
+            return builder.normalize(
+                tvm.relax.Call(call.op, [_spread(builder, each) for each in call.args], call.attrs)
+            )
     return call.op.get_attr("FLegalize")(builder, call)
 
 
