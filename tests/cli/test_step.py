@@ -79,7 +79,7 @@ def test_one_stages_command_loads_no_other_stage():
         "print(sorted(name for name in sys.modules if name.startswith('tvmake.stages.')))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=HANG_S)
-    loaded = ["descriptor", "package", "package.export", "registry"]
+    loaded = ["descriptor", "package", "package.contents", "package.export", "registry"]
     assert done.stdout.strip() == str([f"tvmake.stages.{name}" for name in loaded])
 
 
