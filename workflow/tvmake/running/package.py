@@ -285,8 +285,10 @@ class Package:
 class _Pool(local):
     """TVM's pool of worker threads, of which each thread that runs kernels has one."""
 
-    threads: int | None = None
-    """As it was set last; None as it is made."""
+    def __init__(self) -> None:
+        stay_on_own_cores()
+        self.threads: int | None = None
+        """As it was set last; None as it is made."""
 
 
 _pool = _Pool()
@@ -294,10 +296,9 @@ _pool = _Pool()
 
 def _use_threads(threads: int | None) -> None:
     """Have kernels that this thread runs from now on use so many threads; None for all cores."""
-    import tvm
-
-    stay_on_own_cores()
     if threads != _pool.threads:
+        import tvm
+
         tvm.get_global_func("runtime.config_threadpool")(BIG_CORES, threads or 0)
         _pool.threads = threads
 

@@ -1,0 +1,57 @@
+"""`tvmake.open(…).run`: what one run gives is no other's."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import tvmake
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tvmake.Package:
+    """Of a network with an open extent, one input that is an output, too, and outputs of several types."""
+    monkeypatch.setenv("TVMAKE_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    made = onnx.parser.parse_model(
+        """
+        <ir_version: 8, opset_import: ["" : 17]>
+        network (float[n, 3] x, bool[3] mask) => (float[n, 3] y, bool[3] mask_out, int64[n, 3] whole, float16[n, 3] half)
+        { y = Add(x, x)  mask_out = Identity(mask)  whole = Cast<to = 7>(x)  half = Cast<to = 10>(x) }
+        """
+    )
+    onnx.save(made, "network.onnx")
+    return tvmake.load("network.onnx").compile(shows_progress=False)
+
+
+def test_the_outputs_of_a_run_stay_what_they_are_whatever_runs_afterwards(package: tvmake.Package):
+    mask = np.array([True, False, True])
+    runs = []
+    for seed, rows in enumerate([2, 2, 5, 2]):
+        x = np.random.default_rng(seed).uniform(-9, 9, (rows, 3)).astype("float32")
+        runs.append((x.copy(), mask.copy(), package.run({"x": x, "mask": mask})))
+        x[:], mask[:] = 0, ~mask
+    for x, given, (y, mask_out, whole, half) in ((x, given, found.values()) for x, given, found in runs):
+        assert np.array_equal(y, x + x)
+        assert np.array_equal(mask_out, given)
+        assert np.array_equal(whole, x.astype("int64"))
+        assert np.array_equal(half, x.astype("float16"))
+
+
+def test_outputs_are_the_callers_to_change(package: tvmake.Package):
+    x, mask = np.ones((2, 3), "float32"), np.array([True, False, True])
+    first = package.run({"x": x, "mask": mask})
+    first["mask_out"][:] = False
+    first["y"] += 1
+    again = package.run({"x": x, "mask": mask})
+    assert np.array_equal(again["mask_out"], mask)
+    assert np.array_equal(again["y"], x + x)
+
+
+def test_arrays_of_any_layout_are_read_as_they_look(package: tvmake.Package):
+    values = np.arange(24, dtype="float32").reshape(3, 8)
+    mask = np.array([True, True, False])
+    for x in (values.T, values.T[::2], values.T[::-1], np.asfortranarray(values.T)):
+        for _ in range(2):
+            assert np.array_equal(package.run({"x": x, "mask": mask})["y"], 2 * x)
