@@ -122,6 +122,7 @@ def test_classes_times_and_kernels_are_printed(typed: Typed):
     found = json.loads(typed("--print-top", "2", "--repeat", "3", "--profile", "--json")[1])
     assert found["latency"]["p50_ms"] > 0
     assert sum(row["share"] for row in found["kernels"]) == pytest.approx(1)
+    assert not [row for row in found["kernels"] if row["kernel"].startswith("vm.")]
     (top,) = found["top"].values()
     assert top[0]["score"] >= top[1]["score"]
 

@@ -1,5 +1,6 @@
 """Per-kernel times, gathered into a table."""
 
+import statistics
 from collections.abc import Iterable
 
 from pydantic import BaseModel, ConfigDict
@@ -19,8 +20,8 @@ class KernelCall(FailsFast, BaseModel):
 class KernelRow(FailsFast, BaseModel):
     """One kernel in one run of the model.
 
-    ``calls`` and ``total_ms`` are means over the profiled runs, ``mean_ms`` is per call, ``share`` is of the sum over
-    all kernels. That sum leaves out what happens between kernels, and profiling slows kernels down: shares are
+    ``calls`` is the mean over the profiled runs, ``median_ms`` is of all their calls, ``total_ms`` the product of the two, ``share`` is of
+    the sum over all kernels. That sum leaves out what happens between kernels, and profiling slows kernels down: shares are
     meaningful, the sum is not the model's latency.
     """
 
@@ -29,12 +30,12 @@ class KernelRow(FailsFast, BaseModel):
     kernel: str
     calls: float
     total_ms: float
-    mean_ms: float
+    median_ms: float
     share: float
 
 
 def kernel_table(calls: Iterable[KernelCall], runs: int = 1) -> list[KernelRow]:
-    """Sum calls by kernel, the most expensive first; equal ones by name.
+    """Calls by kernel, the most expensive first; equal ones by name.
 
     Args:
         runs: how many runs of the model the calls come from.
@@ -44,18 +45,19 @@ def kernel_table(calls: Iterable[KernelCall], runs: int = 1) -> list[KernelRow]:
     """
     if runs < 1:
         raise ValueError("a profile covers at least one run")
-    counts: dict[str, int] = {}
-    totals: dict[str, float] = {}
+    durations: dict[str, list[float]] = {}
     for call in calls:
-        counts[call.kernel] = counts.get(call.kernel, 0) + 1
-        totals[call.kernel] = totals.get(call.kernel, 0.0) + call.duration_ms
+        durations.setdefault(call.kernel, []).append(call.duration_ms)
+    # Of a mean, one call that other work on the machine stopped would be most.
+    medians = {kernel: statistics.median(found) for kernel, found in durations.items()}
+    totals = {kernel: median * len(durations[kernel]) / runs for kernel, median in medians.items()}
     everything = sum(totals.values())
     rows = [
         KernelRow(
             kernel=kernel,
-            calls=counts[kernel] / runs,
-            total_ms=total / runs,
-            mean_ms=total / counts[kernel],
+            calls=len(durations[kernel]) / runs,
+            total_ms=total,
+            median_ms=medians[kernel],
             share=total / everything if everything > 0 else 0.0,
         )
         for kernel, total in totals.items()

@@ -245,7 +245,7 @@ def _kernels_table(latency: Latency) -> Table:
             op.kernel,
             f"{op.calls:g}",
             quantities.milliseconds(op.total_ms),
-            quantities.milliseconds(op.mean_ms),
+            quantities.milliseconds(op.median_ms),
             quantities.share(op.share, 1),
         )
         for op in ops[:KERNELS_SHOWN]
@@ -254,7 +254,7 @@ def _kernels_table(latency: Latency) -> Table:
     if len(ops) > len(rows):
         rest = sum(op.share for op in ops[len(rows) :])
         note += f" {len(ops) - len(rows)} further kernels take {quantities.share(rest, 1)}."
-    return Table("Kernels", ("kernel", "calls", "total ms", "mean ms", "share"), rows, note)
+    return Table("Kernels", ("kernel", "calls", "total ms", "median ms", "share"), rows, note)
 
 
 def _tuning_table(best: BestSet, misses: Mapping[str, str]) -> Table:

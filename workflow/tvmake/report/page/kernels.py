@@ -54,7 +54,7 @@ def kernel_map(result: VariantResults) -> KernelMap | None:
     scheduled = {kernel.name: kernel.scheduled for kernel in result.manifest.kernels}
     cells, runtime = [], []
     for op in result.latency.report.ops:
-        about = f"{op.calls:g} × {quantities.milliseconds(op.mean_ms)} ms"
+        about = f"{op.calls:g} × {quantities.milliseconds(op.median_ms)} ms"
         if op.kernel.startswith(RUNTIME):
             runtime.append(op)
         elif op.kernel in coverage.misses:
@@ -111,7 +111,7 @@ def points(kernel: BestKernel) -> list[tuple[int, float]]:
 def _times(twin: VariantResults | None) -> Mapping[str, float]:
     if twin is None or twin.latency is None:
         return {}
-    return {op.kernel: op.mean_ms for op in twin.latency.report.ops if op.mean_ms > 0}
+    return {op.kernel: op.median_ms for op in twin.latency.report.ops if op.median_ms > 0}
 
 
 def _curve(kernel: BestKernel, untuned_ms: float | None) -> Curve:
