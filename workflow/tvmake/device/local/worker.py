@@ -98,8 +98,9 @@ class LoadedPackage:
                 np.copyto(array, value)
                 return tensor
         tensor = tvm.runtime.tensor(value, self.device)
-        if (array := _on_its_memory(tensor)) is not None:
-            self._arguments[place] = tensor, array
+        memory = _on_its_memory(tensor)
+        if memory is not None:
+            self._arguments[place] = tensor, memory
         return tensor
 
 
