@@ -29,15 +29,15 @@ from tvmake.transform.layouts.choices import CHOSEN_LAYOUT, FAILURES, LAYOUTS, h
 from tvmake.transform.layouts.clips import split_clips
 from tvmake.transform.layouts.norms import flatten_norms
 from tvmake.transform.masked_rows import drop_masked_rows
-from tvmake.transform.own_comparisons import ask_for_numbers
+from tvmake.transform.numbers.own_comparisons import ask_for_numbers
+from tvmake.transform.numbers.whole_divisions import divide_by_no_zero
+from tvmake.transform.numbers.wide_norms import spell_out_wide_norms
+from tvmake.transform.numbers.zero_products import keep_infinities
 from tvmake.transform.precision import to_precision
 from tvmake.transform.repeated_matrices import multiply_once
 from tvmake.transform.samples import reflect_two_rows, sample_in_float32
 from tvmake.transform.uniform_values import spread_single_values
 from tvmake.transform.user_passes import apply_user_passes
-from tvmake.transform.whole_divisions import divide_by_no_zero
-from tvmake.transform.wide_norms import spell_out_wide_norms
-from tvmake.transform.zero_products import keep_infinities
 
 
 def transform(

@@ -12,7 +12,7 @@ from tvmake.quantize.integers.conversion import has_quantized
 from tvmake.transform.fold_constants import evaluate_constants
 from tvmake.transform.layouts.clips import join_clips, split_clips
 from tvmake.transform.mixed_precision import ALWAYS, FOLLOW, NEVER, POLICY, to_mixed_precision
-from tvmake.transform.wide_terms import widen_terms
+from tvmake.transform.numbers.wide_terms import widen_terms
 
 INFER = "FInferMixedPrecision"
 

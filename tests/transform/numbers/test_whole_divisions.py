@@ -19,7 +19,7 @@ from tvmake.frontend.torch.importer import read
 from tvmake.ir.expressions import bindings, operator_name
 from tvmake.targets.resolve import tvm_target
 from tvmake.transform.graph import transform
-from tvmake.transform.whole_divisions import divide_by_no_zero
+from tvmake.transform.numbers.whole_divisions import divide_by_no_zero
 
 from tvm import relax  # isort: skip
 
