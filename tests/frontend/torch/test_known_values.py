@@ -1,5 +1,6 @@
 """A module may ask for values that depend on no input, and for no others."""
 
+import math
 from itertools import pairwise
 
 import pytest
@@ -36,8 +37,19 @@ class Times(nn.Module):
         return x.sum(torch.arange(1, x.ndim).tolist())
 
 
-@pytest.mark.parametrize("module", [Flag(True), Flag(False), Times()], ids=["ready", "not ready", "times"])
-def test_values_of_constants_and_buffers_decide(module):
+class Learned(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(1.5))
+
+    def forward(self, x):
+        return x.clamp(max=self.scale.item()) * math.exp(self.scale)
+
+
+@pytest.mark.parametrize(
+    "module", [Flag(True), Flag(False), Times(), Learned()], ids=["ready", "not ready", "times", "learned"]
+)
+def test_values_of_constants_buffers_and_parameters_decide(module):
     assert torch.equal(exported_program("net", module, (X,)).module()(X), module(X))
 
 

@@ -18,7 +18,7 @@ from torch.nn.parameter import is_lazy
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 from tvmake.errors import InputError
-from tvmake.frontend.torch import checks, returned
+from tvmake.frontend.torch import checks, derivatives, returned
 from tvmake.frontend.torch.faithful import check_faithful
 from tvmake.frontend.torch.known_values import KnownValues
 from tvmake.process.user_code import blame, place
@@ -71,11 +71,29 @@ def exported_program(where: str, module: nn.Module, examples: Sequence[Any], dyn
 def _program(module: nn.Module, examples: tuple[Any, ...], dynamic: Any) -> ExportedProgram:
     """The program; code that asks for values gets those that depend on no input, where torch.export has none to give."""
     try:
-        return _plain_program(module, examples, dynamic)
+        program = _plain_program(module, examples, dynamic)
     except (GuardOnDataDependentSymNode, DataDependentOutputException):
         # What the module writes has been shown once.
         with KnownValues(module), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
             return _plain_program(module, examples, dynamic)
+    except Exception:
+        if dynamic is None and (found := _with_derivatives(module, examples)) is not None:
+            return found
+        raise
+    if dynamic is None and derivatives.are_kept(program):
+        return _with_derivatives(module, examples) or program
+    return program
+
+
+def _with_derivatives(module: nn.Module, examples: tuple[Any, ...]) -> ExportedProgram | None:
+    """The program with derivatives written out; None where that is none either."""
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        try:
+            with returned.plainly(module), derivatives.written_out(module, examples):
+                program = _plain_program(module, examples, None)
+        except Exception:  # noqa: BLE001 -- the error of the module as it is says more
+            return None
+    return None if derivatives.are_kept(program) else program
 
 
 def _plain_program(module: nn.Module, examples: tuple[Any, ...], dynamic: Any) -> ExportedProgram:

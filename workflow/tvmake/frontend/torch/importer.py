@@ -29,12 +29,13 @@ from tvmake.frontend.torch.item_places import look_up_places
 from tvmake.frontend.torch.operators import complex_numbers
 from tvmake.frontend.torch.operators.converters import CONVERTERS
 from tvmake.frontend.torch.operators.decompositions import DECOMPOSITIONS
+from tvmake.frontend.torch.operators.further_results import FURTHER, asks_for_further
 from tvmake.frontend.torch.operators.masks.selection import choose_by_masks
 from tvmake.frontend.torch.operators.matrices.grouping import of_libraries
-from tvmake.frontend.torch.operators.maxima import PLACES, asks_for_places
 from tvmake.frontend.torch.operators.quantized import settle_scales
 from tvmake.frontend.torch.operators.resizing import KEPT
 from tvmake.frontend.torch.promotion import promote
+from tvmake.frontend.torch.scalars import compute_as_tensors
 from tvmake.frontend.torch.subgraphs import write_out
 from tvmake.frontend.zoo import models as zoo
 
@@ -174,8 +175,9 @@ def _decomposed(program: ExportedProgram) -> ExportedProgram:
             table.pop(operator, None)
     with _without_tracebacks():
         core = program.run_decompositions({**table, **DECOMPOSITIONS, **of_libraries(program)})
-        core = core.run_decompositions({**table, **DECOMPOSITIONS}) if write_out(core) | look_up_places(core) else core
-        core = core.run_decompositions(dict(PLACES)) if any(map(asks_for_places, exported.calls(core))) else core
+        is_changed = write_out(core) | look_up_places(core) | compute_as_tensors(core)
+        core = core.run_decompositions({**table, **DECOMPOSITIONS}) if is_changed else core
+        core = core.run_decompositions(dict(FURTHER)) if any(map(asks_for_further, exported.calls(core))) else core
     _drop_checks(core)
     return core
 
@@ -237,7 +239,7 @@ def _unknown(program: ExportedProgram) -> list[fx.Node]:
 
 def _refuse_unsupported(where: str, program: ExportedProgram) -> None:
     unknown = _unknown(program)
-    missing = Counter(str(node.target) for node in [*unknown, *filter(asks_for_places, exported.calls(program))])
+    missing = Counter(str(node.target) for node in [*unknown, *filter(asks_for_further, exported.calls(program))])
     if missing:
         listing = ", ".join(f"{operator} ({count}×)" for operator, count in sorted(missing.items()))
         plural = "operator has" if len(missing) == 1 else "operators have"

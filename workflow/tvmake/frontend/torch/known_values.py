@@ -1,8 +1,8 @@
 """Small values that depend on no input, known while a module is traced.
 
 A flag in a buffer says that a codebook is initialised, points in time are made of constants, axes are listed by a range: code asks for
-their values, and torch.export, which traces without values, refuses that. Here what is computed of constants and small buffers alone
-is computed beside the trace, and handed to whatever asks for it.
+their values, and torch.export, which traces without values, refuses that. Here what is computed of constants, small buffers and
+parameters alone is computed beside the trace, and handed to whatever asks for it.
 """
 
 from typing import Any
@@ -35,20 +35,21 @@ WRITING = {
 
 
 class KnownValues(TorchFunctionMode):
-    """While this is entered, code that asks for values of a module's small buffers, and of what is computed of them, gets them; what it
+    """While this is entered, code that asks for values of a module's small buffers and parameters, and of what is computed of them, gets them; what it
     asserts of other values is so.
 
     Args:
-        module: that is traced; its buffers still have their values.
+        module: that is traced; its buffers and parameters still have their values.
     """
 
     def __init__(self, module: nn.Module):
         super().__init__()
-        self.buffers = [
-            (part._buffers, name, buffer.detach().clone())
+        self.state = [
+            (kept, name, value.detach().clone())
             for part in module.modules()
-            for name, buffer in part._buffers.items()
-            if buffer is not None and buffer.numel() <= LARGEST
+            for kept in (part._buffers, part._parameters)
+            for name, value in kept.items()
+            if value is not None and value.numel() <= LARGEST
         ]
         self.known: dict[int, tuple[Tensor, Tensor | None]] = {}
         """What is traced, which has to live as long as its address is a key, and its value; None once that is no longer known."""
@@ -106,7 +107,7 @@ class KnownValues(TorchFunctionMode):
     def _value(self, traced: Tensor) -> Tensor | None:
         if (pair := self.known.get(id(traced))) is not None:
             return pair[1]
-        value = next((value for buffers, name, value in self.buffers if buffers.get(name) is traced), None)
+        value = next((value for kept, name, value in self.state if kept.get(name) is traced), None)
         if value is not None:
             self.known[id(traced)] = (traced, value)
         return value

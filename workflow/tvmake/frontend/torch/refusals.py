@@ -177,6 +177,7 @@ _MASK = "keep all elements beside a mask: torch.where(mask, x, 0) for x[mask], (
 _FIXED_SHAPES = {
     "nms": "return the boxes and scores, and leave out those that overlap after the network has run",
     "nonzero": "return the mask, or a fixed number of places with topk",
+    "bincount": "count n kinds with torch.nn.functional.one_hot(values, n).sum(0), of the flattened values",
     "unique": "return the values, and count them after the network has run",
     "masked_select": _MASK,
     "index": _MASK,

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tvmake.frontend.torch.operators import bits, counting, ordering, special, views, volumes
+from tvmake.frontend.torch.operators import bits, counting, gradients, ordering, special, views, volumes
 from tvmake.frontend.torch.operators.matrices import linear_algebra, singular_values
 
 aten = torch.ops.aten
@@ -273,6 +273,10 @@ def _normalized_without_statistics(
     return found if bias is None else found + bias.reshape(shape), mean.flatten(), scale.flatten()
 
 
+def _zeros_of_batch(data: Tensor, other: Tensor, *, self_num_batch_dims: int = 0) -> Tensor:
+    return torch.zeros([*data.shape[:self_num_batch_dims], *other.shape], dtype=other.dtype)
+
+
 def _scatter_reduced(
     data: Tensor, axis: int, places: Tensor, source: Tensor, reduction: str, *, include_self: bool = True
 ) -> Tensor:
@@ -307,6 +311,7 @@ def _identity(reduction: str, dtype: torch.dtype) -> float:
 DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
     **bits.DECOMPOSITIONS,
     **counting.DECOMPOSITIONS,
+    **gradients.DECOMPOSITIONS,
     **linear_algebra.DECOMPOSITIONS,
     **ordering.DECOMPOSITIONS,
     **singular_values.DECOMPOSITIONS,
@@ -327,6 +332,7 @@ DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
     ),
     aten.scatter_reduce.two: _scatter_reduced,
     aten.index_reduce.default: _rows_reduced,
+    aten._new_zeros_with_same_feature_meta.default: _zeros_of_batch,
     aten.rrelu_with_noise.default: _rrelu,
     aten.rrelu_with_noise_functional.default: _rrelu_functional,
     aten.lgamma.default: _log_gamma,

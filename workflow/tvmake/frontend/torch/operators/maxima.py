@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, fx
+from torch import Tensor
 
 aten = torch.ops.aten
 
@@ -90,8 +90,3 @@ PLACES: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
     aten.adaptive_max_pool3d.default: _adaptive_pool(3),
 }
 """For programs that ask where the maxima are."""
-
-
-def asks_for_places(node: fx.Node) -> bool:
-    """Whether a pooling's second result is used."""
-    return node.target in PLACES and any(user.args[1] != 0 and user.users for user in node.users)

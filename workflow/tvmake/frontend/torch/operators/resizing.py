@@ -29,7 +29,10 @@ def _nearest(node: fx.Node, importer: Any) -> Any:
         }
         return emit(relax.op.image.resize2d(data, tuple(results), layout="NCHW", **options))
     # The ratios that were asked for, where sizes were not: PyTorch steps by them, and not by the ratio of sizes.
-    scales = node.args[2] if len(node.args) > 2 and node.args[2] else (None, None)
+    scales = [
+        one for given in node.args[2:] if given for one in (given if isinstance(given, list | tuple) else [given])
+    ]
+    scales = scales if len(scales) == 2 else [None, None]
     for axis, (size, result, scale) in enumerate(zip(sizes, results, scales, strict=True), 2):
         # As PyTorch, in single precision.
         step = np.float32(1 / scale) if scale else np.float32(size) / np.float32(result)
@@ -103,6 +106,7 @@ KEPT = (aten.upsample_bicubic2d.vec,)
 
 CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
     "upsample_nearest2d.vec": _nearest,
+    "upsample_nearest2d.default": _nearest,
     "grid_sampler_2d.default": _grid_sample,
     "_upsample_bilinear2d_aa.default": _by_matrices(aten._upsample_bilinear2d_aa.default),
     "upsample_bilinear2d.vec": _bilinear,

@@ -284,6 +284,19 @@ def _with_report(compute: Callable[..., Any]) -> Callable[..., Any]:
     return computed
 
 
+def _with_factors(compute: Callable[..., Any], has_report: bool = False) -> Callable[..., Any]:
+    """The form that also gives what PyTorch differentiates by."""
+
+    def computed(matrix: Tensor, *others: Any, check_errors: bool = False, **named: Any) -> Any:
+        found, factors = compute(matrix, *others, **named), _factored(matrix)
+        if found is NotImplemented or factors is NotImplemented:
+            return NotImplemented
+        results = found if isinstance(found, tuple) else (found,)
+        return *results, *factors, *([torch.zeros(matrix.shape[:-2], dtype=torch.int32)] if has_report else [])
+
+    return computed
+
+
 def _checked(*_: Any, **__: Any) -> None:
     """The report is of no use in a compiled network, which cannot raise an error."""
 
@@ -294,6 +307,9 @@ DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
     aten.linalg_inv_ex.default: _with_report(_inverse),
     aten.linalg_solve.default: _solve,
     aten.linalg_solve_ex.default: _with_report(_solve),
+    aten._linalg_solve_ex.default: _with_factors(_solve, has_report=True),
+    aten._linalg_det.default: _with_factors(_determinant),
+    aten._linalg_slogdet.default: _with_factors(_sign_and_logarithm),
     aten.linalg_lu.default: _taken_apart,
     aten.linalg_lu_factor.default: _factored,
     aten.linalg_lu_factor_ex.default: _with_report(_factored),

@@ -1,0 +1,130 @@
+"""Modules that differentiate in forward are exported with their derivatives written out, and compute what PyTorch does."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from tests.frontend.torch.running import outputs
+from tvmake.config.model import ImportOptions
+from tvmake.errors import InputError
+from tvmake.frontend.torch.exporting import exported_program
+from tvmake.frontend.torch.importer import read
+
+
+def check(module: nn.Module, x: Tensor) -> None:
+    torch.manual_seed(0)
+    module.eval()
+    imported = read(exported_program("net", module, (x,)), ImportOptions(source="net", trusted=True))
+    wanted = module(x.clone())
+    wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+    for found, expected in zip(outputs(imported, x.numpy()), wanted, strict=True):
+        np.testing.assert_allclose(found, expected.detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+class Energy(nn.Module):
+    """An energy of points, and the forces on them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(3, 8), nn.Linear(8, 1)
+
+    def forward(self, points: Tensor) -> tuple[Tensor, Tensor]:
+        with torch.enable_grad():
+            points = points.detach().requires_grad_()
+            energy = self.last(torch.tanh(self.first(points))).sum()
+            (slope,) = torch.autograd.grad(energy, points, create_graph=True)
+        return energy.detach(), -slope.detach()
+
+
+def test_forces_are_gradients_of_an_energy():
+    check(Energy(), torch.randn(5, 3))
+
+
+class Equation(nn.Module):
+    """What a learned solution leaves of an equation with first and second derivatives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))
+
+    def forward(self, points: Tensor) -> Tensor:
+        def solution(point: Tensor) -> Tensor:
+            return self.layers(point).squeeze()
+
+        first = torch.vmap(torch.func.grad(solution))(points)
+        second = torch.vmap(torch.func.hessian(solution))(points)
+        return first[:, 1] - second[:, 0, 0]
+
+
+def test_second_derivatives_of_torch_func_are_written_out():
+    check(Equation(), torch.randn(4, 2))
+
+
+class Slope(nn.Module):
+    """The gradient of what layers make of a picture."""
+
+    def __init__(self, *layers: nn.Module) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.func.grad(lambda x: self.layers(x).square().sigmoid().sum())(x)
+
+
+@pytest.mark.parametrize(
+    "layers",
+    [
+        lambda: [nn.Conv2d(3, 6, 3, 2, 1, dilation=2), nn.Conv2d(6, 6, (3, 2), groups=3, padding=(1, 0))],
+        lambda: [nn.ConvTranspose2d(3, 4, 3, 2, 1, output_padding=1), nn.AvgPool2d(2, 2, 1)],
+        lambda: [nn.AvgPool2d((3, 2), 2), nn.MaxPool2d(2)],
+        lambda: [nn.Upsample(scale_factor=2, mode="bilinear"), nn.Upsample(size=(7, 9)), nn.Upsample(scale_factor=2.0)],
+        lambda: [nn.GroupNorm(1, 3), nn.Flatten(1, 2), nn.LayerNorm(8), nn.GRU(8, 4, batch_first=True), First()],
+    ],
+    ids=["convolutions", "transposed", "pools", "resizes", "norms"],
+)
+def test_gradients_of_layers(layers: Callable[[], list[nn.Module]]):
+    check(Slope(*layers()), torch.randn(1, 3, 9, 8))
+
+
+class First(nn.Module):
+    def forward(self, results: tuple[Tensor, Tensor]) -> Tensor:
+        return results[0]
+
+
+class Learns(nn.Module):
+    """Steps of learning in each call, a kernel of a convolution and a matrix."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kernel, self.matrix = nn.Parameter(torch.randn(3, 2, 3, 3)), nn.Parameter(torch.randn(4, 4))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        kernel = torch.func.grad(lambda kernel: F.conv2d(x, kernel, stride=2, padding=1).relu().sum())(self.kernel)
+        rows = x[0, :, :, :4].flatten(0, 1)
+        solved = torch.func.grad(lambda one: torch.linalg.solve(one.T @ one + torch.eye(4), rows.T).sum())(self.matrix)
+        return kernel, solved
+
+
+def test_gradients_by_weights():
+    check(Learns(), torch.randn(1, 2, 8, 8))
+
+
+class Chooses(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        slope = torch.func.grad(lambda x: (x**3).sum())(x)
+        return slope if bool(slope.sum() > 0) else -slope
+
+
+def test_a_choice_by_values_is_not_made_for_all_calls():
+    with pytest.raises(InputError, match="net"):
+        exported_program("net", Chooses(), (torch.randn(3),))
+
+
+def test_inputs_and_weights_keep_their_names():
+    program = exported_program("net", Energy(), (torch.randn(5, 3),))
+    assert program.graph_signature.user_inputs == ("points",)
+    assert set(program.state_dict) == {"first.weight", "first.bias", "last.weight", "last.bias"}

@@ -1,0 +1,128 @@
+"""Numbers that ``forward`` takes out of tensors and computes with: tensors of rank 0.
+
+``x * (1 / t.item() ** 2)`` reaches PyTorch's graph as arithmetic of Python on a symbol, for which TVM has no operators.
+"""
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+from torch.export import ExportedProgram
+
+from tvmake.frontend.torch.program import graphs
+
+aten = torch.ops.aten
+
+ARITHMETIC: dict[Callable[..., Any], torch._ops.OpOverload] = {
+    operator.add: aten.add.Tensor, operator.sub: aten.sub.Tensor, operator.mul: aten.mul.Tensor,
+    operator.truediv: aten.div.Tensor, operator.neg: aten.neg.default, operator.pow: aten.pow.Tensor_Tensor,
+    operator.abs: aten.abs.default, abs: aten.abs.default, math.sqrt: aten.sqrt.default, torch.sym_max: aten.maximum.default,
+    torch.sym_min: aten.minimum.default, torch.sym_float: aten._to_copy.default,
+    torch._sym_sqrt: aten.sqrt.default, torch._sym_log2: aten.log2.default,
+    torch._sym_sin: aten.sin.default, torch._sym_cos: aten.cos.default, torch._sym_tan: aten.tan.default,
+    torch._sym_sinh: aten.sinh.default, torch._sym_cosh: aten.cosh.default, torch._sym_tanh: aten.tanh.default,
+    torch._sym_asin: aten.asin.default, torch._sym_acos: aten.acos.default, torch._sym_atan: aten.atan.default,
+}  # fmt: skip
+"""What Python computes with symbols, by what PyTorch computes with tensors."""
+
+FILLED = (aten.full.default, aten.scalar_tensor.default)
+"""Operators that make a tensor of one number."""
+
+OVERLOADS = {"Scalar": "Tensor", "Tensor_Scalar": "Tensor_Tensor"}
+"""Operators of a number, and the same of a tensor."""
+
+
+def compute_as_tensors(program: ExportedProgram) -> bool:
+    """Write arithmetic on numbers of tensors as arithmetic on tensors, in place.
+
+    Returns:
+        Whether there was any; what stands for the values of the new operators is missing.
+    """
+    changed = [_in_graph(graph) for graph in graphs(program)]
+    return any(changed)
+
+
+def _in_graph(graph: fx.Graph) -> bool:
+    tensors: dict[fx.Node, fx.Node] = {}
+    is_changed = False
+    for node in list(graph.nodes):
+        if node.op != "call_function":
+            continue
+        if node.target is aten._local_scalar_dense.default:
+            tensors[node] = _taken(graph, node)
+        elif tensors.keys().isdisjoint(node.all_input_nodes):
+            continue
+        elif node.target in ARITHMETIC:
+            tensors[node] = _computed(graph, node, tensors)
+        elif (made := _used(graph, node, tensors)) is not None:
+            node.replace_all_uses_with(made)
+            is_changed = True
+    graph.eliminate_dead_code()
+    return is_changed
+
+
+def _taken(graph: fx.Graph, node: fx.Node) -> fx.Node:
+    dtype = node.args[0].meta["val"].dtype
+    with graph.inserting_before(node):
+        taken = graph.call_function(aten.reshape.default, (node.args[0], []))
+        if dtype.is_floating_point or dtype in (torch.bool, torch.int64):
+            return taken
+        return graph.call_function(aten._to_copy.default, (taken,), {"dtype": torch.int64})
+
+
+def _computed(graph: fx.Graph, node: fx.Node, tensors: dict[fx.Node, fx.Node]) -> fx.Node:
+    with graph.inserting_before(node):
+        args = [_as_tensor(graph, one, tensors) for one in node.args]
+        kwargs = {"dtype": torch.float32} if node.target is torch.sym_float else {}
+        return graph.call_function(ARITHMETIC[node.target], tuple(args), kwargs)
+
+
+def _as_tensor(graph: fx.Graph, value: Any, tensors: dict[fx.Node, fx.Node]) -> fx.Node:
+    """A number as a tensor."""
+    if isinstance(value, fx.Node):
+        return tensors.get(value, value)
+    dtype = torch.float32 if isinstance(value, float) else torch.int64
+    return graph.call_function(aten.full.default, ([], value), {"dtype": dtype})
+
+
+def _used(graph: fx.Graph, node: fx.Node, tensors: dict[fx.Node, fx.Node]) -> fx.Node | None:
+    """An operator of tensors that is given such numbers, with tensors in their place; None where it takes none."""
+    if not isinstance(node.target, torch._ops.OpOverload) or not isinstance(node.meta.get("val"), Tensor):
+        return None
+    with graph.inserting_before(node):
+        if node.target in FILLED:
+            value, size = (node.args[-1], node.args[0] if len(node.args) > 1 else [])
+            if value not in tensors or any(isinstance(extent, fx.Node) for extent in size):
+                return None
+            dtype = node.meta["val"].dtype
+            value = graph.call_function(aten._to_copy.default, (tensors[value],), {"dtype": dtype})
+            return graph.call_function(aten.expand.default, (value, size))
+        if node.target is aten.clamp.default:
+            return _clamped(graph, node, tensors)
+        overload = OVERLOADS.get(node.target._overloadname, node.target._overloadname)
+        if overload not in node.target.overloadpacket.overloads():
+            return None
+        target = getattr(node.target.overloadpacket, overload)
+        if any(
+            one in tensors and not isinstance(argument.type, torch.TensorType)
+            for one, argument in zip(node.args, target._schema.arguments, strict=False)
+            if isinstance(one, fx.Node)
+        ):
+            return None
+        args = tuple(tensors.get(one, one) if isinstance(one, fx.Node) else one for one in node.args)
+        return graph.call_function(target, args, node.kwargs)
+
+
+def _clamped(graph: fx.Graph, node: fx.Node, tensors: dict[fx.Node, fx.Node]) -> fx.Node:
+    found = node.args[0]
+    for bound, target in zip(node.args[1:], (aten.maximum.default, aten.minimum.default), strict=False):
+        if bound is not None:
+            as_tensor = _as_tensor(graph, bound, tensors)
+            dtype = node.meta["val"].dtype
+            found = graph.call_function(
+                target, (found, graph.call_function(aten._to_copy.default, (as_tensor,), {"dtype": dtype}))
+            )
+    return found
