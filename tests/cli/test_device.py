@@ -174,6 +174,20 @@ def test_no_tracker_answers(place: Place):
     assert place.run("query", "--tracker", "nowhere").returncode == 2
 
 
+@pytest.mark.parametrize(
+    ("there", "state", "details"),
+    [(0, "not connected", "adb sees no device"), (1, "connected", ""), (2, "2 devices", "set its serial")],
+)
+def test_a_phone_without_a_serial_is_the_only_one_there(
+    place: Place, adb: AdbServer, there: int, state: str, details: str
+):
+    for number in range(there):
+        adb.add(f"PHONE{number}")
+    place.devices(phone={"via": "adb"})
+    phone = next(row for row in json.loads(place.run("list", "--json").stdout) if row["device"] == "phone")
+    assert (phone["state"], phone["details"].startswith(details)) == (state, True)
+
+
 def test_phones_are_listed_whether_the_config_names_them_or_not(place: Place, adb: AdbServer):
     adb.add("ONE")
     adb.add("TWO", state="unauthorized")

@@ -97,6 +97,8 @@ def test_diff_exits_with_4_only_when_a_regression_was_to_fail_it(run, another_ru
     assert tvmake("diff", old, new).exit_code == 0
     assert tvmake("diff", old, new, "--fail-on-regression", 5).exit_code == 4
     assert tvmake("diff", new, old, "--fail-on-regression", 5).exit_code == 0
+    for percent in ("nan", "inf", "5%"):
+        assert tvmake("diff", old, new, "--fail-on-regression", percent).exit_code == 2
 
 
 def test_diff_writes_the_comparison_as_a_page(run, another_run, tvmake, tmp_path):

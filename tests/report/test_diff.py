@@ -4,6 +4,7 @@ import pytest
 from rich.console import Console
 
 from tests.report.conftest import gather
+from tvmake.config.validation import Goals
 from tvmake.errors import InputError
 from tvmake.report.diff import compare
 from tvmake.report.diff_text import print_diff
@@ -168,6 +169,38 @@ def test_goals_that_were_met_and_are_missed_now_fail_the_diff_whatever_the_perce
     run.add()
     another_run.add(error=0.5)
     assert diff(run, another_run).exit_code(1000) == 4
+
+
+def test_another_goal_that_is_missed_fails_the_diff_of_a_variant_that_missed_one_already(run, another_run):
+    run.add(error=0.001, goals=Goals(rtol=1e-4))
+    another_run.add(error=0.5, goals=Goals(rtol=1e-4, cosine=0.99))
+    assert diff(run, run).exit_code(5) == 0
+    assert diff(run, another_run).exit_code(5) == 4
+
+
+def test_a_variant_whose_goals_are_no_longer_checked_fails_the_diff(run, another_run):
+    run.add()
+    another_run.add(device=None)
+    assert diff(run, another_run).exit_code(5) == 4
+    assert diff(another_run, run).exit_code(5) == 0
+
+
+def test_runs_without_a_common_variant_pass_no_gate(run, another_run):
+    run.add()
+    another_run.add(target="renamed")
+    found = diff(run, another_run)
+    assert found.exit_code(None) == 0
+    with pytest.raises(InputError, match="nothing to judge"):
+        found.exit_code(5)
+
+
+def test_runs_the_wrong_way_round_are_said_to_be_so(run, another_run):
+    for each in (run, another_run):
+        each.add()
+    later = gather(run.request).model_copy(update={"created_at": "2030-01-01T00:00:00+00:00"})
+    assert compare(gather(another_run.request), later).notes == []
+    (note,) = compare(later, gather(another_run.request)).notes
+    assert note.startswith("the old run is the later one: 2030-01-01")
 
 
 def test_the_text_has_one_line_a_variant_and_one_a_change(run, another_run):

@@ -1,18 +1,23 @@
 """The reference runs the network that was imported, not another of the same name."""
 
+import shutil
 import sys
 import textwrap
 from pathlib import Path
 
+import onnx
 import pytest
+from onnx import numpy_helper
 
+from tests.workflow.project import ROOT
 from tvmake.artifact import stage_json
 from tvmake.artifact.source import SourceRecord
 from tvmake.config.model import ImportOptions
-from tvmake.config.requests.referencing import ReferenceRequest
+from tvmake.config.requests.referencing import ReferenceRequest, SelfTestRequest
 from tvmake.errors import InputError
 from tvmake.stages.model.import_model import import_model
 from tvmake.stages.model.reference import reference
+from tvmake.stages.package.self_test import self_test
 
 SOURCE = """
 import numpy as np
@@ -58,6 +63,23 @@ def run(function: str, files: list[Path]) -> Path:
 def test_a_factory_that_draws_by_its_seed_is_run(files):
     assert run("seeded", files).is_file()
     assert len(str(stage_json.load(SourceRecord, files[3]).notes["weights"])) == 64
+
+
+def test_a_model_that_has_changed_since_its_import_is_not_run(files: list[Path]):
+    source = files[0].with_name("digits.onnx")
+    shutil.copy(ROOT / "resources" / "digits.onnx", source)
+    options = ImportOptions(source=source.name)
+    import_model(options, *files)
+    model = onnx.load(source)
+    weights = model.graph.initializer[0]
+    weights.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weights) * 2, weights.name))
+    onnx.save(model, source)
+    asked = {"reference": ReferenceRequest(model=options, samples=1), "self_test": SelfTestRequest(model=options)}
+    for stage, request in asked.items():
+        made = files[0].with_name(f"{stage}.npz")
+        with pytest.raises(InputError, match=r"digits\.onnx: has changed since it was imported"):
+            {"reference": reference, "self_test": self_test}[stage](files[2], files[3], request, made)
+        assert not made.exists()
 
 
 def test_a_factory_that_draws_other_weights_each_time_is_refused(files):

@@ -232,3 +232,41 @@ def test_records_that_are_seen_late_are_waited_for(tuned: Project, tmp_path: Pat
         _, err = run.communicate(timeout=HANG_S)
     assert run.returncode == 0, err
     assert used(tuned) == before
+
+
+def test_a_run_ends_with_its_results_whatever_became_of_its_config_meanwhile(demo: Project, tmp_path: Path):
+    config = demo.directory / "tvmake.yaml"
+    good = config.read_text()
+    file = "results/digits/float32/cpu/mod.json"
+    shutil.rmtree(demo.directory / "results")
+    faults = Faults(demo, tmp_path / "faults")
+    faults.before(file, "pause")
+    with started(demo, "tvmake", "make") as run:
+        faults.wait(file)
+        config.write_text("models: [")
+        faults.release(file)
+        out, err = run.communicate(timeout=HANG_S)
+    faults.end()
+    assert (run.returncode, "results: results/summary.json" in out) == (0, True), err
+    assert "note: tvmake.yaml has changed while this run was at work" in err
+    assert "not valid YAML" in demo.make().stderr
+    config.write_text(good)
+    assert "has changed" not in succeeded(demo.make()).stderr
+
+
+def test_a_model_that_changes_between_its_import_and_its_reference_is_not_taken_for_the_imported_one(
+    demo: Project, tmp_path: Path
+):
+    shutil.rmtree(demo.directory / "results")
+    faults = Faults(demo, tmp_path / "faults")
+    faults.before("results/digits/source.json", "pause")
+    with started(demo, "tvmake", "make") as run:
+        faults.wait("results/digits/source.json")
+        change_weights(demo)
+        faults.release("results/digits/source.json")
+        out, err = run.communicate(timeout=HANG_S)
+    faults.end()
+    assert run.returncode == 1
+    assert "digits.onnx: has changed since it was imported" in out + err
+    assert "note: digits.onnx has changed while this run was at work" in err
+    succeeded(demo.make())

@@ -33,6 +33,8 @@ def of_model(**keys: object) -> str:
         ({"latency_ms": "5ms"}, "write it in the unit of the key: latency_ms: 5"),
         ({"latency_ms": "500us"}, "latency_ms: 0.5"),
         ({"latency_ms": {"p90": "2 s"}}, "p90: 2000"),
+        ({"latency_ms": True}, "latency_ms: expected a number (got 'true')"),
+        ({"latency_ms": {"p50": True}}, "latency_ms.p50: expected a number (got 'true')"),
         ({"latency_ms": {90: 3}}, "write a percentile such as p50, p90 or p99.9"),
         ({"load_ms": "0.5s"}, "load_ms: 500"),
         ({"package_mb": "3GB"}, "package_mb: 3000"),

@@ -217,6 +217,7 @@ def _run(plan: Plan, options: _Options, read_question: Callable[[], Question | N
         code = run(
             Request(
                 plan=question.plan if question else plan,
+                config_files=options.files,
                 arguments=options.arguments,
                 quiet=options.quiet,
                 verbose=options.verbose,

@@ -53,7 +53,9 @@ PercentileName = Annotated[str, StringConstraints(pattern=r"^p(\d{1,2}(\.\d+)?|1
 
 
 def _median(value: Any) -> Any:
-    return value if isinstance(value, dict) or value is None else {"p50": value}
+    if isinstance(value, dict) or value is None:
+        return value
+    return {"p50": str(value).lower() if isinstance(value, bool) else value}  # true is a number to Python
 
 
 class Metric(Strict):

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
+from pathlib import Path
 
 from snakemake.cli import args_to_api, parse_args, print_exception
 from snakemake_interface_logger_plugins.registry import LoggerPluginRegistry
@@ -24,6 +25,7 @@ from tvmake.engine.progress.snakemake_errors import bad_option, usage_error
 from tvmake.engine.state_places import put_right
 from tvmake.engine.up_to_date.altered import altered, jobs_of, mend_times_of_sources, needed_for, was_made
 from tvmake.engine.up_to_date.early_cutoff import make_in_rounds
+from tvmake.engine.up_to_date.meanwhile import Meanwhile
 from tvmake.engine.up_to_date.metadata import remove_damaged_records
 from tvmake.engine.up_to_date.noop import note, up_to_date
 from tvmake.engine.up_to_date.planned_jobs import PlannedJob, planned_jobs
@@ -66,6 +68,8 @@ class Request:
     """What a run is to make, and how."""
 
     plan: Plan
+    config_files: Sequence[Path]
+    """What the plan was read from."""
     arguments: Sequence[str]
     """Snakemake's."""
     quiet: bool
@@ -187,6 +191,7 @@ class _Maker:
         self._is_told_to_end = is_told_to_end
         self._began = time.monotonic()
         self._look_s = 0.0
+        self._meanwhile = Meanwhile(request.config_files)
         self._nothing_to_do_ns: int | None = None
         """When the last look began, if it found nothing to do and nothing has been made since."""
 
@@ -195,6 +200,14 @@ class _Maker:
         plan, question, left_out = self._request.plan, self._request.question, self._request.left_out
         if not Run.made:
             return self._show(plan, left_out)
+        try:
+            return self._make_scopes(plan, question, left_out, local)
+        finally:
+            for name in self._meanwhile.changed():
+                text = f"{name} has changed while this run was at work: results may be of how it was"
+                print(f"note: {text}; `tvmake make` again makes those anew", file=sys.stderr)
+
+    def _make_scopes(self, plan: Plan, question: Question | None, left_out: UpToDate, local: bool) -> bool:
         for _ in range(MOST_SCOPES):
             with leaving_out(left_out):
                 if not self._make_scope(plan, left_out):
@@ -220,7 +233,7 @@ class _Maker:
         variants = [variant for variant in plan.variants if variant not in left_out.variants]
         for name in mend_times_of_sources(jobs_of(plan, variants)):
             print(f"note: {name} has a time in the future, and is given the present one", file=sys.stderr)
-
+        self._meanwhile.watch(jobs_of(plan, variants))
         return make_in_rounds(
             self._args,
             self._request.has_results,
@@ -260,7 +273,10 @@ class _Maker:
 
     def _remembered(self, question: Question, left_out: UpToDate) -> Question | None:
         """Note what Snakemake found; returns the question as it is now, None where it has changed meanwhile."""
-        after = self._request.read_question()
+        try:
+            after = self._request.read_question()
+        except TvmakeError:  # what is wrong with it now is for the next run to say
+            return None
         if after is None or after.whole != question.whole:
             return None
         if self._nothing_to_do_ns is not None:

@@ -13,6 +13,7 @@ from tvmake.benchmark.statistics import THRESHOLD, LatencyComparison, Speedup, c
 from tvmake.errors import GoalError, InputError
 from tvmake.report import quantities
 from tvmake.report.rows import Summary, SummaryRow, failed_line, missed_line
+from tvmake.validate.verdict import MissedGoal
 
 SQNR_STEP_DB = 0.5
 """Smallest change of the SQNR worth a line."""
@@ -25,8 +26,8 @@ class VariantDiff:
     """One variant in both runs.
 
     ``ratio`` is new latency over old, None when either is missing; ``low`` and ``high`` bound it with 95 % confidence.
-    ``changes`` says in words what else changed. ``is_worse`` holds when goals that were met are missed now, or what was made
-    is not made any more.
+    ``changes`` says in words what else changed. ``is_worse`` holds when goals that were met are missed now or no longer checked,
+    or what was made is not made any more.
     """
 
     variant: str
@@ -62,8 +63,20 @@ class SummaryDiff:
         return [variant for variant in self.variants if variant.is_regression(percent)]
 
     def exit_code(self, percent: float | None) -> int:
-        """4 when there are regressions beyond ``percent``, else 0; without ``percent`` always 0."""
-        return GoalError.exit_code if percent is not None and self.regressions(percent) else 0
+        """4 when there are regressions beyond ``percent``, else 0; without ``percent`` always 0.
+
+        Raises:
+            InputError: there is a ``percent``, and both runs have no variant in common.
+        """
+        if percent is None:
+            return 0
+        if not self.variants:
+            raise InputError(
+                "--fail-on-regression",
+                "there is nothing to judge: no variant of the old run is in the new one",
+                "compare runs of the same models, precisions and targets; what was renamed counts as another variant",
+            )
+        return GoalError.exit_code if self.regressions(percent) else 0
 
 
 def compare(old: Summary, new: Summary) -> SummaryDiff:
@@ -78,11 +91,14 @@ def compare(old: Summary, new: Summary) -> SummaryDiff:
         ("tvmake", old.tvmake_version, new.tvmake_version),
         ("TVM", old.tvm_version, new.tvm_version),
     )
+    notes = [f"{name} {first} → {second}" for name, first, second in versions if first != second]
+    if old.created_at > new.created_at:
+        notes.append(f"the old run is the later one: {old.created_at}, the new one {new.created_at}")
     return SummaryDiff(
         variants=[_compare(before[name], row) for name, row in after.items() if name in before],
         added=[name for name in after if name not in before],
         removed=[name for name in before if name not in after],
-        notes=[f"{name} {first} → {second}" for name, first, second in versions if first != second],
+        notes=notes,
     )
 
 
@@ -109,8 +125,21 @@ def _compare(old: SummaryRow, new: SummaryRow) -> VariantDiff:
         latency=latency,
         relative=relative.ratio if relative else None,
         changes=changes,
-        is_worse=old.verdict in ("pass", "not run") and new.verdict in ("fail", "failed", "not made"),
+        is_worse=_is_worse(old, new),
     )
+
+
+def _is_worse(old: SummaryRow, new: SummaryRow) -> bool:
+    if new.verdict in ("failed", "not made"):
+        return old.package is not None
+    if new.verdict == "not run":  # the goals of what ran before are not checked any more
+        return old.verdict == "pass"
+    return old.package is not None and bool(_newly_missed(old, new))
+
+
+def _newly_missed(old: SummaryRow, new: SummaryRow) -> list[MissedGoal]:
+    known = {(goal.goal, goal.output) for goal in old.missed}
+    return [goal for goal in new.missed if (goal.goal, goal.output) not in known]
 
 
 def _relative(old: SummaryRow, new: SummaryRow) -> Speedup | None:
@@ -164,8 +193,7 @@ def _changes(old: SummaryRow, new: SummaryRow) -> list[str]:
     if new.package is None:
         return [*found, failed_line(new)]
     if new.verdict == "fail":
-        known = {(goal.goal, goal.output) for goal in old.missed}
-        found += [f"now misses {missed_line(goal)}" for goal in new.missed if (goal.goal, goal.output) not in known]
+        found += [f"now misses {missed_line(goal)}" for goal in _newly_missed(old, new)]
     changed("device", old.soc or quantities.ABSENT, new.soc or quantities.ABSENT)
     changed("top-1", quantities.share(old.top1), quantities.share(new.top1))
     changed("top-5", quantities.share(old.top5), quantities.share(new.top5))

@@ -1,5 +1,6 @@
 """``tvmake diff``: what changed between two runs."""
 
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,12 @@ from tvmake.cli.terminal import print_json
 Run = Annotated[Path, typer.Argument(help="A summary.json, or the results directory that holds one.")]
 
 
+def _finite(percent: float | None) -> float | None:
+    if percent is not None and not math.isfinite(percent):
+        raise typer.BadParameter(f"{percent} is no bound: nothing is slower by more")
+    return percent
+
+
 def diff(
     old: Run,
     new: Run,
@@ -21,6 +28,7 @@ def diff(
             "--fail-on-regression",
             metavar="PERCENT",
             min=0,
+            callback=_finite,
             help="Exit with 4 when a variant got slower by more than PERCENT and more than noise, or misses goals it met.",
         ),
     ] = None,

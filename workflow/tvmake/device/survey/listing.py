@@ -100,6 +100,8 @@ def _health(via: str, member: str) -> tuple[str, str]:
 def _over_adb(name: str, config: AdbDeviceConfig, android: Mapping[str, Row]) -> list[Row]:
     serials = config.serial or [os.environ.get("ANDROID_SERIAL", NOBODY)]
     if serials == [NOBODY] and NOBODY not in android:
+        if not android:
+            return [_row(name, "adb", "(no serial)", "not connected", "adb sees no device: allow USB debugging on it")]
         if len(android) != 1:
             return [_row(name, "adb", "(no serial)", f"{len(android)} devices", "set its serial, or ANDROID_SERIAL")]
         serials = list(android)

@@ -5,6 +5,7 @@ no standard input, by which one is ended, and drops the reason when a file canno
 """
 
 import io
+import itertools
 import socket
 import stat
 import struct
@@ -70,14 +71,15 @@ class AdbConnection:
         """See :class:`tvmake.device.transport.shell.Shell`."""
         with self._stream("sync:") as stream, source.open("rb") as file:
             self._sync(stream, b"SEND", f"{destination},{stat.S_IFREG | 0o755}")
+            blocks = iter(lambda: file.read(BLOCK), b"")
+            parts = (b"DATA" + WORD.pack(len(block)) + block for block in blocks)
             with suppress(BrokenPipeError, ConnectionResetError):  # it refuses to go on, and says why below
-                while block := file.read(BLOCK):
-                    stream.sendall(b"DATA" + WORD.pack(len(block)) + block)
-                stream.sendall(b"DONE" + WORD.pack(int(time.time())))
+                for part in itertools.chain(parts, [b"DONE" + WORD.pack(int(time.time()))]):
+                    self._send(stream, part)
             kind, size = self._answer(stream)
             if kind != b"OKAY":
                 raise command_error(
-                    self.where, f"writing {destination}", _exactly(stream, size).decode(errors="replace")
+                    self.where, f"writing {destination}", self._content(stream, size).decode(errors="replace")
                 )
 
     def fetch(self, source: str, destination: Path) -> None:
@@ -88,7 +90,7 @@ class AdbConnection:
                 kind, size = self._answer(stream)
                 if kind == b"DONE":
                     return
-                content = _exactly(stream, size)
+                content = self._content(stream, size)
                 if kind != b"DATA":
                     raise command_error(self.where, f"reading {source}", content.decode(errors="replace"))
                 file.write(content)
@@ -142,16 +144,27 @@ class AdbConnection:
     def _sync(self, stream: socket.socket, command: bytes, path: str) -> None:
         encoded = path.encode()
         try:
-            stream.sendall(command + WORD.pack(len(encoded)) + encoded)
+            self._send(stream, command + WORD.pack(len(encoded)) + encoded)
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise self._lost(str(error)) from error
+
+    def _send(self, stream: socket.socket, part: bytes) -> None:
+        try:
+            stream.sendall(part)
+        except (BrokenPipeError, ConnectionResetError):
+            raise
         except OSError as error:
             raise self._lost(str(error)) from error
 
     def _answer(self, stream: socket.socket) -> tuple[bytes, int]:
+        head = self._content(stream, 8)
+        return head[:4], WORD.unpack(head[4:])[0]
+
+    def _content(self, stream: socket.socket, size: int) -> bytes:
         try:
-            head = _exactly(stream, 8)
+            return _exactly(stream, size)
         except OSError as error:
             raise self._lost(str(error)) from error
-        return head[:4], WORD.unpack(head[4:])[0]
 
     def _lost(self, why: str) -> Unreachable:
         return Unreachable(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tvmake.artifact.signature import Signature
+    from tvmake.artifact.source import SourceRecord
     from tvmake.validate.reference.stored import ReferenceSetInfo
 
 
@@ -24,7 +25,7 @@ def reference(signature: Path, source: Path, request: ReferenceRequest, referenc
 
     Raises:
         InputError: the dataset does not fit the model, or the model's framework refuses an input, or one of
-            their files changes meanwhile; a factory has drawn other weights than for the import.
+            their files changes meanwhile; the model's have changed since the import; a factory has drawn other weights than for the import.
         MachineError: the model's framework is not installed.
     """
     from tvmake.artifact import stage_json
@@ -36,18 +37,17 @@ def reference(signature: Path, source: Path, request: ReferenceRequest, referenc
     known = stage_json.load(Signature, signature)
     read = [*model_files(request.model), *([request.dataset.path] if request.dataset else [])]
     with unchanged(Path(name) for name in read if Path(name).is_file()):
-        weights = stage_json.load(SourceRecord, source).notes.get("weights")
-        return _written(request, known, weights, reference)
+        return _written(request, known, stage_json.load(SourceRecord, source), reference)
 
 
-def _written(request: ReferenceRequest, known: Signature, weights: object, reference: Path) -> ReferenceSetInfo:
+def _written(request: ReferenceRequest, known: Signature, imported: SourceRecord, reference: Path) -> ReferenceSetInfo:
     from tvmake.validate.dataset import Sample, load_dataset
     from tvmake.validate.reference.run import open_imported, with_outputs
     from tvmake.validate.reference.stored import ReferenceSetInfo, write_reference_set
     from tvmake.validate.samples import random_samples
 
     dataset = load_dataset(request.dataset, known, dims=request.dims) if request.dataset else None
-    runtime = open_imported(request.model, known, weights)
+    runtime = open_imported(request.model, known, imported)
     drawn = random_samples(known, request.samples, request.seed, request.dims)
     samples: Iterable[Sample] = dataset if dataset is not None else (Sample(inputs, None) for inputs in drawn)
     info = ReferenceSetInfo(

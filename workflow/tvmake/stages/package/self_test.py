@@ -34,7 +34,7 @@ def self_test(signature: Path, source: Path, request: SelfTestRequest, samples: 
     a package is none the worse for it.
 
     Raises:
-        InputError: the model's files change meanwhile; a factory has drawn other weights than for the import; the
+        InputError: the model's files change meanwhile, or have since the import; a factory has drawn other weights than for the import; the
             dataset, where samples are to be its, does not fit the model.
     """
     from tvmake.artifact import stage_json
@@ -47,12 +47,12 @@ def self_test(signature: Path, source: Path, request: SelfTestRequest, samples: 
     from tvmake.validate.reference.stored import ReferenceSetInfo, write_reference_set
 
     known = stage_json.load(Signature, signature)
-    weights = stage_json.load(SourceRecord, source).notes.get("weights")
+    imported = stage_json.load(SourceRecord, source)
     info = ReferenceSetInfo(signature=known, runtime="", data="dataset" if request.dataset else "random", seed=0)
     read = [*model_files(request.model), *([request.dataset.path] if request.dataset else [])]
     with unchanged(Path(name) for name in read if Path(name).is_file()):
         try:
-            runtime = open_imported(request.model, known, weights)
+            runtime = open_imported(request.model, known, imported)
         except MachineError as error:
             return write_reference_set(samples, info.model_copy(update={"why_not": error.problem}), [])
         chosen, why_not = _chosen(request, runtime, known)

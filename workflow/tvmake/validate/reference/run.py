@@ -11,10 +11,12 @@ from itertools import tee
 import numpy as np
 
 from tvmake.artifact.signature import Signature
+from tvmake.artifact.source import SourceRecord
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
 from tvmake.frontend.foreign import foreign
 from tvmake.frontend.formats import RUNTIMES
+from tvmake.storage.notes.known_digests import has_digest
 from tvmake.validate.dataset import Sample
 from tvmake.validate.reference.stored import ReferenceSample
 from tvmake.validate.runtime import Runtime
@@ -39,16 +41,22 @@ def open_reference(source: str, options: ImportOptions, signature: Signature) ->
     return importlib.import_module(module).open_model(source, options, signature)
 
 
-def open_imported(options: ImportOptions, signature: Signature, weights: object) -> Runtime:
+def open_imported(options: ImportOptions, signature: Signature, imported: SourceRecord) -> Runtime:
     """The source model, loaded and ready to run, and the one that was imported.
 
     Args:
-        weights: the digest of its weights that the import stage noted; None where it noted none.
+        imported: what the import stage read.
 
     Raises:
-        InputError: as :func:`open_reference`, or a factory has drawn other weights than for the import.
+        InputError: as :func:`open_reference`, or the model's files have changed since the import, or a factory has drawn other
+            weights than for it.
         MachineError: the library that runs this format is not installed.
     """
+    for name, digest in imported.files.items():
+        if not has_digest(name, digest):
+            problem = f"has changed since it was imported, from sha256 {digest[:12]}…"
+            raise InputError(name, problem, "`tvmake make` again imports it as it is now")
+    weights = imported.notes.get("weights")
     with foreign(options):
         runtime = open_reference(options.source, options, signature)
     if runtime.weights and weights and runtime.weights != weights:

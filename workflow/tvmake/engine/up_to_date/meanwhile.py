@@ -1,0 +1,35 @@
+"""Which sources, and files of the config, have changed while a run was at work, so that what it made is of how they were."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from tvmake.engine.up_to_date.sources import known_digests
+from tvmake.plan.plan import Job
+
+
+class Meanwhile:
+    """Sources of a run's jobs, and how they were before it.
+
+    Args:
+        config_files: the files that its plan was read from.
+    """
+
+    def __init__(self, config_files: Iterable[Path]) -> None:
+        self._before = {str(file): _digest(str(file)) for file in config_files}
+
+    def watch(self, jobs: Iterable[Job]) -> None:
+        """Note how the sources of jobs are, where it is not noted yet."""
+        for name in dict.fromkeys(name for job in jobs for name in job.sources):
+            if name not in self._before:
+                self._before[name] = _digest(name)
+
+    def changed(self) -> list[str]:
+        """The files whose content is another one now, or that are gone."""
+        return [name for name, digest in self._before.items() if _digest(name) != digest]
+
+
+def _digest(name: str) -> str:
+    try:
+        return known_digests().digest(name)
+    except OSError:
+        return ""
