@@ -73,7 +73,7 @@ class Programs:
         return executed
 
 
-def packages(models: list[Path], place: Path, target: dict[str, str], by_rules: bool, precisions: list[str]) -> None:
+def packages(models: list[Path], place: Path, target: dict[str, object], by_rules: bool, precisions: list[str]) -> None:
     """Make the packages of all models in a directory."""
     config = {
         "models": {model.stem: {"source": str(model.absolute())} for model in models},
@@ -83,7 +83,14 @@ def packages(models: list[Path], place: Path, target: dict[str, str], by_rules: 
     }
     place.mkdir()
     (place / "tvmake.yaml").write_text(yaml.safe_dump(config))
-    subprocess.run(["tvmake", "make"], cwd=place, env=environment(), check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        ["tvmake", "make"],
+        cwd=place,
+        env=environment(),
+        check=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
 
 
 def main() -> None:
@@ -101,15 +108,21 @@ def main() -> None:
         if not given.models:
             subprocess.run([sys.executable, "-W", "ignore", "-c", NETWORKS], cwd=place, check=True)
         models = given.models or sorted(place.glob("*.onnx"))
-        target = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": given.mcpu, "cc": "aarch64-linux-gnu-g++"}
+        target: dict[str, object] = {
+            "kind": "llvm",
+            "mtriple": "aarch64-linux-gnu",
+            "mcpu": given.mcpu,
+            "cc": "aarch64-linux-gnu-g++",
+        }
         packages(models, place / "loops", target, False, ["float32"])
-        packages(models, place / "rules", {**target, "mattr": given.mattr}, True, ["float32", "int8"])
+        packages(models, place / "rules", {**target, "mattr": [given.mattr]}, True, ["float32", "int8"])
         print(f"{'network':14} {'plain loops':>12} {'by rules':>12} {'×':>6} {'int8':>12} {'× rules':>8}")
         for model in models:
             counts = []
             for made in ("loops/results/{}/float32", "rules/results/{}/float32", "rules/results/{}/int8"):
                 package = place / made.format(model.stem) / "arm/package.tar"
                 unpacked = package.parent / "unpacked"
+                unpacked.mkdir()
                 unpack(package, unpacked)
                 programs.check(unpacked)
                 counts.append(programs.instructions(unpacked))

@@ -21,6 +21,7 @@ from tvmake.errors import InputError
 from tvmake.frontend.torch import checks, derivatives, returned
 from tvmake.frontend.torch.faithful import check_faithful
 from tvmake.frontend.torch.known_values import KnownValues
+from tvmake.frontend.torch.repeatable import check_repeatable, same_attributes
 from tvmake.process.user_code import blame, place
 
 QUANTISED = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized", "torch.ao.nn.sparse.quantized")
@@ -48,8 +49,11 @@ def exported_program(where: str, module: nn.Module, examples: Sequence[Any], dyn
     """
     refuse_untraceable(where, module)
     with _eval_mode(module), _quiet(), checks.left_out(module):
+        with redirect_stdout(io.StringIO()):
+            check_repeatable(where, module, examples)
         try:
-            program = _program(module, tuple(examples), dynamic)
+            with same_attributes(module):
+                program = _program(module, tuple(examples), dynamic)
         except GuardOnDataDependentSymNode as error:
             problem = f"forward() takes another way for other values of its tensors{place(error)}"
             remedy = "compute both and choose with torch.where; a number of steps or an extent has to be fixed"

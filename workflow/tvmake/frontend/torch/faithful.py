@@ -33,13 +33,13 @@ def check_faithful(where: str, module: nn.Module, program: ExportedProgram, exam
     Raises:
         InputError: the outputs differ.
     """
-    with torch.no_grad(), _same_buffers(module):
+    with torch.no_grad(), same_buffers(module):
         try:
-            found = _outputs(program.module(), examples)
+            found = outputs_of(program.module(), examples)
             with plainly(module):
-                wanted = _outputs(module, examples)
+                wanted = outputs_of(module, examples)
                 error = _error(found, wanted)
-                if error <= MOST_ERROR or _error(_outputs(module, examples), wanted) > MOST_ERROR:
+                if error <= MOST_ERROR or _error(outputs_of(module, examples), wanted) > MOST_ERROR:
                     return
         except Exception:  # noqa: BLE001 -- the module is the user's own
             return
@@ -47,7 +47,8 @@ def check_faithful(where: str, module: nn.Module, program: ExportedProgram, exam
     raise InputError(where, problem, _REMEDY)
 
 
-def _outputs(run: Any, examples: Sequence[Any]) -> list[Tensor]:
+def outputs_of(run: Any, examples: Sequence[Any]) -> list[Tensor]:
+    """What a module or program gives for copies of the examples."""
     given = pytree.tree_map(lambda one: one.clone() if isinstance(one, Tensor) else one, tuple(examples))
     return [one for one in pytree.tree_leaves(run(*given)) if isinstance(one, Tensor)]
 
@@ -69,7 +70,8 @@ def _error(found: Sequence[Tensor], wanted: Sequence[Tensor]) -> float:
 
 
 @contextmanager
-def _same_buffers(module: nn.Module) -> Iterator[None]:
+def same_buffers(module: nn.Module) -> Iterator[None]:
+    """Its buffers are afterwards as they were."""
     before = {name: buffer.clone() for name, buffer in module.named_buffers() if _can_be_written(buffer)}
     try:
         yield
