@@ -27,7 +27,28 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
 def test_a_variant_stands_for_its_package_and_a_full_path_for_the_one_from_here(plan: Plan):
     package = f"{VARIANT}/package.tar"
     assert wanted_files(plan, ["digits/float32/cpu", str(Path(package).absolute()), package]) == [package]
-    assert wanted_files(plan, ["digits/float32", "all"]) == ["digits/float32", "all"]
+    assert wanted_files(plan, ["other/file.txt", "all"]) == ["other/file.txt", "all"]
+
+
+@pytest.mark.parametrize(
+    ("word", "problem", "variants"),
+    [
+        ("digits", "is a model, not a file", "digits/float32/cpu, digits/float16/cpu"),
+        ("float16", "is a precision, not a file", "digits/float16/cpu"),
+        ("cpu", "is a target, not a file", "digits/float32/cpu, digits/float16/cpu"),
+        ("digits/float16", "is a model at a precision, not a variant", "digits/float16/cpu"),
+        ("digits/int8", "is no variant of the config", "digits/float32/cpu, digits/float16/cpu"),
+        ("m/float32", "is no variant of the config", "digits/float32/cpu, digits/float16/cpu"),
+    ],
+)
+def test_a_part_of_a_variants_name_is_refused_with_the_variants_that_have_it(
+    plan: Plan, word: str, problem: str, variants: str
+):
+    with pytest.raises(InputError) as refused:
+        wanted_files(plan, [word])
+    assert str(refused.value) == (
+        f"{word}: {problem}\n  name a variant, as {variants}, or a file that `tvmake check --files` lists"
+    )
 
 
 def test_a_stage_stands_for_all_that_it_makes_by_its_name_and_by_that_of_its_rule(plan: Plan):

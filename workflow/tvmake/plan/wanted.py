@@ -2,7 +2,7 @@
 
 import difflib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tvmake.errors import InputError, UsageError
@@ -13,6 +13,9 @@ from tvmake.stages.registry import stages
 
 EVERYTHING = "all"
 """The rule that gathers the others."""
+
+SHOWN = 5
+"""Variants that a remedy names."""
 
 LISTED = "`tvmake check --files` lists the files that can be made"
 
@@ -81,6 +84,25 @@ def _nearest_variant(plan: Plan, word: str) -> str | None:
     return next((names[name] for name in names if word.strip("/") == f"{name}/{Path(names[name]).name}"), None)
 
 
+def _refuse_part(plan: Plan, file: str, known: Mapping[str, Sequence[str]]) -> None:
+    """Refuse ``model/precision``, and what may be meant for it; other words are Snakemake's to judge."""
+    model, _, precision = file.partition("/")
+    if "." not in precision or precision in known["precision"]:
+        has_both = model in known["model"] and precision in known["precision"]
+        problem = "is a model at a precision, not a variant" if has_both else "is no variant of the config"
+        named = {"model": model, "precision": precision} if has_both else {"model": model}
+        raise InputError(file, problem, _name_one(plan, named))
+
+
+def _name_one(plan: Plan, named: Mapping[str, str]) -> str:
+    """The remedy that lists the variants of a model, precision or target; all where there is none of it."""
+    variants = [str(one) for one in plan.variants if all(getattr(one, axis) == name for axis, name in named.items())]
+    variants = variants or [str(variant) for variant in plan.variants]
+    more = f" and {len(variants) - SHOWN} more" if len(variants) > SHOWN else ""
+    listed = ", ".join(variants[:SHOWN])
+    return f"name a variant, as {listed}{more}, or a file that `tvmake check --files` lists"
+
+
 def _check(plan: Plan, file: str, named: Iterable[str]) -> None:
     known: dict[str, list[str]] = {
         "model": list(plan.config.models),
@@ -96,10 +118,13 @@ def _check(plan: Plan, file: str, named: Iterable[str]) -> None:
         raise InputError(file, "is no variant of the config, and no file of it", f"did you mean '{near}'?")
     if found is None and file.endswith((".yaml", ".yml")):
         raise UsageError(file, "is a config, and not made", f"name it with -c: -c {file}")
-    is_model = file in plan.config.models
-    if found is None and (is_model or Path(file).is_dir()):
+    if found is None and (axis := next((axis for axis in known if file in known[axis]), None)):
+        raise InputError(file, f"is a {axis}, not a file", _name_one(plan, {axis: file}))
+    if found is None and Path(file).is_dir():
         remedy = f"name a variant, as {plan.variants[0]}, or a file that `tvmake check --files` lists"
-        raise InputError(file, "is a model, not a file" if is_model else "is a directory, not a file", remedy)
+        raise InputError(file, "is a directory, not a file", remedy)
+    if found is None and file.count("/") == 1 and not Path(file).exists():
+        _refuse_part(plan, file, known)
     if found is None and "/" not in file and file != EVERYTHING:
         close = difflib.get_close_matches(file, named, n=1)
         remedy = f"did you mean '{close[0]}'?" if close else f"{LISTED}; stages are {', '.join(_stages_of(plan))}"

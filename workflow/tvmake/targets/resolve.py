@@ -27,13 +27,19 @@ ALIASES = {
 """Names that only compilers in front of LLVM know (CpuAliases of llvm/TargetParser/AArch64TargetParser.h)."""
 
 
+HOST_OF_TAG = "TAG brings it along: give it another host, as `host: {{mtriple: {triple}}}` or `-t 'TAG -host={triple}'`"
+"""What to do where the host that a tag of TVM's implies is none that packages are linked for."""
+
+
 def tvm_target(config: TargetConfig, where: str) -> "tvm.target.Target":
     """Build the TVM target with its host; ``native`` becomes this machine's CPU as LLVM knows it, without what it lacks.
 
     Raises:
-        InputError: TVM refuses the combination, or LLVM does not know the CPU.
+        InputError: TVM refuses the combination, LLVM does not know the CPU, or a tag's host is of another system.
     """
     target = _made(_resolved(config), where)
+    if config.tag is not None and config.host is None:
+        toolchain.check_system(_with_host_of_tag(config), where, HOST_OF_TAG.replace("TAG", config.tag))
     host = _resolved(config.host) if config.host is not None else None
     if host is not None:
         _made(host, f"{where}.host")

@@ -59,6 +59,26 @@ TIMEOUT_S = 900
 """zig compiles parts of a C library the first time, on a busy machine for minutes."""
 
 
+def check_system(config: TargetConfig, where: str, remedy: str = "name one of these, such as {triple}") -> None:
+    """See that a target's host is of a system that packages are linked for.
+
+    Args:
+        config: the target.
+        where: its key.
+        remedy: what to do where it is not, with a triple that is.
+
+    Raises:
+        InputError: it is not.
+    """
+    host = _host(config)
+    if foreign := next((word for word in OTHER_SYSTEMS if word in (host.triple or "")), None):
+        key = f"{where}.mtriple" if host is config else f"{where}.host.mtriple"
+        problem = (
+            f"'{host.triple}' is for another system ({foreign}): packages hold shared libraries of Linux or Android"
+        )
+        raise InputError(key, problem, remedy.format(triple=_gnu_triple(host.triple)))
+
+
 def compiler_driver(config: TargetConfig, where: str, *, is_tried: bool = True) -> str:
     """The compiler driver that links mod.so for a target's host: a name on PATH, or a path.
 
@@ -72,13 +92,8 @@ def compiler_driver(config: TargetConfig, where: str, *, is_tried: bool = True) 
         InputError: the triple is of a system that packages are not linked for.
         MachineError: it is not installed, does not run, or compiles for another processor.
     """
+    check_system(config, where)
     host = _host(config)
-    if foreign := next((word for word in OTHER_SYSTEMS if word in (host.triple or "")), None):
-        key = f"{where}.mtriple" if host is config else f"{where}.host.mtriple"
-        problem = (
-            f"'{host.triple}' is for another system ({foreign}): packages hold shared libraries of Linux or Android"
-        )
-        raise InputError(key, problem, f"name one of these, such as {_gnu_triple(host.triple)}")
     driver = config.cc or host.cc or _of_toolchain(config, host, where)
     if shutil.which(driver) is None:
         raise MachineError(
