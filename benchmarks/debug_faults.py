@@ -42,8 +42,9 @@ from tvmake.config.requests.building import ExportRequest
 from tvmake.debug.departure import difference
 from tvmake.debug.diagnosis import Finding
 from tvmake.debug.relax_values import trace_operators
-from tvmake.debug.search import Variant, diagnose
+from tvmake.debug.search import diagnose
 from tvmake.debug.source_values import source_values
+from tvmake.debug.variant import Variant
 from tvmake.ir.expressions import dtype_name, variables
 from tvmake.stages.model.transform import transform_model
 from tvmake.stages.package.build import build

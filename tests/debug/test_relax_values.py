@@ -52,6 +52,16 @@ def test_constants_and_half_precision_are_taken_as_they_are():
     np.testing.assert_array_equal(output, X.astype(np.float16) * np.float16(3))
 
 
+def test_shapes_that_a_graph_asks_for_are_those_of_its_values():
+    def network(x):
+        like = relax.BlockBuilder.current().emit(op.shape_of(op.nn.relu(x)))
+        rows = op.tensor_to_shape(op.shape_to_tensor(like))
+        return op.reshape(op.reshape(op.add(x, x), (24,)), relax.BlockBuilder.current().emit(rows))
+
+    (output,) = trace_operators(graph(network, ((2, 12), F32)), [X]).outputs
+    np.testing.assert_array_equal(output, X + X)
+
+
 def test_open_dimensions_are_refused():
     import tvm
 

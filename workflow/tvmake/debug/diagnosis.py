@@ -26,8 +26,18 @@ class LevelFigures(_Record):
     """The goals that are missed, in words; the import is judged by those of float32."""
 
 
+class LayerNoise(_Record):
+    """What a layer makes of the noise at the outputs, where it alone is in 8 bits."""
+
+    operator: str
+    values: list[str]
+    """Its results: several where layers have the same weight."""
+    share: float
+    """Of the noise of all layers."""
+
+
 class Finding(_Record):
-    """The first operator that departs."""
+    """The first operator that departs; of a precision that is too coarse for the network as a whole, the one that costs most."""
 
     cause: Cause
     operator: str
@@ -42,6 +52,8 @@ class Finding(_Record):
     """What is wrong, in a line."""
     remedy: str
     """What to do, in a line."""
+    layers: list[LayerNoise] = []
+    """Of a network in 8 bits: its layers, the one that costs most first."""
 
 
 class Diagnosis(_Record):

@@ -7,6 +7,7 @@ import numpy as np
 import tvm
 
 from tvmake.codegen.lowering import Lowered, default_schedule, is_gpu
+from tvmake.debug.diagnosis import Cause, Evidence, Finding
 from tvmake.debug.relax_values import Step
 from tvmake.process.isolation import Refused
 from tvmake.tune.verify.check import compare, scheduled_outputs
@@ -58,6 +59,38 @@ def first_wrong_kernel(
             is_right = not _check(lowered, step, default, target, runner)[1]
             return WrongKernel(step, error, reason, _how(lowered, step.kernel), is_right)
     return None
+
+
+def kernel_finding(wrong: WrongKernel, lowered: Lowered, evidence: Evidence) -> Finding:
+    """What is said of a wrong kernel, and what to do.
+
+    Args:
+        evidence: gets what the kernel takes, what it should give, and its code.
+    """
+    name = str(wrong.step.kernel)
+    arrays = wrong.step.result if isinstance(wrong.step.result, list) else [wrong.step.result]
+    evidence.arrays.update({f"input{number}": one for number, one in enumerate(wrong.step.arguments)})
+    evidence.arrays.update({f"expected{number}": one for number, one in enumerate(arrays)})
+    evidence.texts["unscheduled.py"] = str(lowered.unscheduled[name])
+    cause: Cause = "schedule" if wrong.is_right_unscheduled else "code generator or driver"
+    if cause == "schedule":
+        remedy = (
+            "`tvmake records verify` sets wrong records aside; then `tvmake make` again"
+            if wrong.schedule.startswith("record")
+            else "`build: {schedule_rules: false}` leaves the kernel to TVM's own rules"
+        )
+    else:
+        remedy = "it is wrong with TVM's own schedule, too: try another driver, or keep the operator on the CPU"
+    return Finding(
+        cause=cause,
+        operator=name,
+        value=wrong.step.name,
+        shape=arrays[0].shape,
+        dtype=str(arrays[0].dtype),
+        error=wrong.error if np.isfinite(wrong.error) else None,
+        detail=f"{wrong.reason} (schedule: {wrong.schedule})",
+        remedy=remedy,
+    )
 
 
 def _check(

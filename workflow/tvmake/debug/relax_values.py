@@ -36,7 +36,7 @@ class Step:
     arguments: tuple[np.ndarray, ...]
     """Of the kernel."""
     result: Any
-    """An array, or a list of them."""
+    """An array, a list of them, or a tuple of extents."""
 
     def values(self) -> Iterator[Value]:
         """Its arrays; what takes a tuple apart names the tuple."""
@@ -136,8 +136,16 @@ def _held(expression: Any, known: Mapping[Any, Any]) -> Any:
             return _held(expression.tuple_value, known)[int(expression.index)]
         case relax.Call() if is_call(expression, *COPIES):
             return _held(expression.args[0], known)
+        case relax.ShapeExpr():
+            return tuple(_extents(expression.values))
+        case relax.Call() if is_call(expression, "shape_of"):
+            return tuple(_held(expression.args[0], known).shape)
+        case relax.Call() if is_call(expression, "shape_to_tensor"):
+            return np.asarray(_held(expression.args[0], known), np.int64)
+        case relax.Call() if is_call(expression, "tensor_to_shape"):
+            return tuple(map(int, _held(expression.args[0], known)))
         case relax.Call() if is_call(expression, "reshape"):
-            return _held(expression.args[0], known).reshape(_shape(expression.ty))
+            return _held(expression.args[0], known).reshape(_held(expression.args[1], known))
         case _:
             raise InputError("debug", f"cannot follow {_operator(expression)} outside of kernels")
 
@@ -161,8 +169,12 @@ def _run(kernel: Any, arguments: Sequence[np.ndarray], call: Any) -> list[np.nda
 
 
 def _shape(ty: Any) -> list[int]:
+    return _extents(ty.shape)
+
+
+def _extents(shape: Any) -> list[int]:
     try:
-        return [int(extent) for extent in ty.shape]
+        return [int(extent) for extent in shape]
     except (TypeError, ValueError):
         raise InputError(
             "debug", "the network has dimensions without a value", "set them under `dims` of the model"

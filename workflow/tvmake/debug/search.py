@@ -1,8 +1,6 @@
 """From a package that misses its goals to the first operator that is wrong: stage by stage, then value by value."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,19 +14,19 @@ from tvmake.artifact.signature import Signature
 from tvmake.codegen.generating import lower_and_generate
 from tvmake.codegen.lowering import Lowered
 from tvmake.codegen.weights import packed_weights
-from tvmake.config.model import ImportOptions
-from tvmake.config.precision import LayerPrecision, PrecisionConfig
+from tvmake.config.precision import PrecisionConfig
 from tvmake.config.requests.building import BuildRequest
-from tvmake.config.requests.running import ValidateRequest
 from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.validation import Goals, default_goals
+from tvmake.debug.coarse_layers import CoarseLayers
 from tvmake.debug.departure import Departure, Value, difference, first_departure
 from tvmake.debug.diagnosis import Cause, Diagnosis, Evidence, Finding, Level, LevelFigures
-from tvmake.debug.kernels import WrongKernel, first_wrong_kernel
-from tvmake.debug.left_out import leave_out, without_passes
+from tvmake.debug.kernels import first_wrong_kernel, kernel_finding
+from tvmake.debug.left_out import finer_weights, leave_out, without_passes
 from tvmake.debug.relax_values import Step, Trace, trace_kernels, trace_operators
 from tvmake.debug.sample_goals import met_goals, missed_by
 from tvmake.debug.source_values import source_values
+from tvmake.debug.variant import Variant
 from tvmake.debug.worst_sample import worst_sample
 from tvmake.errors import InputError
 from tvmake.process.output import counted
@@ -51,30 +49,6 @@ SHARE = 0.1
 
 MOST_KEPT = 6
 """Operators that are tried to be kept in float32, one more at a time."""
-
-
-@dataclass(frozen=True)
-class Variant:
-    """The files of a variant, and the options that made them."""
-
-    name: str
-    imported: Path
-    imported_params: Path
-    signature: Path
-    reference: Path
-    module: Path
-    params: Path
-    package: Path
-    source: ImportOptions
-    transforming: TransformRequest
-    building: BuildRequest
-    validating: ValidateRequest
-    calibration: Path | None = None
-    best: Path | None = None
-    assignment: tuple[LayerPrecision, ...] = ()
-    """The precision of each layer, where that was chosen."""
-    base: str = ""
-    """The base of its precision, by which goals go."""
 
 
 def diagnose(variant: Variant, say: Callable[[str], None] = lambda _: None) -> tuple[Diagnosis, Evidence]:
@@ -109,7 +83,7 @@ class _Search:
         worst = worst_sample(
             self.variant.package, self.variant.validating, self.variant.reference, self.signature, self.goals
         )
-        self.sample, self.missed = worst.sample, worst.missed
+        self.sample, self.missed, self.missing = worst.sample, worst.missed, worst.missing
         finding = self._find(worst.outputs)
         diagnosis = Diagnosis(
             variant=self.variant.name,
@@ -177,16 +151,22 @@ class _Search:
 
     def _rounding(self, found: Departure, values: Sequence[Value], apart: int) -> Finding:
         detail = f"{apart} of {found.value.array.size} integers differ by one step: what is rounded lies on the edge between two, and either is right"
-        return self._finding("rounding", found, values, detail, self._met_goals())
+        return self._finding("rounding", found, values, detail, f"no operator is wrong; {self._met_goals()}")
 
     def _beyond_float32(self, trace: Trace) -> Finding:
         last = trace.values[-1]
         detail = "the goals ask for more than float32 gives: the network as it was imported misses them, too, by rounding alone"
-        return self._finding("rounding", Departure(last, None, float("inf")), [last], detail, self._met_goals())
+        return self._finding(
+            "rounding",
+            Departure(last, None, float("inf")),
+            [last],
+            detail,
+            f"no operator is wrong; {self._met_goals()}",
+        )
 
     def _met_goals(self) -> str:
         goals = met_goals(self.variant.name, self.variant.base, self.missed)
-        return f"no operator is wrong; goals that this package meets: {goals}"
+        return f"goals that this package meets: {goals}"
 
     def _in_transform(
         self, before: Trace, after: Trace, imported: "tvm.IRModule", weights: Mapping[str, Any]
@@ -206,6 +186,12 @@ class _Search:
             case "nothing":
                 detail = "the transform gives another network now than the file holds"
                 return self._finding("pass", found, values, detail, "`tvmake make` makes it again")
+            case "the precision" if (finding := self._coarse(after, imported, weights)) is not None:
+                return finding
+            case "the precision" if request.precision.base == "int8":
+                detail = "its integers compute something else than rounding to 8 bits alone makes of the network"
+                remedy = "an issue with the reproducer helps; meanwhile name the convolution or product under `never` of the precision"
+                return self._finding("pass", found, values, detail, remedy)
             case "the precision":
                 detail = (found and found.overflow) or f"{request.precision.base} is too coarse for it"
                 remedy = self._kept_in_float32(found, others, imported, weights)
@@ -213,6 +199,29 @@ class _Search:
             case _:
                 detail = f"without {without} all is well"
                 return self._finding("pass", found, values, detail, leave_out(without))
+
+    def _coarse(self, after: Trace, imported: "tvm.IRModule", weights: Mapping[str, Any]) -> Finding | None:
+        """The layers that 8 bits are too coarse for; None where it is not their rounding that is wrong."""
+        variant, request = self.variant, self.variant.transforming
+        if request.precision.base != "int8" or variant.calibration is None:
+            return None
+        self.say("having one layer at a time in 8 bits, and looking for what meets the goals")
+        layers = CoarseLayers(
+            imported,
+            weights,
+            request,
+            stage_json.load(Calibration, variant.calibration),
+            self.missing,
+            [spec.name for spec in self.signature.inputs],
+            self.goals,
+            variant.recalibrate,
+        )
+        if not layers.is_rounding(after.outputs):
+            return None
+        otherwise = (
+            f"no calibration, and no layer in float32, meets the goals: take another precision; {self._met_goals()}"
+        )
+        return layers.finding(variant.name.split("/")[1], otherwise, self.evidence)
 
     def _kept_in_float32(
         self,
@@ -225,6 +234,11 @@ class _Search:
         request = self.variant.transforming
         if request.precision.is_chosen:
             return "name its operator under `never` of the precision, or set the goals that it has to meet: they decide the choice"
+        name = self.variant.name.split("/")[1]
+        for written, finer in finer_weights(request.precision):
+            trace = self._transformed(imported, weights, request.model_copy(update={"precision": finer}))
+            if not self._missed(trace.outputs, self.goals):
+                return f"`precisions: {{{name}: {written}}}` meets the goals"
         never = list(request.precision.never)
         noise = NOISE.get(request.precision.base, COARSE_NOISE)
         while found and len(never) < len(request.precision.never) + MOST_KEPT:
@@ -235,7 +249,7 @@ class _Search:
             precision = request.precision.model_copy(update={"never": never})
             trace = self._transformed(imported, weights, request.model_copy(update={"precision": precision}))
             if not self._missed(trace.outputs, self.goals):
-                kept = f"`precisions: {{{request.precision.base}: {{never: [{', '.join(never)}]}}}}`"
+                kept = f"`precisions: {{{name}: {{never: [{', '.join(never)}]}}}}`"
                 return f"{kept} keeps what needs it in float32, and meets the goals"
             found = self._departure(trace.values, others, noise)
         return "keeping single operators in float32 does not help: take another precision; `base: auto` measures which layers bear it"
@@ -307,33 +321,7 @@ class _Search:
             return self._finding(
                 "runtime", Departure(last, None, float("inf")), [last], detail, "an issue with the reproducer helps"
             )
-        return self._kernel(wrong, lowered)
-
-    def _kernel(self, wrong: WrongKernel, lowered: Lowered) -> Finding:
-        name = str(wrong.step.kernel)
-        arrays = wrong.step.result if isinstance(wrong.step.result, list) else [wrong.step.result]
-        self.evidence.arrays.update({f"input{number}": one for number, one in enumerate(wrong.step.arguments)})
-        self.evidence.arrays.update({f"expected{number}": one for number, one in enumerate(arrays)})
-        self.evidence.texts["unscheduled.py"] = str(lowered.unscheduled[name])
-        cause: Cause = "schedule" if wrong.is_right_unscheduled else "code generator or driver"
-        if cause == "schedule":
-            remedy = (
-                "`tvmake records verify` sets wrong records aside; then `tvmake make` again"
-                if wrong.schedule.startswith("record")
-                else "`build: {schedule_rules: false}` leaves the kernel to TVM's own rules"
-            )
-        else:
-            remedy = "it is wrong with TVM's own schedule, too: try another driver, or keep the operator on the CPU"
-        return Finding(
-            cause=cause,
-            operator=name,
-            value=wrong.step.name,
-            shape=arrays[0].shape,
-            dtype=str(arrays[0].dtype),
-            error=_finite(wrong.error),
-            detail=f"{wrong.reason} (schedule: {wrong.schedule})",
-            remedy=remedy,
-        )
+        return kernel_finding(wrong, lowered, self.evidence)
 
     # --- help -----------------------------------------------------------------------------------------------------
 
@@ -396,4 +384,4 @@ def _finite(error: float) -> float | None:
 
 
 def _words(missed: MissedGoal) -> str:
-    return f"{missed.goal}: {missed.reason}"
+    return f"{missed.goal}{f' of {missed.output}' if missed.output else ''}: {missed.reason}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,8 +14,11 @@ from tvmake.cli import completion
 from tvmake.cli.configs import AsJson, ConfigFiles, Directory, Settings
 
 if TYPE_CHECKING:
+    from tvmake.artifact.calibration import Calibration
+    from tvmake.config.precision import PrecisionConfig
+    from tvmake.config.requests.calibrating import CalibrateRequest
     from tvmake.debug.diagnosis import Diagnosis
-    from tvmake.debug.search import Variant
+    from tvmake.debug.variant import Variant
     from tvmake.errors import InputError
 
 
@@ -86,7 +90,7 @@ def _lines(found: Diagnosis) -> Iterator[str]:
         return
     shape = " × ".join(map(str, finding.shape)) or "one number"
     off = "" if finding.error is None else f", off by {finding.error:.2g} of the RMS"
-    yield f"first wrong: {finding.operator} ({finding.value}: {shape}, {finding.dtype}){off}"
+    yield f"{'costs most: ' if finding.layers else 'first wrong:'} {finding.operator} ({finding.value}: {shape}, {finding.dtype}){off}"
     yield f"cause:       {finding.cause}: {finding.detail}"
     yield f"remedy:      {finding.remedy}"
 
@@ -101,8 +105,9 @@ def variant_files(directory: Path, config: list[Path] | None, settings: list[str
     from tvmake.benchmark.precision_choice import PrecisionChoice
     from tvmake.cli.configs import named_variants, plan_in
     from tvmake.config.precision import LayerPrecision, precision_of
-    from tvmake.debug.search import Variant
+    from tvmake.debug.variant import Variant
     from tvmake.errors import InputError
+    from tvmake.stages.model.calibrate import calibrate_request
     from tvmake.stages.model.transform import transform_request
     from tvmake.stages.package.build import build_request
     from tvmake.stages.results.validate import validate_request
@@ -145,8 +150,20 @@ def variant_files(directory: Path, config: list[Path] | None, settings: list[str
         base=job.precision_config.base,
         building=build_request(job),
         validating=validate_request(job),
+        recalibrate=partial(_recalibrated, calibrate_request(job), files) if "calibration" in files else None,
         **{name: Path(file) for name, file in files.items()},
     )
+
+
+def _recalibrated(request: CalibrateRequest, files: dict[str, str], precision: PrecisionConfig) -> Calibration:
+    """The ranges that a variant's data give with other options."""
+    from tvmake.stages.model.calibrate import calibrate
+    from tvmake.storage.temporary import temporary_directory
+
+    module, params, signature = (Path(files[name]) for name in ("imported", "imported_params", "signature"))
+    with temporary_directory("tvmake-debug-") as directory:
+        changed = request.model_copy(update={"precision": precision})
+        return calibrate(module, params, signature, changed, Path(directory) / "calibration.json")
 
 
 def _failure(results: Path, variant: str, package: Path) -> InputError | None:

@@ -38,8 +38,8 @@ def measuring(module: "tvm.IRModule", sites: Sites, ranges: Sequence[TensorRange
     for product, result, origin in zip(sites.products, sites.results, sites.origins, strict=True):
         operand = product.args[0]
         if operand not in rounded:
-            rounded[operand] = _rounded(emit, operand, *grids[origin])
-        weight = relax.const(_rounded_weight(product), "float32")
+            rounded[operand] = in_8_bits(emit, operand, *grids[origin])
+        weight = relax.const(rounded_weight(product), "float32")
         sums = emit(relax.Call(product.op, [rounded[operand], weight], product.attrs, product.ty_args))
         axis = channel_axis(product)
         others = [place for place in range(int(product.ty.ndim)) if place != axis]
@@ -47,7 +47,7 @@ def measuring(module: "tvm.IRModule", sites: Sites, ranges: Sequence[TensorRange
     return returning(module, bindings, shifts)
 
 
-def _rounded(emit: Any, operand: Any, dtype: str, scale: np.ndarray, zero: np.ndarray) -> Any:
+def in_8_bits(emit: Any, operand: Any, dtype: str, scale: np.ndarray, zero: np.ndarray) -> Any:
     """What 8 bits make of a tensor, in float32."""
     op = relax.op
     inverse = np.asarray(1 / scale.astype(np.float64), np.float32)
@@ -57,6 +57,7 @@ def _rounded(emit: Any, operand: Any, dtype: str, scale: np.ndarray, zero: np.nd
     return emit(op.multiply(emit(op.maximum(below, relax.const(low, "float32"))), relax.const(scale, "float32")))
 
 
-def _rounded_weight(product: Any) -> np.ndarray:
+def rounded_weight(product: Any) -> np.ndarray:
+    """What 8 bits make of a product's weight, in float32."""
     integers, scale, axis = weight_integers(product)
     return integers.astype(np.float32) * scale.reshape([-1 if place == axis else 1 for place in range(integers.ndim)])

@@ -141,32 +141,12 @@ def _mean_shifts(
 
 
 def _runner(network: Any, known: Signature) -> Callable[[dict[str, np.ndarray]], list[np.ndarray]]:
-    """A function from a sample to the values that a network returns.
-
-    Code for this machine's family of processors in general, so that ranges do not depend on which of them it is.
-    """
-    import tvm
-
-    from tvmake.codegen.link import generate
-    from tvmake.codegen.lowering import lower
-    from tvmake.codegen.weights import packed_weights
-    from tvmake.config.build import BuildOptions
+    """A function from a sample to the values that a network returns."""
+    from tvmake.codegen.on_this_machine import runner
     from tvmake.frontend.relax_fixes import lift_constants
 
-    module, weights = lift_constants(network)
-    target = tvm.target.Target({"kind": "llvm"})
-    lowered = lower(module, target, (), BuildOptions(), len(known.inputs))
-    executable = generate(lowered.final, target, BuildOptions(), "int8")
-    machine = tvm.relax.VirtualMachine(executable, tvm.cpu())
-    parameters = [str(parameter.name) for parameter in lowered.fused["main"].params[len(known.inputs) :]]
-    packed = packed_weights(weights, lowered.packings, parameters) if lowered.packings else weights
-    arguments = [packed[name] for name in parameters]
-
-    def run(sample: dict[str, np.ndarray]) -> list[np.ndarray]:
-        inputs = [tvm.runtime.tensor(sample[spec.name]) for spec in known.inputs]
-        return [value.numpy() for value in machine["main"](*inputs, *arguments)]
-
-    return run
+    run = runner(*lift_constants(network), len(known.inputs))
+    return lambda sample: run([sample[spec.name] for spec in known.inputs])
 
 
 def calibrate_request(job: JobContext) -> CalibrateRequest:

@@ -1,0 +1,37 @@
+"""What a search for the first wrong operator starts from."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tvmake.config.model import ImportOptions
+from tvmake.config.precision import LayerPrecision
+from tvmake.config.requests.building import BuildRequest
+from tvmake.config.requests.running import ValidateRequest
+from tvmake.config.requests.transforming import TransformRequest
+from tvmake.debug.coarse_layers import Recalibrate
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The files of a variant, and the options that made them."""
+
+    name: str
+    imported: Path
+    imported_params: Path
+    signature: Path
+    reference: Path
+    module: Path
+    params: Path
+    package: Path
+    source: ImportOptions
+    transforming: TransformRequest
+    building: BuildRequest
+    validating: ValidateRequest
+    calibration: Path | None = None
+    best: Path | None = None
+    assignment: tuple[LayerPrecision, ...] = ()
+    """The precision of each layer, where that was chosen."""
+    base: str = ""
+    """The base of its precision, by which goals go."""
+    recalibrate: Recalibrate | None = None
+    """Finds its ranges anew, for other options."""

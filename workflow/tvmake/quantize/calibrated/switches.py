@@ -1,0 +1,143 @@
+"""A float network in which each layer can be had as 8 bits make it, one by one: what a layer alone costs shows in a run, not a build.
+
+A switch is a number that ``main`` takes for each layer, 1 or 0. Rounding is spelled out in float32, as where biases are corrected: sums of
+integers differ from that by float32's own rounding alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm
+
+from tvmake.artifact.calibration import TensorRange
+from tvmake.ir.expressions import bindings, constant, is_call, operator_name
+from tvmake.ir.rewriting import rewritten, with_functions
+from tvmake.quantize.calibrated.bias import in_8_bits, rounded_weight
+from tvmake.quantize.calibrated.insertion import READERS, grid
+from tvmake.quantize.calibrated.sites import Sites
+from tvmake.quantize.integers.affine import along
+from tvmake.quantize.integers.products import CONVOLUTIONS
+from tvmake.quantize.weights.channels import channel_axis
+from tvmake.quantize.weights.tables import rounded as rounded_table
+
+from tvm import relax  # isort: skip
+from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
+
+
+@dataclass(frozen=True)
+class SwitchedLayer:
+    """What one switch is for: all products with one weight, or all lookups in one table."""
+
+    operator: str
+    """As in Relax: ``nn.conv2d``, ``take``."""
+    names: tuple[str, ...]
+    """Variables that hold its results, in the float network."""
+
+
+def with_switches(
+    module: "tvm.IRModule", sites: Sites, ranges: Sequence[TensorRange], shifts: Sequence[Sequence[float]], inputs: int
+) -> tuple["tvm.IRModule", list[SwitchedLayer]]:
+    """The network with one argument more for each layer, of shape [1], behind its inputs.
+
+    Args:
+        shifts: what is taken off each channel of each product; none where biases are not corrected.
+        inputs: how many arguments of ``main`` are the network's inputs.
+    """
+    numbers: dict[Any, int] = {}
+    layers: list[tuple[str, list[str]]] = []
+    found = [(call, call.args[1]) for call in sites.products] + [(call, call.args[0]) for call in sites.tables]
+    for call, weight in found:
+        if weight not in numbers:
+            numbers[weight] = len(layers)
+            layers.append((operator_name(call), []))
+        layers[numbers[weight]][1].append(_name(module, call))
+    switches = [relax.Var(f"switch_{number}", relax.TensorType((1,), "float32")) for number in range(len(layers))]
+    changed = rewritten(
+        module,
+        _Switching(module, sites, ranges, shifts, {weight: switches[number] for weight, number in numbers.items()}),
+    )
+    main = changed["main"]
+    parameters = [*main.params[:inputs], *switches, *main.params[inputs:]]
+    function = relax.Function(parameters, main.body, main.ret_ty, is_pure=main.is_pure, attrs=main.attrs)
+    return with_functions(changed, {"main": function}), [SwitchedLayer(operator, tuple(of)) for operator, of in layers]
+
+
+def _name(module: "tvm.IRModule", call: Any) -> str:
+    return next(str(binding.var.name) for binding in bindings(module["main"]) if call.same_as(binding.value))
+
+
+@mutator
+class _Switching(PyExprMutator):
+    def __init__(
+        self,
+        module: "tvm.IRModule",
+        sites: Sites,
+        ranges: Sequence[TensorRange],
+        shifts: Sequence[Sequence[float]],
+        switches: dict[Any, Any],
+    ):
+        super().__init__(module)
+        self._products = list(sites.products)
+        self._tables = list(sites.tables)
+        self._shifts = list(shifts)
+        self._switches = switches
+        grids = {tensor: grid(found) for tensor, found in zip(sites.tensors, ranges, strict=True)}
+        self._grids = [grids[origin] for origin in sites.origins]
+        # What else reads the 8 bits of a convolution's input does so where the first such convolution has them.
+        self._maps: dict[Any, tuple[Any, Any]] = {}
+        for product, origin in zip(sites.products, sites.origins, strict=True):
+            if is_call(product, *CONVOLUTIONS):
+                self._maps.setdefault(origin, (grids[origin], switches[product.args[1]]))
+        self._read: dict[Any, Any] = {}
+
+    def visit_call_(self, op: Any) -> Any:
+        if any(op.same_as(lookup) for lookup in self._tables):
+            return self._looked_up(op)
+        number = next((place for place, product in enumerate(self._products) if op.same_as(product)), None)
+        if number is not None:
+            return self._product(number, op)
+        if not is_call(op, *READERS):
+            return self.visit_expr_post_order(op)
+        return relax.Call(op.op, [self._map(argument) for argument in op.args], op.attrs, op.ty_args)
+
+    def _product(self, number: int, op: Any) -> Any:
+        switch = self._switches[op.args[1]]
+        operand = self.visit_expr(op.args[0])
+        operand = self._switched(operand, in_8_bits(self.builder_.emit, operand, *self._grids[number]), switch)
+        rounding = rounded_weight(op) - np.asarray(constant(op.args[1]))
+        weight = self._emit("add", op.args[1], self._emit("multiply", relax.const(rounding, "float32"), switch))
+        product = self.builder_.emit(relax.Call(op.op, [operand, weight], op.attrs, op.ty_args))
+        if not self._shifts:
+            return product
+        offsets = along(-np.asarray(self._shifts[number], np.float32), channel_axis(op), int(op.ty.ndim))
+        return relax.op.add(product, self._emit("multiply", relax.const(offsets, "float32"), switch))
+
+    def _looked_up(self, op: Any) -> Any:
+        table = np.asarray(constant(op.args[0]), np.float32)
+        held = rounded_table(table)
+        rounding = held.values.T.astype(np.float32) * np.asarray(held.scales, np.float32).T - table
+        rows = [self.visit_expr(op.args[1])]
+        looked_up = [
+            self.builder_.emit(relax.Call(op.op, [values, *rows], op.attrs, op.ty_args))
+            for values in (op.args[0], relax.const(rounding, "float32"))
+        ]
+        return relax.op.add(looked_up[0], self._emit("multiply", looked_up[1], self._switches[op.args[0]]))
+
+    def _map(self, argument: Any) -> Any:
+        if isinstance(argument, relax.Tuple):
+            return relax.Tuple([self._map(field) for field in argument.fields])
+        value = self.visit_expr(argument)
+        if argument not in self._maps:
+            return value
+        if argument not in self._read:
+            found, switch = self._maps[argument]
+            self._read[argument] = self._switched(value, in_8_bits(self.builder_.emit, value, *found), switch)
+        return self._read[argument]
+
+    def _switched(self, value: Any, other: Any, switch: Any) -> Any:
+        return self._emit("add", value, self._emit("multiply", self._emit("subtract", other, value), switch))
+
+    def _emit(self, operator: str, *arguments: Any) -> Any:
+        return self.builder_.emit(getattr(relax.op, operator)(*arguments))
