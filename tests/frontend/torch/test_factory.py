@@ -81,6 +81,17 @@ class Holder(nn.Module):
 def scripted_part():
     return Holder(), torch.zeros(1, 4)
 
+class Sign(nn.Module):
+    def forward(self, x):
+        if bool(x.max() > 0):
+            return -x
+        return x
+
+def branching_part():
+    holder = Holder()
+    holder.layer = torch.jit.script(Sign())
+    return holder, torch.zeros(1, 4)
+
 def quantised():
     layer = torch.ao.nn.quantized.Linear(4, 4)
     return nn.Sequential(torch.ao.nn.quantized.Quantize(1.0, 0, torch.quint8), layer), torch.zeros(1, 4)
@@ -200,7 +211,7 @@ def test_a_torchscript_module_is_refused_as_such(module_name, function):
 
 def test_a_torchscript_module_within_is_named_where_it_cannot_be_traced(module_name):
     with pytest.raises(InputError, match=r"(?s)cannot trace it.*its module 'layer' is TorchScript"):
-        export(module_name, "scripted_part")
+        export(module_name, "branching_part")
 
 
 def test_layers_quantised_for_pytorchs_own_kernels_are_named(module_name):

@@ -49,7 +49,7 @@ def exported_program(where: str, module: nn.Module, examples: Sequence[Any], dyn
     """
     refuse_untraceable(where, module)
     with _eval_mode(module), _quiet(), checks.left_out(module):
-        with redirect_stdout(io.StringIO()):
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
             check_repeatable(where, module, examples)
         try:
             with same_attributes(module):
