@@ -87,6 +87,18 @@ def test_a_dynamic_extent_may_differ_between_samples(tmp_path):
         np.testing.assert_array_equal(outputs["y"], np.maximum(value, 0))
 
 
+def test_each_sample_of_a_tflite_network_is_a_first_call(tmp_path):
+    need_module("ai_edge_litert", "pip install 'tvmake[tflite]'")
+    from tests.frontend.tflite.test_recurrent import lstm
+
+    path = tmp_path / "m.tflite"
+    path.write_bytes(lstm())
+    signature = Signature(inputs=(tensor("x", (2, 5, 3)),), outputs=(tensor("y", (2, 5, 4)),))
+    value = np.random.default_rng(0).standard_normal((2, 5, 3)).astype("float32")
+    first, second = outputs_of(path, signature, [{"x": value}, {"x": value}])
+    np.testing.assert_array_equal(first["y"], second["y"])
+
+
 def test_an_operator_that_onnx_runtime_lacks_runs_in_the_onnx_packages_own_implementation(tmp_path):
     path = unary(tmp_path, "ThresholdedRelu", ["N", 3], dtype=TensorProto.DOUBLE, alpha=0.5)
     with pytest.raises(OrtNotImplemented, match="ThresholdedRelu"):

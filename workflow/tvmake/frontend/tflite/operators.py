@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmake.frontend.tflite.loops import LoopConverter
+from tvmake.frontend.tflite.recurrent import RecurrentConverter
 
 from tvm import relax  # isort: skip
 
@@ -21,7 +21,7 @@ NOT_BUILT = frozenset({
 TO_CHANNELS_FIRST, TO_CHANNELS_LAST = [0, 3, 1, 2], [0, 2, 3, 1]
 
 
-class Converter(LoopConverter):
+class Converter(RecurrentConverter):
     """TVM's converter, with operators of its own."""
 
     def __init__(self, *given: Any):

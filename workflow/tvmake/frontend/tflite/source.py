@@ -30,6 +30,9 @@ DTYPES = {
 }
 """TFLite's tensor types in TVM's spelling; the others (strings, complex numbers, resources) cannot be inputs."""
 
+SINGLE_STEPS = frozenset({"SVDF", "RNN", "LSTM"})
+"""Operators that take one step from a state that they keep."""
+
 _TYPE_NAMES = {value: name for name, value in vars(tflite.TensorType).items() if name.isupper()}
 _OPERATOR_NAMES = {value: name for name, value in vars(tflite.BuiltinOperator).items() if name.isupper()}
 
@@ -75,7 +78,7 @@ def load(source: Path) -> TFLiteModel:
 
     Raises:
         InputError: no such file; no TFLite model; truncated or damaged; inputs or outputs TVM has no dtype for; tensors
-            that share a name.
+            that share a name; a network that keeps state from call to call.
     """
     where = str(source)
     data = _read(source)
@@ -87,6 +90,7 @@ def load(source: Path) -> TFLiteModel:
         graph = root.Subgraphs(0)
         _check_buffers(where, root, graph)
         _check_names(where, graph)
+        _check_state(where, root, graph)
         operators = Counter(_operator_name(root, graph.Operators(i)) for i in range(graph.OperatorsLength()))
         signature = _signature(where, root, graph)
         description = (root.Description() or b"").decode("utf-8", "replace")
@@ -138,6 +142,23 @@ def _check_names(where: str, graph: tflite.SubGraph) -> None:
     shared = [name.decode() for name, count in names.items() if name is not None and count > 1]
     if shared:
         raise InputError(where, f"{len(shared)} tensor names occur twice, for example '{shared[0]}'", _CONVERT)
+
+
+def _check_state(where: str, root: tflite.Model, graph: tflite.SubGraph) -> None:
+    """Refuse a network whose outputs depend on the calls before."""
+    kept: Counter[str] = Counter()
+    for place in range(graph.OperatorsLength()):
+        operator = graph.Operators(place)
+        name = _operator_name(root, operator)
+        read = [operator.Inputs(number) for number in range(operator.InputsLength())]
+        if name == "ASSIGN_VARIABLE" or (
+            name in SINGLE_STEPS and any(graph.Tensors(index).IsVariable() for index in read if index >= 0)
+        ):
+            kept[name] += 1
+    if kept:
+        listing = ", ".join(f"{name} ({count}×)" for name, count in sorted(kept.items()))
+        remedy = "convert it with its state as inputs and outputs, or with whole sequences as inputs"
+        raise InputError(where, f"keeps state from call to call, which a package does not: {listing}", remedy)
 
 
 def _operator_name(root: tflite.Model, operator: tflite.Operator) -> str:

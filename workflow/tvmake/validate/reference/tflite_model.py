@@ -42,6 +42,7 @@ def open_model(path: str, _options: ImportOptions, signature: Signature) -> Runt
             for name, details in inputs.items():
                 interpreter.resize_tensor_input(details["index"], list(sample[name].shape))
             interpreter.allocate_tensors()
+            interpreter.reset_all_variables()  # every sample is a first call
             for name, details in inputs.items():
                 interpreter.set_tensor(details["index"], sample[name])
             interpreter.invoke()

@@ -1,0 +1,103 @@
+"""LSTMs over sequences compute what LiteRT computes from states of zeros; networks that keep a state from call to call are refused."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from ai_edge_litert.interpreter import Interpreter
+
+from tests.frontend.compiled import run_compiled
+from tests.frontend.tflite.models import KIND, OP, Builder, schema
+from tvmake.config.model import ImportOptions
+from tvmake.errors import InputError
+from tvmake.frontend.tflite.importer import inspect, read
+
+BATCH, STEPS, VALUES, UNITS = 2, 5, 3, 4
+
+
+def variable(builder: Builder, name: str, shape: list[int]) -> int:
+    place = builder.tensor(name, shape)
+    builder.graph.tensors[place].isVariable = True
+    return place
+
+
+def lstm(
+    coupled: bool = False,
+    peepholes: bool = False,
+    projection: int = 0,
+    norms: bool = False,
+    time_major: bool = False,
+    clip: float = 0,
+    steps: int = STEPS,
+) -> bytes:
+    builder, draw = Builder(), np.random.default_rng(7)
+
+    def weights(name: str, *shape: int) -> int:
+        return builder.tensor(name, shape, data=draw.uniform(-0.9, 0.9, shape).astype("float32"))
+
+    shape = [steps, BATCH, VALUES] if time_major else [BATCH, steps, VALUES]
+    width = projection or UNITS
+    gates = "ifco"
+    places = [builder.tensor("x", shape)]
+    places += [-1 if coupled and gate == "i" else weights(f"w{gate}", UNITS, VALUES) for gate in gates]
+    places += [-1 if coupled and gate == "i" else weights(f"r{gate}", UNITS, width) for gate in gates]
+    places += [weights(f"p{gate}", UNITS) if peepholes and not (coupled and gate == "i") else -1 for gate in "ifo"]
+    places += [-1 if coupled and gate == "i" else weights(f"b{gate}", UNITS) for gate in gates]
+    places += [weights("q", width, UNITS), weights("qb", width)] if projection else [-1, -1]
+    places += [variable(builder, "h", [BATCH, width]), variable(builder, "c", [BATCH, UNITS])]
+    places += [weights(f"n{gate}", UNITS) if norms and not (coupled and gate == "i") else -1 for gate in gates]
+    options = schema.UnidirectionalSequenceLSTMOptionsT()
+    options.fusedActivationFunction = schema.ActivationFunctionType.TANH
+    options.timeMajor, options.cellClip, options.projClip = time_major, clip, clip
+    output = builder.tensor("y", [*shape[:2], width])
+    builder.call(OP.UNIDIRECTIONAL_SEQUENCE_LSTM, places, output, options, KIND.UnidirectionalSequenceLSTMOptions)
+    return builder.finish([places[0]], [output])
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "as Keras has it": {},
+    "one gate for input and forgetting": {"coupled": True},
+    "peepholes": {"peepholes": True},
+    "a projection": {"projection": 2},
+    "norms": {"norms": True},
+    "steps first": {"time_major": True},
+    "cells that are clipped": {"clip": 0.2, "projection": 3},
+    "one step": {"steps": 1},
+    "everything": {"coupled": True, "peepholes": True, "projection": 3, "norms": True, "time_major": True},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_sequence_is_what_litert_makes_of_it(case: str, tmp_path: Path):
+    content = lstm(**CASES[case])
+    interpreter = Interpreter(model_content=content)
+    interpreter.allocate_tensors()
+    (given,), (made,) = interpreter.get_input_details(), interpreter.get_output_details()
+    x = np.random.default_rng(1).standard_normal(given["shape"]).astype("float32")
+    interpreter.set_tensor(given["index"], x)
+    interpreter.invoke()
+    path = tmp_path / "m.tflite"
+    path.write_bytes(content)
+    (found,) = run_compiled(read(path, ImportOptions(source=str(path))), [x])
+    np.testing.assert_allclose(found, interpreter.get_tensor(made["index"]), rtol=1e-4, atol=1e-5)
+
+
+def filters() -> bytes:
+    builder = Builder()
+    weights = [
+        builder.tensor(name, shape, data=np.ones(shape, "float32")) for name, shape in [("f", (4, 3)), ("t", (4, 2))]
+    ]
+    x = builder.tensor("x", [1, 3])
+    options = schema.SVDFOptionsT()
+    options.rank = 1
+    places = [x, *weights, -1, variable(builder, "state", [1, 8])]
+    output = builder.call(OP.SVDF, places, builder.tensor("y", [1, 4]), options, KIND.SVDFOptions)
+    return builder.finish([x], [output])
+
+
+def test_a_network_that_keeps_a_state_is_refused_at_the_first_look(tmp_path: Path):
+    path = tmp_path / "m.tflite"
+    path.write_bytes(filters())
+    with pytest.raises(InputError, match=r"keeps state from call to call, which a package does not: SVDF \(1×\)"):
+        inspect(path)
