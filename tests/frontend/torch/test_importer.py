@@ -291,6 +291,23 @@ def test_a_network_that_changes_its_state_or_inputs_is_refused(network, problem)
         torch_export.read(export(network.eval(), (uniform(1, 4),)), options())
 
 
+class Remembering(nn.Module):
+    """Keeps a sum in a tensor that is no buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.state = torch.zeros(1, 4)
+
+    def forward(self, x):
+        return self.state.add_(x) * 2
+
+
+def test_a_program_that_changes_a_tensor_of_its_module_is_refused():
+    program = torch.export.export(Remembering().eval(), (uniform(1, 4),))
+    with pytest.raises(InputError, match="a call changes a tensor that is kept in the module: "):
+        torch_export.read(program, options())
+
+
 class Watching(nn.Module):
     """Counts its calls, and keeps a mean of its inputs by that count; no output is computed from either."""
 

@@ -43,6 +43,8 @@ x = layers.Dense(3)(layers.Bidirectional(layers.LSTM(8))(layers.Embedding(50, 16
 save("text.keras", ids, x, np.arange(12, dtype="int32").reshape(1, 12))
 
 a, b = keras.Input((8,), name="a"), keras.Input((8,), name="b")
+keras.Model(steps := keras.Input(batch_shape=(1, 5, 3)), layers.LSTM(4, stateful=True, name="memory")(steps)).save("stateful.keras")
+
 save("two.keras", [a, b], [a + b, layers.Dense(2)(a * b)], np.ones((1, 8), "float32"), np.full((1, 8), 2, "float32"))
 """
 
@@ -87,6 +89,11 @@ def test_an_open_extent_is_asked_for(models: Path):
     with pytest.raises(InputError, match="an extent of its input 'ids' is open") as refused:
         load_program(str(models / "text.keras"), options(models / "text.keras", {}))
     assert "inputs: {ids: {shape: [1, 224]}}" in str(refused.value)
+
+
+def test_a_layer_that_keeps_its_state_is_named(models: Path):
+    with pytest.raises(InputError, match="its layer 'memory' keeps its state from call to call"):
+        load_program(str(models / "stateful.keras"), options(models / "stateful.keras", {}))
 
 
 def test_a_model_runs_its_code_only_where_it_is_trusted(models: Path):

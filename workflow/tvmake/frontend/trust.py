@@ -19,4 +19,8 @@ def check_trusted(options: ImportOptions) -> None:
     """
     problem = RUNS_CODE.get(str(options.source_format()))
     if problem and not options.trusted:
-        raise InputError(options.source, problem, "if you trust it, set `trusted: true`")
+        raise InputError(
+            options.source,
+            problem,
+            "if you trust it, set `trusted: true`; without a config: `-s models.NAME.trusted=true`",
+        )

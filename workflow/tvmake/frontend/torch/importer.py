@@ -70,7 +70,12 @@ def read(program: ExportedProgram, options: ImportOptions) -> ImportedModel:
     extents = exported.settle_extents(where, program, options.inputs)
     signature = exported.signature(where, program, extents)
     weights = exported.weights_digest(program)
-    core = _decomposed(program)
+    try:
+        core = _decomposed(program)
+    except RuntimeError as error:
+        if (refusal := refusals.mutated_constant(where, error)) is not None:
+            raise refusal from error
+        raise
     exported.leave_out_unread_state(core)
     refusals.refuse_mutation(where, core)  # as exported it still has in-place operators; here they are spelled out
     refusals.refuse_random_numbers(where, core)

@@ -27,12 +27,13 @@ def export(source: str, options: ImportOptions) -> ExportedProgram:
     one, the batch, is 1 by default.
 
     Raises:
-        InputError: the source is not trusted, cannot be loaded or exported; an extent is open.
+        InputError: the source is not trusted, cannot be loaded or exported, has layers that keep a state; an extent is open.
         MachineError: Keras is not installed.
     """
     with open_source(Path(source), Path(source).suffix.lower(), COPY):
         check_trusted(options)
     model = _load(source)
+    _refuse_state(source, model)
     inputs = [_example(source, spec, options) for spec in _specs(source, model, options)]
     module = _WithNames(model, [spec.name for spec in model.inputs])
     try:
@@ -61,6 +62,17 @@ def _load(source: str) -> Any:
         line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
         problem = f"Keras {keras.__version__} cannot load it: {type(error).__name__}: {line[:300]}"
         raise InputError(source, problem, _SAVE) from error
+
+
+def _refuse_state(source: str, model: Any) -> None:
+    for layer in model._flatten_layers():
+        if getattr(layer, "stateful", False):
+            problem = (
+                f"its layer '{layer.name}' keeps its state from call to call (stateful=True), which a package does not"
+            )
+            raise InputError(
+                source, problem, "build it with stateful=False; or with the state as an input and an output"
+            )
 
 
 class _WithNames(nn.Module):

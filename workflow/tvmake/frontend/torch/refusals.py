@@ -1,6 +1,7 @@
 """What is refused before TVM sees a program, for a reason that lies in the program itself."""
 
 import keyword
+import re
 from collections import Counter
 from typing import Any
 
@@ -91,6 +92,15 @@ def refuse_mutation(where: str, program: ExportedProgram) -> None:
             f"a call changes its inputs in place: {', '.join(inputs)}",
             "copy the tensor first in forward(), for example x = x.clone()",
         )
+
+
+def mutated_constant(where: str, error: RuntimeError) -> InputError | None:
+    """What PyTorch says, where a program has no form without operators that change tensors in place; None for anything else."""
+    found = re.search(r"Constant (\S+) is mutated in the forward method", str(error))
+    if found is None:
+        return None
+    problem = f"a call changes a tensor that is kept in the module: {found[1]}"
+    return InputError(where, problem, "make it an input and an output of forward()")
 
 
 def refuse_unreadable_state(where: str, program: ExportedProgram) -> None:

@@ -74,18 +74,18 @@ def _are_equal(first: Sequence[Tensor], second: Sequence[Tensor]) -> bool:
 
 
 def _kept(module: nn.Module) -> dict[str, Any]:
-    """What a module and its parts have in attributes of their own, by place, in a form that shows what has changed."""
+    """What a module and its parts have in attributes of their own, and their weights, by place, in a form that shows what has changed."""
     return {
         f"{place}.{name}".lstrip("."): _form(value)
         for place, part in module.named_modules()
-        for name, value in vars(part).items()
+        for name, value in (*vars(part).items(), *vars(part)["_parameters"].items())
         if name not in OF_PYTORCH
     }
 
 
 def _form(value: Any, depth: int = 4) -> Any:
     if isinstance(value, Tensor):
-        return id(value), value._version
+        return value.data_ptr(), value._version
     if isinstance(value, int | float | str | None):
         return value
     if not depth or isinstance(value, nn.Module | type) or callable(value):
