@@ -163,6 +163,46 @@ def test_transposed_convolutions_of_a_quantised_network_are_computed_in_integers
     np.testing.assert_allclose(run(made, data), wanted, rtol=0, atol=1e-6 * np.abs(wanted).max())
 
 
+def halves(is_rounded: bool) -> onnx.ModelProto:
+    """A convolution in float16 between scales of float16, of inputs that are rounded to 8 bits, or not."""
+    draw = np.random.default_rng(0)
+    constants = {
+        "w": draw.integers(-127, 128, (64, 16, 3, 3)).astype(np.int8),
+        "w_scale": draw.uniform(0.001, 0.02, 64).astype(np.float16),
+        "scale": np.float16(0.03),
+        "y_scale": np.float16(0.1),
+        "zero": np.uint8(120),
+    }
+    nodes = [helper.make_node("DequantizeLinear", ["w", "w_scale"], ["w_real"], axis=0)]
+    if is_rounded:
+        nodes += [
+            helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),
+            helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["x_real"]),
+        ]
+    nodes.append(helper.make_node("Conv", ["x_real" if is_rounded else "x", "w_real"], ["c"]))
+    nodes.append(
+        helper.make_node("QuantizeLinear", ["c", "y_scale", "zero"], ["y"])
+        if is_rounded
+        else helper.make_node("Identity", ["c"], ["y"])
+    )
+    return onnx_models.model(nodes, {"x": (onnx.TensorProto.FLOAT16, [1, 16, 10, 10])}, ["y"], constants, opset=19)
+
+
+@pytest.mark.parametrize("is_rounded", [True, False])
+def test_scales_of_float16_keep_weights_in_integers_and_rounded_products_exact(is_rounded):
+    network = halves(is_rounded)
+    made = transformed(imported(network))
+    weights = onnx.numpy_helper.to_array(network.graph.initializer[0])
+    assert weight_bytes(made) < 1.1 * weights.nbytes
+    x = onnx_models.random(1, 16, 10, 10, seed=4).astype(np.float16)
+    expected, got = (one.astype(np.float64) for one in (onnx_models.runtime(network, [x])[0], run(made, x)))
+    if is_rounded:
+        assert [str(call.ty.dtype) for call in calls(made[0], "nn.conv2d")] == ["int32"]
+        assert np.mean(np.abs(got - expected) <= 1) >= 0.999
+    else:
+        np.testing.assert_allclose(got, expected, atol=0.01 * np.abs(expected).max())
+
+
 def test_a_network_without_integers_is_left_alone():
     made = imported(drawn_network(0)).module
     from tvmake.quantize.integers.conversion import to_integers

@@ -216,7 +216,7 @@ class _Search:
             self.goals,
             variant.recalibrate,
         )
-        if not layers.is_rounding(after.outputs):
+        if not layers.layers or not layers.is_rounding(after.outputs):
             return None
         otherwise = (
             f"no calibration, and no layer in float32, meets the goals: take another precision; {self._met_goals()}"

@@ -43,6 +43,9 @@ MOVES = frozenset(
 TURNS = ("permute_dims", "reshape")
 """Those of them by which importers bring weights into a layout."""
 
+HALVES = ("float16", "bfloat16")
+"""Element types that a source may multiply dequantised numbers in."""
+
 SAME_SCALE = 1e-3
 """By how much, as a share, a bias' scale may differ from that of the sums that it is added to."""
 
@@ -109,7 +112,9 @@ class _Integers(PyExprMutator):
         return replace(found, integers=integers)
 
     def _small(self, value: Any) -> Affine | None:
-        found = self._affine(value)
+        """A product's operand, seen through a cast to half: sums of integers are as exact as float32 is."""
+        made = self._made(value)
+        found = self._affine(made.args[0] if is_call(made, "astype") and str(made.ty.dtype) in HALVES else value)
         return found if found and found.dtype in SMALL else None
 
     def _convolution(self, call: Any) -> Any | None:
@@ -129,7 +134,7 @@ class _Integers(PyExprMutator):
             Centred(weight.integers, weight.zero, weight.axis),
         )
         axis = (str(call.attrs.out_layout) or str(call.attrs.data_layout)).index("C")
-        return self._real(sums, x.scale, weight.scale, axis)
+        return self._as(call, self._real(sums, x.scale, weight.scale, axis))
 
     def _matmul(self, call: Any) -> Any | None:
         if str(call.ty.dtype) == "int32":
@@ -142,7 +147,12 @@ class _Integers(PyExprMutator):
             return None
         left = Centred(x.integers, self._zero(x))
         sums = matmul(self.builder_, left, Centred(weight.integers, weight.zero, weight.axis))
-        return self._real(sums, x.scale, weight.scale, int(call.ty.ndim) - 1)
+        return self._as(call, self._real(sums, x.scale, weight.scale, int(call.ty.ndim) - 1))
+
+    def _as(self, call: Any, value: Any | None) -> Any | None:
+        """A value in the element type of the call that it stands for."""
+        dtype = str(call.ty.dtype)
+        return value if value is None or dtype == "float32" else relax.op.astype(self.builder_.emit(value), dtype)
 
     def _zero(self, x: Affine) -> Any:
         """A zero point: numpy's array, or an expression for an int32 scalar."""

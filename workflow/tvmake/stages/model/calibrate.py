@@ -56,7 +56,7 @@ def calibrate(module: Path, params: Path, signature: Path, request: CalibrateReq
                 raise InputError(
                     request.model,
                     f"int8: '{name}' holds NaN or infinities for sample {number} of the calibration data",
-                    "correct the data, or its preprocessing; `tvmake validate` shows where the float network has them",
+                    "correct the data, or its preprocessing; made at float32, the model's row says how many the original gives",
                 )
             observer.extend(values)
     if request.precision.calibration.method != "minmax":

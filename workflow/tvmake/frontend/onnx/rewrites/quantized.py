@@ -9,6 +9,9 @@ from onnx import TensorProto, helper
 
 from tvmake.frontend.onnx.graph import Builder, attributes, optional_input
 
+HALVES = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
+"""Element types of scales that are computed with as float32."""
+
 
 def _centred(build: Builder, name: str, zero_point: str, axis: int | None = None) -> str:
     """Values minus their zero point, as int32; the zero point per tensor or along ``axis``."""
@@ -169,12 +172,16 @@ def qlinear_conv(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
 
 def dequantize(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """Blocked scales, which TVM does not take."""
+    """Blocked scales, which TVM does not take; half ones, which stand for numbers that are rounded once."""
     graph, values = build.graph, attributes(node)
     x, scale, zero = node.input[0], node.input[1], optional_input(node, 2)
-    if not values.get("block_size", 0):
-        return None
     dtype = values.get("output_dtype") or graph.dtype(scale)
+    if not values.get("block_size", 0):
+        if dtype not in HALVES and graph.dtype(scale) not in HALVES:
+            return None
+        along = {"axis": values["axis"]} if "axis" in values else {}
+        parameters = [build.cast(scale, TensorProto.FLOAT), *([zero] if zero else [])]
+        return [build.cast(build.op("DequantizeLinear", x, *parameters, **along), dtype)]
     held, scales, zeros = (graph.weights(name) if name else None for name in (x, scale, zero))
     is_whole = zero == "" or zeros is not None
     if held is not None and held.dtype in (np.int8, np.uint8) and scales is not None and is_whole:
@@ -190,11 +197,14 @@ def dequantize(node: onnx.NodeProto, build: Builder) -> list[str] | None:
 
 
 def quantize(node: onnx.NodeProto, build: Builder) -> list[str] | None:
-    """Blocked scales: divide, round half to even, add the zero point, saturate."""
+    """Blocked scales: divide, round half to even, add the zero point, saturate. What is half is divided as float32."""
     graph, values = build.graph, attributes(node)
     x, scale, zero = node.input[0], node.input[1], optional_input(node, 2)
     dtype = graph.dtype(zero) if zero else values.get("output_dtype") or TensorProto.UINT8
     integers = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16)
+    if graph.dtype(x) in HALVES and not values.get("block_size", 0) and dtype in integers:
+        wide = [build.cast(name, TensorProto.FLOAT) for name in (x, scale)]
+        return [build.op("QuantizeLinear", *wide, *([zero] if zero else []), **values)]
     if not values.get("block_size", 0) or dtype not in integers:
         return None
     wide = [spread(build, name, x, values) for name in (scale, zero) if name]
