@@ -127,6 +127,17 @@ def test_places_that_constants_choose_are_computed():
         np.testing.assert_array_equal(found, expected.numpy())
 
 
+def test_elements_that_a_constant_mask_selects_are_looked_up():
+    def function(x):
+        return x * 2, x.masked_select(torch.tensor([[True], [False], [True]])[:, :, None])
+
+    values = torch.rand(3, 4, 2)
+    program = torch.export.export(Of(function), (values,))
+    found = outputs(read(program, ImportOptions(source="net")), values.numpy())
+    for one, expected in zip(found, function(values), strict=True):
+        np.testing.assert_array_equal(one, expected.numpy())
+
+
 def test_beside_them_a_shape_that_depends_on_the_data_is_still_refused():
     class Both(Chosen):
         def forward(self, x: Tensor) -> tuple[Tensor, ...]:

@@ -138,6 +138,19 @@ def test_distributions_check_nothing_in_a_network_and_check_again_afterwards(mon
         Likelihood()(torch.ones(3), torch.full((3,), -1.0))
 
 
+class Covariance(nn.Module):
+    def forward(self, rows):
+        return torch.cov(rows), torch.corrcoef(rows), rows[0].cov(correction=0), rows[:, 0].corrcoef()
+
+
+def test_covariances_look_for_no_weights():
+    rows = torch.randn(3, 5)
+    for found, expected in zip(
+        exported_program("net", Covariance(), (rows,)).module()(rows), Covariance()(rows), strict=True
+    ):
+        torch.testing.assert_close(found, expected)
+
+
 class Translation(nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -78,6 +78,10 @@ NETS = {
         PICTURE,
         lambda x: torch.view_as_real(torch.fft.fft(x) @ torch.complex(x, x * 0.3).transpose(1, 2) - x[:, :, :9] * 1j),
     ),
+    "logarithms and roots": (PICTURE, lambda x: torch.cat([torch.view_as_real(torch.complex(x, x.flip(2)).log()), torch.view_as_real(torch.complex(x, x.flip(1) - 0.5).sqrt())])),
+    "angles": (PICTURE, lambda x: torch.view_as_real(torch.complex(x, x.flip(2)).sin() + torch.complex(x.flip(2), x).cos() * torch.complex(x, x).sgn())),
+    "hyperbolic angles": (PICTURE, lambda x: torch.view_as_real(torch.complex(x, x.flip(2)).sinh() + torch.complex(x.flip(2), x).cosh() * torch.complex(x, x.flip(1) * 0.5).tanh())),
+    "sums and products": (PICTURE, lambda x: torch.view_as_real(torch.addmm(torch.complex(x[0], x[1])[:, :6], torch.complex(x[0], x[2 % len(x)]), torch.complex(x[1], x[0]).T[:, :6]))),
     "parts side by side": (PICTURE, lambda x: torch.cat([torch.fft.fft(x), torch.complex(x, x)[:, :4]], 1).flip(1).imag),
 }  # fmt: skip
 
@@ -98,13 +102,20 @@ def test_it_computes_what_torch_does(name):
     ("function", "problem"),
     [
         (lambda x: torch.fft.rfft(x.reshape(-1).repeat(20)).abs(), "5400 elements; up to 4096"),
-        (lambda x: torch.fft.fft(x).sqrt().real, "complex numbers in aten.sqrt"),
+        (lambda x: torch.fft.fft(x).cumprod(1).real, "complex numbers in aten.cumprod"),
     ],
 )
 def test_what_has_no_form_in_real_numbers_is_refused(function, problem):
     program = torch.export.export(Of(function).eval(), (PICTURE,))
     with pytest.raises(InputError, match=problem):
         read(program, ImportOptions(source="networks:one", trusted=True))
+
+
+def test_an_output_may_be_a_real_part_of_complex_parameters():
+    turns = torch.polar(torch.rand(4) + 0.5, torch.rand(4))
+    program = torch.export.export(Of(lambda x: (x * 2, torch.cumprod(turns, 0).real)), (SIGNAL,))
+    _, found = outputs(read(program, ImportOptions(source="net")), SIGNAL.numpy())
+    np.testing.assert_allclose(found, torch.cumprod(turns, 0).real, rtol=1e-5)
 
 
 def test_imaginary_parts_of_a_real_spectrum_are_zero_where_they_have_to_be():

@@ -9,7 +9,7 @@ import ast
 import linecache
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
@@ -17,13 +17,36 @@ from types import FrameType
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.distributions import Distribution
 
 TORCH, HERE = str(Path(torch.__file__).parent), str(Path(__file__).parent)
 
 CAUSAL_HINTS = {nn.TransformerEncoder: ("is_causal", 3), nn.TransformerDecoder: ("tgt_is_causal", 6)}
 """Arguments for which None means to look at the mask, and their positions."""
+
+
+def _covariance(data: Tensor, *, correction: int = 1, **weights: Tensor) -> Any:
+    if weights:
+        return NotImplemented
+    rows = data.unsqueeze(0) if data.ndim < 2 else data
+    centred = rows - rows.mean(1, keepdim=True)
+    found = centred @ centred.mT / max(rows.shape[1] - correction, 0)
+    return found if data.ndim == 2 else found.squeeze()
+
+
+def _correlation(data: Tensor) -> Tensor:
+    found = _covariance(data)
+    if data.ndim < 2:
+        return found / found
+    scale = found.diagonal().sqrt()
+    return (found / scale.unsqueeze(1) / scale).clamp(-1, 1)
+
+
+WITHOUT_LOOKUPS: Mapping[Any, Callable[..., Any]] = {
+    torch.cov: _covariance, Tensor.cov: _covariance, torch.corrcoef: _correlation, Tensor.corrcoef: _correlation,
+}  # fmt: skip
+"""Functions in which PyTorch compares weights that were not given, and what computes the same; NotImplemented where some were."""
 
 
 @contextmanager

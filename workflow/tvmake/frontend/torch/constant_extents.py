@@ -13,6 +13,8 @@ from tvmake.frontend.one_thread import one_thread
 from tvmake.frontend.torch.constants import add_constant, computed, given_values, input_dependent
 from tvmake.frontend.torch.program import operator_name
 
+aten = torch.ops.aten
+
 
 def settle_places(program: ExportedProgram) -> bool:
     """Replace constant masks by the places that they choose, and other constants of open extents by their values, in place.
@@ -37,6 +39,9 @@ def settle_places(program: ExportedProgram) -> bool:
         with torch.no_grad(), one_thread():
             if operator_name(node) == "index" or _puts(node):
                 is_changed |= _place(program, node, dependent, values, name)
+            elif operator_name(node) == "masked_select" and node.args[1] not in dependent:
+                _select(program, node, values, name)
+                is_changed = True
             elif node not in dependent and isinstance(value := computed(node, values), Tensor):
                 values[constant := add_constant(program, name, value, value)] = value
                 node.replace_all_uses_with(constant)
@@ -53,6 +58,18 @@ def _puts(node: fx.Node) -> bool:
 def _is_open(node: fx.Node) -> bool:
     tensors = [value for value in pytree.tree_leaves(node.meta.get("val")) if isinstance(value, Tensor)]
     return any(free_unbacked_symbols(value) for value in tensors)
+
+
+def _select(program: ExportedProgram, node: fx.Node, values: dict[fx.Node, Tensor], name: str) -> None:
+    """Look up the elements that a constant mask selects, of the tensor and the mask broadcast to each other."""
+    data, mask = node.args
+    shape = torch.broadcast_shapes(data.meta["val"].shape, mask.meta["val"].shape)
+    places = computed(mask, values).expand(shape).flatten().nonzero().flatten()
+    constant = add_constant(program, name, places, places)
+    with program.graph.inserting_before(node):
+        whole = program.graph.call_function(aten.expand.default, (data, list(shape)))
+        flat = program.graph.call_function(aten.reshape.default, (whole, [-1]))
+        node.replace_all_uses_with(program.graph.call_function(aten.index_select.default, (flat, 0, constant)))
 
 
 def _place(

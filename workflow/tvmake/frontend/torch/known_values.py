@@ -63,7 +63,10 @@ class KnownValues(TorchFunctionMode):
             return self._computed(function, args, kwargs)
         if function is Tensor.__bool__ and (wanted := checks.asserted()) is not None:
             return wanted
-        found = function(*args, **kwargs)
+        found = (
+            checks.WITHOUT_LOOKUPS[function](*args, **kwargs) if function in checks.WITHOUT_LOOKUPS else NotImplemented
+        )
+        found = function(*args, **kwargs) if found is NotImplemented else found
         name = getattr(function, "__name__", "")
         is_written = name in WRITING or (name.endswith("_") and not name.endswith("__")) or "out" in kwargs
         is_noted = (

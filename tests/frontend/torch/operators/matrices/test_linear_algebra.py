@@ -42,9 +42,14 @@ def exponentials(x):
     return linalg.matrix_exp(x * 0.1), linalg.matrix_exp(x * torch.tensor([0.0, 2.5])[:, None, None])
 
 
+def reflections(x):
+    return linalg.householder_product(x[..., :2] * 0.3, x[:, 0, :2])
+
+
 @pytest.mark.parametrize(
     ("function", "matrix"),
     [
+        (reflections, BATCH),
         (linalg.inv, PIVOTED),
         (equations, BATCH),
         (determinants, BATCH),
@@ -55,6 +60,7 @@ def exponentials(x):
         (linalg.matrix_exp, torch.eye(LARGEST + 1).roll(1, 0)),
     ],
     ids=[
+        "reflections",
         "pivots",
         "equations",
         "determinants",

@@ -19,6 +19,7 @@ from tvmake.errors import InputError
 from tvmake.frontend.fourier import fourier_matrix
 from tvmake.frontend.one_thread import one_thread
 from tvmake.frontend.torch.constants import add_constant, computed, given_values, input_dependent
+from tvmake.frontend.torch.operators import complex_functions
 
 aten = torch.ops.aten
 
@@ -58,7 +59,10 @@ def resolve(program: ExportedProgram, where: str) -> None:
                 with torch.no_grad(), one_thread():
                     value = computed(node, values)
                 writer.pairs[node] = (writer.constant(value.real), writer.constant(value.imag))
-            continue  # real ones of parameters alone are computed later
+            elif isinstance(node.meta["val"], Tensor):
+                with torch.no_grad(), one_thread(), program.graph.inserting_before(node):
+                    node.replace_all_uses_with(writer(aten.clone.default, writer.constant(computed(node, values))))
+            continue
         if any(_is_complex(one) and one not in writer.pairs for one in node.all_input_nodes):
             continue  # what comes of a missing one
         with program.graph.inserting_before(node):
@@ -86,6 +90,9 @@ def _erase(program: ExportedProgram, replaced: set[fx.Node]) -> None:
         elif node.op == "call_function":
             program.graph.erase_node(node)
     specs = program.graph_signature.input_specs
+    for spec in specs:
+        if spec.arg.name in unused:
+            program.constants.pop(spec.target, None)  # TVM's importer takes one without a place for that before it
     specs[:] = [spec for spec in specs if spec.arg.name not in unused]
     program.graph_module.recompile()
 
@@ -345,6 +352,7 @@ def _power(write: _Writer, node: fx.Node) -> Value | None:
 
 
 RULES: dict[str, Rule] = {
+    **complex_functions.RULES,
     "_fft_c2c": _complex_transform,
     "_fft_r2c": _real_transform,
     "_fft_c2r": _transform_to_real,

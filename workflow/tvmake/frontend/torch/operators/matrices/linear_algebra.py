@@ -271,6 +271,19 @@ def _exponential(matrix: Tensor) -> Any:
     return torch.where(halvings > SQUARINGS, torch.nan, found)
 
 
+def _reflected(vectors: Tensor, sizes: Tensor) -> Any:
+    """The first columns of the product of reflections, as QR decompositions hold them."""
+    if not _is_small(vectors, vectors.mT):
+        return NotImplemented
+    rows, columns = vectors.shape[-2:]
+    found = torch.eye(rows, columns, dtype=vectors.dtype).expand(vectors.shape)
+    for step in reversed(range(sizes.shape[-1])):
+        below = torch.where(torch.arange(rows) > step, vectors[..., step], 0.0) + _unit(rows, step)
+        along = (below.unsqueeze(-1) * found).sum(-2, keepdim=True)
+        found = found - sizes[..., step, None, None] * below.unsqueeze(-1) * along
+    return found
+
+
 def _with_report(compute: Callable[..., Any]) -> Callable[..., Any]:
     """The form with one more result, which is 0 for matrices that have an answer."""
 
@@ -327,6 +340,7 @@ DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
     aten.cholesky_inverse.default: _cholesky_inverse,
     aten.linalg_solve_triangular.default: _triangular,
     aten.linalg_matrix_exp.default: _exponential,
+    aten.linalg_householder_product.default: _reflected,
     aten.linalg_qr.default: orthogonal_and_upper,
     aten._linalg_check_errors.default: _checked,
 }
