@@ -88,7 +88,9 @@ def latency_statistics(samples_ms: Sequence[float], noise_cv: float = 0.05) -> L
     noise = []
     if cv > noise_cv:
         noise.append(f"samples vary by {cv:.1%} of their mean")
-    if drift is not None and abs(drift) > noise_cv:
+    if drift is not None and drift >= 1:
+        noise.append(f"the last quarter takes {1 + drift:.3g} times as long as the first")
+    elif drift is not None and abs(drift) > noise_cv:
         noise.append(f"the last quarter is {abs(drift):.1%} {'slower' if drift > 0 else 'faster'} than the first")
     p50, p90, p99 = (float(value) for value in np.percentile(samples, [50, 90, 99], method="linear"))
     return LatencyStatistics(

@@ -20,6 +20,7 @@ from tvmake.process.output import argument
 ELSEWHERE = {
     "build": "`tvmake compile` makes one package, `tvmake make` all that a config asks for",
     "benchmark": "`tvmake run PACKAGE --repeat 100` times one package, `tvmake make` all that a config asks for",
+    "bench": "`tvmake run PACKAGE --repeat 100` times one package, `tvmake make` all that a config asks for",
     "validate": "`tvmake make` compares packages with their models, `tvmake run PACKAGE --self-test` one with its samples",
     "deploy": "`tvmake device push` brings a package to a device; `tvmake run -d` does, too",
     "convert": "`tvmake compile MODEL` makes a package of a model",
