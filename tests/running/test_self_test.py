@@ -8,6 +8,7 @@ from pathlib import Path
 
 import ml_dtypes
 import numpy as np
+import onnx
 import pytest
 
 from tests.codegen.conftest import Transformed, dynamic_net, static_net  # noqa: F401  # fixtures
@@ -20,6 +21,8 @@ from tvmake.artifact.signature import TensorSpec
 from tvmake.artifact.tensor_file import member, write_array
 from tvmake.cli import run as command
 from tvmake.config.export import ExportOptions, SelfTest
+from tvmake.config.model import ImportOptions
+from tvmake.config.requests.referencing import SelfTestRequest
 from tvmake.config.root import Config
 from tvmake.config.validation import DEFAULT_GOALS, Goals
 from tvmake.errors import InputError
@@ -27,7 +30,9 @@ from tvmake.plan.plan import Plan
 from tvmake.provenance.check import check_package
 from tvmake.provenance.statement import with_files
 from tvmake.running.self_test import check_self_test
+from tvmake.stages.model.import_model import import_model
 from tvmake.stages.package.contents import self_test_goals
+from tvmake.stages.package.self_test import self_test
 
 
 @pytest.fixture(autouse=True)
@@ -224,6 +229,18 @@ def test_the_samples_are_bounded(static_net: Transformed, place: Path):  # noqa:
     fewer = bounded(static_net, place, 1.5)
     assert (fewer.samples, fewer.why_not) == (1, "a sample has 0.000792 MB, and export.self_test.max_mb is 0.001188")
     assert bounded(static_net, place, 0.5).samples == 0
+
+
+def test_a_network_of_nothing_but_nan_has_nothing_to_be_compared_with(tmp_path: Path):
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    n (float[2] x) => (float[2] y) { a = Abs(x)  b = Neg(a)  y = Log(b) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    options = ImportOptions(source=str(tmp_path / "m.onnx"))
+    signature, source = tmp_path / "signature.json", tmp_path / "source.json"
+    import_model(options, tmp_path / "m.json", tmp_path / "m.params", signature, source)
+    request = SelfTestRequest(model=options, dims={}, self_test=SelfTest())
+    found = self_test(signature, source, request, tmp_path / "samples.npz")
+    assert found.why_not == "the original gives nothing but NaN for a sample, so nothing could be compared"
 
 
 def test_where_the_original_framework_is_missing_the_package_has_no_samples_and_says_why(

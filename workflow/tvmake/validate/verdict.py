@@ -50,6 +50,8 @@ def _output_goals(goals: Goals, figures: OutputFigures) -> list[MissedGoal]:
         if goals.equal is not None and figures.equal < goals.equal:
             miss("equal", goals.equal, figures.equal, f"{figures.equal:.4%} of the elements are equal")
         return missed
+    if 0 < figures.elements == figures.nonfinite_reference.nan:
+        miss("finite", 0, figures.elements, "the original itself gives nothing but NaN, so nothing can be compared")
     if figures.nonfinite_mismatches:
         miss("finite", 0, figures.nonfinite_mismatches, _nonfinite_reason(figures))
     if figures.beyond_tolerance:

@@ -64,6 +64,8 @@ def _chosen(request: SelfTestRequest, runtime: Runtime, known: Signature) -> tup
     """The first samples, as many as fit, and why there are fewer than are wanted."""
     from itertools import islice
 
+    import numpy as np
+
     from tvmake.errors import InputError
     from tvmake.validate.reference.run import with_outputs
 
@@ -75,6 +77,10 @@ def _chosen(request: SelfTestRequest, runtime: Runtime, known: Signature) -> tup
             size = sum(array.nbytes for tensors in (sample.inputs, sample.outputs) for array in tensors.values())
             if total + size > wanted.max_mb * MB:
                 return chosen, f"a sample has {size / MB:.3g} MB, and export.self_test.max_mb is {wanted.max_mb:g}"
+            if any(
+                array.size and array.dtype.kind == "f" and np.isnan(array).all() for array in sample.outputs.values()
+            ):
+                return chosen, "the original gives nothing but NaN for a sample, so nothing could be compared"
             chosen.append(sample)
             total += size
     except InputError as error:
