@@ -205,6 +205,9 @@ def test_a_package_that_is_none_is_refused(capfd: pytest.CaptureFixture[str]):
     assert command(["run", "net/float32/cpu"]) == 1
     Path("net.onnx").write_text("a model")
     assert command(["run", "net.onnx"]) == 1
+    assert command(["verify", "net.onnx"]) == 1
+    Path("mod.so").write_bytes(b"\x7fELF")
+    assert command(["run", "mod.so"]) == 1
     assert command(["run", "cpu"]) == 1
     Path("circle.tar").symlink_to("circle.tar")
     assert command(["run", "circle.tar"]) == 1
@@ -213,7 +216,8 @@ def test_a_package_that_is_none_is_refused(capfd: pytest.CaptureFixture[str]):
     assert "circle.tar: is a link that leads to no file" in errors
     assert "none.tar: no such package" in errors
     assert "net/float32/cpu: no such package\n  name results/net/float32/cpu/package.tar" in errors
-    assert "net.onnx: is a model, not a package\n  `tvmake compile net.onnx` makes one" in errors
+    assert errors.count("net.onnx: is a model, not a package\n  `tvmake compile net.onnx` makes one") == 2
+    assert "mod.so: is a part of a package\n  name the package.tar that it came in" in errors
     assert "pipe.tar: is a pipe, a socket or a device, not a package" in errors
     assert "cpu: is a directory, not a package\n  name a package.tar" in errors
     assert "cpu: is a directory, not a package\n  name cpu/package.tar" in errors

@@ -28,7 +28,7 @@ def check_is_package_file(file: Path) -> None:
     """Refuse what cannot be a package's file, before anything of it is read.
 
     Raises:
-        InputError: there is none, or it is a directory, a pipe, a device.
+        InputError: there is none, or it is a directory, a pipe, a device, a file out of a package.
     """
     if file.is_symlink() and not file.exists():
         raise InputError(str(file), "is a link that leads to no file", "correct it, or name the package itself")
@@ -42,6 +42,8 @@ def check_is_package_file(file: Path) -> None:
         raise InputError(str(file), "is a directory, not a package", remedy)
     if not file.is_file():
         raise InputError(str(file), "is a pipe, a socket or a device, not a package", "name a package.tar")
+    if file.name in (LIBRARY, MANIFEST, WEIGHTS):
+        raise InputError(str(file), "is a part of a package", f"name the {PACKAGE} that it came in")
 
 
 def is_package(file: Path) -> bool:

@@ -22,16 +22,20 @@ def sign(
     `ssh-keygen -Y sign -n tvmake-package -f KEY FILE` makes the same signature, also with a key that has a passphrase,
     lies in an agent, or is on a hardware token that holds plain Ed25519 keys.
     """
+    from tvmake.artifact.package import check_is_package_file
     from tvmake.cli.terminal import print_json
     from tvmake.provenance.check import check_package, to_sign
     from tvmake.provenance.keys import read_private_key
     from tvmake.provenance.signature import sign as sign_file
     from tvmake.provenance.signature import signature_file
+    from tvmake.running.arguments import check_is_no_model
 
     read_private_key(key)
     rows = []
     for package in packages:
         # What is signed is vouched for: nothing broken, and no list that says something else. An old signature may be there.
+        check_is_package_file(package)
+        check_is_no_model(package)
         check_package(package, ignore_signature=True)
     for file in [file for package in packages for file in to_sign(package)]:
         signed = sign_file(file, key)

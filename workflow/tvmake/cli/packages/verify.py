@@ -32,14 +32,18 @@ def verify(
 
     Exits with 1, one line on what it is and one on what to do, at the first thing that does not fit.
     """
+    from tvmake.artifact.package import check_is_package_file
     from tvmake.cli.terminal import print_json
     from tvmake.errors import TvmakeError
     from tvmake.provenance.check import check_package
     from tvmake.provenance.origin import check_made_of
+    from tvmake.running.arguments import check_is_no_model
 
     rows = []
     for package in packages:
         try:
+            check_is_package_file(package)
+            check_is_no_model(package)
             checked = check_package(package, key, require_signature=require_signature)
             if made_from is not None:
                 check_made_of(made_from, package, checked.manifest, checked.source)
