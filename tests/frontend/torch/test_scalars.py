@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tests.frontend.torch.running import Of, outputs
 from tvmake.config.model import ImportOptions
-from tvmake.frontend.torch.exporting import exported_program
+from tvmake.frontend.torch.exporting.export import exported_program
 from tvmake.frontend.torch.importer import read
 
 X = torch.tensor([[0.5, -1.0, 2.0], [3.0, -0.25, 1.5]])

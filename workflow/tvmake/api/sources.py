@@ -42,7 +42,7 @@ def torch_file(module: Any, examples: Sequence[Any], name: str) -> Path:
     """
     import torch
 
-    from tvmake.frontend.torch.exporting import exported_program
+    from tvmake.frontend.torch.exporting.export import exported_program
     from tvmake.frontend.torch.program import signature
     from tvmake.frontend.torch.refusals import refuse_unreadable_state
 

@@ -12,7 +12,7 @@ from torch.export import Dim, ExportedProgram
 
 from tvmake.config.model import ImportOptions, InputSpec
 from tvmake.errors import InputError
-from tvmake.frontend.torch.exporting import exported_program, refuse_untraceable
+from tvmake.frontend.torch.exporting.export import exported_program, refuse_untraceable
 from tvmake.frontend.torch.program import DTYPES
 from tvmake.frontend.trust import check_trusted
 from tvmake.process.limits import named

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from tvmake.errors import InputError
-from tvmake.frontend.torch.exporting import exported_program
+from tvmake.frontend.torch.exporting.export import exported_program
 
 
 class Keeping(nn.Module):

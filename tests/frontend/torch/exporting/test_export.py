@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from tvmake.errors import InputError
-from tvmake.frontend.torch.exporting import exported_program
+from tvmake.frontend.torch.exporting.export import exported_program
 from tvmake.frontend.torch.program import signature
 
 
@@ -62,7 +62,7 @@ def test_examples_that_the_module_does_not_take_are_the_cause(examples, cause, c
 @pytest.mark.parametrize(
     ("module", "problem"),
     [
-        (Branches(), r"another way for other values of its tensors \(.*test_exporting.py:\d+\)"),
+        (Branches(), r"another way for other values of its tensors \(.*test_export.py:\d+\)"),
         (Untraceable(), "torch.export cannot trace it"),
         (torch.jit.script(Branches()), "it is a TorchScript module"),
         (torch.ao.nn.quantized.Linear(4, 3), r"quantised as torch.export cannot trace them: Linear \(1×\)"),

@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
-from tvmake.frontend.torch import checks
+from tvmake.frontend.torch.exporting import checks
 
 LARGEST = 4096
 """Elements of a value that is known."""

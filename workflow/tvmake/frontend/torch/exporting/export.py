@@ -18,10 +18,10 @@ from torch.nn.parameter import is_lazy
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 from tvmake.errors import InputError
-from tvmake.frontend.torch import checks, derivatives, returned
-from tvmake.frontend.torch.faithful import check_faithful
-from tvmake.frontend.torch.known_values import KnownValues
-from tvmake.frontend.torch.repeatable import check_repeatable, same_attributes
+from tvmake.frontend.torch.exporting import checks, derivatives, returned
+from tvmake.frontend.torch.exporting.faithful import check_faithful
+from tvmake.frontend.torch.exporting.known_values import KnownValues
+from tvmake.frontend.torch.exporting.repeatable import check_repeatable, same_attributes
 from tvmake.process.user_code import blame, place
 
 QUANTISED = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized", "torch.ao.nn.sparse.quantized")

@@ -1,0 +1,1 @@
+"""From a module to its exported program, which computes what the module does, whatever it is called with."""
