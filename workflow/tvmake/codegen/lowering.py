@@ -19,13 +19,13 @@ from tvmake.config.transform import UserPass
 from tvmake.errors import InputError
 from tvmake.targets import gpu_rules
 from tvmake.targets.bound_rule import refuse_unbound
-from tvmake.targets.cpu.borders import take_in_borders
 from tvmake.targets.cpu.channels_last import channels_last
-from tvmake.targets.cpu.integer_products import suit_products
-from tvmake.targets.cpu.parts import read_parts_in_place
+from tvmake.targets.cpu.integers.borders import take_in_borders
+from tvmake.targets.cpu.integers.integer_products import suit_products
 from tvmake.targets.cpu.schedules.apply import apply_rules
 from tvmake.targets.cpu.schedules.machine import machine
 from tvmake.targets.cpu.unpacking import unpack_in_sums
+from tvmake.targets.cpu.vectors.parts import read_parts_in_place
 from tvmake.targets.cpu.winograd import with_fewer_products
 from tvmake.targets.cuda.half_remainders import WideRemainders
 from tvmake.targets.gpu.shape_changes import move_shape_changes

@@ -39,7 +39,7 @@ def tir_pipeline(target: "tvm.target.Target") -> str:
 
         return stored_booleans.register()
     if target.kind.name == "llvm":
-        from tvmake.targets.cpu import vector_math
+        from tvmake.targets.cpu.vectors import vector_math
 
         return vector_math.register()
     return DEFAULT

@@ -14,7 +14,7 @@ import types
 import tvm
 
 from tvmake.targets.affected import is_affected
-from tvmake.targets.cpu.dots import dots
+from tvmake.targets.cpu.integers.dots import dots
 from tvmake.targets.cuda.fragments import register_fragments
 
 RELEASES = "<0.28"

@@ -26,14 +26,14 @@ from tvmake.frontend.torch.branches import compute_both_branches
 from tvmake.frontend.torch.constant_extents import settle_places
 from tvmake.frontend.torch.constants import compute_constants
 from tvmake.frontend.torch.item_places import look_up_places
-from tvmake.frontend.torch.operators import complex_numbers
+from tvmake.frontend.torch.operators.complex import complex_numbers
 from tvmake.frontend.torch.operators.converters import CONVERTERS
 from tvmake.frontend.torch.operators.decompositions import DECOMPOSITIONS
 from tvmake.frontend.torch.operators.further_results import FURTHER, asks_for_further
 from tvmake.frontend.torch.operators.masks.selection import choose_by_masks
 from tvmake.frontend.torch.operators.matrices.grouping import of_libraries
 from tvmake.frontend.torch.operators.quantized import settle_scales
-from tvmake.frontend.torch.operators.resizing import KEPT
+from tvmake.frontend.torch.operators.windows.resizing import KEPT
 from tvmake.frontend.torch.promotion import promote
 from tvmake.frontend.torch.scalars import compute_as_tensors
 from tvmake.frontend.torch.subgraphs import write_out

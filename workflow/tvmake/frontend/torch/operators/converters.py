@@ -29,8 +29,10 @@ import torch
 from torch import fx
 
 from tvmake.frontend import near_zero
-from tvmake.frontend.torch.operators import bits, indexing, integers, pooling, quantized, resizing, scattering, sorts
+from tvmake.frontend.torch.operators import bits, integers, quantized, sorts
 from tvmake.frontend.torch.operators.matrices import products
+from tvmake.frontend.torch.operators.places import indexing, scattering
+from tvmake.frontend.torch.operators.windows import pooling, resizing
 from tvmake.ir.expressions import constant
 
 from tvm import relax  # isort: skip

@@ -11,8 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tvmake.frontend.torch.operators import bits, counting, gradients, ordering, special, views, volumes
+from tvmake.frontend.torch.operators import bits, counting, gradients, ordering, special
 from tvmake.frontend.torch.operators.matrices import linear_algebra, singular_values
+from tvmake.frontend.torch.operators.places import views
+from tvmake.frontend.torch.operators.windows import volumes
 
 aten = torch.ops.aten
 

@@ -7,7 +7,7 @@ from typing import Any
 import tvm
 
 from tvmake.ir.expressions import dtype_name
-from tvmake.targets.cpu.dots import Dot
+from tvmake.targets.cpu.integers.dots import Dot
 from tvmake.targets.cpu.schedules.accesses import REDUCTION, contraction, extent, innermost, uses
 from tvmake.targets.cpu.schedules.machine import Machine
 from tvmake.targets.cpu.schedules.packing import pack

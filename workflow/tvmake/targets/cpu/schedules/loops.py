@@ -5,13 +5,13 @@ from typing import Any
 
 import tvm
 
-from tvmake.targets.cpu.incomplete_vectors import LENGTH
 from tvmake.targets.cpu.schedules.accesses import SPATIAL, extent, innermost, is_contiguous, loads_in, uses
 from tvmake.targets.cpu.schedules.machine import Machine
 from tvmake.targets.cpu.schedules.tiled import WORK_OF_A_THREAD
 from tvmake.targets.cpu.schedules.tiles import divisors
 from tvmake.targets.cpu.schedules.vectors import lanes_of, vectorize
-from tvmake.targets.cpu.segments import SEGMENTS, ends
+from tvmake.targets.cpu.vectors.incomplete_vectors import LENGTH
+from tvmake.targets.cpu.vectors.segments import SEGMENTS, ends
 
 VALUES_OF_A_THREAD = 1 << 14
 """Values below which the others are not woken for an element-wise block."""

@@ -7,8 +7,8 @@ from typing import Any
 import tvm
 
 from tvmake.ir.expressions import dtype_name
-from tvmake.targets.cpu.dots import Dot, dots
 from tvmake.targets.cpu.half_precision import HALF, computes_half
+from tvmake.targets.cpu.integers.dots import Dot, dots
 from tvmake.targets.cpu.schedules.accesses import bits
 
 WIDTHS = (("avx512f", 64, 32), ("avx", 32, 16), ("sve", 16, 32), ("neon", 16, 32), ("sse2", 16, 16))

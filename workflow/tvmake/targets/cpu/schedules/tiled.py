@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tvmake.targets.cpu.incomplete_vectors import BEYOND, VALID
 from tvmake.targets.cpu.schedules.accesses import (
     SPATIAL,
     Contraction,
@@ -22,6 +21,7 @@ from tvmake.targets.cpu.schedules.machine import Machine
 from tvmake.targets.cpu.schedules.packing import can_pack, pack
 from tvmake.targets.cpu.schedules.tiles import Rows, Tile, divisors, good_tiles
 from tvmake.targets.cpu.schedules.vectors import vectorize
+from tvmake.targets.cpu.vectors.incomplete_vectors import BEYOND, VALID
 
 WORK_OF_A_THREAD = 1 << 16
 """Steps of a reduction below which the others are not woken: about as long as that takes."""

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tvmake.targets.cpu.incomplete_vectors import LENGTH
 from tvmake.targets.cpu.schedules.machine import Machine
+from tvmake.targets.cpu.vectors.incomplete_vectors import LENGTH
 
 
 def vectorize(schedule: Any, loop: Any, machine: Machine, buffer: Any) -> Any:

@@ -7,7 +7,7 @@ import pytest
 import tvm
 
 from tests.targets.cpu.schedules.nets import NATIVE, lowered, result
-from tvmake.targets.cpu.vector_math import FUNCTIONS, VectorMath
+from tvmake.targets.cpu.vectors.vector_math import FUNCTIONS, VectorMath
 
 op = tvm.relax.op
 EDGES = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-30, -1e-30, 1e-45, 88.7, 88.8, -87.3, -103.0, -110.0])

@@ -12,7 +12,7 @@ from tvm import topi
 
 from tvmake.ir.expressions import is_call
 from tvmake.ir.rewriting import definition, rewritten
-from tvmake.targets.cpu.integer_products import SMALL
+from tvmake.targets.cpu.integers.integer_products import SMALL
 
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip

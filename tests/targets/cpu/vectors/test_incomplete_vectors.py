@@ -7,7 +7,7 @@ import pytest
 import tvm
 import tvm_ffi
 
-from tvmake.targets.cpu.incomplete_vectors import BEYOND, LENGTH, VALID, IncompleteVectors
+from tvmake.targets.cpu.vectors.incomplete_vectors import BEYOND, LENGTH, VALID, IncompleteVectors
 
 from tvm import s_tir, te, tirx  # isort: skip
 

@@ -8,7 +8,7 @@ import tvm
 import tvm_ffi
 
 from tests.targets.cpu.schedules.nets import lowered, result
-from tvmake.targets.cpu.shares import SHARES, Shares
+from tvmake.targets.cpu.vectors.shares import SHARES, Shares
 
 from tvm import s_tir, tirx  # isort: skip
 

@@ -16,13 +16,13 @@ import tvm
 import tvm_ffi
 
 from tvmake.ir.expressions import dtype_name, is_call, operator_name
-from tvmake.targets.cpu.cyclic_places import CyclicPlaces
 from tvmake.targets.cpu.half_precision import HalfPrecision
-from tvmake.targets.cpu.incomplete_vectors import IncompleteVectors
 from tvmake.targets.cpu.not_numbers import NotNumbers
 from tvmake.targets.cpu.parallel_rows import ParallelRows
-from tvmake.targets.cpu.segments import Segments
-from tvmake.targets.cpu.shares import Shares
+from tvmake.targets.cpu.vectors.cyclic_places import CyclicPlaces
+from tvmake.targets.cpu.vectors.incomplete_vectors import IncompleteVectors
+from tvmake.targets.cpu.vectors.segments import Segments
+from tvmake.targets.cpu.vectors.shares import Shares
 from tvmake.targets.numbers.bfloat16 import RoundToBfloat16
 from tvmake.targets.numbers.extreme_infinities import ExtremeInfinities
 

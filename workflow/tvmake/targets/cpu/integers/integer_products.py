@@ -13,7 +13,7 @@ import tvm
 
 from tvmake.ir.expressions import fixed_shape, is_call, operator_name
 from tvmake.ir.rewriting import definition, rewritten
-from tvmake.targets.cpu.dots import Dot, dots
+from tvmake.targets.cpu.integers.dots import Dot, dots
 
 from tvm import relax, te  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip

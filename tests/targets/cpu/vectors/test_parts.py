@@ -10,7 +10,7 @@ import tvm
 from tests.targets.cpu.schedules.nets import lowered, result, values
 from tests.transform.nets import calls
 from tests.tune.graphs import graph
-from tvmake.targets.cpu.parts import read_parts_in_place
+from tvmake.targets.cpu.vectors.parts import read_parts_in_place
 
 from tvm import relax  # isort: skip
 

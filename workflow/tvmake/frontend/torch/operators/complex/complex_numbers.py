@@ -19,7 +19,7 @@ from tvmake.errors import InputError
 from tvmake.frontend.fourier import fourier_matrix
 from tvmake.frontend.one_thread import one_thread
 from tvmake.frontend.torch.constants import add_constant, computed, given_values, input_dependent
-from tvmake.frontend.torch.operators import complex_functions
+from tvmake.frontend.torch.operators.complex import complex_functions
 
 aten = torch.ops.aten
 

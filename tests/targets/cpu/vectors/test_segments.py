@@ -9,7 +9,7 @@ import tvm_ffi
 
 from tests.targets.cpu.schedules.nets import error, lowered
 from tvmake.ir.expressions import is_call
-from tvmake.targets.cpu.segments import CONDITIONALS, MOST, SEGMENTS, Segments
+from tvmake.targets.cpu.vectors.segments import CONDITIONALS, MOST, SEGMENTS, Segments
 
 from tvm import s_tir, te, tirx  # isort: skip
 

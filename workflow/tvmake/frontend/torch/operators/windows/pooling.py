@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import fx
 
-from tvmake.frontend.torch.operators.maxima import each
+from tvmake.frontend.torch.operators.windows.maxima import each
 
 from tvm import relax  # isort: skip
 

@@ -1,0 +1,1 @@
+"""Complex numbers, of which TVM has no types."""

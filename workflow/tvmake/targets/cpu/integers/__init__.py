@@ -1,0 +1,1 @@
+"""Products of small integers, by the instructions that a processor has for them."""

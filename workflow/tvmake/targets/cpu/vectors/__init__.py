@@ -1,0 +1,1 @@
+"""What keeps loops in vectors, and what is computed in them."""
