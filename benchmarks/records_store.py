@@ -20,8 +20,8 @@ from pathlib import Path
 from comparing import machine
 
 from tvmake.artifact.fingerprint import Fingerprint
-from tvmake.records.exchange import everything, export_records, import_records
 from tvmake.records.record import Record, TuningContext
+from tvmake.records.sharing.exchange import everything, export_records, import_records
 from tvmake.records.store import RecordStore
 
 PLACE = TuningContext(generation="tvm-0.0", target='{"kind":"llvm"}', device_class="benchmark")

@@ -15,13 +15,13 @@ FILE = "r.jsonl.gz"
 class Records:
     """Bytes of the compressed file, of its lines, and values in them."""
 
-    preload = ("tvmake.cli.app", "tvmake.records.exchange", "tvmake.records.store")
+    preload = ("tvmake.cli.app", "tvmake.records.sharing.exchange", "tvmake.records.store")
 
     def prepare(self, samples: Path) -> None:
         """See :class:`cases.Kind`."""
         from tests.records.examples import CONV, DENSE, OTHER_PLACE, PLACE, record, verdict
 
-        from tvmake.records.exchange import everything, export_records
+        from tvmake.records.sharing.exchange import everything, export_records
         from tvmake.records.store import RecordStore
 
         os.environ["TVMAKE_HOME"] = str(samples / "home")

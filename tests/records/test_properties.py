@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.records.examples import CONV, PLACE, digests, record, verdict
 from tvmake.errors import InputError
-from tvmake.records.exchange import everything, export_records, import_records, merge
+from tvmake.records.sharing.exchange import everything, export_records, import_records, merge
 from tvmake.records.store import RecordStore
 
 NUMBERS = st.integers(0, 12)

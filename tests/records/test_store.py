@@ -180,7 +180,13 @@ def test_records_lie_in_tvmake_home_or_with_the_users_data_and_in_no_cache(tmp_p
 
 
 @pytest.mark.parametrize(
-    "module", ["tvmake.cli.records.app", "tvmake.records.store", "tvmake.records.shared", "tvmake.records.exchange"]
+    "module",
+    [
+        "tvmake.cli.records.app",
+        "tvmake.records.store",
+        "tvmake.records.sharing.shared",
+        "tvmake.records.sharing.exchange",
+    ],
 )
 def test_no_compiler_or_network_library_is_imported_with(module):
     heavy = "{'tvm', 'tvm_ffi', 'torch', 'onnx', 'fsspec', 's3fs', 'botocore'}"

@@ -23,9 +23,9 @@ from tvmake.bundle.contents import (
 from tvmake.errors import InputError
 from tvmake.lock.document import Lock, read_lock
 from tvmake.provenance.check import beside, check_package
-from tvmake.records.exchange import import_records
-from tvmake.records.ingest import Ingested
-from tvmake.records.portable import FREE_BYTES, MOST_RATIO
+from tvmake.records.sharing.exchange import import_records
+from tvmake.records.sharing.ingest import Ingested
+from tvmake.records.sharing.portable import FREE_BYTES, MOST_RATIO
 from tvmake.records.store import RecordStore
 from tvmake.storage.files import atomic_path, digest_file, scratch_directory, writing
 from tvmake.storage.tar import extract, read_tar

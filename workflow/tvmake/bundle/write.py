@@ -11,8 +11,8 @@ from tvmake.lock.document import Lock, read_lock
 from tvmake.lock.origins import inputs, is_dataset
 from tvmake.plan.plan import Plan
 from tvmake.provenance.check import beside, check_package
-from tvmake.records.exchange import export_records
 from tvmake.records.record import TuningContext
+from tvmake.records.sharing.exchange import export_records
 from tvmake.records.store import open_store
 from tvmake.storage.files import digest_file, write_text
 from tvmake.storage.tar import write_tar

@@ -63,7 +63,7 @@ def import_command(
 ) -> None:
     """Check a bundle, place its files, and add its records to the store. Files that are there are not overwritten."""
     from tvmake.bundle.read import read_bundle
-    from tvmake.records.ingest import as_row
+    from tvmake.records.sharing.ingest import as_row
     from tvmake.records.store import open_store
 
     imported = read_bundle(file, into, open_store(store), replace=replace)

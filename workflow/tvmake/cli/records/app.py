@@ -12,7 +12,7 @@ from tvmake.cli.terminal import print_json
 from tvmake.process.output import counted, printable
 
 if TYPE_CHECKING:
-    from tvmake.records.ingest import Ingested
+    from tvmake.records.sharing.ingest import Ingested
     from tvmake.records.store import RecordStore
 
 app = typer.Typer(no_args_is_help=True, help="Look at, pass on and tidy up the records of tuning.")
@@ -94,8 +94,8 @@ def export_command(
 ) -> None:
     """Write records to one file that `tvmake records import` reads on another machine."""
     from tvmake.errors import InputError
-    from tvmake.records.exchange import export_records
-    from tvmake.records.portable import is_records
+    from tvmake.records.sharing.exchange import export_records
+    from tvmake.records.sharing.portable import is_records
     from tvmake.records.summary import choose
     from tvmake.storage.files import check_destination
 
@@ -118,7 +118,7 @@ def import_command(
     as_json: AsJson = False,
 ) -> None:
     """Add the records of a file. Each is checked; what cannot be right is set aside with the reason."""
-    from tvmake.records.exchange import import_records
+    from tvmake.records.sharing.exchange import import_records
 
     _print_ingested(str(file), import_records(_store(store), file), as_json)
 
@@ -130,7 +130,7 @@ def merge_command(
     as_json: AsJson = False,
 ) -> None:
     """Add the records of another store, checked like an import."""
-    from tvmake.records.exchange import merge
+    from tvmake.records.sharing.exchange import merge
     from tvmake.records.store import RecordStore
 
     _print_ingested(str(other), merge(_store(store), RecordStore(other)), as_json)
@@ -250,8 +250,8 @@ def _print(table: Any, rows: list[dict[str, Any]], as_json: bool, nothing: str) 
 
 def _print_ingested(source: str, ingested: "Ingested", as_json: bool) -> None:
     from tvmake.cli.records.tables import brief_target
-    from tvmake.records.ingest import as_row
     from tvmake.records.record import current_generation
+    from tvmake.records.sharing.ingest import as_row
 
     if as_json:
         print_json({"source": source, **as_row(ingested)})

@@ -10,7 +10,7 @@ from tvmake.cli.terminal import print_json
 from tvmake.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    from tvmake.records.shared import Exchanged
+    from tvmake.records.sharing.shared import Exchanged
     from tvmake.records.store import RecordStore
 
 REFUSED_SHOWN = 20
@@ -36,8 +36,8 @@ def exchange(
         UsageError: nothing names a shared store.
         InputError: the config is wrong, a local store is no directory, or a shared one is no address or not there.
     """
-    from tvmake.records import shared as sharing
     from tvmake.records.record import current_generation
+    from tvmake.records.sharing import shared as sharing
     from tvmake.storage.shared_directory import FileSystemDirectory, open_directory
 
     generation = generation or current_generation()

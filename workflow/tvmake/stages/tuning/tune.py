@@ -66,7 +66,7 @@ def tune(kernel: Path, name: str, trials: int, request: TuneRequest, receipt: Pa
     store.define(context, tuned.key, {"name": name, "module": code, **Shape.of(tuned).description})
     if request.shared:
         # fsspec takes half a second to import.
-        from tvmake.records import shared
+        from tvmake.records.sharing import shared
 
         shared.pull(store, request.shared, context)
     with EventLog(events, name, tuned.key, trials, flops(tuned.module["main"])) as log:
@@ -89,7 +89,7 @@ def tune(kernel: Path, name: str, trials: int, request: TuneRequest, receipt: Pa
     if search.features is not None:
         transfer.save(context, tuned.key, search.features)
     if request.shared:
-        from tvmake.records import shared
+        from tvmake.records.sharing import shared
 
         shared.push(store, request.shared, context, [tuned.key])
     return _write_receipt(store, context, tuned, name, search, stopped, receipt)

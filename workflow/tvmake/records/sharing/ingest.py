@@ -9,8 +9,8 @@ from typing import Any
 
 from tvmake.errors import InputError
 from tvmake.records.line import BadLine, Description, Line
-from tvmake.records.portable import Numbered
 from tvmake.records.record import TuningContext
+from tvmake.records.sharing.portable import Numbered
 from tvmake.records.store import RecordStore
 from tvmake.storage.disk import saving
 from tvmake.storage.files import write_bytes

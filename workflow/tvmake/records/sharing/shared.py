@@ -17,12 +17,12 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tvmake.errors import InputError
-from tvmake.records import portable
-from tvmake.records.exchange import place_line, workload_lines
-from tvmake.records.ingest import ingest
 from tvmake.records.line import ENTRIES, Line
-from tvmake.records.portable import Numbered
 from tvmake.records.record import TuningContext
+from tvmake.records.sharing import portable
+from tvmake.records.sharing.exchange import place_line, workload_lines
+from tvmake.records.sharing.ingest import ingest
+from tvmake.records.sharing.portable import Numbered
 from tvmake.records.store import RecordStore
 from tvmake.storage.disk import reading, saving
 from tvmake.storage.files import digest_bytes, write_text

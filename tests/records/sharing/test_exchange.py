@@ -9,8 +9,8 @@ import pytest
 
 from tests.records.examples import CONV, DENSE, OLD_PLACE, OTHER_PLACE, PLACE, digests, files, record, verdict
 from tvmake.errors import InputError
-from tvmake.records.exchange import everything, export_records, import_records, merge
 from tvmake.records.line import LINE_BYTES, encode
+from tvmake.records.sharing.exchange import everything, export_records, import_records, merge
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tvmake.errors import InputError
-from tvmake.records import portable
-from tvmake.records.ingest import Ingested, ingest
 from tvmake.records.line import ENTRIES, BadLine, Line, decode, encode
-from tvmake.records.portable import Numbered
 from tvmake.records.record import TuningContext
+from tvmake.records.sharing import portable
+from tvmake.records.sharing.ingest import Ingested, ingest
+from tvmake.records.sharing.portable import Numbered
 from tvmake.records.store import RecordStore
 from tvmake.storage.disk import reading
 from tvmake.storage.files import atomic_path, digest_bytes, digest_file

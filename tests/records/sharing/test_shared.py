@@ -14,9 +14,9 @@ import pytest
 from tests.records.examples import CONV, DENSE, OTHER_PLACE, PLACE, digests, files, record, verdict
 from tests.workflow.test_faults import small_disk
 from tvmake.errors import InputError, MachineError
-from tvmake.records import shared
 from tvmake.records.line import encode
-from tvmake.records.shared import pull, push
+from tvmake.records.sharing import shared
+from tvmake.records.sharing.shared import pull, push
 from tvmake.records.store import RecordStore
 from tvmake.storage import shared_directory as remote
 from tvmake.storage.shared_directory import RemoteDirectory, open_directory
@@ -254,7 +254,7 @@ import sys
 from pathlib import Path
 from tests.records.examples import PLACE
 from tvmake.errors import MachineError
-from tvmake.records.shared import pull
+from tvmake.records.sharing.shared import pull
 from tvmake.records.store import RecordStore
 try:
     pull(RecordStore(Path({root!r})), "s3://tvmake/x", PLACE)

@@ -1,0 +1,1 @@
+"""Records for others: files of them, and stores that several machines share."""
