@@ -14,7 +14,7 @@ from tvmake.config.benchmark import Measurement
 from tvmake.config.device import LocalDeviceConfig
 from tvmake.config.model import ImportOptions
 from tvmake.config.requests.running import BenchmarkRequest
-from tvmake.device.turns import Partner
+from tvmake.device.sharing.turns import Partner
 from tvmake.validate.reference.stored import ReferenceSample, ReferenceSetInfo, write_reference_set
 
 DIGIT = digit_images(1)[0]

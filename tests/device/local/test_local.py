@@ -210,7 +210,7 @@ def test_a_second_measurement_waits_for_the_first(tmp_path: Path):
     script = textwrap.dedent(
         """
         import sys, time
-        from tvmake.device.lease import lease
+        from tvmake.device.sharing.lease import lease
         with lease("local"):
             print("in", time.monotonic(), flush=True)
             time.sleep(0.5)
@@ -228,12 +228,12 @@ def test_a_second_measurement_waits_for_the_first(tmp_path: Path):
 
 
 def test_a_killed_measurement_frees_the_device():
-    script = "from tvmake.device.lease import lease\nimport time\nwith lease('local'):\n print('in', flush=True)\n time.sleep(60)"
+    script = "from tvmake.device.sharing.lease import lease\nimport time\nwith lease('local'):\n print('in', flush=True)\n time.sleep(60)"
     holder = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=os.environ)
     assert holder.stdout is not None and holder.stdout.readline() == "in\n"
     holder.send_signal(signal.SIGKILL)
     holder.wait()
-    from tvmake.device.lease import lease
+    from tvmake.device.sharing.lease import lease
 
     with lease("local"):
         pass

@@ -26,10 +26,10 @@ from tvmake.config.benchmark import Measurement
 from tvmake.config.requests.tuning import TuneRequest
 from tvmake.config.target import TargetConfig
 from tvmake.device.connect import connect
-from tvmake.device.group import Group, device_id
-from tvmake.device.health import health
 from tvmake.device.interface import RunRequest
 from tvmake.device.rpc.serving import Serving
+from tvmake.device.sharing.group import Group, device_id
+from tvmake.device.sharing.health import health
 from tvmake.device.transport.adb import read_listing
 from tvmake.device.transport.shell import Unreachable
 from tvmake.tune.measure.connect import measurer

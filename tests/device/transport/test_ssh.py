@@ -26,8 +26,8 @@ from tests.tune.measure.processes import command, eventually
 from tvmake.artifact.package import LIBRARY
 from tvmake.config.benchmark import Measurement
 from tvmake.device.connect import connect
-from tvmake.device.group import Group
 from tvmake.device.interface import Deployment, RunRequest
+from tvmake.device.sharing.group import Group
 from tvmake.errors import DeviceError, InputError, TvmakeError
 
 

@@ -26,9 +26,9 @@ from tvmake.config.device import DeviceConfig
 from tvmake.config.requests.tuning import TuneRequest
 from tvmake.config.target import TargetConfig
 from tvmake.device import supervisor
-from tvmake.device.group import first_free
 from tvmake.device.rpc import serving
 from tvmake.device.rpc.serving import Serving
+from tvmake.device.sharing.group import first_free
 from tvmake.device.transport import ssh_connection
 from tvmake.device.transport.shell_devices import shell_devices
 from tvmake.errors import DeviceError, InputError

@@ -26,7 +26,7 @@ def _reached(name: str, config: DeviceConfig) -> Device:
 
             return RPCDevice(name, config)
         case _:
-            from tvmake.device.group import Group
+            from tvmake.device.sharing.group import Group
             from tvmake.device.transport.shell_devices import shell_devices
 
             return Group(name, config, shell_devices(name, config))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tvmake.config.device import DeviceConfig, RpcDeviceConfig
 from tvmake.device.connect import connect
-from tvmake.device.group import Group
+from tvmake.device.sharing.group import Group
 from tvmake.errors import DeviceError
 
 

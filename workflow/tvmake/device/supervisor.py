@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 from tvmake.device.conditioning.files import ShellFiles
-from tvmake.device.group import BusyNotice, device_id, lease_of, note_failure
-from tvmake.device.health import FAILURES, clear_failures
-from tvmake.device.lease import try_port
+from tvmake.device.sharing.group import BusyNotice, device_id, lease_of, note_failure
+from tvmake.device.sharing.health import FAILURES, clear_failures
+from tvmake.device.sharing.lease import try_port
 from tvmake.device.time_slots import Conditioner, exclusive
 from tvmake.device.transport.programs import SERVE, install
 from tvmake.device.transport.shell import DOCTOR_HINT, Shell, Started, Unreachable, command_line

@@ -9,7 +9,7 @@ from typing import Protocol
 from tvmake.config.device import Conditioning
 from tvmake.device.address import Address
 from tvmake.device.conditioning.controls import Files, Preparation, conditions, observe, prepare, restore
-from tvmake.device.lease import lease_file, of_this_machine, take
+from tvmake.device.sharing.lease import lease_file, of_this_machine, take
 from tvmake.errors import DeviceError
 
 CHECK_S = 0.1
@@ -105,7 +105,7 @@ def cancellable_sleep(is_over: Callable[[], bool]) -> Callable[[float], None]:
 def exclusive(
     file: Path, is_over: Callable[[], bool] = lambda: False, wait: Callable[[], None] = lambda: None
 ) -> Iterator[None]:
-    """Hold a lease for a block; see :func:`tvmake.device.lease.take`.
+    """Hold a lease for a block; see :func:`tvmake.device.sharing.lease.take`.
 
     Raises:
         SlotCancelled: ``is_over`` became true.

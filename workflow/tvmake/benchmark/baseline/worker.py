@@ -1,7 +1,7 @@
 """The baseline's process: ``python -m tvmake.benchmark.baseline.worker REQUEST REFERENCE RESULT``, its standard input a socket.
 
 It listens on that socket for the package's process, which says when and with how many threads to load the model, and when it
-is its turn (:mod:`tvmake.device.turns`). At the end it leaves a result. Neither a model nor a framework that crashes here
+is its turn (:mod:`tvmake.device.sharing.turns`). At the end it leaves a result. Neither a model nor a framework that crashes here
 disturbs the measurement of the package.
 """
 
@@ -18,7 +18,7 @@ from tvmake.benchmark.baseline.prepared import Prepared
 from tvmake.benchmark.baseline.result import Baseline, NoBaseline
 from tvmake.benchmark.statistics import latency_statistics
 from tvmake.config.requests.running import BenchmarkRequest
-from tvmake.device.turns import TURNS, Sampler, turn_limit_s
+from tvmake.device.sharing.turns import TURNS, Sampler, turn_limit_s
 from tvmake.errors import TvmakeError
 from tvmake.frontend.formats import BASELINES
 from tvmake.process.parent_death import end_with_starter

@@ -8,8 +8,8 @@ from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.config.device import Conditioning
 from tvmake.device.conditioning.controls import conditioned, with_conditions
 from tvmake.device.conditioning.files import ShellFiles
-from tvmake.device.group import Group
 from tvmake.device.interface import Deployment, Device, RunRequest, RunResult
+from tvmake.device.sharing.group import Group
 from tvmake.device.transport.shell_device import ShellDevice
 
 

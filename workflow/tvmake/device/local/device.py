@@ -23,9 +23,9 @@ from tvmake.device.conditioning.files import LocalFiles
 from tvmake.device.failure import explain_failure, overran
 from tvmake.device.fingerprint import local_fingerprint
 from tvmake.device.interface import Deployment, RunRequest, RunResult
-from tvmake.device.lease import lease
 from tvmake.device.local.accelerator import accelerator
-from tvmake.device.turns import total_limit_s
+from tvmake.device.sharing.lease import lease
+from tvmake.device.sharing.turns import total_limit_s
 from tvmake.errors import KINDS, DeviceError, MachineError
 from tvmake.process.forkserver.client import DIRECTORY, entry_command
 from tvmake.process.parent_death import bound_environment
@@ -69,7 +69,7 @@ class LocalDevice:
         the config says so.
 
         Args:
-            partner: the socket of a process that measures by turns with the package (:mod:`tvmake.device.turns`).
+            partner: the socket of a process that measures by turns with the package (:mod:`tvmake.device.sharing.turns`).
         """
         if request.measurement is None:
             return self._execute(deployment, request, inputs, outputs)

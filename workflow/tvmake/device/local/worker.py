@@ -1,6 +1,6 @@
 """Runs one request on this machine, in a process of its own: ``main([PACKAGE, REQUEST, INPUTS, RESULT, OUTPUTS, PARTNER])``.
 
-OUTPUTS and PARTNER, the socket of a process to take turns with (:mod:`tvmake.device.turns`), may be empty.
+OUTPUTS and PARTNER, the socket of a process to take turns with (:mod:`tvmake.device.sharing.turns`), may be empty.
 
 It loads TVM's runtime only, verifies every digest before it maps a library, and leaves either RESULT or, for a
 mistake that a user can correct, ``RESULT.error`` (its kind, where, problem, remedy).
@@ -26,8 +26,8 @@ from tvmake.device.interface import OpTime, RunRequest, RunResult, Timing
 from tvmake.device.local.accelerator import accelerator_properties
 from tvmake.device.local.cuda_compiler import choose_compiler
 from tvmake.device.samples import run_samples, since
+from tvmake.device.sharing.turns import TURNS, Partner, Sampler
 from tvmake.device.store import stored
-from tvmake.device.turns import TURNS, Partner, Sampler
 from tvmake.errors import TvmakeError
 from tvmake.native.runtime_libraries import present
 from tvmake.process.own_cores import tvm_threads

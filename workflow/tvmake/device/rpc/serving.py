@@ -16,10 +16,10 @@ from contextlib import ExitStack, contextmanager, suppress
 
 from tvmake.config.device import RpcDeviceConfig, ShellDeviceConfig
 from tvmake.device.address import Address
-from tvmake.device.group import BusyNotice, is_set_aside, lease_of
-from tvmake.device.lease import take
 from tvmake.device.rpc.session import FREED_S
 from tvmake.device.rpc.tracker import Tracker
+from tvmake.device.sharing.group import BusyNotice, is_set_aside, lease_of
+from tvmake.device.sharing.lease import take
 from tvmake.device.supervisor import ServerSupervisor
 from tvmake.device.transport.shell import CONNECT_S, DOCTOR_HINT, Unreachable
 from tvmake.device.transport.shell_device import ShellDevice

@@ -7,9 +7,9 @@ from tvmake.config.device import DeviceConfig, LocalDeviceConfig, RpcDeviceConfi
 from tvmake.device.conditioning.controls import observe
 from tvmake.device.conditioning.files import ShellFiles
 from tvmake.device.connect import connect
-from tvmake.device.group import device_id
-from tvmake.device.health import clear_failures
 from tvmake.device.rpc.tracker import Tracker
+from tvmake.device.sharing.group import device_id
+from tvmake.device.sharing.health import clear_failures
 from tvmake.device.transport.programs import RUN, install, start_error
 from tvmake.device.transport.shell import DOCTOR_HINT, Shell, command_line
 from tvmake.device.transport.shell_device import ShellDevice

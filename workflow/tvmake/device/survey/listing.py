@@ -11,8 +11,8 @@ from tvmake.config.device import (
     SshDeviceConfig,
     split_address,
 )
-from tvmake.device.health import health
 from tvmake.device.rpc.tracker import VARIABLES, Tracker
+from tvmake.device.sharing.health import health
 from tvmake.errors import TvmakeError, UsageError
 
 DEFAULT_TRACKER = "127.0.0.1:9190"

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tvmake.device.lease import lease_file, of_this_machine
+from tvmake.device.sharing.lease import lease_file, of_this_machine
 from tvmake.process.fork import signal_group
 from tvmake.storage.files import writing
 

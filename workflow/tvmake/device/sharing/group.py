@@ -9,9 +9,9 @@ from typing import TypeVar
 
 from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.config.device import ShellDeviceConfig
-from tvmake.device.health import clear_failures, file_name, health, record_failure
 from tvmake.device.interface import Deployment, RunRequest, RunResult
-from tvmake.device.lease import lease_file, take
+from tvmake.device.sharing.health import clear_failures, file_name, health, record_failure
+from tvmake.device.sharing.lease import lease_file, take
 from tvmake.device.transport.shell import Unreachable
 from tvmake.device.transport.shell_device import ShellDevice
 from tvmake.errors import DeviceError, TvmakeError

@@ -6,8 +6,8 @@ import threading
 import pytest
 
 from tvmake.config.benchmark import Measurement
-from tvmake.device import turns
-from tvmake.device.turns import TURNS, Partner, Sampler
+from tvmake.device.sharing import turns
+from tvmake.device.sharing.turns import TURNS, Partner, Sampler
 
 
 @pytest.fixture(autouse=True)

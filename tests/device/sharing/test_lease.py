@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tvmake.device.lease import lease, lease_file, take, try_port
+from tvmake.device.sharing.lease import lease, lease_file, take, try_port
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +51,7 @@ def test_the_first_of_several_that_comes_free_is_taken_and_the_others_are_let_go
 
 
 HOLD = """
-from tvmake.device.lease import lease
+from tvmake.device.sharing.lease import lease
 with lease("board"):
     print("in", flush=True)
     input()
