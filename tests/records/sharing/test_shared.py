@@ -12,6 +12,7 @@ import fsspec
 import pytest
 
 from tests.records.examples import CONV, DENSE, OTHER_PLACE, PLACE, digests, files, record, verdict
+from tests.workflow.project import ROOT
 from tests.workflow.test_faults import small_disk
 from tvmake.errors import InputError, MachineError
 from tvmake.records.line import encode
@@ -267,7 +268,7 @@ def pulled_elsewhere(root: Path, before: str = "") -> tuple[str, str]:
     """What a process of its own says that pulls from a server that is not there."""
     environment = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y"}
     command = [sys.executable, "-c", PULL.format(before=before, root=str(root))]
-    project = Path(__file__).resolve().parents[2]
+    project = ROOT
     done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=True)
     return done.stdout, done.stderr
 
