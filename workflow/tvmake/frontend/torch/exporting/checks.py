@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Distribution
 
-TORCH, HERE = str(Path(torch.__file__).parent), str(Path(__file__).parent)
+TORCH, HERE = str(Path(torch.__file__).parent), str(Path(__file__).parents[1])
 
 CAUSAL_HINTS = {nn.TransformerEncoder: ("is_causal", 3), nn.TransformerDecoder: ("tgt_is_causal", 6)}
 """Arguments for which None means to look at the mask, and their positions."""
