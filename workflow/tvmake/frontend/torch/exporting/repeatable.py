@@ -5,7 +5,7 @@ counter) is a constant in it, as it was, and torch.export says nothing of that: 
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from typing import Any
@@ -75,26 +75,39 @@ def _are_equal(first: Sequence[Tensor], second: Sequence[Tensor]) -> bool:
 
 def _kept(module: nn.Module) -> dict[str, Any]:
     """What a module and its parts have in attributes of their own, and their weights, by place, in a form that shows what has changed."""
+    known: dict[int, Any] = {}
     return {
-        f"{place}.{name}".lstrip("."): _form(value)
+        f"{place}.{name}".lstrip("."): _form(value, known)
         for place, part in module.named_modules()
         for name, value in (*vars(part).items(), *vars(part)["_parameters"].items())
         if name not in OF_PYTORCH
     }
 
 
-def _form(value: Any, depth: int = 4) -> Any:
+def _form(value: Any, known: dict[int, Any], depth: int = 4) -> Any:
+    """A value's form.
+
+    Args:
+        known: those of objects by their identity, because parts share a config or a logger.
+    """
     if isinstance(value, Tensor):
         return value.data_ptr(), value._version
-    if isinstance(value, int | float | str | None):
+    if isinstance(value, int | float | str | bytes | range | None):
         return value
     if not depth or isinstance(value, nn.Module | type) or callable(value):
         return id(value)
+    if id(value) not in known:
+        known[id(value)] = id(value)  # for an object that leads to itself
+        known[id(value)] = [(str(name), _form(item, known, depth - 1)) for name, item in _items(value)]
+    return known[id(value)]
+
+
+def _items(value: Any) -> Iterable[tuple[Any, Any]]:
     if isinstance(value, dict):
-        return [(str(key), _form(item, depth - 1)) for key, item in value.items()]
+        return value.items()
     if isinstance(value, Sequence | set):
-        return [_form(item, depth - 1) for item in value]
-    return [(name, _form(item, depth - 1)) for name, item in getattr(value, "__dict__", {}).items()]
+        return enumerate(value)
+    return getattr(value, "__dict__", {}).items()
 
 
 @contextmanager
