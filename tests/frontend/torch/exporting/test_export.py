@@ -109,12 +109,19 @@ class WritingAtAPlace(nn.Module):
         return cache
 
 
+class Scaling(nn.Module):
+    def forward(self, x, scale):
+        return x * float(scale)
+
+
 @pytest.mark.parametrize(
     ("module", "examples", "remedy"),
     [
         (AssertingEither(), (torch.ones(2, 4),), "an assertion about values"),
         (Packing(), (torch.ones(2, 5, 4), torch.tensor([5, 3])), "the padded sequence"),
         (WritingAtAPlace(), (torch.ones(2, 4), torch.tensor(1), torch.ones(2)), "index_copy(axis, place.reshape(1)"),
+        (Scaling(), (torch.ones(2, 4), torch.tensor(2.0)), "compute with the tensor itself"),
+        (Scaling(), (torch.ones(2, 4), torch.tensor(2)), "compute with the tensor itself"),
         (nn.Sequential(nn.LazyLinear(3)), (torch.ones(2, 4),), "call the module once"),
     ],
 )

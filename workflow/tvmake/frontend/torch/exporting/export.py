@@ -59,9 +59,12 @@ def exported_program(where: str, module: nn.Module, examples: Sequence[Any], dyn
             remedy = "compute both and choose with torch.where; a number of steps or an extent has to be fixed"
             if checks.is_assertion(error):
                 remedy = "it is an assertion about values, which a compiled network cannot make: leave it out"
-            if "extract specialized integer" in str(error):
-                problem = f"forward() takes a number out of a tensor for a place or an extent{place(error)}"
-                remedy = "write at such a place by x.index_copy(axis, place.reshape(1), values), and read by x[place]; an extent has to be fixed"
+            if error.cond.is_Symbol or "extract specialized integer" in str(error):
+                problem = f"forward() takes a number out of a tensor, by float(…) or int(…), or for a place or an extent{place(error)}"
+                remedy = (
+                    "compute with the tensor itself; write at a place by x.index_copy(axis, place.reshape(1), values),"
+                    " and read by x[place]; an extent has to be fixed"
+                )
             if any(type(part).__module__.startswith(DETECTORS) for part in module.modules()):
                 remedy = "how many boxes a detector finds depends on the picture: export `backbone` with `head` or `rpn.head`, and choose boxes after that"
             raise InputError(where, problem, remedy) from error
