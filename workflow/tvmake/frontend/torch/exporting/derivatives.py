@@ -17,6 +17,8 @@ from torch.func import functional_call
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from tvmake.frontend.torch.exporting.returned import calling
+
 
 def are_kept(program: ExportedProgram) -> bool:
     """Whether a program holds tensors of a differentiation that ended with the trace."""
@@ -33,7 +35,6 @@ def written_out(module: nn.Module, examples: Sequence[Any]) -> Iterator[None]:
         examples: what ``forward`` is called with.
     """
     forward = module.forward
-    before = module.__dict__.get("forward")
 
     def computed(state: dict[str, Tensor], *args: Any) -> Any:
         # Attention and recurrent layers that have kernels of their own have no other form below.
@@ -42,24 +43,17 @@ def written_out(module: nn.Module, examples: Sequence[Any]) -> Iterator[None]:
 
     with warnings.catch_warnings(action="ignore"):  # of PyTorch, about what is switched off above
         traced = make_fx(computed, tracing_mode="fake", _allow_non_fake_inputs=True)(_fixed(module), *examples)
+    # A compiled network cannot raise errors, and torch.export orders that among other effects.
     for node in traced.graph.find_nodes(op="call_function", target=torch.ops.aten._linalg_check_errors.default):
-        traced.graph.erase_node(
-            node
-        )  # a compiled network cannot raise errors, and torch.export orders it among other effects
+        traced.graph.erase_node(node)
     traced.recompile()
 
     @wraps(forward)
     def traced_forward(*args: Any) -> Any:
         return traced(_state(module), *args)
 
-    module.__dict__["forward"] = traced_forward
-    try:
+    with calling(module, traced_forward):
         yield
-    finally:
-        if before is None:
-            del module.__dict__["forward"]
-        else:
-            module.__dict__["forward"] = before
 
 
 def _fixed(module: nn.Module) -> dict[str, Tensor]:

@@ -4,7 +4,7 @@ torch.export takes named tuples, but no file holds them; it knows no dataclasses
 """
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any
@@ -21,16 +21,10 @@ def is_plain(program: ExportedProgram) -> bool:
 
 
 @contextmanager
-def plainly(module: nn.Module) -> Iterator[None]:
-    """The module returns plain tuples and dicts meanwhile."""
-    forward = module.forward
+def calling(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
+    """The module computes by another function meanwhile."""
     before = module.__dict__.get("forward")
-
-    @wraps(forward)
-    def plain_forward(*args: Any, **kwargs: Any) -> Any:
-        return _plain(forward(*args, **kwargs))
-
-    module.__dict__["forward"] = plain_forward
+    module.__dict__["forward"] = forward
     try:
         yield
     finally:
@@ -38,6 +32,19 @@ def plainly(module: nn.Module) -> Iterator[None]:
             del module.__dict__["forward"]
         else:
             module.__dict__["forward"] = before
+
+
+@contextmanager
+def plainly(module: nn.Module) -> Iterator[None]:
+    """The module returns plain tuples and dicts meanwhile."""
+    forward = module.forward
+
+    @wraps(forward)
+    def plain_forward(*args: Any, **kwargs: Any) -> Any:
+        return _plain(forward(*args, **kwargs))
+
+    with calling(module, plain_forward):
+        yield
 
 
 def _plain(value: Any) -> Any:
