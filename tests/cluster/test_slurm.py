@@ -55,11 +55,12 @@ def story(slurm: Slurm, tmp_path_factory: pytest.TempPathFactory) -> Story:
         faults.release(PAUSED)
         wait_until(lambda: not is_running(orphan))
         told.orphan_rewrote = (here / PAUSED).stat().st_ino != before
-        wait_until(lambda: bool(slurm.running(here, "rule_tune")))
+        wait_until(lambda: any(job.start and "rule_tune" in job.comment for job in slurm.jobs(here)))
         os.killpg(second.pid, signal.SIGKILL)
 
+    sent = len(slurm.jobs(here))
     with started(project, *MAKE) as third:
-        wait_until(lambda: any(job.node == "n2" for job in slurm.running(here, "device")))
+        wait_until(lambda: len(slurm.jobs(here)) > sent or third.poll() is not None)
         slurm.drain("n2")
         told.drained_at = datetime.datetime.now()
         try:

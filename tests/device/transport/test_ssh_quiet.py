@@ -9,7 +9,7 @@ from tests.patience import HANG_S
 
 
 def test_a_proxy_command_that_fails_is_two_lines(tmp_path: Path):
-    """Either part of asyncio may see the end of that program first; the other one warns."""
+    """Either part of asyncio may see the end of that program first, and the loop may be closed by then; the other one warns."""
     (tmp_path / ".ssh").mkdir()
     (tmp_path / ".ssh" / "config").write_text("Host board\n  ProxyCommand sh -c 'exit 3'\n")
     script = """
@@ -17,6 +17,7 @@ import logging
 from tvmake.cli import run
 from tvmake.device.transport import ssh_connection
 logging.getLogger("asyncio").warning("Unknown child process pid %d, will report returncode 255", 1)
+logging.getLogger("asyncio").warning("Loop %r that handles pid %r is closed", None, 1)
 raise SystemExit(run(["device", "info", "ssh:board"]))
 """
     done = subprocess.run(

@@ -40,8 +40,8 @@ Result = TypeVar("Result")
 
 
 def _is_worth_printing(record: logging.LogRecord) -> bool:
-    """asyncio warns when a ProxyCommand's end was seen by the transport before its watcher: nobody can do anything about it."""
-    return not str(record.msg).startswith("Unknown child process pid")
+    """asyncio warns when its watcher sees a ProxyCommand's end after the transport, or after the loop: nobody can do anything about it."""
+    return not str(record.msg).startswith(("Unknown child process pid", "Loop %r that handles pid"))
 
 
 logging.getLogger("asyncio").addFilter(_is_worth_printing)
