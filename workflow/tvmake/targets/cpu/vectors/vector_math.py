@@ -13,12 +13,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tvm
-import tvm_ffi
 
 from tvmake.ir.expressions import dtype_name, is_call, operator_name
 from tvmake.targets.cpu.half_precision import HalfPrecision
 from tvmake.targets.cpu.not_numbers import NotNumbers
 from tvmake.targets.cpu.parallel_rows import ParallelRows
+from tvmake.targets.cpu.vectors.bindings import Bindings, with_calls_replaced
 from tvmake.targets.cpu.vectors.cyclic_places import CyclicPlaces
 from tvmake.targets.cpu.vectors.incomplete_vectors import IncompleteVectors
 from tvmake.targets.cpu.vectors.segments import Segments
@@ -79,7 +79,7 @@ class VectorMath:
 
     def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
         """The function with such calls replaced; one without any as it is."""
-        body = tvm_ffi.structural_map(func.body, (tvm.ir.Call, _replaced))
+        body = with_calls_replaced(func.body, _replaced)
         return func if body.same_as(func.body) else func.with_body(body)
 
 
@@ -110,26 +110,20 @@ def _pipeline() -> tuple[Any, Any, Any]:
     return tvm.transform.Sequential(passes), host, device
 
 
-def _replaced(call: Any) -> Any:
+def _replaced(call: Any, bindings: Bindings) -> Any:
     function = FUNCTIONS.get(operator_name(call))
-    if function is None:
+    if function is None and not is_call(call, "tirx.pow"):
         return call
     dtype, _, lanes = dtype_name(call.ty).partition("x")
     if dtype not in (SINGLE, HALF):
         return call
-    if is_call(call, "tirx.pow"):
-        return _power(call)
+    if function is None:
+        return _power(call, bindings)
     value = call.args[0]
     if dtype == HALF:
         wide = f"{SINGLE}x{lanes}" if lanes else SINGLE
-        return tirx.Cast(dtype_name(call.ty), _bound(tirx.Cast(wide, value), function))
-    return _bound(value, function)
-
-
-def _bound(value: Any, function: Callable[[Any], Any]) -> Any:
-    """A function of a value that is computed once."""
-    variable = tirx.Var("value", dtype_name(value.ty))
-    return tirx.Let(variable, value, function(variable))
+        return tirx.Cast(dtype_name(call.ty), function(bindings.bind("value", tirx.Cast(wide, value)), bindings))
+    return function(bindings.bind("value", value), bindings)
 
 
 def _of(like: Any, value: float) -> Any:
@@ -159,79 +153,73 @@ def _or_nan(x: Any, result: Any) -> Any:
     return tirx.Select(tirx.isnan(x), x, result)
 
 
-def _exp(x: Any) -> Any:
+def _exp(x: Any, bindings: Bindings) -> Any:
     """2^k · e^r with |r| at most half of ln 2; the power of two in two factors, for results near either end."""
-    clamped, k, r = (tirx.Var(name, dtype_name(x.ty)) for name in ("clamped", "k", "r"))
-    power, half = (tirx.Var(name, _integers(x)) for name in ("power", "half"))
-    scaled = (_polynomial(r, EXP) * r * r + r + _of(x, 1.0)) * _two_to(half, x) * _two_to(power - half, x)
-    result = tirx.Let(half, power >> _of(power, 1), scaled)
-    result = tirx.Let(power, tirx.Cast(_integers(x), k), result)
-    result = tirx.Let(r, clamped - k * _of(x, LN2[0]) - k * _of(x, LN2[1]), result)
-    result = tirx.Let(k, tirx.floor(clamped * _of(x, LOG2_E) + _of(x, 0.5)), result)
-    return _or_nan(x, tirx.Let(clamped, _clamped(x, *EXP_RANGE), result))
+    clamped = bindings.bind("clamped", _clamped(x, *EXP_RANGE))
+    k = bindings.bind("k", tirx.floor(clamped * _of(x, LOG2_E) + _of(x, 0.5)))
+    r = bindings.bind("r", clamped - k * _of(x, LN2[0]) - k * _of(x, LN2[1]))
+    power = bindings.bind("power", tirx.Cast(_integers(x), k))
+    half = bindings.bind("half", power >> _of(power, 1))
+    result = (_polynomial(r, EXP) * r * r + r + _of(x, 1.0)) * _two_to(half, x) * _two_to(power - half, x)
+    return _or_nan(x, result)
 
 
 def _two_to(power: Any, like: Any) -> Any:
     return tirx.reinterpret(dtype_name(like.ty), (power + _of(power, BIAS)) << _of(power, MANTISSA))
 
 
-def _log(x: Any) -> Any:
+def _log(x: Any, bindings: Bindings) -> Any:
     """e · ln 2 + log(1 + m) of a number that is 2^e · (1 + m)."""
-    scaled, m, e = (tirx.Var(name, dtype_name(x.ty)) for name in ("scaled", "m", "e"))
-    bits = tirx.Var("bits", _integers(x))
+    is_small = x < _of(x, SMALLEST)
+    scaled = bindings.bind("scaled", tirx.Select(is_small, x * _of(x, 1 << MANTISSA), x))
+    bits = bindings.bind("bits", tirx.reinterpret(_integers(x), scaled) - tirx.const(ROOT_OF_HALF, _integers(x)))
+    mantissa = (bits & _of(bits, (1 << MANTISSA) - 1)) + _of(bits, ROOT_OF_HALF)
+    m = bindings.bind("m", tirx.reinterpret(dtype_name(x.ty), mantissa) - _of(x, 1))
+    exponent = tirx.Cast(dtype_name(x.ty), bits >> _of(bits, MANTISSA))
+    e = bindings.bind("e", exponent - tirx.Select(is_small, _of(x, MANTISSA), _of(x, 0)))
     rest = _polynomial(m, LOG) * m * m * m + e * _of(x, LN2[1]) - m * m * _of(x, 0.5)
     result = m + rest + e * _of(x, LN2[0])
-    exponent = tirx.Cast(dtype_name(x.ty), bits >> _of(bits, MANTISSA))
-    is_small = x < _of(x, SMALLEST)
-    result = tirx.Let(e, exponent - tirx.Select(is_small, _of(x, MANTISSA), _of(x, 0)), result)
-    mantissa = (bits & _of(bits, (1 << MANTISSA) - 1)) + _of(bits, ROOT_OF_HALF)
-    result = tirx.Let(m, tirx.reinterpret(dtype_name(x.ty), mantissa) - _of(x, 1), result)
-    result = tirx.Let(bits, tirx.reinterpret(_integers(x), scaled) - _of(bits, ROOT_OF_HALF), result)
-    result = tirx.Let(scaled, tirx.Select(is_small, x * _of(x, 1 << MANTISSA), x), result)
     infinite, none = _of(x, math.inf), _of(x, math.nan)
     beyond = tirx.Select(x == _of(x, 0), -infinite, none)
     return tirx.Select(x > _of(x, 0), tirx.Select(x < infinite, result, x), beyond)
 
 
-def _rational(x: Any, above: Sequence[float], below: Sequence[float]) -> Any:
+def _rational(x: Any, above: Sequence[float], below: Sequence[float], bindings: Bindings) -> Any:
     """An odd function."""
-    square = tirx.Var("square", dtype_name(x.ty))
-    return tirx.Let(square, x * x, x * _polynomial(square, above) / _polynomial(square, below))
+    square = bindings.bind("square", x * x)
+    return x * _polynomial(square, above) / _polynomial(square, below)
 
 
-def _erf(x: Any) -> Any:
-    clamped = tirx.Var("clamped", dtype_name(x.ty))
-    result = tirx.Let(clamped, _clamped(x, -ERF_RANGE, ERF_RANGE), _rational(clamped, ERF_ABOVE, ERF_BELOW))
-    return _or_nan(x, result)
+def _erf(x: Any, bindings: Bindings) -> Any:
+    clamped = bindings.bind("clamped", _clamped(x, -ERF_RANGE, ERF_RANGE))
+    return _or_nan(x, _rational(clamped, ERF_ABOVE, ERF_BELOW, bindings))
 
 
-def _tanh(x: Any) -> Any:
-    clamped = tirx.Var("clamped", dtype_name(x.ty))
-    result = tirx.Let(clamped, _clamped(x, -TANH_RANGE, TANH_RANGE), _rational(clamped, TANH_ABOVE, TANH_BELOW))
+def _tanh(x: Any, bindings: Bindings) -> Any:
+    clamped = bindings.bind("clamped", _clamped(x, -TANH_RANGE, TANH_RANGE))
+    result = _rational(clamped, TANH_ABOVE, TANH_BELOW, bindings)
     return _or_nan(x, tirx.Select(tirx.abs(x) < _of(x, TANH_SMALL), x, result))
 
 
-def _sigmoid(x: Any) -> Any:
-    return _of(x, 1.0) / (_of(x, 1.0) + _bound(-x, _exp))
+def _sigmoid(x: Any, bindings: Bindings) -> Any:
+    return _of(x, 1.0) / (_of(x, 1.0) + _exp(bindings.bind("value", -x), bindings))
 
 
-def _power(call: Any) -> Any:
+def _power(call: Any, bindings: Bindings) -> Any:
     """A square or a cube as products; other powers as they are."""
     base, exponent = call.args
     power = exponent.value if isinstance(exponent, tirx.Broadcast) else exponent
     if not isinstance(power, tirx.FloatImm) or float(power) not in (2.0, 3.0):
         return call
-    variable = tirx.Var("value", dtype_name(call.ty))
-    product = variable * variable
-    return tirx.Let(variable, base, product if float(power) == 2.0 else product * variable)
+    value = bindings.bind("value", base)
+    return value * value if float(power) == 2.0 else value * value * value
 
 
-FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+FUNCTIONS: dict[str, Callable[[Any, Bindings], Any]] = {
     "tirx.exp": _exp,
     "tirx.log": _log,
     "tirx.erf": _erf,
     "tirx.tanh": _tanh,
     "tirx.sigmoid": _sigmoid,
-    "tirx.pow": _power,
 }
 """By operator."""
