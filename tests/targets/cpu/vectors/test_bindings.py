@@ -30,7 +30,9 @@ def lets(module: "tvm.IRModule") -> list[Any]:
 
 
 def written(made: Any) -> "tvm.IRModule":
-    return VectorMath()(tvm.IRModule({n: f for n, f in made.final.functions_items() if isinstance(f, tvm.tirx.PrimFunc)}))
+    return VectorMath()(
+        tvm.IRModule({n: f for n, f in made.final.functions_items() if isinstance(f, tvm.tirx.PrimFunc)})
+    )
 
 
 def test_functions_of_functions_leave_nothing_that_grows_when_it_is_simplified():

@@ -10,6 +10,9 @@ from tvmake.targets.cpu.schedules.accesses import is_injective, loads_in
 LARGEST = 300
 """Nodes of an expression that others are put into: what is used several times doubles with each step."""
 
+MOST_CHOICES = 3
+"""Choices (``Select``) within one another: TVM 0.27 simplifies each one several times for the one around it."""
+
 CHEAP_SPREAD = 4
 """How many times more often than by itself a block with calls or divisions may be computed where it is used."""
 
@@ -40,6 +43,8 @@ def _may_take(user: Any, block: Any) -> bool:
         return _is_copy(block)
     if _nodes(block.body) * len(_loads_of(user, block)) + _nodes(user.body) > LARGEST:
         return False
+    if (choices := nested_choices(block.body)) and choices + nested_choices(user.body) > MOST_CHOICES:
+        return False
     return _is_cheap(block) or _size(user) <= CHEAP_SPREAD * _size(block)
 
 
@@ -65,6 +70,20 @@ def _nodes(statement: Any) -> int:
     found: list[Any] = []
     tvm_ffi.structural_walk(statement, (tvm.ir.Expr, lambda _node: found.append(1)))
     return len(found)
+
+
+def nested_choices(statement: Any) -> int:
+    """How deep a statement's choices are within one another."""
+    depths: dict[Any, int] = {}
+
+    def note(choice: Any) -> None:
+        inner = [0]
+        for part in (choice.condition, choice.true_value, choice.false_value):
+            tvm_ffi.structural_walk(part, (tvm.tirx.Select, lambda one: inner.append(depths[one])))
+        depths[choice] = 1 + max(inner)
+
+    tvm_ffi.structural_walk(statement, (tvm.tirx.Select, note), order="post")
+    return max(depths.values(), default=0)
 
 
 def _size(block: Any) -> float:

@@ -54,7 +54,10 @@ class Bindings:
             dtype, _, lanes = dtype_name(variable.ty).partition("x")
             buffer = tirx.decl_buffer((int(lanes or 1),), dtype, name=variable.name, scope="local")
             place = tirx.Ramp(0, 1, int(lanes)) if lanes else tirx.const(0, "int32")
-            statements += [tirx.AllocBuffer(buffer, {ON_STACK: tirx.const(1, "int32")}), tirx.BufferStore(buffer, _with(value, loads), [place])]
+            statements += [
+                tirx.AllocBuffer(buffer, {ON_STACK: tirx.const(1, "int32")}),
+                tirx.BufferStore(buffer, _with(value, loads), [place]),
+            ]
             loads[variable] = tirx.BufferLoad(buffer, [place])
         return tirx.SeqStmt([*statements, tirx.BufferStore(store.buffer, _with(store.value, loads), store.indices)])
 
