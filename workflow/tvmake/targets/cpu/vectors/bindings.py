@@ -48,7 +48,7 @@ class Bindings:
         """A store, and in front of it those of the values of all variables."""
         if not self._values:
             return store
-        loads = {}
+        loads: dict[Any, Any] = {}
         statements: list[Any] = []
         for variable, value in self._values.items():
             dtype, _, lanes = dtype_name(variable.ty).partition("x")
