@@ -55,7 +55,7 @@ def story(slurm: Slurm, tmp_path_factory: pytest.TempPathFactory) -> Story:
         faults.release(PAUSED)
         wait_until(lambda: not is_running(orphan))
         told.orphan_rewrote = (here / PAUSED).stat().st_ino != before
-        wait_until(lambda: any(job.start and "rule_tune" in job.comment for job in slurm.jobs(here)))
+        wait_until(lambda: any(job.state != "PENDING" and "rule_tune" in job.comment for job in slurm.jobs(here)))
         os.killpg(second.pid, signal.SIGKILL)
 
     sent = len(slurm.jobs(here))

@@ -74,6 +74,19 @@ def test_values_that_are_not_taken_are_not_read():
     np.testing.assert_allclose(y.numpy(), [*(np.exp(np.exp(x)) + np.e), np.e, np.e], rtol=1e-6)
 
 
+def test_what_depends_on_a_variable_stays_behind_it():
+    buffers = [tvm.tirx.decl_buffer((1,), "float32", name) for name in ("x", "y")]
+    variable = tvm.tirx.Var("v", "float32")
+    value = tvm.tirx.Let(
+        variable, tvm.tirx.exp(tvm.tirx.BufferLoad(buffers[0], [0])), tvm.tirx.exp(tvm.tirx.exp(variable))
+    )
+    store = tvm.tirx.BufferStore(buffers[1], value, [0])
+    module = VectorMath()(tvm.IRModule({"main": tvm.tirx.PrimFunc(buffers, store).with_attr("global_symbol", "main")}))
+    x, y = (tvm.runtime.tensor(np.array([start], "float32")) for start in (-0.5, 0))
+    tvm.compile(module, target="llvm")["main"](x, y)
+    np.testing.assert_allclose(y.numpy(), np.exp(np.exp(np.exp(x.numpy()))), rtol=1e-6)
+
+
 def _stores(function: Any) -> list[Any]:
     found: list[Any] = []
     tvm_ffi.structural_walk(function.body, (tvm.tirx.BufferStore, found.append))

@@ -1,6 +1,6 @@
 """Values that an expression uses more than once, computed one after the other in front of the statement that stores it.
 
-They are kept in buffers of one element, which LLVM makes registers of. TVM 0.27 puts the value of a variable (``Let``, ``Bind``) in its place
+They are kept in buffers of one value or vector, which LLVM makes registers of. TVM 0.27 puts the value of a variable (``Let``, ``Bind``) in its place
 wherever it simplifies when it generates code: an expression of functions of functions takes many times as long with each of them.
 """
 
@@ -78,7 +78,10 @@ def with_calls_replaced(body: Any, replacement: Callable[[Any, Bindings], Any]) 
                 return tirx.if_then_else(condition, *map(bindings.around, values))
             return replacement(call, bindings)
 
-        value = tvm_ffi.structural_map(store.value, (tvm.ir.Call, replaced))
+        def within(let: Any) -> Any:  # what depends on its variable stays behind it
+            return tirx.Let(let.var, let.value, bindings.around(let.body))
+
+        value = tvm_ffi.structural_map(store.value, [(tvm.ir.Call, replaced), (tirx.Let, within)])
         if value.same_as(store.value):
             return store
         return bindings.before(tirx.BufferStore(store.buffer, value, store.indices))
