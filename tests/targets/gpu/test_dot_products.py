@@ -1,21 +1,32 @@
 """Products of 8-bit integers are computed four at a time, exactly."""
 
-import os
 import subprocess
 import sys
 from typing import Any
 
 import pytest
+import tvm_ffi
 
-from tests.networks.transports import intel_icd
 from tests.requirements import need
-from tests.targets.adreno.nets import BUFFER, executable, lowered, modules, op, tensor
+from tests.targets.adreno.nets import executable, lowered, modules, op, target, tensor
 from tests.targets.gpu.nets import error, taken
-from tvmake.targets.gpu import dot_products
-from tvmake.targets.gpu.dot_products import NAME, SIGNS, with_cuda_functions, with_opencl_functions
+from tests.tune.graphs import graph
+from tvmake.codegen.lowering import lower
+from tvmake.config.build import PassOptions
+from tvmake.config.target import TargetConfig
+from tvmake.targets.adreno.source import hook
+from tvmake.targets.gpu import dot_products, products
+from tvmake.targets.gpu.dot_products import NAME, SIGNS, with_functions
 from tvmake.targets.gpu.products import Products
+from tvmake.targets.resolve import tvm_target
 
 NVIDIA, CUDA = "opencl-nvidia", "cuda-sm90"
+
+IN_OPENCL = "".join(
+    f"int {NAME}{name}({left} a, {right} b, int c) {{ return c + a.s0 * b.s0 + a.s1 * b.s1 + a.s2 * b.s2 + a.s3 * b.s3; }}\n"
+    for name, left, right in (("us", "uchar4", "char4"), ("ss", "char4", "char4"))
+)
+"""What the instruction computes."""
 
 PAIRS = [(left, right) for left in SIGNS for right in SIGNS]
 
@@ -46,13 +57,17 @@ def kernels(left: str, right: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def exact(name: str) -> None:
-    """Fails where a kernel of a pair of types is not what plain loops compute."""
-    for left, right in PAIRS:
+def exact() -> None:
+    """Fails where a kernel is not what plain loops compute, on an OpenCL device that is given the instruction's formula."""
+    products.are_dot_products = lambda contraction, _target: dot_products.are_dot_products(contraction, target(CUDA))
+    hook.install()
+    with_pixels = tvm_ffi.get_global_func(hook.HOOK)
+    tvm_ffi.register_global_func(hook.HOOK, lambda text, to: IN_OPENCL + str(with_pixels(text, to)), override=True)
+    for left, right in (("uint8", "int8"), ("int8", "int8")):
         for what, (expression, *inputs) in kernels(left, right).items():
-            assert taken(Products(), expression, *inputs, name=name), (what, left, right)
-            assert NAME in source(expression, *inputs, name=name), (what, left, right)
-            assert error(expression, *inputs, name=name) == 0, (what, left, right)
+            assert taken(Products(), expression, *inputs, name=NVIDIA), (what, left, right)
+            assert source(expression, *inputs, name=NVIDIA).count(NAME) > 2, (what, left, right)
+            assert error(expression, *inputs, name=NVIDIA) == 0, (what, left, right)
 
 
 def source(expression: Any, *inputs: Any, name: str) -> str:
@@ -60,25 +75,10 @@ def source(expression: Any, *inputs: Any, name: str) -> str:
     return "".join(part.inspect_source("") for part in modules(built) if part.kind in ("opencl", "cuda"))
 
 
-@pytest.mark.parametrize("name", [NVIDIA, BUFFER])
-def test_sums_are_exact_without_the_instruction(name: str):
+def test_sums_are_exact():
     need("PoCL")
-    exact(name)
-
-
-def exact_with_instruction() -> None:
-    """The same, where source without the instruction would not compile."""
-    written = dot_products._opencl_function
-    dot_products._opencl_function = lambda *pair: written(*pair).replace("#else\n", "#else\n#error none\n")
-    exact(BUFFER)
-
-
-def test_sums_are_exact_with_the_instruction():
-    """Intel's driver has it, in OpenCL C 3.0."""
-    environment = {"OCL_ICD_VENDORS": str(intel_icd()), "CL_CONFIG_CPU_VECTORIZER_MODE": "1"}
-    code = "from tests.targets.gpu.test_dot_products import exact_with_instruction; exact_with_instruction()"
-    unset = {key: value for key, value in os.environ.items() if key != "TVMAKE_OPENCL_PLATFORM"}
-    done = subprocess.run([sys.executable, "-c", code], env={**unset, **environment}, capture_output=True, text=True)
+    code = "from tests.targets.gpu.test_dot_products import exact; exact()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
@@ -90,14 +90,21 @@ def test_cuda_has_the_instruction_from_its_first_processor_on(left: str, right: 
     assert code.count(f"int {NAME}") == 1
 
 
+def test_older_processors_have_no_such_instruction():
+    inputs = (tensor(1, 16, 14, 14, dtype="int8"), tensor(24, 16, 3, 3, dtype="int8"))
+    old = tvm_target(TargetConfig(kind="cuda", arch="sm_60"), "targets.t")
+    kernel = lower(graph(conv, *inputs), old, [], PassOptions(), 1).final
+    assert NAME not in kernel.script()
+
+
 def test_a_kernel_defines_what_it_calls_alone():
-    assert with_opencl_functions("no products") == with_cuda_functions("no products") == "no products"
-    assert with_opencl_functions(f"{NAME}su(a, b, c)").count(f"int {NAME}") == 1
+    assert with_functions("no products") == "no products"
+    assert with_functions(f"{NAME}su(a, b, c)").count(f"int {NAME}") == 1
 
 
 def test_products_of_other_types_are_not_dot_products():
     for dtype in ("int8", "uint8"):
         inputs = (tensor(20, 30, dtype=dtype), tensor(30, 40, dtype=dtype))
         assert NAME not in source(
-            lambda x, w: op.matmul(op.astype(x, "int16"), op.astype(w, "int16")), *inputs, name=NVIDIA
+            lambda x, w: op.matmul(op.astype(x, "int16"), op.astype(w, "int16")), *inputs, name=CUDA
         )

@@ -27,7 +27,7 @@ def tir_pipeline(target: "tvm.target.Target") -> str:
         from tvmake.targets.gpu import dot_products
 
         cuda_math.install()
-        dot_products.install_for_cuda()
+        dot_products.install()
     if uses_textures(target):
         from tvmake.targets.adreno.lowering import pipeline as textures
 

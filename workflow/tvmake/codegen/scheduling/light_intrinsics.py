@@ -23,7 +23,7 @@ RELEASES = "<0.28"
 PACKAGE = "tvm.s_tir.tensor_intrin"
 
 BY_KIND = {"rocm": "rocm", "hexagon": "hexagon"}
-"""Submodules by target kind. Schedules for CUDA and OpenCL name our own, those for Vulkan, Metal and WebGPU none."""
+"""Submodules by target kind. Schedules for CUDA name our own, those for OpenCL, Vulkan, Metal and WebGPU none."""
 
 BY_ARCHITECTURE = {
     "x86_64": "x86",
@@ -50,7 +50,6 @@ def light_intrinsics(target: "tvm.target.Target") -> None:
         dots(target)
     if target.kind.name == "cuda":
         register_fragments()
-    if "gpu" in target.keys:
         register_dot_products()
 
 

@@ -15,7 +15,7 @@ from tvmake.ir.expressions import dtype_name
 from tvmake.targets.cuda.fragment_tiles import STATIC_SHARED, WARP, FragmentProduct, FragmentTile, best_tiles, cycles
 from tvmake.targets.cuda.fragments import LEFT, PAIRS, RIGHT, SHARED, SIDE, SUMS, Fragments
 from tvmake.targets.gpu.epilogue import inline_consumers, inline_producers
-from tvmake.targets.gpu.machine import VECTOR_BYTES, gpu
+from tvmake.targets.gpu.machine import VECTOR_BYTES, compute_capability, gpu
 from tvmake.targets.gpu.product_form import Product, as_product, product_of
 from tvmake.targets.gpu.tiles import best_tile, estimated_cycles
 
@@ -88,12 +88,6 @@ def _tiles(product: Product, fragments: Fragments, target: "tvm.target.Target") 
         if slower * estimated_cycles(gpu(target), plain, *product.shape, size, result) < cycles(found[0], whole):
             return []
     return found
-
-
-def compute_capability(target: "tvm.target.Target") -> int:
-    """Of a CUDA target, times ten; 0 where it is unknown."""
-    digits = "".join(filter(str.isdigit, str(target.attrs.get("arch", ""))))
-    return int(digits or 0)
 
 
 class _Scheduling:

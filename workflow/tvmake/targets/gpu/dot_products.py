@@ -1,16 +1,13 @@
-"""Products of four 8-bit integers at a time, added up in 32 bits.
-
-GPUs have an instruction for them: NVIDIA's ``dp4a`` from compute capability 6.1 on, and what OpenCL calls
-``cl_khr_integer_dot_product``, which Adreno 6xx, Mali Valhall and others have. Whether it is there, the compiler of the device says:
-the source holds the same sum without it.
-"""
+"""Products of four 8-bit integers at a time, added up in 32 bits: NVIDIA's ``dp4a`` (PTX ISA, "dp4a")."""
 
 from functools import cache
 from typing import Any
 
+import tvm
 import tvm_ffi
 
 from tvmake.ir.expressions import dtype_name
+from tvmake.targets.gpu.machine import compute_capability
 
 from tvm.script import tirx as T  # isort: skip
 from tvm.s_tir import TensorIntrin  # isort: skip
@@ -27,12 +24,17 @@ SIGNS = {"int8": "s", "uint8": "u"}
 NAME = "tvmake_dot_"
 """What the functions in a kernel's source are called, before the letters of both types."""
 
-CUDA_HOOK = "tvm_callback_cuda_postproc"
+OLDEST = 61
+"""The compute capability, times ten, of the first GPUs that have it."""
+
+HOOK = "tvm_callback_cuda_postproc"
 """TVM calls it with the source of all kernels and the target."""
 
 
-def are_dot_products(contraction: Any) -> bool:
-    """Whether a block multiplies 8-bit integers, and adds up in 32 bits."""
+def are_dot_products(contraction: Any, target: "tvm.target.Target") -> bool:
+    """Whether a block multiplies 8-bit integers and adds up in 32 bits, on a GPU that does so four at a time."""
+    if target.kind.name != "cuda" or compute_capability(target) < OLDEST:
+        return False
     operands = (dtype_name(load.source) for load in contraction.operands)
     return all(operand in SIGNS for operand in operands) and dtype_name(contraction.block.body.buffer) == SUM
 
@@ -50,59 +52,30 @@ def register_dot_products() -> None:
 
 
 @cache
-def install_for_cuda() -> None:
+def install() -> None:
     """Have the CUDA source of this process' kernels define what they call."""
-    if tvm_ffi.get_global_func(CUDA_HOOK, allow_missing=True) is None:
-        tvm_ffi.register_global_func(CUDA_HOOK, lambda source, _target: with_cuda_functions(str(source)))
+    if tvm_ffi.get_global_func(HOOK, allow_missing=True) is None:
+        tvm_ffi.register_global_func(HOOK, lambda source, _target: with_functions(str(source)))
 
 
-def with_cuda_functions(source: str) -> str:
+def with_functions(source: str) -> str:
     """CUDA source with the functions that it calls."""
-    return _with_functions(source, _cuda_function)
-
-
-def with_opencl_functions(source: str) -> str:
-    """OpenCL source with the functions that it calls."""
-    return _with_functions(source, _opencl_function)
-
-
-def _with_functions(source: str, function: Any) -> str:
     pairs = [(left, right) for left in SIGNS for right in SIGNS if _name(left, right) in source]
-    return "".join(function(*pair) for pair in pairs) + source
+    return "".join(_function(*pair) for pair in pairs) + source
 
 
 def _name(left: str, right: str) -> str:
     return f"{NAME}{SIGNS[left]}{SIGNS[right]}"
 
 
-def _opencl_function(left: str, right: str) -> str:
-    types = {"int8": "char4", "uint8": "uchar4"}
-    result = "uint" if left == right == "uint8" else "int"
-    letters = f"{SIGNS[left]}{SIGNS[right]}"
-    return f"""\
-int {_name(left, right)}({types[left]} a, {types[right]} b, int c) {{
-#ifdef __opencl_c_integer_dot_product_input_4x8bit_packed
-  return c + (int)dot_4x8packed_{letters}_{result}(as_uint(a), as_uint(b));
-#else
-  return c + (int)a.s0 * b.s0 + (int)a.s1 * b.s1 + (int)a.s2 * b.s2 + (int)a.s3 * b.s3;
-#endif
-}}
-"""
-
-
-def _cuda_function(left: str, right: str) -> str:
-    types = {"int8": ("int", "signed char", "s32"), "uint8": ("unsigned int", "unsigned char", "u32")}
-    (a, of_a, letters_a), (b, of_b, letters_b) = types[left], types[right]
-    terms = " + ".join(f"({of_a})(a >> {shift}) * ({of_b})(b >> {shift})" for shift in (0, 8, 16, 24))
+def _function(left: str, right: str) -> str:
+    types = {"int8": ("int", "s32"), "uint8": ("unsigned int", "u32")}
+    (a, letters_a), (b, letters_b) = types[left], types[right]
     return f"""\
 static __device__ __forceinline__ int {_name(left, right)}({a} a, {b} b, int c) {{
-#if __CUDA_ARCH__ >= 610
   int d;
   asm("dp4a.{letters_a}.{letters_b} %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
   return d;
-#else
-  return c + {terms};
-#endif
 }}
 """
 

@@ -43,3 +43,9 @@ def gpu(target: "tvm.target.Target") -> Gpu:
     shared = int(target.attrs.get("max_shared_memory_per_block", 16384))
     is_phone = bool({"adreno", "mali"} & {str(key) for key in target.keys})
     return Gpu(min(threads, 256), shared, PHONE_CORES if is_phone else DESKTOP_CORES)
+
+
+def compute_capability(target: "tvm.target.Target") -> int:
+    """Of a CUDA target, times ten; 0 where it is unknown."""
+    digits = "".join(filter(str.isdigit, str(target.attrs.get("arch", ""))))
+    return int(digits or 0)

@@ -31,17 +31,17 @@ class Products(ScheduleRule):
         tile = best_tile(gpu(target), *product.shape, max(product.operand_bytes), product.result_bytes)
         if tile is None:
             return None
-        _Tiled(product, tile).apply()
+        _Tiled(product, tile, are_dot_products(product.contraction, target)).apply()
         return product.schedule
 
 
 class _Tiled:
     """One kernel's schedule."""
 
-    def __init__(self, product: Product, tile: Tile):
+    def __init__(self, product: Product, tile: Tile, has_dots: bool):
         self.product, self.tile = product, tile
         self.schedule, self.block = product.schedule, product.block
-        self.has_dots = are_dot_products(product.contraction)
+        self.has_dots = has_dots
         """Whether four terms of a sum are added up at once."""
 
     def apply(self) -> None:
@@ -118,20 +118,38 @@ class _Tiled:
         ):
             shared = schedule.cache_read(block, read, "shared")
             schedule.compute_at(shared, steps, preserve_unit_loops=True)
-            *_, outer, inner = schedule.get_loops(shared)
-            if along_sum and not self.has_dots:
-                outer, inner = inner, outer
-                schedule.reorder(outer, inner)
-            if along_sum or self.has_dots:
-                schedule.storage_align(shared, 0, axis=-2, factor=8, offset=4)
-            _, threads = schedule.split(schedule.fuse(outer, inner), [None, tile.threads])
-            schedule.bind(threads, "threadIdx.x")
+            if self.has_dots:
+                self._groups_of_terms(shared, along_sum)
+            else:
+                *_, depth, side = schedule.get_loops(shared)
+                if along_sum:
+                    schedule.reorder(side, depth)
+                    schedule.storage_align(shared, 0, axis=-2, factor=8, offset=4)
+                self._by_all_threads([side, depth] if along_sum else [depth, side])
             inline_producers(schedule, shared)
             local = schedule.cache_read(block, read, "local")
             schedule.compute_at(local, products, preserve_unit_loops=True)
             most = GATHERED if along_sum else VECTOR_BYTES * 8 // bits(schedule.get(local).body.buffer)
             if self.has_dots or width <= most:
                 schedule.vectorize(schedule.get_loops(local)[-1])
+
+    def _groups_of_terms(self, shared: Any, along_sum: bool) -> None:
+        """Four terms of a sum side by side, in shared memory as one value, while threads read what lies side by side in memory."""
+        schedule = self.schedule
+        schedule.transform_layout(
+            shared, ("write", 0), lambda batch, side, term: (batch, term // LANES, side, term % LANES)
+        )
+        *_, side, depth = schedule.get_loops(shared)
+        depth, lanes = schedule.split(depth, [None, LANES])
+        order = [side, depth] if along_sum else [depth, side]
+        schedule.reorder(*order, lanes)
+        self._by_all_threads(order)
+        schedule.vectorize(lanes)
+
+    def _by_all_threads(self, loops: list[Any]) -> None:
+        schedule = self.schedule
+        _, threads = schedule.split(schedule.fuse(*loops), [None, self.tile.threads])
+        schedule.bind(threads, "threadIdx.x")
 
     def _sums(self, block: Any, steps: Any, loops: list[Any], dots: list[Any]) -> None:
         """What each thread adds up, written out."""
