@@ -7,6 +7,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from tests.frontend.compiled import run_compiled
+from tvmake.config.model import ImportOptions
+from tvmake.frontend.stablehlo.importer import read
+
 
 def export(function: Callable[..., Any], *inputs: np.ndarray) -> Any:
     """The exported function (``jax.export.Exported``), for the shapes and types of the inputs."""
@@ -27,3 +31,13 @@ def write(path: Path, function: Callable[..., Any], *inputs: np.ndarray) -> Path
 def drawn(*shape: int, seed: int = 0) -> np.ndarray:
     """Normal numbers, float32."""
     return np.random.default_rng(seed).standard_normal(shape).astype("float32")
+
+
+def assert_as_jax(directory: Path, function: Callable[..., Any], *inputs: np.ndarray) -> None:
+    """The imported function computes what jax computes."""
+    path = write(directory / "m.mlir", function, *inputs)
+    found = run_compiled(read(path, ImportOptions(source=str(path))), inputs)
+    expected = jax.tree_util.tree_leaves(jax.jit(function)(*inputs))
+    for number, (got, wanted) in enumerate(zip(found, expected, strict=True)):
+        assert got.dtype == wanted.dtype and got.shape == wanted.shape
+        np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=1e-5, err_msg=f"output {number}")

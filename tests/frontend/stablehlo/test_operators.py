@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.frontend.compiled import run_compiled
 from tests.requirements import need_module
-from tvmake.config.model import ImportOptions
 
 need_module("jax", "pip install 'tvmake[stablehlo]'")
 
@@ -17,8 +15,7 @@ import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 from jax import lax  # noqa: E402
 
-from tests.frontend.stablehlo.programs import drawn, write  # noqa: E402
-from tvmake.frontend.stablehlo.importer import read  # noqa: E402
+from tests.frontend.stablehlo.programs import assert_as_jax, drawn  # noqa: E402
 
 X, Y = drawn(3, 4), drawn(3, 4, seed=1)
 IMAGE, PIXELS = drawn(2, 9, 8, 3), drawn(2, 3, 9, 8)
@@ -334,9 +331,4 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_computes_what_jax_computes(name: str, tmp_path: Path):
     function, inputs = PROGRAMS[name]
-    path = write(tmp_path / "m.mlir", function, *inputs)
-    found = run_compiled(read(path, ImportOptions(source=str(path))), inputs)
-    expected = jax.tree_util.tree_leaves(jax.jit(function)(*inputs))
-    for number, (got, wanted) in enumerate(zip(found, expected, strict=True)):
-        assert got.dtype == wanted.dtype and got.shape == wanted.shape
-        np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=1e-5, err_msg=f"output {number}")
+    assert_as_jax(tmp_path, function, *inputs)

@@ -45,6 +45,16 @@ save("text.keras", ids, x, np.arange(12, dtype="int32").reshape(1, 12))
 a, b = keras.Input((8,), name="a"), keras.Input((8,), name="b")
 keras.Model(steps := keras.Input(batch_shape=(1, 5, 3)), layers.LSTM(4, stateful=True, name="memory")(steps)).save("stateful.keras")
 
+steps = keras.Input((4,), name="x")
+save("lambda.keras", steps, layers.Lambda(lambda value: value * 2)(steps), np.ones((1, 4), "float32"))
+
+@keras.saving.register_keras_serializable("mine")
+class Doubled(layers.Dense):
+    def call(self, x):
+        return super().call(x) * 2
+
+save("layers.keras", steps, Doubled(3)(steps), np.ones((1, 4), "float32"))
+
 save("two.keras", [a, b], [a + b, layers.Dense(2)(a * b)], np.ones((1, 8), "float32"), np.full((1, 8), 2, "float32"))
 """
 
@@ -70,6 +80,7 @@ def options(path: Path, shapes: dict[str, list[int | str]]) -> ImportOptions:
         ("image.h5", ["image"], {}),
         ("text.keras", ["ids"], {"ids": [1, 12]}),
         ("two.keras", ["a", "b"], {}),
+        ("lambda.keras", ["x"], {}),
     ],
 )
 def test_a_model_computes_what_keras_does(
@@ -83,6 +94,35 @@ def test_a_model_computes_what_keras_does(
     found = outputs(imported, *values[: len(inputs)])
     for got, expected in zip(found, values[len(inputs) :], strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-6)
+
+
+FACTORY = """
+import keras
+
+@keras.saving.register_keras_serializable("mine")
+class Doubled(keras.layers.Dense):
+    def call(self, x):
+        return super().call(x) * 2
+
+def build():
+    return keras.saving.load_model("layers.keras")
+"""
+
+
+def test_layers_of_ones_own_are_named_and_load_in_a_function(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    with pytest.raises(InputError, match=r"no 'Doubled' is registered(?s:.)*`source: module:function`"):
+        load_program(str(models / "layers.keras"), options(models / "layers.keras", {}))
+    (tmp_path / "doubling.py").write_text(FACTORY)
+    monkeypatch.chdir(models)
+    monkeypatch.syspath_prepend(tmp_path)
+    given = ImportOptions(source="doubling:build", trusted=True)
+    imported = read(load_program(given.source, given), given)
+    assert [spec.name for spec in imported.signature.inputs] == ["x"]
+    with np.load(models / "layers.keras.npz") as stored:
+        [found] = outputs(imported, stored["arr_0"])
+        np.testing.assert_allclose(found, stored["arr_1"], rtol=1e-4, atol=1e-6)
 
 
 def test_an_open_extent_is_asked_for(models: Path):

@@ -1,21 +1,21 @@
 """From the operators of a program to Relax: known values, emitted values, and calls between functions.
 
 A value is a numpy array where the program fixes it (a constant, or what follows from constants alone and is small), else a
-Relax variable. That unrolls loops: their counters are known.
+Relax variable. That unrolls loops: their counters are known. Complex values are pairs of such.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from tvmake.errors import InputError
-from tvmake.frontend.stablehlo.source import AS_FLOAT32, Program, half, tensor_type
+from tvmake.frontend.stablehlo.source import AS_FLOAT32, Program, complex_type, half, tensor_type
 
 from tvm import relax  # isort: skip
 
 Value: TypeAlias = "np.ndarray | relax.Var"
-Converter: TypeAlias = "Callable[[Conversion, Any, list[Value]], Any]"
+Converter: TypeAlias = "Callable[[Conversion, Any, list[Any]], Any]"
 
 KNOWN_ELEMENTS = 4096
 """What follows from constants is computed here up to this size; larger weights stay constants and their use operators."""
@@ -44,13 +44,24 @@ class Unsupported(Exception):
     """A form of an operator that has no counterpart; the text says which."""
 
 
+class Pair(NamedTuple):
+    """What stands for a complex value."""
+
+    real: Any
+    imaginary: Any
+
+
 class Conversion:
     """One program on its way to Relax."""
 
-    def __init__(self, where: str, program: Program, converters: Mapping[str, Converter]):
+    def __init__(
+        self, where: str, program: Program, converters: Mapping[str, Converter], of_complex: Mapping[str, Converter]
+    ):
         self.where = where
         self.program = program
         self.converters = converters
+        self.of_complex = of_complex
+        """Those of operators that take or give complex numbers."""
         self.builder = relax.BlockBuilder()
         self.narrow: dict[Any, Any] = {}
         """What a broadcast variable was made from, of the same rank: operators with implicit broadcast take that."""
@@ -88,8 +99,14 @@ class Conversion:
         if (width := next(filter(None, (half(result.type) for result in op.results)), None)) is not None:
             raise InputError(self.where, f"computes in half precision ({width}: {name})", AS_FLOAT32)
         key = op.attributes["name"].value if name == "stablehlo.composite" else name
+        is_complex = any(isinstance(value, Pair) for value in operands) or any(
+            complex_type(result.type) for result in op.results
+        )
         try:
-            found = self.converters[key](self, op, operands)
+            convert = (self.of_complex if is_complex else self.converters).get(key)
+            if convert is None:
+                raise Unsupported("of complex numbers" if is_complex else "of real numbers")
+            found = convert(self, op, operands)
             results = [
                 self._settled(value, result.type)
                 for value, result in zip(found if isinstance(found, list) else [found], op.results, strict=True)
@@ -125,18 +142,25 @@ class Conversion:
         for number, others in reversed(list(enumerate(results))):
             is_bool = str(choice.ty.dtype) == "bool"
             chosen = choice if is_bool else self.emit(relax.op.equal(choice, relax.const(number, str(choice.ty.dtype))))
-            found = [
-                self.emit(relax.op.where(chosen, self.whole(one), self.whole(other)))
-                for one, other in zip(others, found, strict=True)
-            ]
+            found = [self._chosen(chosen, one, other) for one, other in zip(others, found, strict=True)]
         return found
 
-    def _settled(self, value: Any, kind: Any) -> Value:
+    def _chosen(self, chosen: Any, one: Any, other: Any) -> Any:
+        if isinstance(one, Pair):
+            return Pair(*(self._chosen(chosen, *parts) for parts in zip(one, other, strict=True)))
+        return self.emit(relax.op.where(chosen, self.whole(one), self.whole(other)))
+
+    def _settled(self, value: Any, kind: Any) -> Any:
         """A converter's result with exactly the shape and type that the program states."""
+        if (stated := complex_type(kind)) is not None:
+            return Pair(*(self.settled(part, *stated) for part in value))
         stated = tensor_type(kind)
         if stated is None:
             raise Unsupported(f"its result is {kind}")
-        shape, dtype = stated
+        return self.settled(value, *stated)
+
+    def settled(self, value: Any, shape: tuple[int, ...], dtype: str) -> Value:
+        """A value with a shape and a type; raises Unsupported where it has another type."""
         if isinstance(value, np.ndarray):
             assert value.shape == shape, f"{value.shape} instead of {shape}"
             return value.astype(dtype, copy=False)

@@ -39,6 +39,26 @@ def _elementwise(compute: Callable[..., Any], known: Callable[..., Any] | None =
     return convert
 
 
+def computed(at: Conversion, name: str, shape: tuple[int, ...], dtype: str, values: list[Any]) -> Any:
+    """A function of elements, by StableHLO's name, or ``max`` or ``less``; its result is of a shape and, unless that is empty, a type."""
+    function, known = _FURTHER.get(name) or _FUNCTIONS[name]
+    if known is not None and is_known(values, math.prod(shape)):
+        with np.errstate(all="ignore"):
+            return np.broadcast_to(known(*values), shape)
+    found = at.emit(function(*(at.thin(value) for value in values)))
+    return at.settled(found, shape, dtype if name != "less" and dtype else str(found.ty.dtype))
+
+
+def cast(at: Conversion, value: Value, dtype: str) -> Any:
+    """A value, which may repeat, in another type of numbers."""
+    if isinstance(value, np.ndarray):
+        # Only what does not repeat is converted.
+        once = value[tuple(slice(0, 1) if step == 0 else slice(None) for step in value.strides)]
+        return np.broadcast_to(once.astype(dtype), value.shape)
+    thin = at.thin(value)
+    return thin if str(thin.ty.dtype) == dtype else relax.op.astype(thin, dtype)
+
+
 def _is(expression: Any, *kinds: str) -> bool:
     return str(expression.ty.dtype).startswith(kinds)
 
@@ -152,14 +172,9 @@ def _convert(at: Conversion, op: Any, values: list[Value]) -> Any:
     found = tensor_type(op.results[0].type)
     if found is None:
         raise Unsupported(f"to {op.results[0].type}")
-    if isinstance(values[0], np.ndarray):
-        # Only what does not repeat is converted.
-        once = values[0][tuple(slice(0, 1) if step == 0 else slice(None) for step in values[0].strides)]
-        return np.broadcast_to(once.astype(found[1]), values[0].shape)
-    value = at.thin(values[0])
-    if found[1] == "bool" and not _is(value, "bool"):
+    if found[1] == "bool" and not isinstance(values[0], np.ndarray) and not _is(value := at.thin(values[0]), "bool"):
         return relax.op.not_equal(value, relax.const(0, str(value.ty.dtype)))
-    return value if str(value.ty.dtype) == found[1] else relax.op.astype(value, found[1])
+    return cast(at, values[0], found[1])
 
 
 def _maximum(at: Conversion, op: Any, values: list[Value]) -> Any:
@@ -258,6 +273,11 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any] | None]] = {
     "xor": (_logical(relax.op.logical_xor, relax.op.bitwise_xor), np.bitwise_xor),
 }
 """By name: of Relax expressions, and of arrays that are known."""
+
+_FURTHER: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "less": (relax.op.less, np.less),
+    "max": (relax.op.maximum, np.maximum),
+}
 
 CONVERTERS: dict[str, Converter] = {
     **{f"stablehlo.{name}": _elementwise(*functions) for name, functions in _FUNCTIONS.items()},

@@ -12,7 +12,16 @@ from tvmake.errors import InputError
 from tvmake.frontend.configured_inputs import check_inputs, with_ranges
 from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.relax_fixes import lift_constants
-from tvmake.frontend.stablehlo import elementwise, products, reductions, scattering, shapes, sorting
+from tvmake.frontend.stablehlo import (
+    complex_numbers,
+    elementwise,
+    products,
+    reductions,
+    scattering,
+    selected,
+    shapes,
+    sorting,
+)
 from tvmake.frontend.stablehlo.conversion import Conversion
 from tvmake.frontend.stablehlo.source import Program, load, operators, primitives
 
@@ -23,6 +32,7 @@ CONVERTERS = {
     **products.CONVERTERS,
     **reductions.CONVERTERS,
     **scattering.CONVERTERS,
+    **selected.CONVERTERS,
     **shapes.CONVERTERS,
     **sorting.CONVERTERS,
 }
@@ -43,7 +53,7 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
     program = load(source)
     found = _operators(where, program)
     check_inputs(where, program.signature, options.inputs)
-    conversion = Conversion(where, program, CONVERTERS)
+    conversion = Conversion(where, program, CONVERTERS, complex_numbers.CONVERTERS)
     specs = program.signature.inputs
     arguments = [relax.Var(spec.relax_name, relax.TensorType(spec.shape, spec.dtype)) for spec in specs]
     conversion.origins.update(
@@ -79,7 +89,8 @@ def _operators(where: str, program: Program) -> Counter[str]:
     for name, function in program.functions.items():
         if name not in replaced:
             found += operators(function.regions[0])
-    missing = {name: count for name, count in found.items() if name not in CONVERTERS and name not in _STRUCTURE}
+    known = {*CONVERTERS, *complex_numbers.CONVERTERS, *_STRUCTURE}
+    missing = {name: count for name, count in found.items() if name not in known}
     if missing:
         listing = ", ".join(f"{name} ({count}×{_origin(program, name)})" for name, count in sorted(missing.items()))
         problem = f"{len(missing)} {'operator is' if len(missing) == 1 else 'operators are'} not converted: {listing}"

@@ -28,7 +28,9 @@ def _dot_general(at: Conversion, op: Any, values: list[Value]) -> Any:
     left = at.reshaped(at.permuted(values[0], batches[0] + free[0] + summed[0]), [*batch, *height, length])
     right = at.reshaped(at.permuted(values[1], batches[1] + summed[1] + free[1]), [*batch, length, math.prod(columns)])
     kinds = (str(at.whole(left).ty.dtype), str(op.results[0].type.element_type))
-    wider = {"i32": "int32", "f32": "float32", "f64": "float64"}.get(kinds[1])
+    wider = {"i32": "int32", "f32": "float32", "f64": "float64"}.get(
+        kinds[1]
+    )  # None for complex ones, whose parts keep theirs
     found = at.emit(relax.op.matmul(at.whole(left), at.whole(right), wider if wider != kinds[0] else None))
     return at.reshaped(found, [*batch, *rows, *columns])
 
@@ -43,8 +45,6 @@ def _convolution(at: Conversion, op: Any, values: list[Value]) -> Any:
     count = len(places[0])
     if not 1 <= count <= 3:
         raise Unsupported(f"over {count} axes")
-    if op.batch_group_count.value != 1:
-        raise Unsupported(f"with {op.batch_group_count.value} groups of the batch")
     pads = integers(op, "padding", [0] * 2 * count)
     strides, gaps, dilations = (
         integers(op, name, [1] * count) for name in ("window_strides", "lhs_dilation", "rhs_dilation")
@@ -64,6 +64,8 @@ def _convolution(at: Conversion, op: Any, values: list[Value]) -> Any:
     )
     out = _layout(count, {numbers.output_batch_dimension: "N", numbers.output_feature_dimension: "C"}, places[2])
     groups = op.feature_group_count.value
+    if (parts := op.batch_group_count.value) != 1:  # each makes a part of the features of all that is left of the batch
+        data, groups = _by_features(at, data, found_in.index("N"), found_in.index("C"), parts), parts
     if (found_in, kernel, out, groups) == ("NHWC", "HWIO", "NHWC", 1):
         layouts = (found_in, kernel)
     else:
@@ -76,6 +78,19 @@ def _convolution(at: Conversion, op: Any, values: list[Value]) -> Any:
         )
     )
     return at.permuted(found, [layouts[0].index(letter) for letter in out])
+
+
+def _by_features(at: Conversion, data: Value, batch: int, features: int, parts: int) -> Value:
+    """Data whose batch's parts lie side by side along the features."""
+    shape = list(extents(data))
+    split = [*shape[:batch], parts, shape[batch] // parts, *shape[batch + 1 :]]
+    data = at.reshaped(data, split)
+    features += features > batch
+    order = [a for a in range(len(split)) if a != batch]
+    order.insert(order.index(features), batch)
+    shape[batch] //= parts
+    shape[features - (features > batch)] *= parts
+    return at.reshaped(at.permuted(data, order), shape)
 
 
 def _layout(count: int, letters: dict[int, str], places: list[int]) -> str:

@@ -44,9 +44,9 @@ _REDUCERS: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[[str
 _ON_BOOLS = {"add": "or", "multiply": "and", "maximum": "or", "minimum": "and"}
 
 
-def _combined_by(op: Any) -> str | None:
+def combined_by(op: Any, region: int = 0) -> str | None:
     """The one operator of a region that combines its two arguments; None for anything else."""
-    block = op.regions[0].blocks[0]
+    block = op.regions[region].blocks[0]
     body = [inner.operation for inner in block.operations]
     if len(body) != 2 or len(block.arguments) != 2 or set(body[0].operands) != set(block.arguments):
         return None
@@ -54,7 +54,7 @@ def _combined_by(op: Any) -> str | None:
 
 
 def _combiner(op: Any, dtype: str) -> str:
-    name = _combined_by(op)
+    name = combined_by(op)
     name = _ON_BOOLS.get(str(name), name) if dtype == "bool" else name
     if name not in _REDUCERS or (name in ("and", "or") and dtype != "bool"):
         raise Unsupported(f"that combines {dtype} by {name or 'several operators'}")

@@ -25,7 +25,7 @@ def _scatter(at: Conversion, op: Any, values: list[Value]) -> Any:
         raise Unsupported("of several arrays at once")
     operand, indices, updates = values
     shape, size = extents(operand), math.prod(extents(operand))
-    reduction = _reduction(op)
+    combined = reduction(op)
     if not size or not math.prod(extents(updates)):
         return at.whole(operand)
     place, is_inside = _places(at, op, shape, indices, extents(updates))
@@ -39,7 +39,7 @@ def _scatter(at: Conversion, op: Any, values: list[Value]) -> Any:
     if is_inside is not None:
         flat = at.emit(relax.op.concat([flat, relax.const(np.zeros(1, str(flat.ty.dtype)))], axis=0))
     places = at.whole(at.reshaped(place, [-1]))
-    found = at.emit(relax.op.scatter_elements(flat, places, more, axis=0, reduction=reduction))
+    found = at.emit(relax.op.scatter_elements(flat, places, more, axis=0, reduction=combined))
     if is_inside is not None:
         found = at.emit(relax.op.strided_slice(found, [0], [0], [size]))
     if dtype == "bool":
@@ -47,7 +47,7 @@ def _scatter(at: Conversion, op: Any, values: list[Value]) -> Any:
     return relax.op.reshape(found, shape)
 
 
-def _reduction(op: Any) -> str:
+def reduction(op: Any) -> str:
     """What the region makes of an element and its update."""
     block = op.regions[0].blocks[0]
     *steps, last = list(block.operations)

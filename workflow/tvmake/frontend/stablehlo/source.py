@@ -74,6 +74,14 @@ def tensor_type(kind: Any) -> tuple[tuple[int, ...], str] | None:
     return (tuple(kind.shape), dtype) if dtype else None
 
 
+def complex_type(kind: Any) -> tuple[tuple[int, ...], str] | None:
+    """Shape and dtype of the parts of a complex tensor of fixed shape; None for anything else."""
+    if not isinstance(kind, ir.RankedTensorType) or not kind.has_static_shape:
+        return None
+    dtype = {"complex<f32>": "float32", "complex<f64>": "float64"}.get(str(kind.element_type))
+    return (tuple(kind.shape), dtype) if dtype else None
+
+
 def half(kind: Any) -> str | None:
     """The type of a tensor's elements where that is one of 16 bits."""
     return _HALF.get(str(kind.element_type)) if isinstance(kind, ir.RankedTensorType) else None

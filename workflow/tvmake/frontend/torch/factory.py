@@ -12,6 +12,7 @@ from torch.export import Dim, ExportedProgram
 
 from tvmake.config.model import ImportOptions, InputSpec
 from tvmake.errors import InputError
+from tvmake.frontend.torch import keras_model
 from tvmake.frontend.torch.exporting.export import exported_program, refuse_untraceable
 from tvmake.frontend.torch.program import DTYPES
 from tvmake.frontend.trust import check_trusted
@@ -24,7 +25,7 @@ _TORCH_DTYPES = {name: dtype for dtype, name in DTYPES.items()}
 def export(source: str, options: ImportOptions) -> ExportedProgram:
     """Call the factory with ``options.arguments`` as keywords, and export the module it returns in eval mode.
 
-    The factory returns an ``nn.Module``, or a pair of the module and a tuple of example inputs. Inputs that have no
+    The factory returns an ``nn.Module``, or a pair of the module and a tuple of example inputs, or a Keras model. Inputs that have no
     example take their shape and dtype (float32 by default) from ``options.inputs``, by the names of ``forward``'s
     arguments; a name instead of an extent makes it dynamic. The random states of Python, numpy and PyTorch are seeded with
     ``options.seed``: it is called again for the reference, and has to give the same weights.
@@ -35,6 +36,7 @@ def export(source: str, options: ImportOptions) -> ExportedProgram:
             are missing; PyTorch cannot export the module.
     """
     check_trusted(options)
+    keras_model.prefer_torch()
     function = load_function(source, source)
     random.seed(options.seed)  # Keras draws by Python's
     np.random.seed(options.seed % 2**32)
@@ -43,6 +45,8 @@ def export(source: str, options: ImportOptions) -> ExportedProgram:
     with calling(source, "the factory fails", function, remedy):
         returned = function(**options.arguments)
     module, examples = _module_and_examples(source, returned)
+    if keras_model.is_model(module) and not examples:
+        return keras_model.exported(source, module, options)
     refuse_untraceable(source, module)  # its forward() cannot be looked into, either
     inputs, dynamic = _inputs(source, module, examples, options)
     with named(source):
@@ -60,6 +64,8 @@ def _module_and_examples(source: str, returned: Any) -> tuple[nn.Module, tuple[T
     remedy = "return an nn.Module, or an nn.Module and a tuple of example inputs"
     if type(module).__name__ == "IRModule":
         remedy = "set `format: relax` for a function that returns a Relax module"
+    elif type(module).__module__.partition(".")[0] == "keras":
+        remedy = "set KERAS_BACKEND=torch before Keras is imported; its models are PyTorch modules then"
     raise InputError(source, f"the factory returns {type(module).__name__}, not a module", remedy)
 
 

@@ -1,6 +1,7 @@
 """Keras 3 models (``.keras``, ``.h5``) on Keras' own PyTorch backend: they are PyTorch modules there, and exported as such."""
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,10 @@ from tvmake.frontend.source_file import COPY, open_source
 from tvmake.frontend.trust import check_trusted
 
 BACKEND = "KERAS_BACKEND"
+_CUSTOM = (
+    "write a function that imports the module with it and returns keras.saving.load_model(…), and name that: "
+    "`source: module:function` (docs/guides/import-other.md)"
+)
 _SAVE = "write it again with model.save('model.keras') in Keras 3"
 
 
@@ -32,7 +37,23 @@ def export(source: str, options: ImportOptions) -> ExportedProgram:
     """
     with open_source(Path(source), Path(source).suffix.lower(), COPY):
         check_trusted(options)
-    model = _load(source)
+    return exported(source, _load(source), options)
+
+
+def prefer_torch() -> None:
+    """Have Keras run on PyTorch in this process, unless the environment says otherwise or it is loaded already."""
+    os.environ.setdefault(BACKEND, "torch")
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")  # Keras moves its weights to a GPU that it finds
+
+
+def is_model(value: Any) -> bool:
+    """Whether a value is a Keras model that says what it takes."""
+    keras = sys.modules.get("keras")
+    return hasattr(keras, "Model") and isinstance(value, keras.Model) and bool(getattr(value, "inputs", None))  # type: ignore[union-attr]
+
+
+def exported(source: str, model: Any, options: ImportOptions) -> ExportedProgram:
+    """A Keras model, on its PyTorch backend, as a program; raises InputError as ``export``."""
     _refuse_state(source, model)
     inputs = [_example(source, spec, options) for spec in _specs(source, model, options)]
     module = _WithNames(model, [spec.name for spec in model.inputs])
@@ -49,7 +70,7 @@ def _load(source: str) -> Any:
     if "keras" in sys.modules and sys.modules["keras"].backend.backend() != "torch":
         raise MachineError(source, "Keras runs on another backend in this process", f"set {BACKEND}=torch")
     os.environ[BACKEND] = "torch"
-    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")  # Keras moves its weights to a GPU that it finds
+    prefer_torch()
     try:
         import keras  # type: ignore[import-untyped]
     except ImportError as error:
@@ -57,10 +78,18 @@ def _load(source: str) -> Any:
             source, f"reading it needs the library '{error.name}'", "install it: pip install 'tvmake[keras]'"
         ) from None
     try:
-        return keras.saving.load_model(source, compile=False)
+        # Lambda layers bring code along, which a trusted file may.
+        return keras.saving.load_model(source, compile=False, safe_mode=False)
     except Exception as error:
-        line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        problem = f"Keras {keras.__version__} cannot load it: {type(error).__name__}: {line[:300]}"
+        cause = error
+        while isinstance(cause.__context__, Exception):  # Keras says of each layer around that it cannot be loaded
+            cause = cause.__context__
+        missing = re.search(r"Could not locate (?:class|function) '([^']+)'", f"{error} {cause}")
+        if missing:
+            problem = f"Keras cannot load it: no '{missing[1]}' is registered, which is not Keras' own"
+            raise InputError(source, problem, _CUSTOM) from error
+        line = next((line.strip() for line in str(cause).splitlines() if line.strip()), type(cause).__name__)
+        problem = f"Keras {keras.__version__} cannot load it: {type(cause).__name__}: {line[:300]}"
         raise InputError(source, problem, _SAVE) from error
 
 

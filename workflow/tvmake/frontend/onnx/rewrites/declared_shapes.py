@@ -100,10 +100,32 @@ def _neutral(operator: str, dtype: np.dtype) -> np.ndarray | None:
 
 def reshape(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     result = declared(node, build)
-    if not is_open(node, build, 1) or result is None or build.graph.static_shape(node.input[0]) is None:
+    if not is_open(node, build, 1):
         return None
+    if result is None or build.graph.static_shape(node.input[0]) is None:
+        target = _kept_extents(node, build)
+        return None if target is None else [build.op("Reshape", node.input[0], build.ints(target))]
     # allowzero: a declared extent of 0 means 0.
     return [build.op("Reshape", node.input[0], build.ints(result), allowzero=1 if 0 in result else None)]
+
+
+def _kept_extents(node: onnx.NodeProto, build: Builder) -> list[int] | None:
+    """A shape put together of an input's extents, with 0 for the dynamic ones that stay in their places, and -1 for one that is left.
+
+    Inference then knows the fixed ones of the result, such as the length of a sequence.
+    """
+    wanted, shape = build.graph.extents.get(node.input[1]), build.graph.shape(node.input[0])
+    if wanted is None or wanted.ndim != 1 or shape is None or attributes(node).get("allowzero"):
+        return None
+    target = [
+        extent
+        if isinstance(extent, int | np.integer)
+        else 0
+        if extent is not None and extent in shape[at : at + 1]
+        else -1
+        for at, extent in enumerate(wanted)
+    ]
+    return [int(extent) for extent in target] if target.count(-1) <= 1 else None
 
 
 def expand(node: onnx.NodeProto, build: Builder) -> list[str] | None:

@@ -24,9 +24,40 @@ def attention(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     sizes = values.get("qkv_hidden_sizes") or ([total // 3] * 3 if isinstance(total, int) else None)
     if sizes is None or length or values.get("do_rotary") or values.get("past_present_share_buffer"):
         return None
-    heads = values["num_heads"]
     projected = build.op("MatMul", x, weights)
     projected = build.op("Add", projected, bias) if bias else projected
+    return _of_projected(node, build, x, x, projected, sizes, (mask, past, added))
+
+
+def quantised_attention(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """The same with the product in integers: of quantised inputs and weights, whose scales and zeros follow."""
+    x, weights, bias, x_scale, weight_scale, mask, x_zero, weight_zero, past = (
+        optional_input(node, at) for at in range(9)
+    )
+    total, values = (build.graph.shape(weights) or (None, None))[1], attributes(node)
+    if not isinstance(total, int) or values.get("do_rotary") or values.get("past_present_share_buffer"):
+        return None
+    sums = build.cast(build.op("MatMulInteger", x, weights, x_zero, weight_zero), TensorProto.FLOAT)
+    projected = build.op("Add", build.op("Mul", sums, build.op("Mul", x_scale, weight_scale)), bias)
+    return _of_projected(node, build, bias, x, projected, [total // 3] * 3, (mask, past, ""))
+
+
+def _of_projected(
+    node: onnx.NodeProto, build: Builder, like: str, rows: str, projected: str, sizes: list[int],
+    further: tuple[str, str, str],
+) -> list[str] | None:  # fmt: skip
+    """Attention and what is kept for the next step, of queries, keys and values side by side.
+
+    Args:
+        node: for its attributes and outputs.
+        build: takes the operators.
+        like: a value of the element type.
+        rows: a value of the same batch.
+        projected: [batch, length, all extents].
+        sizes: how the last axis is divided.
+        further: mask, keys and values of earlier steps, and what is added to the scores; "" for none.
+    """
+    (mask, past, added), heads = further, attributes(node)["num_heads"]
     q, k, v = (
         by_heads(build, part, heads, size // heads)
         for part, size in zip(cut(build, projected, sizes), sizes, strict=True)
@@ -36,7 +67,7 @@ def attention(node: onnx.NodeProto, build: Builder) -> list[str] | None:
             build.concat([build.squeeze(build.slice(past, 0, at, at + 1), [0]), new], 2)
             for at, new in enumerate((k, v))
         )
-    result = _attended(build, node, x, (q, k, v), mask, added, sizes[0] // heads, sizes[2])
+    result = _attended(build, node, like, rows, (q, k, v), mask, added, sizes[0] // heads, sizes[2])
     if result is None:
         return None
     present = ""
@@ -72,13 +103,13 @@ def multi_head_attention(node: onnx.NodeProto, build: Builder) -> list[str] | No
         k, v = by_heads(build, k, heads, width // heads), by_heads(build, v, heads, depth // heads)
     if past_key:
         k, v = build.concat([past_key, k], 2), build.concat([past_value, v], 2)
-    result = _attended(build, node, query, (q, k, v), mask, added, width // heads, depth)
+    result = _attended(build, node, query, query, (q, k, v), mask, added, width // heads, depth)
     return None if result is None else [result, k, v]
 
 
 def _attended(
-    build: Builder, node: onnx.NodeProto, like: str, parts: tuple[str, str, str], mask: str, added: str, size: int,
-    depth: int,
+    build: Builder, node: onnx.NodeProto, like: str, rows: str, parts: tuple[str, str, str], mask: str, added: str,
+    size: int, depth: int,
 ) -> str | None:  # fmt: skip
     """What queries take of values, [batch, length, depth]; None for a mask that has no plain meaning.
 
@@ -86,6 +117,7 @@ def _attended(
         build: takes the operators.
         node: for its scale, and whether it sees only what is before.
         like: a value of the element type.
+        rows: a value of the same batch.
         parts: queries, keys and values, each [batch, heads, length, size].
         mask: truths or lengths; "" for none.
         added: numbers to add to the scores; "" for none.
@@ -99,7 +131,7 @@ def _attended(
     if added:
         scores = build.op("Add", scores, added)
     if mask:
-        allowed = _allowed(build, mask, like, k)
+        allowed = _allowed(build, mask, rows, k)
         if allowed is None:
             return None
         number = build.like(values.get("mask_filter_value", MASKED), like)
@@ -111,9 +143,9 @@ def _attended(
     return build.reshape(build.transpose(taken, [0, 2, 1, 3]), [0, 0, depth])
 
 
-def _allowed(build: Builder, mask: str, like: str, keys: str) -> str | None:
+def _allowed(build: Builder, mask: str, rows: str, keys: str) -> str | None:
     """Which keys count, by queries where the mask has them: broadcast to [batch, heads, queries, keys]."""
-    shape, batch = build.graph.shape(mask), (build.graph.shape(like) or (None,))[0]
+    shape, batch = build.graph.shape(mask), (build.graph.shape(rows) or (None,))[0]
     if shape is None:
         return None
     if len(shape) == 1:
@@ -139,4 +171,5 @@ def _before(build: Builder, queries: str, keys: str) -> str:
 RULES: dict[str, Rule] = {
     "Attention": attention,
     "MultiHeadAttention": multi_head_attention,
+    "QAttention": quantised_attention,
 }

@@ -12,8 +12,10 @@ import onnx
 from onnx import helper
 
 from tvmake.frontend.onnx.graph import Builder, Graph, attributes, opset_of, optional_input
+from tvmake.frontend.onnx.rewrites import declared_shapes
 from tvmake.frontend.onnx.rewrites.contrib import attention, grouped_attention, quantized, rotary
 from tvmake.frontend.onnx.rewrites.contrib.heads import Rule
+from tvmake.frontend.onnx.rewrites.fold import fold
 
 DOMAIN = "com.microsoft"
 
@@ -36,10 +38,25 @@ def move_misplaced(model: onnx.ModelProto) -> int:
 def rewrite_contrib(graph: Graph) -> None:
     """Replace these operators; those of a form that has no replacement stay, to be refused.
 
-    Types and shapes behind one are known only when it has been replaced, so that a chain of them takes several rounds.
+    Types and shapes behind one are known only when it has been replaced, so that a chain of them takes several rounds; and some only
+    when what computes them is folded.
     """
-    while _replace_known(graph):
+    while any(node.domain == DOMAIN for node in graph.graph.node) and (_replace_known(graph) or _settle_shapes(graph)):
         graph.refresh()
+
+
+def _settle_shapes(graph: Graph) -> int:
+    """Fold constants, and give reshapes what is known of their shapes; returns how many nodes that changed."""
+    changed = fold(graph)
+    for index, node in enumerate(graph.graph.node):
+        build = Builder(graph, f"Reshape_{index}")
+        outputs = declared_shapes.reshape(node, build) if node.op_type == "Reshape" and not node.domain else None
+        if outputs and all(made.op_type == "Reshape" for made in build.nodes):
+            [made] = build.nodes
+            made.output[0] = node.output[0]
+            node.CopyFrom(made)
+            changed += 1
+    return changed
 
 
 def _replace_known(graph: Graph) -> int:
@@ -213,6 +230,35 @@ def _skip_layer_norm(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     return None if result is None else [result, "", "", total]
 
 
+def _triangle(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    return [build.op("Trilu", *node.input, upper=attributes(node).get("upper", 1))] if build.graph.opset >= 14 else None
+
+
+def _expanded(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    axis = build.graph.constant(node.input[1])
+    return None if axis is None or axis.size != 1 else [build.unsqueeze(node.input[0], [int(axis.reshape(-1)[0])])]
+
+
+def _padded(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    widths = build.graph.constant(node.input[1])
+    if widths is None or build.graph.opset < 11:
+        return None
+    mode = attributes(node).get("mode", "constant")
+    return [build.op("Pad", node.input[0], build.ints(widths.reshape(-1).tolist()), *node.input[2:3], mode=mode)]
+
+
+def _sampled(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """ONNX's own since opset 16; from 20 on its modes have other names."""
+    values = attributes(node)
+    if build.graph.opset < 16:
+        return None
+    mode = values.get("mode", "bilinear")
+    if build.graph.opset >= 20:
+        mode = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
+    kept = {key: values[key] for key in ("align_corners", "padding_mode") if key in values}
+    return [build.op("GridSample", *node.input, mode=mode, **kept)]
+
+
 def _embeddings(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     """The norm of a sum of rows of tables, how many words of each sentence count, and the sum."""
     ids, segments, words, places, parts, scale, beta, mask, positions = (optional_input(node, at) for at in range(9))
@@ -256,6 +302,10 @@ RULES: dict[str, Rule] = {
     "SkipLayerNormalization": _skip_layer_norm,
     "SkipSimplifiedLayerNormalization": _skip_layer_norm,
     "EmbedLayerNormalization": _embeddings,
+    "ExpandDims": _expanded,
+    "GridSample": _sampled,
+    "Pad": _padded,
+    "Trilu": _triangle,
     **attention.RULES,
     **grouped_attention.RULES,
     **rotary.RULES,

@@ -87,6 +87,12 @@ def _concat(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     return [stored(build, build.op("Concat", *parts, axis=attributes(node)["axis"]), y_scale, y_zero)]
 
 
+def _where(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    chosen, x, x_scale, x_zero, y, y_scale, y_zero, z_scale, z_zero = _inputs(node, 9)
+    result = build.op("Where", chosen, real(build, x, x_scale, x_zero), real(build, y, y_scale, y_zero))
+    return [stored(build, result, z_scale, z_zero)]
+
+
 def _gemm(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     a, a_scale, a_zero, b, b_scale, b_zero, bias, y_scale, y_zero = _inputs(node, 9)
     if not are_constants(build, a_scale, a_zero, b_scale, b_zero, bias):
@@ -219,6 +225,7 @@ RULES: dict[str, Rule] = {
     "QLinearSigmoid": _single("Sigmoid"),
     "QLinearSoftmax": _softmax,
     "QLinearConcat": _concat,
+    "QLinearWhere": _where,
     "QGemm": _gemm,
     "DynamicQuantizeMatMul": _dynamic_matmul,
     "DynamicQuantizeLSTM": _dynamic_lstm,

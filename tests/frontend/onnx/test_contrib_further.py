@@ -1,0 +1,112 @@
+"""ONNX Runtime's rarer operators, and those whose shapes are known only after folding, against ONNX Runtime."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from tests.frontend.compiled import run_compiled
+from tests.frontend.onnx.models import FLOAT, model, random, read, runtime, save
+
+CONTRIB = "com.microsoft"
+node = helper.make_node
+DRAW = np.random.default_rng(0)
+
+
+def quantised_attention(weights: np.ndarray, zero: np.ndarray, **values: int) -> onnx.ModelProto:
+    constants = {"w": weights, "b": random(24), "ws": np.float32(0.01), "wz": zero}
+    nodes = [
+        node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
+        node("QAttention", ["q", "w", "b", "s", "ws", "m", "z", "wz"], ["y"], domain=CONTRIB, num_heads=2, **values),
+    ]
+    inputs = {"x": (FLOAT, [2, 5, 8]), "m": (onnx.TensorProto.INT32, [2, 5])}
+    return model(nodes, inputs, ["y"], constants, domains=[CONTRIB])
+
+
+MASK = np.array([[1, 1, 1, 1, 0], [1, 1, 1, 0, 0]], np.int32)
+
+
+@pytest.mark.parametrize("values", [{}, {"unidirectional": 1}], ids=["all", "what is before"])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_attention_with_quantised_weights_is_that_of_onnx_runtime(tmp_path, dtype, values):
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    weights = DRAW.integers(low, high, (8, 24)).astype(dtype)
+    made = quantised_attention(weights, np.asarray((low + high) // 2, dtype), **values)
+    given = [random(2, 5, 8), MASK]
+    found = run_compiled(read(save(tmp_path / "m.onnx", made)), given)
+    np.testing.assert_allclose(found[0], runtime(made, given)[0], rtol=1e-4, atol=1e-5)
+
+
+def test_a_choice_between_quantised_values_is_that_of_onnx_runtime(tmp_path):
+    constants = {
+        "xs": np.float32(0.02), "xz": np.uint8(128), "k": np.float32(0), "y": DRAW.integers(0, 255, (3, 4)).astype(np.uint8),
+        "ys": np.float32(0.03), "yz": np.uint8(100), "os": np.float32(0.05), "oz": np.uint8(120),
+    }  # fmt: skip
+    nodes = [
+        node("QuantizeLinear", ["x", "xs", "xz"], ["q"]),
+        node("Greater", ["x", "k"], ["c"]),
+        node("QLinearWhere", ["c", "q", "xs", "xz", "y", "ys", "yz", "os", "oz"], ["w"], domain=CONTRIB),
+        node("DequantizeLinear", ["w", "os", "oz"], ["z"]),
+    ]
+    made, x = model(nodes, {"x": (FLOAT, [3, 4])}, ["z"], constants, domains=[CONTRIB]), random(3, 4)
+    np.testing.assert_allclose(
+        run_compiled(read(save(tmp_path / "m.onnx", made)), [x])[0], runtime(made, [x])[0], atol=1e-6
+    )
+
+
+MOVES = {
+    "Trilu": ({}, {"upper": 0}, [4, 4]),
+    "ExpandDims": ({"axis": np.array(1, np.int32)}, {}, [4, 4]),
+    "Pad": ({"p": np.array([1, 0, 0, 2]), "v": np.array([0.5], np.float32)}, {}, [4, 3]),
+    "GridSample": ({"g": 0.9 * np.tanh(random(1, 3, 3, 2))}, {"padding_mode": "border"}, [1, 2, 4, 4]),
+}
+
+
+@pytest.mark.parametrize("opset", [17, 20])
+@pytest.mark.parametrize("operator", MOVES)
+def test_operators_that_pytorch_once_exported_to_onnx_runtime_are_those_of_onnx(tmp_path, operator, opset):
+    constants, values, shape = MOVES[operator]
+    nodes = [node(operator, ["x", *constants], ["y"], domain=CONTRIB, **values)]
+    made = model(nodes, {"x": (FLOAT, shape)}, ["y"], constants, opset=opset, domains=[CONTRIB])
+    x = random(*shape)
+    found = run_compiled(read(save(tmp_path / "m.onnx", made)), [x])
+    np.testing.assert_allclose(found[0], runtime(made, [x])[0], rtol=1e-5, atol=1e-6)
+
+
+def columns_as_steps(batch: int | str, layer: onnx.NodeProto, constants: dict[str, np.ndarray]) -> onnx.ModelProto:
+    """A recurrent layer over the columns of pictures, flattened as PyTorch's older exporter writes it."""
+    nodes = [
+        node("Relu", ["x"], ["r"]),
+        node("Shape", ["r"], ["s"]),
+        node("Slice", ["s", "zero", "one"], ["first"]),
+        node("Slice", ["s", "three", "four"], ["last"]),
+        node("Concat", ["first", "rest", "last"], ["to"], axis=0),
+        node("Reshape", ["r", "to"], ["rows"]),
+        node("Transpose", ["rows"], ["steps"], perm=[2, 0, 1]),
+        layer,
+    ]
+    numbers = {"zero": 0, "one": 1, "three": 3, "four": 4, "rest": -1}
+    lists = {name: np.array([number]) for name, number in numbers.items()}
+    domains = [layer.domain] if layer.domain else []
+    return model(nodes, {"x": (FLOAT, [batch, 3, 2, 7])}, ["y"], {**lists, **constants}, opset=13, domains=domains)
+
+
+def test_a_recurrent_layer_over_columns_of_any_batch(tmp_path):
+    layer = node("LSTM", ["steps", "w", "r_", "b"], ["y"], hidden_size=4)
+    made = columns_as_steps("batch", layer, {"w": random(1, 16, 6), "r_": random(1, 16, 4), "b": random(1, 32)})
+    x = random(2, 3, 2, 7)
+    found = run_compiled(read(save(tmp_path / "m.onnx", made)), [x])
+    np.testing.assert_allclose(found[0], runtime(made, [x])[0], rtol=1e-4, atol=1e-5)
+
+
+def test_a_recurrent_layer_in_integers_whose_length_follows_from_shapes(tmp_path):
+    names = ["steps", "w", "r_", "b", "", "", "", "", "ws", "wz", "rs", "rz"]
+    layer = node("DynamicQuantizeLSTM", names, ["y"], domain=CONTRIB, hidden_size=4)
+    constants = {
+        "w": DRAW.integers(-128, 127, (1, 6, 16)).astype(np.int8), "r_": DRAW.integers(-128, 127, (1, 4, 16)).astype(np.int8),
+        "b": random(1, 32), "ws": np.array([0.01], np.float32), "wz": np.zeros(1, np.int8),
+        "rs": np.array([0.01], np.float32), "rz": np.zeros(1, np.int8),
+    }  # fmt: skip
+    made, x = columns_as_steps(1, layer, constants), random(1, 3, 2, 7)
+    found = run_compiled(read(save(tmp_path / "m.onnx", made)), [x])
+    np.testing.assert_allclose(found[0], runtime(made, [x])[0], rtol=1e-4, atol=1e-5)
