@@ -126,7 +126,8 @@ class Model:
         from tvmake.config.benchmark import Count
         from tvmake.running.arguments import checked
         from tvmake.running.package import Package
-        from tvmake.storage.files import atomic_path, check_destination
+        from tvmake.storage.destinations import check_destination
+        from tvmake.storage.files import atomic_path
 
         if output is not None:
             check_destination(Path(output), "package", is_package)

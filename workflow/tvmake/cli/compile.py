@@ -74,7 +74,8 @@ def compile_model(
     from tvmake.cli.single import make, single_run, words
     from tvmake.config.reading.load import merge
     from tvmake.process.output import counted, printable
-    from tvmake.storage.files import atomic_directory, atomic_path, check_destination
+    from tvmake.storage.destinations import check_destination
+    from tvmake.storage.files import atomic_directory, atomic_path
 
     linking = {"cc": compiler, "link_options": shlex.split(link_options) if link_options else None}
     layer: dict[str, Any] = {

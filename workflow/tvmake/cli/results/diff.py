@@ -45,7 +45,8 @@ def diff(
     from tvmake.report.diff_text import print_diff
     from tvmake.report.load import load_summary
     from tvmake.report.page.html import is_page
-    from tvmake.storage.files import check_destination, write_text
+    from tvmake.storage.destinations import check_destination
+    from tvmake.storage.files import write_text
 
     if html is not None:
         check_destination(html, "page", is_page)
