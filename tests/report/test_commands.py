@@ -123,6 +123,18 @@ def test_diff_exits_with_4_only_when_a_regression_was_to_fail_it(run, another_ru
         assert tvmake("diff", old, new, "--fail-on-regression", percent).exit_code == 2
 
 
+def test_diff_names_the_variants_whose_latency_its_gate_does_not_judge(run, another_run, tvmake):
+    for each, soc in ((run, "Fast SoC"), (another_run, "Slow SoC")):
+        each.add()
+        each.add(target="phone", soc=soc)
+        each.report()
+    result = tvmake("diff", run.results, another_run.results, "--fail-on-regression", 5)
+    assert result.exit_code == 0
+    assert (
+        "digits/float32/phone: its latency is not comparable, and passes --fail-on-regression unjudged" in result.stderr
+    )
+
+
 def test_diff_writes_the_comparison_as_a_page(run, another_run, tvmake, tmp_path):
     run.add(samples_ms=[1.0] * 10)
     another_run.add(samples_ms=[2.0] * 10)

@@ -41,6 +41,7 @@ def diff(
     """Compare two runs: latency, numerics, verdicts, sizes."""
     from dataclasses import asdict
 
+    from tvmake.cli.configs import print_note
     from tvmake.report.diff import compare
     from tvmake.report.diff_text import print_diff
     from tvmake.report.load import load_summary
@@ -60,4 +61,8 @@ def diff(
         from tvmake.report.page.diff_page import render_diff
 
         write_text(html, render_diff(found, before, after))
-    raise typer.Exit(found.exit_code(fail_on_regression))
+    code = found.exit_code(fail_on_regression)
+    if fail_on_regression is not None:
+        for variant in found.unjudged():
+            print_note(f"{variant.variant}: its latency is {variant.latency}, and passes --fail-on-regression unjudged")
+    raise typer.Exit(code)
