@@ -102,6 +102,18 @@ std::string BinaryOf(cl_program program) {
   return code == CL_SUCCESS ? binary : "";
 }
 
+// What the driver's compiler is told. Kernels that ask for an optional feature of OpenCL C 3.0 (they say `#ifdef __opencl_c_…`) are
+// told of it in that language alone; others keep the driver's default, OpenCL C 1.2.
+std::string Options(const DeviceFacts& facts, const std::string& source) {
+  const char* set = std::getenv("TVMAKE_OPENCL_OPTIONS");
+  std::string options = set == nullptr ? "" : set;
+  const bool has_features = facts.version.rfind("OpenCL 3.", 0) == 0;
+  if (has_features && source.find("__opencl_c_") != std::string::npos && options.find("-cl-std=") == std::string::npos) {
+    options += options.empty() ? "-cl-std=CL3.0" : " -cl-std=CL3.0";
+  }
+  return options;
+}
+
 cl_kernel KernelOf(const Program& program, const std::string& name, cl_int* code) {
   return GetApi().clCreateKernel(program.get(), name.c_str(), code);
 }
@@ -109,8 +121,7 @@ cl_kernel KernelOf(const Program& program, const std::string& name, cl_int* code
 }  // namespace
 
 BuiltKernel BuildKernel(Device* device, const std::string& name, const std::string& source) {
-  const char* set = std::getenv("TVMAKE_OPENCL_OPTIONS");
-  const std::string options = set == nullptr ? "" : set;
+  const std::string options = Options(device->facts(), source);
   const std::string key = ProgramKey(device->facts(), source, options);
   cl_int code = CL_SUCCESS;
   if (std::optional<std::string> binary = LoadProgram(key)) {

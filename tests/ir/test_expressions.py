@@ -14,6 +14,7 @@ from tvmake.ir.expressions import (
     operator_name,
     same_extents,
     variables,
+    with_values,
 )
 
 from tvm import relax, tirx  # isort: skip
@@ -91,3 +92,12 @@ def test_extents_are_compared_symbolic_ones_included():
     assert not same_extents(extents(first), extents(OPEN)), "another variable"
     assert not same_extents(extents(first), extents(first)[:1])
     assert extents(relax.Var("any", relax.TensorType(dtype="float32", ndim=2))) == []
+
+
+def test_variables_are_replaced_wherever_an_expression_reads_them():
+    before, after, other = (relax.Var(name, relax.TensorType([2], "float32")) for name in ("before", "after", "other"))
+    expression = relax.Tuple(
+        [relax.op.add(before, other), relax.TupleGetItem(relax.Tuple([before]), 0), relax.const(1.0)]
+    )
+    assert variables(with_values(expression, {before: after})) == [after, other, after]
+    assert with_values(expression, {}).fields[2].same_as(expression.fields[2])

@@ -29,6 +29,7 @@ from tvmake.targets.cpu.vectors.parts import read_parts_in_place
 from tvmake.targets.cpu.winograd import with_fewer_products
 from tvmake.targets.cuda.half_remainders import WideRemainders
 from tvmake.targets.gpu.shape_changes import move_shape_changes
+from tvmake.targets.kernel_parts import PartLargeKernels
 from tvmake.targets.kernel_pipeline import uses_textures
 from tvmake.targets.numbers.norms import NORMS
 from tvmake.targets.opencl.scans import SumsAsReductions
@@ -247,7 +248,7 @@ def fused_graph(
                 module = take_in_borders(suit_products(channels_last(read_parts_in_place(module)), target, inputs))
                 if layout_free:
                     module = with_fewer_products(module, machine(target).lanes(32), inputs)
-            graph = Prepacked(tvm.transform.Sequential(_legalize())(module), ())
+            graph = Prepacked(tvm.transform.Sequential(_legalize(target))(module), ())
             if is_cpu(target):
                 graph = take_out_weight_layouts(unpack_in_sums(graph.module), inputs)
             elif has_clml:
@@ -311,7 +312,7 @@ def _dispatch(target: "tvm.target.Target") -> list[Any]:
     return [*remainders, *scans, backend.DispatchSampling(), backend.DispatchSortScan()]
 
 
-def _legalize() -> list[Any]:
+def _legalize(target: "tvm.target.Target") -> list[Any]:
     transform = tvm.relax.transform
     return [
         transform.LegalizeOps(NORMS),
@@ -319,6 +320,7 @@ def _legalize() -> list[Any]:
         KeepReversals(),
         transform.FoldConstant(),
         transform.FuseOps(),
+        *([PartLargeKernels()] if is_gpu(target) else []),
         transform.FuseTIR(),
         transform.DeadCodeElimination(),
     ]

@@ -1,6 +1,6 @@
 """What an expression of a graph or a kernel is: its operator, its value, its shape, its element type."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,22 @@ def variables(value: Any) -> list[Any]:
             return [variable for argument in value.args for variable in variables(argument)]
         case _:
             return []
+
+
+def with_values(value: Any, values: Mapping[Any, Any]) -> Any:
+    """An expression with others in place of some variables; those in tuples and calls included."""
+    match value:
+        case relax.Var():
+            return values.get(value, value)
+        case relax.Tuple():
+            return relax.Tuple([with_values(field, values) for field in value.fields])
+        case relax.TupleGetItem():
+            return relax.TupleGetItem(with_values(value.tuple_value, values), value.index)
+        case relax.Call():
+            arguments = [with_values(argument, values) for argument in value.args]
+            return relax.Call(value.op, arguments, value.attrs, value.ty_args)
+        case _:
+            return value
 
 
 def constant(value: Any) -> np.ndarray | None:

@@ -24,8 +24,10 @@ def tir_pipeline(target: "tvm.target.Target") -> str:
         opencl_math.install()
     if target.kind.name == "cuda":
         from tvmake.targets.cuda import math as cuda_math
+        from tvmake.targets.gpu import dot_products
 
         cuda_math.install()
+        dot_products.install_for_cuda()
     if uses_textures(target):
         from tvmake.targets.adreno.lowering import pipeline as textures
 

@@ -16,13 +16,14 @@ import tvm
 from tvmake.targets.affected import is_affected
 from tvmake.targets.cpu.integers.dots import dots
 from tvmake.targets.cuda.fragments import register_fragments
+from tvmake.targets.gpu.dot_products import register_dot_products
 
 RELEASES = "<0.28"
 
 PACKAGE = "tvm.s_tir.tensor_intrin"
 
 BY_KIND = {"rocm": "rocm", "hexagon": "hexagon"}
-"""Submodules by target kind. Schedules for CUDA name our own, those for OpenCL, Vulkan, Metal and WebGPU none."""
+"""Submodules by target kind. Schedules for CUDA and OpenCL name our own, those for Vulkan, Metal and WebGPU none."""
 
 BY_ARCHITECTURE = {
     "x86_64": "x86",
@@ -49,6 +50,8 @@ def light_intrinsics(target: "tvm.target.Target") -> None:
         dots(target)
     if target.kind.name == "cuda":
         register_fragments()
+    if "gpu" in target.keys:
+        register_dot_products()
 
 
 def intrinsics_of(target: "tvm.target.Target") -> str | None:

@@ -16,6 +16,7 @@ from tvmake.targets.adreno.texels import OthersInBuffers, is_texel
 from tvmake.targets.adreno.usual_memory import in_usual_memory
 from tvmake.targets.adreno.whole_pixels import OfWholePixels, WholePixels
 from tvmake.targets.bound_rule import BoundRule
+from tvmake.targets.kernel_parts import PartLargeKernels
 from tvmake.targets.numbers.norms import NORMS
 from tvmake.targets.reversals import KeepReversals
 
@@ -66,6 +67,7 @@ def texture_scopes(target: "tvm.target.Target") -> list[Any]:
         KeepReversals(),
         transform.FoldConstant(),
         transform.FuseOps(),
+        PartLargeKernels(),
         transform.FuseTIR(),
         transform.DeadCodeElimination(),
         adreno.FoldVDeviceScopeChange(),

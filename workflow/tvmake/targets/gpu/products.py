@@ -5,6 +5,7 @@ from typing import Any
 import tvm
 
 from tvmake.targets.cpu.schedules.accesses import bits
+from tvmake.targets.gpu.dot_products import LANES, are_dot_products, dot_product
 from tvmake.targets.gpu.epilogue import inline_consumers, inline_producers
 from tvmake.targets.gpu.machine import VECTOR_BYTES, gpu
 from tvmake.targets.gpu.product_form import GATHERED, Product, as_product, product_of
@@ -40,11 +41,14 @@ class _Tiled:
     def __init__(self, product: Product, tile: Tile):
         self.product, self.tile = product, tile
         self.schedule, self.block = product.schedule, product.block
+        self.has_dots = are_dot_products(product.contraction)
+        """Whether four terms of a sum are added up at once."""
 
     def apply(self) -> None:
         """Schedule the kernel, in place."""
         schedule, tile = self.schedule, self.tile
-        self.reads = as_product(self.product, (tile.rows, tile.columns, tile.step))
+        multiples = (tile.rows, tile.columns, tile.step)
+        self.reads = as_product(self.product, multiples, (self.has_dots, self.has_dots))
         batch, row, column, sums = schedule.get_loops(self.block)
         if tile.slices == 1:
             self._whole_sums(batch, row, column, sums)
@@ -57,8 +61,8 @@ class _Tiled:
         column_groups, columns, own_columns = schedule.split(
             column, [None, tile.columns // tile.thread_columns, tile.thread_columns]
         )
-        steps, products = schedule.split(sums, [None, tile.depth])
-        schedule.reorder(batch, row_groups, column_groups, rows, columns, steps, products, own_rows, own_columns)
+        steps, products, *dots = schedule.split(sums, self._within([None, tile.depth]))
+        schedule.reorder(batch, row_groups, column_groups, rows, columns, steps, products, own_rows, own_columns, *dots)
         schedule.bind(schedule.fuse(batch, row_groups, column_groups), "blockIdx.x")
         threads = schedule.fuse(rows, columns)
         schedule.bind(threads, "threadIdx.x")
@@ -66,8 +70,7 @@ class _Tiled:
         schedule.reverse_compute_at(written, threads, preserve_unit_loops=True)
         self._operands(block, steps, products)
         inline_consumers(schedule, written)
-        self._unroll(block, own_rows, own_columns, products)
-        schedule.decompose_reduction(block, steps)
+        self._sums(block, steps, [own_rows, own_columns, products], dots)
 
     def _sliced_sums(self, sums: Any) -> None:
         schedule, block, tile = self.schedule, self.block, self.tile
@@ -88,20 +91,24 @@ class _Tiled:
         found = dict(zip(("slices", "batch", "rows", "columns", "steps", "products"), loops, strict=True))
         rows, own_rows = schedule.split(found["rows"], [None, tile.thread_rows])
         columns, own_columns = schedule.split(found["columns"], [None, tile.thread_columns])
-        schedule.reorder(
-            found["batch"], found["slices"], rows, columns, found["steps"], found["products"], own_rows, own_columns
-        )
+        steps = found["steps"]
+        products, *dots = schedule.split(found["products"], self._within([tile.depth]))
+        schedule.reorder(found["batch"], found["slices"], rows, columns, steps, products, own_rows, own_columns, *dots)
         threads = schedule.fuse(found["batch"], found["slices"], rows, columns)
         schedule.bind(threads, "threadIdx.x")
         shared = schedule.cache_write(partial, 0, "local")
         schedule.set_scope(shared, 0, "shared")
         schedule.reverse_compute_at(shared, threads, preserve_unit_loops=True)
         schedule.vectorize(schedule.get_loops(shared)[-1])
-        self._operands(partial, found["steps"], found["products"])
+        self._operands(partial, steps, products)
         inline_consumers(schedule, written)
-        self._unroll(partial, own_rows, own_columns, found["products"])
-        schedule.decompose_reduction(partial, found["steps"])
+        self._sums(partial, steps, [own_rows, own_columns, products], dots)
         schedule.decompose_reduction(block, schedule.get_loops(block)[-1])
+
+    def _within(self, factors: list[int | None]) -> list[int | None]:
+        """Factors of a sum's loop, the last one in groups that are multiplied at once."""
+        *outer, depth = factors
+        return [*outer, (depth or 0) // LANES, LANES] if self.has_dots else factors
 
     def _operands(self, block: Any, steps: Any, products: Any) -> None:
         """Operands come into shared memory by all threads together, and from there into each thread's registers."""
@@ -111,23 +118,29 @@ class _Tiled:
         ):
             shared = schedule.cache_read(block, read, "shared")
             schedule.compute_at(shared, steps, preserve_unit_loops=True)
-            *_, depth, side = schedule.get_loops(shared)
-            if along_sum:
-                schedule.reorder(side, depth)
+            *_, outer, inner = schedule.get_loops(shared)
+            if along_sum and not self.has_dots:
+                outer, inner = inner, outer
+                schedule.reorder(outer, inner)
+            if along_sum or self.has_dots:
                 schedule.storage_align(shared, 0, axis=-2, factor=8, offset=4)
-            fused = schedule.fuse(*((side, depth) if along_sum else (depth, side)))
-            _, threads = schedule.split(fused, [None, tile.threads])
+            _, threads = schedule.split(schedule.fuse(outer, inner), [None, tile.threads])
             schedule.bind(threads, "threadIdx.x")
             inline_producers(schedule, shared)
             local = schedule.cache_read(block, read, "local")
             schedule.compute_at(local, products, preserve_unit_loops=True)
             most = GATHERED if along_sum else VECTOR_BYTES * 8 // bits(schedule.get(local).body.buffer)
-            if width <= most:
+            if self.has_dots or width <= most:
                 schedule.vectorize(schedule.get_loops(local)[-1])
 
-    def _unroll(self, block: Any, *loops: Any) -> None:
-        tile = self.tile
-        for loop in loops[:2]:
-            self.schedule.unroll(loop)
+    def _sums(self, block: Any, steps: Any, loops: list[Any], dots: list[Any]) -> None:
+        """What each thread adds up, written out."""
+        schedule, tile = self.schedule, self.tile
+        own_rows, own_columns, products = loops
+        schedule.unroll(own_rows)
+        schedule.unroll(own_columns)
         if tile.thread_rows * tile.thread_columns * tile.depth <= UNROLLED:
-            self.schedule.unroll(loops[2])
+            schedule.unroll(products)
+        schedule.decompose_reduction(block, steps)
+        for loop in dots:
+            schedule.tensorize(loop, dot_product(self.product.contraction))

@@ -10,7 +10,7 @@ from typing import Any
 
 import tvm
 
-from tvmake.ir.expressions import bindings
+from tvmake.ir.expressions import bindings, with_values
 from tvmake.targets.adreno.clml.graph import WEIGHTS, register
 from tvmake.targets.adreno.clml.partition import Part, Partition
 
@@ -79,28 +79,15 @@ def inlined(builder: Any, function: Any, arguments: list[Any]) -> list[Any]:
             composite = local[value.op]
             inner = {
                 **values,
-                **dict(zip(composite.params, (_put(one, values) for one in value.args), strict=True)),
+                **dict(zip(composite.params, (with_values(one, values) for one in value.args), strict=True)),
             }
             for step in bindings(composite):
-                inner[step.var] = builder.emit(_put(step.value, inner))
-            values[binding.var] = _put(composite.body.body, inner)
+                inner[step.var] = builder.emit(with_values(step.value, inner))
+            values[binding.var] = with_values(composite.body.body, inner)
         else:
-            values[binding.var] = _put(value, values)
-    result = _put(function.body.body, values)
+            values[binding.var] = with_values(value, values)
+    result = with_values(function.body.body, values)
     return list(result.fields) if isinstance(result, relax.Tuple) else [result]
-
-
-def _put(value: Any, values: Mapping[Any, Any]) -> Any:
-    """An expression with other variables."""
-    if isinstance(value, relax.Var):
-        return values.get(value, value)
-    if isinstance(value, relax.Tuple):
-        return relax.Tuple([_put(field, values) for field in value.fields])
-    if isinstance(value, relax.TupleGetItem):
-        return relax.TupleGetItem(_put(value.tuple_value, values), value.index)
-    if isinstance(value, relax.Call):
-        return relax.Call(value.op, [_put(argument, values) for argument in value.args], value.attrs, value.ty_args)
-    return value
 
 
 def _choice(symbol: str, function: Any, extern: Any, kernels: Any) -> Any:

@@ -7,6 +7,7 @@ import tvm_ffi
 from tvmake.targets.adreno.source.image_reads import with_sampler
 from tvmake.targets.adreno.source.pixel_values import with_fresh_pixels
 from tvmake.targets.affected import is_affected
+from tvmake.targets.gpu.dot_products import with_opencl_functions
 
 RELEASES = "<0.28"
 
@@ -21,4 +22,4 @@ def install() -> None:
 
 
 def _corrected(source: str, _target: Any) -> str:
-    return with_fresh_pixels(with_sampler(str(source)))
+    return with_opencl_functions(with_fresh_pixels(with_sampler(str(source))))

@@ -6,12 +6,7 @@ import tvm
 import tvm_ffi
 
 from tvmake.targets.cpu.schedules.accesses import is_injective, loads_in
-
-LARGEST = 300
-"""Nodes of an expression that others are put into: what is used several times doubles with each step."""
-
-MOST_CHOICES = 3
-"""Choices (``Select``) within one another: TVM 0.27 simplifies each one several times for the one around it."""
+from tvmake.targets.expression_size import LARGEST, MOST_CHOICES, nested_choices, nodes
 
 CHEAP_SPREAD = 4
 """How many times more often than by itself a block with calls or divisions may be computed where it is used."""
@@ -41,9 +36,10 @@ def _may_take(user: Any, block: Any) -> bool:
     """Whether a block may be computed within one of its users."""
     if not is_injective(user):
         return _is_copy(block)
-    if _nodes(block.body) * len(_loads_of(user, block)) + _nodes(user.body) > LARGEST:
+    if nodes(block.body) * len(_loads_of(user, block)) + nodes(user.body) > LARGEST:
         return False
-    if (choices := nested_choices(block.body)) and choices + nested_choices(user.body) > MOST_CHOICES:
+    choices = nested_choices(block.body)
+    if nested_choices(user.body, lambda load: choices * load.source.same_as(block.body.buffer)) > MOST_CHOICES:
         return False
     return _is_cheap(block) or _size(user) <= CHEAP_SPREAD * _size(block)
 
@@ -64,26 +60,6 @@ def _is_cheap(block: Any) -> bool:
     found: list[Any] = []
     tvm_ffi.structural_walk(block.body, [(tvm.ir.Call, found.append), (tvm.tirx.Div, found.append)])
     return not found
-
-
-def _nodes(statement: Any) -> int:
-    found: list[Any] = []
-    tvm_ffi.structural_walk(statement, (tvm.ir.Expr, lambda _node: found.append(1)))
-    return len(found)
-
-
-def nested_choices(statement: Any) -> int:
-    """How deep a statement's choices are within one another."""
-    depths: dict[Any, int] = {}
-
-    def note(choice: Any) -> None:
-        inner = [0]
-        for part in (choice.condition, choice.true_value, choice.false_value):
-            tvm_ffi.structural_walk(part, (tvm.tirx.Select, lambda one: inner.append(depths[one])))
-        depths[choice] = 1 + max(inner)
-
-    tvm_ffi.structural_walk(statement, (tvm.tirx.Select, note), order="post")
-    return max(depths.values(), default=0)
 
 
 def _size(block: Any) -> float:
