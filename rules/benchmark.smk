@@ -1,7 +1,7 @@
 """Benchmark: time the deployed package, alone on its device.
 
-INPUTS   results/{model}/{precision}/{target}/package.tar, receipt.json, results/{model}/reference.npz
-         The model's files, where its own framework is measured beside the package, count by the package alone.
+INPUTS   results/{model}/{precision}/{target}/package.tar, receipt.json, results/{model}/reference.npz; source.json where
+         the model's own framework is measured beside the package, which has to read the files that were imported
 OUTPUTS  results/{model}/{precision}/{target}/latency.json
 """
 
@@ -11,6 +11,7 @@ rule benchmark:
         package=plan.path("package.tar"),
         receipt=plan.path("receipt.json"),
         reference=plan.path("reference.npz"),
+        source=lambda w: plan.baseline_files(w),
     output:
         latency=plan.path("latency.json"),
     log:
@@ -25,9 +26,10 @@ rule benchmark:
         slurm_extra=job_resources.slurm_extra,
     params:
         options=lambda w: plan.options("benchmark", w),
+        source=lambda w, input: [f"--source={file}" for file in input.source],
         code=lambda w: plan.fingerprint("benchmark", w),
     message:
         "benchmark {wildcards.model} {wildcards.precision} {wildcards.target}"
     shell:
         "tvmake step benchmark {input.package:q} {input.reference:q} --options {params.options:q}"
-        " --latency {output.latency:q} > {log:q} 2>&1"
+        " --latency {output.latency:q} {params.source:q} > {log:q} 2>&1"

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ import yaml
 import tvmake
 from tests.workflow.project import ROOT
 from tvmake.api.model import _spelt
+from tvmake.artifact.package import inspect
 from tvmake.errors import InputError
 
 TVMAKE = str(Path(sys.executable).with_name("tvmake"))
@@ -69,6 +71,25 @@ def test_a_file_becomes_a_package_that_runs_is_timed_and_is_right(capfd: pytest.
     assert timed.percentile(0) == min(timed.samples_ms) <= timed.median_ms <= timed.percentile(100)
     for shown in (model, package, timed):
         assert shown._repr_html_().startswith("<table>")
+
+
+def test_threads_that_compile_one_model_at_once_get_what_each_of_them_asked_for():
+    model = tvmake.load("digits.onnx")
+    asked = [("float32", 3), ("float16", 3), ("float32", 0)]
+
+    def compiled(one: tuple[str, int]) -> tvmake.Package:
+        precision, level = one
+        file = f"{precision}-{level}.tar"
+        return model.compile(precision=precision, options={"build.opt_level": level}, output=file, shows_progress=False)
+
+    with ThreadPoolExecutor(len(asked)) as threads:
+        made = list(threads.map(compiled, asked))
+    alone = [
+        model.compile(precision=precision, options={"build.opt_level": level}).file for precision, level in asked[:1]
+    ]
+    assert [digest(file) for file in alone] == [digest(made[0].file)]
+    assert [inspect(package.file).precision for package in made] == [precision for precision, _ in asked]
+    assert digest(made[0].file) != digest(made[2].file)
 
 
 def test_a_package_is_timed_from_whatever_directory_the_process_works_in(tmp_path: Path, monkeypatch):

@@ -32,6 +32,28 @@ def test_show_prints_a_finished_run_by_directory_or_file(run, tvmake):
     assert by_directory.stdout == by_file.stdout
 
 
+@pytest.mark.parametrize("named", ["digits/float32/cpu", "digits", "digits/float32/cpu/"])
+def test_show_prints_the_rows_of_a_variant_or_a_model(run, tvmake, monkeypatch, named):
+    run.add()
+    run.add(model="other")
+    run.report()
+    monkeypatch.chdir(run.results.parent)
+    alone, placed = tvmake("show", named), tvmake("show", run.results, named)
+    assert (alone.exit_code, alone.stdout) == (0, placed.stdout)
+    assert "digits" in alone.stdout and "other" not in alone.stdout
+    rows = json.loads(tvmake("show", named, "--json").stdout)["rows"]
+    assert [row["model"] for row in rows] == ["digits"]
+
+
+def test_a_mistyped_variant_is_answered_with_the_nearest(run, tvmake, monkeypatch):
+    run.add()
+    run.report()
+    monkeypatch.chdir(run.results.parent)
+    refused = str(tvmake("show", "digits/float32/cpy").exception)
+    assert "digits/float32/cpy: is neither a variant or model of results, nor a results directory" in refused
+    assert "did you mean 'digits/float32/cpu'?" in refused
+
+
 def test_show_says_that_there_is_no_run(tmp_path, tvmake):
     result = tvmake("show", tmp_path)
     assert isinstance(result.exception, InputError)
@@ -99,6 +121,18 @@ def test_diff_exits_with_4_only_when_a_regression_was_to_fail_it(run, another_ru
     assert tvmake("diff", new, old, "--fail-on-regression", 5).exit_code == 0
     for percent in ("nan", "inf", "5%"):
         assert tvmake("diff", old, new, "--fail-on-regression", percent).exit_code == 2
+
+
+def test_diff_names_the_variants_whose_latency_its_gate_does_not_judge(run, another_run, tvmake):
+    for each, soc in ((run, "Fast SoC"), (another_run, "Slow SoC")):
+        each.add()
+        each.add(target="phone", soc=soc)
+        each.report()
+    result = tvmake("diff", run.results, another_run.results, "--fail-on-regression", 5)
+    assert result.exit_code == 0
+    assert (
+        "digits/float32/phone: its latency is not comparable, and passes --fail-on-regression unjudged" in result.stderr
+    )
 
 
 def test_diff_writes_the_comparison_as_a_page(run, another_run, tvmake, tmp_path):

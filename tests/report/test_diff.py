@@ -107,7 +107,24 @@ def test_latencies_of_different_devices_are_shown_but_not_judged(run, another_ru
     (variant,) = found.variants
     assert variant.latency == "not comparable"
     assert "device Fast SoC → Slow SoC" in variant.changes
-    assert found.exit_code(0) == 0
+    assert found.exit_code(None) == 0
+    with pytest.raises(InputError, match="nothing to judge: no latency"):
+        found.exit_code(0)
+
+
+def test_a_gate_judges_what_can_be_compared_and_names_the_rest(run, another_run):
+    for each, soc in ((run, "Fast SoC"), (another_run, "Slow SoC")):
+        each.add(samples_ms=steady(1.0))
+        each.add(target="phone", samples_ms=steady(1.0), soc=soc)
+    found = diff(run, another_run)
+    assert found.exit_code(5) == 0
+    assert [variant.variant for variant in found.unjudged()] == ["digits/float32/phone"]
+
+
+def test_a_missed_goal_fails_the_gate_on_another_device_too(run, another_run):
+    run.add(soc="Fast SoC")
+    another_run.add(error=0.5, soc="Slow SoC")
+    assert diff(run, another_run).exit_code(5) == 4
 
 
 def test_different_ranking_statistics_are_compared_by_the_median(run, another_run):

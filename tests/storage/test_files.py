@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tvmake.errors import MachineError, TvmakeError
+from tvmake.errors import MachineError
 from tvmake.storage.files import (
     TEMPORARY_PREFIX,
     atomic_directory,
     atomic_path,
     canonical_json,
-    check_destination,
     digest_bytes,
     digest_file,
     write_bytes,
@@ -77,35 +76,6 @@ def test_the_systems_refusals_become_one_line(tmp_path: Path, number: int, words
         raise OSError(number, os.strerror(number))
     assert caught.value.exit_code == 3
     assert str(tmp_path / "x") in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "problem"),
-    [
-        (".", "is a directory"),
-        ("none/x", "there is no directory"),
-        ("other", "is there already, and is no list"),
-        ("pipe", "is there already, and is no list"),
-        ("/proc/x", "cannot be written"),
-        ("x" * 300, "the name is too long"),
-    ],
-)
-def test_a_place_where_nothing_can_be_written_or_would_be_lost_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, problem: str
-):
-    monkeypatch.chdir(tmp_path)
-    Path("other").write_text("something else")
-    os.mkfifo("pipe")
-    with pytest.raises(TvmakeError, match=problem):
-        check_destination(Path(name), "list", lambda _: False)
-
-
-def test_a_place_that_is_free_empty_or_has_a_file_of_the_kind_is_taken(tmp_path: Path):
-    (tmp_path / "empty").touch()
-    (tmp_path / "list").write_text("1")
-    for name in ("new", "empty", "list"):
-        check_destination(tmp_path / name, "list", lambda file: file.name == "list")
-    assert {file.name for file in tmp_path.iterdir()} == {"empty", "list"}
 
 
 def test_a_full_disk_is_reported_and_leaves_no_file():

@@ -2,7 +2,7 @@
 
 import json
 
-from tests.workflow.project import Project
+from tests.workflow.project import Project, changed_weights
 
 
 def latency(project: Project, precision: str = "float32") -> dict:
@@ -22,6 +22,17 @@ def test_every_package_on_this_machine_is_measured_by_turns_with_its_model_in_on
     for row in rows(demo):
         assert row["speedup"] == row["baseline_ms"] / row["latency_ms"]
         assert row["speedup_low"] <= row["speedup"] <= row["speedup_high"]
+
+
+def test_a_model_that_has_changed_since_its_import_is_not_measured_as_the_imported_one(demo: Project):
+    demo.edit("benchmark.repeat", 5)
+    made = demo.make("-v", "results/digits/float32/cpu/latency.json").stderr
+    command = next(line[line.index("tvmake step") :] for line in made.splitlines() if "tvmake step benchmark" in line)
+    changed_weights(demo.directory / "digits.onnx", demo.directory / "digits.onnx")
+    assert demo.run("bash", "-c", command).returncode == 1
+    log = (demo.directory / "logs/digits/float32/cpu/benchmark.log").read_text()
+    assert "digits.onnx: has changed since it was imported" in log
+    assert "`tvmake make` again imports it as it is now" in log
 
 
 def test_the_table_says_how_many_times_as_fast_and_as_what(demo: Project):

@@ -254,6 +254,27 @@ def test_a_run_ends_with_its_results_whatever_became_of_its_config_meanwhile(dem
     assert "has changed" not in succeeded(demo.make()).stderr
 
 
+def test_a_config_that_is_edited_during_a_run_of_several_rounds_counts_from_the_next_run(demo: Project, tmp_path: Path):
+    change_weights(demo)  # results exist, so what follows is made in rounds, each a run of Snakemake
+    file = "results/digits/float32/module.json"
+    faults = Faults(demo, tmp_path / "faults")
+    faults.before(file, "pause")
+    with started(demo, "tvmake", "make") as run:
+        faults.wait(file)
+        demo.edit("build", {"opt_level": 2})
+        demo.edit("benchmark.repeat", 5)
+        faults.release(file)
+        _, err = run.communicate(timeout=HANG_S)
+    faults.end()
+    assert run.returncode == 0, err
+    assert "note: tvmake.yaml has changed while this run was at work" in err
+    assert len(demo.result("results/digits/float32/cpu/latency.json")["report"]["samples_ms"]) == 3
+    rules = demo.planned_rules()
+    assert rules["build"] == rules["benchmark"] == 2
+    succeeded(demo.make())
+    assert len(demo.result("results/digits/float32/cpu/latency.json")["report"]["samples_ms"]) == 5
+
+
 def test_a_model_that_changes_between_its_import_and_its_reference_is_not_taken_for_the_imported_one(
     demo: Project, tmp_path: Path
 ):

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -126,17 +127,17 @@ class Model:
         from tvmake.config.benchmark import Count
         from tvmake.running.arguments import checked
         from tvmake.running.package import Package
-        from tvmake.storage.files import atomic_path, check_destination
+        from tvmake.storage.destinations import check_destination
+        from tvmake.storage.files import atomic_path
 
         if output is not None:
             check_destination(Path(output), "package", is_package)
         tune = checked("tune", Count | None, tune)
-        made = self._make("package.tar", target, precision, tune, options, shows_progress)
-        if output is not None:
-            with atomic_path(Path(output)) as temporary:
-                shutil.copyfile(made, temporary)
-            made = Path(output)
-        return Package(made)
+        with self._made("package.tar", target, precision, tune, options, shows_progress) as made:
+            if output is not None:
+                with atomic_path(Path(output)) as temporary:
+                    shutil.copyfile(made, temporary)
+            return Package(made if output is None else Path(output))
 
     def tune(
         self,
@@ -165,10 +166,10 @@ class Model:
         from tvmake.running.arguments import checked
 
         trials = checked("trials", Positive, trials)
-        made = self._make("best.json", target, precision, trials, options, shows_progress)
+        with self._made("best.json", target, precision, trials, options, shows_progress) as made:
+            best = stage_json.load(BestSet, made)
         self._trials[_spelt(target) or ""] = trials
         fields = ("name", "calls", "trials", "latency_ms", "reason")
-        best = stage_json.load(BestSet, made)
         return Tuning(tuple(TunedKernel(*(getattr(each, field) for field in fields)) for each in best.kernels))
 
     def import_options(self) -> ImportOptions:
@@ -184,7 +185,8 @@ class Model:
         inputs = {"inputs": {name: {"shape": shape} for name, shape in self._shapes.items()}} if self._shapes else {}
         return {**inputs, **({"trusted": True} if self._trusted else {})}
 
-    def _make(
+    @contextmanager
+    def _made(
         self,
         artifact: str,
         given_target: str | Mapping[str, Any] | None,
@@ -192,7 +194,8 @@ class Model:
         tune: int | None,
         options: Mapping[str, Any] | None,
         shows_progress: bool,
-    ) -> Path:
+    ) -> Iterator[Path]:
+        """Make a result, and keep other threads and processes from making another one in its place until it is taken."""
         from tvmake.config.precision import BasePrecision
         from tvmake.config.reading.load import load_layers
         from tvmake.process.command import run_tvmake
@@ -210,7 +213,8 @@ class Model:
             layer = {**layer, **({"tuning.trials": trials} if trials is not None else {})}
             settings = [word for key, value in layer.items() for word in ("--set", f"{key}={json.dumps(value)}")]
             run_tvmake(["make", str(made), "--config", str(self.config_file), *settings], shows_progress=shows_progress)
-            return made
+            yield made
+            return
         run = SingleRun(
             self.source,
             NATIVE if target is None else target,
@@ -221,9 +225,11 @@ class Model:
             layer_name=OPTIONS,
             name=self.name,
         )
-        run.write_config()
-        run_tvmake(run.command(artifact), shows_progress=shows_progress)
-        return run.directory / run.result(artifact)
+        run.check_config()
+        with run.alone():
+            run.write_config()
+            run_tvmake(run.command(artifact), shows_progress=shows_progress)
+            yield run.directory / run.result(artifact)
 
     def _of_config(self, file: Path, artifact: str, target: str | None, precision: str | None) -> Path:
         config = self._config(file)

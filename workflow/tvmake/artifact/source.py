@@ -2,7 +2,9 @@
 
 from pydantic import BaseModel, ConfigDict
 
+from tvmake.errors import InputError
 from tvmake.storage.documents import FailsFast
+from tvmake.storage.notes.known_digests import has_digest
 
 
 class SourceRecord(FailsFast, BaseModel):
@@ -19,6 +21,17 @@ class SourceRecord(FailsFast, BaseModel):
     """sha256 by path as configured."""
     notes: dict[str, str | int | list[str]]
     """``weights`` is the sha256 of what a PyTorch source was loaded or drawn as."""
+
+    def check_files(self) -> None:
+        """Refuse files that are others than those that were imported.
+
+        Raises:
+            InputError: a file has changed since the import, or is gone.
+        """
+        for name, digest in self.files.items():
+            if not has_digest(name, digest):
+                problem = f"has changed since it was imported, from sha256 {digest[:12]}…"
+                raise InputError(name, problem, "`tvmake make` again imports it as it is now")
 
     def summary(self) -> str:
         """Format and files with their sha256 in full, in one line; of a network that tvmake draws itself its name."""

@@ -71,10 +71,11 @@ def compile_model(
 
     from tvmake.artifact.package import inspect, is_package
     from tvmake.cli.configs import overlay, print_note
-    from tvmake.cli.single import make, single_run, words
+    from tvmake.cli.single import made, single_run, words
     from tvmake.config.reading.load import merge
     from tvmake.process.output import counted, printable
-    from tvmake.storage.files import atomic_directory, atomic_path, check_destination
+    from tvmake.storage.destinations import check_destination
+    from tvmake.storage.files import atomic_directory, atomic_path
 
     linking = {"cc": compiler, "link_options": shlex.split(link_options) if link_options else None}
     layer: dict[str, Any] = {
@@ -96,21 +97,21 @@ def compile_model(
         print_note(
             f"with the kernels that `tvmake tune` found in {counted(run.trials, 'trial')}; --tune 0 compiles without them"
         )
-    made = make(run, "package.tar", cores, quiet)
-    with atomic_path(wanted) as temporary:
-        shutil.copyfile(made, temporary)
-    if dump:
-        sources = wanted.with_suffix(".sources")
-        with atomic_directory(sources) as temporary:
-            shutil.copytree(
-                run.directory / run.result("sources"),
-                temporary,
-                ignore=shutil.ignore_patterns(".*"),
-                dirs_exist_ok=True,
-            )
-        typer.echo(printable(f"wrote {sources.name}/"))
-    if pass_times:
-        _print_pass_times(run.directory / run.build_log)
+    with made(run, "package.tar", cores, quiet) as file:
+        with atomic_path(wanted) as temporary:
+            shutil.copyfile(file, temporary)
+        if dump:
+            sources = wanted.with_suffix(".sources")
+            with atomic_directory(sources) as temporary:
+                shutil.copytree(
+                    run.directory / run.result("sources"),
+                    temporary,
+                    ignore=shutil.ignore_patterns(".*"),
+                    dirs_exist_ok=True,
+                )
+            typer.echo(printable(f"wrote {sources.name}/"))
+        if pass_times:
+            _print_pass_times(run.directory / run.build_log)
     kind = inspect(wanted).device_kind
     typer.echo(printable(f"wrote {wanted}; {_how_to_run(wanted, kind, run.directory / run.result('mod.so'), device)}"))
 

@@ -107,7 +107,8 @@ def _write_config(model: str, output: Path, force: bool) -> None:
     from tvmake.errors import InputError
     from tvmake.frontend.inspect import inspect_source
     from tvmake.process.output import argument, printable
-    from tvmake.storage.files import check_destination, write_text
+    from tvmake.storage.destinations import check_destination
+    from tvmake.storage.files import write_text
 
     check_destination(output, "config")
     if output.exists() and not force:

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,6 +18,7 @@ from tvmake.cli.configs import ConfigFiles, Settings
 from tvmake.storage.directories import SNAKEMAKE_STATE
 
 if TYPE_CHECKING:
+    from tvmake.config.reading.load import Layers
     from tvmake.engine.up_to_date.question import Question
     from tvmake.plan.plan import Plan
     from tvmake.report.rows import Summary, SummaryRow
@@ -111,8 +112,8 @@ def make(
         rebuild = Rebuild(Path(os.path.relpath(here / locked)), [*(targets or []), *context.args])
         paths, layer = rebuild.config(paths), rebuild.layer(layer)
     given = [Path(os.path.relpath(path)) for path in config_files(paths)]
-    plan = _plan(given, layer, print_note)
-    files = [*given, _overlay_file(layer)] if layer else given
+    layers = _layers(given, layer)
+    plan = _plan(layers, print_note)
     # Snakemake's own options arrive among the targets; kept in order, so that `--forcerun build` stays together, and
     # put first, because Snakemake's `--configfile` takes every word after it.
     words = [word for word in [*(targets or []), *context.args] if word != "--"]
@@ -121,24 +122,39 @@ def make(
         wanted = [*rebuild.packages(plan), *wanted]
     files_first = list(itertools.takewhile(lambda word: not word.startswith("-"), wanted))
     wanted = [*wanted_files(plan, files_first), *with_rules(wanted[len(files_first) :])]
-    arguments = [*wanted, "--snakefile", str(_snakefile()), "--configfile", *map(str, files)]
+    arguments = [*wanted, "--snakefile", str(_snakefile())]
     arguments += ["--cores", cores] if cores else []
     arguments += ["--dry-run"] if dry_run else []
     partly = bool(wanted) and not wanted[0].startswith("-")
 
-    def read_question() -> Question | None:
+    def read_question(plan: Plan | None) -> Question | None:
         from tvmake.engine.up_to_date.question import question
 
-        return question(_plan(given, layer), given, started_with)
+        return question(plan or _plan(_layers(given, layer)), given, started_with)
 
     # Only a run that asks for everything, in no special way, may go by what is remembered of earlier ones.
     is_whole = not wanted
-    options = _Options(arguments, dry_run, partly, quiet, verbose, warm, cache, stop_early, given, _given_as(given_as))
+    # A look writes nothing where it need not, and is over at once.
+    kept = [*given, *([_config_file(layer)] if layer else [])] if dry_run else None
+    options = _Options(
+        arguments,
+        layers.values,
+        kept,
+        dry_run,
+        partly,
+        quiet,
+        verbose,
+        warm,
+        cache,
+        stop_early,
+        given,
+        _given_as(given_as),
+    )
     if rebuild:
         # What another run left in a cache would prove nothing.
         options = replace(options, partly=True, cache=False)
-        raise typer.Exit(rebuild.make(plan, lambda: _run(plan, options, lambda: None), dry_run))
-    raise typer.Exit(_run(plan, options, read_question if is_whole else lambda: None))
+        raise typer.Exit(rebuild.make(plan, lambda: _run(plan, options, lambda _: None), dry_run))
+    raise typer.Exit(_run(plan, options, read_question if is_whole else lambda _: None))
 
 
 def _given_as(text: str) -> dict[str, str]:
@@ -160,7 +176,11 @@ class _Options:
     """How a run is done."""
 
     arguments: list[str]
-    """Snakemake's."""
+    """Snakemake's, besides the config."""
+    config: Mapping[str, Any]
+    """The config as it was read: files and ``--set`` options laid over each other."""
+    config_files: list[Path] | None
+    """What Snakemake reads it from; None for a copy that stays as it is while the run lasts."""
     dry_run: bool
     partly: bool
     """Whether only some files are asked for."""
@@ -175,7 +195,7 @@ class _Options:
     """Which option of another command gave a key, by the key as it is written with dots."""
 
 
-def _run(plan: Plan, options: _Options, read_question: Callable[[], Question | None]) -> int:
+def _run(plan: Plan, options: _Options, read_question: Callable[[Plan | None], Question | None]) -> int:
     import logging
     from contextlib import nullcontext
 
@@ -198,7 +218,7 @@ def _run(plan: Plan, options: _Options, read_question: Callable[[], Question | N
         check_stores(plan)
     prepare_cache(plan.config.cache if options.cache else None, is_wanted=options.cache and not options.dry_run)
     with nullcontext() if options.dry_run else only_run():
-        question = read_question()
+        question = read_question(plan)
         left_out = up_to_date(question) if question else UpToDate()
         if left_out.is_everything(plan):
             return _nothing_to_do(plan, options.dry_run)
@@ -214,11 +234,12 @@ def _run(plan: Plan, options: _Options, read_question: Callable[[], Question | N
         from tvmake.engine.run import Request, run  # with Snakemake, which is slow to import
 
         began = time.time()
+        config_files = options.config_files or [_config_file(options.config)]
         code = run(
             Request(
                 plan=question.plan if question else plan,
                 config_files=options.files,
-                arguments=options.arguments,
+                arguments=[*options.arguments, "--configfile", *map(str, config_files)],
                 quiet=options.quiet,
                 verbose=options.verbose,
                 warm=options.warm,
@@ -226,7 +247,7 @@ def _run(plan: Plan, options: _Options, read_question: Callable[[], Question | N
                 has_results=Path(plan.file("summary.json")).parent.is_dir(),
                 question=question,
                 left_out=left_out,
-                read_question=read_question,
+                read_question=lambda: read_question(None),
                 missing_inputs=lambda: missing_inputs(plan),
                 obstacle=lambda args: check_cluster(args, plan),
                 named=naming(options.files, options.given_as),
@@ -249,11 +270,16 @@ def _nothing_to_do(plan: Plan, dry_run: bool) -> int:
     return 0
 
 
-def _plan(files: list[Path], layer: dict[str, Any], note: Callable[[str], None] = lambda _: None) -> Plan:
-    from tvmake.config.reading.load import load_layers
+def _layers(files: list[Path], layer: dict[str, Any]) -> Layers:
+    from tvmake.config.reading.load import read_layers
+
+    return read_layers(files, layer)
+
+
+def _plan(layers: Layers, note: Callable[[str], None] = lambda _: None) -> Plan:
     from tvmake.plan.plan import Plan
 
-    return Plan(load_layers(files, layer, note))
+    return Plan(layers.config(note))
 
 
 def _snakefile() -> Path:
@@ -262,14 +288,15 @@ def _snakefile() -> Path:
     return snakefile()
 
 
-def _overlay_file(layer: dict[str, Any]) -> Path:
-    """The ``--set`` layer as a file, which is how it reaches Snakemake's jobs on other machines too."""
+def _config_file(config: Mapping[str, Any]) -> Path:
+    """The config of a run as a file of its own: Snakemake reads it in every round, its jobs on other machines too, and what users
+    edit meanwhile is for the next run."""
     import yaml
 
     from tvmake.storage.files import digest_bytes, write_text
 
-    text = yaml.safe_dump(layer)
-    path = SNAKEMAKE_STATE / f"set-{digest_bytes(text.encode())[:16]}.yaml"
+    text = yaml.safe_dump(dict(config), sort_keys=False)
+    path = SNAKEMAKE_STATE / f"config-{digest_bytes(text.encode())[:16]}.yaml"
     write_text(path, text)
     path.chmod(0o600)  # values may be secrets
     return path

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -91,8 +92,9 @@ def single_run(
     return run.as_tuned() if trials is None and device is None else run
 
 
-def make(run: SingleRun, artifact: str, cores: str | None, quiet: bool) -> Path:
-    """Make a result of the run's variant; returns where it lies.
+@contextmanager
+def made(run: SingleRun, artifact: str, cores: str | None, quiet: bool) -> Iterator[Path]:
+    """Make a result of the run's variant, and hold the run's directory until it is taken; where it lies is what the block gets.
 
     Raises:
         TvmakeError: the config is wrong, or nothing can be built for the target.
@@ -100,16 +102,18 @@ def make(run: SingleRun, artifact: str, cores: str | None, quiet: bool) -> Path:
     """
     from tvmake.cli import run as tvmake
 
-    target = run.write_config()
-    if not (run.directory / run.result("mod.so")).exists():
-        _check_target(run, target)
-    options = [*(["--cores", cores] if cores else []), *(["--quiet"] if quiet else [])]
-    here = Path.cwd()
-    code = tvmake([*run.command(artifact), *options])
-    os.chdir(here)
-    if code:
-        raise typer.Exit(code)
-    return run.directory / run.result(artifact)
+    run.check_config()
+    with run.alone():
+        target = run.write_config()
+        if not (run.directory / run.result("mod.so")).exists():
+            _check_target(run, target)
+        options = [*(["--cores", cores] if cores else []), *(["--quiet"] if quiet else [])]
+        here = Path.cwd()
+        code = tvmake([*run.command(artifact), *options])
+        os.chdir(here)
+        if code:
+            raise typer.Exit(code)
+        yield run.directory / run.result(artifact)
 
 
 def _check_target(run: SingleRun, target: TargetConfig) -> None:

@@ -57,27 +57,29 @@ def tune(
     import shlex
 
     from tvmake.artifact import stage_json
-    from tvmake.cli.configs import load_plan, overlay
-    from tvmake.cli.single import make, single_run, words
+    from tvmake.cli.configs import overlay
+    from tvmake.cli.single import made, single_run, words
     from tvmake.config.reading.load import merge
     from tvmake.errors import UsageError
+    from tvmake.plan.plan import Plan
     from tvmake.records.best import BestSet
     from tvmake.records.store import open_store
 
     chosen = {"tuning": {"kernels": words(kernels)}} if kernels else {}
     run = single_run(model, target, precision, trials, shapes, device, merge(chosen, overlay(settings)))
     if list_only:
-        _print_tasks(make(run, "tasks.json", cores, quiet), as_json)
+        with made(run, "tasks.json", cores, quiet) as file:
+            _print_tasks(file, as_json)
         return
-    run.write_config()
-    plan = load_plan([run.config_file], None)
+    plan = Plan(run.check_config())
     if plan.device_of(run.target_name) is None:
         raise UsageError(
             f"--target {target}",
             "kernels are measured on a device, and this target is not this machine's",
             "name the device: --device ssh:HOST, adb:SERIAL, rpc:TRACKER:PORT/KEY, or one of the config here",
         )
-    best = stage_json.load(BestSet, make(run, "best.json", cores, quiet))
+    with made(run, "best.json", cores, quiet) as file:
+        best = stage_json.load(BestSet, file)
     run.note_tuning()
     store = plan.tuning(run.target_name).store
     root = open_store(run.directory / store if store else None).root

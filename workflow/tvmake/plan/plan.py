@@ -19,6 +19,7 @@ from tvmake.stages import registry
 from tvmake.stages.descriptor import Output, Stage
 from tvmake.stages.package.contents import sample_files
 from tvmake.stages.package.self_test import dataset_files as sampled_dataset_files
+from tvmake.stages.results.benchmark import baseline_files
 from tvmake.stages.results.validate import metric_files
 from tvmake.storage.directories import LOGS
 from tvmake.storage.files import write_text
@@ -111,6 +112,10 @@ class Plan(PlannedConfig):
         """The records that a variant is built with: none unless it is tuned."""
         context = PlannedJob(self, variant.model, variant.precision, variant.target)
         return [context.file("best.json")] if context.is_tuned else []
+
+    def baseline_files(self, variant: Any) -> list[str]:
+        """The record of the source that is measured beside a package: none where it is not."""
+        return baseline_files(self.context(variant))
 
     def calibration_files(self, variant: Any) -> list[str]:
         """The ranges that a precision's network is made with: none unless it is int8, or chosen among int8 and others."""

@@ -2,7 +2,9 @@
 
 import json
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -10,12 +12,15 @@ from typing import TYPE_CHECKING, Any, get_args
 from tvmake.config.catalogue.zoo import ZOO
 from tvmake.errors import InputError, TvmakeError
 from tvmake.process.output import argument
-from tvmake.storage.files import digest_bytes, write_text
+from tvmake.storage.files import digest_bytes, write_text, writing
 from tvmake.storage.notes.state_file import read_state, write_state
 
 if TYPE_CHECKING:
     from tvmake.config.root import Config
     from tvmake.config.target import TargetConfig
+
+HELD = ".held"
+"""Locked while a command works in a run's directory."""
 
 WORK = Path(".tvmake")
 """Where such runs are made, beside what users see: a directory each."""
@@ -234,6 +239,30 @@ class SingleRun:
         if given is None or (given not in self.options.values() and error.where != nowhere):
             return error
         return type(error)(given, problem.replace(repr(self._source()), "it"), error.remedy)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the directory from the config that is written to the result that is taken, which runs of one model and target share.
+
+        Another run is waited for.
+
+        Raises:
+            MachineError: nothing can be written there.
+        """
+        from filelock import FileLock, Timeout
+
+        with writing(self.directory):
+            self.directory.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(self.directory / HELD)
+            try:
+                lock.acquire(timeout=0)
+            except Timeout:
+                print(f"note: waiting for another run of {self.model_name} for {self.target_name}", file=sys.stderr)
+                lock.acquire()
+        try:
+            yield
+        finally:
+            lock.release()
 
     def write_config(self) -> "TargetConfig":
         """Write the config into the directory; returns its target.

@@ -58,6 +58,13 @@ class SummaryDiff:
     removed: list[str]
     notes: list[str]
 
+    def unjudged(self) -> list[VariantDiff]:
+        """The variants whose latency of the old run is compared with nothing, and which are no worse otherwise."""
+        silent = ("not comparable", "not measured")
+        return [
+            each for each in self.variants if each.old_ms is not None and each.latency in silent and not each.is_worse
+        ]
+
     def regressions(self, percent: float) -> list[VariantDiff]:
         """The variants that got worse; ``percent`` is the slowdown to tolerate."""
         return [variant for variant in self.variants if variant.is_regression(percent)]
@@ -66,7 +73,7 @@ class SummaryDiff:
         """4 when there are regressions beyond ``percent``, else 0; without ``percent`` always 0.
 
         Raises:
-            InputError: there is a ``percent``, and both runs have no variant in common.
+            InputError: there is a ``percent``, and both runs have no variant in common, or none whose latencies can be compared.
         """
         if percent is None:
             return 0
@@ -76,7 +83,16 @@ class SummaryDiff:
                 "there is nothing to judge: no variant of the old run is in the new one",
                 "compare runs of the same models, precisions and targets; what was renamed counts as another variant",
             )
-        return GoalError.exit_code if self.regressions(percent) else 0
+        if self.regressions(percent):
+            return GoalError.exit_code
+        measured = [variant for variant in self.variants if variant.old_ms is not None]
+        if measured and self.unjudged() == measured:
+            raise InputError(
+                "--fail-on-regression",
+                "there is nothing to judge: no latency of the old run can be compared with one of the new run",
+                "measure both runs on the same device; the lines above say what has changed",
+            )
+        return 0
 
 
 def compare(old: Summary, new: Summary) -> SummaryDiff:

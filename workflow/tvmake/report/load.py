@@ -62,6 +62,16 @@ def _load_kept(path: Path) -> Summary:
         ) from None
 
 
+def only(summary: Summary, named: str) -> Summary | None:
+    """The part of a summary that is of one variant (``model/precision/target``), or of one model; None where it has no such rows.
+
+    Args:
+        named: the variant or model.
+    """
+    rows = [row for row in summary.rows if named.strip("/") in (row.variant, row.model)]
+    return summary.model_copy(update={"rows": rows, "warnings": [], "cache": None}) if rows else None
+
+
 def load_sources(place: Path, summary: Summary) -> dict[str, SourceRecord]:
     """Where the models of a run came from, as far as provenance lies beside their packages.
 

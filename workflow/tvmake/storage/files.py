@@ -10,12 +10,12 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from tvmake.errors import InputError, MachineError
+from tvmake.errors import MachineError
 from tvmake.storage.permissions import DENIED, how_to_permit, umask
 from tvmake.storage.plain_files import open_plain
 from tvmake.storage.refusals import NO_SPACE, no_space, too_large
@@ -65,7 +65,7 @@ def atomic_path(destination: Path, *, suffix: str | None = None, aside: Path | N
         MachineError: the directory cannot be written, or the disk is full.
     """
     destination = Path(destination)
-    with _beside(destination, aside) as directory:
+    with beside(destination, aside) as directory:
         temporary = directory / f"{NEW}{suffix or destination.suffix}"
         with writing(destination):
             temporary.touch()
@@ -87,7 +87,7 @@ def atomic_directory(destination: Path) -> Iterator[Path]:
         MachineError: as for :func:`atomic_path`.
     """
     destination = Path(destination)
-    with _beside(destination) as directory:
+    with beside(destination) as directory:
         temporary = directory / NEW
         with writing(destination):
             temporary.mkdir()
@@ -107,12 +107,20 @@ def scratch_directory(parent: Path) -> Iterator[Path]:
     Raises:
         MachineError: as for :func:`atomic_path`.
     """
-    with _beside(Path(parent) / NEW) as directory:
+    with beside(Path(parent) / NEW) as directory:
         yield directory
 
 
 @contextmanager
-def _beside(destination: Path, aside: Path | None = None) -> Iterator[Path]:
+def beside(destination: Path, aside: Path | None = None) -> Iterator[Path]:
+    """A directory for what is to be moved to ``destination``, removed with the block.
+
+    Args:
+        aside: a directory of the same file system to make it in; by default ``destination`` 's.
+
+    Raises:
+        MachineError: nothing can be written there.
+    """
     place = destination.parent if aside is None else aside
     with ExitStack() as stack:
         with making_directories(destination):
@@ -120,29 +128,6 @@ def _beside(destination: Path, aside: Path | None = None) -> Iterator[Path]:
                 parent.mkdir(parents=True, exist_ok=True)
             directory = stack.enter_context(held_directory(place, TEMPORARY_PREFIX))
         yield directory
-
-
-def check_destination(file: Path, kind: str, is_one: Callable[[Path], bool] | None = None) -> None:
-    """Refuse, before the work, a place where a file cannot be written, and one where a file of another kind would be lost.
-
-    Args:
-        kind: what is to be written, in a word.
-        is_one: whether a file that is there is of this kind; without it, whatever is there is replaced.
-
-    Raises:
-        InputError: there is no such directory, or something else than a file of this kind.
-        MachineError: nothing can be written there.
-    """
-    with writing(file):
-        if file.is_dir():
-            raise InputError(str(file), "is a directory", f"name a file in it for the {kind}")
-        if not file.parent.is_dir():
-            raise InputError(str(file), f"there is no directory '{file.parent}'", "make it first")
-        is_kept = is_one and file.exists() and not (file.is_file() and (not file.stat().st_size or is_one(file)))
-        if is_kept:
-            raise InputError(str(file), f"is there already, and is no {kind}", "name another file")
-        with _beside(file):
-            pass
 
 
 def write_bytes(destination: Path, data: bytes, *, aside: Path | None = None) -> None:

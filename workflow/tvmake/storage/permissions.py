@@ -65,7 +65,7 @@ def how_to_permit(place: Path, wanted: int = os.W_OK) -> str:
     about = found.stat()
     name = os.path.relpath(found) if found.is_relative_to(Path.cwd()) else str(found)
     if about.st_uid != os.geteuid():
-        return f"{name} belongs to {_owner(about.st_uid)}: have it given to you (chown), or {otherwise}"
+        return f"{name} belongs to {owner_name(about.st_uid)}: have it given to you (chown), or {otherwise}"
     needed = (wanted, os.X_OK) if found.is_dir() else (wanted,)
     if all(about.st_mode & _BITS[right] for right in needed):
         if os.statvfs(found).f_flag & os.ST_RDONLY:
@@ -75,7 +75,8 @@ def how_to_permit(place: Path, wanted: int = os.W_OK) -> str:
     return f"its mode is {stat.filemode(about.st_mode)}: chmod {rights} {shlex.quote(name)}"
 
 
-def _owner(number: int) -> str:
+def owner_name(number: int) -> str:
+    """A user's name, by number."""
     import pwd
 
     try:

@@ -38,7 +38,8 @@ def run_selftest(
     from tvmake.device.conditioning.readings import readings
     from tvmake.device.connect import connect
     from tvmake.errors import GoalError
-    from tvmake.storage.files import check_destination, write_text
+    from tvmake.storage.destinations import check_destination
+    from tvmake.storage.files import write_text
 
     if output is not None:
         check_destination(output, "report of a self-test", is_report)

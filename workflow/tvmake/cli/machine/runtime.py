@@ -67,7 +67,7 @@ def _build_for(triple: str, api: int | None, output: Path | None, progress: Call
     import tarfile
 
     from tvmake.native.bundle import bundle_for, pack, parse_triple
-    from tvmake.storage.files import check_destination
+    from tvmake.storage.destinations import check_destination
 
     if output is not None:
         check_destination(output, "tar of programs", tarfile.is_tarfile)

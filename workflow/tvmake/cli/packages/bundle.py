@@ -31,7 +31,7 @@ def export_command(
     from tvmake.bundle.read import is_bundle
     from tvmake.bundle.write import write_bundle
     from tvmake.cli.configs import config_files, load_plan
-    from tvmake.storage.files import check_destination
+    from tvmake.storage.destinations import check_destination
 
     check_destination(file, "bundle", is_bundle)
     plan = load_plan(config_files(config), settings)

@@ -65,7 +65,7 @@ def run(
     from tvmake.running.inputs import fitting, inputs_from_files, not_finite
     from tvmake.running.outputs import check_labels, is_outputs, read_labels, write_outputs
     from tvmake.running.run import run as run_package
-    from tvmake.storage.files import check_destination
+    from tvmake.storage.destinations import check_destination
 
     others = {
         "--input": inputs, "--fill": fill, "--preprocess": preprocess, "--output": output, "--print-top": top,

@@ -97,7 +97,7 @@ def export_command(
     from tvmake.records.sharing.exchange import export_records
     from tvmake.records.sharing.portable import is_records
     from tvmake.records.summary import choose
-    from tvmake.storage.files import check_destination
+    from tvmake.storage.destinations import check_destination
 
     check_destination(file, "file of records", is_records)
     opened = _store(store)

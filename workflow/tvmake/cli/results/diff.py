@@ -41,11 +41,13 @@ def diff(
     """Compare two runs: latency, numerics, verdicts, sizes."""
     from dataclasses import asdict
 
+    from tvmake.cli.configs import print_note
     from tvmake.report.diff import compare
     from tvmake.report.diff_text import print_diff
     from tvmake.report.load import load_summary
     from tvmake.report.page.html import is_page
-    from tvmake.storage.files import check_destination, write_text
+    from tvmake.storage.destinations import check_destination
+    from tvmake.storage.files import write_text
 
     if html is not None:
         check_destination(html, "page", is_page)
@@ -59,4 +61,8 @@ def diff(
         from tvmake.report.page.diff_page import render_diff
 
         write_text(html, render_diff(found, before, after))
-    raise typer.Exit(found.exit_code(fail_on_regression))
+    code = found.exit_code(fail_on_regression)
+    if fail_on_regression is not None:
+        for variant in found.unjudged():
+            print_note(f"{variant.variant}: its latency is {variant.latency}, and passes --fail-on-regression unjudged")
+    raise typer.Exit(code)

@@ -33,7 +33,7 @@ def lock(
     from tvmake.lock.make import lock_run
     from tvmake.plan.access import check_access
     from tvmake.process.output import counted
-    from tvmake.storage.files import check_destination
+    from tvmake.storage.destinations import check_destination
 
     check_destination(output, "lock", is_lock)
     plan = load_plan(config_files(config), settings)

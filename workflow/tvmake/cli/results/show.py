@@ -1,16 +1,24 @@
 """``tvmake show``: the summary of a finished run."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tvmake.cli.configs import AsJson
 from tvmake.cli.terminal import print_json
 
+if TYPE_CHECKING:
+    from tvmake.report.rows import Summary
+
+RESULTS = Path("results")
+
 
 def show(
-    results: Annotated[Path, typer.Argument(help="A results directory, or a summary.json.")] = Path("results"),
+    results: Annotated[Path, typer.Argument(help="A results directory, or a summary.json.")] = RESULTS,
+    variant: Annotated[str, typer.Argument(help="A variant or a model: its rows alone. May stand alone.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Print the summary table of a finished run, and where its models came from."""
@@ -20,7 +28,11 @@ def show(
     from tvmake.report.load import SUMMARY, load_sources, load_summary
     from tvmake.report.terminal import print_summary
 
+    if not variant and not results.exists() and not results.is_symlink() and (RESULTS / SUMMARY).exists():
+        results, variant = RESULTS, str(results)
     summary = load_summary(results)
+    if variant:
+        summary = _only(summary, variant, results)
     sources = load_sources(results, summary)
     if as_json:
         found = {name: source.model_dump(mode="json") for name, source in sources.items()}
@@ -34,3 +46,23 @@ def show(
         print_note(
             f"these figures are of an earlier run: {named} changed or went away since; `tvmake make` makes them anew"
         )
+
+
+def _only(summary: Summary, variant: str, results: Path) -> Summary:
+    """The rows of a variant or model.
+
+    Raises:
+        InputError: there is none.
+    """
+    from difflib import get_close_matches
+
+    from tvmake.errors import InputError
+    from tvmake.report.load import only
+
+    if found := only(summary, variant):
+        return found
+    names = dict.fromkeys(name for row in summary.rows for name in (row.variant, row.model))
+    close = get_close_matches(variant, names, 1)
+    meant = f"did you mean '{close[0]}'? " if close else ""
+    problem = f"is neither a variant or model of {results}, nor a results directory"
+    raise InputError(variant, problem, f"{meant}`tvmake show` lists what there is")

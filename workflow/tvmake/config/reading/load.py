@@ -3,6 +3,7 @@
 import re
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,38 @@ def load_layers(
         first: what the files are laid over.
         given_as: how ``last`` was given: with this option, each of its values for itself, or as the argument of this name.
     """
+    return read_layers(paths, last, first=first, given_as=given_as).config(note)
+
+
+@dataclass(frozen=True)
+class Layers:
+    """Config files and options laid over each other, as they were read, and where each key stands."""
+
+    values: Mapping[str, Any]
+    positions: Mapping[KeyPath, Position]
+    default_file: str
+    """Where a key stands that is missing."""
+
+    def config(self, note: Callable[[str], None] = lambda _: None) -> Config:
+        """Check them.
+
+        Args:
+            note: as of :func:`load_layers`.
+
+        Raises:
+            InputError, ErrorList: as in :func:`load`.
+        """
+        return check(self.values, self.positions, self.default_file, note)
+
+
+def read_layers(
+    paths: Sequence[Path], last: Mapping[str, Any], *, first: Mapping[str, Any] | None = None, given_as: str = SET
+) -> Layers:
+    """What :func:`load_layers` checks.
+
+    Raises:
+        InputError, ErrorList: a file cannot be read, or is no config.
+    """
     merged: dict[str, Any] = dict(first or {})
     positions: dict[KeyPath, Position] = {}
     for path in paths:
@@ -62,7 +95,7 @@ def load_layers(
     for end, value in _ends(last):
         shown_value = "…" if "env" in end else value  # those of variables may be secret
         positions[end] = Position(f"{SET} {'.'.join(end)}={shown_value}" if given_as == SET else given_as, 0)
-    return check(merge(merged, last), positions, str(paths[-1]) if paths else NO_FILE, note)
+    return Layers(merge(merged, last), positions, str(paths[-1]) if paths else NO_FILE)
 
 
 def _ends(values: Mapping[str, Any], above: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:

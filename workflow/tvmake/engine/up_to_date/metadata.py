@@ -18,8 +18,10 @@ from typing import Any
 
 from snakemake.persistence import RECORD_FORMAT_VERSION
 
+from tvmake.errors import MachineError
 from tvmake.storage.directories import SNAKEMAKE_STATE
 from tvmake.storage.notes.state_file import remove_note
+from tvmake.storage.permissions import DENIED, how_to_permit, owner_name
 from tvmake.storage.plain_files import open_plain
 
 FINISHED, INCOMPLETE = "metadata", "incomplete"
@@ -53,7 +55,11 @@ ESSENTIAL = ("rule", "input", "shellcmd", "params", "code", "record_format_versi
 
 
 def remove_damaged_records(state: Path = SNAKEMAKE_STATE) -> None:
-    """Remove the records that Snakemake could not read, or not go by, with a note; the jobs they stand for run again."""
+    """Remove the records that Snakemake could not read, or not go by, with a note; the jobs they stand for run again.
+
+    Raises:
+        MachineError: one may not be read.
+    """
     damaged = [path for path in _files(state / FINISHED) if not _is_whole(path)]
     damaged += [path for path in _files(state / INCOMPLETE) if not _is_readable(_content(path))]
     damaged += [path for kind in (FINISHED, INCOMPLETE) for path in _other_directories(state / kind)]
@@ -97,7 +103,11 @@ class FinishedJob:
 
 
 def finished_job(output: str, state: Path = SNAKEMAKE_STATE) -> FinishedJob | None:
-    """What is noted of the job that made ``output``; None where nothing is, or nothing that can be read."""
+    """What is noted of the job that made ``output``; None where nothing is, or nothing that can be read.
+
+    Raises:
+        MachineError: it is there, and may not be read.
+    """
     record = _content(str(_record_file(output, state)))
     if not _is_readable(record) or any(record.get(name) is None for name in ESSENTIAL):
         return None
@@ -149,12 +159,28 @@ def _other_directories(place: Path) -> list[str]:
 
 
 def _content(path: str) -> Any:
-    """What a record says; None where it is not JSON, or no file."""
+    """What a record says; None where it is not JSON, or no file.
+
+    Raises:
+        MachineError: it may not be read. Everything would look outdated.
+    """
     try:
         with open_plain(path) as file:
             return json.loads(file.read())
-    except (OSError, ValueError, RecursionError):
+    except OSError as error:
+        if error.errno not in DENIED:
+            return None
+        problem = "may not be read, so that nothing can be told of what is up to date"
+        raise MachineError(path, problem, _how_to_share(Path(path))) from None
+    except (ValueError, RecursionError):
         return None
+
+
+def _how_to_share(record: Path) -> str:
+    """What to do about a record that may not be read: Snakemake gives those of a run to its user and group alone."""
+    if record.exists() and (owner := record.stat().st_uid) != os.geteuid():
+        return f"it belongs to {owner_name(owner)}, for whom `chmod -R a+rX {SNAKEMAKE_STATE / FINISHED}` lets others see; `tvmake show` prints the results"
+    return how_to_permit(record, os.R_OK)
 
 
 def _is_whole(path: str) -> bool:

@@ -20,27 +20,38 @@ if TYPE_CHECKING:
     from tvmake.device.interface import Deployment, Device, RunResult, Timing
 
 
-def benchmark(package: Path, reference: Path, request: BenchmarkRequest, latency: Path) -> Latency:
+def benchmark(
+    package: Path, reference: Path, request: BenchmarkRequest, latency: Path, source: Path | None = None
+) -> Latency:
     """Time a package on the first sample of ``reference``, by turns with its baseline if there is one, and write ``latency``.
 
     A baseline that cannot be measured is a note beside the package's figures, not a failure.
 
+    Args:
+        source: what the import stage read (a ``SourceRecord``), which the baseline has to be.
+
     Raises:
-        InputError: the package or the inputs are damaged.
+        InputError: the package or the inputs are damaged, or the baseline's files have changed since the import.
         DeviceError: the run crashed, took too long, or the device was lost.
     """
     import os
 
     from tvmake.artifact import stage_json
+    from tvmake.artifact.source import SourceRecord
     from tvmake.benchmark.result import Latency
     from tvmake.device.connect import connect
 
+    imported = stage_json.load(SourceRecord, source) if source else None
+    if imported:
+        imported.check_files()
     device = connect(request.device_name, request.device)
     deployment = device.push(package)
     with device.exclusive():
         is_local = isinstance(request.device, LocalDeviceConfig)
         here = {"load_average_1m": round(os.getloadavg()[0], 2)} if is_local else {}
         result, baseline = _measured(device, deployment, request, reference)
+    if imported:
+        imported.check_files()  # it was read meanwhile
     measured = Latency(
         report=_report(request, result.timing, {**here, **result.timing.conditions}),
         package_sha256=deployment.package_sha256,
@@ -99,6 +110,11 @@ def _baseline(job: JobContext) -> ImportOptions | None:
     return job.import_options if job.benchmark.baseline and is_here else None
 
 
+def baseline_files(job: JobContext) -> list[str]:
+    """What says which files the baseline is to be read from: none where it is not measured."""
+    return [job.file("source.json")] if _baseline(job) else []
+
+
 def framework_modules(request: BenchmarkRequest) -> tuple[str, ...]:
     """The module that runs the baseline."""
     kind = str(request.baseline.source_format()) if request.baseline else ""
@@ -120,6 +136,9 @@ STAGE = Stage(
         Input("package.tar", "package"),
         Input("receipt.json"),
         Input("reference.npz", "reference"),
+        Input(
+            "source.json", "source", baseline_files, "Record of the source that the baseline is of.", is_optional=True
+        ),
     ),
     outputs=(Output("latency.json", paths.VARIANT, "latency", "Samples and statistics to write (JSON)."),),
     logs=(Log("logs/{model}/{precision}/{target}/benchmark.log"),),

@@ -16,7 +16,6 @@ from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
 from tvmake.frontend.foreign import foreign
 from tvmake.frontend.formats import RUNTIMES
-from tvmake.storage.notes.known_digests import has_digest
 from tvmake.validate.dataset import Sample
 from tvmake.validate.reference.stored import ReferenceSample
 from tvmake.validate.runtime import Runtime
@@ -52,10 +51,7 @@ def open_imported(options: ImportOptions, signature: Signature, imported: Source
             weights than for it.
         MachineError: the library that runs this format is not installed.
     """
-    for name, digest in imported.files.items():
-        if not has_digest(name, digest):
-            problem = f"has changed since it was imported, from sha256 {digest[:12]}…"
-            raise InputError(name, problem, "`tvmake make` again imports it as it is now")
+    imported.check_files()
     weights = imported.notes.get("weights")
     with foreign(options):
         runtime = open_reference(options.source, options, signature)

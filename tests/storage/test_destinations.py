@@ -1,0 +1,59 @@
+"""Where a command may write the file that its user names."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tvmake.errors import InputError, TvmakeError
+from tvmake.storage.destinations import check_destination
+from tvmake.storage.notes.job_records import recorded
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        (".", "is a directory"),
+        ("none/x", "there is no directory"),
+        ("other", "is there already, and is no list"),
+        ("pipe", "is there already, and is no list"),
+        ("/proc/x", "cannot be written"),
+        ("x" * 300, "the name is too long"),
+    ],
+)
+def test_a_place_where_nothing_can_be_written_or_would_be_lost_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, problem: str
+):
+    monkeypatch.chdir(tmp_path)
+    Path("other").write_text("something else")
+    os.mkfifo("pipe")
+    with pytest.raises(TvmakeError, match=problem):
+        check_destination(Path(name), "list", lambda _: False)
+
+
+def test_a_place_that_is_free_empty_or_has_a_file_of_the_kind_is_taken(tmp_path: Path):
+    (tmp_path / "empty").touch()
+    (tmp_path / "list").write_text("1")
+    for name in ("new", "empty", "list"):
+        check_destination(tmp_path / name, "list", lambda file: file.name == "list")
+    assert {file.name for file in tmp_path.iterdir()} == {"empty", "list"}
+
+
+@pytest.mark.parametrize("file", ["results/digits/package.tar", "results/best/digits/package.tar"])
+def test_the_result_of_a_run_is_not_replaced_by_another_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
+):
+    monkeypatch.chdir(tmp_path)
+    for name in ("results/digits/package.tar", "results/best/digits/package.tar"):
+        Path(name).parent.mkdir(parents=True)
+        Path(name).touch()
+    with recorded([], [Path("results/digits/package.tar"), Path("results/best")]):
+        pass
+    (tmp_path / "link").symlink_to("results")
+    for place in (file, file.replace("results", "link", 1), str(tmp_path / file)):
+        with pytest.raises(InputError, match="is a result of a run"):
+            check_destination(Path(place), "package", lambda _: True)
+    check_destination(Path("results/digits/other.tar"), "package", lambda _: True)
+    monkeypatch.chdir("/")
+    with pytest.raises(InputError, match=f"`tvmake make -d {tmp_path}` makes this one"):
+        check_destination(tmp_path / file, "package", lambda _: True)
