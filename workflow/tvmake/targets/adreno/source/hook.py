@@ -4,6 +4,7 @@ from typing import Any
 
 import tvm_ffi
 
+from tvmake.targets.adreno.source.alignment import with_aligned_arrays
 from tvmake.targets.adreno.source.image_reads import with_sampler
 from tvmake.targets.adreno.source.pixel_values import with_fresh_pixels
 from tvmake.targets.affected import is_affected
@@ -21,4 +22,4 @@ def install() -> None:
 
 
 def _corrected(source: str, _target: Any) -> str:
-    return with_fresh_pixels(with_sampler(str(source)))
+    return with_aligned_arrays(with_fresh_pixels(with_sampler(str(source))))
