@@ -68,6 +68,20 @@ def test_an_operator_on_constants_becomes_the_value_tvm_computes(name: str):
     np.testing.assert_allclose(result(folded), result(module), rtol=1e-6)
 
 
+@pytest.mark.parametrize("sections", [2, 3, [1, 3]])
+def test_parts_of_a_split_constant_are_constants_like_any_other(sections):
+    """MultiheadAttention splits its weights for keys of another sequence."""
+
+    def last(x, _):
+        parts = relax.op.split(x, sections, axis=1)
+        return relax.op.permute_dims(relax.TupleGetItem(parts, 1))
+
+    module = module_of(last)
+    folded = fold_constants(module)
+    assert "permute_dims" not in operators_left(folded)
+    np.testing.assert_array_equal(result(evaluate_constants(folded)), result(module))
+
+
 def test_a_number_is_folded_too():
     module = module_of(lambda *_: relax.op.astype(relax.const(np.float32(6)), "float16"))
     assert operators_left(fold_constants(module)) == set()

@@ -76,6 +76,16 @@ def test_a_quantised_operator_is_a_step_off_litert_at_most(name: str, tmp_path: 
     assert apart(builder.finish([x], [y]), VALUES, tmp_path).max() <= 1
 
 
+def test_a_border_of_another_value_than_zero_is_that_value(tmp_path: Path):
+    builder = Builder()
+    x = builder.tensor("x", VALUES.shape, "int8", scale=SCALE, zero_point=ZERO)
+    around = builder.tensor("p", (4, 2), "int32", PADDED)
+    value = builder.tensor("v", (1,), "int8", [77], SCALE, ZERO)
+    y = builder.tensor("y", (1, 9, 7, 4), "int8", scale=SCALE, zero_point=ZERO)
+    builder.call(OP.PADV2, [x, around, value], y, *options_of("PadV2Options"))
+    assert apart(builder.finish([x], [y]), VALUES, tmp_path).max() == 0
+
+
 def depthwise(multiplier: int) -> bytes:
     builder, channels = Builder(), 4 * multiplier
     x = builder.tensor("x", VALUES.shape, "int8", scale=SCALE, zero_point=ZERO)

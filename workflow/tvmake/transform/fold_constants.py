@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tvm
 
-from tvmake.ir.expressions import operator_name
+from tvmake.ir.expressions import is_call, operator_name
 from tvmake.ir.rewriting import definition, with_functions
 
 from tvm import relax  # isort: skip
@@ -86,6 +86,21 @@ class _Folder(PyExprMutator):
         # numpy promotes where TVM does not; the annotated type decides, and a surprise is left to FoldConstant.
         if str(result.dtype) != dtype or list(result.shape) != shape:
             return call
+        return self._constant(result)
+
+    def visit_tuple_getitem_(self, op: Any) -> Any:
+        """A part of a split constant, as attention's weights are split; FoldConstant leaves a part of a tuple, which is no weight."""
+        part = self.visit_expr_post_order(op)
+        call = definition(self, part.tuple_value)
+        value = self._value(call.args[0]) if is_call(call, "split") else None
+        if value is None:
+            return part
+        axis = int(call.attrs.axis)
+        start = sum(int(field.shape[axis]) for field in list(call.ty.fields)[: part.index])
+        return self._constant(np.take(value, range(start, start + int(part.ty.shape[axis])), axis))
+
+    def _constant(self, result: np.ndarray) -> Any:
+        dtype = str(result.dtype)
         key = (dtype, result.shape, hashlib.sha256(result.reshape(-1).view(np.uint8).data).digest())
         if key not in self._made:
             self._made[key] = relax.const(result, dtype)

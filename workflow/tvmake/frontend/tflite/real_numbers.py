@@ -46,6 +46,8 @@ class RealConverter(OperatorConverter):
         super().__init__(*arguments, **values)
         self._real: dict[int, Any] = {}
         """The wrappers of tensors that are shown as real numbers, by their place in the file."""
+        self._quantised: dict[int, Any] = {}
+        """What these are in the file."""
         for name, converter in self.convert_map.items():
             if name not in CONVERSIONS:
                 self.convert_map[name] = partial(self._converted, name, converter)
@@ -63,12 +65,22 @@ class RealConverter(OperatorConverter):
 
     def get_tensor_value(self, tensor_wrapper: Any, is_sparse: bool = False) -> Any:
         """A constant; two integers of 4 bits share a byte, the first in its lower half."""
+        if isinstance(tensor_wrapper.tensor, _Real):
+            return self._real_value(self._quantised[tensor_wrapper.tensor_idx])
         if tensor_wrapper.tensor.Type() != INT4:
             return super().get_tensor_value(tensor_wrapper, is_sparse)
         shape = tensor_wrapper.tensor.ShapeAsNumpy()
         held = np.asarray(tensor_wrapper.buffer.DataAsNumpy(), np.uint8).view(np.int8)
         halves = np.stack([held << 4 >> 4, held >> 4], axis=-1)
         return halves.reshape(-1)[: int(np.prod(shape))].reshape(shape)
+
+    def _real_value(self, tensor: Any) -> np.ndarray:
+        integers = np.asarray(self.get_tensor_value(tensor))
+        parameters, shape = tensor.qnn_params, [1] * integers.ndim
+        if parameters["scale"].value.numpy().size > 1:
+            shape[int(parameters["axis"])] = -1
+        scale, zero_point = (parameters[key].value.numpy().reshape(shape) for key in ("scale", "zero_point"))
+        return np.float32(integers.astype(np.float64) - zero_point) * scale
 
     def dequantize(self, expr: Any, tensor: Any) -> Any:
         """Integers as real numbers."""
@@ -132,10 +144,11 @@ class RealConverter(OperatorConverter):
             tensor.tensor_idx: TensorWrapper(tensor.tensor_idx, _Real(tensor.tensor), tensor.buffer)
             for tensor in quantised
         }
+        self._quantised = {tensor.tensor_idx: tensor for tensor in quantised}
         try:
             yield
         finally:
-            self._real = {}
+            self._real, self._quantised = {}, {}
             for name, value in before.items():
                 if value is None:
                     del self.exp_tab.exprs[name]
