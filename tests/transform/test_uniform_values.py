@@ -8,7 +8,7 @@ import tvm
 
 from tests.tune.graphs import graph
 from tests.unoptimised import UNOPTIMISED
-from tvmake.transform.uniform_values import spread_single_values
+from tvmake.transform.uniform_values import fill_single_values, spread_single_values
 
 op, const = tvm.relax.op, tvm.relax.const
 
@@ -72,6 +72,40 @@ def test_tvm_still_fills_nothing_with_infinities():
 def test_a_tensor_that_gives_the_result_its_shape_stays():
     module = graph(lambda x: op.add(x, op.ones((5, 2, 3, 4), "float32")), X)
     assert "ones" in operators(spread_single_values(module))
+
+
+def test_what_a_recurrent_network_starts_with_is_made_and_not_stored():
+    import torch
+
+    from tests.transform.nets import transformed
+    from tvmake.config.model import ImportOptions
+    from tvmake.frontend.torch.importer import read
+
+    class Cell(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gates = torch.nn.Conv2d(12, 8, 3, padding=1)
+
+        def forward(self, x):
+            h = torch.zeros(1, 8, 16, 16)
+            for _ in range(2):
+                h = torch.tanh(self.gates(torch.cat([x, h], 1)))
+            return h
+
+    example = torch.zeros(1, 4, 16, 16)
+    imported = read(torch.export.export(Cell().eval(), (example,)), ImportOptions(source="net.pt2"))
+    _, params = transformed(imported)
+    assert all(np.prod(value.shape) < 8 * 16 * 16 for value in params.values())
+
+
+@pytest.mark.parametrize("operator", [op.add, op.maximum])
+def test_a_constant_of_one_value_is_made_where_it_is_spread(operator):
+    wide = ((2, 3, 4, 256), "float32")
+    module = graph(lambda x: operator(x, const(np.full((2, 3, 4, 256), 0.5, "float32"))), wide)
+    assert "full" in operators(fill_single_values(module))
+    one_other = np.full((2, 3, 4, 256), 0.5, "float32")
+    one_other[0, 0, 0, 0] = 1
+    assert "full" not in operators(fill_single_values(graph(lambda x: operator(x, const(one_other)), wide)))
 
 
 def test_attention_holds_no_zeros_of_the_size_of_its_scores():

@@ -16,6 +16,7 @@ from tvmake.quantize.calibrated.sites import find_sites
 from tvmake.quantize.integers.conversion import has_quantized, to_integers, turn_weights
 from tvmake.quantize.integers.coverage import COVERAGE
 from tvmake.quantize.source.weights import source_weights
+from tvmake.quantize.weights.added import hold_added
 from tvmake.quantize.weights.holding import hold_weights
 from tvmake.transform.assigned import assign
 from tvmake.transform.axes import count_axes_from_front
@@ -36,7 +37,7 @@ from tvmake.transform.numbers.zero_products import keep_infinities
 from tvmake.transform.precision import to_precision
 from tvmake.transform.repeated_matrices import multiply_once
 from tvmake.transform.samples import reflect_two_rows, sample_in_float32
-from tvmake.transform.uniform_values import spread_single_values
+from tvmake.transform.uniform_values import fill_single_values, spread_single_values
 from tvmake.transform.user_passes import apply_user_passes
 
 
@@ -87,6 +88,7 @@ def transform(
         module = evaluate_constants(module)
     module = sample_in_float32(to_precision(module, request.precision))
     module, held = hold_weights(module, request.precision, known)
+    module = hold_added(fill_single_values(module), request.precision)
     lines = [str((module.attrs or {}).get(COVERAGE, "")), held.coverage()]
     if any(lines):
         module = module.with_attr(COVERAGE, "; ".join(filter(None, lines)))

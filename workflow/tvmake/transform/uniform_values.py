@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import tvm
 
-from tvmake.ir.expressions import is_call, operator_name
+from tvmake.ir.expressions import constant, is_call, operator_name
 from tvmake.ir.rewriting import definition, rewritten
 
 from tvm import relax  # isort: skip
@@ -39,10 +39,46 @@ VALUES: dict[str, Callable[[Any], Any]] = {
 
 FILLING = ("full", "full_like")
 
+JOINING = "concat"
+"""Takes tensors of the shape that they have; as what a recurrent network starts with is joined with its input."""
+
+LEAST = 1024
+"""Elements of the smallest constant that is made when it is needed, instead of stored."""
+
 
 def spread_single_values(module: "tvm.IRModule") -> "tvm.IRModule":
     """The same network, with single values for operands that hold only one, where the result keeps its shape."""
     return relax.transform.DeadCodeElimination()(rewritten(module, _Spreading(module)))
+
+
+def fill_single_values(module: "tvm.IRModule") -> "tvm.IRModule":
+    """The same network, with constants that hold one value made by the kernels that spread or join them, not stored.
+
+    Folding would store them again: after the last of it.
+    """
+    return rewritten(module, _Filling(module))
+
+
+@mutator
+class _Filling(PyExprMutator):
+    def visit_call_(self, op: Any) -> Any:
+        call = self.visit_expr_post_order(op)
+        if operator_name(call) in SPREADING:
+            operands = [self._filled(operand) for operand in call.args]
+        elif is_call(call, JOINING):
+            parts = definition(self, call.args[0])
+            if not isinstance(parts, relax.Tuple):
+                return call
+            operands = [relax.Tuple([self._filled(part) for part in parts.fields])]
+        else:
+            return call
+        return relax.Call(call.op, operands, call.attrs, call.ty_args, call.span)
+
+    def _filled(self, operand: Any) -> Any:
+        values = constant(operand)
+        if values is None or values.size < LEAST or (values != values.flat[0]).any() or not np.isfinite(values.flat[0]):
+            return operand
+        return self.builder_.emit(relax.op.full(values.shape, relax.const(values.flat[0], str(operand.ty.dtype))))
 
 
 @mutator
