@@ -350,6 +350,23 @@ def test_state_that_an_output_depends_on_in_later_calls_is_refused_whole():
         torch_export.read(export(Chained().eval(), (uniform(1, 4),)), options())
 
 
+class Float8(nn.Module):
+    """As torchao's Float8WeightOnlyConfig leaves a layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(4, 4).to(torch.float8_e4m3fn), requires_grad=False)
+
+    def forward(self, x):
+        return x @ self.weight.to(torch.float32)
+
+
+def test_floats_of_8_bits_are_refused_with_what_there_is_instead():
+    with pytest.raises(InputError, match=r"holds float8_e4m3fn \(as 'weight'\)") as caught:
+        torch_export.read(export(Float8().eval(), (torch.zeros(2, 4),)), options())
+    assert "int8_weights" in caught.value.remedy
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_is_refused_with_the_way_to_ask_for_it(dtype):
     program = export(nn.Conv2d(3, 4, 3).to(dtype).eval(), (uniform(1, 3, 8, 8).to(dtype),))

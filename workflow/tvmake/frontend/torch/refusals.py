@@ -123,11 +123,24 @@ def refuse_unreadable_state(where: str, program: ExportedProgram) -> None:
 
 
 def refuse_half_precision(where: str, program: ExportedProgram) -> None:
-    """A program with weights or inputs of 16 bits.
+    """A program with weights or inputs of 16 bits, or any tensors of fewer that are floats.
 
     Raises:
         InputError: one of them, and how many there are.
     """
+    values = ((node.name, node.meta.get("val")) for node in program.graph.nodes)
+    small = [
+        (name, value.dtype)
+        for name, value in (*program.state_dict.items(), *program.constants.items(), *values)
+        if isinstance(value, torch.Tensor) and value.is_floating_point() and value.element_size() == 1
+    ]
+    if small:
+        name, dtype = small[0]
+        raise InputError(
+            where,
+            f"holds {str(dtype).removeprefix('torch.')} (as '{name}'), in which nothing is computed or held",
+            "export the model before it is rounded so; `precisions: [int8_weights]` holds weights in 8-bit integers, int8 computes in them",
+        )
     tensors = {name: tensor.dtype for name, tensor in program.state_dict.items()}
     tensors |= {
         node.name: node.meta["val"].dtype
