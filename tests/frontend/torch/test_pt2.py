@@ -73,17 +73,25 @@ def test_a_first_look_tells_names_shapes_dtypes_and_ranges(saved):
     ("network", "problem"),
     [
         (nn.Sequential(nn.Dropout()).train(), "exported in training mode: dropout"),
+        (nn.LSTM(4, 4, num_layers=2, dropout=0.5).train(), "exported in training mode"),
         (nn.Linear(4, 4).half(), "computes in half precision"),
         (Rand(), "draws random numbers: aten.rand"),
         (Nonzero(), "the shape that aten.nonzero.default returns depends on the data"),
     ],
-    ids=["training", "half", "rand", "nonzero"],
+    ids=["training", "recurrent training", "half", "rand", "nonzero"],
 )
 def test_a_first_look_refuses_what_no_import_takes(tmp_path, network, problem):
     x = torch.ones(2, 4, dtype=next((weight.dtype for weight in network.parameters()), torch.float32))
     save(export(network, (x,)), tmp_path / "net.pt2")
     with pytest.raises(InputError, match=problem):
         pt2.inspect(tmp_path / "net.pt2")
+
+
+@pytest.mark.parametrize("layer", [nn.GRU(4, 4), nn.LSTM(4, 4), nn.RNN(4, 4), nn.RNN(4, 4, nonlinearity="relu")])
+def test_a_first_look_takes_recurrent_layers(tmp_path, layer):
+    """PyTorch says of them all that they draw, as for the dropout between layers they do in training."""
+    save(export(layer, (torch.ones(2, 3, 4),)), tmp_path / "net.pt2")
+    assert len(pt2.inspect(tmp_path / "net.pt2").outputs) > 1
 
 
 def test_derived_extents_survive_the_file(saved):

@@ -18,6 +18,8 @@ from tvmake.frontend.torch.constants import input_dependent
 _EVAL = "call .eval() on the module before torch.export.export"
 
 # Position in the operator's arguments of the flag that says "training", or of the share that is dropped.
+_RECURRENT = ("gru", "lstm", "rnn_relu", "rnn_tanh")
+
 _TRAINING_FLAG = {
     "batch_norm": 5,
     "native_batch_norm": 5,
@@ -31,6 +33,7 @@ _TRAINING_FLAG = {
     "feature_alpha_dropout": 2,
     "native_dropout": 2,
     "rrelu": 3,
+    **dict.fromkeys(_RECURRENT, 6),
     "scaled_dot_product_attention": 4,
 }
 
@@ -54,6 +57,8 @@ def refuse_training(where: str, program: ExportedProgram) -> None:
         names = [argument.name for argument in schema.arguments]
         if "norm" in operator and ("running_mean" not in names or _argument(node, names.index("running_mean")) is None):
             continue  # a norm that keeps no statistics takes those of its inputs always
+        if operator in _RECURRENT and not _argument(node, names.index("dropout")):
+            continue  # they differ in training by the dropout between layers alone
         value = _argument(node, position)
         if value is True or (isinstance(value, float) and value > 0):
             found[operator] += 1
@@ -171,10 +176,13 @@ def refuse_random_numbers(where: str, program: ExportedProgram) -> None:
         )
 
 
+_DRAW_IN_TRAINING = ("attention", "dropout", "gru", "lstm", "rnn", "rrelu")
+
+
 def _is_random(node: fx.Node) -> bool:
     is_tagged = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
-    # Dropouts and attention draw where they train, which is refused elsewhere.
-    return is_tagged and not any(word in exported.operator_name(node) for word in ("dropout", "attention", "rrelu"))
+    # Dropouts, attention and recurrent layers draw where they train, which is refused elsewhere.
+    return is_tagged and not any(word in exported.operator_name(node) for word in _DRAW_IN_TRAINING)
 
 
 def refuse_shapes_of_data(where: str, program: ExportedProgram) -> None:
