@@ -11,7 +11,7 @@ rule benchmark:
         package=plan.path("package.tar"),
         receipt=plan.path("receipt.json"),
         reference=plan.path("reference.npz"),
-        source=lambda w: plan.baseline_files(w),
+        source=lambda w: [ancient(file) for file in plan.baseline_files(w)],  # a comment in the model changes it, and no figure
     output:
         latency=plan.path("latency.json"),
     log:

@@ -234,25 +234,29 @@ def _run(plan: Plan, options: _Options, read_question: Callable[[Plan | None], Q
         from tvmake.engine.run import Request, run  # with Snakemake, which is slow to import
 
         began = time.time()
-        config_files = options.config_files or [_config_file(options.config)]
-        code = run(
-            Request(
-                plan=question.plan if question else plan,
-                config_files=options.files,
-                arguments=[*options.arguments, "--configfile", *map(str, config_files)],
-                quiet=options.quiet,
-                verbose=options.verbose,
-                warm=options.warm,
-                stop_early=options.stop_early,
-                has_results=Path(plan.file("summary.json")).parent.is_dir(),
-                question=question,
-                left_out=left_out,
-                read_question=lambda: read_question(None),
-                missing_inputs=lambda: missing_inputs(plan),
-                obstacle=lambda args: check_cluster(args, plan),
-                named=naming(options.files, options.given_as),
+        copy = None if options.config_files else _config_file(options.config)
+        try:
+            code = run(
+                Request(
+                    plan=question.plan if question else plan,
+                    config_files=options.files,
+                    arguments=[*options.arguments, "--configfile", *map(str, options.config_files or [copy])],
+                    quiet=options.quiet,
+                    verbose=options.verbose,
+                    warm=options.warm,
+                    stop_early=options.stop_early,
+                    has_results=Path(plan.file("summary.json")).parent.is_dir(),
+                    question=question,
+                    left_out=left_out,
+                    read_question=lambda: read_question(None),
+                    missing_inputs=lambda: missing_inputs(plan),
+                    obstacle=lambda args: check_cluster(args, plan),
+                    named=naming(options.files, options.given_as),
+                )
             )
-        )
+        finally:
+            if copy:
+                copy.unlink(missing_ok=True)  # it may hold secrets, and the next run has its own
         # Files may be asked for behind Snakemake's own options, whose values look the same.
         if not Run.made or options.partly:
             return code
