@@ -7,7 +7,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -234,13 +235,12 @@ def _run(plan: Plan, options: _Options, read_question: Callable[[Plan | None], Q
         from tvmake.engine.run import Request, run  # with Snakemake, which is slow to import
 
         began = time.time()
-        copy = None if options.config_files else _config_file(options.config)
-        try:
+        with _config_files(options) as config_files:
             code = run(
                 Request(
                     plan=question.plan if question else plan,
                     config_files=options.files,
-                    arguments=[*options.arguments, "--configfile", *map(str, options.config_files or [copy])],
+                    arguments=[*options.arguments, "--configfile", *map(str, config_files)],
                     quiet=options.quiet,
                     verbose=options.verbose,
                     warm=options.warm,
@@ -254,9 +254,6 @@ def _run(plan: Plan, options: _Options, read_question: Callable[[Plan | None], Q
                     named=naming(options.files, options.given_as),
                 )
             )
-        finally:
-            if copy:
-                copy.unlink(missing_ok=True)  # it may hold secrets, and the next run has its own
         # Files may be asked for behind Snakemake's own options, whose values look the same.
         if not Run.made or options.partly:
             return code
@@ -290,6 +287,19 @@ def _snakefile() -> Path:
     from tvmake.storage.resources import snakefile
 
     return snakefile()
+
+
+@contextmanager
+def _config_files(options: _Options) -> Iterator[list[Path]]:
+    """What Snakemake reads the config from while a run lasts. A copy goes with its run: it may hold secrets."""
+    if options.config_files is not None:
+        yield options.config_files
+        return
+    copy = _config_file(options.config)
+    try:
+        yield [copy]
+    finally:
+        copy.unlink(missing_ok=True)
 
 
 def _config_file(config: Mapping[str, Any]) -> Path:
