@@ -46,7 +46,7 @@ def test_the_rules_give_every_option_that_must_be_given_and_no_unknown_one(stage
 
 def test_options_that_rules_give_as_a_parameter_are_known():
     named = set(re.findall(r'f"(--\w+)=', RULES))
-    assert named == {"--best", "--calibration", "--receipts", "--frozen", "--samples", "--variant"}
+    assert named == {"--best", "--calibration", "--receipts", "--frozen", "--samples", "--source", "--variant"}
     assert named <= {name for stage in stages() for name in options(stage)}
 
 
