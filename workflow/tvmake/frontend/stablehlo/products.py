@@ -28,9 +28,8 @@ def _dot_general(at: Conversion, op: Any, values: list[Value]) -> Any:
     left = at.reshaped(at.permuted(values[0], batches[0] + free[0] + summed[0]), [*batch, *height, length])
     right = at.reshaped(at.permuted(values[1], batches[1] + summed[1] + free[1]), [*batch, length, math.prod(columns)])
     kinds = (str(at.whole(left).ty.dtype), str(op.results[0].type.element_type))
-    wider = {"i32": "int32", "f32": "float32", "f64": "float64"}.get(
-        kinds[1]
-    )  # None for complex ones, whose parts keep theirs
+    # None for complex numbers, whose parts keep their type.
+    wider = {"i32": "int32", "f32": "float32", "f64": "float64"}.get(kinds[1])
     found = at.emit(relax.op.matmul(at.whole(left), at.whole(right), wider if wider != kinds[0] else None))
     return at.reshaped(found, [*batch, *rows, *columns])
 
