@@ -153,6 +153,22 @@ def test_a_list_names_targets_of_the_catalogue_too():
 # --- what cannot be -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    "written", ["cuda-sm75", "opencl-nvidia", "llvm", {"kind": "cuda", "arch": "sm_75"}, {"kind": "cuda"}]
+)
+def test_tf32_is_refused_where_nothing_multiplies_in_it(written):
+    found = mistake({"any": written}, precisions=["float32", "tf32"])
+    assert found.problem == (
+        "targets.any: precision 'tf32': what multiplies in TF32 are NVIDIA's GPUs from sm_80 on, with targets of kind cuda that say so (`arch:`)"
+    )
+    assert "variants.exclude" in found.remedy
+
+
+@pytest.mark.parametrize("written", ["cuda-sm80", "cuda-sm90", {"kind": "cuda", "arch": "sm_89"}, "nvidia/nvidia-a100"])
+def test_tf32_is_taken_where_tensor_cores_multiply_in_it(written):
+    assert check({"models": NET, "targets": {"any": written}, "precisions": ["tf32"]}, {})
+
+
 def test_float16_is_refused_where_the_processor_does_not_compute_in_it():
     targets = {"any": "opencl-generic", "phone": "adreno-730-buffer"}
     found = mistake(targets, precisions=["float32", "float16"])

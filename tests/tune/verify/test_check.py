@@ -15,10 +15,11 @@ from tvmake.codegen.run_kernel import Tensor
 from tvmake.config.device import LocalDeviceConfig
 from tvmake.process.forkserver.client import DIRECTORY
 from tvmake.records.workload import Workload
+from tvmake.transform.precision import TF32
 from tvmake.tune.trace import trace_json
 from tvmake.tune.verify.check import Checker, check_record, compare
 from tvmake.tune.verify.kernel_runner import KernelFailure, LocalKernelRunner, kernel_runner
-from tvmake.tune.verify.tolerance import random_inputs, tolerance
+from tvmake.tune.verify.tolerance import LAMBDA, random_inputs, tolerance
 
 op = tvm.relax.op
 F32, F16 = "float32", "float16"
@@ -208,6 +209,15 @@ def test_the_bound_grows_with_the_root_of_what_is_summed_up_unless_sums_are_exac
     assert conv_bound(512, "int8", "int32") == 0
     # One term of 4,608 that is left out must show.
     assert conv_bound(512, F32) < 1 / np.sqrt(4608) / 100
+
+
+def test_the_bound_of_products_in_tf32_is_what_rounding_their_factors_costs_however_many_there_are():
+    def bound(length: int, in_tf32: bool) -> float:
+        function = kernel(op.matmul, ((8, length), F32), ((length, 8), F32))
+        return tolerance(function.with_attr(TF32, True) if in_tf32 else function)
+
+    costs = [bound(length, True) - bound(length, False) for length in (16, 4096)]
+    assert costs[0] == pytest.approx(costs[1]) == pytest.approx(LAMBDA * 2**-11)
 
 
 def test_inputs_are_right_for_their_type_and_the_same_for_the_same_seed():

@@ -27,7 +27,10 @@ Target = Annotated[
     ),
 ]
 Precision = Annotated[
-    str, typer.Option("--precision", help="float32, float16, float16_acc32, int8, int8_weights, int4_weights or auto.")
+    str,
+    typer.Option(
+        "--precision", help="float32, tf32, float16, float16_acc32, int8, int8_weights, int4_weights or auto."
+    ),
 ]
 Shapes = Annotated[
     list[str] | None,

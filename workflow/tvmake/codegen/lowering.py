@@ -27,6 +27,7 @@ from tvmake.targets.cpu.schedules.machine import machine
 from tvmake.targets.cpu.unpacking import unpack_in_sums
 from tvmake.targets.cpu.vectors.parts import read_parts_in_place
 from tvmake.targets.cpu.winograd import with_fewer_products
+from tvmake.targets.cuda import tf32_networks
 from tvmake.targets.cuda.half_remainders import WideRemainders
 from tvmake.targets.gpu.shape_changes import move_shape_changes
 from tvmake.targets.kernel_parts import PartLargeKernels
@@ -253,7 +254,10 @@ def fused_graph(
                 graph = take_out_weight_layouts(unpack_in_sums(graph.module), inputs)
             elif has_clml:
                 graph = take_out_weight_layouts(graph.module, inputs)
-        fused = apply_user_passes(shorten_kernel_names(graph.module), passes, "after_fusion")
+        kernels = shorten_kernel_names(graph.module)
+        if target.kind.name == "cuda":
+            kernels = tf32_networks.pass_on(kernels)
+        fused = apply_user_passes(kernels, passes, "after_fusion")
     return Prepacked(mark_layout_free(fused, inputs) if layout_free else fused, graph.packings)
 
 

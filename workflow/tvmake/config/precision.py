@@ -8,7 +8,7 @@ from tvmake.config.base import Positive, Strict
 
 FloatPrecision = Literal["float32", "float16", "float16_acc32"]
 
-BasePrecision = Literal["float32", "float16", "float16_acc32", "int8", "int8_weights", "int4_weights", "auto"]
+BasePrecision = Literal["float32", "tf32", "float16", "float16_acc32", "int8", "int8_weights", "int4_weights", "auto"]
 
 LayerPrecision = Literal["float32", "float16_acc32", "float16", "int8"]
 """What a single layer can be computed in; the most accurate first."""
@@ -65,7 +65,8 @@ class PrecisionConfig(Strict):
     """
 
     base: BasePrecision = "float32"
-    """``auto`` (each layer in one of ``among``, chosen by measuring for each target: the fastest that meets the model's goals); ``float32``; ``float16`` (multiplied and accumulated in half); ``float16_acc32`` (multiplied in half, accumulated in single);
+    """``auto`` (each layer in one of ``among``, chosen by measuring for each target: the fastest that meets the model's goals); ``float32``;
+    ``tf32`` (float32, which NVIDIA's tensor cores multiply in TF32, that is in 11 bits of 24, and sum up in single); ``float16`` (multiplied and accumulated in half); ``float16_acc32`` (multiplied in half, accumulated in single);
     ``int8`` (convolutions and products of matrices in 8-bit integers, summed in 32 bits, the rest in single);
     ``int8_weights`` and ``int4_weights`` (the weights of products of matrices in 8 or 4 bits, all computed as ``activations`` says)."""
     always: list[OpName] = Field(default_factory=list)
@@ -127,8 +128,8 @@ class PrecisionConfig(Strict):
     def _calibrates_integers_only(self) -> "PrecisionConfig":
         if not self.is_calibrated and self.calibration != CalibrationOptions():
             raise ValueError("calibration is for base int8, or auto among int8 and others")
-        if self.base == "float32" and (self.always or self.never or self.follow):
-            raise ValueError("base float32 has no always, never and follow: it changes nothing")
+        if self.base in ("float32", "tf32") and (self.always or self.never or self.follow):
+            raise ValueError(f"base {self.base} has no always, never and follow: it changes no operator")
         if self.base == "int8" and (self.always or self.follow):
             raise ValueError("base int8 has no always and follow: name what stays in float32 under never")
         return self

@@ -103,7 +103,7 @@ class Config(Strict):
     precisions: Annotated[dict[Name, PrecisionConfig], BeforeValidator(_named_precisions)] = Field(
         default={"float32": PrecisionConfig()}, validate_default=False
     )
-    """A list of ``float32``, ``float16``, ``float16_acc32``, ``int8``, ``int8_weights``, ``int4_weights``, ``auto``, or a mapping of names to details."""
+    """A list of ``float32``, ``tf32``, ``float16``, ``float16_acc32``, ``int8``, ``int8_weights``, ``int4_weights``, ``auto``, or a mapping of names to details."""
     devices: dict[Name, DeviceConfig] = Field(default_factory=dict)
     """The devices that targets name."""
     variants: VariantFilter = VariantFilter()

@@ -23,6 +23,9 @@ CPU_KINDS = ("llvm", "c")
 WITHOUT_CPU = ("cuda", "opencl", "metal", "vulkan", "webgpu")
 """Kinds whose code LLVM does not generate, or not for a processor that has a name."""
 
+FIRST_TF32 = "sm_80"
+"""NVIDIA's first architecture that multiplies in TF32."""
+
 ARCHITECTURE = re.compile(r"sm_([5-9]\d|1\d\d)[af]?")
 
 GLIBC = re.compile(r"2\.\d{1,2}")
@@ -201,6 +204,15 @@ class TargetConfig(Strict):
         return self.entry is None or self.entry.has_float16
 
     @property
+    def has_tf32(self) -> bool:
+        """Whether the processor multiplies in TF32, as far as the catalogue knows."""
+        attributes = self.tvm_attributes()
+        if "kind" not in attributes:
+            return "nvidia" in str(self.tag)  # one of TVM's tags
+        digits = "".join(filter(str.isdigit, str(attributes.get("arch", ""))))
+        return attributes["kind"] == "cuda" and int(digits or 0) >= int(FIRST_TF32.removeprefix("sm_"))
+
+    @property
     def runs_on(self) -> str | None:
         """The device's name; None for a target that is only compiled for."""
         if self.device:
@@ -248,6 +260,8 @@ def written_target(text: str) -> dict[str, Any]:
 
 def obstacle(target: TargetConfig, arithmetic: str) -> str | None:
     """The reason why a network that computes in a precision cannot be compiled for a target; None where it can."""
+    if arithmetic == "tf32" and not target.has_tf32:
+        return f"what multiplies in TF32 are NVIDIA's GPUs from {FIRST_TF32} on, with targets of kind cuda that say so (`arch:`)"
     if arithmetic.startswith("float16") and not target.has_float16:
         return f"'{target.tag}' does not compute in float16"
     return None

@@ -8,6 +8,8 @@ units of 2^-24, and deep networks amplify it: correct builds of image networks r
 weights) to 127 dB (a small trained one), their worst elements 3e-4 to 3e-6 of the RMS. One wrong element of ordinary
 size is off by about 1. For a network known to be well-behaved, ``rtol: 1e-4`` and ``atol: 1e-5`` are usual.
 
+tf32: what is multiplied is rounded as to float16, and nothing else: 2^-11, 73 dB for one layer. The goals are those of float16_acc32.
+
 float16: one rounding to float16 (unit roundoff 2^-11) costs about 73 dB; a sum of K terms kept in float16 loses another
 10·log10(K) dB or so when errors are independent, 35 dB for the 3×3×512 convolutions of common networks, and layers add
 up: a trained network of a few layers reaches 50 dB, a ResNet-18 with drawn weights 26 dB, a MobileNetV2 19 dB. 15 dB (an
@@ -156,7 +158,7 @@ class PrecisionGoals(Goals):
     """Goals for every precision, and exceptions for some."""
 
     per_precision: dict[str, Goals] = Field(default_factory=dict)
-    """Goals for ``float32``, ``float16``, ``float16_acc32``, ``int8``, ``int8_weights``, ``int4_weights`` or ``auto`` alone; they win over the ones beside. A precision of
+    """Goals for ``float32``, ``tf32``, ``float16``, ``float16_acc32``, ``int8``, ``int8_weights``, ``int4_weights`` or ``auto`` alone; they win over the ones beside. A precision of
     your own goes by its ``base``."""
 
     @field_validator("per_precision")
@@ -170,6 +172,7 @@ class PrecisionGoals(Goals):
 
 DEFAULT_GOALS: dict[str, Goals] = {
     "float32": Goals(sqnr_db=60.0, max_abs_rms=1e-2, equal=1.0, repeatable=True),
+    "tf32": Goals(sqnr_db=20.0, cosine=0.99, equal=0.99, repeatable=True),
     "float16": Goals(sqnr_db=15.0, cosine=0.98, equal=0.99, repeatable=True),
     "int8": Goals(sqnr_db=10.0, cosine=0.95, equal=0.9, repeatable=True),
     "float16_acc32": Goals(sqnr_db=20.0, cosine=0.99, equal=0.99, repeatable=True),

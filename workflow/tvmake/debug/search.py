@@ -315,8 +315,12 @@ class _Search:
         if wrong is None and rounded:
             value = next(rounded[0][0].values())
             return self._rounding(Departure(value, None, float("inf")), [value], rounded[0][1])
+        last = trace.values[-1]
+        if wrong is None and self.variant.transforming.precision.base == "tf32":
+            detail = "every kernel is right but for what TF32 rounds, which is too coarse for the network"
+            remedy = f"take another precision: float32 is the most accurate; {self._met_goals()}"
+            return self._finding("precision", Departure(last, None, float("inf")), [last], detail, remedy)
         if wrong is None:
-            last = trace.values[-1]
             detail = "every kernel is right by itself; what runs them is not: the memory plan, the virtual machine or the driver's state"
             return self._finding(
                 "runtime", Departure(last, None, float("inf")), [last], detail, "an issue with the reproducer helps"

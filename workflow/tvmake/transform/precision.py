@@ -16,6 +16,9 @@ from tvmake.transform.numbers.wide_terms import widen_terms
 
 INFER = "FInferMixedPrecision"
 
+TF32 = "tvmake.tf32"
+"""The attribute of modules whose float32 may be multiplied in TF32 by GPUs that do."""
+
 _PLEVEL = 20
 """Above the level (10) at which TVM registers its own policies."""
 
@@ -26,6 +29,8 @@ def to_precision(module: "tvm.IRModule", precision: PrecisionConfig) -> "tvm.IRM
     Raises:
         InputError: an operator is not known, or cannot be computed in float16 always.
     """
+    if precision.base == "tf32":
+        return module.with_attr(TF32, True)
     if precision.arithmetic in ("int8", "float32", "auto"):
         return module  # done before, or as it is
     if has_quantized(module):

@@ -2,7 +2,7 @@
 
 OTHER_NAMES = {
     "fp32": "float32", "f32": "float32", "float": "float32", "single": "float32",
-    "fp16": "float16", "f16": "float16", "half": "float16",
+    "fp16": "float16", "f16": "float16", "half": "float16", "tensorfloat32": "tf32", "tensor_float32": "tf32",
     "pytorch": "pt2", "torch": "pt2", "tensorflow": "tflite", "h5": "keras", "mlir": "stablehlo", "jax": "stablehlo",
     "i8": "int8", "qint8": "int8", "cpu": "llvm", "gpu": "cuda", "llvm": "ll", "assembly": "asm",
     "aot": "compiled", "vm": "bytecode", "graph": "bytecode", "ga": "evolutionary", "gridsearch": "grid",
@@ -11,7 +11,6 @@ OTHER_NAMES = {
 
 ABSENT = {
     "bfloat16": "nothing is computed in bfloat16; float16 takes as many bits, and float16_acc32 adds up in float32",
-    "tf32": "nothing is computed in TF32; float16_acc32 multiplies in float16 and adds up in float32",
     "float64": "nothing is computed in float64; float32 is the most accurate",
     "float8": "nothing is computed in 8-bit floats; int8 computes in 8-bit integers, int8_weights holds weights in them",
     "int4": "nothing is computed in 4 bits; int4_weights holds weights in them",
@@ -26,7 +25,7 @@ ABSENT = {
 ABSENT |= {
     other: ABSENT[name]
     for name, others in {
-        "bfloat16": ("bf16", "bfloat", "brain_float16"), "tf32": ("tensorfloat32", "tensor_float32"),
+        "bfloat16": ("bf16", "bfloat", "brain_float16"),
         "float64": ("fp64", "f64", "double"), "float8": ("fp8", "f8", "float8_e4m3fn", "float8_e5m2", "e4m3", "e5m2"),
         "int4": ("i4", "uint4", "fp4", "nf4", "q4"), "uint8": ("u8", "quint8", "qdq"), "w8a8": ("static", "dynamic"),
         "w8a16": ("w8", "weight_only"), "w4a16": ("w4", "gptq", "awq"), "mixed": ("amp", "mixed_precision", "mixed_float16"),

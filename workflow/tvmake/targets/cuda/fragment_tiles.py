@@ -2,7 +2,8 @@
 
 The constants were fitted to 1,900 measurements of 42 products and convolutions on an H100, each timed in a CUDA graph: estimates are off by
 a factor of 1.21 in the geometric mean, and the tiles that they choose take 1.07 times as long as the best that was measured. Fitted to two
-thirds of the kernels, they are off by 1.23 and 1.08 for the others.
+thirds of the kernels, they are off by 1.23 and 1.08 for the others. For products in TF32, of 300 measurements of 22 kernels on an H200,
+they are off by 1.21 and 1.11.
 """
 
 import itertools
@@ -49,8 +50,8 @@ IN_TWO_PLACES = 6.0
 BYTES_PER_CYCLE = 24.0
 """That the last cache delivers to each core in a cycle."""
 
-LATENCY = 500.0
-"""Cycles for a slice of operands to arrive, with the barriers around it."""
+LATENCY, LATENCY_IN_TF32 = 500.0, 750.0
+"""Cycles for a slice of operands to arrive, with the barriers around it. In TF32 fragments are not loaded one product ahead."""
 
 OVERLAP = 3
 """Of the norm that a step's parts are added up in: they overlap, the less the more alike they are."""
@@ -175,9 +176,11 @@ def cycles(tile: FragmentTile, product: FragmentProduct) -> float:
     # A step of a work group: products, fragments loaded for them, operands moved by its warps, bytes from the cache.
     slices = tile.depth // SIDE * tile.warps
     moves = _moves(tile, product)
-    computed = max(slices * fragments * PRODUCT, slices * loaded * LOAD, moves * MOVE)
+    # The constants are for numbers of two bytes.
+    width = product.operand_bytes / 2
+    computed = width * max(slices * fragments * PRODUCT, slices * loaded * LOAD, moves * MOVE)
     transferred = (tile.rows + tile.columns) * tile.depth * product.operand_bytes / BYTES_PER_CYCLE
-    latency = LATENCY + moves / tile.warps * MOVED
+    latency = (LATENCY if width == 1 else LATENCY_IN_TF32) + width * moves / tile.warps * MOVED
     parts = (resident * computed, resident * transferred, latency)
     step = sum(part**OVERLAP for part in parts) ** (1 / OVERLAP)
     written = tile.rows * tile.columns / tile.threads * RESULT

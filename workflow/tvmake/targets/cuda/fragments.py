@@ -1,14 +1,18 @@
 """What NVIDIA's tensor cores do: products of 16×16 matrices that a warp holds together (CUDA C++ programming guide, "Warp matrix
 functions").
 
-A fragment is such a matrix in the registers of a warp. TVM's module of the same intrinsics (``tvm.s_tir.tensor_intrin.cuda``)
+A fragment is such a matrix in the registers of a warp. What TVM has code for is in :mod:`tvmake.targets.cuda.wmma`, products in TF32
+are in :mod:`tvmake.targets.cuda.tf32`. TVM's module of the same intrinsics (``tvm.s_tir.tensor_intrin.cuda``)
 registers those of every type when it is imported, which takes 15 s and more; here only those are made that a kernel uses.
 """
 
 import itertools
 from dataclasses import dataclass
 from functools import cache
+from types import ModuleType
 from typing import Any
+
+from tvmake.targets.cuda import tf32, wmma
 
 from tvm.script import tirx as T  # isort: skip
 from tvm.s_tir import TensorIntrin  # isort: skip
@@ -16,14 +20,14 @@ from tvm.s_tir import TensorIntrin  # isort: skip
 SIDE = 16
 """Rows and columns of every fragment."""
 
-LEFT, RIGHT, SUMS = "wmma.matrix_a", "wmma.matrix_b", "wmma.accumulator"
-"""Where fragments are: TVM's storage scopes."""
-
 SHARED = "shared.dyn"
 """Where they are loaded from and stored to: shared memory whose size is given at the launch, so that it may take what the GPU has."""
 
 PAIRS = (("float16", "float16"), ("float16", "float32"))
 """Types of operands and of sums."""
+
+IN_TF32 = ("float32", "float32")
+"""The types whose products are computed in TF32, where the network says so."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,16 @@ class Fragments:
     """Whether the kernel multiplies the right operand by the left one."""
 
     @property
+    def is_single(self) -> bool:
+        """Whether operands are float32, multiplied in TF32."""
+        return self.operand == "float32"
+
+    @property
+    def calls(self) -> ModuleType:
+        """What the intrinsics call."""
+        return tf32 if self.is_single else wmma
+
+    @property
     def results(self) -> str:
         """Where results are stored.
 
@@ -47,16 +61,16 @@ class Fragments:
 
     def clear(self) -> str:
         """The name of the intrinsic that sets sums to zero."""
-        return _registered(f"clear.{self.result}", _clear, self.result)
+        return _registered(f"clear.{self.result}", self.calls, _clear, self.result)
 
     def load_left(self) -> str:
         """Of the one that loads a fragment of the left operand."""
-        return _registered(f"left.{self.operand}", _load, self.operand, LEFT, False)
+        return _registered(f"left.{self.operand}", self.calls, _load, self.operand, "left")
 
     def load_right(self) -> str:
         """Of the one that loads a fragment of the right operand."""
         name = "columns" if self.is_right_transposed else "right"
-        return _registered(f"{name}.{self.operand}", _load, self.operand, RIGHT, self.is_right_transposed)
+        return _registered(f"{name}.{self.operand}", self.calls, _load, self.operand, name)
 
     def multiply(self) -> str:
         """Of the one that adds a product to sums."""
@@ -64,16 +78,16 @@ class Fragments:
             f"{'transposed' if self.is_right_transposed else 'multiply'}{'.reversed' if self.is_right_first else ''}"
         )
         kind = (self.operand, self.result, self.is_right_transposed, self.is_right_first)
-        return _registered(f"{order}.{self.operand}.{self.result}", _multiply, *kind)
+        return _registered(f"{order}.{self.operand}.{self.result}", self.calls, _multiply, *kind)
 
     def store(self) -> str:
         """Of the one that writes sums."""
-        return _registered(f"store.{self.results}.{self.result}", _store, self.result, self.results)
+        return _registered(f"store.{self.results}.{self.result}", self.calls, _store, self.result, self.results)
 
 
 def register_fragments() -> None:
     """Register all of the intrinsics, so that traces may name them."""
-    for operand, result in PAIRS:
+    for operand, result in (*PAIRS, IN_TF32):
         for is_transposed, is_first in itertools.product((False, True), repeat=2):
             kind = Fragments(operand, result, is_transposed, is_first)
             for name in (kind.clear, kind.load_left, kind.load_right, kind.multiply, kind.store):
@@ -81,9 +95,9 @@ def register_fragments() -> None:
 
 
 @cache
-def _registered(name: str, make: Any, *types: Any) -> str:
-    full = f"tvmake.wmma.{name}"
-    TensorIntrin.register(full, *make(*types), override=True)
+def _registered(name: str, calls: ModuleType, make: Any, *types: Any) -> str:
+    full = f"tvmake.{calls.__name__.rpartition('.')[-1]}.{name}"
+    TensorIntrin.register(full, *make(calls, *types), override=True)
     return full
 
 
@@ -92,12 +106,12 @@ def _number(buffer: Any, stride: Any) -> Any:
     return buffer.elem_offset // stride // SIDE * (stride // SIDE) + buffer.elem_offset % stride // SIDE
 
 
-def _clear(dtype: str) -> tuple[Any, Any]:
-    zero = T.Cast(dtype, 0)
+def _clear(calls: ModuleType, dtype: str) -> tuple[Any, Any]:
+    zero, scope = T.Cast(dtype, 0), calls.SUMS
 
     @T.prim_func(s_tir=True)
     def formula(c: T.handle) -> None:
-        C = T.match_buffer(c, (SIDE, SIDE), dtype, align=64, offset_factor=SIDE, scope=SUMS)
+        C = T.match_buffer(c, (SIDE, SIDE), dtype, align=64, offset_factor=SIDE, scope=scope)
         with T.sblock("root"):
             T.reads()
             T.writes(C[0:SIDE, 0:SIDE])
@@ -110,31 +124,29 @@ def _clear(dtype: str) -> tuple[Any, Any]:
     def instruction(c: T.handle) -> None:
         row = T.int32()
         column = T.int32()
-        C = T.match_buffer(c, (SIDE, SIDE), dtype, align=64, offset_factor=SIDE, scope=SUMS, strides=[row, column])
+        C = T.match_buffer(c, (SIDE, SIDE), dtype, align=64, offset_factor=SIDE, scope=scope, strides=[row, column])
         with T.sblock("root"):
             T.reads()
             T.writes(C[0:SIDE, 0:SIDE])
-            T.evaluate(T.tvm_fill_fragment(C.data, SIDE, SIDE, SIDE, _number(C, row), T.float32(0), dtype="void"))
+            T.evaluate(calls.clear(C.data, _number(C, row)))
 
     return formula, instruction
 
 
-def _load(dtype: str, scope: str, is_transposed: bool) -> tuple[Any, Any]:
-    order = "col_major" if is_transposed else "row_major"
-
+def _load(calls: ModuleType, dtype: str, name: str) -> tuple[Any, Any]:
     def load(memory: Any, row: Any, fragment: Any, fragment_row: Any) -> Any:
-        number, values = _number(fragment, fragment_row), memory.access_ptr("r", ptr_type=dtype)
-        return T.tvm_load_matrix_sync(fragment.data, SIDE, SIDE, SIDE, number, values, row, order, dtype="void")
+        values = memory.access_ptr("r", ptr_type=dtype)
+        return calls.load(name, fragment.data, _number(fragment, fragment_row), values, row)
 
-    return _move(dtype, SHARED, scope, load)
+    return _move(dtype, SHARED, calls.LEFT if name == "left" else calls.RIGHT, load)
 
 
-def _store(dtype: str, scope: str) -> tuple[Any, Any]:
+def _store(calls: ModuleType, dtype: str, scope: str) -> tuple[Any, Any]:
     def store(fragment: Any, fragment_row: Any, memory: Any, row: Any) -> Any:
-        number, values = _number(fragment, fragment_row), memory.access_ptr("w", ptr_type=dtype)
-        return T.tvm_store_matrix_sync(fragment.data, SIDE, SIDE, SIDE, number, values, row, "row_major", dtype="void")
+        values = memory.access_ptr("w", ptr_type=dtype)
+        return calls.store(fragment.data, _number(fragment, fragment_row), values, row)
 
-    return _move(dtype, SUMS, scope, store)
+    return _move(dtype, calls.SUMS, scope, store)
 
 
 def _move(dtype: str, source: str, destination: str, call: Any) -> tuple[Any, Any]:
@@ -172,14 +184,17 @@ def _move(dtype: str, source: str, destination: str, call: Any) -> tuple[Any, An
     return formula, instruction
 
 
-def _multiply(operand: str, result: str, is_transposed: bool, is_right_first: bool) -> tuple[Any, Any]:
-    first, second = (RIGHT, LEFT) if is_right_first else (LEFT, RIGHT)
+def _multiply(
+    calls: ModuleType, operand: str, result: str, is_transposed: bool, is_right_first: bool
+) -> tuple[Any, Any]:
+    sums = calls.SUMS
+    first, second = (calls.RIGHT, calls.LEFT) if is_right_first else (calls.LEFT, calls.RIGHT)
 
     def widened(value: Any) -> Any:
         return T.Cast(result, value) if operand != result else value
 
-    def place(scope: str, i: Any, j: Any, k: Any) -> tuple[Any, Any]:
-        if scope == LEFT:
+    def place(is_left: bool, i: Any, j: Any, k: Any) -> tuple[Any, Any]:
+        if is_left:
             return i, k
         return (j, k) if is_transposed else (k, j)
 
@@ -187,20 +202,20 @@ def _multiply(operand: str, result: str, is_transposed: bool, is_right_first: bo
     def formula(a: T.handle, b: T.handle, c: T.handle) -> None:
         A = T.match_buffer(a, (SIDE, SIDE), operand, align=64, offset_factor=SIDE, scope=first)
         B = T.match_buffer(b, (SIDE, SIDE), operand, align=64, offset_factor=SIDE, scope=second)
-        C = T.match_buffer(c, (SIDE, SIDE), result, align=64, offset_factor=SIDE, scope=SUMS)
+        C = T.match_buffer(c, (SIDE, SIDE), result, align=64, offset_factor=SIDE, scope=sums)
         with T.sblock("root"):
             T.reads(C[0:SIDE, 0:SIDE], A[0:SIDE, 0:SIDE], B[0:SIDE, 0:SIDE])
             T.writes(C[0:SIDE, 0:SIDE])
             for i, j, k in T.grid(SIDE, SIDE, SIDE):
                 with T.sblock("multiply"):
                     vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                    one = T.meta_var(place(first, vi, vj, vk))
-                    other = T.meta_var(place(second, vi, vj, vk))
+                    one = T.meta_var(place(not is_right_first, vi, vj, vk))
+                    other = T.meta_var(place(is_right_first, vi, vj, vk))
                     C[vi, vj] = C[vi, vj] + widened(A[one[0], one[1]]) * widened(B[other[0], other[1]])
 
     def multiply(fragment: Any, number: Any, operands: list[Any]) -> Any:
         (left, left_number), (right, right_number) = reversed(operands) if is_right_first else operands
-        return T.tvm_mma_sync(fragment, number, left, left_number, right, right_number, fragment, number, dtype="void")
+        return calls.multiply(fragment, number, left, left_number, right, right_number)
 
     @T.prim_func(s_tir=True)
     def instruction(a: T.handle, b: T.handle, c: T.handle) -> None:
@@ -216,7 +231,7 @@ def _multiply(operand: str, result: str, is_transposed: bool, is_right_first: bo
         B = T.match_buffer(
             b, (SIDE, SIDE), operand, align=64, offset_factor=SIDE, scope=second, strides=[b_row, b_column]
         )
-        C = T.match_buffer(c, (SIDE, SIDE), result, align=64, offset_factor=SIDE, scope=SUMS, strides=[row, column])
+        C = T.match_buffer(c, (SIDE, SIDE), result, align=64, offset_factor=SIDE, scope=sums, strides=[row, column])
         with T.sblock("root"):
             T.reads(C[0:SIDE, 0:SIDE], A[0:SIDE, 0:SIDE], B[0:SIDE, 0:SIDE])
             T.writes(C[0:SIDE, 0:SIDE])

@@ -1,4 +1,4 @@
-"""A schedule for products of matrices and convolutions on NVIDIA's tensor cores.
+"""A schedule for products of matrices and convolutions on NVIDIA's tensor cores, in float16 and, where the network says so, in TF32.
 
 A work group of some warps computes a tile of results; operands come through shared memory, a slice of the sum at a time, while
 the tensor cores multiply the slice before. Each warp holds its part of the tile in fragments, and writes it to shared memory in the end,
@@ -13,7 +13,8 @@ import tvm
 
 from tvmake.ir.expressions import dtype_name
 from tvmake.targets.cuda.fragment_tiles import STATIC_SHARED, WARP, FragmentProduct, FragmentTile, best_tiles, cycles
-from tvmake.targets.cuda.fragments import LEFT, PAIRS, RIGHT, SHARED, SIDE, SUMS, Fragments
+from tvmake.targets.cuda.fragments import IN_TF32, PAIRS, SHARED, SIDE, Fragments
+from tvmake.targets.cuda.tf32_networks import allows_tf32
 from tvmake.targets.gpu.epilogue import inline_consumers, inline_producers
 from tvmake.targets.gpu.machine import VECTOR_BYTES, compute_capability, gpu
 from tvmake.targets.gpu.product_form import Product, as_product, product_of
@@ -27,12 +28,15 @@ SMALLEST = 8
 PLAIN, PLAIN_IN_WINDOWS = 1.7, 3.3
 """How much longer products and convolutions without tensor cores take than their estimate, in float16 on an H100: geometric means of 42."""
 
-OLDEST = 70
-"""The compute capability, times ten, of the first tensor cores."""
+SINGLE, SINGLE_IN_WINDOWS = 1.3, 1.8
+"""The same in float32 on an H200, geometric means of 22, less a fifth: where TF32 gains little, float32 is more accurate."""
+
+OLDEST, OLDEST_WITH_TF32 = 70, 80
+"""The compute capability, times ten, of the first tensor cores, and of the first that multiply float32."""
 
 
 class TensorCores(ScheduleRule):
-    """Tiles of fragments for kernels with one product of matrices or convolution of small numbers."""
+    """Tiles of fragments for kernels with one product of matrices or convolution."""
 
     def __init__(self, tile: FragmentTile | None = None):
         self.tile = tile
@@ -64,7 +68,8 @@ def _product(func: Any, target: "tvm.target.Target") -> Product | None:
     if product is None or min(product.shape[1:]) < SMALLEST:
         return None
     operands = {dtype_name(load.source) for load in product.contraction.operands}
-    return product if len(operands) == 1 and (*operands, _result_type(product)) in PAIRS else None
+    kinds = (*PAIRS, IN_TF32) if allows_tf32(func) and compute_capability(target) >= OLDEST_WITH_TF32 else PAIRS
+    return product if len(operands) == 1 and (*operands, _result_type(product)) in kinds else None
 
 
 def _result_type(product: Product) -> str:
@@ -84,7 +89,8 @@ def _tiles(product: Product, fragments: Fragments, target: "tvm.target.Target") 
     found = best_tiles(whole, int(target.attrs.get("max_shared_memory_per_block", STATIC_SHARED)))
     plain = best_tile(gpu(target), *product.shape, size, result)
     if found and plain:
-        slower = PLAIN_IN_WINDOWS if product.is_windowed else PLAIN
+        plain_ones, in_windows = (SINGLE, SINGLE_IN_WINDOWS) if fragments.is_single else (PLAIN, PLAIN_IN_WINDOWS)
+        slower = in_windows if product.is_windowed else plain_ones
         if slower * estimated_cycles(gpu(target), plain, *product.shape, size, result) < cycles(found[0], whole):
             return []
     return found
@@ -121,13 +127,15 @@ class _Scheduling:
         warps = schedule.fuse(row_warps, column_warps)
         schedule.bind(warps, "threadIdx.y")
         shared = [
-            self._shared(whole, read, lanes, steps) for read, lanes in zip(reads, self.operand_lanes, strict=True)
+            self._shared(whole, read, lanes, is_sum_last, steps)
+            for read, lanes, is_sum_last in zip(reads, self.operand_lanes, self.sums_last, strict=True)
         ]
-        loaded = [schedule.cache_read(whole, read, scope) for read, scope in zip(reads, (LEFT, RIGHT), strict=True)]
+        scopes = (fragments.calls.LEFT, fragments.calls.RIGHT)
+        loaded = [schedule.cache_read(whole, read, scope) for read, scope in zip(reads, scopes, strict=True)]
         for fragment in loaded:
             schedule.compute_at(fragment, products)
         written = schedule.cache_write(whole, 0, fragments.results)
-        stored = schedule.cache_write(whole, 0, SUMS)
+        stored = schedule.cache_write(whole, 0, fragments.calls.SUMS)
         schedule.reverse_compute_at(stored, warps)
         schedule.reverse_compute_at(written, warps)
         cleared = schedule.decompose_reduction(whole, steps)
@@ -136,12 +144,16 @@ class _Scheduling:
         self._in_fragments(stored, fragments.store())
         schedule.tensorize(schedule.get_loops(schedule.get_child_blocks(cleared)[0])[-2], fragments.clear())
         schedule.tensorize(schedule.get_loops(block)[-3], fragments.multiply())
+        if fragments.is_single:
+            # Numbers are in registers where their places are known.
+            for loop in (products, own_rows, own_columns):
+                schedule.unroll(loop)
         if not is_one_step:
             self._pipelined(shared, steps, products)
         inline_consumers(schedule, written)
         self._by_warp(written)
 
-    def _shared(self, block: Any, read: int, lanes: int, steps: Any) -> Any:
+    def _shared(self, block: Any, read: int, lanes: int, is_sum_last: bool, steps: Any) -> Any:
         """An operand's slice in shared memory, brought there by all threads together."""
         schedule, tile = self.schedule, self.tile
         shared = schedule.cache_read(block, read, SHARED)
@@ -153,7 +165,9 @@ class _Scheduling:
         schedule.bind(warp, "threadIdx.y")
         schedule.bind(thread, "threadIdx.x")
         schedule.vectorize(lane)
-        schedule.storage_align(shared, 0, axis=-2, factor=SIDE, offset=8)
+        # So that a warp's threads read from different banks.
+        offset = 4 if self.fragments.is_single and is_sum_last else 8
+        schedule.storage_align(shared, 0, axis=-2, factor=SIDE, offset=offset)
         inline_producers(schedule, shared)
         return shared
 
@@ -175,7 +189,7 @@ class _Scheduling:
             schedule.annotate(block, "double_buffer_scope", 0)
         # The parts of a step are: both operands into registers and from there into shared memory, and products.
         stages, order = [0, 0, 0, 0, 1], [0, 3, 1, 4, 2]
-        if self.tile.depth > SIDE:
+        if self.tile.depth > SIDE and not self.fragments.is_single:
             # Fragments are loaded one product ahead, the first ones in the step before.
             schedule.annotate(products, "software_pipeline_stage", [0, 0, 1])
             schedule.annotate(products, "software_pipeline_order", [0, 1, 2])

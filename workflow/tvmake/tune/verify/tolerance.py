@@ -10,6 +10,8 @@ outputs the worst is expected at five, and what follows a sum (exponentials, quo
 
 For 16 bits that is a wide bound: 0.46 for 4,608 terms in float16. So their inputs are -1, 0 and 1: sums of these
 and of their products are exact in any order, up to 2,048 in float16 and 256 in bfloat16, and count as n = 1.
+
+TF32 rounds what is multiplied, once: sums of products are off by its unit roundoff of their size, however many there are.
 """
 
 import math
@@ -21,12 +23,15 @@ import tvm_ffi
 
 from tvmake.artifact.tensor_file import numpy_dtype
 from tvmake.codegen.kernel_analysis import leaf_blocks, reduction_length
+from tvmake.targets.cuda.tf32_networks import allows_tf32
 
 LAMBDA = 14.0
 """Standard deviations allowed for."""
 
 UNIT_ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 """Half the distance from 1 to the next number."""
+
+TF32_ROUNDOFF = 2.0**-11
 
 OTHER_ROUNDOFF = 2.0**-3
 """For 8-bit floats, of which the coarsest (e5m2) has two bits."""
@@ -60,6 +65,7 @@ def tolerance(function: "tvm.tirx.PrimFunc", positive: bool = False) -> float:
             coarse += written
         elif rounded := [_dtype(buffer.ty) for buffer in written if _is_float(_dtype(buffer.ty))]:
             total += math.sqrt(length) * max(UNIT_ROUNDOFF.get(dtype, OTHER_ROUNDOFF) for dtype in rounded)
+            total += TF32_ROUNDOFF if length > 1 and allows_tf32(function) else 0.0
     return LAMBDA * total
 
 

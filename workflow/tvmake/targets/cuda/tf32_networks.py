@@ -1,0 +1,23 @@
+"""Networks whose float32 may be multiplied in TF32: what the transform says of a network, its kernels say each."""
+
+from typing import Any
+
+import tvm
+
+from tvmake.transform.precision import TF32
+
+
+def pass_on(module: "tvm.IRModule") -> "tvm.IRModule":
+    """A network of kernels, which say what the network says."""
+    if TF32 not in (module.attrs or {}):
+        return module
+    functions = {
+        variable: function.with_attr(TF32, True) if isinstance(function, tvm.tirx.PrimFunc) else function
+        for variable, function in module.functions_items()
+    }
+    return tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
+
+
+def allows_tf32(kernel: Any) -> bool:
+    """Whether a kernel's float32 may be multiplied in TF32."""
+    return TF32 in (kernel.attrs or {})
