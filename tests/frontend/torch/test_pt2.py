@@ -219,7 +219,7 @@ def test_other_archives_are_told_by_name(tmp_path):
         archive.writestr("notes/readme.txt", "hello")
     for path, problem in (
         (script, "TorchScript"),
-        (weights, "torch.save, with weights and no network"),
+        (weights, "torch.save, with weights and without the network"),
         (plain, "not a .pt2 of PyTorch"),
     ):
         with pytest.raises(InputError, match=problem):
