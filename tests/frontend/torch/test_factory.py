@@ -70,6 +70,13 @@ def without_weights():
     with torch.device("meta"):
         return Scorer(4), scorer_with_examples()[1]
 
+class Further(nn.Module):
+    def forward(self, x, *, scale=2.0, **further):
+        return x * scale
+
+def further():
+    return Further()
+
 def program():
     return torch.export.export(*scorer_with_examples())
 
@@ -174,6 +181,14 @@ def test_a_factory_runs_only_when_trusted(module_name, tmp_path):
         export(module_name, "scorer", trusted=False)
     assert "trusted: true" in caught.value.remedy
     assert not (tmp_path / "it_ran").exists()
+
+
+def test_keyword_arguments_that_may_be_left_out_are_no_inputs(module_name):
+    program = export(module_name, "further", inputs={"x": {"shape": ["batch", 3]}})
+    found = torch_program.signature("net", program)
+    assert [(spec.name, spec.shape[1]) for spec in found.inputs] == [("x", 3)] and isinstance(
+        found.inputs[0].shape[0], str
+    )
 
 
 def test_example_inputs_may_be_given_by_name(module_name):

@@ -91,13 +91,18 @@ def _inputs(
     source: str, module: nn.Module, examples: Sequence[Tensor], options: ImportOptions
 ) -> tuple[tuple[Tensor, ...], dict[str, dict[int, Any]] | None]:
     """Inputs to trace with, one per ``forward`` argument, and their dynamic extents in torch.export's form."""
-    parameters = list(inspect.signature(module.forward).parameters.values())
+    parameters = [
+        parameter
+        for parameter in inspect.signature(module.forward).parameters.values()
+        if parameter.kind is not parameter.VAR_KEYWORD  # these, and what has a default, may be left out
+        and (parameter.kind is not parameter.KEYWORD_ONLY or parameter.default is parameter.empty)
+    ]
     if any(
         parameter.kind not in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD) for parameter in parameters
     ):
         if options.inputs or not examples:
             remedy = "give forward() plain arguments, one per input"
-            raise InputError(source, "its forward() takes *args, **kwargs or keyword-only arguments", remedy)
+            raise InputError(source, "its forward() takes *args or keyword-only arguments", remedy)
         return tuple(examples), None
     names = [parameter.name for parameter in parameters]
     unknown = [name for name in options.inputs if name not in names]
