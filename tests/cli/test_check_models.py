@@ -114,7 +114,7 @@ def zipped(*names: str) -> bytes:
         (zipped("m/data.pkl", "m/code/x.py", "m/constants.pkl"), "is a TorchScript archive", "torch.export.save("),
         (
             zipped("m/data.pkl", "m/data/0"),
-            "is a file of torch.save, with weights and no network",
+            "is a file of torch.save, with weights and without the network",
             "torch.export.save(",
         ),
         (
@@ -163,11 +163,16 @@ def test_what_a_file_is_whose_name_tells_no_format_is_said(tmp_path, name, conte
         ("m.ckpt", "a checkpoint holds weights only"),
         ("m.onnx.gz", "decompress it"),
         ("m.mlmodel", "export the model from its framework"),
+        ("m.pdmodel", "paddle2onnx"),
+        ("bert", "AutoModel.from_pretrained('bert')"),
     ],
 )
 def test_what_to_do_about_a_source_that_is_not_read_is_said(tmp_path, source, remedy):
     (tmp_path / "saved").mkdir()
     (tmp_path / "saved/saved_model.pb").touch()
+    (tmp_path / "bert").mkdir()
+    (tmp_path / "bert/config.json").touch()
+    (tmp_path / "bert/model.safetensors").touch()
     done = checked(tmp_path, {"source": source})
     assert done.returncode == 1 and "models.m.source: " in done.stderr and remedy in done.stderr
     assert "set format" not in done.stderr

@@ -59,6 +59,27 @@ class Many(nn.Module):
 def many():
     return Many()
 
+def scorer_with_named_examples(width=4):
+    _, (ids, bias) = scorer_with_examples()
+    return Scorer(width), {"bias": bias, "ids": ids}
+
+def scorer_with_other_names():
+    return Scorer(4), {"words": torch.zeros(3)}
+
+def without_weights():
+    with torch.device("meta"):
+        return Scorer(4), scorer_with_examples()[1]
+
+class Further(nn.Module):
+    def forward(self, x, *, scale=2.0, **further):
+        return x * scale
+
+def further():
+    return Further()
+
+def program():
+    return torch.export.export(*scorer_with_examples())
+
 def wandering():
     import os
     os.chdir("/")
@@ -162,6 +183,22 @@ def test_a_factory_runs_only_when_trusted(module_name, tmp_path):
     assert not (tmp_path / "it_ran").exists()
 
 
+def test_keyword_arguments_that_may_be_left_out_are_no_inputs(module_name):
+    program = export(module_name, "further", inputs={"x": {"shape": ["batch", 3]}})
+    found = torch_program.signature("net", program)
+    assert [(spec.name, spec.shape[1]) for spec in found.inputs] == [("x", 3)] and isinstance(
+        found.inputs[0].shape[0], str
+    )
+
+
+def test_example_inputs_may_be_given_by_name(module_name):
+    shapes = [
+        [spec.shape for spec in torch_program.signature("net", export(module_name, function)).inputs]
+        for function in ("scorer_with_named_examples", "scorer_with_examples")
+    ]
+    assert shapes[0] == shapes[1] == [(2, 5), (3,)]
+
+
 @pytest.mark.parametrize(
     ("function", "settings", "problem"),
     [
@@ -172,6 +209,9 @@ def test_a_factory_runs_only_when_trusted(module_name, tmp_path):
         ("scorer_with_examples", {"inputs": {"bias": {"dtype": "float64"}}}, "is float32 in the factory's example"),
         ("scorer", {"arguments": {"depth": 3}}, "the factory fails: TypeError: .*'depth'"),
         ("number", {}, "returns int, not a module"),
+        ("scorer_with_other_names", {}, "its example inputs are called words; forward.. begins with ids"),
+        ("without_weights", {}, "has no weights, only their shapes"),
+        ("program", {}, "returns ExportedProgram, not a module"),
         ("many", {"inputs": SHAPES}, r"takes \*args"),
         ("scorers", {}, "has no function 'scorers'"),
         ("leaving", {}, r"fails: SystemExit: bye \(.*py:28\)"),

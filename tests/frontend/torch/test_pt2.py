@@ -99,6 +99,95 @@ def test_derived_extents_survive_the_file(saved):
     assert model.signature.inputs[0].shape == (3, 8)
 
 
+def test_none_among_the_outputs_is_left_out(tmp_path):
+    class Attention(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention = nn.MultiheadAttention(4, 2)
+
+        def forward(self, x):
+            found, weights = self.attention(x, x, x, need_weights=False)
+            return {"weights": weights, "found": (found, [weights, {"sum": found.sum()}])}
+
+    module, x = Attention().eval(), torch.randn(3, 1, 4)
+    save(export(module, (x,)), tmp_path / "net.pt2")
+    program = load(tmp_path / "net.pt2")
+    assert len(torch_program.signature("net", program).outputs) == 2
+    expected = module(x)["found"]
+    for found in (torch_program.run(program, [x]), torch_program.run(load_saved_again(program, tmp_path), [x])):
+        torch.testing.assert_close(found, [expected[0], expected[1][1]["sum"]])
+
+
+LIBRARY = """
+import sys
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+
+
+class Output(OrderedDict):
+    pass
+
+
+@dataclass
+class State:
+    hidden: torch.Tensor
+    cell: torch.Tensor
+    steps: object = None
+
+
+class Net(nn.Module):
+    def forward(self, x, state):
+        return Output(found=x + state.hidden, state=State(hidden=x * state.cell, cell=state.cell + 1))
+
+
+pytree.register_pytree_node(
+    Output,
+    lambda output: (list(output.values()), list(output)),
+    lambda values, names: Output(zip(names, values)),
+    serialized_type_name="library.outputs.Output",
+)
+torch.export.register_dataclass(State, serialized_type_name="library.State")
+inputs = (torch.ones(2), State(torch.ones(2), torch.ones(2)))
+program = torch.export.export(Net().eval(), inputs)
+if "without_examples" in sys.argv:
+    program.example_inputs = None
+torch.export.save(program, sys.argv[1])
+"""
+
+
+def of_library(tmp_path, *arguments):
+    (tmp_path / "library.py").write_text(LIBRARY)
+    subprocess.run([sys.executable, tmp_path / "library.py", tmp_path / "net.pt2", *arguments], check=True)
+    return tmp_path / "net.pt2"
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_containers_of_a_library_are_read_without_it(trusted, tmp_path):
+    path = of_library(tmp_path, "without_examples")
+    for program in (load(path, trusted=trusted), load(path, trusted=trusted)):
+        names = [spec.name for spec in torch_program.signature("net", program).outputs]
+        assert names == ["found", "state_hidden", "state_cell"]
+        inputs = [torch.randn(2) for _ in range(3)]
+        expected = [inputs[0] + inputs[1], inputs[0] * inputs[2], inputs[2] + 1]
+        torch.testing.assert_close(torch_program.run(program, inputs), expected)
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_example_inputs_of_a_library_are_refused_with_what_leaves_them_out(trusted, tmp_path):
+    with pytest.raises(InputError, match=r"example inputs in objects of '__main__\.State'") as refused:
+        load(of_library(tmp_path), trusted=trusted)
+    assert "program.example_inputs = None" in refused.value.remedy
+
+
+def load_saved_again(program, tmp_path):
+    save(program, tmp_path / "again.pt2")
+    return load(tmp_path / "again.pt2")
+
+
 def test_bad_files_are_refused_in_one_line(tmp_path, saved):
     whole = saved.read_bytes()
     damaged = bytearray(whole)
@@ -130,7 +219,7 @@ def test_other_archives_are_told_by_name(tmp_path):
         archive.writestr("notes/readme.txt", "hello")
     for path, problem in (
         (script, "TorchScript"),
-        (weights, "torch.save, with weights and no network"),
+        (weights, "torch.save, with weights and without the network"),
         (plain, "not a .pt2 of PyTorch"),
     ):
         with pytest.raises(InputError, match=problem):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from tvmake.config.catalogue.zoo import ZOO
+from tvmake.config.files.formats import how_to_name_within
 from tvmake.errors import InputError, TvmakeError
 from tvmake.process.output import argument
 from tvmake.storage.files import digest_bytes, write_text, writing
@@ -89,7 +90,8 @@ class SingleRun:
 
         file = self.root / self.source
         if file.is_dir() and self.source:
-            raise InputError(self.source, "is a directory, not a model", "name the model's file in it")
+            remedy = how_to_name_within(str(file)) or "name the model's file in it"
+            raise InputError(self.source, "is a directory, not a model", remedy)
         if file.suffix in (".yaml", ".yml"):
             raise InputError(
                 self.source,

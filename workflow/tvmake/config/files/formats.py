@@ -15,7 +15,7 @@ Archive = Literal["keras", "torchscript", "checkpoint", "pt2"]
 ARCHIVES: Mapping[Archive | None, tuple[str, str]] = {
     "keras": ("a Keras model", "rename it to .keras"),
     "torchscript": ("a TorchScript archive", f"TorchScript is not read; {EXPORT}"),
-    "checkpoint": ("a file of torch.save, with weights and no network", EXPORT),
+    "checkpoint": ("a file of torch.save, with weights and without the network's code", EXPORT),
     "pt2": ("a program that PyTorch exported", "rename it to .pt2, or set `format: pt2`"),
     None: ("a zip archive, and of no kind that is known", "unpack it, and name the model's file"),
 }
@@ -39,6 +39,12 @@ DAMAGES = (zipfile.BadZipFile, EOFError, NotImplementedError, OSError, RuntimeEr
 """What reading a damaged archive raises."""
 
 SAVED_MODEL = "a SavedModel of TensorFlow is not read; make it ONNX: python -m tf2onnx.convert --saved-model {} --output model.onnx"
+
+
+TRANSFORMERS = (
+    "a folder of transformers has weights without the network's code; load it with AutoModel.from_pretrained('{}')"
+    " (or the class of its task), and " + EXPORT
+)
 
 
 def archive_kind(source: Path) -> Archive | None:
@@ -80,11 +86,9 @@ def how_to_name(source: str) -> str:
     path = Path(source)
     if remedy := how_to_write(source):
         return remedy
-    if (path / "saved_model.pb").is_file():
-        return SAVED_MODEL.format(source)
     of_suffix = OTHER_FORMATS.get(path.suffix.lower())
     if path.is_dir():
-        return of_suffix or "it is a directory; name the model's file"
+        return how_to_name_within(source) or of_suffix or "it is a directory; name the model's file"
     if not path.exists() and (
         named := next(
             (path.with_name(path.name + end) for end in FORMATS if path.with_name(path.name + end).is_file()), None
@@ -101,6 +105,17 @@ def how_to_name(source: str) -> str:
                 return f"it is {'; '.join(sign)}"
     expected = f"expected {', '.join(FORMATS)}, package.module:function, or zoo:<name> (or set `format:` in the config)"
     return of_suffix or expected
+
+
+def how_to_name_within(directory: str) -> str | None:
+    """What to do about a directory whose files make a model together; None where there is none that is known."""
+    path = Path(directory)
+    if (path / "saved_model.pb").is_file():
+        return SAVED_MODEL.format(directory)
+    weights = (*path.glob("*.safetensors"), *path.glob("pytorch_model*.bin"))
+    if (path / "config.json").is_file() and weights:
+        return TRANSFORMERS.format(directory)
+    return None
 
 
 def how_to_write(path: str) -> str | None:

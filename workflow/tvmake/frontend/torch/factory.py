@@ -25,7 +25,7 @@ _TORCH_DTYPES = {name: dtype for dtype, name in DTYPES.items()}
 def export(source: str, options: ImportOptions) -> ExportedProgram:
     """Call the factory with ``options.arguments`` as keywords, and export the module it returns in eval mode.
 
-    The factory returns an ``nn.Module``, or a pair of the module and a tuple of example inputs, or a Keras model. Inputs that have no
+    The factory returns an ``nn.Module``, or a pair of the module and a tuple of example inputs (or a dict of them, by the names of its arguments), or a Keras model. Inputs that have no
     example take their shape and dtype (float32 by default) from ``options.inputs``, by the names of ``forward``'s
     arguments; a name instead of an extent makes it dynamic. The random states of Python, numpy and PyTorch are seeded with
     ``options.seed``: it is called again for the reference, and has to give the same weights.
@@ -57,29 +57,52 @@ def _module_and_examples(source: str, returned: Any) -> tuple[nn.Module, tuple[T
     module, examples = returned if isinstance(returned, tuple) and len(returned) == 2 else (returned, ())
     if isinstance(examples, Tensor):
         examples = (examples,)
-    if isinstance(module, nn.Module) and isinstance(examples, tuple | list):
-        if all(isinstance(example, Tensor) for example in examples):
+    if isinstance(module, nn.Module):
+        if any(value.is_meta for value in (*module.parameters(), *module.buffers())):
+            remedy = "build it without torch.device('meta'), or load its weights with load_state_dict(…, assign=True)"
+            raise InputError(source, "the factory's module has no weights, only their shapes (on 'meta')", remedy)
+        if isinstance(examples, dict):
+            examples = _by_position(source, module, examples)
+        if isinstance(examples, tuple | list) and all(isinstance(example, Tensor) for example in examples):
             return module, tuple(examples)
         raise InputError(source, "its example inputs are not all tensors", "return (module, (tensor, …))")
     remedy = "return an nn.Module, or an nn.Module and a tuple of example inputs"
     if type(module).__name__ == "IRModule":
         remedy = "set `format: relax` for a function that returns a Relax module"
+    elif isinstance(module, ExportedProgram):
+        remedy = "return the module itself, or give what torch.export.save writes of the program, as .pt2"
     elif type(module).__module__.partition(".")[0] == "keras":
         remedy = "set KERAS_BACKEND=torch before Keras is imported; its models are PyTorch modules then"
     raise InputError(source, f"the factory returns {type(module).__name__}, not a module", remedy)
+
+
+def _by_position(source: str, module: nn.Module, examples: dict[str, Any]) -> tuple[Any, ...]:
+    """Examples by the names of forward()'s arguments, in their order."""
+    names = list(inspect.signature(module.forward).parameters)[: len(examples)]
+    if set(examples) != set(names):
+        problem = (
+            f"its example inputs are called {', '.join(map(str, examples))}; forward() begins with {', '.join(names)}"
+        )
+        raise InputError(source, problem, "give forward() these arguments first, and examples of all")
+    return tuple(examples[name] for name in names)
 
 
 def _inputs(
     source: str, module: nn.Module, examples: Sequence[Tensor], options: ImportOptions
 ) -> tuple[tuple[Tensor, ...], dict[str, dict[int, Any]] | None]:
     """Inputs to trace with, one per ``forward`` argument, and their dynamic extents in torch.export's form."""
-    parameters = list(inspect.signature(module.forward).parameters.values())
+    parameters = [
+        parameter
+        for parameter in inspect.signature(module.forward).parameters.values()
+        if parameter.kind is not parameter.VAR_KEYWORD  # these, and what has a default, may be left out
+        and (parameter.kind is not parameter.KEYWORD_ONLY or parameter.default is parameter.empty)
+    ]
     if any(
         parameter.kind not in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD) for parameter in parameters
     ):
         if options.inputs or not examples:
             remedy = "give forward() plain arguments, one per input"
-            raise InputError(source, "its forward() takes *args, **kwargs or keyword-only arguments", remedy)
+            raise InputError(source, "its forward() takes *args or keyword-only arguments", remedy)
         return tuple(examples), None
     names = [parameter.name for parameter in parameters]
     unknown = [name for name in options.inputs if name not in names]

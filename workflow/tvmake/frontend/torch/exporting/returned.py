@@ -11,6 +11,7 @@ from typing import Any
 
 from torch import nn
 from torch.export import ExportedProgram
+from torch.export.graph_signature import ConstantArgument, OutputSpec
 from torch.utils import _pytree as pytree
 
 
@@ -45,6 +46,35 @@ def plainly(module: nn.Module) -> Iterator[None]:
 
     with calling(module, plain_forward):
         yield
+
+
+def leave_out_none(program: ExportedProgram) -> None:
+    """Take None away from among what a program returns, and named tuples and dataclasses with it; None alone stays.
+
+    Args:
+        program: is changed.
+    """
+    signature = program.module_call_graph[0].signature
+    specs = program.graph_signature.output_specs
+    if signature is None or signature.out_spec is None:
+        return
+    first = len(specs) - signature.out_spec.num_leaves  # before them stand the changes to buffers and inputs
+    values = [None if _is_none(spec) else number for number, spec in enumerate(specs)]
+    kept, out_spec = pytree.tree_flatten(_plain(pytree.tree_unflatten(values[first:], signature.out_spec)))
+    if None not in values[first:] or not kept:
+        return
+    numbers = [*range(first), *kept]
+    end = program.graph.output_node()
+    specs[:] = [specs[number] for number in numbers]
+    end.args = (tuple(end.args[0][number] for number in numbers),)
+    if signature.outputs:  # a file's are empty
+        signature.outputs[:] = [signature.outputs[number - first] for number in kept]
+    signature.out_spec = out_spec
+    program.graph_module.recompile()
+
+
+def _is_none(spec: OutputSpec) -> bool:
+    return isinstance(spec.arg, ConstantArgument) and spec.arg.value is None
 
 
 def _plain(value: Any) -> Any:

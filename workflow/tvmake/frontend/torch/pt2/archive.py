@@ -1,6 +1,10 @@
 """PyTorch's ``.pt2`` files: load what ``torch.export.save`` wrote, without running code that the file brings along."""
 
+import io
+import json
 import os
+import pickle
+import re
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,8 +23,9 @@ from tvmake.errors import InputError
 from tvmake.frontend.source_file import COPY, open_source
 from tvmake.frontend.torch import program as exported
 from tvmake.frontend.torch import refusals
+from tvmake.frontend.torch.exporting.returned import leave_out_none
+from tvmake.frontend.torch.pt2 import containers, versions
 from tvmake.frontend.torch.pt2 import safety as pt2_safety
-from tvmake.frontend.torch.pt2 import versions
 
 _SAVE = "write it with torch.export.save(torch.export.export(module.eval(), inputs), 'model.pt2')"
 
@@ -39,6 +44,7 @@ def load(source: Path, options: ImportOptions) -> ExportedProgram:
     if not options.trusted:
         _refuse_code(source)
     try:
+        _read_containers_plainly(source)
         if options.trusted:
             program = torch.export.load(where)
         else:
@@ -49,8 +55,13 @@ def load(source: Path, options: ImportOptions) -> ExportedProgram:
         if (version := versions.other_writer(source)) is not None:
             problem = f"PyTorch {version} wrote it, and the one installed, {torch.__version__}, cannot load it: {_one_line(error)}"
             raise InputError(where, problem, versions.export_again()) from error
+        if (kind := _kind_of_example_inputs(source)) is not None:
+            problem = f"holds example inputs in objects of '{kind}', which are not read"
+            raise InputError(where, problem, "before torch.export.save, say program.example_inputs = None") from error
         raise InputError(where, f"PyTorch {torch.__version__} cannot load it: {_one_line(error)}", _SAVE) from error
     _forget_derived_ranges(program)
+    containers.make_plain(program)
+    leave_out_none(program)
     return program
 
 
@@ -110,6 +121,26 @@ def _refuse_code(source: Path) -> None:
     except (AssertionError, AttributeError, LookupError, RecursionError, RuntimeError, TypeError, ValueError) as error:
         problem = f"is not a .pt2 of PyTorch 2.8 or later: {_one_line(error)}"
         raise InputError(where, problem, versions.export_again()) from error
+
+
+def _read_containers_plainly(source: Path) -> None:
+    with PT2ArchiveReader(str(source)) as archive:
+        if "models/model.json" in archive.get_file_names():
+            for spec in containers.specs(json.loads(archive.read_bytes("models/model.json"))):
+                containers.read_plainly(spec)
+
+
+def _kind_of_example_inputs(source: Path) -> str | None:
+    """The class of a library's own in which the example inputs are stored, if there is one."""
+    try:
+        with PT2ArchiveReader(str(source)) as archive:
+            torch.load(io.BytesIO(archive.read_bytes("data/sample_inputs/model.pt")), weights_only=True)
+    except pickle.UnpicklingError as error:
+        found = re.search(r"Unsupported global: GLOBAL (\S+)", str(error))
+        return found and found[1]
+    except (AttributeError, EOFError, LookupError, OSError, RuntimeError, TypeError, ValueError):
+        return None  # damaged in another way, or without examples
+    return None
 
 
 def _is_stored(archive: zipfile.ZipFile, source: Path) -> bool:

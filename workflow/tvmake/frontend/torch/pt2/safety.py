@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tvmake.frontend.torch.pt2 import containers
 from tvmake.frontend.torch.pt2.expressions import NotPlainError, check_expression, check_guard
 
 _MEMBERS = re.compile(
@@ -172,15 +173,24 @@ def _check_guard(text: Any) -> None:
 def _check_containers(text: str) -> None:
     """A tree of containers as JSON; dictionary keys end up in generated source."""
     for key, value in _items(json.loads(text)):
-        if key == "type" and value not in _CONTAINERS:
+        if key == "type" and not _is_container(value):
             raise UnsafeError(f"its inputs or outputs are in containers of type {_short(value)}")
         if key == "context":
             names = json.loads(value) if isinstance(value, str) else value
+            if isinstance(names, list) and all(isinstance(name, list) for name in names):  # a dataclass's
+                names = [name for group in names for name in group]
             for name in names if isinstance(names, list) else [names]:
                 if isinstance(name, str):
                     _match(_PATH, name, "a key")
                 elif name is not None and not isinstance(name, int):
                     raise UnsafeError("its inputs or outputs are in containers with keys other than words")
+
+
+def _is_container(name: Any) -> bool:
+    """Whether containers of a type are read as plain ones."""
+    return name in _CONTAINERS or (
+        isinstance(name, str) and bool(_PATH.fullmatch(name)) and containers.is_foreign(name)
+    )
 
 
 def _match(pattern: re.Pattern[str], text: str, what: str) -> None:
