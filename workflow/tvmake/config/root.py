@@ -251,8 +251,10 @@ def _unknown(where: str, name: str, known: dict[str, Any]) -> list[str]:
     from difflib import get_close_matches
 
     close = get_close_matches(name, known, n=1)
-    hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known) or 'none'}"
     axis = where.rpartition(".")[2]
+    if axis == "device" and not known:
+        return [f"{where}: no '{name}'; the config has no `devices`: add {name} there, or leave `device` out"]
+    hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known) or 'none'}"
     bases = get_args(BasePrecision)
     if axis == "precisions" and name not in bases:
         hint += f" tvmake's own are {', '.join(bases)}" if close else f"; tvmake's own are {', '.join(bases)}"
