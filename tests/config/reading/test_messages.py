@@ -107,6 +107,14 @@ def test_a_cosine_is_no_percentage():
             "write limit: null",
         ),
         ({"models": {"net": {"source": "net.onnx", "inputs": {"x": {"shape": [-1]}}}}}, "write a name, such as batch"),
+        (
+            {"models": {"ab" * 20: {"source": "net.onnx"}}},
+            "ends with 'ab' 20 times, which Snakemake takes for an endless",
+        ),
+        (
+            {"validation": {"goals": {"metrics": {"top1": {"use": "my:f"}}}}},
+            "metrics: 'top1' is one of tvmake's own goals\n  give the metric another name",
+        ),
         ({"base": {"kind": "llvm"}}, "put &NAME before the first value that is meant"),
         ({"x-cpu": {"kind": "llvm"}}, "put &NAME before the first value that is meant"),
         ({"targets": ["llvm -device=arm_cpu"]}, 'give it a name: targets: {NAME: "llvm -device=arm_cpu"}'),

@@ -1,5 +1,6 @@
 """The whole config: the axes, the stages' options, and what ties them together."""
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, TypeVar, get_args
 
@@ -144,6 +145,8 @@ class Config(Strict):
     def _names_refer(self) -> "Config":
         problems = [*_same_but_for_case("models", self.models), *_same_but_for_case("precisions", self.precisions)]
         problems += _same_but_for_case("targets", self.targets)
+        for axis in ("models", "precisions", "targets"):
+            problems += _repeating(axis, getattr(self, axis))
         for name, model in self.models.items():
             if name.lower() in RESERVED_MODEL_NAMES:
                 problems.append(f"models.{name}: the name is used by results/{name.lower()}; choose another one")
@@ -229,6 +232,16 @@ def overridden(general: Options, specific: Options | None) -> Options:
     if specific is None:
         return general
     return general.model_copy(update={name: getattr(specific, name) for name in specific.model_fields_set})
+
+
+def _repeating(axis: str, names: Iterable[str]) -> list[str]:
+    """Names that Snakemake takes for an endless recursion, as it says of a value that ends in one part twenty times."""
+    return [
+        f"{axis}.{name}: ends with '{found[1]}' {len(found[0]) // len(found[1])} times, which Snakemake takes for an endless "
+        "recursion; choose another name"
+        for name in names
+        if (found := re.search(r"(.+?)\1{19,}$", name))
+    ]
 
 
 def _same_but_for_case(axis: str, names: Iterable[str]) -> list[str]:
