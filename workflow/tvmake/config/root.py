@@ -1,12 +1,11 @@
 """The whole config: the axes, the stages' options, and what ties them together."""
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from tvmake.config.base import Name, Positive, ResultsPath, Strict
+from tvmake.config.base import REPEATING, Name, Positive, ResultsPath, Strict
 from tvmake.config.benchmark import BenchmarkOptions
 from tvmake.config.build import BuildOptions
 from tvmake.config.cache import Cache
@@ -240,7 +239,7 @@ def _repeating(axis: str, names: Iterable[str]) -> list[str]:
         f"{axis}.{name}: ends with '{found[1]}' {len(found[0]) // len(found[1])} times, which Snakemake takes for an endless "
         "recursion; choose another name"
         for name in names
-        if (found := re.search(r"(.+?)\1{19,}$", name))
+        if (found := REPEATING.search(name))
     ]
 
 
