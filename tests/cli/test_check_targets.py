@@ -75,8 +75,10 @@ def test_a_feature_that_llvm_would_ignore_is_refused(tmp_path, target, problem, 
          "targets of kind 'llvm' have no attribute 'cores'", "did you mean 'num-cores'?"),
         ({"kind": "opencl", "host": {"kind": "opencl"}}, "", "a host is the CPU beside a GPU", "host: aarch64-linux-android"),
         ({"kind": "llvm", "host": {"kind": "llvm", "mtriple": "aarch64-linux-gnu"}}, "", "a CPU has no host", "beside the kind"),
+        ({"tag": "adreno-730-texture", "mtriple": "aarch64-linux-gnu"}, "mtriple", "have no attribute 'mtriple'", "write it below `host`"),
         ({"kind": "cuda", "arch": "sm_12"}, "arch", "there is no architecture 'sm_12'", "sm_86"),
-        ({"kind": "cuda", "mcpu": "x"}, "", "'cuda' has no mcpu and mattr", "under host"),
+        ({"kind": "cuda", "mcpu": "x"}, "", "'cuda' has no mcpu, mtriple and mattr", "under host"),
+        ({"kind": "opencl", "mtriple": "aarch64-linux-gnu"}, "", "'opencl' has no mcpu, mtriple and mattr", "under host"),
     ],
 )  # fmt: skip
 def test_what_a_target_cannot_have_is_refused_by_name(tmp_path, target, where, problem, remedy):

@@ -101,6 +101,16 @@ def test_an_address_is_host_and_port(text: str, address: tuple[str, int]):
             "write user: pi, host: pi5",
         ),
         (
+            {"via": "ssh", "host": "ssh://pi@pi5:22"},
+            "devices.phone.host: a host is named without its user (got 'ssh://pi@pi5:22')",
+            "write user: pi, host: pi5:22",
+        ),
+        (
+            {"via": "ssh", "host": "ssh://pi5/"},
+            "devices.phone.host: a host is named without its protocol (got 'ssh://pi5/')",
+            "write host: pi5",
+        ),
+        (
             {"via": "ssh", "host": "pi5:99999"},
             "devices.phone.host: expected a port from 1 to 65535 (got 'pi5:99999')",
             None,

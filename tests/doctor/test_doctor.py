@@ -1,6 +1,7 @@
 """`tvmake doctor`: it finds what is there, and survives what is not."""
 
 import json
+import os
 import socket
 import sys
 import threading
@@ -112,6 +113,21 @@ def test_a_library_that_cannot_be_imported_is_a_problem(monkeypatch):
     check = libraries._library(Requirement("numpy"), "")
     assert check.status == "problem"
     assert "ModuleNotFoundError" in check.detail
+    assert check.hint == f"pip install --force-reinstall --no-deps 'numpy=={metadata.version('numpy')}'"
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    ["PermissionError: [Errno 13] Permission denied: '{}'", "ImportError: {}: cannot open: Permission denied"],
+)
+def test_a_library_that_may_not_be_read_is_no_case_for_pip(monkeypatch, tmp_path, refusal):
+    file = tmp_path / "part.so"
+    file.touch(mode=0)
+    output = f"Traceback (most recent call last):\n{refusal.format(file)}\n"
+    monkeypatch.setattr(libraries, "output_of", lambda *_: (1, output))
+    monkeypatch.setattr(os, "access", lambda path, *_, **__: Path(path) != file)
+    check = libraries._library(Requirement("onnx"), "")
+    assert check.hint == f"its mode is ----------: chmod u+rw {file}"
 
 
 # --- compilers -----------------------------------------------------------------------------------------------------

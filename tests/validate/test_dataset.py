@@ -248,7 +248,8 @@ ZEROS = np.zeros((4, 8, 8), np.uint8)
         ({"images": ZEROS}, {"input": "pixels"}, signature(1, 1, 8, 8), "the model has no input 'pixels'"),
         ({"images": ZEROS}, {"preprocess": {"crop": 9}}, signature(1, 1, 9, 9), "is 8×8 when it is to be cropped"),
         ({"images": ZEROS}, {"preprocess": {"mean": [1, 2]}}, signature(1, 1, 8, 8), "mean has 2 numbers, the input"),
-        ({"images": ZEROS}, {"label_names": ["a"]}, signature(1, 1, 8, 8), "1 label names, the model tells 10"),
+        ({"images": ZEROS}, {"label_names": ["a"]}, signature(1, 1, 8, 8), "1 label name, the model tells 10"),
+        ({"images": ZEROS}, {"labels": "none"}, signature(1, 1, 8, 8), "or write null where there are none"),
         ({"images": np.full((1, 2), 0.5)}, {}, signature(1, 2, dtype="int64"), "of type float64; the input is int64"),
         ({"images": np.full((1, 2), 300)}, {}, signature(1, 2, dtype="uint8"), "of type int64; the input is uint8"),
         ({"images": np.full((1, 2), -1)}, {}, signature(1, 2, dtype="bool"), "of type int64; the input is bool"),
@@ -299,6 +300,14 @@ def test_an_unreadable_image_is_refused_by_name(tmp_path, content):
         list(opened(tmp_path, signature(1, 3, 4, 4)))
 
 
+def test_class_indices_of_a_list_may_be_written_as_pandas_writes_a_column_with_gaps(tmp_path):
+    for name in ("a.png", "b.png"):
+        image(tmp_path / name)
+    (tmp_path / "list.csv").write_text("a.png,0.0\nb.png,1.0\n")
+    dataset = opened(tmp_path / "list.csv", signature(1, 3, 10, 20))
+    assert [sample.labels.tolist() for sample in dataset] == [[0], [1]]
+
+
 def test_a_truncated_image_is_refused_by_name(tmp_path):
     noise_image(tmp_path / "cut.png")
     data = (tmp_path / "cut.png").read_bytes()
@@ -313,6 +322,8 @@ def test_a_truncated_image_is_refused_by_name(tmp_path):
         ("list.csv", "a.png,1\nb.png\n", "list.csv:2: has 1 columns"),
         ("list.csv", "a.png,cat\n", "list.csv:1: label 'cat' is not a class"),
         ("list.csv", "a.png;1\n", "list.csv:1: has one column, with ';' in it\n  write `file,label` on every line"),
+        ("list.csv", "0,a.png\n", "label 'a.png' is not a class\n  the file comes first, and then its label"),
+        ("list.csv", "a.png,0.5\n", "label '0.5' is not a class"),
         ("list.csv", "file,label\n", "lists no files"),
         ("list.csv", "a.png,1\n", "a.png: no such file"),
         ("list.csv", "here.png,1\nhere.png,2\n", "list.csv:2: here.png has the label '2', and '1' in line 1"),

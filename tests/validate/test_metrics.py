@@ -51,8 +51,8 @@ def test_a_metric_sees_all_samples_of_the_package_and_of_the_source_model(mine):
     [
         ({}, []),
         ({"at_least": 0.9}, []),
-        ({"at_least": 0.91}, ["score: is 0.9, and should be at least 0.91"]),
-        ({"at_most": 0.89}, ["score: is 0.9, and should be at most 0.89"]),
+        ({"at_least": 0.91}, ["score: is 0.9, too low"]),
+        ({"at_most": 0.89}, ["score: is 0.9, too high"]),
         ({"within": 0.1}, []),
         ({"within": 0.01}, ["score: is 0.9, the source model's 0.95: 0.05 apart"]),
     ],
@@ -71,7 +71,7 @@ def test_a_figure_that_is_not_a_number_misses_its_bounds(mine, returned):
     figures = measure(metrics, samples(sample()), samples(sample()))
     assert figures["score"].value is None
     assert [goal.reason for goal in missed_metrics(metrics, figures)] == [
-        "is not a finite number, and should be at least 0",
+        "is not a finite number",
         "is not a finite number on both sides",
     ]
 

@@ -94,6 +94,9 @@ def test_figures_of_a_run_that_a_later_one_did_not_confirm_are_said_to_be_so(dem
     assert "earlier run" not in show(demo).stderr
     (demo.directory / VARIANT / "numerics.json").unlink()
     assert f"these figures are of an earlier run: {VARIANT}/numerics.json" in show(demo).stderr
+    compared = demo.run("tvmake", "diff", "results", "results/summary.json", "--json").stderr
+    for run in ("results", "results/summary.json"):
+        assert f"{run}: these figures are of an earlier run: {VARIANT}/numerics.json" in compared
     assert demo.make().returncode == 0
     assert "earlier run" not in show(demo).stderr
 

@@ -1,11 +1,16 @@
 """Values of ``devices.<name>.env`` reach the process that runs packages, and no file."""
 
+import os
+import signal
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
+from tests.patience import wait_until
+from tests.workflow.faults import Faults, is_running, started
 from tests.workflow.project import Project, tuned_project
+from tvmake.cli.make import without_secrets
 
 SECRET = "hunter2-of-the-device"
 OTHER = "correct-horse-of-the-device"
@@ -68,8 +73,44 @@ def test_a_value_reaches_the_device_and_no_file(project: Project, tmp_path: Path
     assert "has no value" in refused.stderr and "export TOKEN" in refused.stderr
 
 
-def test_a_setting_on_the_command_line_is_read_by_its_owner_only(project: Project):
+def test_a_setting_on_the_command_line_is_in_no_file_behind_the_run(project: Project):
     done = project.run("tvmake", "make", "--dry-run", "--set", f"devices.local.env.TOKEN={OTHER}")
     assert done.returncode == 0, done.stderr
-    (file,) = files_with(project.directory, OTHER)
-    assert (project.directory / file).stat().st_mode & 0o077 == 0
+    assert files_with(project.directory, OTHER) == []
+
+
+def test_the_config_of_a_killed_run_goes_before_the_next_one_and_that_of_a_run_at_work_stays(
+    project: Project, tmp_path: Path
+):
+    faults = Faults(project, tmp_path / "faults")
+    faults.before("results/summary.csv", "pause")
+    with started(project, "tvmake", "make", "--set", f"devices.local.env.TOKEN={OTHER}") as run:
+        faults.wait("results/summary.csv")
+        found = files_with(project.directory, OTHER)
+        assert len(found) == 1, found
+        (copy,) = found
+        assert (project.directory / copy).parents[1].stat().st_mode & 0o077 == 0
+        assert project.run("tvmake", "make", "--dry-run").returncode == 0
+        assert files_with(project.directory, OTHER) == [copy]
+        assert "TOKEN=…" in next((project.directory / ".snakemake/log").glob("*.log")).read_text()
+        os.killpg(run.pid, signal.SIGKILL)
+        run.wait()
+    wait_until(lambda: not is_running(faults.process("results/summary.csv")))
+    faults.end()
+    assert project.run("tvmake", "make").returncode == 0
+    assert files_with(project.directory, OTHER) == []
+
+
+@pytest.mark.parametrize(
+    ("word", "shown"),
+    [
+        ("devices.phone.env.TOKEN=a=b", "devices.phone.env.TOKEN=…"),
+        ("--set=devices.phone.env.TOKEN=a\nb", "--set=devices.phone.env.TOKEN=…"),
+        ("devices.phone={via: local, env: {TOKEN: a}}", "devices.phone=…"),
+        ("devices.phone.env={TOKEN: a}", "devices.phone.env=…"),
+        ("devices.environment.threads=2", "devices.environment.threads=2"),
+        ("benchmark.repeat=3", "benchmark.repeat=3"),
+    ],
+)
+def test_the_environment_of_devices_is_left_out_of_a_command_line(word: str, shown: str):
+    assert without_secrets(["make", "--set", word]) == ["make", "--set", shown]

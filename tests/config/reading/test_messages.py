@@ -98,6 +98,30 @@ def test_a_cosine_is_no_percentage():
         ({"models": {"net": {"source": "net.onnx", "format": "pytorch"}}}, "did you mean 'pt2'?"),
         ({"models": {"net": {"source": "net.pkl"}}}, "pickles are not read"),
         (
+            {"models": {"net": {"source": "microsoft/resnet-50"}}},
+            "of a model of a hub, name a function that returns it",
+        ),
+        ({"models": {"net": {"source": "net.onnx", "dataset": "None"}}}, "write dataset: null"),
+        (
+            {"models": {"net": {"source": "net.onnx", "dataset": {"path": "x.npz", "limit": "all"}}}},
+            "write limit: null",
+        ),
+        ({"models": {"net": {"source": "net.onnx", "inputs": {"x": {"shape": [-1]}}}}}, "write a name, such as batch"),
+        (
+            {"models": {"ab" * 20: {"source": "net.onnx"}}},
+            "ends with 'ab' 20 times, which Snakemake takes for an endless",
+        ),
+        (
+            {"validation": {"goals": {"metrics": {"top1": {"use": "my:f"}}}}},
+            "metrics: 'top1' is one of tvmake's own goals\n  give the metric another name",
+        ),
+        ({"base": {"kind": "llvm"}}, "put &NAME before the first value that is meant"),
+        ({"x-cpu": {"kind": "llvm"}}, "put &NAME before the first value that is meant"),
+        ({"targets": ["llvm -device=arm_cpu"]}, 'give it a name: targets: {NAME: "llvm -device=arm_cpu"}'),
+        ({"targets": {"cpu": {"kind": "llvm", "num-cores": 4}}}, "write attributes: {num-cores: 4}"),
+        ({"targets": {"cpu": {"kind": "llvm", "keys": ["cpu"]}}}, 'write attributes: {keys: ["cpu"]}'),
+        ({"targets": {"cpu": {"device": "arm_cpu"}}}, "the config has no `devices`: add arm_cpu there"),
+        (
             {"models": {"net": {"source": "net.onnx", "inputs": {"x": {"range": [5, 1]}}}}},
             "write the lower one first: [1, 5]",
         ),

@@ -269,7 +269,7 @@ def test_a_port_where_nobody_listens(sshd: Sshd):
 def test_a_host_without_an_address(sshd: Sshd):
     problem, remedy = error_of(board(sshd, host="no-such-board.invalid").fingerprint)
     assert problem == "device 'board' (no-such-board.invalid): no such host: no-such-board.invalid"
-    assert remedy == "correct devices.board.host"
+    assert remedy == "correct devices.board.host, or HostName and ProxyJump in ~/.ssh/config"
 
 
 def test_a_key_that_is_not_let_in(sshd: Sshd, tmp_path: Path):

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from tests.patience import HANG_S
+from tests.workflow.project import SCRIPTS
 
 
 def test_a_proxy_command_that_fails_is_two_lines(tmp_path: Path):
@@ -26,6 +27,19 @@ raise SystemExit(run(["device", "info", "ssh:board"]))
     )  # fmt: skip
     assert done.returncode == 3
     assert done.stderr.splitlines() == [
-        "error: device 'ssh:board' (board): board closed the connection (Connection lost)",
+        "error: device 'ssh:board' (board): board closed the connection",
+        "  see whether `ssh board` works",
+    ]
+
+
+def test_a_proxy_command_that_is_not_there_is_named(tmp_path: Path):
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh" / "config").write_text("Host board\n  ProxyCommand /No/such/Program %h\n")
+    done = subprocess.run(
+        [str(SCRIPTS / "tvmake"), "device", "info", "ssh:board"], env={**os.environ, "HOME": str(tmp_path)}, cwd=tmp_path,
+        capture_output=True, text=True, timeout=HANG_S, check=False,
+    )  # fmt: skip
+    assert done.stderr.splitlines() == [
+        "error: device 'ssh:board' (board): board cannot be reached (no such file, which a ProxyCommand may start: /No/such/Program)",
         "  see whether `ssh board` works",
     ]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from tvmake.report.rows import Summary, SummaryRow
 
 PACKAGES_SHOWN = 10
+
+CONFIG_COPY = "tvmake-config-"
+"""How directories begin, in Snakemake's, that hold the config of a run."""
 
 SOUND = ("pass", "not run")
 """Verdicts of variants whose packages are named without a doubt."""
@@ -135,12 +139,11 @@ def make(
 
     # Only a run that asks for everything, in no special way, may go by what is remembered of earlier ones.
     is_whole = not wanted
-    # A look writes nothing where it need not, and is over at once.
-    kept = [*given, *([_config_file(layer)] if layer else [])] if dry_run else None
     options = _Options(
         arguments,
-        layers.values,
-        kept,
+        # A look writes nothing where it need not, and is over at once.
+        layer if dry_run else layers.values,
+        given if dry_run else [],
         dry_run,
         partly,
         quiet,
@@ -179,9 +182,9 @@ class _Options:
     arguments: list[str]
     """Snakemake's, besides the config."""
     config: Mapping[str, Any]
-    """The config as it was read: files and ``--set`` options laid over each other."""
-    config_files: list[Path] | None
-    """What Snakemake reads it from; None for a copy that stays as it is while the run lasts."""
+    """The config as it was read: files and ``--set`` options laid over each other; of a look, the latter."""
+    config_files: list[Path]
+    """What Snakemake reads besides a copy of that, below it."""
     dry_run: bool
     partly: bool
     """Whether only some files are asked for."""
@@ -208,6 +211,7 @@ def _run(plan: Plan, options: _Options, read_question: Callable[[Plan | None], Q
     from tvmake.engine.up_to_date.scope import UpToDate
     from tvmake.plan.access import READING, WRITING, check_access
     from tvmake.plan.preconditions import check_directories, check_places, check_stores, missing_inputs
+    from tvmake.storage.temporary import sweep
 
     # That Snakemake's log cannot be written is said once, by what cannot be written next.
     logging.raiseExceptions = False
@@ -219,6 +223,8 @@ def _run(plan: Plan, options: _Options, read_question: Callable[[Plan | None], Q
         check_stores(plan)
     prepare_cache(plan.config.cache if options.cache else None, is_wanted=options.cache and not options.dry_run)
     with nullcontext() if options.dry_run else only_run():
+        if not options.dry_run:
+            sweep(SNAKEMAKE_STATE, CONFIG_COPY)
         question = read_question(plan)
         left_out = up_to_date(question) if question else UpToDate()
         if left_out.is_everything(plan):
@@ -235,6 +241,7 @@ def _run(plan: Plan, options: _Options, read_question: Callable[[Plan | None], Q
         from tvmake.engine.run import Request, run  # with Snakemake, which is slow to import
 
         began = time.time()
+        sys.argv = without_secrets(sys.argv)  # Snakemake's log has the command line
         with _config_files(options) as config_files:
             code = run(
                 Request(
@@ -289,31 +296,36 @@ def _snakefile() -> Path:
     return snakefile()
 
 
+def without_secrets(words: Sequence[str]) -> list[str]:
+    """A command line without what ``--set`` gives for the environment of devices, which may be a password."""
+    settings = (re.fullmatch(r"(?s)((?:--set=)?devices[\w.-]*)=(.*)", word) for word in words)
+    return [
+        f"{found[1]}=…" if found and re.search(r"\.env\b|\benv:", f"{found[1]} {found[2]}") else word
+        for word, found in zip(words, settings, strict=True)
+    ]
+
+
 @contextmanager
 def _config_files(options: _Options) -> Iterator[list[Path]]:
-    """What Snakemake reads the config from while a run lasts. A copy goes with its run: it may hold secrets."""
-    if options.config_files is not None:
+    """What Snakemake reads the config from while a run lasts.
+
+    A file of its own: Snakemake reads it in every round, its jobs on other machines too, and what users edit meanwhile is
+    for the next run. It may hold secrets, and goes with its run, or before the next one where that was killed.
+    """
+    if not options.config:
         yield options.config_files
         return
-    copy = _config_file(options.config)
-    try:
-        yield [copy]
-    finally:
-        copy.unlink(missing_ok=True)
-
-
-def _config_file(config: Mapping[str, Any]) -> Path:
-    """The config of a run as a file of its own: Snakemake reads it in every round, its jobs on other machines too, and what users
-    edit meanwhile is for the next run."""
     import yaml
 
-    from tvmake.storage.files import digest_bytes, write_text
+    from tvmake.storage.files import write_text, writing
+    from tvmake.storage.temporary import held_directory
 
-    text = yaml.safe_dump(dict(config), sort_keys=False)
-    path = SNAKEMAKE_STATE / f"config-{digest_bytes(text.encode())[:16]}.yaml"
-    write_text(path, text)
-    path.chmod(0o600)  # values may be secrets
-    return path
+    with ExitStack() as stack:
+        with writing(SNAKEMAKE_STATE):
+            SNAKEMAKE_STATE.mkdir(exist_ok=True)
+            copy = stack.enter_context(held_directory(SNAKEMAKE_STATE, CONFIG_COPY)) / "config.yaml"
+        write_text(copy, yaml.safe_dump(dict(options.config), sort_keys=False))
+        yield [*options.config_files, copy]
 
 
 def _report_failures(plan: Plan, began: float) -> None:

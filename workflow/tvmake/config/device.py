@@ -50,7 +50,9 @@ def _serial(value: Any) -> Any:
 
 
 def _host(text: str) -> str:
-    user, at, host = text.partition("@")
+    user, at, host = text.removeprefix("ssh://").rstrip("/").partition("@")
+    if text.startswith("ssh://") and not at:
+        raise ValueError(f"a host is named without its protocol (got '{text}'); write host: {user}")
     if at and user and host:
         raise ValueError(f"a host is named without its user (got '{text}'); write user: {user}, host: {host}")
     port = re.search(r"(?<=:)\d+$", text)

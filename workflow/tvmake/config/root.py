@@ -5,7 +5,7 @@ from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from tvmake.config.base import Name, Positive, ResultsPath, Strict
+from tvmake.config.base import REPEATING, Name, Positive, ResultsPath, Strict
 from tvmake.config.benchmark import BenchmarkOptions
 from tvmake.config.build import BuildOptions
 from tvmake.config.cache import Cache
@@ -144,6 +144,8 @@ class Config(Strict):
     def _names_refer(self) -> "Config":
         problems = [*_same_but_for_case("models", self.models), *_same_but_for_case("precisions", self.precisions)]
         problems += _same_but_for_case("targets", self.targets)
+        for axis in ("models", "precisions", "targets"):
+            problems += _repeating(axis, getattr(self, axis))
         for name, model in self.models.items():
             if name.lower() in RESERVED_MODEL_NAMES:
                 problems.append(f"models.{name}: the name is used by results/{name.lower()}; choose another one")
@@ -231,6 +233,16 @@ def overridden(general: Options, specific: Options | None) -> Options:
     return general.model_copy(update={name: getattr(specific, name) for name in specific.model_fields_set})
 
 
+def _repeating(axis: str, names: Iterable[str]) -> list[str]:
+    """Names that Snakemake takes for an endless recursion, as it says of a value that ends in one part twenty times."""
+    return [
+        f"{axis}.{name}: ends with '{found[1]}' {len(found[0]) // len(found[1])} times, which Snakemake takes for an endless "
+        "recursion; choose another name"
+        for name in names
+        if (found := REPEATING.search(name))
+    ]
+
+
 def _same_but_for_case(axis: str, names: Iterable[str]) -> list[str]:
     """Names that give one directory of results where file systems do not tell upper from lower case, as on macOS and Windows."""
     alike: dict[str, list[str]] = {}
@@ -251,8 +263,10 @@ def _unknown(where: str, name: str, known: dict[str, Any]) -> list[str]:
     from difflib import get_close_matches
 
     close = get_close_matches(name, known, n=1)
-    hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known) or 'none'}"
     axis = where.rpartition(".")[2]
+    if axis == "device" and not known:
+        return [f"{where}: no '{name}'; the config has no `devices`: add {name} there, or leave `device` out"]
+    hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known) or 'none'}"
     bases = get_args(BasePrecision)
     if axis == "precisions" and name not in bases:
         hint += f" tvmake's own are {', '.join(bases)}" if close else f"; tvmake's own are {', '.join(bases)}"

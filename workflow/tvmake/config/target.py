@@ -148,8 +148,10 @@ class TargetConfig(Strict):
             raise ValueError("a host is the CPU beside a GPU; name one, such as host: aarch64-linux-android")
         if self.host is not None and self.is_cpu:
             raise ValueError("a CPU has no host; leave it out, and write its mtriple and mcpu beside the kind")
-        if self.kind in WITHOUT_CPU and (self.mcpu or self.mattr):
-            raise ValueError(f"'{self.kind}' has no mcpu and mattr, which are its host's; write them under host")
+        if self.kind in WITHOUT_CPU and (self.mcpu or self.mattr or self.mtriple):
+            raise ValueError(
+                f"'{self.kind}' has no mcpu, mtriple and mattr, which are its host's; write them under host"
+            )
         if self.host is not None and (self.host.host is not None or self.host.device is not None):
             raise ValueError("a host has no host or device of its own")
         if self.mcpu == "native" and self.triple:

@@ -135,6 +135,14 @@ class Goals(Strict):
     load_ms: Size | None = None
     """Longest time from opening the package to being ready to run."""
 
+    @field_validator("metrics")
+    @classmethod
+    def _named_otherwise(cls, value: dict[str, Metric] | None) -> dict[str, Metric] | None:
+        for name in value or ():
+            if name in cls.model_fields:
+                raise ValueError(f"{name!r} is one of tvmake's own goals; give the metric another name")
+        return value
+
     @property
     def numeric(self) -> "Goals":
         """Those that the outputs are judged by."""

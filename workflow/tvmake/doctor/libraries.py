@@ -1,14 +1,19 @@
 """Python, and the libraries tvmake needs or can use."""
 
+import os
 import platform
+import re
 import sys
+import sysconfig
 from importlib import metadata
+from pathlib import Path
 
 from packaging.requirements import Requirement
 
 from tvmake import __version__
 from tvmake.doctor.check import Check, last_line, output_of
 from tvmake.process.python import python_command
+from tvmake.storage.permissions import how_to_permit
 
 GROUP = "libraries"
 IMPORT_TIMEOUT_S = 60.0
@@ -90,5 +95,15 @@ def _library(requirement: Requirement, extra: str) -> Check:
             )
         if code:
             reason = last_line(output) or f"exit code {code}"
-            return Check(GROUP, name, "problem", f"{found}, but it cannot be imported: {reason}", hint, not extra)
+            problem = f"{found}, but it cannot be imported: {reason}"
+            return Check(GROUP, name, "problem", problem, _how_to_repair(name, found, output), not extra)
     return Check(GROUP, name, "ok", found + use, required=not extra)
+
+
+def _how_to_repair(name: str, version: str, output: str) -> str:
+    """What to do about a library that is installed and cannot be imported."""
+    if "Permission denied" in output:
+        named = re.findall(r"Permission denied: '([^']+)'|(/[^\s:']+): [^\n]*Permission denied", output)
+        place = Path(next((file or library for file, library in reversed(named)), sysconfig.get_path("platlib")))
+        return how_to_permit(place, os.R_OK)
+    return f"pip install --force-reinstall --no-deps '{name}=={version}'"

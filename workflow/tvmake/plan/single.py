@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from tvmake.config.base import REPEATING
 from tvmake.config.catalogue.zoo import ZOO
 from tvmake.config.files.formats import how_to_name_within
 from tvmake.errors import InputError, TvmakeError
@@ -282,6 +283,7 @@ class SingleRun:
 
 
 def name_of(text: str) -> str:
-    """A name for a model or target: letters, digits and dashes of what was given, and its digest where it is long."""
+    """A name for a model or target: letters, digits and dashes of what was given, and its digest where that is long or repetitive."""
     name = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-").lower() or "model"
-    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 9]}-{digest_bytes(text.encode())[:8]}"
+    is_taken = len(name) <= LONGEST_NAME and not REPEATING.search(name)
+    return name if is_taken else f"{name[: LONGEST_NAME - 9]}-{digest_bytes(text.encode())[:8]}"

@@ -36,6 +36,19 @@ def unconfirmed(summary: Path) -> list[str]:
     return _changed(*found) if found else []
 
 
+def note_of_changes(results: Path) -> str | None:
+    """What to say where the figures of a run are no longer those of the files that are there; None where they are.
+
+    Args:
+        results: a results directory, or a summary.json.
+    """
+    changed = unconfirmed(results / "summary.json" if results.is_dir() else results)
+    if not changed:
+        return None
+    named = f"{len(changed)} files, {changed[0]} among them," if len(changed) > 1 else changed[0]
+    return f"these figures are of an earlier run: {named} changed or went away since; `tvmake make` makes them anew"
+
+
 def _found(summary: Path) -> tuple[Path, JobRecord] | None:
     """The project that a summary lies in, and the record of the job that made it; None where there is none."""
     place = summary.resolve()

@@ -67,7 +67,12 @@ def _refusal(attributes: Mapping[str, Any], reason: str, where: str) -> InputErr
         name, known = unknown[1], sorted(set(re.findall("'([^']+)'", unknown[2])) - _NOT_WRITTEN)
         kind = attributes.get("kind") or attributes.get("tag")
         problem = f"targets of kind '{kind}' have no attribute '{name}'"
-        return InputError(_key(where, name), problem, _nearest(name, known) or f"they have: {', '.join(known)}")
+        of_host = (
+            "it is the host's: write it below `host`" if name in ("mtriple", "mcpu", "mattr") and kind != "c" else ""
+        )
+        return InputError(
+            _key(where, name), problem, of_host or _nearest(name, known) or f"they have: {', '.join(known)}"
+        )
     if typed := _TYPED.match(reason):
         expected = next((words for kind, words in _EXPECTED.items() if typed[2].startswith(kind)), typed[2])
         return InputError(_key(where, typed[1]), f"expected {expected} (got '{attributes.get(typed[1])}')")

@@ -210,8 +210,8 @@ def _check_labels(rows: Rows, names: list[str], classes: int | None) -> None:
             )
         raise InputError(
             str(rows.path),
-            f"has {len(names)} label names, the model tells {classes} classes apart",
-            "give one name per class, in the order of the model's outputs",
+            f"has {counted(len(names), 'label name')}, the model tells {classes} classes apart",
+            "give one name per class, in the order of the model's outputs: a list, or a text file with one a line",
         )
     if rows.labels is None or not len(rows.labels):
         return

@@ -159,6 +159,8 @@ class ArrayRows:
             with self._opened() as archive:
                 if key not in archive.files:
                     remedy = f"its arrays are: {', '.join(archive.files) or 'none'}; name the right one under {self._place_of(key)}"
+                    if key == self._config.labels:
+                        remedy += ", or write null where there are none"
                     if key == self._config.images and self._config.arrays:
                         remedy += ": `images` is that of the input which `arrays` leaves out"
                     raise InputError(str(self.path), f"has no array {key!r}", remedy)
@@ -278,7 +280,7 @@ def _file_list(path: Path, names: list[str]) -> FileRows:
         file = path.parent / cells[0]
         files.append(file)
         if columns == 2:
-            labels.append(_label(cells[1], names, f"{path}:{number}"))
+            labels.append(_label(cells, names, f"{path}:{number}"))
             line = lines[first.setdefault(file, len(files) - 1)]
             if labels[first[file]] != labels[-1]:
                 problem = f"{cells[0]} has the label {cells[1]!r}, and {line.cells[1]!r} in line {line.number}"
@@ -290,11 +292,14 @@ def _file_list(path: Path, names: list[str]) -> FileRows:
     return FileRows(path, files, labels if columns == 2 else None, [])
 
 
-def _label(text: str, names: list[str], where: str) -> int:
+def _label(cells: list[str], names: list[str], where: str) -> int:
+    first, text = cells
     if text in names:
         return names.index(text)
     try:
-        return int(text)
+        return int(text.removesuffix(".0"))  # as pandas writes a column with gaps
     except ValueError:
         remedy = "it is not among `label_names`" if names else "give `label_names`, or class indices"
+        if Path(text).suffix.lower() in IMAGE_SUFFIXES and not Path(first).suffix:
+            remedy = "the file comes first, and then its label"
         raise InputError(where, f"label {text!r} is not a class", remedy) from None

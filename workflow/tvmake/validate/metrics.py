@@ -84,12 +84,12 @@ def _missed(name: str, metric: Metric, figure: MetricFigure) -> Iterable[MissedG
         return MissedGoal(goal=name, bound=bound, value=value, reason=reason)
 
     for bound, is_met, side in (
-        (metric.at_least, lambda got, least: got >= least, "least"),
-        (metric.at_most, lambda got, most: got <= most, "most"),
+        (metric.at_least, lambda got, least: got >= least, "low"),
+        (metric.at_most, lambda got, most: got <= most, "high"),
     ):
         if bound is not None and (value is None or not is_met(value, bound)):
             got = "not a finite number" if value is None else f"{value:.6g}"
-            yield miss(bound, f"is {got}, and should be at {side} {bound:g}")
+            yield miss(bound, f"is {got}" + ("" if value is None else f", too {side}"))
     if metric.within is not None:
         if value is None or figure.reference is None:
             yield miss(metric.within, "is not a finite number on both sides")

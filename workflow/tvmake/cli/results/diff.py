@@ -42,6 +42,7 @@ def diff(
     from dataclasses import asdict
 
     from tvmake.cli.configs import print_note
+    from tvmake.report.confirmed import note_of_changes
     from tvmake.report.diff import compare
     from tvmake.report.diff_text import print_diff
     from tvmake.report.load import load_summary
@@ -61,6 +62,9 @@ def diff(
         from tvmake.report.page.diff_page import render_diff
 
         write_text(html, render_diff(found, before, after))
+    for run in (old, new):
+        if note := note_of_changes(run):
+            print_note(f"{run}: {note}")
     code = found.exit_code(fail_on_regression)
     if fail_on_regression is not None:
         for variant in found.unjudged():

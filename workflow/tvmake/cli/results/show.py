@@ -24,7 +24,7 @@ def show(
     """Print the summary table of a finished run, and where its models came from."""
     from tvmake.cli.configs import print_note
     from tvmake.process.output import printable
-    from tvmake.report.confirmed import unconfirmed
+    from tvmake.report.confirmed import note_of_changes
     from tvmake.report.load import SUMMARY, load_sources, load_summary
     from tvmake.report.terminal import print_summary
 
@@ -41,11 +41,8 @@ def show(
     print_summary(summary)
     for model, source in sources.items():
         typer.echo(printable(f"{model}: {source.summary()}"))
-    if changed := unconfirmed(results / SUMMARY if results.is_dir() else results):
-        named = f"{len(changed)} files, {changed[0]} among them," if len(changed) > 1 else changed[0]
-        print_note(
-            f"these figures are of an earlier run: {named} changed or went away since; `tvmake make` makes them anew"
-        )
+    if note := note_of_changes(results):
+        print_note(note)
 
 
 def _only(summary: Summary, variant: str, results: Path) -> Summary:

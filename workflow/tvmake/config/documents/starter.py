@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import yaml
 
+from tvmake.config.base import REPEATING
 from tvmake.config.root import RESERVED_MODEL_NAMES
 
 SPATIAL = 224
@@ -39,7 +40,7 @@ def model_name(source: str) -> str:
     stem = re.split(r"[/\\:]", source.rstrip("/"))[-1]
     stem = re.sub(r"\.(onnx|pt2|tflite|mlir|mlirbc)$", "", stem, flags=re.IGNORECASE)
     name = re.sub(r"[^A-Za-z0-9_-]+", "_", stem).strip("_-")[:60] or "model"
-    return f"{name}_model" if name in RESERVED_MODEL_NAMES else name
+    return f"{name}_model" if name in RESERVED_MODEL_NAMES or REPEATING.search(name) else name
 
 
 def open_extents(inputs: Sequence[StarterInput]) -> dict[str, int]:

@@ -103,6 +103,8 @@ def how_to_name(source: str) -> str:
                 return "it is empty; copy or download the file again"
             if sign := sign_of(path, head):
                 return f"it is {'; '.join(sign)}"
+    if re.fullmatch(r"[\w.-]+/[\w.-]+", source) and not path.parent.exists() and not path.suffix[1:].isalpha():
+        return "there is no such file; of a model of a hub, name a function that returns it (package.module:function)"
     expected = f"expected {', '.join(FORMATS)}, package.module:function, or zoo:<name> (or set `format:` in the config)"
     return of_suffix or expected
 

@@ -17,6 +17,7 @@ from tvmake.config.device_variables import VariableName
 from tvmake.config.precision import OpName
 from tvmake.config.reading.former_keys import KeyPath
 from tvmake.config.reading.other_words import ABSENT, ALL_WORDS, INCLUDING, OTHER_KEYS, OTHER_NAMES
+from tvmake.config.reading.usual_mistakes import of_key, of_name, of_null, of_number
 from tvmake.config.reading.yaml_remedies import NUMBER_KEY, spaced
 from tvmake.config.root import Config, ModelConfig
 from tvmake.config.text.typographic import as_typed
@@ -125,13 +126,15 @@ def _message(details: Sequence[Mapping[str, Any]], path: KeyPath, written: str) 
         return f"expected {expected} (got {shown(given)})", _rewritten(kind, given, path, written)
     if kind in BOUNDS:
         words, bound = BOUNDS[kind]
-        return f"expected {words} {context[bound]} (got {shown(given)})", _share(given, context[bound], path)
+        return f"expected {words} {context[bound]} (got {shown(given)})", _share(
+            given, context[bound], path
+        ) or of_number(path, given)
     if kind in LENGTHS:
         return f"expected at most {context['max_length']} {LENGTHS[kind]} (got {shown(given)})", None
     if kind == "string_pattern_mismatch" and context["pattern"] in PATTERNS:
         pattern, text = context["pattern"], str(given)
         rewritten = {pattern_of(PythonName): _with_colon, pattern_of(Name): _as_name}.get(pattern, lambda _: None)
-        return f"expected {PATTERNS[pattern]} (got {shown(given)})", spaced(text) or rewritten(text)
+        return f"expected {PATTERNS[pattern]} (got {shown(given)})", spaced(text) or of_name(path) or rewritten(text)
     message = detail["msg"].removeprefix("Value error, ")
     if kind == "value_error":
         problem, _, hint = message.partition("; ")
@@ -148,6 +151,8 @@ def _other_key(path: KeyPath, given: Any) -> str:
     known = _fields_at(path[:-1])
     if len(path) == 1 and path[0] in INCLUDING:
         return "a config takes in no others; -c FILE -c FILE lays several files over each other"
+    if remedy := of_key(path, given):
+        return remedy
     name, colon, value = path[-1].partition(":")
     if colon and name in known:
         return f"write a space after the colon: {name}: {value}"
@@ -241,6 +246,8 @@ def one_of(given: Any, choices: Sequence[str]) -> tuple[str, str | None]:
 
 def _rewritten(kind: str, given: Any, path: KeyPath, written: str) -> str | None:
     """What was meant by a value of another kind, where that can be told."""
+    if isinstance(given, str) and (remedy := of_null(given, path, takes_null=not _refusals(path, None))):
+        return remedy
     if kind in ("model_type", "model_attributes_type"):
         return _as_mapping(given, path)
     if kind == "dict_type" and path[-1] in NAMED:

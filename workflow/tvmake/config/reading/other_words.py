@@ -40,7 +40,7 @@ OTHER_KEYS = {
     "max_gb": ["size_limit"], "max_size": ["size_limit"], "size": ["size_limit"],
     "n_trials": ["trials"], "num_trials": ["trials"], "march": ["mcpu"], "cpu": ["mcpu"],
     "triple": ["mtriple"], "features": ["mattr"],
-    "runs": ["repeat"], "iterations": ["repeat"], "warm_up": ["warmup"], "std_dev": ["std"],
+    "runs": ["repeat"], "iterations": ["repeat"], "warm_up": ["warmup"], "std_dev": ["std"], "normalize": ["mean"], "normalise": ["mean"],
 }  # fmt: skip
 """What keys are called elsewhere, in small letters, and what they may mean."""
 

@@ -140,7 +140,11 @@ class _Connect:
                 )
             case socket.gaierror():
                 key = "the address" if ":" in self.name else f"devices.{self.name}.host"
-                return Unreachable(self.where, f"no such host: {self.host}", f"correct {key}")
+                return Unreachable(
+                    self.where,
+                    f"no such host: {self.host}",
+                    f"correct {key}, or HostName and ProxyJump in ~/.ssh/config",
+                )
             case ConnectionRefusedError():
                 return Unreachable(
                     self.where, f"no ssh server at {at} (connection refused)", "start sshd there, or correct the port"
@@ -150,15 +154,15 @@ class _Connect:
                     self.where, f"{at} does not answer in {CONNECT_S:g} s", f"see whether `{command}` works"
                 )
             case asyncssh.ConnectionLost() | ConnectionError():
-                return Unreachable(
-                    self.where, f"{at} closed the connection ({error})", f"see whether `{command}` works"
-                )
+                return Unreachable(self.where, f"{at} closed the connection", f"see whether `{command}` works")
             case asyncssh.ConfigParseError():
                 return InputError("~/.ssh/config", str(error), "correct it; `ssh -G HOST` reads it too")
             case OSError() | asyncssh.Error():
                 why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+                if isinstance(error, FileNotFoundError) and error.filename:
+                    why = f"no such file, which a ProxyCommand may start: {error.filename}"
                 return Unreachable(
-                    self.where, f"{at} cannot be reached ({why.lower()})", f"see whether `{command}` works"
+                    self.where, f"{at} cannot be reached ({why[:1].lower()}{why[1:]})", f"see whether `{command}` works"
                 )
         raise error
 
