@@ -143,6 +143,7 @@ def every_assignment(directory: Path, choice: Mapping[str, Any]) -> dict[str, An
     from tvmake.config.reading.load import load
     from tvmake.plan.plan import Plan
     from tvmake.stages.choices.choose_precision import choose_precision_request
+    from tvmake.stages.choices.precision_search.kept import Kept
     from tvmake.stages.choices.precision_search.trials import Trial, Workbench
 
     plan = Plan(load([Path("tvmake.yaml")]))
@@ -150,9 +151,8 @@ def every_assignment(directory: Path, choice: Mapping[str, Any]) -> dict[str, An
     imported = [Path("results/net") / name for name in ("model.json", "model.params", "signature.json")]
     with tempfile.TemporaryDirectory() as place:
         ranges = Path("results/net/auto/calibration.json")
-        bench = Workbench(
-            Path(place), *imported, ranges if ranges.is_file() else None, Path("results/net/reference.npz"), request
-        )
+        known = (ranges if ranges.is_file() else None, Path("results/net/reference.npz"))
+        bench = Workbench(Path(place), Kept(Path(place)), *imported, *known, request)
         wanted = [LayerAssignment(uniform=one) for one in request.among]
         wanted += [LayerAssignment(layers=list(one)) for one in product(*(layer["able"] for layer in choice["layers"]))]
         trials = [Trial(assignment.model_dump_json(), assignment) for assignment in wanted]

@@ -17,7 +17,7 @@ from tvmake.errors import MachineError
 from tvmake.process.python import python_command
 from tvmake.storage import temporary
 from tvmake.storage.files import TEMPORARY_PREFIX, atomic_directory, atomic_path, scratch_directory, write_bytes
-from tvmake.storage.temporary import held_directory, sweep, temporary_directory
+from tvmake.storage.temporary import LONGEST_KEPT_S, held_directory, kept_directory, sweep, temporary_directory
 
 PREFIX = ".test-"
 
@@ -199,3 +199,41 @@ def test_a_refusal_to_write_a_temporary_file_is_one_line(
 def test_a_refusal_to_write_elsewhere_is_not_about_temporary_files(tmp_path: Path):
     with pytest.raises(OSError, match="/elsewhere"), temporary_directory("tvmake-x-"):
         raise OSError(errno.ENOSPC, "full", "/elsewhere/file")
+
+
+def test_what_work_that_did_not_end_left_is_there_for_the_next_and_gone_when_that_ends(tmp_path):
+    parent = tmp_path / "works"
+    with pytest.raises(KeyboardInterrupt), kept_directory(parent, "one") as directory:
+        (directory / "half").write_text("done")
+        raise KeyboardInterrupt
+    with kept_directory(parent, "two") as directory:
+        assert list(directory.iterdir()) == []
+    with kept_directory(parent, "one") as directory:
+        assert (directory / "half").read_text() == "done"
+    assert list(parent.iterdir()) == []
+
+
+def test_two_at_the_same_work_do_not_share_a_directory(tmp_path):
+    with kept_directory(tmp_path / "works", "one") as first:
+        with kept_directory(tmp_path / "works", "one") as second:
+            (second / "a").write_text("b")
+        assert not second.exists()
+        assert list(first.iterdir()) == []
+
+
+def test_work_that_nobody_went_on_with_is_removed_in_the_end(tmp_path):
+    parent = tmp_path / "works"
+    for name in ("old", "new"):
+        with pytest.raises(ValueError, match="ended"), kept_directory(parent, name):
+            raise ValueError("ended")
+    then = (parent / "old").stat().st_mtime - LONGEST_KEPT_S - 1
+    os.utime(parent / "old", (then, then))
+    with kept_directory(parent, "another"):
+        assert {path.name for path in parent.iterdir()} == {"new", "another"}
+
+
+def test_work_goes_on_in_a_temporary_directory_where_nothing_can_be_kept(tmp_path):
+    (tmp_path / "works").write_text("a file")
+    with kept_directory(tmp_path / "works", "one") as directory:
+        (directory / "a").write_text("b")
+    assert not directory.exists()

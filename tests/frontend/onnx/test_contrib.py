@@ -222,6 +222,28 @@ def test_weights_in_blocks_of_few_bits_are_those_of_onnx_runtime(tmp_path, bits,
     np.testing.assert_allclose(outputs[0], runtime(made, [x])[0], rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("has_zeros", [False, True])
+@pytest.mark.parametrize("is_regular", [False, True], ids=["blocks of any size", "whole blocks"])
+def test_rows_of_weights_may_belong_to_blocks_in_any_order(tmp_path, has_zeros, is_regular):
+    rows, columns, size = 64, 6, 16
+    blocks, draw = rows // size, np.random.default_rng(0)
+    constants = {
+        "w": draw.integers(0, 256, (columns, blocks, size // 2), np.uint8),
+        "scales": np.abs(random(columns * blocks)) / 10,
+        "order": (draw.permutation(rows) // size if is_regular else draw.integers(0, blocks, rows)).astype(np.int32),
+    }
+    if has_zeros:
+        constants["zeros"] = draw.integers(0, 16, columns * blocks).astype(np.float32)
+    names = ["x", *(name if name in constants else "" for name in ("w", "scales", "zeros", "order"))]
+    node = helper.make_node(
+        "MatMulNBits", names, ["y"], domain="com.microsoft", K=rows, N=columns, bits=4, block_size=size
+    )
+    made = model([node], {"x": (FLOAT, ["batch", 3, rows])}, ["y"], constants, domains=["com.microsoft"])
+    x = random(2, 3, rows)
+    found = read(save(tmp_path / "m.onnx", made))
+    np.testing.assert_allclose(run_compiled(found, [x])[0], runtime(made, [x])[0], rtol=1e-3, atol=1e-3)
+
+
 TABLE_TYPES = {
     "4 bits": (ml_dtypes.int4, {}),
     "4 bits without signs": (ml_dtypes.uint4, {}),

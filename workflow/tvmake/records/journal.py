@@ -6,7 +6,6 @@ where it is until somebody writes again: then a line break closes it, and it is 
 
 import gc
 import json
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from filelock import FileLock, Timeout
 
 from tvmake.errors import MachineError
 from tvmake.records.line import ENTRIES, START, BadLine, Line, decode
-from tvmake.storage.disk import reading, saving, sync_directory
+from tvmake.storage.disk import append, reading, saving
 from tvmake.storage.files import atomic_path
 from tvmake.storage.plain_files import open_plain
 
@@ -62,7 +61,7 @@ class Journal:
             MachineError: they could not be written; the file is as it was.
         """
         with self._locked():
-            _append(self.path, lines)
+            append(self.path, lines)
 
     def extend(self, lines: Iterable[tuple[str, bytes]]) -> int:
         """Add those lines (digest, bytes) whose digest is not there yet; returns how many."""
@@ -70,7 +69,7 @@ class Journal:
             known = {piece.found.digest for piece in self.scan() if isinstance(piece.found, Line)}
             fresh = {digest: line for digest, line in lines if digest not in known}
             if fresh:
-                _append(self.path, b"".join(fresh.values()))
+                append(self.path, b"".join(fresh.values()))
         return len(fresh)
 
     def read(self) -> list[Line]:
@@ -190,7 +189,7 @@ class Journal:
                 known.add(text)
                 lines += json.dumps({"reason": reason, "found_at": now, "line": text}).encode() + b"\n"
         if lines:
-            _append(self.quarantine, lines)
+            append(self.quarantine, lines)
 
     def _quarantined(self) -> set[str]:
         known = set()
@@ -235,26 +234,3 @@ def _no_collection() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
-
-
-def _append(path: Path, lines: bytes) -> None:
-    """Add complete lines and wait for the disk; on a failure the file is as it was."""
-    with saving(path):
-        is_new = not path.exists()
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-        try:
-            size = os.fstat(handle).st_size
-            if size and os.pread(handle, 1, size - 1) != b"\n":
-                lines = b"\n" + lines
-            try:
-                left = memoryview(lines)
-                while left:
-                    left = left[os.write(handle, left) :]
-                os.fsync(handle)
-            except OSError:
-                os.ftruncate(handle, size)
-                raise
-        finally:
-            os.close(handle)
-        if is_new:
-            sync_directory(path.parent)

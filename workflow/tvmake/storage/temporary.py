@@ -10,6 +10,7 @@ import os
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,6 +22,9 @@ CONTENT = "content"
 
 RANDOM_BYTES = 6
 """Of a name."""
+
+LONGEST_KEPT_S = 7 * 24 * 3600.0
+"""How long what an interrupted piece of work left waits for it to go on."""
 
 _ours: dict[Path, int] = {}
 """Those that this process has made or is about to make, and its number, which a fork has not."""
@@ -62,6 +66,56 @@ def temporary_directory(prefix: str) -> Iterator[Path]:
         if refused := temporary_file_refused(error, parent):
             raise refused from error
         raise
+
+
+@contextmanager
+def kept_directory(parent: Path, name: str) -> Iterator[Path]:
+    """Give a directory for work that may be interrupted: it holds what an earlier block of this name left that did not come to
+    its end, and is gone when the block ends without an error.
+
+    What nobody went on with for :data:`LONGEST_KEPT_S` is removed. While another process is at the same work, or where ``parent`` cannot
+    be written or has no locks, the directory is an empty one of the system's, as of :func:`temporary_directory`.
+
+    Args:
+        parent: a directory for such directories alone; it need not exist.
+    """
+    _sweep_old(parent)
+    held = _take(parent / name)
+    if held is None:
+        with temporary_directory(f"tvmake-{parent.name}-") as directory:
+            yield directory
+        return
+    try:
+        yield parent / name / CONTENT
+    except BaseException:
+        os.close(held)
+        raise
+    _remove(parent / name, held)
+
+
+def _take(place: Path) -> int | None:
+    """Make a directory, or take one that is there, and hold it; None where it is held, or cannot be."""
+    lock = None
+    try:
+        (place / CONTENT).mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = os.open(place / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if _is_same(place / LOCK, lock) and (place / CONTENT).is_dir():
+            os.utime(place)
+            return lock
+    except OSError:
+        pass
+    if lock is not None:
+        os.close(lock)
+    return None
+
+
+def _sweep_old(parent: Path) -> None:
+    with suppress(OSError):
+        for place in list(parent.iterdir()):
+            with suppress(OSError):
+                if time.time() - place.stat().st_mtime > LONGEST_KEPT_S:
+                    _sweep(place)
 
 
 def sweep(parent: Path, prefix: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,10 +14,10 @@ from tvmake.config.transform import BUILD_POINTS, TRANSFORM_POINTS
 from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
 from tvmake.stages.package.build import build_request
 from tvmake.stages.results.validate import metric_files
-from tvmake.storage.temporary import temporary_directory
+from tvmake.storage.temporary import kept_directory, temporary_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tvmake.benchmark.precision_choice import PrecisionChoice
 
@@ -38,7 +39,8 @@ def choose_precision(
     """Write ``module``, ``params`` and ``signature``, the network with the chosen precision in each layer, and ``precision`` (a
     PrecisionChoice).
 
-    Goals that no assignment meets are no failure here: the nearest one is taken, and validation finds what it misses.
+    Goals that no assignment meets are no failure here: the nearest one is taken, and validation finds what it misses. A run that follows
+    one that was interrupted, of the same files with the same request, goes on with what that one found.
 
     Args:
         calibration: the ranges of activations; None where nothing may be ``int8``.
@@ -52,20 +54,40 @@ def choose_precision(
     """
     from tvmake.artifact import stage_json
     from tvmake.records.frozen import read_frozen
+    from tvmake.stages.choices.precision_search.kept import Kept, choices_root
     from tvmake.stages.choices.precision_search.search import chosen_by_lock, search
     from tvmake.stages.choices.precision_search.trials import Workbench
 
-    with temporary_directory("tvmake-precisions-") as directory:
-        bench = Workbench(
-            Path(directory), imported, imported_params, imported_signature, calibration, reference, request
-        )
+    inputs = (imported, imported_params, imported_signature, calibration, reference)
+    with temporary_directory("tvmake-precisions-") as directory, ExitStack() as until_saved:
+        place = directory
+        if frozen is None:
+            place = until_saved.enter_context(kept_directory(choices_root(), _key(inputs, request)))
+        kept = Kept(place)
+        if kept.count:
+            print(f"an earlier run was interrupted: going on with {kept.count} of its builds and measurements")
+        bench = Workbench(directory, kept, *inputs, request)
         if frozen is not None:
             choice = chosen_by_lock(bench, request, read_frozen(frozen).assignment_of(variant, frozen))
         else:
             choice = search(bench, request)
         bench.write_network(choice.assignment, module, params, signature)
-    stage_json.save(choice, precision)
+        stage_json.save(choice, precision)
     return choice
+
+
+def _key(inputs: Sequence[Path | None], request: ChoosePrecisionRequest) -> str:
+    """What measurements of this choice, on this device as it is now, are kept under."""
+    from tvmake.device.connect import connect
+    from tvmake.stages.choices.precision_search.kept import key_of
+    from tvmake.storage.code_fingerprint import fingerprint
+    from tvmake.targets.resolve import tvm_target
+    from tvmake.tune.measure.kernel import device_kind
+
+    building = request.build
+    kind = device_kind(tvm_target(building.target, f"targets.{building.target_name}"))
+    device = connect(request.device_name, request.device).fingerprint(kind)
+    return key_of(request, inputs, fingerprint(*STAGE.roots(request)), device)
 
 
 def choose_precision_request(job: JobContext) -> ChoosePrecisionRequest:

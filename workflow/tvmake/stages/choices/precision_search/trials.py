@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from pydantic import BaseModel
+
 from tvmake.artifact import stage_json
 from tvmake.artifact.calibration import Calibration
 from tvmake.artifact.fingerprint import Fingerprint
@@ -25,6 +27,7 @@ from tvmake.device.connect import connect
 from tvmake.device.interface import Deployment, RunRequest
 from tvmake.errors import DeviceError, InputError, TvmakeError
 from tvmake.process.limits import isolated
+from tvmake.stages.choices.precision_search.kept import Kept
 from tvmake.stages.package.build import build
 from tvmake.stages.package.export import export
 from tvmake.stages.results.validate import compared
@@ -45,7 +48,6 @@ WARMUP, SAMPLES, LEAST_MS = 5, 30, 0.3
 does only ever slows a network down: some of them are free of it."""
 
 FILES = ("module.json", "module.params", "signature.json")
-PACKAGE = "package.tar"
 
 NETWORK, BUILDING = "the network", "building it"
 """How errors name what is built, and that it is."""
@@ -78,6 +80,20 @@ class Trial:
         return second <= (1 + AGREE) * first
 
 
+class _Built(BaseModel):
+    """A network's package, as it is kept."""
+
+    network: str
+    package_sha256: str
+
+
+class _Judged(BaseModel):
+    """What running a package on the samples gave, as it is kept."""
+
+    report: NumericsReport
+    fingerprint: Fingerprint
+
+
 @dataclass(frozen=True)
 class _Made:
     """What became of building a network."""
@@ -89,10 +105,13 @@ class _Made:
 
 
 class Workbench:
-    """Builds networks and runs them on the device; what was built once is not built again.
+    """Builds networks and runs them on the device; what was built once is not built again, and what worked is kept as it is found.
+
+    What failed is not kept: it may have been for want of memory, or because the whole run was about to be ended.
 
     Args:
         directory: for files in between.
+        kept: what an interrupted run of the same choice found, and where to keep what this one does.
         imported, params, signature: the imported network.
         calibration: the ranges of activations; None where nothing may be ``int8``.
         reference: the inputs, and what the original model makes of them.
@@ -101,6 +120,7 @@ class Workbench:
     def __init__(
         self,
         directory: Path,
+        kept: Kept,
         imported: Path,
         params: Path,
         signature: Path,
@@ -109,6 +129,7 @@ class Workbench:
         request: ChoosePrecisionRequest,
     ):
         self._directory = directory
+        self._kept = kept
         self._request = request
         self.module, self.params = load_module(imported), load_params(params)
         self._signature = stage_json.load(Signature, signature)
@@ -118,6 +139,7 @@ class Workbench:
         self._built: dict[str, tuple[Deployment, int]] = {}
         self._trials: dict[str, Trial] = {}
         self._pilot: Deployment | None = None
+        self._comparisons = 0
         self.fingerprint: Fingerprint | None = None
         self.builds = 0
 
@@ -149,18 +171,17 @@ class Workbench:
         if (known := self._trials.setdefault(assigned, trial)) is not trial:
             trial.deployment, trial.package_bytes, trial.problem = known.deployment, known.package_bytes, known.problem
             return
-        place = self._directory / f"trial{self.builds}"
-        place.mkdir()
-        self.builds += 1
         try:
-            answer = isolated(lambda: self._packed(trial.assignment, place), NETWORK, BUILDING, None)
-            made = _Made(**json.loads(answer))
+            made = self._made_before(assigned) or self._made(trial.assignment)
             trial.problem = made.problem
             if not made.problem:
                 if made.network not in self._built:
-                    package = place / PACKAGE
+                    package = self._kept.package(made.network)
                     self._built[made.network] = self._device.push(package), package.stat().st_size
                 trial.deployment, trial.package_bytes = self._built[made.network]
+                built = _Built(network=made.network, package_sha256=trial.deployment.package_sha256)
+                if self._kept.find("built", assigned) != built.model_dump():
+                    self._kept.add(built.model_dump(), "built", assigned)
         except InputError as error:
             trial.problem = (
                 f"cannot be built: {error.problem if error.where == NETWORK else f'{error.where}: {error.problem}'}"
@@ -168,6 +189,21 @@ class Workbench:
         except DeviceError as error:
             self._check_device()
             trial.problem = error.problem
+
+    def _made_before(self, assigned: str) -> _Made | None:
+        """A network that an interrupted run built, if its package is there as it was."""
+        built = self._kept.find_model(_Built, "built", assigned)
+        if built is None:
+            return None
+        package = self._kept.package(built.network)
+        is_whole = built.network in self._built or (package.is_file() and digest_file(package) == built.package_sha256)
+        return _Made(network=built.network) if is_whole else None
+
+    def _made(self, assignment: LayerAssignment) -> _Made:
+        place = self._directory / f"trial{self.builds}"
+        place.mkdir()
+        self.builds += 1
+        return _Made(**json.loads(isolated(lambda: self._packed(assignment, place), NETWORK, BUILDING, None)))
 
     def _packed(self, assignment: LayerAssignment, place: Path) -> bytes:
         """Write a network's package, unless there is one of the same network; a :class:`_Made` in JSON."""
@@ -178,7 +214,7 @@ class Workbench:
             if network not in self._built:
                 lib, manifest, weights = place / "mod.so", place / "mod.json", place / "mod.params"
                 build(module, params, signature, self._request.build, lib, manifest, weights, place / "sources")
-                export(lib, manifest, weights, ExportRequest(), place / PACKAGE)
+                export(lib, manifest, weights, ExportRequest(), self._kept.package(network))
                 for file in (lib, weights, module, params):
                     file.unlink()
             made = _Made(network=network)
@@ -211,20 +247,27 @@ class Workbench:
     def _judged(self, trial: Trial, goals: Goals, most: int | None = None) -> NumericsReport | None:
         if trial.deployment is None or trial.problem or self.known is None:
             return None
-        try:
-            with self._device.exclusive():
-                report, self.fingerprint = compared(self._device, trial.deployment, self.known, goals, most)
-        except DeviceError as error:
-            self._check_device()
-            trial.problem = f"does not run: {error.problem}"
-            return None
+        subject = ("judged", trial.deployment.package_sha256, goals.model_dump(mode="json"), most)
+        judged = self._kept.find_model(_Judged, *subject)
+        if judged is None:
+            try:
+                with self._device.exclusive():
+                    report, fingerprint = compared(self._device, trial.deployment, self.known, goals, most)
+            except DeviceError as error:
+                self._check_device()
+                trial.problem = f"does not run: {error.problem}"
+                return None
+            judged = _Judged(report=report, fingerprint=fingerprint)
+            self._kept.add(json.loads(judged.model_dump_json()), *subject)
+        self.fingerprint = judged.fingerprint
         self._pilot = self._pilot or trial.deployment
-        return report
+        return judged.report
 
     def time(self, trials: Sequence[Trial]) -> None:
         """Time networks by turns, every other round backwards, so that a machine that slows down slows all of them down.
 
-        Networks that are the same are timed once.
+        Networks that are the same are timed once. Whole rounds are kept, so that one that was interrupted is timed again for all: what
+        the machine did meanwhile concerns all of them.
         """
         by_package: dict[str, list[Trial]] = {}
         for trial in trials:
@@ -232,12 +275,25 @@ class Workbench:
                 by_package.setdefault(trial.deployment.package_sha256, []).append(trial)
         how = Measurement(warmup=WARMUP, repeat=SAMPLES, min_repeat_ms=LEAST_MS, cooldown_s=self._request.cooldown_s)
         run = RunRequest(samples=1, want_outputs=False, measurement=how)
-        groups = list(by_package.values())
+        self._comparisons += 1
         for number in range(MOST_ROUNDS):
-            open_groups = [same for same in groups if not same[0].problem and not same[0].is_settled]
+            open_groups = {
+                sha: same for sha, same in by_package.items() if not same[0].problem and not same[0].is_settled
+            }
+            if not open_groups:
+                return
+            subject = ("round", self._comparisons, number, sorted(by_package))
+            known = self._kept.find(*subject)
+            if known is not None and known.keys() == open_groups.keys():
+                for sha, same in open_groups.items():
+                    for trial in same:
+                        trial.rounds_ms.append(known[sha])
+                continue
             with self._device.exclusive():
-                for same in open_groups if number % 2 == 0 else reversed(open_groups):
+                for same in list(open_groups.values())[:: 1 if number % 2 == 0 else -1]:
                     self._time_once(same, run)
+            if not any(same[0].problem for same in open_groups.values()):
+                self._kept.add({sha: same[0].rounds_ms[-1] for sha, same in open_groups.items()}, *subject)
 
     def _time_once(self, same: Sequence[Trial], run: RunRequest) -> None:
         """One round of networks that have the same package."""

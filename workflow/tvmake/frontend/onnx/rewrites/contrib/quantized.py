@@ -153,25 +153,31 @@ def _blocked_matmul(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     bits, rows, columns, size = (int(values.get(key, 4)) for key in ("bits", "K", "N", "block_size"))
     held, scales = build.graph.weights(packed), build.graph.weights(scale)
     zeros = build.graph.weights(zero) if zero else np.asarray(1 << bits - 1)
-    if held is None or scales is None or zeros is None or order or bits not in (2, 4, 8):
-        return None
     blocks = -(-rows // size)
-    integers = _unpacked(held.reshape(columns, blocks, -1), bits)
+    regular = np.arange(rows) // size
+    block = build.graph.weights(order) if order else regular
+    if held is None or scales is None or zeros is None or block is None or bits not in (2, 4, 8):
+        return None
+    if block.shape != regular.shape or not ((block >= 0) & (block < blocks)).all():
+        return None
+    if order and zero and zeros.dtype == np.uint8:
+        return None  # ONNX Runtime 1.31 takes 8 for every zero point then
+    integers = _unpacked(held.reshape(columns, blocks, -1), bits).reshape(columns, blocks * size)[:, :rows]
     if zeros.dtype == np.uint8 and zeros.ndim:
         zeros = _unpacked(zeros.reshape(columns, -1), bits)[:, :blocks]
-    zeros = zeros.reshape(columns, blocks, 1) if zeros.ndim else zeros
-    if zeros.dtype.kind == "f" and (zeros != np.rint(zeros)).any():
-        real = (integers.astype(np.float32) - zeros.astype(np.float32)) * scales.astype(np.float32).reshape(
-            columns, blocks, 1
-        )
-        matrix = build.graph.add_constant(real.reshape(columns, blocks * size)[:, :rows].T, packed)
+    zeros = np.broadcast_to(zeros.reshape(columns, blocks) if zeros.ndim else zeros, (columns, blocks))
+    scales = scales.reshape(columns, blocks)
+    by_block = np.argsort(block, kind="stable")
+    has_fractions = zeros.dtype.kind == "f" and bool((zeros != np.rint(zeros)).any())
+    if has_fractions or (block[by_block] != regular).any():
+        centred = integers.astype(np.float32) - zeros.astype(np.float32)[:, block]
+        matrix = build.graph.add_constant((centred * scales.astype(np.float32)[:, block]).T, packed)
     else:
-        wide = np.broadcast_to(zeros, (columns, blocks, 1)).reshape(columns, blocks)
-        held = integers.reshape(columns, blocks * size)[:, :rows]
-        matrix = build.transpose(
-            real_blocks(build, packed, held, scales.reshape(columns, blocks), wide, 1, size), [1, 0]
-        )
-    result = build.op("MatMul", data, build.cast(matrix, build.graph.dtype(data)))
+        if (block != regular).any():  # rows of a block beside each other, as their quantiser had them
+            integers = integers[:, by_block]
+            data = build.op("Gather", data, build.const(by_block, np.int64), axis=-1)
+        matrix = build.transpose(real_blocks(build, packed, integers, scales, zeros, 1, size), [1, 0])
+    result = build.op("MatMul", data, build.cast(matrix, build.graph.dtype(node.input[0])))
     return [build.op("Add", result, bias) if bias else result]
 
 
