@@ -1,11 +1,15 @@
 """tvmake's own commands as child processes, whose errors are raised here."""
 
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+
+import psutil
 
 from tvmake.errors import ErrorList, InputError, MachineError, TvmakeError, UsageError
 from tvmake.process.python import python_command
@@ -31,6 +35,8 @@ def run_tvmake(arguments: Sequence[str], directory: Path | None = None, *, shows
     Returns:
         What it printed.
 
+    Interrupted, it is ended with all that it started, before the interrupt goes on.
+
     Raises:
         TvmakeError: it failed; of the class that its exit code stands for, an :class:`ErrorList` where it named several mistakes.
     """
@@ -55,13 +61,23 @@ def run_tvmake(arguments: Sequence[str], directory: Path | None = None, *, shows
             code = process.wait()
         finally:
             if process.poll() is None:
-                process.terminate()
+                _interrupt(process.pid)
                 process.wait()
         printed.seek(0)
         output = printed.read()
     if code:
         raise _error(lines, code, arguments)
     return output
+
+
+def _interrupt(command: int) -> None:
+    """Do to a command, and to all that it started, what Ctrl-C in a terminal does: it does not wait for the end of its jobs then."""
+    with suppress(psutil.NoSuchProcess):
+        whole = psutil.Process(command)
+        whole.send_signal(signal.SIGINT)  # first, so that it starts no more
+        for started in whole.children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                started.send_signal(signal.SIGINT)
 
 
 def errors_in(lines: Sequence[str], kind: type[TvmakeError]) -> list[TvmakeError]:
