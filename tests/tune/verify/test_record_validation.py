@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tvm
 
 from tests.patience import HANG_S
+from tests.tune.graphs import kernel_workload
 from tests.tune.replayed import record, traces
 from tests.tune.search.test_search import DEVICE, TARGET, MadeUp, matmul, search
 from tvmake.process.isolation import Refused, each_isolated
@@ -17,7 +19,10 @@ from tvmake.records.store import RecordStore, StoredRecord
 from tvmake.tune.context import tuning_context
 from tvmake.tune.search.cost_model import measured_features
 from tvmake.tune.search.spaces import for_rules, meta_schedule_context
+from tvmake.tune.search.starts import starts_by_rule
 from tvmake.tune.verify.record_validation import ValidRecord, validate_records
+
+op = tvm.relax.op
 
 KERNEL = matmul(64)
 PLACE = tuning_context(TARGET, DEVICE)
@@ -90,6 +95,20 @@ def test_a_schedule_that_is_none_of_metaschedules_own_teaches_but_seeds_nothing(
     foreign, own = validated([stored(parallel_by_a_list(good[0])), stored(good[1])])
     assert foreign.tuning is None and len(foreign.features) > 0
     assert own.tuning is not None
+
+
+def test_schedules_of_rules_that_tvm_reads_no_features_off_are_no_unusable_records():
+    # Twenty channels fill no tile of vectors: packed weights end in zeros.
+    conv = (
+        (lambda x, w: op.nn.conv2d(x, w, padding=1, data_layout="NHWC", kernel_layout="OHWI")),
+        ((1, 8, 8, 1), "float32"),
+    )
+    kernel = kernel_workload(*conv, ((20, 3, 3, 1), "float32"), weights=True)
+    context = meta_schedule_context(kernel, "evolutionary", 0, for_rules(kernel.target, 2), 1)
+    records = [stored(start.trace) for start in starts_by_rule(kernel)]
+    (found,) = validate_records(kernel, context, list(context.generate_design_space()), records, records).values()
+    assert isinstance(found, ValidRecord)
+    assert found.tuning is None and found.features is None
 
 
 def test_failed_records_teach_that_they_failed(good: list[Any]):

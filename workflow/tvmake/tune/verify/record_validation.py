@@ -27,6 +27,8 @@ from tvmake.tune.trace import trace_json
 PARALLEL = "meta_schedule.parallel"
 """An annotation that MetaSchedule changes as if it were a decision: how many ways to run loops in parallel."""
 
+NO_FEATURES = np.zeros((0, 0), "float32")
+
 LARGEST = 1 << 20
 """For one decision; tile sizes and numbers of alternatives are far below."""
 
@@ -108,23 +110,30 @@ def tuning_record(workload: Workload, trace: Any, seconds: Sequence[float], targ
 
 def _replayed(workload: Workload, context: Any, item: _Item) -> bytes:
     """In the fork: everything that is done with the record later; the hash and the features, as an .npz file."""
-    from tvm.s_tir import meta_schedule
-
     kernel = replay(workload, item.stored.record.trace)
     if item.design is not None:
         try:
             tuning_record(workload, item.design, item.stored.samples_s, context.target).as_measure_candidate()
         except Exception as error:  # whatever TVM thinks of foreign data, as in replay
             raise ReplayError(FAILURE) from error
-    features = np.zeros((0, 0), "float32")
-    if item.is_training:
-        schedule = tvm.s_tir.Schedule(tvm.IRModule({"main": kernel}))
-        extractor = meta_schedule.feature_extractor.PerStoreFeature()
-        (found,) = extractor.extract_from(context, [meta_schedule.MeasureCandidate(schedule, [])])
-        features = found.numpy().astype("float32")
+    features = _features(context, kernel) if item.is_training else NO_FEATURES
     file = io.BytesIO()
     np.savez(file, code=structure(kernel), features=features)
     return file.getvalue()
+
+
+def _features(context: Any, kernel: "tvm.tirx.PrimFunc") -> np.ndarray:
+    """What the cost model learns from; nothing of kernels that TVM 0.27 reads no features off: those whose packed
+    weights end in zeros."""
+    from tvm.s_tir import meta_schedule
+
+    schedule = tvm.s_tir.Schedule(tvm.IRModule({"main": kernel}))
+    extractor = meta_schedule.feature_extractor.PerStoreFeature()
+    try:
+        (found,) = extractor.extract_from(context, [meta_schedule.MeasureCandidate(schedule, [])])
+    except RuntimeError:
+        return NO_FEATURES
+    return np.asarray(found.numpy(), "float32")
 
 
 def _valid_record(workload: Workload, context: Any, item: _Item, answer: bytes) -> ValidRecord:
