@@ -33,7 +33,7 @@ auto: the goals decide what is chosen. Without goals of yours an error of a tent
 
 A source that is quantised rounds to 8 bits at every precision: a value on the edge between two steps may go to either side, and the next
 layers make more of it. Digits in QOperators come out at 55 dB. So does one that computes in bfloat16, whose numbers have 8 bits: one to eight linear layers in
-PyTorch's autocast are 47 to 52 dB from their numbers in float64 in PyTorch itself, and 51 to 57 dB in the package. Float32 and float16_acc32 have the
+PyTorch's autocast are 47 to 52 dB from their numbers in float64 in PyTorch itself, and 51 to 57 dB in the package. Float32, tf32 and float16_acc32 have the
 default goals of auto then, which still tell a wrong kernel (below 10 dB).
 """
 
@@ -190,7 +190,7 @@ DEFAULT_GOALS: dict[str, Goals] = {
 }
 """Goals per precision where the config says nothing; the module's text gives the reasons."""
 
-AS_THE_SOURCE_ROUNDS = ("float32", "float16_acc32")
+AS_THE_SOURCE_ROUNDS = ("float32", "tf32", "float16_acc32")
 """Precisions in which such a source is held to the default goals of auto."""
 
 
