@@ -68,7 +68,7 @@ def test_a_file_that_is_not_there_is_named():
     [
         ({"target": "adreno-730-textur"}, "target: no such target 'adreno-730-textur'\n  did you mean 'adreno-730-texture'?"),
         ({"target": "foo"}, "target: no such target 'foo'\n  `tvmake targets` lists what there is"),
-        ({"precision": "fp16"}, "precision: expected one of float32, float16, float16_acc32, int8, int8_weights, int4_weights, auto (got 'fp16')\n  did you mean 'float16'?"),
+        ({"precision": "fp16"}, "precision: expected one of float32, tf32, float16, float16_acc32, int8, int8_weights, int4_weights, auto (got 'fp16')\n  did you mean 'float16'?"),
     ],
 )  # fmt: skip
 def test_a_name_that_there_is_not_is_told_by_what_it_was_given_as(options: dict[str, str], line: str):
@@ -112,6 +112,13 @@ def test_a_target_that_makes_no_sense_is_not_named_by_the_name_that_it_got_in_th
         SingleRun(DIGITS, "llvm -mtriple=aarch65-linux-gnu").check_config()
     with pytest.raises(InputError, match=r"^target: native is this machine's CPU, and takes no options"):
         SingleRun(DIGITS, "native -mcpu=skylake")
+
+
+@pytest.mark.parametrize(("target", "precision"), [("cuda", "tf32"), ("opencl-generic", "float16")])
+def test_a_precision_that_the_target_has_not_is_answered_with_what_a_command_can_say(target: str, precision: str):
+    with pytest.raises(InputError, match=f"^target: precision '{precision}': ") as caught:
+        SingleRun(DIGITS, target, precision).check_config()
+    assert caught.value.remedy == "name another precision or another target"
 
 
 def test_the_command_that_makes_it_knows_what_gave_its_keys():

@@ -19,7 +19,7 @@ from tvmake.config.target import TargetConfig, obstacle
 from tvmake.config.transform import TransformOptions
 from tvmake.config.tuning import ModelTuning, TuningOptions
 from tvmake.config.validation import PrecisionGoals, ValidationOptions, goals_for
-from tvmake.config.variants import VariantFilter
+from tvmake.config.variants import LEAVE_OUT, VariantFilter
 
 RESERVED_MODEL_NAMES = frozenset({"best", "diff", "history", "sources", "tuning"})
 
@@ -199,12 +199,12 @@ class Config(Strict):
                 if reason := obstacle(self.targets[target], one):
                     remedy = f"take {one} out of precisions.{precision}.among, or " if chosen.is_chosen else ""
                     found[
-                        f"targets.{target}: precision '{precision}': {reason}; {remedy}leave it out with variants.exclude"
+                        f"targets.{target}: precision '{precision}': {reason}; {remedy}{LEAVE_OUT}"
                     ] = None
             if chosen.is_chosen and self.targets[target].runs_on is None:
                 found[
                     f"targets.{target}: precision '{precision}' is chosen by measuring, and the target has no device; "
-                    "give it one (`device:`), or leave it out with variants.exclude"
+                    f"give it one (`device:`), or {LEAVE_OUT}"
                 ] = None
         return list(found)
 

@@ -4,6 +4,9 @@ from pydantic import Field
 
 from tvmake.config.base import Name, Strict
 
+LEAVE_OUT = "leave it out with variants.exclude"
+"""The remedy for combinations that cannot be made, in a config."""
+
 
 class Combination(Strict):
     """A full or partial combination; what is left out matches everything."""

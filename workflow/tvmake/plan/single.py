@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from tvmake.config.base import REPEATING
 from tvmake.config.catalogue.zoo import ZOO
 from tvmake.config.files.formats import how_to_name_within
+from tvmake.config.variants import LEAVE_OUT
 from tvmake.errors import InputError, TvmakeError
 from tvmake.process.output import argument
 from tvmake.storage.files import digest_bytes, write_text, writing
@@ -241,7 +242,8 @@ class SingleRun:
         given = given_by(key, self.given_as())
         if given is None or (given not in self.options.values() and error.where != nowhere):
             return error
-        return type(error)(given, problem.replace(repr(self._source()), "it"), error.remedy)
+        remedy = error.remedy and error.remedy.replace(LEAVE_OUT, "name another precision or another target")
+        return type(error)(given, problem.replace(repr(self._source()), "it"), remedy)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
