@@ -125,7 +125,10 @@ def test_a_cosine_is_no_percentage():
             {"models": {"net": {"source": "net.onnx", "inputs": {"x": {"range": [5, 1]}}}}},
             "write the lower one first: [1, 5]",
         ),
-        ({"models": {"net": {"source": "net.onnx", "precisions": ["fp16"]}}}, "tvmake's own are float32, tf32, float16"),
+        (
+            {"models": {"net": {"source": "net.onnx", "precisions": ["fp16"]}}},
+            "tvmake's own are float32, tf32, float16",
+        ),
         ({"precisions": ["bfloat16"]}, "nothing is computed in bfloat16; float16 takes as many bits"),
         ({"precisions": ["INT4"]}, "nothing is computed in 4 bits; int4_weights holds weights in them"),
         ({"models": {"net": {"source": "net.onnx", "targets": ["board"]}}}, "or add board to `targets`"),

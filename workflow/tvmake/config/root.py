@@ -198,9 +198,7 @@ class Config(Strict):
             for one in (chosen.among or ()) if chosen.is_chosen else (chosen.arithmetic,):
                 if reason := obstacle(self.targets[target], one):
                     remedy = f"take {one} out of precisions.{precision}.among, or " if chosen.is_chosen else ""
-                    found[
-                        f"targets.{target}: precision '{precision}': {reason}; {remedy}{LEAVE_OUT}"
-                    ] = None
+                    found[f"targets.{target}: precision '{precision}': {reason}; {remedy}{LEAVE_OUT}"] = None
             if chosen.is_chosen and self.targets[target].runs_on is None:
                 found[
                     f"targets.{target}: precision '{precision}' is chosen by measuring, and the target has no device; "
