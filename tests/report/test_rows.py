@@ -31,6 +31,14 @@ def test_a_variant_that_misses_a_goal_fails_and_says_which(run):
     assert row.top1 < 0.999
 
 
+def test_a_variant_whose_outputs_are_no_numbers_has_no_figures_of_the_others(run):
+    run.add(error=float("nan"), labelled=False)
+    (row,) = gather(run.request).rows
+    assert row.verdict == "fail"
+    assert [goal.goal for goal in row.missed] == ["finite"]
+    assert (row.sqnr_db, row.cosine, row.max_abs) == (None, None, None)
+
+
 def test_a_target_without_a_device_is_not_run_and_needs_no_figures(run):
     run.add(target="phone", device=None)
     (row,) = gather(run.request).rows

@@ -63,6 +63,32 @@ def test_a_goal_that_the_original_model_misses_too_is_no_stages_fault(demo: Proj
     assert "its preprocessing, its labels, or the goal may be wrong" in done.stdout
 
 
+ROOTS = """
+import torch
+
+
+class Roots(torch.nn.Module):
+    def forward(self, x):
+        return torch.sqrt(-torch.exp(x)).sum(1)
+
+
+def make():
+    return Roots(), (torch.ones(2, 4),)
+"""
+
+
+def test_a_model_that_gives_no_numbers_itself_is_no_importers_fault(fresh: Project):
+    (fresh.directory / "roots.py").write_text(ROOTS)
+    models = {"roots": {"source": "roots:make", "trusted": True}}
+    fresh.write_config({"models": models, "validation": {"samples": 2}, "benchmark": {"baseline": False}})
+    assert fresh.make().returncode == 4
+    done = fresh.run("tvmake", "debug", "roots/float32/cpu")
+    assert done.returncode == 4, done.stderr
+    assert "first wrong: aten.sqrt.default" in done.stdout
+    assert "cause:       model: the model itself gives what is no number for it" in done.stdout
+    assert "`models.roots.dataset`" in done.stdout
+
+
 def test_of_a_variant_whose_build_failed_it_says_so_and_why(demo: Project):
     (demo.directory / "failing.py").write_text(
         "def fail():\n    def run(_):\n        raise ValueError('no kernel')\n    return run\n"

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 Level = Literal["import", "transform", "build", "device"]
 Cause = Literal[
-    "importer", "rounding", "precision", "pass", "lowering", "schedule", "code generator or driver", "runtime"
+    "model", "importer", "rounding", "precision", "pass", "lowering", "schedule", "code generator or driver", "runtime"
 ]
 
 

@@ -140,6 +140,8 @@ class _Search:
         self.say("running the source model in its own framework, operator by operator")
         options = self.variant.source
         values = source_values(options.source, options, self.signature, self.sample.inputs)
+        if any(_has_no_numbers(self.sample.outputs[spec.name]) for spec in self.signature.outputs):
+            return self._in_model(values)
         others = [value.array for value in trace.values]
         found = self._departure(values, others, NOISE["float32"])
         if found and found.steps:
@@ -148,6 +150,14 @@ class _Search:
             "an issue with the reproducer helps; meanwhile write the operator otherwise, or export with another opset"
         )
         return self._finding("importer", found, values, "the import computes something else for it", remedy)
+
+    def _in_model(self, values: Sequence[Value]) -> Finding:
+        """Where the source model has an output without a number: the first value that is no number."""
+        first = next((value for value in values if not _is_finite(value.array)), values[-1])
+        detail = "the model itself gives what is no number for it, in its own framework"
+        inputs = "the data that it is made for" if self.known.info.data == "random" else "other data"
+        remedy = f"compare on {inputs}: `models.{self.variant.name.partition('/')[0]}.dataset`"
+        return self._finding("model", Departure(first, None, float("inf")), values, detail, remedy)
 
     def _rounding(self, found: Departure, values: Sequence[Value], apart: int) -> Finding:
         detail = f"{apart} of {found.value.array.size} integers differ by one step: what is rounded lies on the edge between two, and either is right"
@@ -381,6 +391,14 @@ class _Search:
 def _arguments(module: "tvm.IRModule", inputs: Sequence[np.ndarray], params: Mapping[str, Any]) -> list[np.ndarray]:
     """What ``main`` takes: the inputs, then parameters by their names."""
     return [*inputs, *(params[str(parameter.name)].numpy() for parameter in module["main"].params[len(inputs) :])]
+
+
+def _is_finite(array: np.ndarray) -> bool:
+    return array.dtype.kind not in "fc" or bool(np.isfinite(array).all())
+
+
+def _has_no_numbers(array: np.ndarray) -> bool:
+    return array.size > 0 and array.dtype.kind in "fc" and bool(np.isnan(array).all())
 
 
 def _finite(error: float) -> float | None:

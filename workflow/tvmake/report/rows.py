@@ -47,7 +47,8 @@ class _Record(FailsFast, BaseModel):
 class SummaryRow(_Record):
     """One variant. Times are in ms, sizes in bytes, shares and accuracies between 0 and 1.
 
-    Figures are None where the variant did not run, or where its model has no such figure (an accuracy without labels).
+    Figures are None where the variant did not run, where its model has no such figure (an accuracy without labels), and those of errors
+    where an output holds what is no number: they would be of the rest of it.
     The fields' order is that of summary.csv's columns.
     """
 
@@ -328,7 +329,7 @@ def _numerics_fields(result: VariantResults) -> dict[str, Any]:
         "numerics_samples": report.samples,
         "metrics": {name: figure.value for name, figure in report.metrics.items()},
     }
-    if report.overall:
+    if report.overall and not any(goal.goal == "finite" for goal in report.missed):
         fields |= report.overall.model_dump(include={"max_abs", "max_abs_rms", "max_rel", "cosine", "sqnr_db"})
     if figures := report.classification:
         fields |= figures.model_dump(include={"top1", "reference_top1", "top5", "reference_top5", "top1_agreement"})
