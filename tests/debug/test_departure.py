@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvmake.debug.departure import Departure, Value, difference, first_departure
+from tvmake.debug.departure import Departure, Value, difference, first_departure, last_computed
 
 RANDOM = np.random.default_rng(0)
 SHAPE = (1, 3, 4, 5)
@@ -107,3 +107,9 @@ def test_numbers_with_a_fraction_have_no_steps():
 def test_what_overflows_as_a_whole_is_said_to_have_no_numbers():
     value = Value("a", "conv", (), np.full((2, 3), np.inf, np.float16))
     assert Departure(value, None, float("inf")).overflow == "it has values that are no numbers; float16 ends at 65504"
+
+
+def test_what_puts_outputs_together_is_not_named_for_want_of_a_departure():
+    made, together = (Value(name, operator, (), np.ones(2)) for name, operator in (("a", "relax.add"), ("b", "Tuple")))
+    assert last_computed([made, together]) is made
+    assert last_computed([together]) is together

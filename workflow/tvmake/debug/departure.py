@@ -18,6 +18,9 @@ MOST_AXES = 5
 MOST_STEPS = 0.01
 """Share of a tensor's integers that may lie on the edge between two steps; more are an offset."""
 
+TUPLE = "Tuple"
+"""What puts several outputs together, among operators."""
+
 LARGEST_FLOAT16 = 65504.0
 
 
@@ -154,3 +157,18 @@ def _turned(array: np.ndarray, shape: tuple[int, ...]) -> list[np.ndarray]:
         for order in orders
         if tuple(squeezed.shape[axis] for axis in order) == wanted
     ]
+
+
+def last_computed(values: Sequence[Value]) -> Value:
+    """What is named where no value departs more than others: the last one that an operator computes."""
+    return next((value for value in reversed(values) if value.operator != TUPLE), values[-1])
+
+
+def is_finite(array: np.ndarray) -> bool:
+    """Whether all elements are numbers."""
+    return array.dtype.kind not in "fc" or bool(np.isfinite(array).all())
+
+
+def has_no_numbers(array: np.ndarray) -> bool:
+    """Whether there are elements, and all are NaN."""
+    return array.size > 0 and array.dtype.kind in "fc" and bool(np.isnan(array).all())

@@ -19,7 +19,15 @@ from tvmake.config.requests.building import BuildRequest
 from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.validation import Goals, default_goals
 from tvmake.debug.coarse_layers import CoarseLayers
-from tvmake.debug.departure import Departure, Value, difference, first_departure
+from tvmake.debug.departure import (
+    Departure,
+    Value,
+    difference,
+    first_departure,
+    has_no_numbers,
+    is_finite,
+    last_computed,
+)  # fmt: skip
 from tvmake.debug.diagnosis import Cause, Diagnosis, Evidence, Finding, Level, LevelFigures
 from tvmake.debug.kernels import first_wrong_kernel, kernel_finding
 from tvmake.debug.left_out import finer_weights, leave_out, without_passes
@@ -140,7 +148,7 @@ class _Search:
         self.say("running the source model in its own framework, operator by operator")
         options = self.variant.source
         values = source_values(options.source, options, self.signature, self.sample.inputs)
-        if any(_has_no_numbers(self.sample.outputs[spec.name]) for spec in self.signature.outputs):
+        if any(has_no_numbers(self.sample.outputs[spec.name]) for spec in self.signature.outputs):
             return self._in_model(values)
         others = [value.array for value in trace.values]
         found = self._departure(values, others, NOISE["float32"])
@@ -153,7 +161,7 @@ class _Search:
 
     def _in_model(self, values: Sequence[Value]) -> Finding:
         """Where the source model has an output without a number: the first value that is no number."""
-        first = next((value for value in values if not _is_finite(value.array)), values[-1])
+        first = next((value for value in values if not is_finite(value.array)), last_computed(values))
         detail = "the model itself gives what is no number for it, in its own framework"
         inputs = "the data that it is made for" if self.known.info.data == "random" else "other data"
         remedy = f"compare on {inputs}: `models.{self.variant.name.partition('/')[0]}.dataset`"
@@ -164,7 +172,7 @@ class _Search:
         return self._finding("rounding", found, values, detail, f"no operator is wrong; {self._met_goals()}")
 
     def _beyond_float32(self, trace: Trace) -> Finding:
-        last = trace.values[-1]
+        last = last_computed(trace.values)
         detail = "the goals ask for more than float32 gives: the network as it was imported misses them, too, by rounding alone"
         return self._finding(
             "rounding",
@@ -325,7 +333,7 @@ class _Search:
         if wrong is None and rounded:
             value = next(rounded[0][0].values())
             return self._rounding(Departure(value, None, float("inf")), [value], rounded[0][1])
-        last = trace.values[-1]
+        last = last_computed(trace.values)
         if wrong is None and self.variant.transforming.precision.base == "tf32":
             detail = "every kernel is right but for what TF32 rounds, which is too coarse for the network"
             remedy = f"take another precision: float32 is the most accurate; {self._met_goals()}"
@@ -356,7 +364,7 @@ class _Search:
     def _finding(
         self, cause: Cause, found: Departure | None, values: Sequence[Value], detail: str, remedy: str
     ) -> Finding:
-        value = found.value if found else values[-1]
+        value = found.value if found else last_computed(values)
         self.evidence.arrays["got"] = value.array
         if found and found.nearest is not None:
             self.evidence.arrays["expected0"] = found.nearest
@@ -391,14 +399,6 @@ class _Search:
 def _arguments(module: "tvm.IRModule", inputs: Sequence[np.ndarray], params: Mapping[str, Any]) -> list[np.ndarray]:
     """What ``main`` takes: the inputs, then parameters by their names."""
     return [*inputs, *(params[str(parameter.name)].numpy() for parameter in module["main"].params[len(inputs) :])]
-
-
-def _is_finite(array: np.ndarray) -> bool:
-    return array.dtype.kind not in "fc" or bool(np.isfinite(array).all())
-
-
-def _has_no_numbers(array: np.ndarray) -> bool:
-    return array.size > 0 and array.dtype.kind in "fc" and bool(np.isnan(array).all())
 
 
 def _finite(error: float) -> float | None:
