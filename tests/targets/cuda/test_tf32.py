@@ -15,12 +15,13 @@ from tests.tune.graphs import graph
 from tvmake.codegen.lowering import lower
 from tvmake.config.build import PassOptions
 from tvmake.config.precision import PrecisionConfig
+from tvmake.ir.attributes import TF32
 from tvmake.targets.bound_rule import BoundRule
 from tvmake.targets.cuda import tf32
 from tvmake.targets.cuda.fragments import SIDE
 from tvmake.targets.cuda.tensor_cores import TensorCores
 from tvmake.targets.gpu_rules import further_schedules, schedule_by_rule
-from tvmake.transform.precision import TF32, to_precision
+from tvmake.transform.precision import to_precision
 from tvmake.tune.trace import trace_json
 
 KERNELS = {

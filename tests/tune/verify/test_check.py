@@ -13,9 +13,9 @@ from tests.tune.graphs import kernel, kernel_workload
 from tests.tune.replayed import record, traces
 from tvmake.codegen.run_kernel import Tensor
 from tvmake.config.device import LocalDeviceConfig
+from tvmake.ir.attributes import TF32
 from tvmake.process.forkserver.client import DIRECTORY
 from tvmake.records.workload import Workload
-from tvmake.transform.precision import TF32
 from tvmake.tune.trace import trace_json
 from tvmake.tune.verify.check import Checker, check_record, compare
 from tvmake.tune.verify.kernel_runner import KernelFailure, LocalKernelRunner, kernel_runner

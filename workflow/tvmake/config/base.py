@@ -13,10 +13,6 @@ Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$",
 """A name that becomes a directory: letters, digits, dot, dash and underscore."""
 
 
-REPEATING = re.compile(r"(.+?)\1{19,}$")
-"""The end of a name that Snakemake takes for an endless recursion: one part, twenty times or more."""
-
-
 def pattern_of(text: Any) -> str:
     """The pattern of a text type such as :data:`Name`."""
     (constraints,) = text.__metadata__

@@ -5,7 +5,7 @@ from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from tvmake.config.base import REPEATING, Name, Positive, ResultsPath, Strict
+from tvmake.config.base import Name, Positive, ResultsPath, Strict
 from tvmake.config.benchmark import BenchmarkOptions
 from tvmake.config.build import BuildOptions
 from tvmake.config.cache import Cache
@@ -16,6 +16,7 @@ from tvmake.config.files.formats import how_to_name
 from tvmake.config.model import ImportOptions
 from tvmake.config.precision import BasePrecision, PrecisionConfig
 from tvmake.config.target import TargetConfig, obstacle
+from tvmake.config.text.names import REPEATING
 from tvmake.config.transform import TransformOptions
 from tvmake.config.tuning import ModelTuning, TuningOptions
 from tvmake.config.validation import PrecisionGoals, ValidationOptions, goals_for

@@ -9,10 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from tvmake.config.base import REPEATING
 from tvmake.config.catalogue.zoo import ZOO
-from tvmake.config.files.formats import how_to_name_within
-from tvmake.config.variants import LEAVE_OUT
+from tvmake.config.text.names import REPEATING
 from tvmake.errors import InputError, TvmakeError
 from tvmake.process.output import argument
 from tvmake.storage.files import digest_bytes, write_text, writing
@@ -92,6 +90,8 @@ class SingleRun:
 
         file = self.root / self.source
         if file.is_dir() and self.source:
+            from tvmake.config.files.formats import how_to_name_within
+
             remedy = how_to_name_within(str(file)) or "name the model's file in it"
             raise InputError(self.source, "is a directory, not a model", remedy)
         if file.suffix in (".yaml", ".yml"):
@@ -237,6 +237,7 @@ class SingleRun:
     def _as_given(self, error: TvmakeError, nowhere: str) -> TvmakeError:
         """An error about a key as one about what gave it."""
         from tvmake.config.reading.places import given_by
+        from tvmake.config.variants import LEAVE_OUT
 
         key, _, problem = error.problem.partition(": ")
         given = given_by(key, self.given_as())

@@ -8,6 +8,7 @@ import tvm
 
 from tvmake.config.precision import PrecisionConfig
 from tvmake.errors import InputError
+from tvmake.ir.attributes import TF32
 from tvmake.quantize.integers.conversion import has_quantized
 from tvmake.transform.fold_constants import evaluate_constants
 from tvmake.transform.layouts.clips import join_clips, split_clips
@@ -15,9 +16,6 @@ from tvmake.transform.mixed_precision import ALWAYS, FOLLOW, NEVER, POLICY, to_m
 from tvmake.transform.numbers.wide_terms import widen_terms
 
 INFER = "FInferMixedPrecision"
-
-TF32 = "tvmake.tf32"
-"""The attribute of modules whose float32 may be multiplied in TF32 by GPUs that do."""
 
 _PLEVEL = 20
 """Above the level (10) at which TVM registers its own policies."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import yaml
 
-from tvmake.config.base import REPEATING
 from tvmake.config.root import RESERVED_MODEL_NAMES
+from tvmake.config.text.names import REPEATING
 
 SPATIAL = 224
 SEQUENCE = 128

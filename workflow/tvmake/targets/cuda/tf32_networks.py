@@ -4,7 +4,7 @@ from typing import Any
 
 import tvm
 
-from tvmake.transform.precision import TF32
+from tvmake.ir.attributes import TF32
 
 
 def pass_on(module: "tvm.IRModule") -> "tvm.IRModule":
