@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvmake.debug.departure import Departure, Value, difference, first_departure, last_computed
+from tvmake.debug.departure import Departure, Value, difference, first_departure, has_nan, last_computed
 
 RANDOM = np.random.default_rng(0)
 SHAPE = (1, 3, 4, 5)
@@ -113,3 +113,9 @@ def test_what_puts_outputs_together_is_not_named_for_want_of_a_departure():
     made, together = (Value(name, operator, (), np.ones(2)) for name, operator in (("a", "relax.add"), ("b", "Tuple")))
     assert last_computed([made, together]) is made
     assert last_computed([together]) is together
+
+
+def test_the_infinities_of_a_mask_are_no_nan():
+    assert not has_nan(np.array([-np.inf, 1.0]))
+    assert not has_nan(np.array([1]))
+    assert has_nan(np.array([-np.inf, np.nan]))

@@ -164,9 +164,9 @@ def last_computed(values: Sequence[Value]) -> Value:
     return next((value for value in reversed(values) if value.operator != TUPLE), values[-1])
 
 
-def is_finite(array: np.ndarray) -> bool:
-    """Whether all elements are numbers."""
-    return array.dtype.kind not in "fc" or bool(np.isfinite(array).all())
+def has_nan(array: np.ndarray) -> bool:
+    """Whether an element is NaN; infinities, as masks have them, are none."""
+    return array.dtype.kind in "fc" and bool(np.isnan(array).any())
 
 
 def has_no_numbers(array: np.ndarray) -> bool:

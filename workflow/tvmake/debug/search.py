@@ -24,8 +24,8 @@ from tvmake.debug.departure import (
     Value,
     difference,
     first_departure,
+    has_nan,
     has_no_numbers,
-    is_finite,
     last_computed,
 )  # fmt: skip
 from tvmake.debug.diagnosis import Cause, Diagnosis, Evidence, Finding, Level, LevelFigures
@@ -161,7 +161,7 @@ class _Search:
 
     def _in_model(self, values: Sequence[Value]) -> Finding:
         """Where the source model has an output without a number: the first value that is no number."""
-        first = next((value for value in values if not is_finite(value.array)), last_computed(values))
+        first = next((value for value in values if has_nan(value.array)), last_computed(values))
         detail = "the model itself gives what is no number for it, in its own framework"
         inputs = "the data that it is made for" if self.known.info.data == "random" else "other data"
         remedy = f"compare on {inputs}: `models.{self.variant.name.partition('/')[0]}.dataset`"
