@@ -9,7 +9,7 @@ from tvmake.config.requests.tuning import ModelBudget
 from tvmake.errors import InputError
 from tvmake.records.record import TuningContext
 from tvmake.tune.budget import spread
-from tvmake.tune.receipts import Receipt
+from tvmake.tune.receipts import EXHAUSTED, Receipt
 
 PLACE = TuningContext(generation="tvm-0", target="{}", device_class="cpu")
 
@@ -36,7 +36,7 @@ def tasks(*kernels: tuple[int, int, float], trivial: tuple[int, ...] = ()) -> Ta
     )
 
 
-def receipt(number: int, flops: float, trials: int, curve: list[tuple[int, float]]) -> Receipt:
+def receipt(number: int, flops: float, trials: int, curve: list[tuple[int, float]], stopped: str = "budget") -> Receipt:
     return Receipt(
         workload=key(number),
         name=f"kernel{number}",
@@ -44,7 +44,7 @@ def receipt(number: int, flops: float, trials: int, curve: list[tuple[int, float
         flops=flops,
         trials=trials,
         measured_now=trials,
-        stopped="budget",
+        stopped=stopped,
         by_status={"ok": trials},
         curve=curve,
     )
@@ -81,6 +81,25 @@ def test_a_later_round_adds_where_time_is_still_lost():
     assert sum(got.values()) == 128
     assert got[1] < 40
     assert got[2] > 88
+
+
+def test_kernels_without_further_candidates_leave_their_trials_to_the_others():
+    kernels = tasks((1, 1, 3e9), (2, 1, 1e9), (3, 1, 1e9))
+    receipts = {
+        key(1): receipt(1, 3e9, 8, [(1, 3.0)], EXHAUSTED),
+        key(2): receipt(2, 1e9, 32, [(1, 4.0)]),
+        key(3): receipt(3, 1e9, 32, [(1, 1.0)]),
+    }
+    spent, _ = spread({"a/f": kernels}, {"a/f": ModelBudget(trials=300)}, 1.0, receipts)
+    found = trials(spent)
+    assert found[1] == 8 and found[2] > found[3] > 32
+    assert sum(found.values()) == 300
+
+
+def test_where_no_kernel_has_further_candidates_the_budget_is_not_spent():
+    receipts = {key(1): receipt(1, 3e9, 8, [(1, 3.0)], EXHAUSTED)}
+    spent, _ = spread({"a/f": tasks((1, 1, 3e9))}, {"a/f": ModelBudget(trials=300)}, 1.0, receipts)
+    assert trials(spent) == {1: 8}
 
 
 def test_a_fixed_number_per_kernel_is_just_that():

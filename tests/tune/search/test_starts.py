@@ -24,6 +24,7 @@ from tvmake.targets.scheduled_kernel import IS_SCHEDULED
 from tvmake.targets.weights.layout_free import ATTRIBUTE
 from tvmake.tune.context import tuning_context
 from tvmake.tune.measure.interface import Candidate, Measured
+from tvmake.tune.receipts import EXHAUSTED
 from tvmake.tune.search.nearest import Shape, nearest_tile
 from tvmake.tune.search.search import Search
 from tvmake.tune.search.spaces import for_rules
@@ -105,9 +106,13 @@ def test_the_rules_schedule_is_a_record_like_any_other(kernel: Workload):
 
 
 def test_a_convolution_in_winograds_form_is_tuned_by_the_rules_tiles_alone(tmp_path: Path):
-    run = search(tmp_path, winograd(), MadeUp(), trials=16)
-    assert run.run() == "space exhausted"
-    assert set(origins(run)) == {"rule", "tile"}
+    every = search(tmp_path / "every", winograd(), MadeUp(), trials=100)
+    assert every.run() == EXHAUSTED
+    assert set(origins(every)) == {"rule", "tile"}
+    count = len(origins(every))
+    some = search(tmp_path / "some", winograd(), MadeUp(), trials=count - 1)
+    assert some.run() == "budget"
+    assert len(origins(some)) == count - 1
 
 
 def test_what_is_measured_of_it_takes_packed_weights():

@@ -107,6 +107,8 @@ class SingleRun:
 
             remedy = "give a model's file, or zoo:<name>; a Python function needs a config: `tvmake init`"
             raise InputError(self.source, "no such file", how_to_write(self.source) or remedy)
+        if not str(file).isprintable():
+            raise InputError(ascii(self.source), "its path has control characters, which no config can hold", "rename it")
 
     def _check_target(self) -> None:
         from tvmake.config.target import written_target

@@ -39,7 +39,8 @@ def spread(
     Args:
         variants: kernels by ``model/precision``.
         portion: share of the budgets to have spent, 0..1.
-        receipts: how the search of each workload went so far; empty at first.
+        receipts: how the search of each workload went so far; empty at first. Kernels that have no further candidates get no more
+            trials.
 
     Returns:
         Budgets by workload, the largest first, and the trials saved by sharing.
@@ -91,19 +92,21 @@ def _spread_one(
         return dict.fromkeys(kernels, max(1, round(budget.trials_per_kernel * portion)))
     # The floor yields to the budget, not the other way round.
     least = max(1, min(budget.floor, budget.trials // len(kernels)))
-    spent = {workload: receipts[workload].trials if workload in receipts else 0 for workload in kernels}
-    start = {workload: max(least, trials) for workload, trials in spent.items()}
-    free = round(budget.trials * portion) - sum(start.values())
-    if free <= 0:
-        return start
-    known = all(workload in receipts and receipts[workload].best_ms for workload in kernels)
-    weights = _gains(kernels, receipts) if known else {key: one.calls * one.flops for key, one in kernels.items()}
+    exhausted = {key: max(1, receipts[key].trials) for key in kernels if key in receipts and receipts[key].is_exhausted}
+    others = {key: one for key, one in kernels.items() if key not in exhausted}
+    spent = {key: receipts[key].trials if key in receipts else 0 for key in others}
+    start = {key: max(least, trials) for key, trials in spent.items()}
+    free = round(budget.trials * portion) - sum(exhausted.values()) - sum(start.values())
+    if free <= 0 or not others:
+        return exhausted | start
+    known = all(key in receipts and receipts[key].best_ms for key in others)
+    weights = _gains(others, receipts) if known else {key: one.calls * one.flops for key, one in others.items()}
     total = sum(weights.values())
-    more = {key: int(free * (weights[key] / total if total else 1 / len(kernels))) for key in kernels}
+    more = {key: int(free * (weights[key] / total if total else 1 / len(others))) for key in others}
     # What rounding leaves goes to the kernels worth most.
-    for key in sorted(kernels, key=lambda key: (-weights[key], key))[: free - sum(more.values())]:
+    for key in sorted(others, key=lambda key: (-weights[key], key))[: free - sum(more.values())]:
         more[key] += 1
-    return {workload: start[workload] + more[workload] for workload in kernels}
+    return exhausted | {key: start[key] + more[key] for key in others}
 
 
 def _gains(kernels: Mapping[str, _Kernel], receipts: Mapping[str, Receipt]) -> dict[str, float]:

@@ -24,6 +24,9 @@ VISIBILITY_TIMEOUT_S = 90.0
 
 POLL_S = 0.5
 
+EXHAUSTED = "space exhausted"
+"""Why a search ended that has no further candidates."""
+
 
 class Receipt(FailsFast, BaseModel):
     """One kernel's search so far, earlier runs included."""
@@ -40,12 +43,17 @@ class Receipt(FailsFast, BaseModel):
     measured_now: int
     """Candidates measured by the job that wrote this."""
     stopped: str
-    """Why the search ended: ``budget``, ``early stopping``, ``deadline`` or ``space exhausted``."""
+    """Why the search ended: ``budget``, ``early stopping``, ``deadline`` or :data:`EXHAUSTED`."""
     by_status: dict[Status, int]
     comparison: Digest | None = None
     """How the best of them were timed again, in turns, by its digest; None where they were not."""
     curve: list[tuple[int, float]]
     """Where the search got better: trial number and latency in ms."""
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the kernel has no candidates that were not measured."""
+        return self.stopped == EXHAUSTED
 
     @property
     def records(self) -> int:

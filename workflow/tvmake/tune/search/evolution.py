@@ -123,12 +123,12 @@ class Evolution:
         end = max(len(fresh) - random_count, 0)
         return fresh[:end][: options.batch - random_count] + fresh[end:]
 
-    def learn(self, batch: Sequence[Any], known: Sequence[StoredRecord | None]) -> None:
+    def learn(self, batch: Mapping[str, Any], known: Sequence[StoredRecord | None]) -> None:
         """See :class:`tvmake.tune.search.search.Source`."""
-        features = self._features(batch)
-        for candidate, stored, found in zip(batch, known, features, strict=True):
+        features = self._features(list(batch.values()))
+        for (key, candidate), stored, found in zip(batch.items(), known, features, strict=True):
             if stored is not None and stored.status != "device_lost":
-                key, tuning = trace_key(candidate), self._tuning_record(candidate, stored)
+                tuning = self._tuning_record(candidate, stored)
                 self._known[key] = _Known(key, stored, ValidRecord(tuning, structure(candidate.sch.mod["main"]), found))
         self.number += 1
 

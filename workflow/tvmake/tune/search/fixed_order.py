@@ -1,6 +1,6 @@
 """Candidates by MetaSchedule's strategies that draw them at random, in an order that the seed alone decides."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tvm
@@ -35,8 +35,8 @@ class FixedOrder:
         batch = self._ctx.generate_measure_candidates()
         return None if batch is None else list(batch)
 
-    def learn(self, batch: Sequence[Any], known: Sequence[StoredRecord | None]) -> None:
+    def learn(self, batch: Mapping[str, Any], known: Sequence[StoredRecord | None]) -> None:
         """See :class:`tvmake.tune.search.search.Source`."""
         self.number += 1
         # It counts results, and takes them for nothing else.
-        self._ctx.notify_runner_results(list(batch), [])
+        self._ctx.notify_runner_results(list(batch.values()), [])

@@ -1,7 +1,7 @@
 """Every candidate of a small space, in a fixed order."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import tvm
@@ -42,7 +42,7 @@ class Grid:
                     break
         return found or None
 
-    def learn(self, batch: Sequence[Any], known: Sequence[StoredRecord | None]) -> None:
+    def learn(self, batch: Mapping[str, Any], known: Sequence[StoredRecord | None]) -> None:
         """See :class:`tvmake.tune.search.search.Source`; a grid has nothing to learn."""
         self.number += 1
 

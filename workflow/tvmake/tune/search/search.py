@@ -4,6 +4,7 @@ MetaSchedule proposes candidates and learns; the loop around it is ours, so that
 once, earlier records count and teach, and a search that cannot succeed stops and says why.
 """
 
+import json
 import math
 import sys
 import time
@@ -29,6 +30,7 @@ from tvmake.storage.files import canonical_json
 from tvmake.targets.cpu.winograd import is_winograd
 from tvmake.tune.measure.interface import Candidate, Measured, Measurer
 from tvmake.tune.measure.kernel import CUDA, TIMER
+from tvmake.tune.receipts import EXHAUSTED
 from tvmake.tune.search.evolution import Evolution
 from tvmake.tune.search.finals import compare, finalists
 from tvmake.tune.search.fixed_order import FixedOrder
@@ -38,7 +40,7 @@ from tvmake.tune.search.spaces import meta_schedule_context
 from tvmake.tune.search.starts import Start, candidate, further_starts, starts_by_rule
 from tvmake.tune.search.transfer import KernelFeatures
 from tvmake.tune.search.whole_pixels import with_whole_pixels
-from tvmake.tune.trace import trace_json, trace_key
+from tvmake.tune.trace import trace_key
 
 MAX_FAILURES = 32
 """Candidates that may fail, with none that works, before the search gives up."""
@@ -92,8 +94,8 @@ class Source(Protocol):
     def propose(self) -> list[Any] | None:
         """MetaSchedule's candidates; None when there are no more. Known ones may be among them."""
 
-    def learn(self, batch: Sequence[Any], known: Sequence[StoredRecord | None]) -> None:
-        """Learn what became of a batch; the next one is another."""
+    def learn(self, batch: Mapping[str, Any], known: Sequence[StoredRecord | None]) -> None:
+        """Learn what became of a batch, candidates by :func:`tvmake.tune.trace.trace_key`; the next one is another."""
 
 
 @dataclass
@@ -136,7 +138,7 @@ class Search:
         """Search until the budget is spent; every candidate is in the store as soon as it is measured.
 
         Returns:
-            Why it stopped: ``budget``, ``early stopping``, ``deadline`` or ``space exhausted``.
+            Why it stopped: ``budget``, ``early stopping``, ``deadline`` or :data:`tvmake.tune.receipts.EXHAUSTED`.
 
         Raises:
             InputError: the kernel has no schedules, or its space is too large for a grid.
@@ -157,8 +159,8 @@ class Search:
         ctx, spaces = self._design_spaces()
         if self.options.warm_start:
             self._measure_starts(ctx, spaces, measurer)
-            if is_winograd(self.workload.module["main"]):
-                return "space exhausted"  # what MetaSchedule draws keeps whole pictures between the steps
+            if self._has_rule_alone and self._spent < self.trials:
+                return "deadline" if time.monotonic() > self._until else EXHAUSTED
         source = self._source(ctx, spaces)
         stale = 0
         while self._spent < self.trials:
@@ -166,13 +168,13 @@ class Search:
                 return "deadline"
             if self._is_stuck():
                 return "early stopping"
-            batch = source.propose()
-            if batch is None or stale == MAX_STALE_BATCHES:
-                return "space exhausted"
-            batch = self._affordable(batch)
+            proposed = source.propose()
+            if proposed is None or stale == MAX_STALE_BATCHES:
+                return EXHAUSTED
+            batch = self._affordable({trace_key(one): one for one in proposed})
             stale = 0 if self._has_unknown(batch) else stale + 1
             self._measure_new(batch, source.number, measurer)
-            source.learn(batch, [self._known.get(trace_key(one)) for one in batch])
+            source.learn(batch, [self._known.get(key) for key in batch])
             if isinstance(source, Evolution):
                 self.features = source.features
             self._stop_if_nothing_works()
@@ -228,6 +230,11 @@ class Search:
         best = min((ms for ms in latencies if ms is not None), default=None)
         return best is not None and best not in latencies[-patience:]
 
+    @property
+    def _has_rule_alone(self) -> bool:
+        """Whether no candidates are drawn from MetaSchedule's spaces: of Winograd's convolutions they keep whole pictures between the steps."""
+        return self.options.warm_start and is_winograd(self.workload.module["main"])
+
     def _design_spaces(self) -> tuple[Any, list[Any]]:
         """MetaSchedule's context of the kernel, and what candidates are drawn from."""
         workload = self.workload
@@ -266,36 +273,33 @@ class Search:
         why = str(next(iter(refused.values())))
         self.warn(f"kernel {self.workload.key[:12]}: {len(refused)} unusable records left out ({named}): {why}")
 
-    def _affordable(self, batch: Sequence[Any]) -> list[Any]:
+    def _affordable(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """A batch up to where the budget ends. What is in the store costs nothing: a strategy with a seed proposes it
         again, and goes on after it as a run that was never interrupted."""
         left = self.trials - self._spent
-        taken: list[Any] = []
-        fresh: set[str] = set()
-        for one in batch:
-            key = trace_key(one)
-            if key not in self._known and key not in fresh:
-                if len(fresh) == left:
+        taken: dict[str, Any] = {}
+        for key, one in batch.items():
+            if key not in self._known:
+                if left == 0:
                     break
-                fresh.add(key)
-            taken.append(one)
+                left -= 1
+            taken[key] = one
         return taken
 
-    def _has_unknown(self, batch: Sequence[Any]) -> bool:
+    def _has_unknown(self, batch: Mapping[str, Any]) -> bool:
         """Whether a batch has anything that this run has not met before."""
-        keys = {trace_key(one) for one in batch}
-        has_unknown = not keys <= self._proposed
-        self._proposed |= keys
+        has_unknown = not batch.keys() <= self._proposed
+        self._proposed |= batch.keys()
         return has_unknown
 
     def _measure_starts(self, ctx: Any, spaces: list[Any], measurer: Measurer) -> None:
         """Measure the schedule of the target's rules, those of similar kernels, and further ones of the rules, as far as they are new; of
-        the last half as many at most as there are trials left."""
+        the last half as many at most as there are trials left, unless there is nothing else to try."""
         left = self.trials - self._spent
         found = chain(
             starts_by_rule(self.workload),
             nearest_starts(self.workload, self.store, self.context, spaces, ctx),
-            islice(further_starts(self.workload), left // 2),
+            islice(further_starts(self.workload), None if self._has_rule_alone else left // 2),
         )
         starts: dict[str, Start] = {}
         for start in found:
@@ -315,20 +319,16 @@ class Search:
                 break
         self._stop_if_nothing_works()
 
-    def _measure_new(self, batch: Sequence[Any], batch_number: int, measurer: Measurer) -> None:
+    def _measure_new(self, batch: Mapping[str, Any], batch_number: int, measurer: Measurer) -> None:
         """Measure what is not in the store yet of a batch."""
-        fresh: dict[int, Any] = {}
-        keys: dict[int, str] = {}
-        for number, one in enumerate(batch):
-            key = trace_key(one)
-            if not self._is_measured(key) and key not in keys.values():
-                fresh[number], keys[number] = one, key
-        candidates = [Candidate(number, one.sch.mod, list(one.args_info)) for number, one in fresh.items()]
+        keys = [key for key in batch if not self._is_measured(key)]
+        candidates = [
+            Candidate(number, batch[key].sch.mod, list(batch[key].args_info)) for number, key in enumerate(keys)
+        ]
         with closing(measurer.measure(candidates)) as results:
             for measured in results:
-                trace = trace_json(fresh[measured.number].sch.trace)
-                proposal = _Proposal(trace, self.options.strategy, batch_number)
-                self._store(keys[measured.number], proposal, measured)
+                key = keys[measured.number]
+                self._store(key, _Proposal(json.loads(key), self.options.strategy, batch_number), measured)
                 if time.monotonic() > self._until:
                     # As if it were interrupted here: a search with more time would go on with this batch.
                     break
