@@ -356,6 +356,15 @@ def test_sparse_weights_are_made_dense(tmp_path, places):
     np.testing.assert_allclose(found, x + np.float32([[2, 0, 0], [0, 0, 3]]), rtol=1e-6)
 
 
+def test_a_sparse_constant_is_made_dense(tmp_path):
+    values, places = numpy_helper.from_array(np.float32([2, 3]), "v"), numpy_helper.from_array(np.int64([0, 5]), "p")
+    constant = node("Constant", [], ["w"], sparse_value=helper.make_sparse_tensor(values, places, [2, 3]))
+    made = model([constant, node("Add", ["x", "w"], ["y"])], {"x": (FLOAT, [2, 3])}, ["y"], {})
+    x = random(2, 3)
+    found = run_compiled(read(save(tmp_path / "m.onnx", made)), [x])[0]
+    np.testing.assert_allclose(found, x + np.float32([[2, 0, 0], [0, 0, 3]]), rtol=1e-6)
+
+
 def test_the_opset_option_converts_first(tmp_path):
     path = save(tmp_path / "m.onnx", linear())
     assert read(path).notes["imported_opset"] == 18

@@ -266,6 +266,12 @@ SINGLE = {
         {"x": (1, 1, 3, 3)}, {"w": random(1, 2, 3, 3)},
     ),
     "affine_grid": (node("AffineGrid", ["x", "s"], ["y"]), {"x": (2, 2, 3)}, {"s": np.array([2, 3, 5, 6])}),
+    "affine_grid_of_one": (
+        node("AffineGrid", ["x", "s"], ["y"], align_corners=1), {"x": (1, 2, 3)}, {"s": np.array([1, 3, 5, 6])},
+    ),
+    "affine_grid_of_a_volume": (
+        node("AffineGrid", ["x", "s"], ["y"]), {"x": (1, 3, 4)}, {"s": np.array([1, 3, 4, 5, 6])},
+    ),
     "compress_along_an_axis": (
         node("Compress", ["x", "c"], ["y"], axis=-1), {"x": (2, 4)}, {"c": np.array([True, False, True])},
     ),
@@ -304,6 +310,27 @@ def test_a_single_operator(tmp_path, name):
     assert_agrees(
         tmp_path, made, values, runtime if operator.op_type in ("ConvTranspose", "LpNormalization") else reference
     )
+
+
+@pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
+@pytest.mark.parametrize(("axis", "shape"), [(0, (2, 1, 3)), (1, (2, 2, 1)), (-1, (1, 2, 3)), (2, (1, 3, 2))])
+def test_scattering_need_not_cover_the_other_axes(tmp_path, reduction, axis, shape):
+    beside = np.indices(shape).sum(0)
+    size = (2, 3, 4)[axis]
+    at = (beside + 1) % size - (beside % 2) * size  # some counted from the end, none twice along the axis
+    constants = {"at": at, "u": random(*shape, seed=1)}
+    scatter = node("ScatterElements", ["x", "at", "u"], ["y"], axis=axis, reduction=reduction)
+    assert_agrees(tmp_path, model([scatter], {"x": (FLOAT, [2, 3, 4])}, ["y"], constants), [random(2, 3, 4)], reference)
+
+
+def test_what_follows_a_group_normalization_knows_its_shape(tmp_path):
+    nodes = [
+        node("GroupNormalization", ["x", "s", "b"], ["g"], num_groups=2),
+        node("LayerNormalization", ["g", "w"], ["y", "mean"], axis=-2),
+    ]
+    constants = {"s": random(4), "b": random(4, seed=1), "w": random(3, 5)}
+    made = model(nodes, {"x": (FLOAT, [2, 4, 3, 5])}, ["y", "mean"], constants, opset=21)
+    assert_agrees(tmp_path, made, [random(2, 4, 3, 5)], reference)
 
 
 @pytest.mark.parametrize(("length", "is_given"), [(12, True), (11, True), (12, False)])

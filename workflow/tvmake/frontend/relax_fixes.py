@@ -23,17 +23,42 @@ class _Corrected(PyExprMutator):
         call = self.visit_expr_post_order(op)
         if is_call(call, "take") and call.attrs.mode == "fast":
             return relax.op.take(*call.args, axis=call.attrs.axis, mode="wrap")
+        if is_call(call, "scatter_elements"):
+            return self._scattered(call)
         if is_call(call, "argmax", "argmin"):
             return relax.op.maximum(self.builder_.emit(call), relax.const(0, str(call.ty.dtype)))
         return atanh(call.args[0]) if is_call(call, "atanh") else call
 
+    def _scattered(self, call: relax.Call) -> relax.Expr:
+        """Scatter into what the indices cover beside the axis, and put the rest back behind it."""
+        data, indices, updates = call.args
+        shapes = (data.ty.shape, indices.ty.shape)
+        if not all(isinstance(shape, relax.ShapeExpr) for shape in shapes):
+            return call
+        extents, covered = (shape.values for shape in shapes)
+        axis = call.attrs.axis % len(extents)
+        is_equal = tvm.sym.Analyzer().can_prove_equal
+        emit, rests = self.builder_.emit, []
+        for each in range(len(extents)):
+            if each != axis and not is_equal(extents[each], covered[each]):
+                rest = emit(relax.op.strided_slice(data, [each], [covered[each]], [extents[each]]))
+                rests.append((each, rest))
+                data = emit(relax.op.strided_slice(data, [each], [0], [covered[each]]))
+        if not rests:
+            return call
+        written = emit(relax.op.scatter_elements(data, indices, updates, axis, call.attrs.reduction))
+        for each, rest in reversed(rests):
+            written = emit(relax.op.concat([written, rest], each))
+        return written
+
 
 def correct_operators(module: "tvm.IRModule") -> "tvm.IRModule":
-    """Make every ``relax.take`` count negative indices from the end, ``relax.atanh`` keep the digits near zero, and places be some.
+    """Make takes count negative indices from the end, ``atanh`` keep the digits near zero, places be some, scattering reach the right ones.
 
     Importers emit takes of mode "fast", which reads whatever lies before the buffer: ``x[:, -1]`` gives numbers that differ
     from run to run. Mode "wrap" takes the index modulo the extent. TVM 0.27 computes atanh on CPUs as ``log((1 + x) / (1 - x)) / 2``.
     It looks for extrema from the smallest finite number on, so that the place of the largest of nothing but -∞ is -1.
+    Its ``scatter_elements`` reckons places as if there were an index for every element beside the axis.
     """
     return rewritten(module, _Corrected(module))
 

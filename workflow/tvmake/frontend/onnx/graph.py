@@ -154,7 +154,7 @@ class Graph:
         """
         del self.graph.value_info[:]
         try:
-            inferred = shape_inference.infer_shapes(self.model, check_type=check_types, data_prop=True)
+            inferred = shape_inference.infer_shapes(_inferable(self.model), check_type=check_types, data_prop=True)
         except shape_inference.InferenceError as error:
             line = " ".join(str(error).split())
             raise InputError(
@@ -231,6 +231,23 @@ class Graph:
         self.shapes[tensor.name] = tuple(tensor.dims)
         self.dtypes[tensor.name] = tensor.data_type
         return tensor.name
+
+
+SHAPELESS = frozenset({"GroupNormalization", "MeanVarianceNormalization"})
+"""Operators whose results ONNX 1.23 infers no shape of; they are like the first input."""
+
+
+def _inferable(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model, or one that says of such operators only that the result is like the input."""
+    if not any(node.op_type in SHAPELESS for node in all_nodes(model.graph)):
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for node in all_nodes(copy.graph):
+        if node.op_type in SHAPELESS and node.domain in ("", "ai.onnx"):
+            node.op_type = "Identity"
+            del node.input[1:], node.attribute[:]
+    return copy
 
 
 def depends_on_data(name: str, graph: Graph) -> bool:

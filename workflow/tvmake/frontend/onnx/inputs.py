@@ -79,6 +79,11 @@ def strip_initializers(model: onnx.ModelProto) -> None:
     for sparse in model.graph.sparse_initializer:
         model.graph.initializer.append(numpy_helper.from_array(_dense(sparse), sparse.values.name))
     del model.graph.sparse_initializer[:]
+    for node in all_nodes(model.graph):
+        for attribute in node.attribute:
+            if node.op_type == "Constant" and attribute.name == "sparse_value":
+                dense = numpy_helper.from_array(_dense(attribute.sparse_tensor))
+                attribute.CopyFrom(helper.make_attribute("value", dense))
     constants = {tensor.name for tensor in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in constants]
     if len(inputs) < len(model.graph.input):

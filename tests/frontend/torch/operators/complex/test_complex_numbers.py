@@ -118,6 +118,15 @@ def test_an_output_may_be_a_real_part_of_complex_parameters():
     np.testing.assert_allclose(found, torch.cumprod(turns, 0).real, rtol=1e-5)
 
 
+def test_a_kernel_of_complex_parameters_may_have_a_spectrum():
+    """As state spaces have it: numbers become real ones, and then complex again, all of them known."""
+    turns = torch.polar(torch.rand(4) + 0.5, torch.rand(4))
+    function = Of(lambda x: x[:, :1, :1] * torch.fft.rfft(torch.cumprod(turns, 0).real * 2).abs())
+    x = torch.randn(2, 3, 4)
+    (found,) = outputs(read(torch.export.export(function, (x,)), ImportOptions(source="net")), x.numpy())
+    np.testing.assert_allclose(found, function(x), rtol=1e-4, atol=1e-5)
+
+
 def test_imaginary_parts_of_a_real_spectrum_are_zero_where_they_have_to_be():
     """The angle of a number below zero is what is right, or a whole circle off."""
     program = torch.export.export(Of(lambda x: torch.fft.rfft(x).angle()[:, [0, -1]]), (SIGNAL,))

@@ -174,6 +174,27 @@ def roi_align(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     return [build.op("RoiAlign", data, scaled, pictures, **{**values, "spatial_scale": 1.0})]
 
 
+def affine_grid(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """Every place of a grid of known size times the matrices of the batch, whose function in ONNX fails for a batch of one."""
+    size, values = build.graph.constant(node.input[1]), attributes(node)
+    if size is None:
+        return None
+    batch, extents = int(size[0]), [int(extent) for extent in size[2:]]
+    ends_count = bool(values.get("align_corners", 0))
+
+    def along(extent: int) -> np.ndarray:
+        steps = np.arange(extent, dtype=np.float64)
+        if ends_count:
+            return steps * 2 / max(extent - 1, 1) - 1
+        return (2 * steps + 1) / extent - 1
+
+    axes = np.meshgrid(*map(along, extents), indexing="ij")
+    places = np.stack([*reversed(axes), np.ones(extents)], axis=-1).reshape(1, -1, len(extents) + 1)
+    matrices = build.transpose(node.input[0], [0, 2, 1])
+    moved = build.op("MatMul", build.const(places, build.graph.numpy_dtype(node.input[0])), matrices)
+    return [build.reshape(moved, [batch, *extents, len(extents)])]
+
+
 def optional_has_element(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     """Without an input there is none; a tensor is one."""
     name = optional_input(node, 0)
@@ -183,6 +204,7 @@ def optional_has_element(node: onnx.NodeProto, build: Builder) -> list[str] | No
 
 
 RULES = {
+    "AffineGrid": affine_grid,
     "DeformConv": deform_conv,
     "MaxPool": max_pool,
     "TensorScatter": tensor_scatter,

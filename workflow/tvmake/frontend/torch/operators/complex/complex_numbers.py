@@ -61,7 +61,10 @@ def resolve(program: ExportedProgram, where: str) -> None:
                 writer.pairs[node] = (writer.constant(value.real), writer.constant(value.imag))
             elif isinstance(node.meta["val"], Tensor):
                 with torch.no_grad(), one_thread(), program.graph.inserting_before(node):
-                    node.replace_all_uses_with(writer(aten.clone.default, writer.constant(computed(node, values))))
+                    value = computed(node, values)
+                    known = writer(aten.clone.default, writer.constant(value))
+                    values[known] = value  # which further constants may be computed of
+                    node.replace_all_uses_with(known)
             continue
         if any(_is_complex(one) and one not in writer.pairs for one in node.all_input_nodes):
             continue  # what comes of a missing one
