@@ -37,6 +37,7 @@ from tvmake.cli import run
          ": models.digits.goals.top1_drop", "digits-test.npz has none", "dataset.labels"),
         ({"models.digits.dataset.path": "none.npz"}, 1, ": models.digits.dataset.path", "no such file", "begin at /"),
         ({"models.digits.source": "none.onnx"}, 1, ": models.digits.source", "no such file", "begin at /"),
+        ({"models.digits.dataset.path": "https://x/y.npz"}, 1, ": models.digits.dataset.path", "no such file", "download it"),
         ({"models.digits.transform.passes": [{"at": "start", "use": "gone.x:f"}]}, 1,
          ".transform.passes[0].use", "no such file: gone/x.py", "begin at /"),
         ({"models.digits.source": "a{b}.onnx"}, 1, ": models.digits.source", "Snakemake takes {b} in a name for a pattern: a{b}.onnx",
@@ -93,6 +94,17 @@ def test_a_lock_with_records_that_would_not_be_used_is_refused(tmp_path):
     assert ": tuning.frozen: run.lock: has records of digits/float32/cpu, which is built without" in done.stderr
     assert "set tuning.trials" in done.stderr
     assert check_of(tmp_path, {"tuning": {"frozen": "run.lock", "trials": 8}}).returncode == 0
+
+
+def test_a_list_that_is_no_utf8_is_named_with_the_key_that_names_it(tmp_path):
+    (tmp_path / "list.csv").write_text("file,label\na.png,0\n", encoding="utf-16")
+    done = check_of(tmp_path, {"models.digits.dataset.path": "list.csv"})
+    assert done.returncode == 1
+    line, remedy = done.stderr.splitlines()
+    assert re.fullmatch(
+        r"error: tvmake.yaml:\d+: models.digits.dataset.path: list.csv:1: cannot be read: it is UTF-16 text", line
+    )
+    assert "iconv -f UTF-16" in remedy
 
 
 def test_labels_beyond_the_models_classes_are_refused(tmp_path):

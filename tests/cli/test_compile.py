@@ -56,6 +56,11 @@ def test_a_package_for_a_runtime_that_is_not_here_is_not_said_to_run_here(projec
 
 MISTAKES = {
     "no model": (["none.onnx"], "none.onnx: no such file"),
+    "a slip of the pen": (["digits.onx"], "digits.onx: no such file\n  did you mean 'digits.onnx'?"),
+    "a name in two lines": (
+        ["digits\n.onnx"],
+        r"error: digits\n.onnx: a path holds no control characters such as '\n'",
+    ),
     "an address": (["https://example.org/net.onnx"], "only files are read; download it and name the file"),
     "a directory of models": ([".."], "..: is a directory, not a model"),
     "no key below": (

@@ -57,16 +57,6 @@ def test_one_model_for_one_target_has_one_directory_and_the_config_lies_there():
     assert run.config_file.stat().st_mode & 0o077 == 0
 
 
-def test_a_file_whose_name_has_a_line_break_is_to_be_renamed():
-    Path("a\nb.onnx").touch()
-    with pytest.raises(InputError) as error:
-        SingleRun("a\nb.onnx")
-    assert str(error.value).splitlines() == [
-        r"'a\nb.onnx': its path has control characters, which no config can hold",
-        "  rename it",
-    ]
-
-
 def test_a_file_that_is_not_there_is_named():
     with pytest.raises(InputError, match=r"none\.onnx: no such file"):
         SingleRun("none.onnx")

@@ -26,7 +26,8 @@ class TvmakeError(Exception):
         self.remedy = remedy
 
     def __str__(self) -> str:
-        line = f"{self.where}: {self.problem}" if self.where else self.problem
+        where = self.where.replace("\n", r"\n")  # a file's name may have one, and an error is one line
+        line = f"{where}: {self.problem}" if where else self.problem
         return f"{line}\n  {self.remedy}" if self.remedy else line
 
 

@@ -2,6 +2,7 @@
 
 import datetime
 import re
+import warnings
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,10 @@ def test_a_cosine_is_no_percentage():
             "of a model of a hub, name a function that returns it",
         ),
         ({"models": {"net": {"source": "net.onnx", "dataset": "None"}}}, "write dataset: null"),
+        ({"models": {"net": {"source": "net.onnx", "dataset": "x.npz"}}}, "write dataset: {path: x.npz}"),
+        ({"models": {"net": {"source": "net.onnx", "inputs": {"x": "1,3,8"}}}}, "write x: {shape: [1, 3, 8]}"),
+        ({"models": {"net": {"source": "net.onnx", "inputs": {"x": "[1x3x8]"}}}}, "write x: {shape: [1, 3, 8]}"),
+        ({"precisions": [16]}, "a list holds names only, and 16 is no text\n  put names in quotation marks"),
         (
             {"models": {"net": {"source": "net.onnx", "dataset": {"path": "x.npz", "limit": "all"}}}},
             "write limit: null",
@@ -325,3 +330,9 @@ def test_slips_of_the_pen_are_told_with_what_was_meant(text: str, words: str, tm
 
 def test_a_target_may_have_the_name_of_a_key():
     assert set(check({**NET, "targets": {"host": "llvm", "kind": {"kind": "llvm"}}}, {}).targets) == {"host", "kind"}
+
+
+def test_a_lone_name_of_a_precision_is_a_mistake_and_no_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert "write precisions: [float32]" in refused(precisions="float32")

@@ -208,6 +208,13 @@ def test_a_tracker_that_is_down_is_one_clear_error():
         list(remote.measure([kernels.add(0)]))
 
 
+def test_a_tracker_that_hangs_is_not_said_to_be_absent():
+    with socket.create_server((HOST, 0)) as silent:
+        tracker = Tracker(HOST, silent.getsockname()[1], "phone")
+        with pytest.raises(DeviceError, match=r"the tracker at .* does not answer\n  restart it if it hangs"):
+            tracker.servers()
+
+
 def test_something_else_at_the_trackers_port_is_one_clear_error():
     with socket.create_server((HOST, 0)) as other:
         port = other.getsockname()[1]

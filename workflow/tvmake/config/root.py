@@ -52,8 +52,10 @@ def _named_targets(value: Any) -> Any:
 
 def _names(values: list[Any]) -> list[str]:
     for value in values:
-        if not isinstance(value, str):
+        if isinstance(value, dict | list):
             raise ValueError("a list holds names only; write a mapping of names to details instead")
+        if not isinstance(value, str):
+            raise ValueError(f"a list holds names only, and {value} is no text; put names in quotation marks")
     return values
 
 

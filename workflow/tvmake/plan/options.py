@@ -14,6 +14,7 @@ from tvmake.config.root import Config, overridden
 from tvmake.config.transform import TransformOptions
 from tvmake.config.tuning import TuningOptions
 from tvmake.config.validation import ValidationOptions
+from tvmake.errors import InputError
 from tvmake.targets.cpu.identity import cpu_identity
 
 
@@ -22,6 +23,7 @@ class ModelOptions:
 
     def __init__(self, config: Config, name: str):
         self._config = config
+        self.name = name
         self.config = config.models[name]
 
     @cached_property
@@ -61,8 +63,16 @@ class ModelOptions:
 
     @property
     def dataset_files(self) -> list[str]:
-        """The files of its dataset, as they are now."""
-        return dataset_files.dataset_files(self.config.dataset)
+        """The files of its dataset, as they are now.
+
+        Raises:
+            InputError: it is a list that cannot be read.
+        """
+        try:
+            return dataset_files.dataset_files(self.config.dataset)
+        except InputError as error:
+            key = f"models.{self.name}.dataset.path"
+            raise InputError(key, f"{error.where}: {error.problem}", error.remedy) from None
 
 
 class TargetOptions:

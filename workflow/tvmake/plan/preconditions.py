@@ -1,13 +1,10 @@
 """What must be there before a plan's jobs can run."""
 
-import difflib
 import os
 import platform
 import re
 import stat
-import sys
 import tempfile
-import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +12,7 @@ from pathlib import Path
 from tvmake.artifact.signature import Signature
 from tvmake.cache import settings
 from tvmake.config.dataset import DatasetConfig
-from tvmake.config.files.formats import how_to_write
+from tvmake.config.files.formats import how_to_name_file
 from tvmake.config.files.model import python_file
 from tvmake.config.reading.load import one_or_many
 from tvmake.config.validation import goals_for
@@ -74,22 +71,7 @@ def _missing(file: str) -> tuple[str, str]:
     if os.path.lexists(file):
         kind = KINDS.get(stat.S_IFMT(os.stat(file).st_mode), "something else")  # noqa: PTH116
         return f"is {kind}, and no file: {file}", "name a file"
-    return f"no such file: {file}", _how_to_name(file)
-
-
-def _how_to_name(file: str) -> str:
-    """What to do about a file that is not there."""
-    if remedy := how_to_write(file):
-        return remedy
-    place = Path(file).parent
-    if not file.isascii() and sys.getfilesystemencoding() != "utf-8":
-        return f"names of files are read as {sys.getfilesystemencoding()} here: set LC_ALL=C.UTF-8"
-    near = [str(place / name) for name in os.listdir(place)] if place.is_dir() else []  # noqa: PTH208
-    for name in near:
-        if unicodedata.normalize("NFC", name) == unicodedata.normalize("NFC", str(Path(file))):
-            return f'its name there has other Unicode characters that look the same; write "{ascii(name)[1:-1]}"'
-    close = difflib.get_close_matches(str(place / Path(file).name), near, n=1, cutoff=0.8)
-    return f"did you mean '{close[0]}'?" if close else f"relative paths begin at {Path.cwd()}"
+    return f"no such file: {file}", how_to_name_file(file) or f"relative paths begin at {Path.cwd()}"
 
 
 def _key_of(plan: Plan, model: str, file: str) -> str:
@@ -175,7 +157,8 @@ def check_device_files(plan: Plan) -> None:
         for key in DEVICE_FILES:
             file = getattr(plan.config.devices.get(name), key, None)
             if file is not None and not Path(file).expanduser().exists():
-                errors.append(InputError(f"devices.{name}.{key}", f"there is no {file}", _how_to_name(file)))
+                remedy = how_to_name_file(file) or f"relative paths begin at {Path.cwd()}"
+                errors.append(InputError(f"devices.{name}.{key}", f"there is no {file}", remedy))
     targets = dict.fromkeys(variant.target for variant in plan.runnable if plan.device_of(variant.target) == LOCAL)
     if targets and getattr(plan.config.devices.get(LOCAL), "threads", None) is None:
         try:

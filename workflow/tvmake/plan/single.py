@@ -86,6 +86,8 @@ class SingleRun:
     def _check_source(self) -> None:
         if self.source.startswith(ZOO):
             return
+        if unprintable := next((character for character in self.source if not character.isprintable()), None):
+            raise InputError(self.source, f"a path holds no control characters such as {unprintable!a}", "rename it")
         from tvmake.artifact.package import is_package
 
         file = self.root / self.source
@@ -103,12 +105,10 @@ class SingleRun:
         if file.suffix == ".tar" and is_package(file):
             raise InputError(self.source, "is a package, not a model", f"`tvmake run {argument(self.source)}` runs it")
         if not file.is_file():
-            from tvmake.config.files.formats import how_to_write
+            from tvmake.config.files.formats import how_to_name_file
 
             remedy = "give a model's file, or zoo:<name>; a Python function needs a config: `tvmake init`"
-            raise InputError(self.source, "no such file", how_to_write(self.source) or remedy)
-        if not str(file).isprintable():
-            raise InputError(ascii(self.source), "its path has control characters, which no config can hold", "rename it")
+            raise InputError(self.source, "no such file", how_to_name_file(self.source, self.root) or remedy)
 
     def _check_target(self) -> None:
         from tvmake.config.target import written_target

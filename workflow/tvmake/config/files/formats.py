@@ -1,6 +1,10 @@
 """What a model that tvmake does not read, or not under its name, is, and what to do about it."""
 
+import difflib
+import os
 import re
+import sys
+import unicodedata
 import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
@@ -120,13 +124,33 @@ def how_to_name_within(directory: str) -> str | None:
     return None
 
 
+def how_to_name_file(file: str, root: Path | None = None) -> str | None:
+    """What to do about a file that is not there; None where nothing shows what was meant.
+
+    Args:
+        root: where relative paths begin, if not here.
+    """
+    if remedy := how_to_write(file):
+        return remedy
+    place = Path(file).parent
+    directory = root / place if root else place
+    if not file.isascii() and sys.getfilesystemencoding() != "utf-8":
+        return f"names of files are read as {sys.getfilesystemencoding()} here: set LC_ALL=C.UTF-8"
+    near = [str(place / name) for name in os.listdir(directory)] if directory.is_dir() else []  # noqa: PTH208
+    for name in near:
+        if unicodedata.normalize("NFC", name) == unicodedata.normalize("NFC", str(Path(file))):
+            return f'its name there has other Unicode characters that look the same; write "{ascii(name)[1:-1]}"'
+    close = difflib.get_close_matches(str(place / Path(file).name), near, n=1, cutoff=0.8)
+    return f"did you mean '{close[0]}'?" if close else None
+
+
 def how_to_write(path: str) -> str | None:
     """What to write instead of what only a shell or a download replaces; None where there is nothing of it."""
     if path.startswith("~"):
         return "~ is a shell's word for a home directory; write the whole path"
     if "$" in path:
         return "variables of the environment are not replaced; write the whole path"
-    if "://" in path:
+    if re.match(r"\w[\w+.-]+:/", path):
         return "only files are read; download it and name the file"
     if any(sign in path for sign in "*?["):
         return "patterns are not expanded; name one file, and each further model under a name of its own"

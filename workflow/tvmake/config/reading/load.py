@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tvmake.config.reading.former_keys import KeyPath, former_keys, renamed, value_at
-from tvmake.config.reading.messages import kinds_below
+from tvmake.config.reading.kinds import kinds_below
 from tvmake.config.reading.mistakes import mistakes, names_alone
 from tvmake.config.reading.places import NO_FILE, SET, Position, dotted, given_by, where_is
 from tvmake.config.reading.yaml_file import read_yaml

@@ -3,19 +3,19 @@
 import datetime
 import difflib
 import re
-import types
 import unicodedata
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from tvmake.config.base import Name, pattern_of
 from tvmake.config.device import Gres
 from tvmake.config.device_variables import VariableName
 from tvmake.config.precision import OpName
 from tvmake.config.reading.former_keys import KeyPath
+from tvmake.config.reading.kinds import branches, fields_at, is_model, kinds_at
 from tvmake.config.reading.other_words import ABSENT, ALL_WORDS, INCLUDING, OTHER_KEYS, OTHER_NAMES
 from tvmake.config.reading.usual_mistakes import of_key, of_name, of_null, of_number
 from tvmake.config.reading.yaml_remedies import NUMBER_KEY, spaced
@@ -148,7 +148,7 @@ def _message(details: Sequence[Mapping[str, Any]], path: KeyPath, written: str) 
 
 def _other_key(path: KeyPath, given: Any) -> str:
     """What may be meant by a key that is none."""
-    known = _fields_at(path[:-1])
+    known = fields_at(path[:-1])
     if len(path) == 1 and path[0] in INCLUDING:
         return "a config takes in no others; -c FILE -c FILE lays several files over each other"
     if remedy := of_key(path, given):
@@ -177,18 +177,18 @@ def _places_of(key: str) -> Sequence[KeyPath]:
     pending: list[tuple[KeyPath, Any]] = [((), Config)]
     seen = []
     for path, kind in pending:  # grows
-        if _is_model(kind):
+        if is_model(kind):
             if kind in seen:
                 continue
             seen.append(kind)
             if key in kind.model_fields and path:
                 found.append(path)
             for name, field in kind.model_fields.items():
-                pending += [((*path, name), below) for below in _branches(field.annotation)]
+                pending += [((*path, name), below) for below in branches(field.annotation)]
         elif get_origin(kind) in (dict, Mapping):
-            pending += [((*path, "NAME"), below) for below in _branches(get_args(kind)[1])]
+            pending += [((*path, "NAME"), below) for below in branches(get_args(kind)[1])]
         elif get_origin(kind) in (list, tuple):
-            pending += [(path, below) for below in _branches(get_args(kind)[0])]
+            pending += [(path, below) for below in branches(get_args(kind)[0])]
     return found
 
 
@@ -216,10 +216,11 @@ def _choices(details: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _refusals(path: KeyPath, value: Any) -> Sequence[Mapping[str, Any]]:
     """What is wrong with a value of a key, its model's own checks aside."""
-    for kind in _kinds_at(path[:-1]):
-        if _is_model(kind) and path[-1] in kind.model_fields:
+    for kind in kinds_at(path[:-1]):
+        if is_model(kind) and path[-1] in kind.model_fields:
             field = kind.model_fields[path[-1]]
-            annotated: Any = Annotated[field.annotation, field]
+            # Not the field, which holds what only a model takes.
+            annotated: Any = Annotated[(field.annotation, None, *field.metadata)]
             try:
                 TypeAdapter(annotated).validate_python(value)
             except ValidationError as error:
@@ -268,20 +269,31 @@ def _rewritten(kind: str, given: Any, path: KeyPath, written: str) -> str | None
 
 def _as_mapping(given: Any, path: KeyPath) -> str | None:
     """How a value is written whose details have keys."""
-    known = _fields_at(path)
+    known = fields_at(path)
     if path[:-1] == ("models",) and path[-1] in known:
         return _below_a_name(path[-1], given)
     if (main := _main_key(given, path)) and main in known:
         return f"write {path[-1]}: {{{main}: {given}}}"
-    if isinstance(given, list) and "shape" in known:
-        return f"write {path[-1]}: {{shape: {_flow(given)}}}"
+    if "shape" in known and (shape := given if isinstance(given, list) else _extents(given)):
+        return f"write {path[-1]}: {{shape: {_flow(shape)}}}"
     return f"known keys here: {', '.join(known)}" if known else None
 
 
+def _extents(given: Any) -> list[str]:
+    """The numbers of a shape that is written as text, such as ``1,3,224,224`` or ``1x3x224x224``."""
+    numbers = re.findall(r"\d+", str(given))
+    return numbers if re.fullmatch(r"[\[( ]*\d+(\s*[x,;\s]\s*\d+)+[\]) ]*", str(given)) else []
+
+
 def _main_key(given: Any, path: KeyPath) -> str:
-    """The key that a lone value stands for."""
-    if path[:-1] == ("models",) and isinstance(given, str):
-        return "source"
+    """The key that a lone value stands for: the one that is required."""
+    required: list[set[str]] = [
+        {name for name, field in kind.model_fields.items() if field.is_required()}
+        for kind in kinds_at(path)
+        if is_model(kind)
+    ]
+    if isinstance(given, str) and required and len(names := set.intersection(*required)) == 1:
+        return names.pop()
     return "trials" if path[-1] == "tuning" and isinstance(given, int) and not isinstance(given, bool) else ""
 
 
@@ -326,7 +338,7 @@ def _share(given: Any, bound: Any, path: KeyPath) -> str | None:
 
 def name_remedy(name: str, above: KeyPath) -> str:
     """What to write for a name that YAML reads as something else than text."""
-    for kind in _kinds_at(above):
+    for kind in kinds_at(above):
         if get_origin(kind) in (dict, Mapping) and hasattr(get_args(kind)[0], "__metadata__"):
             pattern = pattern_of(get_args(kind)[0])
             if not re.search(pattern, name):
@@ -354,42 +366,3 @@ def shown(given: Any, limit: int = 80) -> str:
     """A value in a message."""
     text = str(given) if isinstance(given, datetime.date) else repr(given)
     return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-def _fields_at(path: KeyPath) -> list[str]:
-    """The keys the model at ``path`` knows, in their documented order."""
-    return list(dict.fromkeys(name for kind in _kinds_at(path) if _is_model(kind) for name in kind.model_fields))
-
-
-def _kinds_at(path: KeyPath) -> Sequence[Any]:
-    """The types that the value at ``path`` may have."""
-    kinds: Sequence[Any] = (Config,)
-    for part in path:
-        kinds = kinds_below(kinds, part)
-    return kinds
-
-
-def kinds_below(kinds: Sequence[Any], part: str) -> list[Any]:
-    """The types that the value at ``part`` of a value of one of ``kinds`` may have."""
-    below: list[Any] = []
-    for kind in kinds:
-        if _is_model(kind):
-            if part in kind.model_fields:
-                below += _branches(kind.model_fields[part].annotation)
-        elif get_origin(kind) in (dict, Mapping):
-            below += _branches(get_args(kind)[1])
-        elif get_origin(kind) in (list, tuple):
-            below += _branches(get_args(kind)[0])
-    return below
-
-
-def _is_model(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, BaseModel)
-
-
-def _branches(annotation: Any) -> list[Any]:
-    if get_origin(annotation) is Annotated:
-        return _branches(get_args(annotation)[0])
-    if get_origin(annotation) in (Union, types.UnionType):
-        return [branch for option in get_args(annotation) for branch in _branches(option)]
-    return [annotation]

@@ -177,6 +177,12 @@ class Tracker:
         )
 
     def _is_down(self, error: Exception) -> DeviceError:
+        if isinstance(error, TimeoutError):
+            return DeviceError(
+                self.where,
+                f"the tracker at {self} does not answer",
+                "restart it if it hangs; else correct its address, or see what keeps connections from it",
+            )
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         return DeviceError(
             self.where,

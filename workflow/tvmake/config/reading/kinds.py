@@ -1,0 +1,51 @@
+"""The types that a config's keys take."""
+
+import types
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import BaseModel
+
+from tvmake.config.reading.former_keys import KeyPath
+from tvmake.config.root import Config
+
+
+def fields_at(path: KeyPath) -> list[str]:
+    """The keys the model at ``path`` knows, in their documented order."""
+    return list(dict.fromkeys(name for kind in kinds_at(path) if is_model(kind) for name in kind.model_fields))
+
+
+def kinds_at(path: KeyPath) -> Sequence[Any]:
+    """The types that the value at ``path`` may have."""
+    kinds: Sequence[Any] = (Config,)
+    for part in path:
+        kinds = kinds_below(kinds, part)
+    return kinds
+
+
+def kinds_below(kinds: Sequence[Any], part: str) -> list[Any]:
+    """The types that the value at ``part`` of a value of one of ``kinds`` may have."""
+    below: list[Any] = []
+    for kind in kinds:
+        if is_model(kind):
+            if part in kind.model_fields:
+                below += branches(kind.model_fields[part].annotation)
+        elif get_origin(kind) in (dict, Mapping):
+            below += branches(get_args(kind)[1])
+        elif get_origin(kind) in (list, tuple):
+            below += branches(get_args(kind)[0])
+    return below
+
+
+def is_model(kind: Any) -> bool:
+    """Whether a type has keys of its own."""
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
+
+
+def branches(annotation: Any) -> list[Any]:
+    """The types that an annotation allows."""
+    if get_origin(annotation) is Annotated:
+        return branches(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, types.UnionType):
+        return [branch for option in get_args(annotation) for branch in branches(option)]
+    return [annotation]
