@@ -43,6 +43,8 @@ std::string SelfTestLine(int64_t sample, const std::string& output, const Figure
   std::string line = "sample " + std::to_string(sample) + "  " + output + "  ";
   if (figures.is_discrete) {
     line += Formatted("equal %.2f%%", 100 * figures.equal) + BoundOf(goals, "equal", "%.2f%%", 100);
+  } else if (figures.nonfinite_mismatches) {  // the other figures leave these out
+    line += "elements that are NaN or infinite on one side only: " + std::to_string(figures.nonfinite_mismatches);
   } else {
     line += Formatted("SQNR %.1f dB", figures.sqnr_db) + BoundOf(goals, "sqnr_db", "%g");
     line += Formatted(", largest error %.3g", figures.max_abs);

@@ -144,6 +144,32 @@ def test_without_bounds_there_is_no_test_to_pass(
     assert "has no self-test: it states no bounds" in capfd.readouterr().err
 
 
+def test_a_goal_of_another_version_is_refused_in_a_line(
+    static_net: Transformed,  # noqa: F811
+    expected: Path,
+    place: Path,
+    capfd: pytest.CaptureFixture[str],
+):
+    newer = package_with_samples(static_net, place, expected, goals={"sqnr_db": 60.0, "brightness": 1.0})
+    assert command(["run", str(newer), "--self-test"]) == 1
+    errors = capfd.readouterr().err
+    assert "its self-test has a goal that this tvmake cannot judge by: brightness" in errors
+    assert "use the tvmake that made it" in errors and "Traceback" not in errors
+
+
+def test_elements_without_a_number_are_counted_instead_of_called_exact(
+    static_net: Transformed,  # noqa: F811
+    expected: Path,
+    place: Path,
+    capfd: pytest.CaptureFixture[str],
+):
+    wrong = package_with_samples(static_net, place, altered(expected, place / "other.npz", float("inf")))
+    assert command(["run", str(wrong), "--self-test"]) == 4
+    printed = capfd.readouterr().out
+    assert printed.count("elements that are NaN or infinite on one side only: ") == 2 and "SQNR" not in printed
+    assert printed.count("WRONG: misses finite") == 2
+
+
 def test_samples_that_are_compressed_are_refused_unread(package: Path, place: Path, capfd: pytest.CaptureFixture[str]):
     files = place / "files"
     files.mkdir()

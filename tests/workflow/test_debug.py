@@ -247,6 +247,7 @@ def test_goals_beyond_what_float32_gives_are_no_operators_fault(demo: Project):
     done = demo.run("tvmake", "debug", "digits/float32/cpu")
     assert done.returncode == 4, done.stderr
     assert "cause:       rounding: the goals ask for more than float32 gives" in done.stdout
+    assert "no operator departs more than others; the last: " in done.stdout and "first wrong" not in done.stdout
     assert "no operator is wrong; goals that this package meets: " in done.stdout
 
 

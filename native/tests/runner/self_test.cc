@@ -13,6 +13,10 @@ TEST_CASE("a line says how large the error is, and which goals are missed") {
         "sample 1  y  SQNR 12.3 dB (goal 10), largest error 0.5, 0.25 of the RMS  ok");
   CHECK(SelfTestLine(0, "y", figures, {{"max_abs_rms", 0.01}}) ==
         "sample 0  y  SQNR 12.3 dB, largest error 0.5, 0.25 of the RMS (goal 0.01)  WRONG: misses max_abs_rms");
+  figures.nonfinite_mismatches = 3;
+  CHECK(SelfTestLine(0, "y", figures, {{"max_abs_rms", 1}}) ==
+        "sample 0  y  elements that are NaN or infinite on one side only: 3  WRONG: misses finite");
+  figures.nonfinite_mismatches = 0;
   figures.is_discrete = true;
   figures.equal = 0.5;
   CHECK(SelfTestLine(0, "y", figures, {{"equal", 1}}) ==

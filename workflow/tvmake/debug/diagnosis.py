@@ -48,6 +48,8 @@ class Finding(_Record):
     dtype: str
     error: float | None
     """Largest difference to the value that it should be, as a share of the RMS; None where it is no number."""
+    departs: bool = True
+    """Whether it departs more than others; where none does, the last operator is named."""
     detail: str
     """What is wrong, in a line."""
     remedy: str

@@ -161,26 +161,19 @@ class _Search:
 
     def _in_model(self, values: Sequence[Value]) -> Finding:
         """Where the source model has an output without a number: the first value that is no number."""
-        first = next((value for value in values if has_nan(value.array)), last_computed(values))
+        first = next((Departure(value, None, float("inf")) for value in values if has_nan(value.array)), None)
         detail = "the model itself gives what is no number for it, in its own framework"
         inputs = "the data that it is made for" if self.known.info.data == "random" else "other data"
         remedy = f"compare on {inputs}: `models.{self.variant.name.partition('/')[0]}.dataset`"
-        return self._finding("model", Departure(first, None, float("inf")), values, detail, remedy)
+        return self._finding("model", first, values, detail, remedy)
 
     def _rounding(self, found: Departure, values: Sequence[Value], apart: int) -> Finding:
         detail = f"{apart} of {found.value.array.size} integers differ by one step: what is rounded lies on the edge between two, and either is right"
         return self._finding("rounding", found, values, detail, f"no operator is wrong; {self._met_goals()}")
 
     def _beyond_float32(self, trace: Trace) -> Finding:
-        last = last_computed(trace.values)
         detail = "the goals ask for more than float32 gives: the network as it was imported misses them, too, by rounding alone"
-        return self._finding(
-            "rounding",
-            Departure(last, None, float("inf")),
-            [last],
-            detail,
-            f"no operator is wrong; {self._met_goals()}",
-        )
+        return self._finding("rounding", None, trace.values, detail, f"no operator is wrong; {self._met_goals()}")
 
     def _met_goals(self) -> str:
         goals = met_goals(self.variant.name, self.variant.base, self.missed)
@@ -333,16 +326,13 @@ class _Search:
         if wrong is None and rounded:
             value = next(rounded[0][0].values())
             return self._rounding(Departure(value, None, float("inf")), [value], rounded[0][1])
-        last = last_computed(trace.values)
         if wrong is None and self.variant.transforming.precision.base == "tf32":
             detail = "every kernel is right but for what TF32 rounds, which is too coarse for the network"
             remedy = f"take another precision: float32 is the most accurate; {self._met_goals()}"
-            return self._finding("precision", Departure(last, None, float("inf")), [last], detail, remedy)
+            return self._finding("precision", None, trace.values, detail, remedy)
         if wrong is None:
             detail = "every kernel is right by itself; what runs them is not: the memory plan, the virtual machine or the driver's state"
-            return self._finding(
-                "runtime", Departure(last, None, float("inf")), [last], detail, "an issue with the reproducer helps"
-            )
+            return self._finding("runtime", None, trace.values, detail, "an issue with the reproducer helps")
         return kernel_finding(wrong, lowered, self.evidence)
 
     # --- help -----------------------------------------------------------------------------------------------------
@@ -371,14 +361,13 @@ class _Search:
         by_name = {one.name: one.array for one in values}
         for number, name in enumerate(name for name in value.inputs if name in by_name):
             self.evidence.arrays[f"input{number}"] = by_name[name]
-        if found is None:
-            detail = f"the outputs depart little by little, no operator more than others; {detail}"
         return Finding(
             cause=cause,
             operator=value.operator,
             value=value.name,
             shape=value.array.shape,
             dtype=str(value.array.dtype),
+            departs=found is not None,
             error=_finite(found.error) if found else None,
             detail=detail,
             remedy=remedy,

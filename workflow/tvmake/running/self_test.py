@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from tvmake.artifact.manifest import Manifest, SelfTest
 from tvmake.artifact.package import SELF_TEST
 from tvmake.artifact.signature import TensorSpec
@@ -41,7 +43,7 @@ def self_test_of(manifest: Manifest, where: str) -> SelfTest:
     """What a package tests itself by.
 
     Raises:
-        InputError: it has no samples, or no bounds to judge them by.
+        InputError: it has no samples, or no bounds to judge them by, or bounds that another version of tvmake knows.
     """
     described = manifest.self_test
     if described is None:
@@ -52,6 +54,12 @@ def self_test_of(manifest: Manifest, where: str) -> SelfTest:
         raise InputError(
             where, "has no self-test: it states no bounds, so that whatever a device gives would pass", MAKE_ONE
         )
+    try:
+        Goals.model_validate(described.goals)
+    except ValidationError as error:
+        goal = ".".join(str(part) for part in error.errors()[0]["loc"])
+        problem = f"its self-test has a goal that this tvmake cannot judge by: {goal}"
+        raise InputError(where, problem, "use the tvmake that made it") from None
     return described
 
 

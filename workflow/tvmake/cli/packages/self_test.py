@@ -43,6 +43,8 @@ def _line(entry: "Checked", described: "SelfTest", width: int) -> str:
     figures = entry.figures
     if figures is None:
         text = "cannot be compared"
+    elif figures.nonfinite_mismatches:  # the other figures leave these out
+        text = f"elements that are NaN or infinite on one side only: {figures.nonfinite_mismatches}"
     elif entry.is_discrete:
         text = f"equal {figures.equal:.2%}{_bound(described, 'equal', '{:.2%}')}"
     else:

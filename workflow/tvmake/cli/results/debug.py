@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tvmake.artifact.calibration import Calibration
     from tvmake.config.precision import PrecisionConfig
     from tvmake.config.requests.calibrating import CalibrateRequest
-    from tvmake.debug.diagnosis import Diagnosis
+    from tvmake.debug.diagnosis import Diagnosis, Finding
     from tvmake.debug.variant import Variant
     from tvmake.errors import InputError
 
@@ -90,9 +90,18 @@ def _lines(found: Diagnosis) -> Iterator[str]:
         return
     shape = " × ".join(map(str, finding.shape)) or "one number"
     off = "" if finding.error is None else f", off by {finding.error:.2g} of the RMS"
-    yield f"{'costs most: ' if finding.layers else 'first wrong:'} {finding.operator} ({finding.value}: {shape}, {finding.dtype}){off}"
+    yield f"{_place(finding)} {finding.operator} ({finding.value}: {shape}, {finding.dtype}){off}"
     yield f"cause:       {finding.cause}: {finding.detail}"
     yield f"remedy:      {finding.remedy}"
+
+
+def _place(finding: Finding) -> str:
+    """What is true of the operator that is named: it is wrong only where it departs, and by more than rounding."""
+    if finding.layers:
+        return "costs most: "
+    if not finding.departs:
+        return "no operator departs more than others; the last:"
+    return "a step off: " if finding.cause == "rounding" else "first wrong:"
 
 
 def variant_files(directory: Path, config: list[Path] | None, settings: list[str] | None, named: str) -> Variant:
