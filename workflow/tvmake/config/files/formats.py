@@ -134,6 +134,8 @@ def how_to_name_file(file: str, root: Path | None = None) -> str | None:
         return remedy
     place = Path(file).parent
     directory = root / place if root else place
+    if Path(file).name == "py.py" and directory.with_suffix(".py").is_file():
+        return f"a function of {place}.py is named without .py: {'.'.join(place.parts)}:FUNCTION"
     if not file.isascii() and sys.getfilesystemencoding() != "utf-8":
         return f"names of files are read as {sys.getfilesystemencoding()} here: set LC_ALL=C.UTF-8"
     near = [str(place / name) for name in os.listdir(directory)] if directory.is_dir() else []  # noqa: PTH208

@@ -329,6 +329,7 @@ class LogHandler(LogHandlerBase):
         if any(known in text for known in ALREADY_SHOWN):
             return
         error = Run.missing_inputs() if "MissingInputException" in text else translated(text)
+        error = error and Run.named(error)
         if error is None:
             self._print(text, markup=False)
         elif str(error) not in self.shown:
