@@ -234,6 +234,36 @@ def test_rows_go_through_all_steps_at_once(name: str):
     assert len({str(blocks.get(blocks.get_loops(block)[0]).loop_var) for block in blocks.get_child_blocks(root)}) == 1
 
 
+def last_row(made: Any, share: float) -> int:
+    """The last row, by the second axis, that the first share of a kernel's parallel steps computes."""
+    (kernel,) = (
+        function for variable, function in made.final.functions_items() if str(variable.name_hint) in made.ruled
+    )
+    ranges = tvm.sym.Analyzer()
+    rows: list[int] = []
+
+    def note(node: Any) -> None:
+        if isinstance(node, tvm.tirx.For):
+            is_parallel = node.kind == tvm.tirx.ForKind.PARALLEL
+            ranges.bind(node.loop_var, tvm.ir.Range(0, int(int(node.extent) * (share if is_parallel else 1))))
+        elif len(node.iter_values) > 1:
+            rows.append(ranges.const_int_bound(node.iter_values[1]).max_value)
+
+    tvm_ffi.structural_walk(kernel.body, ((tvm.tirx.For, tvm.s_tir.SBlockRealize), note), order="pre")
+    return max(rows)
+
+
+def pointwise(data: Any, weight: Any) -> Any:
+    return op.nn.conv2d(data, weight, data_layout="NHWC", kernel_layout="OHWI")
+
+
+def test_threads_have_rows_of_their_own_where_weights_are_small():
+    small = lowered(pointwise, tensor(1, 14, 14, 64), tensor(384, 1, 1, 64))
+    assert last_row(small, 0.5) == 6
+    large = lowered(pointwise, tensor(1, 14, 14, 512), tensor(512, 1, 1, 512))
+    assert last_row(large, 0.5) == 13
+
+
 def vectors(made: Any) -> int:
     """How many loops of a module's kernels are in vectors."""
     found: list[Any] = []

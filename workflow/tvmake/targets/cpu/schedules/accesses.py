@@ -47,6 +47,11 @@ def bits(typed: Any) -> int:
     return int("".join(filter(str.isdigit, dtype_name(typed).partition("x")[0])) or 8)
 
 
+def size(buffer: Any) -> int:
+    """Bits of a buffer."""
+    return math.prod(map(int, buffer.shape)) * bits(buffer)
+
+
 def contraction(block: Any) -> Contraction | None:
     """A block as a contraction; None for one that adds up something else."""
     store = block.body

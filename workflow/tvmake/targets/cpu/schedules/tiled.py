@@ -15,6 +15,7 @@ from tvmake.targets.cpu.schedules.accesses import (
     is_injective,
     loads_in,
     neighbours,
+    size,
     uses,
 )  # fmt: skip
 from tvmake.targets.cpu.schedules.machine import Machine
@@ -40,6 +41,9 @@ UNROLLED_PRODUCTS = 512
 
 HALVES = 2
 """Of a byte, where two weights share it: written out, so that each is cut from it by a constant."""
+
+MOST_PARTS = 8
+"""Into how many parts rows are divided before columns are, at most: a processor's threads, more or less."""
 
 BAND = 8
 """Rows of results for which padding is made at once, at most: it stays in the cache then."""
@@ -164,8 +168,9 @@ class Tiled:
         bands: list[Any] = []
         if padding is not None and len(self.along_lanes) == len(self.loads):
             bands, others = self._bands(others)
+        parts, others = self._parts(others) if not bands else ([], others)
         sums, products = self._sums(loops)
-        outer = [*bands, outer_lanes, *others]
+        outer = [*bands, *parts, outer_lanes, *others]
         schedule.reorder(*outer, *sums, *inner, vectors, lanes, *products)
         schedule.reverse_compute_at(epilogue, outer[-1], preserve_unit_loops=True)
         parallel = schedule.fuse(*((*bands, outer_lanes) if bands else outer))
@@ -209,6 +214,22 @@ class Tiled:
                 inner.append(within)
             others.append(loop)
         return others, inner
+
+    def _parts(self, others: list[Any]) -> tuple[list[Any], list[Any]]:
+        """Loops over parts of the first axis of rows, and those within a part, where what is read for all rows is no more than the rest.
+
+        Each thread then has rows of its own, as in the kernels before and after, and finds them in its own cache. What is read for all
+        rows, such as weights, it goes through once for each part.
+        """
+        axes = [axis for axis in self.spatial if not axis.var.same_as(self.lane_axis.var)]
+        position = next((place for place, axis in enumerate(axes) if extent(axis) > 1), None)
+        shared = sum(size(load.source) for load in self.along_lanes)
+        own = sum(size(load.source) for load in self.loads) - shared + size(self.statement.body.buffer)
+        if self.contraction is None or position is None or shared > own:
+            return [], others
+        count = max(d for d in divisors(int(self.schedule.get(others[position]).extent)) if d <= MOST_PARTS)
+        part, row = self.schedule.split(others[position], [count, None])
+        return [*others[:position], part], [row, *others[position + 1 :]]
 
     def _bands(self, others: list[Any]) -> tuple[list[Any], list[Any]]:
         """Loops over bands of the first axis of more than one row, and those within a band."""
