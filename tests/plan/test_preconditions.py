@@ -36,6 +36,14 @@ def test_a_source_that_is_not_there_or_no_file_is_named(plan: Plan):
     assert missing_inputs(plan) is None
 
 
+def test_a_function_of_a_file_is_named_as_python_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    Path("nets").mkdir()
+    Path("nets/vit.py").touch()
+    error = missing_inputs(Plan(check({"models": {"vit": {"source": "nets.vit.py:make"}}}, {})))
+    assert str(error).endswith("a function of nets/vit.py is named without .py: nets.vit:FUNCTION")
+
+
 def test_nothing_is_in_the_way_of_a_new_project_nor_of_a_finished_one(plan: Plan):
     check_places(plan, plan.variants)
     for path, output in plan.outputs_of(plan.variants[0]).items():

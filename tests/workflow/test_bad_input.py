@@ -95,10 +95,11 @@ def test_a_damaged_model_in_a_whole_run(project: Project):
     assert nothing_came_of(project, "damaged")
 
 
-def test_a_missing_model_and_a_missing_dataset_are_both_named(fresh: Project):
+@pytest.mark.parametrize("targets", [(), ("results/digits/float32/cpu/mod.json",)])
+def test_a_missing_model_and_a_missing_dataset_are_both_named(fresh: Project, targets: tuple[str, ...]):
     fresh.edit("models.digits.source", "nowhere.onnx")
     fresh.edit("models.digits.dataset.path", "nowhere.npz")
-    done = fresh.make()
+    done = fresh.make(*targets)
     assert done.returncode == 1
     assert done.stdout == ""
     errors = [line for line in done.stderr.splitlines() if not line.startswith("  ")]
