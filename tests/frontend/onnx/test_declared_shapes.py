@@ -43,7 +43,9 @@ def test_an_argument_at_run_time_counts_where_none_gives_the_declared_output(tmp
     inputs = {"x": (FLOAT, [2, 6]), "a": (INT64, [2])}
     made = declare(model([node(operator, ["x", "a"], ["y"])], inputs, ["y"]), declared)
     given = [random(2, 6), np.array(given)]
-    np.testing.assert_array_equal(run_compiled(read(save(tmp_path / "m.onnx", made)), given)[0], runtime(made, given)[0])
+    np.testing.assert_array_equal(
+        run_compiled(read(save(tmp_path / "m.onnx", made)), given)[0], runtime(made, given)[0]
+    )
 
 
 @pytest.mark.parametrize(

@@ -183,7 +183,9 @@ def squeeze(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     if axes is not None and axes.ndim == 0:
         return [build.op(node.op_type, node.input[0], build.ints([int(axes)]))]
     shape, result = build.graph.static_shape(node.input[0]), declared(node, build)
-    if not is_open(node, build, 1) or shape is None or result is None or 0 in result or math.prod(shape) != math.prod(result):
+    if not is_open(node, build, 1) or shape is None or result is None or 0 in result:
+        return None
+    if math.prod(shape) != math.prod(result):
         return None
     return [build.reshape(node.input[0], result)]
 
