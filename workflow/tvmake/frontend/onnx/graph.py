@@ -148,13 +148,14 @@ class Graph:
         """Infer shapes and collect constants.
 
         Rewritten graphs are not checked for types: TVM convolves int32, for instance, which ONNX does not admit.
+        What the file declares of its outputs counts only where it does not follow from the operators, as in ONNX Runtime.
 
         Raises:
             InputError: shapes that contradict each other.
         """
         del self.graph.value_info[:]
         try:
-            inferred = shape_inference.infer_shapes(_inferable(self.model), check_type=check_types, data_prop=True)
+            inferred = _inferred(_inferable(self.model), check_types)
         except shape_inference.InferenceError as error:
             line = " ".join(str(error).split())
             raise InputError(
@@ -231,6 +232,34 @@ class Graph:
         self.shapes[tensor.name] = tuple(tensor.dims)
         self.dtypes[tensor.name] = tensor.data_type
         return tensor.name
+
+
+def _inferred(model: onnx.ModelProto, check_types: bool) -> onnx.ModelProto:
+    """The model with inferred shapes; extents that do not follow from the operators are those that its outputs declare."""
+    bare = onnx.ModelProto()
+    bare.CopyFrom(model)
+    for value in bare.graph.output:
+        if value.type.HasField("tensor_type"):
+            value.type.tensor_type.ClearField("shape")
+    inferred = shape_inference.infer_shapes(bare, check_type=check_types, data_prop=True)
+    settled = False
+    for value, declaration in zip(inferred.graph.output, model.graph.output, strict=True):
+        known, shape = value_shape(value), value_shape(declaration)
+        if shape is None or (known is not None and len(known) != len(shape)):
+            continue
+        kind = value.type.tensor_type
+        if known is None:
+            kind.shape.CopyFrom(declaration.type.tensor_type.shape)
+            settled = True
+            continue
+        for dim, declared in zip(kind.shape.dim, declaration.type.tensor_type.shape.dim, strict=True):
+            if not dim.HasField("dim_value") and declared.WhichOneof("value"):
+                settled |= declared.HasField("dim_value")
+                dim.CopyFrom(declared)
+    read = {name for node in all_nodes(model.graph) for name in node.input}
+    if settled and any(value.name in read for value in inferred.graph.output):
+        inferred = shape_inference.infer_shapes(inferred, check_type=check_types, data_prop=True)
+    return inferred
 
 
 SHAPELESS = frozenset({"GroupNormalization", "MeanVarianceNormalization"})

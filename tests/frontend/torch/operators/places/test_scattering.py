@@ -127,6 +127,30 @@ def test_what_is_written_is_what_torch_writes(write):
     assert np.allclose(found, write(IMAGE).numpy(), atol=1e-5)
 
 
+DYNAMIC = {
+    "scatter, fewer places": WRITES["scatter, fewer places"],
+    "scatter of a value": WRITES["scatter of a value"],
+    "scatter_add": lambda x: torch.ones(x.shape[0], 4, 5, 6).scatter_add(1, places(x), x),
+    "scatter_add over the batch": lambda x: torch.zeros(7, 4, 5, 6).scatter_add(0, places(x, 7), x),
+    "scatter_add beside the batch": lambda x: torch.zeros(4, x.shape[0], 5, 6).scatter_add(
+        0, places(x.transpose(0, 1)), x.transpose(0, 1)
+    ),
+    "scatter_reduce, mean": WRITES["scatter_reduce, mean"],
+    "pairs after an axis": WRITES["pairs after an axis"],
+    "pairs with an axis between": lambda x: put(torch.arange(x.shape[0]), slice(None), places(x[:, 0, 0, 0], 5))(x),
+    "index_add": lambda x: torch.zeros(3, x.shape[0]).index_add(0, torch.tensor([0, 2, 2, 1]), x[:, :, 0, 0].T),
+}
+
+
+@pytest.mark.parametrize("write", DYNAMIC.values(), ids=DYNAMIC)
+def test_what_is_written_is_what_torch_writes_for_a_batch_of_any_size(write):
+    shapes = ({0: torch.export.Dim("n", min=2, max=64)},)
+    imported = read(torch.export.export(Of(write).eval(), (IMAGE,), dynamic_shapes=shapes), ImportOptions(source="p"))
+    for batch in (IMAGE, torch.cat([IMAGE.cos(), IMAGE, IMAGE.flip(1)])[:5]):
+        (found,) = outputs(imported, batch.numpy())
+        assert np.allclose(found, write(batch).numpy(), atol=1e-5)
+
+
 @pytest.mark.parametrize("values", [lambda x: x[x < 0][:3], lambda x: x.flip(0)[x.flip(0) > 0]])
 def test_what_another_mask_selects_is_refused(values):
     program = torch.export.export(

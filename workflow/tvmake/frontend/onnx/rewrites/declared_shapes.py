@@ -1,7 +1,7 @@
 """Arguments that the model computes or takes at run time, but that its declared output shape settles.
 
 TVM wants axes, shapes and counts as constants. Where the output's shape is declared and static, only one value agrees
-with it, and that value is used. Where several would agree, the node is left alone (and refused later).
+with it, and that value is used. Where several would agree, or none, the node is left alone (and refused later).
 """
 
 import itertools
@@ -39,7 +39,8 @@ def reduce(node: onnx.NodeProto, build: Builder) -> list[str] | None:
         return None
     if 0 in shape and 0 not in result:
         neutral = _neutral(node.op_type, build.graph.numpy_dtype(node.input[0]))
-        return None if neutral is None else [build.const(np.full(result, neutral), neutral.dtype)]
+        is_possible = _choices_between(shape, result, bool(values.get("keepdims", 1)))
+        return None if neutral is None or not is_possible else [build.const(np.full(result, neutral), neutral.dtype)]
     if build.graph.dtype(node.input[0]) == onnx.TensorProto.BOOL:
         # TVM has no lowest and highest bool to start from.
         whole = build.cast(node.input[0], onnx.TensorProto.INT32)
@@ -70,18 +71,23 @@ def _identity_or_none(node: onnx.NodeProto, build: Builder, noop: bool) -> list[
 
 def _axes_between(shape: tuple[int, ...], result: tuple[int, ...], keepdims: bool) -> list[int] | None:
     """The axes whose reduction turns one shape into the other; None when several choices would."""
-    if keepdims:
-        if len(shape) != len(result):
-            return None
-        changed = [axis for axis, (old, new) in enumerate(zip(shape, result, strict=True)) if old != new]
-        return changed if all(result[axis] == 1 for axis in changed) else None
-    found = {
-        axes
-        for axes in itertools.combinations(range(len(shape)), len(shape) - len(result))
-        if tuple(extent for axis, extent in enumerate(shape) if axis not in axes) == result
-    }
+    found = _choices_between(shape, result, keepdims)
     different = {tuple(shape[axis] != 1 and axis for axis in axes) for axes in found}
     return list(min(found)) if len(different) == 1 else None
+
+
+def _choices_between(shape: tuple[int, ...], result: tuple[int, ...], keepdims: bool) -> set[tuple[int, ...]]:
+    """The axes, in each way that turns one shape into the other; with extents kept, those that change."""
+    if not keepdims and len(result) <= len(shape):
+        return {
+            axes
+            for axes in itertools.combinations(range(len(shape)), len(shape) - len(result))
+            if tuple(extent for axis, extent in enumerate(shape) if axis not in axes) == result
+        }
+    if len(shape) != len(result):
+        return set()
+    changed = tuple(axis for axis, (old, new) in enumerate(zip(shape, result, strict=True)) if old != new)
+    return {changed} if all(result[axis] == 1 for axis in changed) else set()
 
 
 def _neutral(operator: str, dtype: np.dtype) -> np.ndarray | None:
@@ -105,6 +111,8 @@ def reshape(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     if result is None or build.graph.static_shape(node.input[0]) is None:
         target = _kept_extents(node, build)
         return None if target is None else [build.op("Reshape", node.input[0], build.ints(target))]
+    if math.prod(build.graph.static_shape(node.input[0]) or ()) != math.prod(result):
+        return None
     # allowzero: a declared extent of 0 means 0.
     return [build.op("Reshape", node.input[0], build.ints(result), allowzero=1 if 0 in result else None)]
 
@@ -135,7 +143,16 @@ def expand(node: onnx.NodeProto, build: Builder) -> list[str] | None:
         return _expand_dynamic(node, build, shape)
     if result is None or (shape is not None and tuple(shape) == result):
         return None
+    given = build.graph.static_shape(node.input[0])
+    if given is not None and not _spreads(given, result):
+        return None
     return [build.op("Expand", node.input[0], build.ints(result))]
+
+
+def _spreads(shape: tuple[int, ...], result: tuple[int, ...]) -> bool:
+    """Whether broadcasting can turn one shape into the other."""
+    pairs = zip(reversed(shape), reversed(result), strict=False)
+    return len(shape) <= len(result) and all(old in (1, new) for old, new in pairs)
 
 
 def _expand_dynamic(node: onnx.NodeProto, build: Builder, shape: np.ndarray) -> list[str] | None:
@@ -154,6 +171,8 @@ def tile(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     shape, result = build.graph.static_shape(node.input[0]), declared(node, build)
     if not is_open(node, build, 1) or shape is None or result is None or 0 in shape:
         return None
+    if len(shape) != len(result) or any(new % old for new, old in zip(result, shape, strict=True)):
+        return None
     return [build.op("Tile", node.input[0], build.ints([new // old for new, old in zip(result, shape, strict=True)]))]
 
 
@@ -163,8 +182,10 @@ def squeeze(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     axes = build.graph.constant(node.input[1]) if len(node.input) > 1 and node.input[1] else None
     if axes is not None and axes.ndim == 0:
         return [build.op(node.op_type, node.input[0], build.ints([int(axes)]))]
-    result = declared(node, build)
-    if not is_open(node, build, 1) or result is None or 0 in result:
+    shape, result = build.graph.static_shape(node.input[0]), declared(node, build)
+    if not is_open(node, build, 1) or shape is None or result is None or 0 in result:
+        return None
+    if math.prod(shape) != math.prod(result):
         return None
     return [build.reshape(node.input[0], result)]
 
@@ -188,6 +209,9 @@ def split(node: onnx.NodeProto, build: Builder) -> list[str] | None:
         if any(shape is None for shape in shapes):
             return None
         sizes = [shape[axis] for shape in shapes if shape is not None]
+        whole = build.graph.shape(node.input[0])
+        if whole is not None and isinstance(whole[axis], int) and sum(sizes) != whole[axis]:
+            return None
     else:
         constant = build.graph.constant(node.input[1]) if len(node.input) > 1 and node.input[1] else None
         sizes = [] if constant is None else constant.tolist()

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from torch import fx
 
+from tvmake.frontend.torch.operators.places.extents import whole_number
+
 from tvm import relax  # isort: skip
 
 
@@ -20,13 +22,13 @@ def _index(node: fx.Node, importer: Any) -> Any:
     if len(places) == 1:
         return importer.create_convert_map()["index.Tensor"](node)
     emit = importer.block_builder.emit
-    extents = importer.env[data].ty.shape
+    extents = [int(extent) if hasattr(extent, "value") else extent for extent in importer.env[data].ty.shape]
     others = [axis for axis in range(len(extents)) if axis not in places]
     indices = []
     for axis in places:
         index = emit(relax.op.astype(importer.env[given[axis]], "int64"))
         # Counted from the end where negative.
-        from_end = relax.op.add(index, _extent(importer.env[data], axis))
+        from_end = relax.op.add(index, whole_number(extents[axis]))
         indices.append(emit(relax.op.where(relax.op.less(index, relax.const(0, "int64")), from_end, index)))
     # The indexed axes first, then what they select first as well.
     moved = emit(relax.op.permute_dims(importer.env[data], [*places, *others]))
@@ -38,14 +40,6 @@ def _index(node: fx.Node, importer: Any) -> Any:
     before = [width + number for number in range(places[0])]
     after = [width + number for number in range(places[0], len(others))]
     return emit(relax.op.permute_dims(selected, [*before, *range(width), *after]))
-
-
-def _extent(data: Any, axis: int) -> Any:
-    """The extent of an axis as a tensor of rank 0."""
-    extent = data.ty.shape[axis]
-    if hasattr(extent, "value"):
-        return relax.const(int(extent), "int64")
-    return relax.op.take(relax.op.shape_to_tensor(relax.op.shape_of(data)), relax.const(axis, "int64"), axis=0)
 
 
 def _as_strided(node: fx.Node, importer: Any) -> Any:

@@ -11,6 +11,9 @@ from typing import Any
 
 import torch
 from torch import fx
+from tvm_ffi import structural_equal
+
+from tvmake.frontend.torch.operators.places.extents import Extent, whole_number
 
 from tvm import relax  # isort: skip
 
@@ -25,10 +28,8 @@ def _index_put(node: fx.Node, importer: Any) -> Any:
     masks = [index for index in indices if index is not None and index.meta["val"].dtype is torch.bool]
     if masks:
         return _masked_put(data, indices, values, reduction, importer)
-    if all(index is not None for index in indices) and not all(map(_is_fixed, (data, values, *indices))):
-        return importer.create_convert_map()["index_put.default"](node)  # right where every axis has its index
-    extents, places = _extents(data), [axis for axis, index in enumerate(indices) if index is not None]
-    selected = torch.broadcast_shapes(*(indices[axis].meta["val"].shape for axis in places))
+    extents, places = _extents(data, importer), [axis for axis, index in enumerate(indices) if index is not None]
+    selected = _broadcast([_extents(indices[axis], importer) for axis in places])
     # Where the indexed axes stand side by side, what they select stands in their place; else it comes first.
     are_adjacent = places == list(range(places[0], places[-1] + 1))
     others = [axis for axis in range(len(extents)) if axis not in places]
@@ -40,11 +41,11 @@ def _index_put(node: fx.Node, importer: Any) -> Any:
     terms = []
     for axis in places:
         index = _counted_from_the_start(importer.env[indices[axis]], extents[axis], emit)
-        index_shape = list(indices[axis].meta["val"].shape)
+        index_shape = _extents(indices[axis], importer)
         shape = [*[1] * len(before), *[1] * (len(selected) - len(index_shape)), *index_shape, *[1] * len(after)]
-        terms.append(emit(relax.op.multiply(relax.op.reshape(index, shape), _integer(_stride(extents, axis)))))
+        terms.append(emit(relax.op.multiply(relax.op.reshape(index, shape), whole_number(_stride(extents, axis)))))
     for place, axis in [*enumerate(before), *enumerate(after, len(before) + len(selected))]:
-        terms.append(_along(extents, axis, place, rank))
+        terms.append(_along(extents, axis, place, rank, extents[axis], emit))
     return _scatter(importer, data, _sum(terms, result, emit), importer.env[values], result, reduction)
 
 
@@ -75,24 +76,22 @@ def _scattered(name: str) -> Callable[[fx.Node, Any], Any]:
         reduction = {"scatter_add": "sum", "scatter": given.get("reduce")}.get(name, given.get("reduce"))
         if given.get("include_self") is False or (reduction and reduction not in REDUCTIONS):
             raise ValueError(f"{name} with reduce={reduction!r} and include_self={given.get('include_self', True)}")
-        nodes = [one for one in (data, index, given.get("src")) if isinstance(one, fx.Node)]
-        if name == "scatter" and not reduction and not all(map(_is_fixed, nodes)):
-            return importer.create_convert_map()[str(node.target.__name__)](node)
-        extents, shape = _extents(data), _extents(index)
+        extents, shape = _extents(data, importer), _extents(index, importer)
         axis = given["dim"] % max(len(extents), 1)
         emit = importer.block_builder.emit
         source = given.get("src", given.get("value"))
         if isinstance(source, fx.Node):
             updates = importer.env[source]
-            if _extents(source) != shape:
-                updates = emit(relax.op.strided_slice(updates, list(range(len(shape))), [0] * len(shape), shape))
+            # Taken, not sliced: a slice of a dynamic axis would have min(n, extent) rows.
+            for other, (whole, extent) in enumerate(zip(_extents(source, importer), shape, strict=True)):
+                if not structural_equal(whole, extent):
+                    updates = emit(relax.op.take(updates, relax.op.arange(extent, dtype="int64"), other))
         else:
             updates = relax.const(source, str(data.meta["val"].dtype).removeprefix("torch."))
         place = _counted_from_the_start(importer.env[index], extents[axis], emit)
-        terms = [emit(relax.op.multiply(place, _integer(_stride(extents, axis))))]
-        terms += [
-            _along(extents, other, other, len(shape), shape[other]) for other in range(len(shape)) if other != axis
-        ]
+        terms = [emit(relax.op.multiply(place, whole_number(_stride(extents, axis))))]
+        others = [other for other in range(len(shape)) if other != axis]
+        terms += [_along(extents, other, other, len(shape), shape[other], emit) for other in others]
         return _scatter(
             importer, data, _sum(terms, shape, emit), updates, shape, REDUCTIONS[reduction] if reduction else "update"
         )
@@ -107,7 +106,7 @@ def _slice_scatter(node: fx.Node, importer: Any) -> Any:
     bounds = (given["start"], given["end"], given["step"])
     if not (_is_fixed(data) and _is_fixed(source) and all(bound is None or isinstance(bound, int) for bound in bounds)):
         return importer.create_convert_map()["slice_scatter.default"](node)
-    extents, emit = _extents(data), importer.block_builder.emit
+    extents, emit = _extents(data, importer), importer.block_builder.emit
     axis = given["dim"] % len(extents)
     written = torch.arange(extents[axis])[slice(*bounds)]
     places, mask = torch.zeros(extents[axis], dtype=torch.int64), torch.zeros(extents[axis], dtype=torch.bool)
@@ -119,10 +118,10 @@ def _slice_scatter(node: fx.Node, importer: Any) -> Any:
     return emit(relax.op.where(relax.const(mask.reshape(along).numpy(), "bool"), taken, importer.env[data]))
 
 
-def _scatter(importer: Any, data: fx.Node, places: Any, updates: Any, shape: Sequence[int], reduction: str) -> Any:
+def _scatter(importer: Any, data: fx.Node, places: Any, updates: Any, shape: Sequence[Extent], reduction: str) -> Any:
     """Write updates of a shape at places that count in the flattened data."""
     emit = importer.block_builder.emit
-    extents, count = _extents(data), math.prod(shape)
+    extents, count = _extents(data, importer), math.prod(shape)
     flat = emit(relax.op.reshape(importer.env[data], [math.prod(extents)]))
     updates = emit(relax.op.reshape(relax.op.broadcast_to(updates, list(shape)), [count]))
     updates = emit(relax.op.astype(updates, flat.ty.dtype))
@@ -130,46 +129,48 @@ def _scatter(importer: Any, data: fx.Node, places: Any, updates: Any, shape: Seq
     return emit(relax.op.reshape(made, extents))
 
 
-def _counted_from_the_start(index: Any, extent: int, emit: Callable[[Any], Any]) -> Any:
+def _counted_from_the_start(index: Any, extent: Extent, emit: Callable[[Any], Any]) -> Any:
     index = emit(relax.op.astype(index, "int64"))
-    return emit(relax.op.where(relax.op.less(index, _integer(0)), relax.op.add(index, _integer(extent)), index))
+    from_end = relax.op.add(index, whole_number(extent))
+    return emit(relax.op.where(relax.op.less(index, whole_number(0)), from_end, index))
 
 
-def _along(extents: Sequence[int], axis: int, place: int, rank: int, count: int | None = None) -> Any:
-    """Where the elements along an axis of the data lie in it, as a constant that counts along one axis of the result."""
-    steps = torch.arange(extents[axis] if count is None else count) * _stride(extents, axis)
-    return relax.const(steps.reshape([-1 if each == place else 1 for each in range(rank)]).numpy(), "int64")
+def _along(
+    extents: Sequence[Extent], axis: int, place: int, rank: int, count: Extent, emit: Callable[[Any], Any]
+) -> Any:
+    """Where the first elements along an axis of the data lie in it, counting along one axis of the result; a constant where it can be."""
+    stride, shape = _stride(extents, axis), [-1 if each == place else 1 for each in range(rank)]
+    if isinstance(count, int) and isinstance(stride, int):
+        return relax.const((torch.arange(count) * stride).reshape(shape).numpy(), "int64")
+    shape[place] = count
+    steps = emit(relax.op.reshape(relax.op.arange(count, dtype="int64"), shape))
+    return emit(relax.op.multiply(steps, whole_number(stride)))
 
 
-def _sum(terms: Sequence[Any], shape: Sequence[int], emit: Callable[[Any], Any]) -> Any:
+def _sum(terms: Sequence[Any], shape: Sequence[Extent], emit: Callable[[Any], Any]) -> Any:
     total = terms[0]
     for term in terms[1:]:
         total = emit(relax.op.add(total, term))
     return emit(relax.op.broadcast_to(total, list(shape)))
 
 
-def _stride(extents: Sequence[int], axis: int) -> int:
+def _stride(extents: Sequence[Extent], axis: int) -> Extent:
     return math.prod(extents[axis + 1 :])
 
 
-def _integer(number: int) -> Any:
-    return relax.const(number, "int64")
+def _broadcast(shapes: Sequence[Sequence[Extent]]) -> list[Extent]:
+    rank = max(map(len, shapes))
+    columns = zip(*([*[1] * (rank - len(shape)), *shape] for shape in shapes), strict=True)
+    return [next((extent for extent in column if not isinstance(extent, int) or extent != 1), 1) for column in columns]
 
 
 def _is_fixed(node: fx.Node) -> bool:
     return all(isinstance(extent, int) for extent in node.meta["val"].shape)
 
 
-def _extents(node: fx.Node) -> list[int]:
-    """The shape of a value.
-
-    Raises:
-        ValueError: it is dynamic.
-    """
-    shape = node.meta["val"].shape
-    if not all(isinstance(extent, int) for extent in shape):
-        raise ValueError(f"writing at given places needs fixed shapes, and '{node.name}' is {list(map(str, shape))}")
-    return list(shape)
+def _extents(node: fx.Node, importer: Any) -> list[Extent]:
+    """The shape of a value: numbers, and expressions of the dynamic extents."""
+    return [int(extent) if hasattr(extent, "value") else extent for extent in importer.env[node].ty.shape]
 
 
 def _arguments(node: fx.Node) -> dict[str, Any]:

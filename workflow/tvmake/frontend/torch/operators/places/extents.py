@@ -1,0 +1,15 @@
+"""Extents as numbers that a kernel reads; those of dynamic axes are known when it runs."""
+
+from typing import Any
+
+from tvm import relax  # isort: skip
+
+Extent = Any
+"""An int, or TVM's expression of dynamic ones."""
+
+
+def whole_number(extent: Extent) -> Any:
+    """A tensor of rank 0 that holds an extent, or a product of some."""
+    if isinstance(extent, int):
+        return relax.const(extent, "int64")
+    return relax.op.take(relax.op.shape_to_tensor(relax.ShapeExpr([extent])), relax.const(0, "int64"), axis=0)
