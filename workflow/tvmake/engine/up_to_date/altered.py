@@ -105,18 +105,20 @@ def was_made(name: str) -> bool:
 def note_altered(names: Sequence[str]) -> None:
     """Say which results are made again because they are not as they were made; those that are missing need no word."""
     names = [name for name in names if os.path.exists(name)]  # noqa: PTH110
-    if names and not recorded_outputs():
-        results = f"{counted(len(names), 'result')}, such as {names[0]},"
-        print(
-            f"note: nothing is known of how {results} came about, and they are made again; the records lie in {SNAKEMAKE_STATE}/, "
-            "which goes with the results where they are copied",
-            file=sys.stderr,
+    known = recorded_outputs()
+    if unknown := [name for name in names if name not in known]:
+        why = (
+            "as where a run was stopped before it took note of them"
+            if known
+            else f"the records lie in {SNAKEMAKE_STATE}/, which goes with the results where they are copied"
         )
-        return
-    for name in names[:NOTED]:
+        results = f"{counted(len(unknown), 'result')} came about, such as {unknown[0]}: made again"
+        print(f"note: nothing is known of how {results}; {why}", file=sys.stderr)
+    changed = [name for name in names if name in known]
+    for name in changed[:NOTED]:
         print(f"note: {name} is not as it was made, and is made again", file=sys.stderr)
-    if len(names) > NOTED:
-        print(f"note: and so are {len(names) - NOTED} more", file=sys.stderr)
+    if len(changed) > NOTED:
+        print(f"note: and so are {len(changed) - NOTED} more", file=sys.stderr)
 
 
 def mend_times_of_sources(jobs: Iterable[Job]) -> list[str]:
