@@ -63,6 +63,13 @@ def test_a_file_that_is_not_there_is_named():
     assert SingleRun("zoo:resnet18").model_name == "resnet18"
 
 
+@pytest.mark.parametrize("other", ["MODEL.ONNX", "model.ONNX", "modle.onnx"])
+def test_a_file_that_is_not_there_is_answered_with_the_one_that_is(tmp_path: Path, other: str):
+    (tmp_path / "model.onnx").touch()
+    with pytest.raises(InputError, match=r"no such file\n  did you mean 'model\.onnx'\?"):
+        SingleRun(other, root=tmp_path)
+
+
 @pytest.mark.parametrize(
     ("options", "line"),
     [

@@ -23,6 +23,27 @@ def test_tvm_is_loaded_without_torch_which_can_still_be_imported_afterwards():
     assert printed("-c", code).split() == ["False", "1.0"]
 
 
+def test_ctrl_c_while_tvm_is_imported_leaves_it_whole():
+    code = """
+import signal, sys
+from tvmake.process.tvm_import import import_tvm
+
+class Pressed:
+    def find_spec(self, name, path=None, target=None):
+        if name == "tvm.runtime":
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Pressed())
+try:
+    import_tvm()
+except KeyboardInterrupt:
+    print("interrupted")
+import tvm
+print(tvm.target.Target("llvm").kind)
+"""
+    assert printed("-c", code).split() == ["interrupted", "llvm"]
+
+
 def test_a_module_can_be_run_so(tmp_path):
     (tmp_path / "main.py").write_text("import sys, tvm\nprint(__name__, 'torch' in sys.modules, *sys.argv[1:])\n")
     code = f"import sys, runpy; sys.path.insert(0, {str(tmp_path)!r}); sys.argv = ['', 'main', 'a', 'b'];"

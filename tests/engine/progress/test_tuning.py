@@ -44,6 +44,14 @@ def test_a_finished_search_is_summed_up(tmp_path: Path):
     assert progress.finished(1) == ""
 
 
+def test_a_candidate_whose_device_was_lost_has_not_failed(tmp_path: Path):
+    progress = TuningProgress(None)
+    log = tmp_path / "x.events.jsonl"
+    progress.started(1, log, "tune conv2d")
+    write(log, START, trial(1, 1.0, 2.0), trial(2, 2.0, 2.0, "device_lost"), stop("budget", 2.0))
+    assert progress.finished(1) == "best 2 ms, 0.5 GFLOPS"
+
+
 def test_a_running_search_says_how_long_it_will_take(tmp_path: Path):
     progress = TuningProgress(None)
     log = tmp_path / "x.events.jsonl"

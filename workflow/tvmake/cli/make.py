@@ -9,7 +9,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,6 +29,9 @@ PACKAGES_SHOWN = 10
 
 CONFIG_COPY = "tvmake-config-"
 """How directories begin, in Snakemake's, that hold the config of a run."""
+
+FORMER_CONFIG_COPIES = f"config-{'[0-9a-f]' * 16}.yaml"
+"""As earlier versions left them, in plain files, where a run was killed."""
 
 SOUND = ("pass", "not run")
 """Verdicts of variants whose packages are named without a doubt."""
@@ -211,7 +214,6 @@ def _run(plan: Plan, options: _Options, read_question: Callable[[Plan | None], Q
     from tvmake.engine.up_to_date.scope import UpToDate
     from tvmake.plan.access import READING, WRITING, check_access
     from tvmake.plan.preconditions import check_directories, check_places, check_stores, missing_inputs
-    from tvmake.storage.temporary import sweep
 
     # That Snakemake's log cannot be written is said once, by what cannot be written next.
     logging.raiseExceptions = False
@@ -224,7 +226,7 @@ def _run(plan: Plan, options: _Options, read_question: Callable[[Plan | None], Q
     prepare_cache(plan.config.cache if options.cache else None, is_wanted=options.cache and not options.dry_run)
     with nullcontext() if options.dry_run else only_run():
         if not options.dry_run:
-            sweep(SNAKEMAKE_STATE, CONFIG_COPY)
+            _sweep_config_copies()
         question = read_question(plan)
         left_out = up_to_date(question) if question else UpToDate()
         if left_out.is_everything(plan):
@@ -303,6 +305,16 @@ def without_secrets(words: Sequence[str]) -> list[str]:
         f"{found[1]}=…" if found and re.search(r"\.env\b|\benv:", f"{found[1]} {found[2]}") else word
         for word, found in zip(words, settings, strict=True)
     ]
+
+
+def _sweep_config_copies() -> None:
+    """Remove the configs of runs that were killed."""
+    from tvmake.storage.temporary import sweep
+
+    sweep(SNAKEMAKE_STATE, CONFIG_COPY)
+    with suppress(OSError):
+        for file in SNAKEMAKE_STATE.glob(FORMER_CONFIG_COPIES):
+            file.unlink()
 
 
 @contextmanager

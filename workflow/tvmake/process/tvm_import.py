@@ -9,7 +9,12 @@ plain ``import tvm``. Torch can still be imported afterwards. A process that nee
 
 import importlib.abc
 import runpy
+import signal
 import sys
+import threading
+from contextlib import ExitStack
+
+from tvmake.process.stopping import handled
 
 
 class _TorchHidden(importlib.abc.MetaPathFinder):
@@ -29,6 +34,22 @@ def hide_torch_from_tvm() -> None:
     """Let ``import tvm`` leave torch alone, in this process and its forks, unless torch is imported already."""
     if not any(isinstance(finder, _TorchHidden) for finder in sys.meta_path):
         sys.meta_path.insert(0, _TorchHidden())
+
+
+def import_tvm() -> None:
+    """Import TVM whole: a Ctrl-C meanwhile counts when it is there. Python cannot import again what it left half-way, and a notebook
+    goes on after Ctrl-C."""
+    if "tvm" in sys.modules:
+        return
+    came: list[int] = []
+    with ExitStack() as stack:
+        if threading.current_thread() is threading.main_thread():
+            stack.enter_context(
+                handled(lambda before: (lambda number, _: came.append(number)) if callable(before) else None)
+            )
+        import tvm  # noqa: F401
+    for number in came[:1]:
+        signal.raise_signal(number)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from tvmake.config.base import Positive
 from tvmake.errors import InputError
 from tvmake.process.output import counted
 from tvmake.process.own_cores import stay_on_own_cores
+from tvmake.process.tvm_import import import_tvm
 from tvmake.running.arguments import check_is_no_model, checked, path_of
 from tvmake.running.inputs import Arrays, Fill, as_array, described, fitting
 
@@ -119,6 +120,7 @@ class Package:
         store.stored(self._place)  # it may have been altered since this package was opened
         if sys.platform == "linux":
             check_library(self._place / LIBRARY, platform.machine(), str(self.file))
+        import_tvm()
         return _loaded(self._place, self.manifest)
 
     @property
@@ -297,6 +299,7 @@ _pool = _Pool()
 def _use_threads(threads: int | None) -> None:
     """Have kernels that this thread runs from now on use so many threads; None for all cores."""
     if threads != _pool.threads:
+        import_tvm()
         import tvm
 
         tvm.get_global_func("runtime.config_threadpool")(BIG_CORES, threads or 0)

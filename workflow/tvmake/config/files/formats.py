@@ -142,7 +142,9 @@ def how_to_name_file(file: str, root: Path | None = None) -> str | None:
     for name in near:
         if unicodedata.normalize("NFC", name) == unicodedata.normalize("NFC", str(Path(file))):
             return f'its name there has other Unicode characters that look the same; write "{ascii(name)[1:-1]}"'
-    close = difflib.get_close_matches(str(place / Path(file).name), near, n=1, cutoff=0.8)
+    meant = str(Path(file))
+    same = [name for name in near if name.casefold() == meant.casefold()]
+    close = same or difflib.get_close_matches(meant, near, n=1, cutoff=0.8)
     return f"did you mean '{close[0]}'?" if close else None
 
 

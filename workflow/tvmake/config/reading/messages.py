@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_args, get_origin
 from pydantic import TypeAdapter, ValidationError
 
 from tvmake.config.base import Name, pattern_of
-from tvmake.config.device import Gres
+from tvmake.config.device import DEVICES, Gres
 from tvmake.config.device_variables import VariableName
 from tvmake.config.precision import OpName
 from tvmake.config.reading.former_keys import KeyPath
@@ -157,8 +157,9 @@ def _other_key(path: KeyPath, given: Any) -> str:
     if colon and name in known:
         return f"write a space after the colon: {name}: {value}"
     snake_case = re.sub(r"(?<=[a-z\d])(?=[A-Z])", "_", path[-1].strip()).lower().replace("-", "_").replace(" ", "_")
-    if other := next((other for other in OTHER_KEYS.get(snake_case, ()) if other in known), None):
-        return f"did you mean '{other}'?"
+    if others := [other for other in OTHER_KEYS.get(snake_case, ()) if other in known]:
+        takes_it = (other for other in others if not _refusals((*path[:-1], other), given))
+        return f"did you mean '{next(takes_it, others[0])}'?"
     if close := difflib.get_close_matches(snake_case, known, n=1, cutoff=0.8):
         return f"did you mean '{close[0]}'?"
     if len(path) == 1 and path[0] in ModelConfig.model_fields:
@@ -286,7 +287,7 @@ def _extents(given: Any) -> list[str]:
 
 
 def _main_key(given: Any, path: KeyPath) -> str:
-    """The key that a lone value stands for: the one that is required."""
+    """The key that a lone value stands for: the one that is required, or that it is a choice of."""
     required: list[set[str]] = [
         {name for name, field in kind.model_fields.items() if field.is_required()}
         for kind in kinds_at(path)
@@ -294,6 +295,8 @@ def _main_key(given: Any, path: KeyPath) -> str:
     ]
     if isinstance(given, str) and required and len(names := set.intersection(*required)) == 1:
         return names.pop()
+    if path[:-1] == ("devices",) and isinstance(given, str) and given in DEVICES:
+        return "via"
     return "trials" if path[-1] == "tuning" and isinstance(given, int) and not isinstance(given, bool) else ""
 
 

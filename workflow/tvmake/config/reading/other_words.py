@@ -38,7 +38,7 @@ OTHER_KEYS = {
     "file": ["source", "path"], "model": ["source"], "weights": ["source"], "url": ["where", "host"],
     "directory": ["where", "path"], "dir": ["where", "path"], "path": ["where", "source"], "remote": ["where"],
     "max_gb": ["size_limit"], "max_size": ["size_limit"], "size": ["size_limit"],
-    "n_trials": ["trials"], "num_trials": ["trials"], "march": ["mcpu"], "cpu": ["mcpu"],
+    "tuner": ["strategy", "cost_model"], "n_trials": ["trials"], "num_trials": ["trials"], "march": ["mcpu"], "cpu": ["mcpu"],
     "triple": ["mtriple"], "features": ["mattr"],
     "runs": ["repeat"], "iterations": ["repeat"], "warm_up": ["warmup"], "std_dev": ["std"], "normalize": ["mean"], "normalise": ["mean"],
 }  # fmt: skip

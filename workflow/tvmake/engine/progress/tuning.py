@@ -77,7 +77,7 @@ class Kernel:
         elif event["event"] == "trial":
             self.trial = event["trial"]
             self.first = self.first or self.trial
-            self.failed += event["status"] != "ok"
+            self.failed += event["status"] not in ("ok", "device_lost")  # the latter is no fault of the candidate
             self.throttled += event.get("throttled", False)
             self.best_ms, self.gflops, self.now_ms = event["best_ms"], event["gflops"], event["latency_ms"]
         elif event["event"] == "stop":
