@@ -8,6 +8,8 @@
 
 namespace tvmake {
 
+inline constexpr char kMakeAgain[] = "make the package again with `tvmake make`, or copy it again from where it came";
+
 inline std::string Message(const std::string& where, const std::string& problem, const std::string& remedy) {
   return where + ": " + problem + (remedy.empty() ? "" : "\n  " + remedy);
 }

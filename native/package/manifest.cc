@@ -21,7 +21,6 @@ using tvm::ffi::Any;
 using tvm::ffi::String;
 
 constexpr int64_t kSchemaVersion = 2;
-constexpr char kRefused[] = "make the package again with `tvmake make`, or copy it again from where it came";
 
 Any At(const json::Object& object, const char* key) {
   const auto found = object.find(String(key));
@@ -87,22 +86,22 @@ Manifest Read(const json::Object& document) {
 
 void CheckFile(const std::string& directory, const std::string& name, const json::Object& entry) {
   if (name.empty() || name[0] == '.' || name.find('/') != std::string::npos) {
-    RefuseInput(directory, "mod.json names a file outside the package: '" + name + "'", kRefused);
+    RefuseInput(directory, "mod.json names a file outside the package: '" + name + "'", kMakeAgain);
   }
   const std::string path = directory + "/" + name;
   struct stat facts;
   if (stat(path.c_str(), &facts) != 0 || !S_ISREG(facts.st_mode)) {
-    RefuseInput(directory, name + " is missing", kRefused);
+    RefuseInput(directory, name + " is missing", kMakeAgain);
   }
   const auto size = At(entry, "size").cast<int64_t>();
   if (facts.st_size != size) {
     RefuseInput(directory,
                 name + (facts.st_size < size ? " is truncated: " : " is altered: ") + std::to_string(facts.st_size) +
                     " bytes, expected " + std::to_string(size),
-                kRefused);
+                kMakeAgain);
   }
   if (DigestOfFile(path) != Text(entry, "sha256")) {
-    RefuseInput(directory, name + " is altered: its sha256 differs from mod.json's", kRefused);
+    RefuseInput(directory, name + " is altered: its sha256 differs from mod.json's", kMakeAgain);
   }
 }
 
@@ -111,7 +110,7 @@ void CheckFiles(const std::string& directory, const json::Object& files) {
     CheckFile(directory, name.cast<String>(), entry.cast<json::Object>());
   }
   for (const char* name : {kLibrary, kWeights}) {
-    if (!files.count(String(name))) RefuseInput(directory, std::string(name) + " is not in the manifest", kRefused);
+    if (!files.count(String(name))) RefuseInput(directory, std::string(name) + " is not in the manifest", kMakeAgain);
   }
 }
 
@@ -129,7 +128,7 @@ Manifest VerifyPackage(const std::string& directory) {
     RefuseInput(directory, "is a file, not an unpacked package", "unpack it: mkdir p && tar -xf package.tar -C p");
   }
   const std::string path = directory + "/" + kManifest;
-  if (stat(path.c_str(), &facts) != 0) RefuseInput(directory, "mod.json is missing", kRefused);
+  if (stat(path.c_str(), &facts) != 0) RefuseInput(directory, "mod.json is missing", kMakeAgain);
   const std::string text = ReadFile(path);
   try {
     // First of all: it also refuses what is too deep for TVM's parser.
@@ -141,14 +140,14 @@ Manifest VerifyPackage(const std::string& directory) {
                                  ", expected " + std::to_string(kSchemaVersion));
     }
     if (DigestOf(canonical) != Text(document, "own_sha256")) {
-      RefuseInput(directory, "mod.json is altered: its content differs from its own digest", kRefused);
+      RefuseInput(directory, "mod.json is altered: its content differs from its own digest", kMakeAgain);
     }
     CheckFiles(directory, At(document, "files").cast<json::Object>());
     return Read(document);
   } catch (const tvm::ffi::Error& error) {
-    RefuseInput(directory, "mod.json is damaged (" + Cause(error.message()) + ")", kRefused);
+    RefuseInput(directory, "mod.json is damaged (" + Cause(error.message()) + ")", kMakeAgain);
   } catch (const std::invalid_argument& error) {
-    RefuseInput(directory, std::string("mod.json is damaged (") + error.what() + ")", kRefused);
+    RefuseInput(directory, std::string("mod.json is damaged (") + error.what() + ")", kMakeAgain);
   }
 }
 

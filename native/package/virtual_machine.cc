@@ -8,6 +8,8 @@
 #include <tvm/ffi/dtype.h>
 #include <tvm/ffi/error.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <fstream>
 
@@ -57,6 +59,40 @@ int ProcessorOf(const std::string& path) {
   return std::memcmp(head, ELFMAG, SELFMAG) == 0 ? head[18] | head[19] << 8 : EM_NONE;
 }
 
+// Where what the loader maps of a file ends; a process that reads beyond the file's end is killed.
+template <typename Header, typename Segment>
+std::uint64_t EndOfSegments(std::ifstream* file) {
+  Header header{};
+  file->seekg(0).read(reinterpret_cast<char*>(&header), sizeof header);
+  if (!*file) return sizeof header;
+  std::uint64_t end = 0;
+  for (int index = 0; index < header.e_phnum; ++index) {
+    Segment segment{};
+    const std::uint64_t place = header.e_phoff + std::uint64_t{index} * header.e_phentsize;
+    file->seekg(static_cast<std::streamoff>(place)).read(reinterpret_cast<char*>(&segment), sizeof segment);
+    if (!*file) return place + sizeof segment;
+    if (segment.p_type == PT_LOAD) end = std::max<std::uint64_t>(end, segment.p_offset + segment.p_filesz);
+  }
+  return end;
+}
+
+void RequireWhole(const std::string& path, const std::string& directory) {
+  std::ifstream file(path, std::ios::binary);
+  unsigned char ident[EI_NIDENT] = {};
+  file.read(reinterpret_cast<char*>(ident), sizeof ident);
+  // The loader says what other files are not.
+  if (std::memcmp(ident, ELFMAG, SELFMAG) != 0 || ident[EI_DATA] != ELFDATA2LSB) return;
+  file.clear();
+  const std::uint64_t end = ident[EI_CLASS] == ELFCLASS64 ? EndOfSegments<Elf64_Ehdr, Elf64_Phdr>(&file)
+                                                          : EndOfSegments<Elf32_Ehdr, Elf32_Phdr>(&file);
+  file.clear();
+  const auto size = static_cast<std::uint64_t>(file.seekg(0, std::ios::end).tellg());
+  if (size < end) {
+    RefuseInput(directory, "mod.so is cut short: it has " + std::to_string(size) + " bytes of " + std::to_string(end),
+                kMakeAgain);
+  }
+}
+
 std::string Absolute(const std::string& path) {
   char resolved[PATH_MAX];
   return realpath(path.c_str(), resolved) ? resolved : path;
@@ -66,6 +102,7 @@ ffi::Module Load(const std::string& directory) {
   // A bare name would go to the loader's search path.
   const std::string path = Absolute(directory + "/" + kLibrary);
   const int theirs = ProcessorOf(path), ours = ProcessorOf("/proc/self/exe");
+  RequireWhole(path, directory);
   const bool is_foreign = theirs != EM_NONE && ours != EM_NONE && theirs != ours;
   try {
     return ffi::Module::LoadFromFile(path);
@@ -138,7 +175,7 @@ VirtualMachine::VirtualMachine(const std::string& directory, const Manifest& man
             .cast<ffi::Map<ffi::String, ffi::Tensor>>();
     for (const std::string& name : manifest.parameters) {
       const auto found = weights.find(ffi::String(name));
-      if (found == weights.end()) RefuseInput(directory, "mod.params lacks the parameter '" + name + "'");
+      if (found == weights.end()) RefuseInput(directory, "mod.params lacks the parameter '" + name + "'", kMakeAgain);
       ffi::Tensor value = (*found).second;
       if (device.device_type != kDLCPU) {
         const std::vector<int64_t> shape(value.shape().begin(), value.shape().end());

@@ -25,7 +25,8 @@ std::vector<Tensor> RunOnce(VirtualMachine* machine) {
 void CheckCount(const Manifest& manifest, const std::vector<Tensor>& values) {
   if (values.size() != manifest.outputs.size()) {
     RefuseInput("package", "it gives " + std::to_string(values.size()) + " outputs, its manifest tells " +
-                               std::to_string(manifest.outputs.size()));
+                               std::to_string(manifest.outputs.size()),
+                kMakeAgain);
   }
 }
 

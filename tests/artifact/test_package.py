@@ -2,6 +2,7 @@
 
 import io
 import json
+import struct
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -13,12 +14,14 @@ from hypothesis import strategies as st
 from tvmake.artifact.manifest import Coverage, FileEntry, Manifest
 from tvmake.artifact.package import LIBRARY, MANIFEST, WEIGHTS, pack, unpack
 from tvmake.artifact.signature import Signature
+from tvmake.artifact.weights_file import MAGIC
 from tvmake.device import store
 from tvmake.errors import InputError
 from tvmake.provenance.statement import statement
 from tvmake.storage.files import digest_bytes, digest_file
 
-CONTENT = {LIBRARY: b"\x7fELF" + bytes(range(256)) * 40, WEIGHTS: b"weights" * 100}
+NO_WEIGHTS = struct.pack("<QQQQ", MAGIC, 0, 0, 0)
+CONTENT = {LIBRARY: b"library" + bytes(range(256)) * 40, WEIGHTS: NO_WEIGHTS + b"weights" * 100}
 
 
 def manifest_of(content: dict[str, bytes]) -> Manifest:

@@ -43,6 +43,22 @@ def test_the_first_value_that_leads_to_nothing_right_is_named_with_what_it_shoul
     np.testing.assert_array_equal(found.nearest, right[3])
 
 
+def test_a_product_is_compared_with_the_factor_that_follows_it():
+    start, product = drawn((1, 8)), drawn((1, 8))
+    values = [
+        Value("start", "a", (), start),
+        Value("sums", "int8_matmul", ("start", "weight"), 300 * (product + np.float32(0.02))),
+        Value("scaled", "relax.multiply", ("sums", "scale"), product + np.float32(0.02)),
+    ]
+    found = first_departure(values, [start, product], 1e-3)
+    assert found is not None and (found.value.operator, found.value.name) == ("int8_matmul", "scaled")
+    assert found.error < 0.1
+    np.testing.assert_array_equal(found.nearest, product)
+    computed = [*values[:1], Value("scale", "b", ("start",), drawn((1, 8))), *values[1:]]
+    found = first_departure(computed, [start, computed[1].array, product], 1e-3)
+    assert found is not None and found.error > 0.1  # the scale is no constant
+
+
 def test_of_two_branches_the_wrong_one_is_named():
     start, left, right, end = (drawn() for _ in range(4))
     values = [

@@ -7,8 +7,8 @@ import pytest
 
 from tests.codegen.conftest import Transformed
 from tests.native.devices import run
-from tests.running.self_tests import altered, package_with_samples, rewritten, samples_of
-from tvmake.artifact.package import SELF_TEST, inspect, unpack
+from tests.running.self_tests import altered, cut_to_half, package_with_samples, rewritten, samples_of
+from tvmake.artifact.package import LIBRARY, SELF_TEST, inspect, unpack
 from tvmake.cli import run as command
 
 
@@ -102,3 +102,13 @@ def test_its_json_is_the_manifests(static_net: Transformed, expected: Path, tmp_
     described = json.loads((place / "mod.json").read_text())["self_test"]
     assert described["samples"] == 2
     assert described["inputs"] == "random"
+
+
+def test_a_library_that_is_cut_short_is_refused_before_it_is_loaded(
+    runner: list[str], static_net: Transformed, expected: Path, tmp_path: Path
+):
+    cut_to_half(package_with_samples(static_net, tmp_path, expected), tmp_path / "p", LIBRARY)
+    done = run(runner, "--package", tmp_path / "p", "--self-test")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: {tmp_path}/p: mod.so is cut short: it has ")
+    assert "make the package again" in done.stderr

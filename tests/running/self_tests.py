@@ -9,12 +9,13 @@ from tests.codegen.conftest import Transformed
 from tests.native.devices import package_for
 from tvmake.artifact import stage_json
 from tvmake.artifact.manifest import Manifest
-from tvmake.artifact.package import LIBRARY, MANIFEST, WEIGHTS
+from tvmake.artifact.package import LIBRARY, MANIFEST, WEIGHTS, unpack
 from tvmake.config.export import SelfTest
 from tvmake.config.model import ImportOptions
 from tvmake.config.requests.building import ExportRequest
 from tvmake.config.requests.referencing import SelfTestRequest
 from tvmake.config.validation import DEFAULT_GOALS
+from tvmake.provenance.statement import with_files
 from tvmake.stages.package.contents import self_test_goals
 from tvmake.stages.package.export import export
 from tvmake.stages.package.self_test import self_test
@@ -61,11 +62,18 @@ def package_with_samples(
 
 def rewritten(package: Path, place: Path, manifest: Manifest) -> None:
     """Unpack a package with another manifest, sealed again."""
-    from tvmake.artifact.package import unpack
-
     place.mkdir()
     unpack(package, place)
     stage_json.save(manifest.sealed(), place / MANIFEST)
+
+
+def cut_to_half(package: Path, place: Path, name: str) -> None:
+    """Unpack a package, and cut one of its files, with a manifest that says so."""
+    place.mkdir()
+    manifest = unpack(package, place)
+    content = (place / name).read_bytes()
+    (place / name).write_bytes(content[: len(content) // 2])
+    stage_json.save(with_files(manifest, {name: place / name}).sealed(), place / MANIFEST)
 
 
 def arrays(file: Path) -> dict[str, np.ndarray]:

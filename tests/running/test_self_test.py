@@ -4,6 +4,7 @@ import json
 import sys
 import tarfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import ml_dtypes
@@ -13,10 +14,11 @@ import pytest
 
 from tests.codegen.conftest import Transformed, dynamic_net, static_net  # noqa: F401  # fixtures
 from tests.native.devices import share_builds
-from tests.running.self_tests import altered, arrays, package_with_samples, samples_of
+from tests.running.self_tests import altered, arrays, cut_to_half, package_with_samples, rewritten, samples_of
 from tvmake.artifact import stage_json
+from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.manifest import SelfTest as Described
-from tvmake.artifact.package import MANIFEST, SELF_TEST, inspect, load_manifest, pack, unpack
+from tvmake.artifact.package import LIBRARY, MANIFEST, SELF_TEST, WEIGHTS, inspect, load_manifest, pack, unpack
 from tvmake.artifact.signature import TensorSpec
 from tvmake.artifact.tensor_file import member, write_array
 from tvmake.cli import run as command
@@ -184,6 +186,72 @@ def test_samples_that_are_compressed_are_refused_unread(package: Path, place: Pa
     pack({file.name: file for file in files.iterdir()}, place / "forged.tar")
     assert command(["run", str(place / "forged.tar"), "--self-test"]) == 1
     assert "self_test.npz is not as tvmake writes it" in capfd.readouterr().err
+
+
+def refusal(files: Path, capfd: pytest.CaptureFixture[str]) -> str:
+    """What the self-test of a forged package says, in a line and a remedy."""
+    forged = files.with_suffix(".tar")
+    pack({file.name: file for file in files.iterdir()}, forged)
+    assert command(["run", str(forged), "--self-test"]) == 1
+    problem, remedy = capfd.readouterr().err.splitlines()
+    assert remedy.startswith(("  make the package again", "  make it again")), remedy
+    return problem
+
+
+def with_another_parameter(manifest: Manifest) -> dict[str, object]:
+    first, *others = manifest.parameters
+    return {"parameters": [first.model_copy(update={"name": "gone"}), *others]}
+
+
+def with_another_output(manifest: Manifest) -> dict[str, object]:
+    (known,) = manifest.signature.outputs
+    outputs = (known, known.model_copy(update={"name": "more"}))
+    return {"signature": manifest.signature.model_copy(update={"outputs": outputs})}
+
+
+def with_another_shape(manifest: Manifest) -> dict[str, object]:
+    (known,) = manifest.signature.inputs
+    inputs = (known.model_copy(update={"shape": (2, *known.shape[1:])}),)
+    return {"signature": manifest.signature.model_copy(update={"inputs": inputs})}
+
+
+def without_samples(manifest: Manifest) -> dict[str, object]:
+    assert manifest.self_test is not None
+    return {"self_test": manifest.self_test.model_copy(update={"samples": 0, "why_not": ""})}
+
+
+def with_another_library(manifest: Manifest) -> dict[str, object]:
+    return {"components": [manifest.components[0].model_copy(update={"version": "0"}), *manifest.components[1:]]}
+
+
+@pytest.mark.parametrize(
+    ("forgery", "words"),
+    [
+        (with_another_parameter, "mod.params lacks the parameter 'gone'"),
+        (with_another_output, "mod.so gives 1 output, its manifest tells 2"),
+        (with_another_shape, "self_test.npz does not fit: input 'x' is "),
+        (without_samples, "has no self-test"),
+        (with_another_library, "its provenance names other programs and libraries than its manifest"),
+    ],
+)
+def test_a_manifest_that_is_of_something_else_is_refused_in_a_line(
+    forgery: Callable[[Manifest], dict[str, object]],
+    words: str,
+    package: Path,
+    place: Path,
+    capfd: pytest.CaptureFixture[str],
+):
+    manifest = inspect(package)
+    rewritten(package, place / "forged", manifest.model_copy(update=forgery(manifest)))
+    assert words in refusal(place / "forged", capfd)
+
+
+@pytest.mark.parametrize("name", [LIBRARY, WEIGHTS])
+def test_a_file_that_is_cut_short_is_refused_in_a_line(
+    name: str, package: Path, place: Path, capfd: pytest.CaptureFixture[str]
+):
+    cut_to_half(package, place / "cut", name)
+    assert name in refusal(place / "cut", capfd)
 
 
 def test_an_output_that_no_goal_is_for_is_not_called_ok(

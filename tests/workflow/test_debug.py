@@ -127,6 +127,18 @@ def test_a_package_of_another_network_is_not_looked_into(demo: Project):
     assert "package.tar: was made from another module.json than results/digits/float32/module.json" in done.stderr
 
 
+def test_weights_in_8_bits_are_judged_with_their_scales(demo: Project):
+    demo.edit("models.digits.goals", {"sqnr_db": 100})
+    demo.edit("precisions", ["int8_weights"])
+    assert demo.make().returncode == 4
+    done = demo.run("tvmake", "debug", "digits/int8_weights/cpu", "--json")
+    assert done.returncode == 4, done.stderr
+    finding = json.loads(done.stdout)["finding"]
+    assert (finding["cause"], finding["operator"]) == ("precision", "int8_matmul")
+    assert finding["error"] < 0.05
+    assert "`precisions: {int8_weights: {never: [matmul]}}`" in finding["remedy"]
+
+
 def test_a_pass_that_changes_what_is_computed_is_named_with_its_operator(demo: Project):
     (demo.directory / "broken.py").write_text(LEAK)
     demo.edit("transform.passes", [{"use": "broken:leak", "at": "before_precision"}])

@@ -19,6 +19,7 @@ from tests.codegen.test_build import built
 from tests.device.configs import ENDLESS, device_config
 from tests.device.vouched import stored, vouch
 from tests.native.devices import share_builds
+from tests.process.test_pool import servers
 from tvmake.artifact.package import LIBRARY, MANIFEST, WEIGHTS, pack
 from tvmake.artifact.tensor_file import member, read_array, write_array
 from tvmake.config.benchmark import Measurement
@@ -26,6 +27,8 @@ from tvmake.device.connect import connect
 from tvmake.device.interface import RunRequest
 from tvmake.device.local.device import LocalDevice
 from tvmake.errors import DeviceError, InputError
+from tvmake.process.forkserver.pool import warm_servers
+from tvmake.stages.preload import PRELOADS
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +58,18 @@ def inputs_file(path: Path, *samples: np.ndarray) -> Path:
 
 def image(seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal((1, 3, 8, 8)).astype("float32")
+
+
+def test_a_timing_is_forked_where_its_memory_is_of_no_use(package: Path, tmp_path: Path):
+    device, inputs = local(), inputs_file(tmp_path / "in.npz", image())
+    deployment = device.push(package)
+    timed = RunRequest(samples=1, want_outputs=False, measurement=Measurement(repeat=3))
+    with warm_servers(PRELOADS):
+        assert device.execute(deployment, timed, inputs, None).timing.peak_memory_bytes
+        assert servers() == {}
+        forked = timed.model_copy(update={"wants_memory": False})
+        assert len(device.execute(deployment, forked, inputs, None).timing.samples_ms) == 3
+        assert list(servers().values()) == ["runtime"]
 
 
 def local(**config: object) -> LocalDevice:

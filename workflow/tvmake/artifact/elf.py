@@ -11,6 +11,10 @@ MAGIC = b"\x7fELF"
 HEADER_BYTES = 20
 """Up to ``e_machine``."""
 
+WIDE_HEADER_BYTES = 64
+"""Of a file for 64 bits; no library is shorter."""
+
+PT_LOAD = 1
 SHT_DYNAMIC, SHT_VERNEED, SHT_NOTE, SHT_DYNSYM = 6, 0x6FFFFFFE, 7, 11
 DT_NEEDED = 1
 SHN_UNDEF, STB_WEAK = 0, 2
@@ -47,6 +51,30 @@ def machine_of(path: Path) -> str | None:
     with path.open("rb") as file:
         header = file.read(HEADER_BYTES)
     return _machine(header) if len(header) == HEADER_BYTES and header[:4] == MAGIC else None
+
+
+def loaded_bytes(path: Path) -> int:
+    """The size that a library's file has at least: up to the end of what its loader maps, which kills a process that reads beyond
+    the file's end. 0 for what is no ELF file."""
+    with path.open("rb") as file:
+        header = file.read(WIDE_HEADER_BYTES)
+        if header[:4] != MAGIC:
+            return 0
+        if len(header) < WIDE_HEADER_BYTES:
+            return WIDE_HEADER_BYTES
+        is_wide, order = header[4] == 2, _order(header)
+        (table,) = struct.unpack_from(f"{order}{'Q' if is_wide else 'I'}", header, 32 if is_wide else 28)
+        size, count = struct.unpack_from(f"{order}HH", header, 54 if is_wide else 42)
+        file.seek(table)
+        segments = file.read(size * count)
+    form = f"{order}IIQQQQ" if is_wide else f"{order}IIIII"
+    most = table + size * count
+    for place in range(0, len(segments) - struct.calcsize(form) + 1, max(size, 1)):
+        kind, *fields = struct.unpack_from(form, segments, place)
+        if kind == PT_LOAD:
+            offset, length = (fields[1], fields[4]) if is_wide else (fields[0], fields[3])
+            most = max(most, offset + length)
+    return int(most)
 
 
 def read_library(path: Path) -> Library:

@@ -21,7 +21,7 @@ REQUIRED = (LIBRARY, MANIFEST, WEIGHTS)
 MOST_MANIFEST_BYTES = 16 << 20
 """mod.json is read as a whole; that of a large network has a few MB."""
 
-_REFUSED = "make the package again with `tvmake make`, or copy it again from where it came"
+AGAIN = "make the package again with `tvmake make`, or copy it again from where it came"
 
 
 def check_is_package_file(file: Path) -> None:
@@ -82,11 +82,11 @@ def read_manifest(data: bytes, where: str) -> Manifest:
             given = first["input"]
             problem = f"mod.json is of schema version {given}, expected {SCHEMA_VERSION}"
             is_newer = isinstance(given, int) and given > SCHEMA_VERSION
-            raise InputError(where, problem, "use the tvmake that wrote it" if is_newer else _REFUSED) from None
+            raise InputError(where, problem, "use the tvmake that wrote it" if is_newer else AGAIN) from None
         key = ".".join(str(part) for part in first["loc"]) or "content"
-        raise InputError(where, f"mod.json is damaged ({key}: {first['msg'].lower()})", _REFUSED) from None
+        raise InputError(where, f"mod.json is damaged ({key}: {first['msg'].lower()})", AGAIN) from None
     if not manifest.is_intact:
-        raise InputError(where, "mod.json is altered: its content differs from its own digest", _REFUSED)
+        raise InputError(where, "mod.json is altered: its content differs from its own digest", AGAIN)
     return manifest
 
 
@@ -97,9 +97,9 @@ def load_manifest(file: Path, where: str) -> Manifest:
         InputError: missing, no plain file, damaged, or of another schema version.
     """
     try:
-        return read_manifest(read_plain(file, MOST_MANIFEST_BYTES, "manifest", _REFUSED), where)
+        return read_manifest(read_plain(file, MOST_MANIFEST_BYTES, "manifest", AGAIN), where)
     except FileNotFoundError:
-        raise InputError(where, f"{MANIFEST} is missing", _REFUSED) from None
+        raise InputError(where, f"{MANIFEST} is missing", AGAIN) from None
 
 
 def check_file(file: Path, name: str, manifest: Manifest, where: str) -> None:
@@ -109,7 +109,7 @@ def check_file(file: Path, name: str, manifest: Manifest, where: str) -> None:
         InputError: missing, truncated or altered.
     """
     if not file.is_file():
-        raise InputError(where, f"{name} is missing", _REFUSED)
+        raise InputError(where, f"{name} is missing", AGAIN)
     size = file.stat().st_size
     entry = manifest.files.get(name)
     # A size that differs says enough; large files are not read for nothing.
@@ -139,11 +139,11 @@ def unpack(package: Path, directory: Path) -> Manifest:
     """
     expected = _declared(package)
     names: set[str] = set()
-    for member in read_tar(package, "package", _REFUSED):
+    for member in read_tar(package, "package", AGAIN):
         entry = expected.files.get(member.name)
         if entry is not None and entry.size != member.size:
-            raise InputError(str(package), f"{member.name} has {member.size} bytes, expected {entry.size}", _REFUSED)
-        extract(member, directory / member.name, package, _REFUSED)
+            raise InputError(str(package), f"{member.name} has {member.size} bytes, expected {entry.size}", AGAIN)
+        extract(member, directory / member.name, package, AGAIN)
         names.add(member.name)
     _check_names(names, package)
     manifest = verify_directory(directory, str(package))
@@ -159,7 +159,7 @@ def inspect(package: Path) -> Manifest:
     """
     manifest = _declared(package)
     found: dict[str, FileEntry] = {}
-    for member in read_tar(package, "package", _REFUSED):
+    for member in read_tar(package, "package", AGAIN):
         digest = sha256()
         while block := member.read(1 << 20):
             digest.update(block)
@@ -168,7 +168,7 @@ def inspect(package: Path) -> Manifest:
         found[member.name] = FileEntry(sha256=digest.hexdigest(), size=member.size)
     for name in manifest.files:
         if name not in found:
-            raise InputError(str(package), f"{name} is missing", _REFUSED)
+            raise InputError(str(package), f"{name} is missing", AGAIN)
         _check_entry(found[name], name, manifest, str(package))
     _check_known(set(found), manifest, package)
     return manifest
@@ -182,11 +182,11 @@ def _declared(package: Path) -> Manifest:
     """
     names: set[str] = set()
     described = b""
-    for member in read_tar(package, "package", _REFUSED):
+    for member in read_tar(package, "package", AGAIN):
         names.add(member.name)
         if member.name == MANIFEST:
             if member.size > MOST_MANIFEST_BYTES:
-                raise InputError(str(package), f"{MANIFEST} has {member.size} bytes", _REFUSED)
+                raise InputError(str(package), f"{MANIFEST} has {member.size} bytes", AGAIN)
             described = member.read(member.size)
             if member.missing:
                 raise _cut(package, member)
@@ -196,27 +196,27 @@ def _declared(package: Path) -> Manifest:
 
 def _cut(package: Path, member: Member) -> InputError:
     read = member.size - member.missing
-    return InputError(str(package), f"truncated: {member.name} ends after {read} of {member.size} bytes", _REFUSED)
+    return InputError(str(package), f"truncated: {member.name} ends after {read} of {member.size} bytes", AGAIN)
 
 
 def _check_entry(found: FileEntry, name: str, manifest: Manifest, where: str) -> None:
     entry = manifest.files.get(name)
     if entry is None:
-        raise InputError(where, f"{name} is not in the manifest", _REFUSED)
+        raise InputError(where, f"{name} is not in the manifest", AGAIN)
     if found.size != entry.size:
         state = "truncated" if found.size < entry.size else "altered"
-        raise InputError(where, f"{name} is {state}: {found.size} bytes, expected {entry.size}", _REFUSED)
+        raise InputError(where, f"{name} is {state}: {found.size} bytes, expected {entry.size}", AGAIN)
     if found.sha256 != entry.sha256:
-        raise InputError(where, f"{name} is altered: its sha256 differs from mod.json's", _REFUSED)
+        raise InputError(where, f"{name} is altered: its sha256 differs from mod.json's", AGAIN)
 
 
 def _check_names(names: set[str], package: Path) -> None:
     missing = [name for name in REQUIRED if name not in names]
     if missing:
-        raise InputError(str(package), f"truncated or not a package: {', '.join(missing)} missing", _REFUSED)
+        raise InputError(str(package), f"truncated or not a package: {', '.join(missing)} missing", AGAIN)
 
 
 def _check_known(names: set[str], manifest: Manifest, package: Path) -> None:
     unknown = sorted(names - set(manifest.files) - {MANIFEST})
     if unknown:
-        raise InputError(str(package), f"holds files its manifest does not name: {', '.join(unknown)}", _REFUSED)
+        raise InputError(str(package), f"holds files its manifest does not name: {', '.join(unknown)}", AGAIN)

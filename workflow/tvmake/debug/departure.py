@@ -7,7 +7,7 @@ is computed from it is found either, though all that it is computed from is.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 
 import numpy as np
@@ -20,6 +20,15 @@ MOST_STEPS = 0.01
 
 TUPLE = "Tuple"
 """What puts several outputs together, among operators."""
+
+LARGEST_BOUND = 0.1
+"""Two values further apart than this share of the RMS are not the same, at any precision."""
+
+SHARE = 0.1
+"""A value departs where it is off by this share of the outputs' error: faults grow on their way."""
+
+FACTOR = "multiply"
+"""What scales a product of integers."""
 
 LARGEST_FLOAT16 = 65504.0
 
@@ -70,6 +79,25 @@ class Departure:
         return f"its values reach {largest:.3g}, float16 ends at {LARGEST_FLOAT16:g}"
 
 
+def departure_of_error(
+    values: Sequence[Value], others: Sequence[np.ndarray], error: float | None, noise: float
+) -> Departure | None:
+    """The first value off by more than a share of the outputs' error; by less where there is none.
+
+    Args:
+        values: of one graph, in the order that they are computed.
+        others: the values of the other.
+        error: of the outputs, as a share of their RMS; None where it is no number.
+        noise: what rounding alone may make of two values that are the same.
+    """
+    bound = LARGEST_BOUND if error is None else min(max(error * SHARE, noise), LARGEST_BOUND)
+    while True:
+        found = first_departure(values, others, bound)
+        if found or bound <= noise:
+            return found
+        bound = max(bound / 3, noise)
+
+
 def first_departure(values: Sequence[Value], others: Sequence[np.ndarray], bound: float) -> Departure | None:
     """The first value where the other graph departs.
 
@@ -91,8 +119,28 @@ def first_departure(values: Sequence[Value], others: Sequence[np.ndarray], bound
     for value in values:
         if value.name not in leads_to_found:
             error, other = nearest[value.name]
+            scaled = _scaled(value, values)
+            if scaled is not None and nearest[scaled.name][0] < error:
+                error, other = nearest[scaled.name]
+                value = replace(value, name=scaled.name, array=scaled.array)
             return Departure(value, other, error)
     return None
+
+
+def _scaled(value: Value, values: Sequence[Value]) -> Value | None:
+    """What a constant factor makes of a value that nothing else takes.
+
+    Products of integers are scaled after them, and the other graph may have them with their scales alone.
+    """
+    names = {one.name for one in values}
+    takers = [one for one in values if value.name in one.inputs]
+    if (
+        len(takers) != 1
+        or not takers[0].operator.endswith(FACTOR)
+        or names.intersection(takers[0].inputs) != {value.name}
+    ):
+        return None
+    return takers[0]
 
 
 def difference(expected: np.ndarray, got: np.ndarray) -> float:

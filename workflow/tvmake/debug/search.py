@@ -1,5 +1,6 @@
 """From a package that misses its goals to the first operator that is wrong: stage by stage, then value by value."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from tvmake.artifact.signature import Signature
 from tvmake.codegen.generating import lower_and_generate
 from tvmake.codegen.lowering import Lowered
 from tvmake.codegen.weights import packed_weights
-from tvmake.config.precision import PrecisionConfig
+from tvmake.config.precision import WEIGHTS_ONLY, PrecisionConfig
 from tvmake.config.requests.building import BuildRequest
 from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.validation import Goals, default_goals
@@ -22,8 +23,8 @@ from tvmake.debug.coarse_layers import CoarseLayers
 from tvmake.debug.departure import (
     Departure,
     Value,
+    departure_of_error,
     difference,
-    first_departure,
     has_nan,
     has_no_numbers,
     last_computed,
@@ -45,15 +46,12 @@ from tvmake.tune.verify.kernel_runner import kernel_runner
 from tvmake.validate.reference.stored import ReferenceSet
 from tvmake.validate.verdict import MissedGoal
 
-LARGEST_BOUND = 0.1
-"""Two values further apart than this share of the RMS are not the same, at any precision."""
-
 NOISE: Mapping[str, float] = {"float32": 1e-4}
 COARSE_NOISE = 5e-3
 """What rounding alone may make of a difference between two values that are the same, as a share of the RMS."""
 
-SHARE = 0.1
-"""A value departs where it is off by this share of the outputs' error: faults grow on their way."""
+HELD = re.compile(r"^int\d_")
+"""What a product with weights in few bits is called more than the operator that it was."""
 
 MOST_KEPT = 6
 """Operators that are tried to be kept in float32, one more at a time."""
@@ -204,7 +202,8 @@ class _Search:
                 remedy = "an issue with the reproducer helps; meanwhile name the convolution or product under `never` of the precision"
                 return self._finding("pass", found, values, detail, remedy)
             case "the precision":
-                detail = (found and found.overflow) or f"{request.precision.base} is too coarse for it"
+                coarse = f"{request.precision.base} is too coarse for {'it' if found else 'the network'}"
+                detail = (found and found.overflow) or coarse
                 remedy = self._kept_in_float32(found, others, imported, weights)
                 return self._finding("precision", found, values, detail, remedy)
             case _:
@@ -253,7 +252,7 @@ class _Search:
         never = list(request.precision.never)
         noise = NOISE.get(request.precision.base, COARSE_NOISE)
         while found and len(never) < len(request.precision.never) + MOST_KEPT:
-            operator = found.value.operator.removeprefix("relax.")
+            operator = HELD.sub("", found.value.operator.removeprefix("relax."))
             if operator in never:
                 break
             never.append(operator)
@@ -263,7 +262,15 @@ class _Search:
                 kept = f"`precisions: {{{name}: {{never: [{', '.join(never)}]}}}}`"
                 return f"{kept} keeps what needs it in float32, and meets the goals"
             found = self._departure(trace.values, others, noise)
-        return "keeping single operators in float32 does not help: take another precision; `base: auto` measures which layers bear it"
+        tried = (
+            "keeping single operators in float32 does not help: " if len(never) > len(request.precision.never) else ""
+        )
+        others_do = (
+            self._met_goals()
+            if request.precision.base in WEIGHTS_ONLY
+            else "`base: auto` measures which layers bear it"
+        )
+        return f"{tried}take another precision; {others_do}"
 
     def _needless(self, imported: "tvm.IRModule", weights: Mapping[str, Any]) -> tuple[str, Trace | None]:
         """The setting of the transform without which its outputs meet the goals, and its values then: ``nothing`` where they do so
@@ -342,14 +349,7 @@ class _Search:
         return [self.sample.inputs[spec.name] for spec in self.signature.inputs]
 
     def _departure(self, values: Sequence[Value], others: Sequence[np.ndarray], noise: float) -> Departure | None:
-        """The first value off by more than a share of the outputs' error; by less where there is none."""
-        error = self.levels[-1].error
-        bound = LARGEST_BOUND if error is None else min(max(error * SHARE, noise), LARGEST_BOUND)
-        while True:
-            found = first_departure(values, others, bound)
-            if found or bound <= noise:
-                return found
-            bound = max(bound / 3, noise)
+        return departure_of_error(values, others, self.levels[-1].error, noise)
 
     def _finding(
         self, cause: Cause, found: Departure | None, values: Sequence[Value], detail: str, remedy: str

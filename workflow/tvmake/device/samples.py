@@ -9,10 +9,12 @@ from typing import Protocol
 import numpy as np
 
 from tvmake.artifact.manifest import Manifest
+from tvmake.artifact.package import AGAIN
 from tvmake.artifact.signature import TensorSpec
 from tvmake.artifact.tensor_file import DAMAGE, member, read_array, write_array
 from tvmake.device.interface import RunRequest
 from tvmake.errors import InputError
+from tvmake.process.output import counted
 
 REMEDY = "make the reference again for this package: `tvmake make --forcerun reference`"
 
@@ -44,7 +46,7 @@ def run_samples(package: Package, manifest: Manifest, request: RunRequest, input
         How long the first run took, to the outputs here, in ms.
 
     Raises:
-        InputError: the inputs do not fit.
+        InputError: the inputs do not fit, or there are other outputs than the manifest tells.
     """
     with ExitStack() as stack:
         samples = stack.enter_context(zipfile.ZipFile(inputs))
@@ -53,7 +55,7 @@ def run_samples(package: Package, manifest: Manifest, request: RunRequest, input
         package.set_inputs(first)
         started = time.perf_counter()
         package.run()
-        values = package.outputs()
+        values = _outputs(package, manifest)
         first_run_ms = since(started)
         for number in range(1, request.samples + 1):
             if results is not None:
@@ -61,17 +63,25 @@ def run_samples(package: Package, manifest: Manifest, request: RunRequest, input
             if number < request.samples:
                 package.set_inputs(_inputs(samples, number, manifest.signature.inputs))
                 package.run()
-                values = package.outputs()
+                values = _outputs(package, manifest)
         package.set_inputs(first)
         if request.repeat_first and results is not None:
             package.run()
-            _collect(results, manifest, request.samples, package.outputs())
+            _collect(results, manifest, request.samples, _outputs(package, manifest))
     return first_run_ms
 
 
 def since(started: float) -> float:
     """Milliseconds since ``time.perf_counter`` returned ``started``."""
     return (time.perf_counter() - started) * 1000
+
+
+def _outputs(package: Package, manifest: Manifest) -> list[np.ndarray]:
+    values, specs = package.outputs(), manifest.signature.outputs
+    if len(values) != len(specs):
+        problem = f"mod.so gives {counted(len(values), 'output')}, its manifest tells {len(specs)}"
+        raise InputError("package", problem, AGAIN)
+    return values
 
 
 def _collect(results: zipfile.ZipFile, manifest: Manifest, number: int, values: list[np.ndarray]) -> None:

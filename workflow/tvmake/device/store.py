@@ -5,16 +5,25 @@ import stat
 from importlib import metadata
 from pathlib import Path
 
+from tvmake.artifact.elf import loaded_bytes
 from tvmake.artifact.manifest import Manifest
-from tvmake.artifact.package import MANIFEST, check_is_package_file, load_manifest, unpack, verify_directory
+from tvmake.artifact.package import (
+    AGAIN,
+    LIBRARY,
+    MANIFEST,
+    WEIGHTS,
+    check_is_package_file,
+    load_manifest,
+    unpack,
+    verify_directory,
+)
+from tvmake.artifact.weights_file import parameter_names
 from tvmake.device.interface import Deployment
 from tvmake.errors import InputError, MachineError
 from tvmake.provenance.statement import check_statement
 from tvmake.storage.directories import HOME_VARIABLE, cache_directory
 from tvmake.storage.files import atomic_directory, digest_file, making_directories
 from tvmake.storage.tar import digest_as_tar
-
-AGAIN = "make the package again with `tvmake make`, or copy it again from where it came"
 
 WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
@@ -31,7 +40,7 @@ def put(package: Path, root: Path) -> Path:
     """Unpack a package under its digest and return the directory; one that is there and intact is left alone.
 
     Raises:
-        InputError: the package is damaged, its statement is of something else, or it is made with another TVM than this
+        InputError: the package is damaged, its statement or its files are of something else, or it is made with another TVM than this
             one, whose runtime devices get.
         MachineError: the store cannot be written, or is another user's.
     """
@@ -45,6 +54,7 @@ def put(package: Path, root: Path) -> Path:
         # Nothing is there, or someone touched it; the package itself is the truth and replaces it.
         manifest = _unpacked(package, place)
     check_statement(manifest, str(package))
+    _check_contents(place, manifest, package)
     _check_version(manifest, package)
     return place
 
@@ -100,6 +110,21 @@ def _make_private(root: Path) -> None:
     if about.st_uid not in (os.geteuid(), 0) or about.st_mode & WRITABLE_BY_OTHERS:
         remedy = f"name a directory of your own with {HOME_VARIABLE}"
         raise MachineError(str(root), "packages are run from there, and other users may write to it", remedy)
+
+
+def _check_contents(place: Path, manifest: Manifest, package: Path) -> None:
+    """What digests do not tell: a manifest may have been written for files that are cut short, or of another network."""
+    library = place / LIBRARY
+    size, loaded = library.stat().st_size, loaded_bytes(library)
+    if size < loaded:
+        raise InputError(str(package), f"{LIBRARY} is cut short: it has {size} bytes of {loaded}", AGAIN)
+    try:
+        known = parameter_names(place / WEIGHTS)
+    except ValueError as error:
+        raise InputError(str(package), f"{WEIGHTS} is damaged: {error}", AGAIN) from None
+    missing = next((one.name for one in manifest.parameters if one.name not in known), None)
+    if missing is not None:
+        raise InputError(str(package), f"{WEIGHTS} lacks the parameter '{missing}'", AGAIN)
 
 
 def _check_version(manifest: Manifest, package: Path) -> None:

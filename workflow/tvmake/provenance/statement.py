@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tvmake.artifact.manifest import PREDICATE_TYPE, STATEMENT_TYPE, Component, FileEntry, Manifest
+from tvmake.artifact.package import AGAIN
 from tvmake.errors import InputError
 from tvmake.storage.documents import FailsFast
 from tvmake.storage.files import digest_file
@@ -131,30 +132,32 @@ def check_statement(manifest: Manifest, where: str) -> Statement:
         InputError: it is missing, of another kind, or of other files, inputs or options.
     """
     if not manifest.provenance:
-        raise InputError(where, "has no provenance", "make the package again with `tvmake make`")
+        raise InputError(where, "has no provenance", AGAIN)
     try:
         recorded = Statement.model_validate(manifest.provenance)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         key = ".".join(str(part) for part in first["loc"])
-        raise InputError(where, f"its provenance is no statement of tvmake's ({key}: {first['msg'].lower()})") from None
+        raise InputError(
+            where, f"its provenance is no statement of tvmake's ({key}: {first['msg'].lower()})", AGAIN
+        ) from None
     if _digests(recorded.subject) != {name: entry.sha256 for name, entry in manifest.files.items()}:
-        raise InputError(where, "its provenance is of other files")
+        raise InputError(where, "its provenance is of other files", AGAIN)
     definition = recorded.predicate.buildDefinition
     if definition.externalParameters != manifest.build:
-        raise InputError(where, "its provenance names other build options than its manifest")
+        raise InputError(where, "its provenance names other build options than its manifest", AGAIN)
     dependencies = _digests(definition.resolvedDependencies)
     if dependencies.get(RECORDS) != manifest.records_sha256:
-        raise InputError(where, "its provenance names other tuning records than its manifest")
+        raise InputError(where, "its provenance names other tuning records than its manifest", AGAIN)
     if any(dependencies.get(name) != digest for name, digest in manifest.network.items()):
-        raise InputError(where, "its provenance names another network than its manifest")
+        raise InputError(where, "its provenance names another network than its manifest", AGAIN)
     versions = {
         dependency.name: dependency.annotations["version"]
         for dependency in definition.resolvedDependencies
         if dependency.annotations and "version" in dependency.annotations
     }
     if versions != {part.name: part.version for part in manifest.components}:
-        raise InputError(where, "its provenance names other programs and libraries than its manifest")
+        raise InputError(where, "its provenance names other programs and libraries than its manifest", AGAIN)
     return recorded
 
 

@@ -49,7 +49,8 @@ def self_test_of(manifest: Manifest, where: str) -> SelfTest:
     if described is None:
         raise InputError(where, "has no self-test", MAKE_ONE)
     if not described.samples:
-        raise InputError(where, f"has no self-test: {described.why_not}", MAKE_ONE)
+        why_not = f": {described.why_not}" if described.why_not else ""
+        raise InputError(where, f"has no self-test{why_not}", MAKE_ONE)
     if not described.goals:
         raise InputError(
             where, "has no self-test: it states no bounds, so that whatever a device gives would pass", MAKE_ONE
@@ -77,7 +78,10 @@ def run_self_test(package: Path, manifest: Manifest, device: Device) -> list[Che
     _check_samples(samples, str(package))
     with temporary_directory("tvmake-self-test-") as directory:
         made = Path(directory) / "outputs.npz"
-        device.execute(deployment, RunRequest(samples=described.samples), samples, made)
+        try:
+            device.execute(deployment, RunRequest(samples=described.samples), samples, made)
+        except InputError as error:
+            raise InputError(str(package), f"{SELF_TEST} does not fit: {error.problem}", MAKE_ONE) from None
         try:
             got = zipfile.ZipFile(made)
         except DAMAGE as error:

@@ -89,7 +89,7 @@ class LocalDevice:
             limit_s = self.config.timeout_s
             if partner and request.measurement:
                 limit_s += total_limit_s(request.measurement)
-            self._run(arguments, deployment, limit_s, fresh=request.measurement is not None)
+            self._run(arguments, deployment, limit_s, fresh=request.measurement is not None and request.wants_memory)
             problem = Path(f"{result_file}.error")
             if problem.is_file():
                 kind, where, text, remedy = json.loads(problem.read_text())

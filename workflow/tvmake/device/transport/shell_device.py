@@ -126,7 +126,7 @@ class ShellDevice:
             with self._run_directory(shell, facts) as there:
                 with temporary_directory("tvmake-run-") as here:
                     request_file = Path(here) / "request.json"
-                    request_file.write_text(request.model_dump_json())
+                    request_file.write_text(request.model_dump_json(exclude={"wants_memory"}))  # each run is a program
                     shell.send(request_file, f"{there}/request.json")
                 shell.send(inputs, f"{there}/in.npz")
                 command = [*programs.command(RUN, self.config), "--package", package]

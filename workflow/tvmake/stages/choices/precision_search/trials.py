@@ -274,7 +274,7 @@ class Workbench:
             if trial.deployment is not None and not trial.problem:
                 by_package.setdefault(trial.deployment.package_sha256, []).append(trial)
         how = Measurement(warmup=WARMUP, repeat=SAMPLES, min_repeat_ms=LEAST_MS, cooldown_s=self._request.cooldown_s)
-        run = RunRequest(samples=1, want_outputs=False, measurement=how)
+        run = RunRequest(samples=1, want_outputs=False, measurement=how, wants_memory=False)
         self._comparisons += 1
         for number in range(MOST_ROUNDS):
             open_groups = {
