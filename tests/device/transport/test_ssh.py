@@ -278,7 +278,7 @@ def test_a_key_that_is_not_let_in(sshd: Sshd, tmp_path: Path):
     assert error_of(board(sshd, identity=str(stranger), user="me").fingerprint) == [
         f"device 'board' ({sshd.host}): it does not let me in with any key offered ({stranger})",
         "copy a public key there (`ssh-copy-id`), or set user and identity; "
-        f"`ssh -i {stranger} -l me -o UserKnownHostsFile={sshd.known_hosts} -p {sshd.port} {HOST}` has to work by itself",
+        f"`ssh -i {stranger} -l me -o UserKnownHostsFile={sshd.known_hosts} -p {sshd.port} {HOST}` has to work without a password",
     ]
 
 

@@ -130,7 +130,7 @@ class _Connect:
                 return Unreachable(
                     self.where,
                     f"it does not let {user} in with any key offered ({self._offered()})",
-                    f"copy a public key there (`ssh-copy-id`), or set user and identity; `{command}` has to work by itself",
+                    f"copy a public key there (`ssh-copy-id`), or set user and identity; `{command}` has to work without a password",
                 )
             case socket.gaierror() if _has_address(self.host):
                 return Unreachable(
