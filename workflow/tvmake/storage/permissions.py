@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 
 from tvmake.errors import InputError, MachineError
+from tvmake.storage.directories import HOME_VARIABLE, cache_directory, data_directory
 
 DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
 """The system's codes for what it does not permit."""
@@ -58,7 +59,7 @@ def how_to_permit(place: Path, wanted: int = os.W_OK) -> str:
         place: as for :func:`obstacle`.
         wanted: as for :func:`obstacle`.
     """
-    otherwise = "choose another directory" if wanted == os.W_OK else "work with a copy"
+    otherwise = _another_place(place) if wanted == os.W_OK else "work with a copy"
     found = obstacle(place, wanted) or obstacle(Path(place).parent, wanted)
     if found is None:
         return f"see its owner, mode and attributes (ls -ld, lsattr), or {otherwise}"
@@ -73,6 +74,12 @@ def how_to_permit(place: Path, wanted: int = os.W_OK) -> str:
         return f"something else than its mode forbids it: see its attributes (lsattr -d {shlex.quote(name)}), or {otherwise}"
     rights = "u+rwx" if found.is_dir() else "u+rw"
     return f"its mode is {stat.filemode(about.st_mode)}: chmod {rights} {shlex.quote(name)}"
+
+
+def _another_place(place: Path) -> str:
+    """How to have something written elsewhere than at a place."""
+    is_own = any(Path(place).is_relative_to(directory("")) for directory in (cache_directory, data_directory))
+    return f"set {HOME_VARIABLE} to a directory of yours" if is_own else "choose another directory"
 
 
 def owner_name(number: int) -> str:
