@@ -85,6 +85,14 @@ def test_arrays_without_labels_have_none(tmp_path):
     assert [sample.labels for sample in samples] == [None, None]
 
 
+def test_an_only_array_is_that_of_the_samples_whatever_its_name(tmp_path):
+    path = npz(tmp_path, x=np.ones((2, 64), np.float32), labels=np.arange(2))
+    assert next(iter(opened(path, signature(1, 64)))).inputs["image"].shape == (1, 64)
+    boxes = npz(tmp_path, boxes=np.ones((2, 64), np.float32))
+    with pytest.raises(InputError, match="has no array 'images'"):
+        opened(boxes, signature(1, 64), truth=["boxes"])
+
+
 def test_a_negative_label_is_refused_when_the_array_is_opened(tmp_path):
     with pytest.raises(InputError, match="sample 1: has label -1"):
         opened(npz(tmp_path, images=np.zeros((2, 4), np.float32), labels=np.array([0, -1])), signature(1, 4))

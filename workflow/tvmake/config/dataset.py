@@ -43,7 +43,7 @@ class DatasetConfig(Strict):
     """An ``.npz`` file of named arrays, a directory of images (one sub-directory a class), or a ``.csv``/``.tsv``
     list of ``file,label`` lines with files relative to the list."""
     images: str = "images"
-    """Key of the samples' array in an ``.npz``; its first axis counts samples."""
+    """Key of the samples' array in an ``.npz``; its first axis counts samples. An only array besides labels may have any name."""
     labels: str | None = "labels"
     """Key of the class indices in an ``.npz``; null when there are none."""
     input: str | None = None

@@ -57,6 +57,10 @@ class Rows(Protocol):
         ...
 
 
+USUAL_KEY = DatasetConfig.model_fields["images"].default
+"""What the samples' array is called where nobody says."""
+
+
 def open_rows(path: Path, config: DatasetConfig, names: list[str]) -> Rows:
     """Open what ``path`` is: ``.npz``, a directory, or a ``.csv``/``.tsv`` list.
 
@@ -98,15 +102,23 @@ class ArrayRows:
         self._config = config
         self.class_names: list[str] = []
         self._arrays: dict[str, np.ndarray] = {}
-        self._images = self.array(config.images)
+        key = self._key_of_samples()
+        self._images = self.array(key)
         if self._images.ndim == 0 or self._images.dtype.kind not in "biuf":
             raise InputError(
                 str(path),
-                f"array {config.images!r} is {self._images.dtype} {list(self._images.shape)}",
+                f"array {key!r} is {self._images.dtype} {list(self._images.shape)}",
                 "store numbers, one row per sample",
             )
         self.sample_shape: tuple[int, ...] | None = self._images.shape[1:]
         self.labels: np.ndarray | None = None if config.labels is None else self._labels(config.labels)
+
+    def _key_of_samples(self) -> str:
+        """The array of the samples: the one that is named, or the only one there is besides labels."""
+        keys = self._keys()
+        others = [key for key in keys if key not in (self._config.labels, *self._config.truth)]
+        is_named = self._config.images in keys or self._config.images != USUAL_KEY or self._config.arrays
+        return self._config.images if is_named or len(others) != 1 else others[0]
 
     def _labels(self, key: str) -> np.ndarray | None:
         if key == "labels" and key not in self._keys():
