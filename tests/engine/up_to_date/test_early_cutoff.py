@@ -4,6 +4,7 @@ import os
 from argparse import Namespace
 from pathlib import Path
 
+from tvmake.engine.up_to_date.altered import note_altered
 from tvmake.engine.up_to_date.early_cutoff import first_round, make_in_rounds
 from tvmake.engine.up_to_date.planned_jobs import PlannedJob
 
@@ -133,8 +134,8 @@ def test_a_result_that_stays_altered_is_made_again_once():
 
 
 def test_an_altered_result_that_waits_for_another_one_is_noted_once(tmp_path: Path, capsys, monkeypatch):
-    monkeypatch.setattr("tvmake.engine.up_to_date.altered.recorded_outputs", lambda: {"model.json"})
     first, second = str(tmp_path / "module.json"), str(tmp_path / "mod.so")
+    monkeypatch.setattr("tvmake.engine.up_to_date.altered.recorded_outputs", lambda: {"model.json", first, second})
     Path(first).touch(), Path(second).touch()
     altered = {first, second}
     make = lambda part: not altered.difference_update(part.targets)  # noqa: E731
@@ -144,6 +145,18 @@ def test_an_altered_result_that_waits_for_another_one_is_noted_once(tmp_path: Pa
     assert make_in_rounds(args, False, left, make, os.path.exists, lambda: sorted(altered))
     noted = [line.split()[1] for line in capsys.readouterr().err.splitlines()]
     assert sorted(noted) == sorted([first, second])
+
+
+def test_results_that_a_stopped_run_took_no_note_of_are_not_called_altered(tmp_path: Path, capsys, monkeypatch):
+    monkeypatch.setattr("tvmake.engine.up_to_date.altered.recorded_outputs", lambda: {"model.json"})
+    names = [str(tmp_path / name) for name in ("module.json", "mod.so")]
+    for name in names:
+        Path(name).touch()
+    note_altered(names)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(
+        f"note: nothing is known of how 2 results came about, such as {names[0]}: made again; as where a run was stopped"
+    )
 
 
 def test_where_making_an_altered_result_again_fails_the_others_are_made_all_the_same():
