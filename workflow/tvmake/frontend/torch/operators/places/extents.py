@@ -8,6 +8,11 @@ Extent = Any
 """An int, or TVM's expression of dynamic ones."""
 
 
+def extents_of(value: Any) -> list[Extent]:
+    """The shape of a value: numbers, and expressions of the dynamic extents."""
+    return [int(extent) if hasattr(extent, "value") else extent for extent in value.ty.shape]
+
+
 def whole_number(extent: Extent) -> Any:
     """A tensor of rank 0 that holds an extent, or a product of some."""
     if isinstance(extent, int):

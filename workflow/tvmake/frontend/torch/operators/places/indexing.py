@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from torch import fx
 
-from tvmake.frontend.torch.operators.places.extents import whole_number
+from tvmake.frontend.torch.operators.places.extents import extents_of, whole_number
 
 from tvm import relax  # isort: skip
 
@@ -22,7 +22,7 @@ def _index(node: fx.Node, importer: Any) -> Any:
     if len(places) == 1:
         return importer.create_convert_map()["index.Tensor"](node)
     emit = importer.block_builder.emit
-    extents = [int(extent) if hasattr(extent, "value") else extent for extent in importer.env[data].ty.shape]
+    extents = extents_of(importer.env[data])
     others = [axis for axis in range(len(extents)) if axis not in places]
     indices = []
     for axis in places:

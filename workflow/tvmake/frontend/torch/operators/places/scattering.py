@@ -13,7 +13,7 @@ import torch
 from torch import fx
 from tvm_ffi import structural_equal
 
-from tvmake.frontend.torch.operators.places.extents import Extent, whole_number
+from tvmake.frontend.torch.operators.places.extents import Extent, extents_of, whole_number
 
 from tvm import relax  # isort: skip
 
@@ -28,8 +28,8 @@ def _index_put(node: fx.Node, importer: Any) -> Any:
     masks = [index for index in indices if index is not None and index.meta["val"].dtype is torch.bool]
     if masks:
         return _masked_put(data, indices, values, reduction, importer)
-    extents, places = _extents(data, importer), [axis for axis, index in enumerate(indices) if index is not None]
-    selected = _broadcast([_extents(indices[axis], importer) for axis in places])
+    extents, places = extents_of(importer.env[data]), [axis for axis, index in enumerate(indices) if index is not None]
+    selected = _broadcast([extents_of(importer.env[indices[axis]]) for axis in places])
     # Where the indexed axes stand side by side, what they select stands in their place; else it comes first.
     are_adjacent = places == list(range(places[0], places[-1] + 1))
     others = [axis for axis in range(len(extents)) if axis not in places]
@@ -41,7 +41,7 @@ def _index_put(node: fx.Node, importer: Any) -> Any:
     terms = []
     for axis in places:
         index = _counted_from_the_start(importer.env[indices[axis]], extents[axis], emit)
-        index_shape = _extents(indices[axis], importer)
+        index_shape = extents_of(importer.env[indices[axis]])
         shape = [*[1] * len(before), *[1] * (len(selected) - len(index_shape)), *index_shape, *[1] * len(after)]
         terms.append(emit(relax.op.multiply(relax.op.reshape(index, shape), whole_number(_stride(extents, axis)))))
     for place, axis in [*enumerate(before), *enumerate(after, len(before) + len(selected))]:
@@ -76,14 +76,14 @@ def _scattered(name: str) -> Callable[[fx.Node, Any], Any]:
         reduction = {"scatter_add": "sum", "scatter": given.get("reduce")}.get(name, given.get("reduce"))
         if given.get("include_self") is False or (reduction and reduction not in REDUCTIONS):
             raise ValueError(f"{name} with reduce={reduction!r} and include_self={given.get('include_self', True)}")
-        extents, shape = _extents(data, importer), _extents(index, importer)
+        extents, shape = extents_of(importer.env[data]), extents_of(importer.env[index])
         axis = given["dim"] % max(len(extents), 1)
         emit = importer.block_builder.emit
         source = given.get("src", given.get("value"))
         if isinstance(source, fx.Node):
             updates = importer.env[source]
             # Taken, not sliced: a slice of a dynamic axis would have min(n, extent) rows.
-            for other, (whole, extent) in enumerate(zip(_extents(source, importer), shape, strict=True)):
+            for other, (whole, extent) in enumerate(zip(extents_of(importer.env[source]), shape, strict=True)):
                 if not structural_equal(whole, extent):
                     updates = emit(relax.op.take(updates, relax.op.arange(extent, dtype="int64"), other))
         else:
@@ -106,7 +106,7 @@ def _slice_scatter(node: fx.Node, importer: Any) -> Any:
     bounds = (given["start"], given["end"], given["step"])
     if not (_is_fixed(data) and _is_fixed(source) and all(bound is None or isinstance(bound, int) for bound in bounds)):
         return importer.create_convert_map()["slice_scatter.default"](node)
-    extents, emit = _extents(data, importer), importer.block_builder.emit
+    extents, emit = extents_of(importer.env[data]), importer.block_builder.emit
     axis = given["dim"] % len(extents)
     written = torch.arange(extents[axis])[slice(*bounds)]
     places, mask = torch.zeros(extents[axis], dtype=torch.int64), torch.zeros(extents[axis], dtype=torch.bool)
@@ -121,7 +121,7 @@ def _slice_scatter(node: fx.Node, importer: Any) -> Any:
 def _scatter(importer: Any, data: fx.Node, places: Any, updates: Any, shape: Sequence[Extent], reduction: str) -> Any:
     """Write updates of a shape at places that count in the flattened data."""
     emit = importer.block_builder.emit
-    extents, count = _extents(data, importer), math.prod(shape)
+    extents, count = extents_of(importer.env[data]), math.prod(shape)
     flat = emit(relax.op.reshape(importer.env[data], [math.prod(extents)]))
     updates = emit(relax.op.reshape(relax.op.broadcast_to(updates, list(shape)), [count]))
     updates = emit(relax.op.astype(updates, flat.ty.dtype))
@@ -166,11 +166,6 @@ def _broadcast(shapes: Sequence[Sequence[Extent]]) -> list[Extent]:
 
 def _is_fixed(node: fx.Node) -> bool:
     return all(isinstance(extent, int) for extent in node.meta["val"].shape)
-
-
-def _extents(node: fx.Node, importer: Any) -> list[Extent]:
-    """The shape of a value: numbers, and expressions of the dynamic extents."""
-    return [int(extent) if hasattr(extent, "value") else extent for extent in importer.env[node].ty.shape]
 
 
 def _arguments(node: fx.Node) -> dict[str, Any]:
