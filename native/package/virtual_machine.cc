@@ -68,7 +68,7 @@ std::uint64_t EndOfSegments(std::ifstream* file) {
   std::uint64_t end = 0;
   for (int index = 0; index < header.e_phnum; ++index) {
     Segment segment{};
-    const std::uint64_t place = header.e_phoff + std::uint64_t{index} * header.e_phentsize;
+    const std::uint64_t place = header.e_phoff + static_cast<std::uint64_t>(index) * header.e_phentsize;
     file->seekg(static_cast<std::streamoff>(place)).read(reinterpret_cast<char*>(&segment), sizeof segment);
     if (!*file) return place + sizeof segment;
     if (segment.p_type == PT_LOAD) end = std::max<std::uint64_t>(end, segment.p_offset + segment.p_filesz);
