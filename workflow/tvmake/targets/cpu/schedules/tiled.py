@@ -27,6 +27,9 @@ from tvmake.targets.cpu.vectors.incomplete_vectors import BEYOND, VALID
 WORK_OF_A_THREAD = 1 << 16
 """Steps of a reduction below which the others are not woken: about as long as that takes."""
 
+FEWEST_TILES = 4
+"""Of a kernel that is worth as many threads: of 128 results for one row of data, a single tile would be the fastest on one core."""
+
 FEWEST_LANES = 4
 """Of a tile of a grouped convolution."""
 
@@ -126,6 +129,7 @@ class Tiled:
             max(1, len(vectors)),
             whole_only=self.has_whole_tiles,
             pads=not self.has_whole_tiles and self._can_pad(),
+            fewest=FEWEST_TILES if self._work() >= FEWEST_TILES * WORK_OF_A_THREAD else 1,
         )
         return tiles[min(choice, len(tiles) - 1)]
 
@@ -143,6 +147,10 @@ class Tiled:
 
     def _is_weight(self, load: Any) -> bool:
         return any(load.source.same_as(weight) for weight in self.weights)
+
+    def _work(self) -> int:
+        """Steps of all sums."""
+        return math.prod(map(extent, self.statement.iter_vars))
 
     def _steps(self) -> int:
         """Of the sum."""
@@ -174,7 +182,7 @@ class Tiled:
         schedule.reorder(*outer, *sums, *inner, vectors, lanes, *products)
         schedule.reverse_compute_at(epilogue, outer[-1], preserve_unit_loops=True)
         parallel = schedule.fuse(*((*bands, outer_lanes) if bands else outer))
-        if math.prod(map(extent, self.statement.iter_vars)) >= WORK_OF_A_THREAD:
+        if self._work() >= WORK_OF_A_THREAD:
             schedule.parallel(parallel)
         if bands:
             schedule.compute_at(padding, parallel, preserve_unit_loops=True)
@@ -221,8 +229,7 @@ class Tiled:
         Each thread then has rows of its own, as in the kernels before and after, and finds them in its own cache. What is read for all
         rows, such as weights, it goes through once for each part.
         """
-        axes = [axis for axis in self.spatial if not axis.var.same_as(self.lane_axis.var)]
-        position = next((place for place, axis in enumerate(axes) if extent(axis) > 1), None)
+        position = next((place for place, axis in enumerate(self._row_axes()) if extent(axis) > 1), None)
         shared = sum(size(load.source) for load in self.along_lanes)
         own = sum(size(load.source) for load in self.loads) - shared + size(self.statement.body.buffer)
         if self.contraction is None or position is None or shared > own:
@@ -232,14 +239,25 @@ class Tiled:
         return [*others[:position], part], [row, *others[position + 1 :]]
 
     def _bands(self, others: list[Any]) -> tuple[list[Any], list[Any]]:
-        """Loops over bands of the first axis of more than one row, and those within a band."""
-        for position, loop in enumerate(others):
+        """Loops over bands of the first axis that windows move along, and those within a band; each of a batch has bands of its own."""
+        for position, (axis, loop) in enumerate(zip(self._row_axes(), others, strict=True)):
             rows = int(self.schedule.get(loop).extent)
-            if rows > 1:
+            if rows > 1 and self._is_windowed(axis):
                 height = max(divisor for divisor in divisors(rows) if divisor <= BAND)
                 band, row = self.schedule.split(loop, [None, height])
                 return [*others[:position], band], [row, *others[position + 1 :]]
         return [], others
+
+    def _row_axes(self) -> list[Any]:
+        return [axis for axis in self.spatial if not axis.var.same_as(self.lane_axis.var)]
+
+    def _is_windowed(self, axis: Any) -> bool:
+        """Whether an axis is in an index together with one of the sum."""
+        return any(
+            uses([index], axis) and any(uses([index], each) for each in self.reduced)
+            for load in self.loads
+            for index in load.indices
+        )
 
     def _summed(self) -> list[Any]:
         """The axes of the sum in the order in which an operand has them, a packed one before others."""

@@ -5,10 +5,11 @@ one vector for each vector of its columns. Cores do about two of either in a cyc
 long a multiplication takes. (Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008.)
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tvmake.targets.cpu.schedules.machine import STACK_BYTES, Machine
+from tvmake.targets.cpu.schedules.machine import Machine
 
 PER_CYCLE = 2.0
 """Loads, and multiplications, that begin in a cycle."""
@@ -27,6 +28,19 @@ ODD_LANES = 4.0
 
 BEYOND_CACHE = 1.5
 """By how much loads take longer where it does not."""
+
+WAIT = 0.9
+"""Cycles that a step waits for what it loads, where it has little else to do."""
+
+WAIT_FOR_CACHE = 0.3
+"""By how much longer for each cycle's worth of bytes from the second-level cache: with :data:`HIDING`, measured on an Intel Xeon with AVX-512, where tiles of
+4 × 2 vectors reach three quarters of what those of 12 × 2 do."""
+
+HIDING = 13.0
+"""Cycles of multiplications behind which no wait is left."""
+
+MOST_ROWS = 16
+"""Of a product: each is read from a place of its own, and cores fetch ahead from so many."""
 
 SKIPPED = 0.25
 """What a row that is skipped takes of the time of one that is computed."""
@@ -76,6 +90,7 @@ def good_tiles(
     vectors_read: int,
     whole_only: bool = False,
     pads: bool = False,
+    fewest: int = 1,
 ) -> list[Tile]:
     """Tiles by the estimated time for a result, the shortest first.
 
@@ -92,11 +107,18 @@ def good_tiles(
         vectors_read: operands that are read along the lanes, one or two.
         whole_only: no tile may lack rows.
         pads: the last tile may compute more results side by side than there are.
+        fewest: how many tiles there should be: so many threads have work then.
     """
     are_windows = vectors_read > 1 or not any(axis.shares for axis in rows)
     axes = list(reversed(rows)) if are_windows else rows
+    results = width * math.prod(axis.extent for axis in rows)
+
+    def estimate(tile: Tile) -> float:
+        count = -(-results // (tile.height * tile.width))
+        return _cycles(machine, bits, tile, width, length, vectors_read) * max(1.0, fewest / count)
+
     candidates = [
-        (_cycles(machine, bits, tile, width, length, vectors_read), -tile.height * tile.width, position, tile)
+        (estimate(tile), -tile.height * tile.width, position, tile)
         for position, tile in enumerate(_tiles(machine, bits, width, axes, divisors if whole_only else _heights, pads))
     ]
     return [candidate[-1] for candidate in sorted(candidates, key=lambda candidate: candidate[:3])]
@@ -106,17 +128,18 @@ def _tiles(
     machine: Machine, bits: int, width: int, rows: Sequence[Rows], heights_of: Callable[[int], list[int]], pads: bool
 ) -> list[Tile]:
     full = machine.lanes(bits)
-    most = min(machine.accumulators, (STACK_BYTES - 1) * 8 // (full * bits))
+    most = machine.accumulators
     lengths = [lanes for lanes in (full, full // 2, full // 4) if lanes > 1]
     padded = range(full // 2, full * most, full // 2) if pads and full > 1 else ()
     found = []
     for taken in sorted({*divisors(width), *padded}):
         lanes = next((lanes for lanes in lengths if taken % lanes == 0), taken)
         registers = -(-lanes // full) * (taken // lanes)
-        if registers > most or taken * bits >= STACK_BYTES * 8:
+        if registers > most:
             continue
         for axis in (None, *rows):
-            heights = [height for height in heights_of(axis.extent) if height * registers <= most] if axis else [1]
+            highest = min(most // registers, MOST_ROWS if axis and axis.shares else most)
+            heights = [height for height in heights_of(axis.extent) if height <= highest] if axis else [1]
             found += [Tile(axis, height, taken // lanes, lanes, _lacking(width, taken)) for height in heights]
     return found
 
@@ -146,7 +169,9 @@ def _cycles(machine: Machine, bits: int, tile: Tile, width: int, length: int, ve
     bandwidth = CACHE_BYTES_PER_CYCLE / (BEYOND_CACHE if packed > CACHE_BYTES else 1)
     overlaps = tile.rows is not None and not shares  # windows do, in the first-level cache
     far = 0 if overlaps else vectors * machine.path_bytes
-    cycles = max((vectors + others) / PER_CYCLE, products / PER_CYCLE, LATENCY, far / bandwidth)
+    busy, fetched = products / PER_CYCLE, far / bandwidth
+    waits = (WAIT + WAIT_FOR_CACHE * fetched) * max(0.0, 1 - busy / HIDING)
+    cycles = max((vectors + others) / PER_CYCLE, busy, LATENCY, fetched) + waits
     odd = ODD_LANES if tile.lanes & (tile.lanes - 1) else 1
     skipped = _lacking(tile.rows.extent, tile.height) / tile.rows.extent if tile.rows else 0
     padded = PADDED * (1 + tile.lacking / width) if tile.lacking else 1

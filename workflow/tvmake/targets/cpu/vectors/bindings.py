@@ -11,12 +11,10 @@ import tvm
 import tvm_ffi
 
 from tvmake.ir.expressions import dtype_name, is_call
+from tvmake.targets.cpu.vectors.registers import ON_STACK
 from tvmake.targets.cpu.vectors.segments import CONDITIONALS
 
 tirx = tvm.tirx
-
-ON_STACK = "disable_lower_builtin"
-"""TVM's name of what keeps a buffer from being allocated by its runtime."""
 
 
 class Bindings:
