@@ -9,6 +9,7 @@ import pytest
 from tests.tune.measure import kernels
 from tests.tune.measure.conftest import QUICK
 from tests.tune.measure.processes import eventually, fork_servers, is_alive, kill, program, state, stuck_worker, workers
+from tests.workflow.test_faults import small_disk
 from tvmake.device.fingerprint import usable_cores
 from tvmake.errors import MachineError
 from tvmake.tune.measure.interface import Measured
@@ -71,6 +72,19 @@ def test_a_build_that_takes_too_long_is_ended_after_its_processor_time(own_lease
         assert results[0].status == "timeout"
         assert results[0].error == "building did not end within 5 s of processor time"
         assert results[1].status == "ok"
+
+
+def test_a_full_disk_is_no_fault_of_a_candidate(own_leases: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    with small_disk(tmp_path / "disk", 64):
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "disk"))
+        with closing(LocalMeasurer(kernels.target(), QUICK, 1)) as measurer:
+            assert measured(measurer, kernels.add(0))[0].status == "ok"
+            with pytest.raises(OSError, match="No space"), (tmp_path / "disk/fill").open("wb", buffering=0) as file:
+                while True:
+                    file.write(bytes(4096))
+            with pytest.raises(MachineError, match="no space left on the disk"):
+                measured(measurer, kernels.add(1))
+        assert [file.name for file in (tmp_path / "disk").iterdir()] == ["fill"]
 
 
 def test_a_killed_builder_costs_its_candidate_only(measurer: LocalMeasurer):

@@ -17,7 +17,7 @@ from tvmake.codegen.compiler_errors import explain
 from tvmake.process.worker import WorkerEnded, WorkerTimeout
 from tvmake.records.record import Status
 from tvmake.records.workload import target_identity
-from tvmake.storage.refusals import no_space
+from tvmake.storage.refusals import full_for_temporary_files, is_full
 from tvmake.tune.measure.interface import Candidate, Measured
 from tvmake.tune.measure.kernel import TensorSpec
 from tvmake.tune.measure.workers.build_worker import Build, BuildOptions
@@ -176,13 +176,22 @@ class Building:
                     return failed(f"building did not end within {limit}", "timeout")
                 if ended.code is None and attempt + 1 < ATTEMPTS and not self._stopped:
                     continue
+                self._check_space()  # LLVM's code generator ends its process where it cannot write
                 return failed(ended.line("the builder"))
             if isinstance(answer, Failed):
-                if os.strerror(errno.ENOSPC) in answer.line:
-                    raise no_space(str(self._builders.scratch))
+                self._check_space(answer.line)
                 return failed(answer.line)
             return Kernel(candidate.number, library, arguments, self.clock() - began)
         raise AssertionError("unreachable")
+
+    def _check_space(self, line: str = "") -> None:
+        """A candidate is not to blame for a full disk.
+
+        Raises:
+            MachineError: that is what a builder that says this, or nothing, failed for.
+        """
+        if os.strerror(errno.ENOSPC) in line or is_full(self._builders.scratch):
+            raise full_for_temporary_files()
 
     def _request(self, request: Build) -> object:
         with self._builders.source.fork() as worker:

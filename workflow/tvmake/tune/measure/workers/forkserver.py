@@ -13,6 +13,7 @@ import select
 import shutil
 import signal
 import socket
+import tempfile
 import traceback
 from contextlib import suppress
 from multiprocessing.connection import Connection
@@ -153,6 +154,8 @@ def main(arguments: list[str]) -> int:
         os.dup2(nothing.fileno(), 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the job decides what it means
     setup: Setup = pickle.loads(control.recv(MESSAGE_BYTES))
+    # What a worker that crashes or is ended leaves of its temporary files goes with the scratch directory.
+    os.environ["TMPDIR"] = tempfile.tempdir = str(setup.scratch)
     module, _, kind = ROLES[setup.role].partition(":")
     try:
         role = getattr(importlib.import_module(module), kind)(setup.options)
