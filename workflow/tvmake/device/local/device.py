@@ -123,7 +123,7 @@ class LocalDevice:
                 if done.returncode == -signal.SIGKILL
                 else "the generated code crashed: build with build.dump to look at it"
             )
-            raise DeviceError(self.where, f"running {deployment.location} {exit_description(done.returncode)}", hint)
+            raise DeviceError(self.where, f"running the package {exit_description(done.returncode)}", hint)
         if done.returncode:
             failure = explain_failure(done.stderr, Path(deployment.location))
             raise DeviceError(self.where, failure.problem, failure.remedy)
