@@ -15,6 +15,7 @@ from tvmake.errors import MachineError
 from tvmake.tune.measure.interface import Measured
 from tvmake.tune.measure.local import LocalMeasurer
 from tvmake.tune.measure.scratch import Scratch
+from tvmake.tune.verify.kernel_runner import LocalKernelRunner
 
 
 def measured(measurer: LocalMeasurer, *candidates) -> dict[int, Measured]:
@@ -85,6 +86,19 @@ def test_a_full_disk_is_no_fault_of_a_candidate(own_leases: Path, tmp_path: Path
             with pytest.raises(MachineError, match="no space left on the disk"):
                 measured(measurer, kernels.add(1))
         assert [file.name for file in (tmp_path / "disk").iterdir()] == ["fill"]
+
+
+def test_a_disk_that_no_kernel_is_loaded_from_is_no_fault_of_a_candidate(
+    own_leases: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    disk = tmp_path / "disk"
+    with small_disk(disk, 4000, "noexec"):
+        monkeypatch.setattr("tempfile.tempdir", str(disk))
+        with pytest.raises(MachineError, match="its disk is mounted noexec"):
+            LocalMeasurer(kernels.target(), QUICK, 1)
+        with pytest.raises(MachineError, match="its disk is mounted noexec"):
+            LocalKernelRunner().run(disk / "kernel.so", [], [], 0)
+        assert list(disk.iterdir()) == []
 
 
 def test_a_killed_builder_costs_its_candidate_only(measurer: LocalMeasurer):

@@ -1,8 +1,10 @@
 """Timing candidates on this machine."""
 
+import tempfile
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import tvm
 
@@ -13,6 +15,7 @@ from tvmake.device.fingerprint import usable_cores
 from tvmake.device.time_slots import LocalSlots
 from tvmake.process.worker import WorkerEnded, WorkerTimeout
 from tvmake.records.record import Status
+from tvmake.storage.refusals import check_loadable
 from tvmake.tune.measure.builders import Builders, Building, Kernel
 from tvmake.tune.measure.interface import Candidate, Measured
 from tvmake.tune.measure.kernel import Loop, device_kind
@@ -69,6 +72,7 @@ class LocalMeasurer:
             environment["TVM_NUM_THREADS"] = str(threads)
         self._reusable: MeasuringWorker | None = None
         self._served = 0
+        check_loadable(Path(tempfile.gettempdir()))
         self._scratch = Scratch()
         run = RunOptions(kind, Loop.of(options))
         self._runners = WorkerSource("run", run, self._scratch.path, environment, self._pause_directory)

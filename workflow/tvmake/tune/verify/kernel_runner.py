@@ -22,6 +22,7 @@ from tvmake.device.rpc.serving import served
 from tvmake.process.forkserver.client import DIRECTORY, entry_command
 from tvmake.process.parent_death import bound_environment
 from tvmake.process.supervised import exit_description, run_supervised
+from tvmake.storage.refusals import check_loadable
 from tvmake.storage.temporary import temporary_directory
 from tvmake.tune.measure.kernel import device_kind
 
@@ -105,7 +106,12 @@ class LocalKernelRunner:
         fill: int,
         scopes: Sequence[str] = (),
     ) -> list[np.ndarray]:
-        """See :class:`KernelRunner`."""
+        """See :class:`KernelRunner`.
+
+        Raises:
+            MachineError: nothing can be loaded from where the library is.
+        """
+        check_loadable(library.parent)
         with temporary_directory("tvmake-kernel-") as name:
             request_file, inputs_file, outputs_file = (
                 Path(name) / part for part in ("request.json", "inputs.npz", "outputs.npz")
