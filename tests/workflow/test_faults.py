@@ -321,7 +321,9 @@ def small_disk(directory: Path, kilobytes: int, options: str = "exec") -> Iterat
     """A disk of a few kilobytes mounted on ``directory``."""
     directory.mkdir(exist_ok=True)
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k,{options}", "tvmake-test", directory], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k,{options}", "tvmake-test", directory],
+        capture_output=True,
+        check=False,
     )
     require(mounted.returncode == 0, "root, to mount file systems: run the tests as root")
     try:

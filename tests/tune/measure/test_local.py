@@ -1,7 +1,9 @@
 """Candidates on this machine: whatever they do, they get a result and the others are measured."""
 
+import os
+import socket
 import threading
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,10 @@ from tvmake.device.fingerprint import usable_cores
 from tvmake.errors import MachineError
 from tvmake.tune.measure.interface import Measured
 from tvmake.tune.measure.local import LocalMeasurer
+from tvmake.tune.measure.machine_faults import check_machine
 from tvmake.tune.measure.scratch import Scratch
+from tvmake.tune.measure.workers.forkserver import ForkServer
+from tvmake.tune.measure.workers.protocol import CLOSE, END, NUMBER
 from tvmake.tune.verify.kernel_runner import LocalKernelRunner
 
 
@@ -137,6 +142,39 @@ def test_a_killed_fork_server_is_replaced_and_no_candidate_suffers(measurer: Loc
     kill(fork_servers(role)[0])
     results = measured(measurer, *(kernels.add(number) for number in range(3)))
     assert {result.status for result in results.values()} == {"ok"}
+
+
+@pytest.mark.parametrize(
+    ("message", "stays"),
+    [pytest.param(END + NUMBER.pack(2**30), True, id="fails"), pytest.param(CLOSE, True, id="is closed"), (b"", False)],
+)
+def test_a_fork_server_removes_the_scratch_directory_of_a_job_that_is_gone_alone(
+    tmp_path: Path, message: bytes, stays: bool
+):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    job, control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with job, control:
+        if message:
+            job.send(message)
+        job.shutdown(socket.SHUT_RDWR)
+        with suppress(ChildProcessError):  # there is no such worker
+            ForkServer(control, os.getpid(), None, scratch, None).serve()
+    assert scratch.is_dir() == stays
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("[Errno 11] Resource temporarily unavailable", "starts no more processes"),
+        ("[Errno 24] Too many open files", "opens no more files"),
+        ("/usr/bin/ld: final link failed: No space left on device", "no space left on the disk"),
+    ],
+)
+def test_what_the_machine_has_no_more_of_is_no_fault_of_a_candidate(line: str, problem: str):
+    with pytest.raises(MachineError, match=problem):
+        check_machine(line)
+    check_machine("the kernel crashed with SIGSEGV")
 
 
 def test_a_fork_server_killed_during_a_build_costs_nothing(measurer: LocalMeasurer):

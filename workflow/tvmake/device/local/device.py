@@ -100,9 +100,7 @@ class LocalDevice:
             return load(RunResult, result_file)
 
     def _run(self, arguments: list[str], deployment: Deployment, limit_s: float, fresh: bool) -> None:
-        environment = bound_environment(
-            {**os.environ, **VARIABLES, **plain(self.config.env, self.where)}
-        )
+        environment = bound_environment({**os.environ, **VARIABLES, **plain(self.config.env, self.where)})
         if wants_compiler := store.device_kind(deployment) == "cuda":
             # It holds CUDA's source, which TVM compiles when it loads it, with code that its runtime alone lacks.
             del environment["TVM_USE_RUNTIME_LIB"]

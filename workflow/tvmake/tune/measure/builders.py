@@ -1,7 +1,5 @@
 """Building many candidates at once, each in a process of its own."""
 
-import errno
-import os
 import queue
 import signal
 import threading
@@ -17,9 +15,9 @@ from tvmake.codegen.compiler_errors import explain
 from tvmake.process.worker import WorkerEnded, WorkerTimeout
 from tvmake.records.record import Status
 from tvmake.records.workload import target_identity
-from tvmake.storage.refusals import full_for_temporary_files, is_full
 from tvmake.tune.measure.interface import Candidate, Measured
 from tvmake.tune.measure.kernel import TensorSpec
+from tvmake.tune.measure.machine_faults import check_machine
 from tvmake.tune.measure.workers.build_worker import Build, BuildOptions
 from tvmake.tune.measure.workers.processes import MeasuringWorker, WorkerSource
 from tvmake.tune.measure.workers.protocol import Failed
@@ -176,22 +174,13 @@ class Building:
                     return failed(f"building did not end within {limit}", "timeout")
                 if ended.code is None and attempt + 1 < ATTEMPTS and not self._stopped:
                     continue
-                self._check_space()  # LLVM's code generator ends its process where it cannot write
+                check_machine(ended.last_words, crashed=True)
                 return failed(ended.line("the builder"))
             if isinstance(answer, Failed):
-                self._check_space(answer.line)
+                check_machine(answer.line)
                 return failed(answer.line)
             return Kernel(candidate.number, library, arguments, self.clock() - began)
         raise AssertionError("unreachable")
-
-    def _check_space(self, line: str = "") -> None:
-        """A candidate is not to blame for a full disk.
-
-        Raises:
-            MachineError: that is what a builder that says this, or nothing, failed for.
-        """
-        if os.strerror(errno.ENOSPC) in line or is_full(self._builders.scratch):
-            raise full_for_temporary_files()
 
     def _request(self, request: Build) -> object:
         with self._builders.source.fork() as worker:

@@ -19,6 +19,7 @@ from tvmake.storage.refusals import check_loadable
 from tvmake.tune.measure.builders import Builders, Building, Kernel
 from tvmake.tune.measure.interface import Candidate, Measured
 from tvmake.tune.measure.kernel import Loop, device_kind
+from tvmake.tune.measure.machine_faults import check_machine
 from tvmake.tune.measure.pause_others import IS_SUPPORTED, others_paused, socket_directory
 from tvmake.tune.measure.scratch import Scratch
 from tvmake.tune.measure.workers.processes import MeasuringWorker, WorkerSource
@@ -153,10 +154,12 @@ class LocalMeasurer:
             except WorkerTimeout:
                 return outcome("timeout", error=f"did not end within {self._options.timeout_s:g} s")
             except WorkerEnded as ended:
+                check_machine(ended.last_words)
                 return outcome("run_error", error=ended.line("the kernel"))
             if not isinstance(answer, Failed):  # which can leave a GPU's context unusable
                 self._reuse(worker)
         if isinstance(answer, Failed):
+            check_machine(answer.line)
             return outcome("run_error", error=answer.line)
         conditions = {**conditions, **answer.conditions}
         return outcome("ok", answer.samples_s)
