@@ -102,6 +102,23 @@ def test_a_package_is_timed_from_whatever_directory_the_process_works_in(tmp_pat
     assert package.benchmark(repeat=2).samples_ms
 
 
+@pytest.mark.parametrize("is_of_config", [False, True])
+def test_a_model_stays_where_it_was_loaded(place: Path, tmp_path: Path, monkeypatch, is_of_config: bool):
+    if is_of_config:
+        values = {
+            "models": {"digits": {"source": "digits.onnx"}},
+            "targets": {"cpu": {"kind": "llvm", "mcpu": "native"}},
+        }
+        Path("tvmake.yaml").write_text(yaml.safe_dump(values))
+    model = tvmake.load("digits" if is_of_config else "digits.onnx")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    package = model.compile(shows_progress=False)
+    assert package.file.is_relative_to(place)
+    assert package.validate(model).passed
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
 def test_the_command_line_makes_the_same_bytes_and_nothing_is_made_twice(capfd: pytest.CaptureFixture[str]):
     made = tvmake.load("digits.onnx").compile(shows_progress=False)
     assert capfd.readouterr().err == ""
@@ -119,7 +136,7 @@ def test_a_model_of_a_config_is_made_among_its_results(place: Path):
     }
     Path("tvmake.yaml").write_text(yaml.safe_dump(values))
     package = tvmake.load("digits").compile(precision="float16")
-    assert package.file == Path("results/digits/float16/cpu/package.tar")
+    assert package.file == place / "results/digits/float16/cpu/package.tar"
     assert package.validate(tvmake.load("digits")).passed
     before = digest(package.file)
     subprocess.run([TVMAKE, "make", str(package.file), "--forceall"], check=True, capture_output=True)

@@ -120,6 +120,16 @@ def test_a_models_code_that_exits_the_program_is_no_success(ending: str, tmp_pat
     assert f"error: import net: code of the model raises {name} (theirs.py:2)\n  it ends with `return`" in done.stderr
 
 
+def test_a_thread_that_the_system_does_not_start_is_no_defect():
+    code = (
+        "import threading; from tvmake.cli.step.process import run_guarded; threading.stack_size(1 << 46);"
+        "exit(run_guarded('tune a kernel', lambda: threading.Thread(target=print).start()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert "error: tune a kernel: the system starts no more processes\n  end some, or raise the limit" in done.stderr
+
+
 def test_a_file_that_is_deleted_while_a_stage_works_is_no_defect(tmp_path: Path):
     code = "from tvmake.cli.step.process import run_guarded; exit(run_guarded('export net', lambda: open('results/mod.so')))"
     done = subprocess.run(

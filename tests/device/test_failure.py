@@ -68,8 +68,13 @@ def test_an_untuned_kernel_that_a_driver_refuses_gets_fewer_threads_or_is_tuned(
         ),
         ("Failed to load dynamic shared library mod.so: no such file", "mod.so", "mtriple"),
         ("load dynamic shared library a: version `GLIBC_2.38' not found", "GLIBC_2.38", "glibc"),
+        (
+            "Failed to load dynamic shared library /a b/mod.so /a b/mod.so: failed to map segment from shared object",
+            "mod.so cannot be loaded: failed to map segment",
+            "not mounted noexec",
+        ),
         ("ValueError: something else", "something else", "tvmake device doctor"),
-        ("", "no message", "the log"),
+        ("", "no message", "job's log"),
     ],
 )
 def test_every_failure_has_one_line_and_a_remedy(output: str, problem: str, remedy: str):

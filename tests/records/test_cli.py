@@ -53,7 +53,8 @@ def test_list_shows_each_place_with_its_counts(tvmake, filled):
     code, out, _ = tvmake("list")
     assert code == 0
     (line,) = [line for line in out.splitlines() if PLACE.digest[:12] in line]
-    assert line.split()[-4:] == ["2", "6", "3", "2026-03-01"]
+    assert line.split()[-10:-6] == ["2", "6", "3", "2026-03-01"]
+    assert line.endswith("1 wrong_output, 1 run_error, 1 timeout")
     assert "llvm test" in line
     rows = json.loads(tvmake("list", "--json")[1])
     assert [row["place"] for row in rows] == [OLD_PLACE.digest, PLACE.digest]

@@ -8,6 +8,7 @@ from tvmake.config.validation import Goals
 from tvmake.errors import InputError
 from tvmake.report.diff import compare
 from tvmake.report.diff_text import print_diff
+from tvmake.report.rows import SummaryRow
 
 
 def steady(median_ms):
@@ -145,6 +146,15 @@ def test_changed_numerics_tuning_and_size_are_told(run, another_run):
     assert "tuned kernels 0/4 → 4/4" in told
     assert "package 10.2 kB → 61.4 kB" in told
     assert variant.is_worse
+
+
+def test_a_package_that_was_not_made_before_is_compared_with_nothing(run):
+    run.add()
+    made = gather(run.request)
+    names = {"model": "digits", "precision": "float32", "target": "cpu", "device": "local"}
+    failed = SummaryRow(**names, verdict="failed", stage="build", cause="no g++")
+    (variant,) = compare(made.model_copy(update={"rows": [failed]}), made).variants
+    assert variant.changes == ["verdict failed → pass"]
 
 
 def test_variants_that_came_or_went_are_listed(run, another_run):

@@ -271,6 +271,8 @@ REFUSED = {
 
 
 class _Source:
+    directory = Path()
+
     def import_options(self) -> None:
         raise AssertionError("the other arguments come first")
 

@@ -44,6 +44,13 @@ def test_identical_outputs_have_no_error_and_pass_whatever_they_hold_but_nan_alo
     assert math.isclose(figures.cosine, 1.0, abs_tol=1e-9)
 
 
+def test_the_only_sample_is_not_called_the_worst():
+    (goal,) = compared([[1.0, 2.0]], [[1.1, 2.0]], Goals(sqnr_db=90)).missed
+    assert goal.reason == "27.0 dB"
+    (goal,) = compared([[1.0, 2.0], [1.0, 2.0]], [[1.1, 2.0], [1.0, 2.0]], Goals(sqnr_db=90)).missed
+    assert goal.reason == "sample 0 has 27.0 dB, all together 30.0"
+
+
 PAIRS = SHAPES.flatmap(
     lambda shape: st.tuples(
         hnp.arrays(np.float32, shape, elements=FINITE), hnp.arrays(np.float32, shape, elements=FINITE)

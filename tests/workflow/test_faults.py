@@ -317,11 +317,13 @@ def test_the_lock_of_a_killed_plain_snakemake_goes_with_the_command_the_error_na
 
 
 @contextmanager
-def small_disk(directory: Path, kilobytes: int) -> Iterator[None]:
+def small_disk(directory: Path, kilobytes: int, options: str = "exec") -> Iterator[None]:
     """A disk of a few kilobytes mounted on ``directory``."""
     directory.mkdir(exist_ok=True)
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tvmake-test", directory], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k,{options}", "tvmake-test", directory],
+        capture_output=True,
+        check=False,
     )
     require(mounted.returncode == 0, "root, to mount file systems: run the tests as root")
     try:

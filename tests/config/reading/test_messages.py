@@ -269,6 +269,13 @@ def test_text_that_is_no_config_is_named_with_its_line(text: bytes, words: str, 
     assert remedy in str(caught.value)
 
 
+@pytest.mark.parametrize(("name", "remedy"), [("réseau 1", "write reseau-1"), ("نموذج-1", "")])
+def test_a_name_is_proposed_that_tells_what_was_meant(name: str, remedy: str):
+    message = refused(models={name: {"source": "net.onnx"}})
+    assert ("write" in message) == bool(remedy)
+    assert remedy in message
+
+
 def test_an_unknown_key_of_a_setting_is_the_settings(tmp_path: Path):
     (tmp_path / "tvmake.yaml").write_text(yaml.safe_dump(NET))
     with pytest.raises(InputError, match=r"^--set benchmrk\.repeat=3: benchmrk: unknown key"):

@@ -181,7 +181,7 @@ def test_the_tracker_is_down(farm: Farm):
 def test_no_server_has_the_key(farm: Farm):
     assert error_of(remote(farm, key="fone").fingerprint) == [
         f"device 'phone': no server with key 'fone' at tracker {HOST}:{farm.port} (waited 0.5 s)",
-        f"start one on the device: `python -m tvm.exec.rpc_server --host 127.0.0.1 --tracker {HOST}:{farm.port} --key fone`"
+        f"start one on the device: `tvmake device serve --tracker {HOST}:{farm.port} --key fone`, or TVM's own"
         " (docs/guides/devices-rpc.md)",
     ]
 
@@ -274,7 +274,7 @@ def test_a_server_lost_in_the_middle_is_named(farm: Farm, package: Path, tmp_pat
     loser = threading.Thread(target=lose)
     loser.start()
     assert error_of(device.execute, deployment, asked, given, None) == [
-        f"device 'phone': its server {address} was lost while running {deployment.location} (it closed the connection)",
+        f"device 'phone': its server {address} was lost while running the package (it closed the connection)",
         "see what the server wrote; restart it if it ended, and run the same command again",
     ]
     loser.join()

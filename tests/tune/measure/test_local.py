@@ -1,7 +1,9 @@
 """Candidates on this machine: whatever they do, they get a result and the others are measured."""
 
+import os
+import socket
 import threading
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -9,11 +11,16 @@ import pytest
 from tests.tune.measure import kernels
 from tests.tune.measure.conftest import QUICK
 from tests.tune.measure.processes import eventually, fork_servers, is_alive, kill, program, state, stuck_worker, workers
+from tests.workflow.test_faults import small_disk
 from tvmake.device.fingerprint import usable_cores
 from tvmake.errors import MachineError
 from tvmake.tune.measure.interface import Measured
 from tvmake.tune.measure.local import LocalMeasurer
+from tvmake.tune.measure.machine_faults import check_machine
 from tvmake.tune.measure.scratch import Scratch
+from tvmake.tune.measure.workers.forkserver import ForkServer
+from tvmake.tune.measure.workers.protocol import CLOSE, END, NUMBER
+from tvmake.tune.verify.kernel_runner import LocalKernelRunner
 
 
 def measured(measurer: LocalMeasurer, *candidates) -> dict[int, Measured]:
@@ -73,6 +80,32 @@ def test_a_build_that_takes_too_long_is_ended_after_its_processor_time(own_lease
         assert results[1].status == "ok"
 
 
+def test_a_full_disk_is_no_fault_of_a_candidate(own_leases: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    with small_disk(tmp_path / "disk", 64):
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "disk"))
+        with closing(LocalMeasurer(kernels.target(), QUICK, 1)) as measurer:
+            assert measured(measurer, kernels.add(0))[0].status == "ok"
+            with pytest.raises(OSError, match="No space"), (tmp_path / "disk/fill").open("wb", buffering=0) as file:
+                while True:
+                    file.write(bytes(4096))
+            with pytest.raises(MachineError, match="no space left on the disk"):
+                measured(measurer, kernels.add(1))
+        assert [file.name for file in (tmp_path / "disk").iterdir()] == ["fill"]
+
+
+def test_a_disk_that_no_kernel_is_loaded_from_is_no_fault_of_a_candidate(
+    own_leases: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    disk = tmp_path / "disk"
+    with small_disk(disk, 4000, "noexec"):
+        monkeypatch.setattr("tempfile.tempdir", str(disk))
+        with pytest.raises(MachineError, match="its disk is mounted noexec"):
+            LocalMeasurer(kernels.target(), QUICK, 1)
+        with pytest.raises(MachineError, match="its disk is mounted noexec"):
+            LocalKernelRunner().run(disk / "kernel.so", [], [], 0)
+        assert list(disk.iterdir()) == []
+
+
 def test_a_killed_builder_costs_its_candidate_only(measurer: LocalMeasurer):
     results = measurer.measure([kernels.slow_to_build(0), kernels.add(1), kernels.add(2)])
     others = [next(results), next(results)]
@@ -109,6 +142,39 @@ def test_a_killed_fork_server_is_replaced_and_no_candidate_suffers(measurer: Loc
     kill(fork_servers(role)[0])
     results = measured(measurer, *(kernels.add(number) for number in range(3)))
     assert {result.status for result in results.values()} == {"ok"}
+
+
+@pytest.mark.parametrize(
+    ("message", "stays"),
+    [pytest.param(END + NUMBER.pack(2**30), True, id="fails"), pytest.param(CLOSE, True, id="is closed"), (b"", False)],
+)
+def test_a_fork_server_removes_the_scratch_directory_of_a_job_that_is_gone_alone(
+    tmp_path: Path, message: bytes, stays: bool
+):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    job, control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with job, control:
+        if message:
+            job.send(message)
+        job.shutdown(socket.SHUT_RDWR)
+        with suppress(ChildProcessError):  # there is no such worker
+            ForkServer(control, os.getpid(), None, scratch, None).serve()
+    assert scratch.is_dir() == stays
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("[Errno 11] Resource temporarily unavailable", "starts no more processes"),
+        ("[Errno 24] Too many open files", "opens no more files"),
+        ("/usr/bin/ld: final link failed: No space left on device", "no space left on the disk"),
+    ],
+)
+def test_what_the_machine_has_no_more_of_is_no_fault_of_a_candidate(line: str, problem: str):
+    with pytest.raises(MachineError, match=problem):
+        check_machine(line)
+    check_machine("the kernel crashed with SIGSEGV")
 
 
 def test_a_fork_server_killed_during_a_build_costs_nothing(measurer: LocalMeasurer):

@@ -13,6 +13,7 @@ from tests.tune.graphs import kernel, kernel_workload
 from tests.tune.replayed import record, traces
 from tvmake.codegen.run_kernel import Tensor
 from tvmake.config.device import LocalDeviceConfig
+from tvmake.errors import MachineError
 from tvmake.ir.attributes import TF32
 from tvmake.process.forkserver.client import DIRECTORY
 from tvmake.records.workload import Workload
@@ -134,6 +135,14 @@ def test_a_kernel_that_cannot_be_built_is_wrong_with_the_reason(conv, runner):
 
     verdict = check_record(conv, record(tampered(conv, bind)), runner)
     assert not verdict.right and "cannot be built" in verdict.reason
+
+
+def test_a_full_disk_makes_no_kernel_wrong(conv, tmp_path: Path):
+    linker = tmp_path / "cc"
+    linker.write_text("#!/bin/sh\necho 'ld: final link failed: No space left on device' >&2\nexit 1\n")
+    linker.chmod(0o755)
+    with pytest.raises(MachineError, match="no space left on the disk"):
+        check_record(conv, record(tampered(conv, lambda schedule: None)), LocalKernelRunner(compiler=str(linker)))
 
 
 C_KERNEL = """

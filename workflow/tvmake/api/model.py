@@ -74,6 +74,8 @@ class Model:
         shapes: extents of inputs that the file leaves open.
         trusted: whether loading the source may run code that it brings along.
         config: the config that the model is named in.
+
+    What it makes goes where the process worked when it was loaded, however the process moves on.
     """
 
     def __init__(
@@ -86,7 +88,8 @@ class Model:
     ):
         self.name = name
         self.source = source
-        self.config_file = config
+        self.config_file = config.absolute() if config else None
+        self.directory = Path.cwd()
         self._shapes = {key: _extents(shape) for key, shape in (shapes or {}).items()}
         self._trusted = trusted
         self._trials: dict[str, int] = {}
@@ -212,8 +215,9 @@ class Model:
             load_layers([self.config_file], layer, given_as=OPTIONS)
             layer = {**layer, **({"tuning.trials": trials} if trials is not None else {})}
             settings = [word for key, value in layer.items() for word in ("--set", f"{key}={json.dumps(value)}")]
-            run_tvmake(["make", str(made), "--config", str(self.config_file), *settings], shows_progress=shows_progress)
-            yield made
+            command = ["make", str(made), "--config", str(self.config_file), *settings]
+            run_tvmake(command, self.directory, shows_progress=shows_progress)
+            yield self.directory / made
             return
         run = SingleRun(
             self.source,
@@ -224,6 +228,7 @@ class Model:
             layer=layer,
             layer_name=OPTIONS,
             name=self.name,
+            root=self.directory,
         )
         run.check_config()
         with run.alone():

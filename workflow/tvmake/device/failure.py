@@ -25,6 +25,12 @@ SMALLER = "use a smaller batch (models.NAME.inputs) or another precision, or end
 NO_LIBRARY = "load dynamic shared library"
 """How TVM begins when the system's loader refuses mod.so."""
 
+LOADER = re.compile(NO_LIBRARY + r" (.+) \1: (.+)")
+"""The library's path, twice, and why."""
+
+NOEXEC = "failed to map segment from shared object"
+"""How glibc says that a library's disk is mounted noexec."""
+
 NEWER_GLIBC = re.compile(r"version `(GLIBC_[\d.]+)' not found")
 
 
@@ -64,7 +70,9 @@ def explain_failure(text: str, directory: Path | None = None) -> Failure:
     line = found[-1] if found else _last_line(text)
     if line.endswith("bad_alloc"):
         line = "not enough memory to run it (bad_alloc)"
-    return Failure(_short(line), _remedy(line, target, manifest))
+    refused = LOADER.search(line)
+    problem = f"{Path(refused[1]).name} cannot be loaded: {refused[2]}" if refused else line
+    return Failure(_short(problem), _remedy(line, target, manifest))
 
 
 def _remedy(line: str, target: str, manifest: Manifest | None) -> str:
@@ -80,9 +88,11 @@ def _remedy(line: str, target: str, manifest: Manifest | None) -> str:
     if found := KERNEL.search(line):
         return _other_kernel(found[1], line, target, manifest)
     if NO_LIBRARY in line:
+        if NOEXEC in line:
+            return "keep packages on a disk that is not mounted noexec: TVMAKE_HOME here, devices.NAME.directory on a device"
         newer = NEWER_GLIBC.search(line)
         return f"link for an older C library: targets.{target}.glibc, or `toolchain: zig`" if newer else REMEDY
-    return "the log has all that it wrote; `tvmake device doctor` tries the device by itself"
+    return "see all that it wrote, before this error or in the job's log; `tvmake device doctor` tries the device by itself"
 
 
 def _other_kernel(name: str, line: str, target: str, manifest: Manifest | None) -> str:

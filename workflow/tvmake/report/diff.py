@@ -210,6 +210,8 @@ def _changes(old: SummaryRow, new: SummaryRow) -> list[str]:
         return [*found, failed_line(new)]
     if new.verdict == "fail":
         found += [f"now misses {missed_line(goal)}" for goal in _newly_missed(old, new)]
+    if old.package is None:
+        return found
     changed("device", old.soc or quantities.ABSENT, new.soc or quantities.ABSENT)
     changed("top-1", quantities.share(old.top1), quantities.share(new.top1))
     changed("top-5", quantities.share(old.top5), quantities.share(new.top5))

@@ -47,11 +47,15 @@ def against_model(
     run: Callable[[Outputs], Outputs],
     signature: Signature,
     options: ImportOptions,
+    source_directory: Path,
     samples: int,
     seed: int,
     goals: Goals,
 ) -> NumericsReport:
     """Compare runs on random inputs with the source model's, which runs in a process of its own.
+
+    Args:
+        source_directory: where paths of the source begin.
 
     Raises:
         InputError: the model cannot be loaded, or has other inputs or outputs than the package.
@@ -68,6 +72,7 @@ def against_model(
         given = request.model_dump_json(exclude_defaults=True)
         run_tvmake(
             ["step", "reference", str(described), str(source), "--options", given, "--reference", str(reference)],
+            source_directory,
             shows_progress=False,
         )
         comparison = Comparison(goals)

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 class SourceModel(Protocol):
     """A model that can be run in its own framework: :class:`tvmake.Model` is one."""
 
+    directory: Path
+    """Where paths of it begin."""
+
     def import_options(self) -> "ImportOptions":
         """How it is read."""
         ...
@@ -234,7 +237,7 @@ class Package:
         if isinstance(reference, SourceModel):
             samples, seed = checked("samples", Positive, samples), checked("seed", Seed, seed)
             options = reference.import_options()
-            return against_model(self.run, self.manifest.signature, options, samples, seed, bounds)
+            return against_model(self.run, self.manifest.signature, options, reference.directory, samples, seed, bounds)
         return against_arrays(self.run(inputs), self._expected(reference), bounds)
 
     def _given(self, inputs: Given, more: tuple[np.ndarray, ...]) -> dict[str, np.ndarray]:

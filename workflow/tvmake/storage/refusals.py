@@ -94,6 +94,17 @@ def temporary_file_refused(error: OSError, directory: Path) -> MachineError | No
     return full_for_temporary_files() if error.errno in NO_SPACE else too_large(f"a temporary file in {directory}")
 
 
+def check_loadable(directory: Path) -> None:
+    """Refuse a directory of temporary files that no library is loaded from.
+
+    Raises:
+        MachineError: its disk is mounted noexec.
+    """
+    if os.statvfs(directory).f_flag & os.ST_NOEXEC:
+        problem = "no kernel can be loaded from there: its disk is mounted noexec"
+        raise MachineError(tempfile.gettempdir(), problem, "name another directory for temporary files: TMPDIR")
+
+
 def full_for_temporary_files() -> MachineError:
     """What to say when the directory of temporary files is full."""
     remedy = "make room there, or name another directory for temporary files: TMPDIR"

@@ -112,7 +112,7 @@ class Comparison:
         outputs = [comparison.figures() for comparison in self._outputs.values()]
         classification = self._classification.figures() if self._classification else None
         missed = list(self._structural.values())
-        missed += missed_goals(self.goals, outputs, classification, self._repeatable)
+        missed += missed_goals(self.goals, outputs, classification, self._repeatable, self.samples)
         if self._metrics:
             missed += missed_metrics(self.goals.metrics or {}, self._metrics)
         if not outputs and not missed:

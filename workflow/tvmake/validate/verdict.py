@@ -30,9 +30,10 @@ def missed_goals(
     outputs: list[OutputFigures],
     classification: ClassificationFigures | None,
     repeatable: bool | None,
+    samples: int,
 ) -> list[MissedGoal]:
     """Every goal that the figures miss, outputs in order, then classification, then repeatability."""
-    missed = [goal for output in outputs for goal in _output_goals(goals, output)]
+    missed = [goal for output in outputs for goal in _output_goals(goals, output, samples)]
     missed += _classification_goals(goals, classification)
     if goals.repeatable and repeatable is False:
         reason = "the same input gave different outputs in two runs"
@@ -40,7 +41,7 @@ def missed_goals(
     return missed
 
 
-def _output_goals(goals: Goals, figures: OutputFigures) -> list[MissedGoal]:
+def _output_goals(goals: Goals, figures: OutputFigures, samples: int) -> list[MissedGoal]:
     missed = []
 
     def miss(goal: str, bound: float | None, value: float | None, reason: str) -> None:
@@ -68,10 +69,12 @@ def _output_goals(goals: Goals, figures: OutputFigures) -> list[MissedGoal]:
     if goals.max_rel is not None and figures.max_rel > goals.max_rel:
         miss("max_rel", goals.max_rel, figures.max_rel, f"an element is off by {figures.max_rel:.3%}")
     if goals.cosine is not None and figures.worst_cosine < goals.cosine:
-        reason = f"the least similar sample has a cosine of {figures.worst_cosine:.6f}"
+        which = "the only sample" if samples == 1 else "the least similar sample"
+        reason = f"{which} has a cosine of {figures.worst_cosine:.6f}"
         miss("cosine", goals.cosine, figures.worst_cosine, reason)
     if goals.sqnr_db is not None and figures.worst_sqnr_db < goals.sqnr_db:
-        reason = f"sample {figures.worst_sample} has {figures.worst_sqnr_db:.1f} dB, all together {figures.sqnr_db:.1f}"
+        worst = f"sample {figures.worst_sample} has {figures.worst_sqnr_db:.1f} dB, all together {figures.sqnr_db:.1f}"
+        reason = f"{figures.sqnr_db:.1f} dB" if samples == 1 else worst
         miss("sqnr_db", goals.sqnr_db, figures.worst_sqnr_db, reason)
     return missed
 

@@ -40,7 +40,10 @@ class BaselineProcess:
         code = self._child.end(END_S)
         if not self._result.is_file():
             how = "does not end" if code == 0 else exit_description(code)
-            return NoBaseline(problem=f"the framework's process {how}", remedy="the log says what it wrote")
+            return NoBaseline(
+                problem=f"the framework's process {how}",
+                remedy="see what it wrote, before this line or in the job's log",
+            )
         found = json.loads(self._result.read_bytes())
         return NoBaseline(**found) if "problem" in found else Baseline(**found)
 

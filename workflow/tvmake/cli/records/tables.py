@@ -32,10 +32,13 @@ def print_places(rows: list[dict[str, Any]]) -> None:
     for column in ("workloads", "trials", "ok"):
         table.add_column(column, justify="right")
     table.add_column("last (UTC)", no_wrap=True)
+    table.add_column("others")
     for row in rows:
         cells = (row["place"][:SHORT], brief_target(row["target"]), row["device_class"], row["generation"])
         figures = (row["workloads"], sum(row["trials"].values()), row["trials"].get("ok", 0))
-        table.add_row(*_texts(*cells), *map(str, figures), *_texts(_day(row["last_measured_at"])))
+        table.add_row(
+            *_texts(*cells), *map(str, figures), *_texts(_day(row["last_measured_at"]), _others(row["trials"]))
+        )
     open_console().print(table)
 
 
@@ -54,9 +57,8 @@ def print_workloads(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         trials = row["trials"]
         cells = (row["workload"][:SHORT], row["name"] or "-", *((row["place"][:SHORT],) if several else ()))
-        others = ", ".join(f"{count} {outcome}" for outcome, count in trials.items() if outcome != "ok")
         figures = (_ms(row["latency_ms"]), str(sum(trials.values())), str(trials.get("ok", 0)))
-        table.add_row(*_texts(*cells), *figures, *_texts(_day(row["last_measured_at"]), others))
+        table.add_row(*_texts(*cells), *figures, *_texts(_day(row["last_measured_at"]), _others(trials)))
     open_console().print(table)
 
 
@@ -147,6 +149,11 @@ def brief_target(target: str) -> str:
         return " ".join(str(attributes[name]) for name in TARGET_SHOWN if attributes.get(name)) or target
     except (ValueError, TypeError, AttributeError):
         return target
+
+
+def _others(trials: dict[str, int]) -> str:
+    """Trials that found no right candidate, by outcome."""
+    return ", ".join(f"{count} {outcome}" for outcome, count in trials.items() if outcome != "ok")
 
 
 def _ms(value: float | None) -> str:

@@ -28,6 +28,9 @@ LARGE_BLOCK_BYTES = 128 * 1024
 DEFECT = 70
 """Exit code of a failure that is tvmake's own fault (EX_SOFTWARE of sysexits.h)."""
 
+NO_THREAD = "can't start new thread"
+"""How Python says that the system starts no more."""
+
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that stop a run."""
 
@@ -106,7 +109,8 @@ def _run(stage: str, work: Callable[[], object]) -> int:
         refused = _refused(stage, error)
         return _defect(stage, error) if refused is None else _reported(refused)
     except Exception as error:  # noqa: BLE001  # the last place that can say what happened
-        return _defect(stage, error)
+        refused = system_error(errno.EAGAIN, stage) if str(error) == NO_THREAD else None
+        return _defect(stage, error) if refused is None else _reported(refused)
     return 0
 
 

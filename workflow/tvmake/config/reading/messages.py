@@ -350,10 +350,10 @@ def name_remedy(name: str, above: KeyPath) -> str:
 
 
 def _as_name(text: str) -> str | None:
-    """A name that has what it can of a text."""
+    """A name that has most of a text."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", plain).strip("._-")
-    return f"write {name}" if name else None
+    return f"write {name}" if 2 * len(name) > len(text) else None
 
 
 def _with_colon(text: str) -> str | None:

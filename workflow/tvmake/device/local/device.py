@@ -36,6 +36,9 @@ from tvmake.storage.temporary import temporary_directory
 
 ENTRY = "tvmake.device.local.worker:main"
 
+VARIABLES = {"TVM_USE_RUNTIME_LIB": "1", "OPENBLAS_NUM_THREADS": "1"}
+"""A package needs TVM's runtime alone, and of numpy's library no threads, without which it ends the process."""
+
 
 class LocalDevice:
     """Runs packages on this machine through :mod:`tvmake.device.local.worker`."""
@@ -97,9 +100,7 @@ class LocalDevice:
             return load(RunResult, result_file)
 
     def _run(self, arguments: list[str], deployment: Deployment, limit_s: float, fresh: bool) -> None:
-        environment = bound_environment(
-            {**os.environ, "TVM_USE_RUNTIME_LIB": "1", **plain(self.config.env, self.where)}
-        )
+        environment = bound_environment({**os.environ, **VARIABLES, **plain(self.config.env, self.where)})
         if wants_compiler := store.device_kind(deployment) == "cuda":
             # It holds CUDA's source, which TVM compiles when it loads it, with code that its runtime alone lacks.
             del environment["TVM_USE_RUNTIME_LIB"]
@@ -123,7 +124,7 @@ class LocalDevice:
                 if done.returncode == -signal.SIGKILL
                 else "the generated code crashed: build with build.dump to look at it"
             )
-            raise DeviceError(self.where, f"running {deployment.location} {exit_description(done.returncode)}", hint)
+            raise DeviceError(self.where, f"running the package {exit_description(done.returncode)}", hint)
         if done.returncode:
             failure = explain_failure(done.stderr, Path(deployment.location))
             raise DeviceError(self.where, failure.problem, failure.remedy)

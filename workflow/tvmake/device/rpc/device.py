@@ -184,7 +184,7 @@ class RPCDevice:
     def execute(self, deployment: Deployment, request: RunRequest, inputs: Path, outputs: Path | None) -> RunResult:
         """See :class:`tvmake.device.interface.Device`."""
         package_run = RunPackage(self.config, self.where, Path(deployment.location), request, inputs, outputs)
-        return self._fulfil(package_run, self.config.timeout_s, f"running {deployment.location}")
+        return self._fulfil(package_run, self.config.timeout_s, "running the package")
 
     def exclusive(self) -> AbstractContextManager[None]:
         """See :class:`tvmake.device.interface.Device`: the session that a run takes is the lease."""

@@ -172,7 +172,7 @@ class Tracker:
         return DeviceError(
             self.where,
             f"{there} at tracker {self} {'do not answer ' if listed else ''}(waited {wait_s:g} s)",
-            f"start one on the device: `python -m tvm.exec.rpc_server --host 127.0.0.1 --tracker {self} --key {self.key}`"
+            f"start one on the device: `tvmake device serve --tracker {self} --key {self.key}`, or TVM's own"
             " (docs/guides/devices-rpc.md)",
         )
 

@@ -206,7 +206,7 @@ class ShellDevice:
                 if name == "SIGKILL"
                 else "the generated code crashed: build with build.dump to look at it"
             )
-            raise DeviceError(self.where, f"running {deployment.location} ended with {name}", hint)
+            raise DeviceError(self.where, f"running the package ended with {name}", hint)
         if kind := NO_DEVICE.fullmatch(where):
             where, problem = "", f"it has no {kind[1]} device{problem.removeprefix('there is none')}"
         # A library is worth naming; the package is facts.

@@ -1,7 +1,5 @@
 """Building many candidates at once, each in a process of its own."""
 
-import errno
-import os
 import queue
 import signal
 import threading
@@ -17,9 +15,9 @@ from tvmake.codegen.compiler_errors import explain
 from tvmake.process.worker import WorkerEnded, WorkerTimeout
 from tvmake.records.record import Status
 from tvmake.records.workload import target_identity
-from tvmake.storage.refusals import no_space
 from tvmake.tune.measure.interface import Candidate, Measured
 from tvmake.tune.measure.kernel import TensorSpec
+from tvmake.tune.measure.machine_faults import check_machine
 from tvmake.tune.measure.workers.build_worker import Build, BuildOptions
 from tvmake.tune.measure.workers.processes import MeasuringWorker, WorkerSource
 from tvmake.tune.measure.workers.protocol import Failed
@@ -176,10 +174,10 @@ class Building:
                     return failed(f"building did not end within {limit}", "timeout")
                 if ended.code is None and attempt + 1 < ATTEMPTS and not self._stopped:
                     continue
+                check_machine(ended.last_words, crashed=True)
                 return failed(ended.line("the builder"))
             if isinstance(answer, Failed):
-                if os.strerror(errno.ENOSPC) in answer.line:
-                    raise no_space(str(self._builders.scratch))
+                check_machine(answer.line)
                 return failed(answer.line)
             return Kernel(candidate.number, library, arguments, self.clock() - began)
         raise AssertionError("unreachable")

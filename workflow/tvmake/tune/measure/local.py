@@ -1,8 +1,10 @@
 """Timing candidates on this machine."""
 
+import tempfile
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import tvm
 
@@ -13,9 +15,11 @@ from tvmake.device.fingerprint import usable_cores
 from tvmake.device.time_slots import LocalSlots
 from tvmake.process.worker import WorkerEnded, WorkerTimeout
 from tvmake.records.record import Status
+from tvmake.storage.refusals import check_loadable
 from tvmake.tune.measure.builders import Builders, Building, Kernel
 from tvmake.tune.measure.interface import Candidate, Measured
 from tvmake.tune.measure.kernel import Loop, device_kind
+from tvmake.tune.measure.machine_faults import check_machine
 from tvmake.tune.measure.pause_others import IS_SUPPORTED, others_paused, socket_directory
 from tvmake.tune.measure.scratch import Scratch
 from tvmake.tune.measure.workers.processes import MeasuringWorker, WorkerSource
@@ -69,6 +73,7 @@ class LocalMeasurer:
             environment["TVM_NUM_THREADS"] = str(threads)
         self._reusable: MeasuringWorker | None = None
         self._served = 0
+        check_loadable(Path(tempfile.gettempdir()))
         self._scratch = Scratch()
         run = RunOptions(kind, Loop.of(options))
         self._runners = WorkerSource("run", run, self._scratch.path, environment, self._pause_directory)
@@ -149,10 +154,12 @@ class LocalMeasurer:
             except WorkerTimeout:
                 return outcome("timeout", error=f"did not end within {self._options.timeout_s:g} s")
             except WorkerEnded as ended:
+                check_machine(ended.last_words)
                 return outcome("run_error", error=ended.line("the kernel"))
             if not isinstance(answer, Failed):  # which can leave a GPU's context unusable
                 self._reuse(worker)
         if isinstance(answer, Failed):
+            check_machine(answer.line)
             return outcome("run_error", error=answer.line)
         conditions = {**conditions, **answer.conditions}
         return outcome("ok", answer.samples_s)

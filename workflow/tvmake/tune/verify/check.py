@@ -25,6 +25,7 @@ from tvmake.targets.memory import in_buffers, memory_scope
 from tvmake.targets.weights.prepack import split
 from tvmake.tune.measure.cuda.code import machine_code
 from tvmake.tune.measure.linker import Linker
+from tvmake.tune.measure.machine_faults import check_machine
 from tvmake.tune.verify.kernel_runner import KernelFailure, KernelRunner, LocalKernelRunner
 from tvmake.tune.verify.tolerance import outputs, random_inputs, tolerance
 
@@ -65,13 +66,16 @@ class Checker:
         A kernel that cannot be built, crashes, hangs or gives other numbers is wrong, with the reason.
 
         Raises:
-            MachineError: the unscheduled kernel cannot be built or run here.
+            MachineError: the unscheduled kernel cannot be built or run here, or the machine has no room or processes for the other.
             DeviceError: the runner lost its device.
         """
         try:
             expected = self._expectation()
             got = self._outputs(record, expected.inputs)
-        except (Refused, KernelFailure) as error:
+        except Refused as error:
+            check_machine(str(error))
+            return _verdict(record, False, None, str(error))
+        except KernelFailure as error:
             return _verdict(record, False, None, str(error))
         worst = [
             compare(want, have, _step(want.dtype, expected.bound))

@@ -22,8 +22,10 @@ from tvmake.device.rpc.serving import served
 from tvmake.process.forkserver.client import DIRECTORY, entry_command
 from tvmake.process.parent_death import bound_environment
 from tvmake.process.supervised import exit_description, run_supervised
+from tvmake.storage.refusals import check_loadable
 from tvmake.storage.temporary import temporary_directory
 from tvmake.tune.measure.kernel import device_kind
+from tvmake.tune.measure.machine_faults import check_machine
 
 if TYPE_CHECKING:
     import tvm
@@ -105,7 +107,12 @@ class LocalKernelRunner:
         fill: int,
         scopes: Sequence[str] = (),
     ) -> list[np.ndarray]:
-        """See :class:`KernelRunner`."""
+        """See :class:`KernelRunner`.
+
+        Raises:
+            MachineError: nothing can be loaded from where the library is, or the machine has no room or processes for it.
+        """
+        check_loadable(library.parent)
         with temporary_directory("tvmake-kernel-") as name:
             request_file, inputs_file, outputs_file = (
                 Path(name) / part for part in ("request.json", "inputs.npz", "outputs.npz")
@@ -143,6 +150,7 @@ class LocalKernelRunner:
             done = run_supervised(command, self.timeout_s, environment=environment, stdout=sys.stderr)
         except subprocess.TimeoutExpired:
             raise KernelFailure(f"it did not end within {self.timeout_s:g} s") from None
+        check_machine(telling_line(done.stderr) if done.returncode else "")
         if done.returncode < 0:
             raise KernelFailure(f"it {exit_description(done.returncode)}")
         if done.returncode:

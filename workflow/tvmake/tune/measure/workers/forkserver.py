@@ -3,7 +3,7 @@
 It is started by :mod:`tvmake.process.forkserver.launch`, and has its socket as standard input. It does one thing at a time,
 as requested over the socket: fork a worker that serves on the socket sent along, or kill a worker and report how it ended.
 It starts no threads and runs nothing that could crash, so that every fork is whole and nothing but its own death ends the
-workers with it. It ends, with all workers and the scratch directory, when the process that started it does.
+workers with it. It ends with all workers, and removes the scratch directory, when the process that started it is gone.
 """
 
 import importlib
@@ -13,6 +13,7 @@ import select
 import shutil
 import signal
 import socket
+import tempfile
 import traceback
 from contextlib import suppress
 from multiprocessing.connection import Connection
@@ -23,7 +24,7 @@ from tvmake.process.fork import disable_core_dumps, fork, signal_group
 from tvmake.process.forkserver.preload import check_single_thread, freeze_memory
 from tvmake.process.supervised import is_alive
 from tvmake.tune.measure.pause_others import PauseListener
-from tvmake.tune.measure.workers.protocol import FORK, MESSAGE_BYTES, NUMBER, Failed, Setup
+from tvmake.tune.measure.workers.protocol import CLOSE, FORK, MESSAGE_BYTES, NUMBER, Failed, Setup
 
 ROLES = {
     "build": "tvmake.tune.measure.workers.build_worker:BuildWorker",
@@ -57,7 +58,7 @@ class ForkServer:
     Args:
         control: requests come over it; each is answered by a number.
         job: the process that it ends with.
-        scratch: a directory that is removed at the end.
+        scratch: a directory that is removed when the job is gone.
         pauses: requests of other jobs to pause, where there can be such.
     """
 
@@ -70,24 +71,30 @@ class ForkServer:
         self.workers: set[int] = set()
 
     def serve(self) -> None:
-        """Fork and end workers until the job is gone."""
+        """Fork and end workers until there is no more to do, or the job is gone."""
         try:
-            while is_alive(self.job):
-                if not self._has_request():
-                    continue
-                message, files, _, _ = socket.recv_fds(self.control, MESSAGE_BYTES, 2)
-                if not message:
-                    return
-                result = self._fork(files) if message[:1] == FORK else self._end(NUMBER.unpack(message[1:])[0])
-                self.control.sendall(NUMBER.pack(result))
+            goes_on = self._serve()
         except ConnectionError:
-            return
+            goes_on = is_alive(self.job)
         finally:
             if self.pauses is not None:
                 self.pauses.close()
             for worker in list(self.workers):
                 self._end(worker)
+        if not goes_on:
             shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def _serve(self) -> bool:
+        """Returns whether the job goes on, which may use the scratch directory with another fork server."""
+        while is_alive(self.job):
+            if not self._has_request():
+                continue
+            message, files, _, _ = socket.recv_fds(self.control, MESSAGE_BYTES, 2)
+            if message in (b"", CLOSE):
+                return message == CLOSE
+            result = self._fork(files) if message[:1] == FORK else self._end(NUMBER.unpack(message[1:])[0])
+            self.control.sendall(NUMBER.pack(result))
+        return False
 
     def _has_request(self) -> bool:
         """Wait for a request, pausing the job meanwhile where others ask for it; whether there is one."""
@@ -153,6 +160,8 @@ def main(arguments: list[str]) -> int:
         os.dup2(nothing.fileno(), 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the job decides what it means
     setup: Setup = pickle.loads(control.recv(MESSAGE_BYTES))
+    # What a worker that crashes or is ended leaves of its temporary files goes with the scratch directory.
+    os.environ["TMPDIR"] = tempfile.tempdir = str(setup.scratch)
     module, _, kind = ROLES[setup.role].partition(":")
     try:
         role = getattr(importlib.import_module(module), kind)(setup.options)

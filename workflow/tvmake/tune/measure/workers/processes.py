@@ -22,7 +22,8 @@ from tvmake.errors import MachineError
 from tvmake.process.fork import signal_group
 from tvmake.process.forkserver.launch import launch
 from tvmake.process.worker import Worker
-from tvmake.tune.measure.workers.protocol import END, FORK, MESSAGE_BYTES, NUMBER, Setup
+from tvmake.tune.measure.machine_faults import check_machine
+from tvmake.tune.measure.workers.protocol import CLOSE, END, FORK, MESSAGE_BYTES, NUMBER, Setup
 
 START_TIMEOUT_S = 300.0
 """For importing TVM on a slow machine with a cold disk; elsewhere it takes a second."""
@@ -75,7 +76,7 @@ class WorkerSource:
     Args:
         role: one of ``forkserver.ROLES``.
         options: the role's.
-        scratch: a directory that ends with the fork server.
+        scratch: a directory that the fork server removes should this process be killed.
         environment: variables for the fork server and its workers, beside this process's.
         pause_directory: where other jobs that time ask this one to pause.
     """
@@ -175,6 +176,9 @@ class _ForkServer:
     def close(self) -> None:
         """End it."""
         with suppress(OSError):
+            self._control.setblocking(False)
+            self._control.send(CLOSE)
+        with suppress(OSError):
             self._control.shutdown(socket.SHUT_RDWR)  # wakes whoever waits for it to start
         with self._lock:
             self._control.close()
@@ -193,6 +197,7 @@ class _ForkServer:
             raise ConnectionResetError
         self._control.settimeout(RESULT_TIMEOUT_S)
         if problem := pickle.loads(message):
+            check_machine(problem)
             raise MachineError("tuning", f"{self._role} workers cannot be prepared: {telling_line(problem)}")
         self._is_ready = True
 

@@ -6,6 +6,9 @@ from pathlib import Path
 from typing import Any
 
 FORK, END = b"F", b"E"
+CLOSE = b"C"
+"""To a fork server that is no longer wanted, by a job that goes on."""
+
 NUMBER = struct.Struct("!i")
 MESSAGE_BYTES = 1 << 16
 """Of the longest message to a fork server."""
@@ -19,7 +22,7 @@ class Setup:
     options: Any
     """The role's; pickled, like every message between these processes."""
     scratch: Path
-    """Removed at the end."""
+    """Removed when the job is gone."""
     job: int = 0
     """The process that started the fork server."""
     pause_directory: Path | None = None
