@@ -84,6 +84,7 @@ void Package::Run() {
     state_->machine.Start();
     state_->machine.Wait();
     state_->outputs = state_->machine.Outputs();
+    CheckOutputs(state_->manifest, state_->outputs);
   });
 }
 

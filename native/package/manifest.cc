@@ -36,6 +36,7 @@ TensorSpec SpecOf(const json::Object& row) {
   spec.dtype = Text(row, "dtype");
   for (const Any& extent : At(row, "shape").cast<json::Array>()) {
     const auto fixed = extent.as<int64_t>();
+    if (fixed && *fixed < 0) TVM_FFI_THROW(ValueError) << "'" << spec.name << "' has a negative extent";
     spec.shape.push_back(fixed ? *fixed : kDynamic);
     spec.names.push_back(fixed ? std::string() : std::string(extent.cast<String>()));
   }
@@ -74,10 +75,15 @@ Manifest Read(const json::Object& document) {
   manifest.target_kind = target.count(String("kind")) ? Text(target, "kind") : "llvm";
   const auto signature = At(document, "signature").cast<json::Object>();
   manifest.inputs = SpecsOf(At(signature, "inputs"));
+  for (const Any& row : At(signature, "inputs").cast<json::Array>()) {
+    manifest.arguments.push_back(Text(row.cast<json::Object>(), "relax_name"));
+  }
   manifest.outputs = SpecsOf(At(signature, "outputs"));
   for (const Any& parameter : At(document, "parameters").cast<json::Array>()) {
     manifest.parameters.push_back(Text(parameter.cast<json::Object>(), "name"));
   }
+  manifest.arguments.insert(manifest.arguments.end(), manifest.parameters.begin(), manifest.parameters.end());
+  manifest.has_kernels = At(document, "kernels").cast<json::Array>().size() > 0;
   if (const auto test = document.find(String("self_test")); test != document.end() && (*test).second != nullptr) {
     manifest.self_test = SelfTestOf((*test).second.cast<json::Object>());
   }

@@ -30,6 +30,8 @@ struct Manifest {
   std::string target_kind;  // "llvm", "opencl" ...
   std::vector<TensorSpec> inputs, outputs;
   std::vector<std::string> parameters;  // trailing arguments of main, in order
+  std::vector<std::string> arguments;   // all of main's, by the names that they have there
+  bool has_kernels = true;
   SelfTest self_test;
 };
 

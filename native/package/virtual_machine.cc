@@ -13,7 +13,9 @@
 #include <cstring>
 #include <fstream>
 
+#include "device.h"
 #include "errors.h"
+#include "weights_file.h"
 
 namespace tvmake {
 namespace {
@@ -120,14 +122,62 @@ Function Required(const ffi::Module& module, const char* name) {
   return *found;
 }
 
-}  // namespace
+[[noreturn]] void RefuseCode(const std::string& directory, const std::string& code, const std::string& told) {
+  RefuseInput(directory, "mod.so " + code + ", its manifest tells " + told, kMakeAgain);
+}
 
-void CheckFits(const TensorSpec& spec, const std::string& dtype, const std::vector<int64_t>& shape) {
+bool HasKind(const ffi::Module& module, const std::string& kind) {
+  if (module->kind() == kind) return true;
+  for (const ffi::Any& imported : module->imports()) {
+    if (HasKind(imported.cast<ffi::Module>(), kind)) return true;
+  }
+  return false;
+}
+
+// Whether the code is what the manifest is about: digests do not tell where a manifest was written for other code.
+void CheckArguments(const ffi::Module& machine, const Manifest& manifest, const std::string& directory) {
+  const auto count = Required(machine, "get_function_arity")(ffi::String(kMain)).cast<int64_t>();
+  const Function name_of = Required(machine, "get_function_param_name");
+  if (static_cast<std::size_t>(count) != manifest.arguments.size()) {
+    RefuseCode(directory, "takes " + std::to_string(count) + (count == 1 ? " argument" : " arguments"),
+               std::to_string(manifest.arguments.size()));
+  }
+  for (int64_t place = 0; place < count; ++place) {
+    const std::string taken = name_of(ffi::String(kMain), place).cast<ffi::String>();
+    const std::string& told = manifest.arguments[static_cast<std::size_t>(place)];
+    if (taken != told) {
+      RefuseCode(directory, "takes '" + taken + "' as argument " + std::to_string(place), "'" + told + "'");
+    }
+  }
+}
+
+bool Fits(const TensorSpec& spec, const std::string& dtype, const std::vector<int64_t>& shape) {
   bool fits = dtype == spec.dtype && shape.size() == spec.shape.size();
   for (std::size_t axis = 0; fits && axis < shape.size(); ++axis) {
     fits = spec.shape[axis] == kDynamic ? shape[axis] >= 0 : shape[axis] == spec.shape[axis];
   }
-  if (!fits) {
+  return fits;
+}
+
+}  // namespace
+
+void CheckOutputs(const Manifest& manifest, const std::vector<Tensor>& values) {
+  if (values.size() != manifest.outputs.size()) {
+    RefuseCode("package", "gives " + std::to_string(values.size()) + (values.size() == 1 ? " output" : " outputs"),
+               std::to_string(manifest.outputs.size()));
+  }
+  for (std::size_t index = 0; index < values.size(); ++index) {
+    const TensorSpec& spec = manifest.outputs[index];
+    const Tensor& value = values[index];
+    if (!Fits(spec, value.dtype, value.shape)) {
+      RefuseCode("package", "gives '" + spec.name + "' as " + Spelled(value.dtype, value.shape),
+                 Spelled(spec.dtype, spec.shape, spec.names));
+    }
+  }
+}
+
+void CheckFits(const TensorSpec& spec, const std::string& dtype, const std::vector<int64_t>& shape) {
+  if (!Fits(spec, dtype, shape)) {
     RefuseInput("inputs", "input '" + spec.name + "' is " + Spelled(dtype, shape) + ", the package takes " +
                               Spelled(spec.dtype, spec.shape, spec.names));
   }
@@ -152,6 +202,12 @@ VirtualMachine::VirtualMachine(const std::string& directory, const Manifest& man
       send_(Function::GetGlobalRequired("runtime.TVMTensorCopyFromBytes")),
       fetch_(Function::GetGlobalRequired("runtime.TVMTensorCopyToBytes")),
       sync_(Function::GetGlobalRequired("runtime.Device_StreamSync")) {
+  const std::string kind = DeviceOf(manifest);
+  if (kind != "cpu" && manifest.has_kernels && !HasKind(library_, kind)) {
+    RefuseCode(directory, "has no kernels for " + kind, "that it has");
+  }
+  const std::string damage = DamageOfWeights(directory + "/" + kWeights);
+  if (!damage.empty()) RefuseInput(directory, std::string(kWeights) + " is damaged: " + damage, kMakeAgain);
   try {
     machine_ = Required(library_, "vm_load_executable")().cast<ffi::Module>();
     std::vector<AnyView> devices;
@@ -165,6 +221,7 @@ VirtualMachine::VirtualMachine(const std::string& directory, const Manifest& man
     add(DLDevice{kDLCPU, 0});  // shape functions run there
     ffi::Any nothing;
     Required(machine_, "vm_initialization").CallPacked(devices.data(), static_cast<int>(devices.size()), &nothing);
+    CheckArguments(machine_, manifest, directory);
     set_input_ = Required(machine_, "set_input");
     invoke_ = Required(machine_, "invoke_stateful");
     get_output_ = Required(machine_, "get_output");

@@ -18,6 +18,9 @@ namespace tvmake {
 // Throws Error unless a value of this type and shape is what an input takes.
 void CheckFits(const TensorSpec& spec, const std::string& dtype, const std::vector<int64_t>& shape);
 
+// Throws Error unless these are the outputs that the manifest tells.
+void CheckOutputs(const Manifest& manifest, const std::vector<Tensor>& values);
+
 // How many bytes a value has. Throws Error if it is too large for any device.
 std::size_t BytesOf(const std::string& dtype, const std::vector<int64_t>& shape);
 

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <thread>
 
-#include "errors.h"
 
 namespace tvmake {
 namespace {
@@ -22,16 +21,8 @@ std::vector<Tensor> RunOnce(VirtualMachine* machine) {
   return machine->Outputs();
 }
 
-void CheckCount(const Manifest& manifest, const std::vector<Tensor>& values) {
-  if (values.size() != manifest.outputs.size()) {
-    RefuseInput("package", "it gives " + std::to_string(values.size()) + " outputs, its manifest tells " +
-                               std::to_string(manifest.outputs.size()),
-                kMakeAgain);
-  }
-}
-
 void Collect(NpzWriter* archive, const Manifest& manifest, int64_t sample, const std::vector<Tensor>& values) {
-  CheckCount(manifest, values);
+  CheckOutputs(manifest, values);
   for (std::size_t index = 0; index < values.size(); ++index) {
     archive->Add(MemberName("output", manifest.outputs[index].name, sample), values[index]);
   }
@@ -82,7 +73,7 @@ double NowMs() {
 std::vector<Tensor> RunOn(VirtualMachine* machine, const Manifest& manifest, const std::vector<Tensor>& inputs) {
   SetInputs(machine, inputs);
   std::vector<Tensor> values = RunOnce(machine);
-  CheckCount(manifest, values);
+  CheckOutputs(manifest, values);
   return values;
 }
 

@@ -1,14 +1,16 @@
 """`tvmake-run --self-test` judges as `tvmake run --self-test` does, without Python."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.codegen.conftest import Transformed
 from tests.native.devices import run
-from tests.running.self_tests import altered, cut_to_half, package_with_samples, rewritten, samples_of
-from tvmake.artifact.package import LIBRARY, SELF_TEST, inspect, unpack
+from tests.running.self_tests import OTHER_CODE, altered, cut_to_half, package_with_samples, rewritten, samples_of
+from tvmake.artifact.manifest import Manifest
+from tvmake.artifact.package import LIBRARY, SELF_TEST, WEIGHTS, inspect, unpack
 from tvmake.cli import run as command
 
 
@@ -102,6 +104,30 @@ def test_its_json_is_the_manifests(static_net: Transformed, expected: Path, tmp_
     described = json.loads((place / "mod.json").read_text())["self_test"]
     assert described["samples"] == 2
     assert described["inputs"] == "random"
+
+
+@pytest.mark.parametrize(("forgery", "words"), OTHER_CODE)
+def test_a_manifest_of_other_code_is_refused_in_the_words_of_tvmake_run(
+    forgery: Callable[[Manifest], dict[str, object]],
+    words: str,
+    runner: list[str],
+    static_net: Transformed,
+    expected: Path,
+    tmp_path: Path,
+):
+    package = package_with_samples(static_net, tmp_path, expected)
+    rewritten(package, tmp_path / "p", inspect(package).model_copy(update=forgery(inspect(package))))
+    done = run(runner, "--package", tmp_path / "p", "--self-test")
+    assert done.returncode == 1 and words in done.stderr, done.stderr
+
+
+def test_weights_that_are_cut_short_are_refused(
+    runner: list[str], static_net: Transformed, expected: Path, tmp_path: Path
+):
+    cut_to_half(package_with_samples(static_net, tmp_path, expected), tmp_path / "p", WEIGHTS)
+    done = run(runner, "--package", tmp_path / "p", "--self-test")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: {tmp_path}/p: mod.params is damaged: it is cut short\n  make the package")
 
 
 def test_a_library_that_is_cut_short_is_refused_before_it_is_loaded(

@@ -1,6 +1,7 @@
 """Packages with samples to test themselves by, of nets whose framework gives the expected outputs."""
 
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +59,34 @@ def package_with_samples(
     request = ExportRequest(goals=goals, why_not=why_not)
     export(built / LIBRARY, built / MANIFEST, built / WEIGHTS, request, package, expected)
     return package
+
+
+def _with_output(manifest: Manifest, **update: object) -> dict[str, object]:
+    (known,) = manifest.signature.outputs
+    return {"signature": manifest.signature.model_copy(update={"outputs": (known.model_copy(update=update),)})}
+
+
+def _with_another_output(manifest: Manifest) -> dict[str, object]:
+    (known,) = manifest.signature.outputs
+    outputs = (known, known.model_copy(update={"name": "more"}))
+    return {"signature": manifest.signature.model_copy(update={"outputs": outputs})}
+
+
+def _with_another_argument(manifest: Manifest) -> dict[str, object]:
+    (known,) = manifest.signature.inputs
+    inputs = (known.model_copy(update={"relax_name": "other"}),)
+    return {"signature": manifest.signature.model_copy(update={"inputs": inputs})}
+
+
+OTHER_CODE: list[tuple[Callable[[Manifest], dict[str, object]], str]] = [
+    (_with_another_output, "mod.so gives 1 output, its manifest tells 2"),
+    (lambda it: _with_output(it, dtype="float16"), "mod.so gives 'y' as float32[1, 6], its manifest tells float16[1, 6]"),
+    (lambda it: _with_output(it, shape=(6,)), "mod.so gives 'y' as float32[1, 6], its manifest tells float32[6]"),
+    (lambda it: {"parameters": it.parameters[1:]}, "mod.so takes 2 arguments, its manifest tells 1"),
+    (lambda it: {"parameters": it.parameters * 2}, "mod.so takes 2 arguments, its manifest tells 3"),
+    (_with_another_argument, "mod.so takes 'x' as argument 0, its manifest tells 'other'"),
+]  # fmt: skip
+"""What a manifest that was written for other code says, and what is said of it."""
 
 
 def rewritten(package: Path, place: Path, manifest: Manifest) -> None:

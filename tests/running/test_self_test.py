@@ -1,6 +1,7 @@
 """`tvmake run --self-test`: a package's own samples, against what the original framework made of them."""
 
 import json
+import re
 import sys
 import tarfile
 import zipfile
@@ -12,9 +13,19 @@ import numpy as np
 import onnx
 import pytest
 
+import tvmake
 from tests.codegen.conftest import Transformed, dynamic_net, static_net  # noqa: F401  # fixtures
 from tests.native.devices import share_builds
-from tests.running.self_tests import altered, arrays, cut_to_half, package_with_samples, rewritten, samples_of
+from tests.native.opencl_device import require_opencl
+from tests.running.self_tests import (
+    OTHER_CODE,
+    altered,
+    arrays,
+    cut_to_half,
+    package_with_samples,
+    rewritten,
+    samples_of,
+)
 from tvmake.artifact import stage_json
 from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.manifest import SelfTest as Described
@@ -203,12 +214,6 @@ def with_another_parameter(manifest: Manifest) -> dict[str, object]:
     return {"parameters": [first.model_copy(update={"name": "gone"}), *others]}
 
 
-def with_another_output(manifest: Manifest) -> dict[str, object]:
-    (known,) = manifest.signature.outputs
-    outputs = (known, known.model_copy(update={"name": "more"}))
-    return {"signature": manifest.signature.model_copy(update={"outputs": outputs})}
-
-
 def with_another_shape(manifest: Manifest) -> dict[str, object]:
     (known,) = manifest.signature.inputs
     inputs = (known.model_copy(update={"shape": (2, *known.shape[1:])}),)
@@ -228,7 +233,7 @@ def with_another_library(manifest: Manifest) -> dict[str, object]:
     ("forgery", "words"),
     [
         (with_another_parameter, "mod.params lacks the parameter 'gone'"),
-        (with_another_output, "mod.so gives 1 output, its manifest tells 2"),
+        *OTHER_CODE,
         (with_another_shape, "self_test.npz does not fit: input 'x' is "),
         (without_samples, "has no self-test"),
         (with_another_library, "its provenance names other programs and libraries than its manifest"),
@@ -244,6 +249,45 @@ def test_a_manifest_that_is_of_something_else_is_refused_in_a_line(
     manifest = inspect(package)
     rewritten(package, place / "forged", manifest.model_copy(update=forgery(manifest)))
     assert words in refusal(place / "forged", capfd)
+
+
+@pytest.mark.parametrize(("forgery", "words"), OTHER_CODE)
+def test_python_refuses_a_manifest_of_other_code_in_the_same_words(
+    forgery: Callable[[Manifest], dict[str, object]], words: str, package: Path, place: Path
+):
+    rewritten(package, place / "forged", inspect(package).model_copy(update=forgery(inspect(package))))
+    pack({file.name: file for file in (place / "forged").iterdir()}, place / "forged.tar")
+    with pytest.raises(InputError, match=re.escape(words)):
+        tvmake.open(place / "forged.tar").run(fill="random")
+
+
+def test_an_input_that_the_code_takes_otherwise_is_named(package: Path, place: Path, capfd: pytest.CaptureFixture[str]):
+    manifest = inspect(package)
+    rewritten(package, place / "forged", manifest.model_copy(update=with_another_shape(manifest)))
+    pack({file.name: file for file in (place / "forged").iterdir()}, place / "forged.tar")
+    assert command(["run", str(place / "forged.tar")]) == 1
+    problem, _ = capfd.readouterr().err.splitlines()
+    assert "mod.so takes 'x' as float32[1, 3, 8, 8], its manifest tells otherwise" in problem
+
+
+def test_a_package_without_kernels_for_its_kind_of_device_is_refused(
+    package: Path, place: Path, capfd: pytest.CaptureFixture[str]
+):
+    require_opencl()
+    manifest = inspect(package)
+    other = manifest.model_copy(update={"target": {**manifest.target, "kind": "opencl"}})
+    rewritten(package, place / "forged", other)
+    assert "mod.so has no kernels for opencl, its manifest tells that it has" in refusal(place / "forged", capfd)
+
+
+def test_an_extent_below_zero_is_refused(package: Path, place: Path):
+    manifest = inspect(package)
+    (known,) = manifest.signature.inputs
+    negative = known.model_copy(update={"shape": (-1, *known.shape[1:])})
+    signature = manifest.signature.model_copy(update={"inputs": (negative,)})
+    rewritten(package, place / "forged", manifest.model_copy(update={"signature": signature}))
+    with pytest.raises(InputError, match=r"mod.json is damaged \(signature.inputs.0.shape"):
+        load_manifest(place / "forged" / MANIFEST, "forged")
 
 
 @pytest.mark.parametrize("name", [LIBRARY, WEIGHTS])
@@ -400,7 +444,7 @@ def test_outputs_that_are_missing_are_a_fault_in_one_line(place: Path):
     with (
         zipfile.ZipFile(place / "expected.npz") as one,
         zipfile.ZipFile(place / "got.npz") as other,
-        pytest.raises(InputError, match="output 'y' of sample 0 cannot be read"),
+        pytest.raises(InputError, match="sample 0 lacks output 'y'"),
     ):
         list(check_self_test(Described(samples=1), [spec], one, other))
 

@@ -27,8 +27,8 @@ std::string Files() {
 
 std::string Body(const std::string& files = Files(), const std::string& version = "2") {
   return R"({"files":)" + files +
-         R"(,"model":"net","parameters":[{"name":"w"}],"precision":"float32","schema_version":)" + version +
-         R"(,"signature":{"inputs":[{"dtype":"float32","name":"x","range":[-1,1],"shape":["n",3]}],)"
+         R"(,"kernels":[],"model":"net","parameters":[{"name":"w"}],"precision":"float32","schema_version":)" + version +
+         R"(,"signature":{"inputs":[{"dtype":"float32","name":"x","range":[-1,1],"relax_name":"x_1","shape":["n",3]}],)"
          R"("outputs":[{"dtype":"int64","name":"y","range":null,"shape":[]}]},"target":{"kind":"llvm"},"target_name":"cpu"})";
 }
 
@@ -72,6 +72,8 @@ TEST_CASE("a manifest is read as it was written") {
   CHECK(manifest.target_name == "cpu");
   CHECK(manifest.target_kind == "llvm");
   CHECK(manifest.parameters == std::vector<std::string>{"w"});
+  CHECK(manifest.arguments == std::vector<std::string>{"x_1", "w"});
+  CHECK_FALSE(manifest.has_kernels);
   REQUIRE(manifest.inputs.size() == 1);
   const TensorSpec& input = manifest.inputs[0];
   CHECK(input.name == "x");

@@ -47,6 +47,26 @@ def test_a_mask_leaves_what_is_added_with_it_its_steps():
     assert largest(transformed(network(BIASED_MASK), PrecisionConfig(base="int4_weights"))) == "float32"
 
 
+def queries() -> Transformed:
+    """What a decoder asks of a memory: constants that are multiplied with keys, which are computed."""
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["k"], perm=[0, 2, 1]),
+        helper.make_node("MatMul", ["queries", "k"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["shares"], axis=-1),
+        helper.make_node("MatMul", ["shares", "x"], ["y"]),
+    ]
+    inputs = {"x": (onnx_models.FLOAT, [1, 96, 64])}
+    return imported(onnx_models.model(nodes, inputs, ["y"], {"queries": onnx_models.random(1, 80, 64, seed=6)}))
+
+
+@pytest.mark.parametrize(("base", "dtype", "least"), [("int4_weights", "int8", 30), ("int8_weights", "int16", 75)])
+def test_queries_are_held_so_too(base: str, dtype: str, least: float):
+    made = transformed(queries(), PrecisionConfig(base=base))
+    assert largest(made) == dtype
+    assert decibels(run(transformed(queries()), X), run(made, X)) > least
+    assert largest(transformed(queries(), PrecisionConfig(base="int4_weights", never=["matmul"]))) == "float32"
+
+
 @pytest.mark.parametrize(
     "values", [np.where(np.tri(96, dtype=bool), 0, -1e9), np.zeros((96, 96))], ids=["mask", "zeros"]
 )

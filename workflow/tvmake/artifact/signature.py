@@ -1,10 +1,12 @@
 """What goes into a network and what comes out: names, shapes and dtypes, in order."""
 
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from tvmake.storage.documents import FailsFast
 
-Dim = int | str
+Dim = Annotated[int, Field(ge=0)] | str
 """A fixed extent, or the name of a dynamic dimension."""
 
 

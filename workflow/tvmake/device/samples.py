@@ -9,12 +9,14 @@ from typing import Protocol
 import numpy as np
 
 from tvmake.artifact.manifest import Manifest
-from tvmake.artifact.package import AGAIN
 from tvmake.artifact.signature import TensorSpec
 from tvmake.artifact.tensor_file import DAMAGE, member, read_array, write_array
+from tvmake.device.code import check_outputs, checking_arguments
 from tvmake.device.interface import RunRequest
 from tvmake.errors import InputError
-from tvmake.process.output import counted
+
+GIVEN = "inputs"
+"""Where inputs that do not fit are said to be wrong, here and by the native runner."""
 
 REMEDY = "make the reference again for this package: `tvmake make --forcerun reference`"
 
@@ -46,7 +48,7 @@ def run_samples(package: Package, manifest: Manifest, request: RunRequest, input
         How long the first run took, to the outputs here, in ms.
 
     Raises:
-        InputError: the inputs do not fit, or there are other outputs than the manifest tells.
+        InputError: the inputs do not fit, or the code takes or gives something else than the manifest tells.
     """
     with ExitStack() as stack:
         samples = stack.enter_context(zipfile.ZipFile(inputs))
@@ -54,7 +56,8 @@ def run_samples(package: Package, manifest: Manifest, request: RunRequest, input
         first = _inputs(samples, 0, manifest.signature.inputs)
         package.set_inputs(first)
         started = time.perf_counter()
-        package.run()
+        with checking_arguments():
+            package.run()
         values = _outputs(package, manifest)
         first_run_ms = since(started)
         for number in range(1, request.samples + 1):
@@ -77,10 +80,8 @@ def since(started: float) -> float:
 
 
 def _outputs(package: Package, manifest: Manifest) -> list[np.ndarray]:
-    values, specs = package.outputs(), manifest.signature.outputs
-    if len(values) != len(specs):
-        problem = f"mod.so gives {counted(len(values), 'output')}, its manifest tells {len(specs)}"
-        raise InputError("package", problem, AGAIN)
+    values = package.outputs()
+    check_outputs(values, manifest)
     return values
 
 
@@ -95,17 +96,17 @@ def _inputs(samples: zipfile.ZipFile, number: int, specs: tuple[TensorSpec, ...]
         try:
             value = read_array(samples, member("input", spec.name, number), spec.dtype)
         except KeyError:
-            raise InputError("inputs", f"sample {number} lacks input '{spec.name}'", REMEDY) from None
+            raise InputError(GIVEN, f"sample {number} lacks input '{spec.name}'", REMEDY) from None
         except DAMAGE as error:
             raise InputError(
-                "inputs", f"input '{spec.name}' of sample {number} cannot be read ({error})", REMEDY
+                GIVEN, f"input '{spec.name}' of sample {number} cannot be read ({error})", REMEDY
             ) from None
         fits = len(value.shape) == len(spec.shape) and all(
             isinstance(want, str) or got == want for got, want in zip(value.shape, spec.shape, strict=True)
         )
         if not fits or str(value.dtype) != spec.dtype:
             raise InputError(
-                "inputs",
+                GIVEN,
                 f"input '{spec.name}' is {value.dtype}{list(value.shape)}, the package takes {spec.dtype}{list(spec.shape)}",
                 REMEDY,
             )

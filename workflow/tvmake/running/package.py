@@ -148,13 +148,18 @@ class Package:
             The outputs by their names in the source model, as arrays of their own.
 
         Raises:
-            InputError: an input is unknown, missing, or of another shape or type, or has values that its type cannot hold.
+            InputError: an input is unknown, missing, or of another shape or type, or has values that its type cannot hold; or the
+                package's code is not what its manifest tells.
             DeviceError: the package is for another processor, or for a device that this machine does not have.
         """
+        from tvmake.device.code import check_outputs, checking_arguments
+
         arrays = fitting(self.manifest.signature, self._given(inputs, more), fill)
         with self._turn:
             _use_threads(self.threads)
-            outputs = self._loaded.outputs_of(list(arrays.values()))
+            with checking_arguments():
+                outputs = self._loaded.outputs_of(list(arrays.values()))
+        check_outputs(outputs, self.manifest)
         return {spec.name: value for spec, value in zip(self.outputs, outputs, strict=True)}
 
     def benchmark(

@@ -15,6 +15,7 @@ from tvmake.config.validation import Goals
 from tvmake.device import store
 from tvmake.device.interface import Device, RunRequest
 from tvmake.device.limits import check_package
+from tvmake.device.samples import GIVEN
 from tvmake.errors import DeviceError, InputError
 from tvmake.storage.temporary import temporary_directory
 from tvmake.validate.figures import OutputFigures
@@ -81,6 +82,8 @@ def run_self_test(package: Path, manifest: Manifest, device: Device) -> list[Che
         try:
             device.execute(deployment, RunRequest(samples=described.samples), samples, made)
         except InputError as error:
+            if error.where != GIVEN:
+                raise
             raise InputError(str(package), f"{SELF_TEST} does not fit: {error.problem}", MAKE_ONE) from None
         try:
             got = zipfile.ZipFile(made)
@@ -126,6 +129,8 @@ def _checked(number: int, name: str, goals: Goals, expected: Outputs, got: Outpu
 def _output(archive: zipfile.ZipFile, spec: TensorSpec, number: int) -> Outputs:
     try:
         return {spec.name: read_array(archive, member("output", spec.name, number), spec.dtype)}
+    except KeyError:
+        raise InputError("self-test", f"sample {number} lacks output '{spec.name}'", MAKE_ONE) from None
     except DAMAGE as error:
         raise InputError(
             "self-test", f"output '{spec.name}' of sample {number} cannot be read: {reason(error)}"

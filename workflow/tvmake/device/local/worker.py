@@ -21,6 +21,7 @@ from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.package import LIBRARY, WEIGHTS
 from tvmake.config.benchmark import Measurement
 from tvmake.device import clml
+from tvmake.device.code import check_arguments, check_kind
 from tvmake.device.fingerprint import local_fingerprint, usable_cores
 from tvmake.device.interface import OpTime, RunRequest, RunResult, Timing
 from tvmake.device.local.accelerator import accelerator_properties
@@ -53,7 +54,12 @@ OF_NUMPY = (
 
 
 class LoadedPackage:
-    """A package's virtual machine with its parameters in place."""
+    """A package's virtual machine with its parameters in place.
+
+    Raises:
+        DeviceError: this machine has no such device.
+        InputError: the code is not what its manifest tells.
+    """
 
     def __init__(self, directory: Path, manifest: Manifest):
         self.signature = manifest.signature
@@ -62,7 +68,9 @@ class LoadedPackage:
             choose_compiler()
         self.device = present(self.kind)
         module = tvm.runtime.load_module(str((directory / LIBRARY).resolve()))
+        check_kind(module, manifest)
         self.vm = VirtualMachine(module, self.device)
+        check_arguments(self.vm.module, manifest)
         self._main = self.vm["main"]
         weights = tvm.runtime.load_param_dict_from_file(str(directory / WEIGHTS))
         self.params = [

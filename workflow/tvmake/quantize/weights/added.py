@@ -1,4 +1,5 @@
-"""Large constants that are added, as tables of positions are, in integers with a scale for each row: each kernel makes numbers of them as it adds.
+"""Large constants that are added, as tables of positions are, or multiplied with what is computed, as a detector's queries are, in integers
+with a scale for each row. Kernels make numbers of them as they add; those that are multiplied have a kernel of their own.
 
 In a transformer over sounds or pictures they are most of what stays in float. They have 8 bits, and 16 where only weights are rounded
 and these have 8, because what is added to all that follows would be most of the noise. Tables whose largest numbers leave the others no
@@ -9,7 +10,7 @@ import numpy as np
 import tvm
 
 from tvmake.config.precision import WEIGHTS_ONLY, PrecisionConfig
-from tvmake.ir.expressions import constant, is_call
+from tvmake.ir.expressions import constant, is_call, operator_name
 from tvmake.ir.rewriting import rewritten
 from tvmake.quantize.weights.channels import step
 from tvmake.quantize.weights.tables import LEAST
@@ -17,7 +18,8 @@ from tvmake.quantize.weights.tables import LEAST
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
-ADDING = ("add", "subtract")
+HELD = {"add": (0, 1), "subtract": (0, 1), "matmul": (0,), "nn.attention": (0, 1, 2)}
+"""Of each operator: the operands that are no weights, which have rules of their own."""
 
 SHORTEST_ROW = 32
 """Numbers that share a scale, at least."""
@@ -59,14 +61,15 @@ class _Holder(PyExprMutator):
     def __init__(self, module: "tvm.IRModule", precision: PrecisionConfig):
         super().__init__(module)
         never = {name.removeprefix("relax.") for name in precision.never}
-        self._adding = [name for name in ADDING if name not in never]
+        self._places = {name: places for name, places in HELD.items() if name not in never}
         self._dtype = "int16" if precision.base == "int8_weights" else "int8"
 
     def visit_call_(self, op: "relax.Call") -> "relax.Expr":
         call = self.visit_expr_post_order(op)
-        if not is_call(call, *self._adding):
+        if not is_call(call, *self._places):
             return call
-        operands = [self._held(operand) for operand in call.args]
+        places = self._places[operator_name(call)]
+        operands = [self._held(operand) if place in places else operand for place, operand in enumerate(call.args)]
         return relax.Call(call.op, operands, call.attrs, call.ty_args, call.span)
 
     def _held(self, operand: "relax.Expr") -> "relax.Expr":

@@ -1,0 +1,53 @@
+#include "weights_file.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <string>
+
+#include "temporary_directory.h"
+
+using namespace tvmake;
+using namespace tvmake::testing;
+
+namespace {
+
+template <typename Value>
+std::string Bytes(Value value) {
+  return std::string(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+// One parameter of two float32, as TVM writes it.
+std::string Written() {
+  const std::uint64_t reserved = 0, one = 1;
+  const std::int32_t cpu = 1, device = 0, axes = 1;
+  const std::uint32_t float32 = 0x00012002;
+  const std::int64_t extent = 2, size = 8;
+  return Bytes(std::uint64_t{0xF7E58D4F05049CB7}) + Bytes(reserved) + Bytes(one) + Bytes(one) + "w" + Bytes(one) +
+         Bytes(std::uint64_t{0xDD5E40F096B4A13F}) + Bytes(reserved) + Bytes(cpu) + Bytes(device) + Bytes(axes) +
+         Bytes(float32) + Bytes(extent) + Bytes(size) + std::string(8, 'v');
+}
+
+std::string DamageOf(const std::string& content) {
+  const TemporaryDirectory directory;
+  WriteFile(directory / "mod.params", content);
+  return DamageOfWeights(directory / "mod.params");
+}
+
+}  // namespace
+
+TEST_CASE("whole parameters have no damage") { CHECK(DamageOf(Written()) == ""); }
+
+TEST_CASE("every cut is found") {
+  const std::string whole = Written();
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    CHECK(DamageOf(whole.substr(0, length)) == "it is cut short");
+  }
+}
+
+TEST_CASE("what is no file of parameters is told from one that is cut short") {
+  CHECK(DamageOf(std::string(200, 'x')) == "it does not begin as TVM's parameters do");
+  std::string other = Written();
+  other.replace(other.size() - 16, 8, Bytes(std::int64_t{-1}));
+  CHECK(DamageOf(other) == "a tensor has no size");
+}
