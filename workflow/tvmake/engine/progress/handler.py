@@ -27,6 +27,7 @@ from tvmake.engine.progress.reasons import is_uncertain, kinds_of, why
 from tvmake.engine.progress.snakemake_errors import translated
 from tvmake.engine.progress.tuning import TuningProgress
 from tvmake.engine.up_to_date.changes import Change, changes
+from tvmake.engine.up_to_date.scope import NOTHING_TO_DO
 from tvmake.errors import TvmakeError, print_error
 from tvmake.plan.plan import Job
 from tvmake.process.output import counted
@@ -245,7 +246,7 @@ class LogHandler(LogHandlerBase):
 
     def _prediction(self) -> str:
         if not self.planned:
-            return "nothing to do: everything is up to date"
+            return NOTHING_TO_DO
         jobs = counted(self.planned, "job")
         searches = ", besides the searches that tuning plans" if self.has_searches else ""
         if not self.uncertain:
