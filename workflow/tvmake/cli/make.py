@@ -155,6 +155,7 @@ def make(
         cache,
         stop_early,
         given,
+        here,
         _given_as(given_as),
     )
     if rebuild:
@@ -198,6 +199,8 @@ class _Options:
     stop_early: bool
     files: list[Path]
     """The config's."""
+    seen_from: Path
+    """Where the command was typed."""
     given_as: dict[str, str]
     """Which option of another command gave a key, by the key as it is written with dots."""
 
@@ -260,6 +263,7 @@ def _run(plan: Plan, options: _Options, read_question: Callable[[Plan | None], Q
                     read_question=lambda: read_question(None),
                     missing_inputs=lambda: missing_inputs(plan),
                     obstacle=lambda args: check_cluster(args, plan),
+                    seen_from=options.seen_from,
                     named=naming(options.files, options.given_as),
                 )
             )
