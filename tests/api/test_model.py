@@ -231,6 +231,10 @@ MISTAKES = {
     "no option": (lambda: tvmake.load("digits.onnx").compile(options={"builds": {}}), "did you mean 'build'?"),
     "no directory": (lambda: tvmake.load("digits.onnx").compile(output="none/m.tar"), "there is no directory 'none'"),
     "the model itself": (lambda: tvmake.load("digits.onnx").compile(output="digits.onnx"), "and is no package"),
+    "a number for a file": (
+        lambda: tvmake.load("digits.onnx").compile(output=3),
+        "output: expected the path of the package to write (got a int)",
+    ),
     "less than no trials": (lambda: tvmake.load("digits.onnx").compile(tune=-1), "tune: expected at least 0 (got -1)"),
     "no text for a target": (
         lambda: tvmake.load("digits.onnx").compile(""),

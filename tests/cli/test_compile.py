@@ -102,6 +102,15 @@ def test_a_mistake_is_named_and_leaves_no_package(arguments: list[str], words: s
     assert visible(project) == {"digits.onnx"}
 
 
+def test_the_log_of_a_failure_is_there_where_it_is_said_to_be(project: Project):
+    whole = (project.directory / "digits.onnx").read_bytes()
+    (project.directory / "cut.onnx").write_bytes(whole[: len(whole) // 2])
+    done = project.run("tvmake", "compile", "cut.onnx")
+    assert done.returncode == 1, done.stderr
+    log = next(line.removeprefix("  log: ") for line in done.stderr.splitlines() if line.startswith("  log: "))
+    assert "cut.onnx" in (project.directory / log).read_text()
+
+
 @pytest.mark.parametrize(
     ("command", "options", "words"),
     [

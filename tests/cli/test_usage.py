@@ -43,6 +43,9 @@ from tvmake.cli import run
         ("make -t cpu", "-t: `tvmake make` has no such option", "what to make are words: model/precision/target"),
         ("make --target=cpu", "--target=cpu: `tvmake make` has no such option", "what to make are words"),
         ("-c", "-c: `tvmake` has no such option", "see `tvmake -h`"),
+        ("-c a.yaml make -n", "-c: `tvmake` has no such option", "options stand behind the command: `tvmake make -n -c a.yaml`"),
+        ("--json records list", "--json: `tvmake` has no such option", "options stand behind the command: `tvmake records list --json`"),
+        ("--bogus status", "--bogus: `tvmake` has no such option", "see `tvmake -h`"),
     ],
 )  # fmt: skip
 def test_a_mistyped_command_line_is_named_with_what_to_type(typed: str, wrong: str, remedy: str, capfd):

@@ -95,13 +95,23 @@ def test_a_precision_of_the_users_own_is_one():
         ("run.yaml", "run.yaml: is a config, not a model\n  `tvmake make -c run.yaml`"),
         ("net.tar", "net.tar: is a package, not a model\n  `tvmake run net.tar`"),
         ("net.bin", "net.bin: cannot tell the format of it: it is empty"),
+        (
+            "nets.py",
+            "nets.py: cannot tell the format of it: it is Python code\n  name a function in it that returns the model, as in nets:",
+        ),
+        (
+            "nets:tiny",
+            "nets:tiny: is a Python function, whose code runs only where a config trusts it\n  `tvmake init nets:tiny`",
+        ),
+        ("loop.onnx", "loop.onnx: is a link that leads to no file: "),
     ],
 )
 def test_what_is_no_model_is_named_as_it_was_given(tmp_path: Path, name: str, words: str):
     with tarfile.open(tmp_path / "net.tar", "w") as archive:
         archive.addfile(tarfile.TarInfo("mod.json"))
-    for other in ("run.yaml", "net.bin"):
+    for other in ("run.yaml", "net.bin", "nets.py"):
         (tmp_path / other).touch()
+    (tmp_path / "loop.onnx").symlink_to("loop.onnx")
     with pytest.raises(InputError) as caught:
         SingleRun(name, root=tmp_path).write_config()
     assert str(caught.value).startswith(words)

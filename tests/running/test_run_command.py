@@ -206,6 +206,8 @@ def test_a_package_that_is_none_is_refused(capfd: pytest.CaptureFixture[str]):
     Path("net.onnx").write_text("a model")
     assert command(["run", "net.onnx"]) == 1
     assert command(["verify", "net.onnx"]) == 1
+    Path("my.yaml").write_text("models: {}")
+    assert command(["run", "my.yaml"]) == command(["verify", "my.yaml"]) == 1
     Path("mod.so").write_bytes(b"\x7fELF")
     assert command(["run", "mod.so"]) == 1
     assert command(["run", "cpu"]) == 1
@@ -216,6 +218,7 @@ def test_a_package_that_is_none_is_refused(capfd: pytest.CaptureFixture[str]):
     assert "circle.tar: is a link that leads to no file" in errors
     assert "none.tar: no such package" in errors
     assert "net/float32/cpu: no such package\n  name results/net/float32/cpu/package.tar" in errors
+    assert errors.count("my.yaml: is a config, not a package\n  `tvmake make -c my.yaml` makes the packages") == 2
     assert errors.count("net.onnx: is a model, not a package\n  `tvmake compile net.onnx` makes one") == 2
     assert "mod.so: is a part of a package\n  name the package.tar that it came in" in errors
     assert "pipe.tar: is a pipe, a socket or a device, not a package" in errors
@@ -252,6 +255,10 @@ REFUSED = {
         "repeat: expected a whole number (got 'True')",
     ),
     "the name of a picture": (lambda opened, _: opened.run("cat.png"), "input 'x': expected an array (got 'cat.png')"),
+    "no reference": (
+        lambda opened, _: opened.validate(None),
+        "reference: a NoneType is no model and no arrays\n  give tvmake.load(…), or the outputs that are expected",
+    ),
     "the name of a model": (
         lambda opened, _: opened.validate("net.onnx"),
         "reference: a str is no model and no arrays\n  give tvmake.load('net.onnx')",

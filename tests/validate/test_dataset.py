@@ -98,6 +98,17 @@ def test_a_negative_label_is_refused_when_the_array_is_opened(tmp_path):
         opened(npz(tmp_path, images=np.zeros((2, 4), np.float32), labels=np.array([0, -1])), signature(1, 4))
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_what_is_no_number_is_refused_when_the_array_is_opened_wherever_it_is(tmp_path, value):
+    images = np.zeros((6, 4), np.float32)
+    images[4, 1] = value
+    path = npz(tmp_path, images=images)
+    for batch in (1, 2):
+        with pytest.raises(InputError, match="sample 4: input 'image' holds NaN or infinity"):
+            opened(path, signature(batch, 4))
+    assert len(opened(path, signature(4, 4))) == 1  # the rest that fills no batch is never read
+
+
 def test_rows_of_exactly_the_models_shape_are_taken_as_they_are_even_without_a_batch_axis(tmp_path):
     rows = np.random.RandomState(0).standard_normal((3, 5, 6)).astype(np.float32)
     sign = Signature(inputs=(tensor("image", (5, 6)),), outputs=(tensor("y", (5, 6)),))

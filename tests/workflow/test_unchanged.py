@@ -74,6 +74,12 @@ def test_the_quick_answer_is_snakemakes(noted: Project):
     assert (noted.directory / noop.NOTES).read_text() == text
 
 
+def test_of_a_file_that_is_up_to_date_it_is_said(noted: Project):
+    file = "results/digits/float32/module.json"
+    assert noted.make(file).stderr == "nothing to do: everything is up to date\n"
+    assert noted.make("-q", file).stderr == ""
+
+
 @pytest.mark.parametrize("options", [["--cores", "1", "-q", "--no-cache", "--no-warm", "--stop-early"]])
 def test_options_that_change_nothing_are_answered_at_once(noted: Project, options: list[str]):
     assert not asks_snakemake(noted, *options)

@@ -256,6 +256,28 @@ def test_a_range_is_a_list_of_two(given: object, words: str):
         ),
         (b"models: {d: {source: n.onnx}}\n~: 3\n", ":2: ~: unknown key", "known keys here"),
         (b"models: {d: {source: n.onnx}}\non: 3\n", ":2: on: unknown key", "known keys here"),
+        (
+            b"models: {d: {source: n.onnx}}\nFILE: n.onnx\n",
+            ":2: FILE: unknown key",
+            "it belongs to a model: write models: {NAME: {source: n.onnx}}",
+        ),
+        (
+            b"models: {d: {source: n.onnx}}\nmodel: n.onnx\n",
+            ":2: model: unknown key",
+            "it belongs to a model: write models: {NAME: {source: n.onnx}}",
+        ),
+        (
+            b"models: {d: {source: n.onnx}}\nmodel: {e: {source: n.onnx}}\n",
+            ":2: model: unknown key",
+            "did you mean 'models'?",
+        ),
+        (b"models: {d: {source: n.onnx}}\nbackend: xnnpack\n", ":2: backend: unknown key", "known keys here"),
+        (
+            b"models: {d: {source: n.onnx}}\ndevices: {p: 'ssh:pi@board'}\n",
+            ":2: devices.p: expected a mapping",
+            "write p: {via: ssh, host: board, user: pi}",
+        ),
+        (b"models: {d: {source: nets.py}}\n", "'nets.py': it is Python code", "as in nets:FUNCTION"),
         (b"models: {d: {source: n.onnx, 3: x}}\n", ":1: models.d[3]: unknown key", "known keys here"),
         (b"precisions: [float32]\n", "models: this key is required", "`tvmake init MODEL` writes a config with it"),
     ],

@@ -13,6 +13,7 @@ from tests.requirements import need_module
 from tvmake.config.model import ImportOptions, InputSpec
 from tvmake.errors import InputError
 from tvmake.frontend.torch.importer import read
+from tvmake.frontend.torch.program import weights_digest
 from tvmake.frontend.torch.source import load_program
 
 MODELS = """
@@ -41,6 +42,9 @@ save("image.h5", image, x, value)
 ids = keras.Input((None,), name="ids", dtype="int32")
 x = layers.Dense(3)(layers.Bidirectional(layers.LSTM(8))(layers.Embedding(50, 16)(ids)))
 save("text.keras", ids, x, np.arange(12, dtype="int32").reshape(1, 12))
+
+steps = keras.Input((4, 3), name="steps")
+save("gru.keras", steps, layers.GRU(4)(steps), np.ones((1, 4, 3), "float32"))
 
 a, b = keras.Input((8,), name="a"), keras.Input((8,), name="b")
 keras.Model(steps := keras.Input(batch_shape=(1, 5, 3)), layers.LSTM(4, stateful=True, name="memory")(steps)).save("stateful.keras")
@@ -94,6 +98,12 @@ def test_a_model_computes_what_keras_does(
     found = outputs(imported, *values[: len(inputs)])
     for got, expected in zip(found, values[len(inputs) :], strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_what_a_model_does_not_read_is_none_of_its_weights(models: Path):
+    given = options(models / "gru.keras", {})  # Keras draws its layer a new random state each time
+    first, second = (weights_digest(load_program(given.source, given)) for _ in range(2))
+    assert first == second
 
 
 FACTORY = """

@@ -128,19 +128,20 @@ class Model:
 
         from tvmake.artifact.package import is_package
         from tvmake.config.benchmark import Count
-        from tvmake.running.arguments import checked
+        from tvmake.running.arguments import checked, path_of
         from tvmake.running.package import Package
         from tvmake.storage.destinations import check_destination
         from tvmake.storage.files import atomic_path
 
         if output is not None:
-            check_destination(Path(output), "package", is_package)
+            output = path_of("output", "the package to write", output)
+            check_destination(output, "package", is_package)
         tune = checked("tune", Count | None, tune)
         with self._made("package.tar", target, precision, tune, options, shows_progress) as made:
             if output is not None:
-                with atomic_path(Path(output)) as temporary:
+                with atomic_path(output) as temporary:
                     shutil.copyfile(made, temporary)
-            return Package(made if output is None else Path(output))
+            return Package(made if output is None else output)
 
     def tune(
         self,

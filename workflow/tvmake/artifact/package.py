@@ -11,7 +11,7 @@ from tvmake.artifact.manifest import SCHEMA_VERSION, FileEntry, Manifest
 from tvmake.errors import InputError
 from tvmake.storage.documents import parse
 from tvmake.storage.files import digest_file
-from tvmake.storage.plain_files import read_plain
+from tvmake.storage.plain_files import broken_link, read_plain
 from tvmake.storage.tar import Member, extract, read_tar, write_tar
 
 LIBRARY, MANIFEST, WEIGHTS, SELF_TEST = "mod.so", "mod.json", "mod.params", "self_test.npz"
@@ -30,8 +30,8 @@ def check_is_package_file(file: Path) -> None:
     Raises:
         InputError: there is none, or it is a directory, a pipe, a device, a file out of a package.
     """
-    if file.is_symlink() and not file.exists():
-        raise InputError(str(file), "is a link that leads to no file", "correct it, or name the package itself")
+    if problem := broken_link(file):
+        raise InputError(str(file), problem, "correct it, or name the package itself")
     if not file.exists():
         variant = next(Path().glob(f"*/{file}/{PACKAGE}"), None) if file.parts and not file.is_absolute() else None
         remedy = f"name {variant}" if variant else "`tvmake make` makes packages, `tvmake compile MODEL` one of a model"

@@ -155,6 +155,7 @@ def make(
         cache,
         stop_early,
         given,
+        here,
         _given_as(given_as),
     )
     if rebuild:
@@ -198,6 +199,8 @@ class _Options:
     stop_early: bool
     files: list[Path]
     """The config's."""
+    seen_from: Path
+    """Where the command was typed."""
     given_as: dict[str, str]
     """Which option of another command gave a key, by the key as it is written with dots."""
 
@@ -211,7 +214,7 @@ def _run(plan: Plan, options: _Options, read_question: Callable[[Plan | None], Q
     from tvmake.config.reading.load import naming
     from tvmake.engine.run_mutex import only_run
     from tvmake.engine.up_to_date.noop import up_to_date
-    from tvmake.engine.up_to_date.scope import UpToDate
+    from tvmake.engine.up_to_date.scope import NOTHING_TO_DO, UpToDate
     from tvmake.plan.access import READING, WRITING, check_access
     from tvmake.plan.preconditions import check_directories, check_places, check_stores, missing_inputs
 
@@ -260,11 +263,14 @@ def _run(plan: Plan, options: _Options, read_question: Callable[[Plan | None], Q
                     read_question=lambda: read_question(None),
                     missing_inputs=lambda: missing_inputs(plan),
                     obstacle=lambda args: check_cluster(args, plan),
+                    seen_from=options.seen_from,
                     named=naming(options.files, options.given_as),
                 )
             )
         # Files may be asked for behind Snakemake's own options, whose values look the same.
         if not Run.made or options.partly:
+            if Run.made and not (code or options.dry_run or options.quiet or Run.logs):
+                print(NOTHING_TO_DO, file=sys.stderr)
             return code
         if code and not Run.ended:
             _report_failures(plan, began)
@@ -276,7 +282,9 @@ def _run(plan: Plan, options: _Options, read_question: Callable[[Plan | None], Q
 def _nothing_to_do(plan: Plan, dry_run: bool) -> int:
     if not dry_run:
         return _conclude(plan)
-    print("nothing to do: everything is up to date", file=sys.stderr)
+    from tvmake.engine.up_to_date.scope import NOTHING_TO_DO
+
+    print(NOTHING_TO_DO, file=sys.stderr)
     return 0
 
 

@@ -3,6 +3,7 @@
 import difflib
 import os
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,8 @@ def usage_error(refused: Any, root: Any, arguments: Sequence[str]) -> TvmakeErro
     if kind == "NoSuchOption":
         begun = _begun(refused.option_name, command)
         name = path.removeprefix("tvmake ")
-        remedy = begun or elsewhere(refused.option_name, name) or _near(refused.option_name, command) or see
+        behind = _behind(refused.option_name, root, arguments) if command is root else None
+        remedy = behind or begun or elsewhere(refused.option_name, name) or _near(refused.option_name, command) or see
         return UsageError(refused.option_name, f"`{path}` has no such option", remedy)
     if kind == "BadOptionUsage":
         option = next((one for one in command.params if refused.option_name in one.opts), None)
@@ -70,6 +72,18 @@ def _begun(typed: str, command: Any) -> str | None:
     word = typed.removeprefix("--")
     begun = [f"--{name}" for name in _long_names(command) if typed.startswith("--") and name.startswith(word)]
     return f"did you mean {' or '.join(begun)}?" if begun else None
+
+
+def _behind(typed: str, root: Any, arguments: Sequence[str]) -> str | None:
+    """What to type instead of an option that stands before the command it belongs to."""
+    words = list(arguments)
+    name = next((word for word in words if word in root.commands), None)
+    if name is None:
+        return None
+    before, after = words[: words.index(name)], words[words.index(name) :]
+    if not any(typed in option.opts for option in _named(root, after)[0].params):
+        return None
+    return f"options stand behind the command: `tvmake {shlex.join([*after, *before])}`"
 
 
 def _near(typed: str, command: Any) -> str | None:

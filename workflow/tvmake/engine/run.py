@@ -90,6 +90,8 @@ class Request:
     """Names the config's files that do not exist, for when Snakemake finds that some are missing."""
     named: Callable[[TvmakeError], TvmakeError]
     """Names where the key of the config stands that an error is about."""
+    seen_from: Path
+    """Where the user stands, which is not where the run works if that is named."""
     obstacle: Callable[[argparse.Namespace], TvmakeError | None]
     """Why what Snakemake understood of the arguments cannot work, asked before files are made."""
 
@@ -114,6 +116,7 @@ def run(request: Request) -> int:
         request.missing_inputs,
         lambda: jobs_of(request.plan, request.plan.variants),
         request.named,
+        request.seen_from,
     )
     parsed = _parsed(request.arguments)
     if parsed is None:

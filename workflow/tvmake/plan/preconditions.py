@@ -25,7 +25,7 @@ from tvmake.process.user_code import check_function
 from tvmake.records.frozen import read_frozen
 from tvmake.records.store import open_store
 from tvmake.storage.directories import LOGS, SNAKEMAKE_STATE
-from tvmake.storage.plain_files import KINDS
+from tvmake.storage.plain_files import KINDS, broken_link
 from tvmake.storage.shared_directory import open_directory
 
 AXES = ("models", "precisions", "targets")
@@ -62,8 +62,8 @@ def missing_inputs(plan: Plan) -> TvmakeError | None:
 
 def _missing(file: str) -> tuple[str, str]:
     """Problem and remedy of what is no file."""
-    if os.path.islink(file):  # noqa: PTH114
-        return f"is a link that leads to no file: {file} → {os.readlink(file)}", "correct the link, or name the file"  # noqa: PTH115
+    if problem := broken_link(file):
+        return problem, "correct the link, or name the file"
     if wildcard := WILDCARD.search(file):
         return f"Snakemake takes {wildcard[0]} in a name for a pattern: {file}", "rename it, without the braces"
     if os.path.isfile(file) or os.path.isdir(file):  # noqa: PTH112, PTH113

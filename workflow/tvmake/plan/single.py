@@ -42,6 +42,10 @@ FORM = 1
 """Of that note."""
 
 
+FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+"""A function of a module that may be meant by a source."""
+
+
 @dataclass(frozen=True)
 class SingleRun:
     """A run for one package.
@@ -106,7 +110,15 @@ class SingleRun:
             raise InputError(self.source, "is a package, not a model", f"`tvmake run {argument(self.source)}` runs it")
         if not file.is_file():
             from tvmake.config.files.formats import how_to_name_file
+            from tvmake.storage.plain_files import broken_link
 
+            if problem := broken_link(file):
+                raise InputError(self.source, problem, "correct the link, or name the file")
+            if FUNCTION.fullmatch(self.source):
+                remedy = f"`tvmake init {self.source}` writes one"
+                raise InputError(
+                    self.source, "is a Python function, whose code runs only where a config trusts it", remedy
+                )
             remedy = "give a model's file, or zoo:<name>; a Python function needs a config: `tvmake init`"
             raise InputError(self.source, "no such file", how_to_name_file(self.source, self.root) or remedy)
 

@@ -30,14 +30,17 @@ def path_of(name: str, what: str, value: Any) -> Path:
     return Path(path)
 
 
-def check_is_no_model(file: Path) -> None:
-    """Refuse a model in the place of a package.
+def check_is_no_other(file: Path) -> None:
+    """Refuse a model or a config in the place of a package.
 
     Raises:
         InputError: it is one, by its name.
     """
     if file.suffix in FORMATS and file.is_file():
         raise InputError(str(file), "is a model, not a package", f"`tvmake compile {argument(file)}` makes one of it")
+    if file.suffix in (".yaml", ".yml") and file.is_file():
+        remedy = f"`tvmake make -c {argument(file)}` makes the packages that it asks for"
+        raise InputError(str(file), "is a config, not a package", remedy)
 
 
 def checked(name: str, kind: Any, value: Any) -> Any:

@@ -20,7 +20,7 @@ from tvmake.errors import InputError
 from tvmake.process.output import counted
 from tvmake.process.own_cores import stay_on_own_cores
 from tvmake.process.tvm_import import import_tvm
-from tvmake.running.arguments import check_is_no_model, checked, path_of
+from tvmake.running.arguments import check_is_no_other, checked, path_of
 from tvmake.running.inputs import Arrays, Fill, as_array, described, fitting
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Package:
         from tvmake.device import store
 
         self.file = path_of("open", "a package.tar", file)
-        check_is_no_model(self.file)
+        check_is_no_other(self.file)
         self._place_of_file = self.file.absolute()  # whatever directory the process works in later
         self.threads: int | None = checked("threads", Positive | None, threads)
         self._turn = RLock()  # TVM's virtual machine keeps inputs and outputs of one run
@@ -232,8 +232,9 @@ class Package:
         """
         from tvmake.running.comparison import against_arrays, against_model, goals_of
 
-        if isinstance(reference, str | Path):
-            remedy = f"give tvmake.load({str(reference)!r}), or the outputs that are expected"
+        if reference is None or isinstance(reference, str | Path | Package):
+            source = repr(str(reference)) if isinstance(reference, str | Path) else "…"
+            remedy = f"give tvmake.load({source}), or the outputs that are expected"
             raise InputError("reference", f"a {type(reference).__name__} is no model and no arrays", remedy)
         if isinstance(reference, SourceModel) and inputs is not None:
             remedy = "leave them out; for inputs of yours give what the model makes of them as reference"

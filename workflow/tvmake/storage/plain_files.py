@@ -31,6 +31,14 @@ class NotPlainError(OSError):
         super().__init__(errno.EINVAL, what, str(path))
 
 
+def broken_link(path: Path | str) -> str | None:
+    """What is wrong with a link that leads to no file; None for anything else, and for nothing at all."""
+    link = Path(path)
+    if not link.is_symlink() or os.path.exists(link):  # noqa: PTH110  # a loop is no file, and no error
+        return None
+    return f"is a link that leads to no file: {path} → {link.readlink()}"
+
+
 def open_plain(path: Path | str) -> BufferedReader:
     """Open a file for reading, without ever waiting for somebody to write to it.
 

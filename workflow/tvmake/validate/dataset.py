@@ -13,7 +13,7 @@ from tvmake.config.text.encodings import as_utf8, described
 from tvmake.errors import InputError
 from tvmake.process.output import counted
 from tvmake.storage.plain_files import read_plain
-from tvmake.validate.dataset_sources import Rows, open_rows
+from tvmake.validate.dataset_sources import ArrayRows, Rows, open_rows
 from tvmake.validate.preprocess import ImagePreprocessor
 from tvmake.validate.samples import concrete_shape, numpy_dtype
 
@@ -59,14 +59,7 @@ class Dataset:
             labels = None if self._rows.labels is None else self._rows.labels[indices]
             inputs = self._feeds.inputs(self._rows, indices)
             for name, values in inputs.items():
-                # What a network makes of them proves nothing about a package.
-                if values.dtype.kind == "f" and not np.isfinite(values).all():
-                    which = f"sample {indices[0]}" if len(indices) == 1 else f"samples {indices[0]} to {indices[-1]}"
-                    raise InputError(
-                        f"{self._rows.path}, {which}",
-                        f"input {name!r} holds NaN or infinity",
-                        "take the sample out of the dataset, or mend its values",
-                    )
+                _check_finite(self._rows, indices, name, values)
             truth = {key: self._rows.array(key)[indices] for key in self._truth}
             yield Sample(inputs, labels, truth)
 
@@ -147,6 +140,10 @@ def load_dataset(
         )
     for key in config.truth:
         _check_truth(rows, key)
+    if isinstance(rows, ArrayRows):  # here already; files are read one by one
+        used = chosen[: len(chosen) // feeds.batch * feeds.batch]
+        for name, key in {image.name: rows.key, **config.arrays}.items():
+            _check_finite(rows, used, name, rows.array(key)[used])
     return Dataset(rows, chosen, feeds, class_names, classes, config.truth)
 
 
@@ -258,6 +255,19 @@ def _array_feed(
     if not np.can_cast(array.dtype, dtype, "same_kind"):
         raise InputError(str(rows.path), f"array {key!r} is {array.dtype}; input {name!r} takes {dtype}", "convert it")
     return key, shape, dtype
+
+
+def _check_finite(rows: Rows, indices: np.ndarray, name: str, values: np.ndarray) -> None:
+    """Refuse an input that is no number: what a network makes of it proves nothing about a package."""
+    if values.dtype.kind == "f" and not (is_finite := np.isfinite(values)).all():
+        if len(values) == len(indices):
+            indices = indices[~is_finite.reshape(len(values), -1).all(1)][:1]
+        which = f"sample {indices[0]}" if len(indices) == 1 else f"samples {indices[0]} to {indices[-1]}"
+        raise InputError(
+            f"{rows.path}, {which}",
+            f"input {name!r} holds NaN or infinity",
+            "take the sample out of the dataset, or mend its values",
+        )
 
 
 def _check_truth(rows: Rows, key: str) -> None:

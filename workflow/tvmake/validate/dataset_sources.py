@@ -102,7 +102,7 @@ class ArrayRows:
         self._config = config
         self.class_names: list[str] = []
         self._arrays: dict[str, np.ndarray] = {}
-        key = self._key_of_samples()
+        self.key = key = self._key_of_samples()
         self._images = self.array(key)
         if self._images.ndim == 0 or self._images.dtype.kind not in "biuf":
             raise InputError(

@@ -61,7 +61,7 @@ def run(
     from tvmake.config.benchmark import Measurement
     from tvmake.device.connect import connect
     from tvmake.errors import UsageError
-    from tvmake.running.arguments import check_is_no_model
+    from tvmake.running.arguments import check_is_no_other
     from tvmake.running.inputs import fitting, inputs_from_files, not_finite
     from tvmake.running.outputs import check_labels, is_outputs, read_labels, write_outputs
     from tvmake.running.run import run as run_package
@@ -84,7 +84,7 @@ def run(
     if output is not None:
         check_destination(output, "file of arrays (.npz)", is_outputs)
     check_is_package_file(package)
-    check_is_no_model(package)
+    check_is_no_other(package)
     manifest = inspect(package)
     if self_test:
         print_self_test(package, manifest, connect(device, chosen_device(device, config)), as_json)

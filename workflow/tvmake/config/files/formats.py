@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from tvmake.config.model import EXPORT, FORMATS, OTHER_FORMATS
+from tvmake.storage.plain_files import broken_link
 from tvmake.storage.stand_ins import STAND_INS
 
 Archive = Literal["keras", "torchscript", "checkpoint", "pt2"]
@@ -91,6 +92,10 @@ def how_to_name(source: str) -> str:
     if remedy := how_to_write(source):
         return remedy
     of_suffix = OTHER_FORMATS.get(path.suffix.lower())
+    if problem := broken_link(path):
+        return f"it {problem}; correct the link, or name the file"
+    if path.suffix == ".py":
+        return f"it is Python code; name a function in it that returns the model, as in {path.stem}:FUNCTION"
     if path.is_dir():
         return how_to_name_within(source) or of_suffix or "it is a directory; name the model's file"
     if not path.exists() and (

@@ -20,6 +20,7 @@ from tvmake.config.reading.other_words import ABSENT, ALL_WORDS, INCLUDING, OTHE
 from tvmake.config.reading.usual_mistakes import of_key, of_name, of_null, of_number
 from tvmake.config.reading.yaml_remedies import NUMBER_KEY, spaced
 from tvmake.config.root import Config, ModelConfig
+from tvmake.config.text.device import parse_device
 from tvmake.config.text.typographic import as_typed
 from tvmake.config.transform import PythonName
 from tvmake.config.validation import PercentileName
@@ -160,13 +161,15 @@ def _other_key(path: KeyPath, given: Any) -> str:
     if others := [other for other in OTHER_KEYS.get(snake_case, ()) if other in known]:
         takes_it = (other for other in others if not _refusals((*path[:-1], other), given))
         return f"did you mean '{next(takes_it, others[0])}'?"
-    if close := difflib.get_close_matches(snake_case, known, n=1, cutoff=0.8):
+    close = difflib.get_close_matches(snake_case, known, n=1, cutoff=0.8)
+    of_model = [other for other in (snake_case, *OTHER_KEYS.get(snake_case, ())) if other in ModelConfig.model_fields]
+    if len(path) == 1 and of_model and not (close and isinstance(given, Mapping)):
+        return _below_a_name(of_model[0], given)
+    if close:
         return f"did you mean '{close[0]}'?"
-    if len(path) == 1 and path[0] in ModelConfig.model_fields:
-        return _below_a_name(path[0], given)
     if places := _places_of(snake_case):
         return f"it belongs to {' or '.join(map('.'.join, places[:MOST_PLACES]))}"
-    if close := difflib.get_close_matches(snake_case, known, n=1, cutoff=0.5):
+    if close := difflib.get_close_matches(snake_case, known, n=1, cutoff=0.55):
         return f"did you mean '{close[0]}'?"
     return f"known keys here: {', '.join(known)}"
 
@@ -275,6 +278,8 @@ def _as_mapping(given: Any, path: KeyPath) -> str | None:
         return _below_a_name(path[-1], given)
     if (main := _main_key(given, path)) and main in known:
         return f"write {path[-1]}: {{{main}: {given}}}"
+    if path[:-1] == ("devices",) and isinstance(given, str) and (keys := parse_device(given)):
+        return f"write {path[-1]}: {{{', '.join(f'{key}: {value}' for key, value in keys.items())}}}"
     if "shape" in known and (shape := given if isinstance(given, list) else _extents(given)):
         return f"write {path[-1]}: {{shape: {_flow(shape)}}}"
     return f"known keys here: {', '.join(known)}" if known else None

@@ -27,6 +27,7 @@ from tvmake.engine.progress.reasons import is_uncertain, kinds_of, why
 from tvmake.engine.progress.snakemake_errors import translated
 from tvmake.engine.progress.tuning import TuningProgress
 from tvmake.engine.up_to_date.changes import Change, changes
+from tvmake.engine.up_to_date.scope import NOTHING_TO_DO
 from tvmake.errors import TvmakeError, print_error
 from tvmake.plan.plan import Job
 from tvmake.process.output import counted
@@ -89,6 +90,8 @@ class Run:
     """Names where the key of the config stands that an error is about."""
     jobs: Callable[[], Iterable[Job]] = staticmethod(tuple)
     """The jobs that the config asks for, to say what of them changed."""
+    seen_from: Path
+    """Where the user stands: paths are shown from there."""
     logs: list[Path]
     """Of the jobs that were started, in that order."""
     is_told_to_end: Callable[[], bool] = staticmethod(lambda: False)
@@ -104,6 +107,7 @@ class Run:
         missing_inputs: Callable[[], TvmakeError | None],
         jobs: Callable[[], Iterable[Job]],
         named: Callable[[TvmakeError], TvmakeError],
+        seen_from: Path,
     ) -> None:
         """Forget the run before."""
         cls.quiet, cls.interrupted, cls.ended, cls.made, cls.codes = quiet, False, False, False, set()
@@ -111,6 +115,7 @@ class Run:
         cls.missing_inputs = staticmethod(missing_inputs)
         cls.jobs = staticmethod(jobs)
         cls.named = staticmethod(named)
+        cls.seen_from = seen_from
 
     @classmethod
     def interrupt(cls) -> None:
@@ -245,7 +250,7 @@ class LogHandler(LogHandlerBase):
 
     def _prediction(self) -> str:
         if not self.planned:
-            return "nothing to do: everything is up to date"
+            return NOTHING_TO_DO
         jobs = counted(self.planned, "job")
         searches = ", besides the searches that tuning plans" if self.has_searches else ""
         if not self.uncertain:
@@ -315,7 +320,9 @@ class LogHandler(LogHandlerBase):
             self._print("  the same error" if failure.text in self.shown else text, markup=False)
             self.shown.add(failure.text)
             for shown in failure.logs:
-                self._print(f"  log: {shown}", style="dim")
+                whole = Path(shown).absolute()
+                place = whole.relative_to(Run.seen_from) if whole.is_relative_to(Run.seen_from) else whole
+                self._print(f"  log: {place}", style="dim")
             if failure.code is not None:
                 Run.codes.add(failure.code)
 

@@ -17,6 +17,8 @@ from tvmake.stages.registry import stages
 NOTHING = r"(?!)"
 """A pattern that no name matches."""
 
+NOTHING_TO_DO = "nothing to do: everything is up to date"
+
 
 @dataclass(frozen=True)
 class UpToDate:

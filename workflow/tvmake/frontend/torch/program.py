@@ -38,9 +38,14 @@ _VALUE_PRESERVING |= {"contiguous", "flatten", "permute", "transpose", "t", "exp
 
 
 def weights_digest(program: ExportedProgram) -> str:
-    """The sha256 of all parameters, buffers and constants with their names, types and shapes."""
+    """The sha256 of all parameters, buffers and constants that are read, with their names, types and shapes."""
     found = hashlib.sha256()
+    nodes = {node.name: node for node in program.graph.nodes}
+    # Such as the random states of Keras' layers, which differ each time.
+    unread = {spec.target for spec in program.graph_signature.input_specs if not nodes[spec.arg.name].users}
     for whole, kept in sorted({**program.state_dict, **program.constants}.items()):
+        if whole in unread:
+            continue
         for name, value in _plain_tensors(whole, kept):
             found.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
             found.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
