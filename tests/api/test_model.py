@@ -9,6 +9,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import jax
 import numpy as np
 import onnx
 import pytest
@@ -222,6 +223,7 @@ def of_a_config() -> tvmake.Model:
 MISTAKES = {
     "no file": (lambda: tvmake.load("none.onnx"), "none.onnx: no such file"),
     "no model": (lambda: tvmake.load(3), "a int is no model that tvmake reads"),
+    "a function of jax": (lambda: tvmake.load(jax.jit(lambda x: x)), "write it as StableHLO and load that file"),
     "no shapes": (lambda: tvmake.load("digits.onnx", (1, 2)), "expected shapes by input"),
     "no target": (
         lambda: tvmake.load("digits.onnx").compile("adreno-730-textur"),

@@ -111,6 +111,18 @@ def test_the_log_of_a_failure_is_there_where_it_is_said_to_be(project: Project):
     assert "cut.onnx" in (project.directory / log).read_text()
 
 
+@pytest.mark.parametrize("command", ["compile", "tune"])
+def test_a_model_that_runs_code_is_loaded_where_it_is_trusted(command: str, project: Project):
+    pytest.importorskip("keras")
+    (project.directory / "net.keras").write_bytes(b"no archive")
+    refused = project.run("tvmake", command, "net.keras")
+    assert refused.returncode == 1
+    assert "without a config: `--trusted`" in refused.stderr
+    trusted = project.run("tvmake", command, "net.keras", "--trusted")
+    assert trusted.returncode == 1
+    assert "trust" not in trusted.stderr.replace("--trusted", "")
+
+
 @pytest.mark.parametrize(
     ("command", "options", "words"),
     [
@@ -138,7 +150,7 @@ def test_texts_of_the_code_and_of_each_pass_are_kept_beside_the_package(project:
         "--disabled-pass",
         "tirx.StorageRewrite",
         "--dump-code",
-        "relax,tir,ll,passes",
+        "relax,tir,ll,kernels,passes",
         "--print-pass-times",
     ]
     done = project.run("tvmake", "compile", "digits.onnx", *options, "--cross-compiler-options=-s")
@@ -146,6 +158,7 @@ def test_texts_of_the_code_and_of_each_pass_are_kept_beside_the_package(project:
     assert re.search(r"^ +[0-9.]+ ms  FuseOps$", done.stdout, re.MULTILINE)
     sources = project.directory / "digits.sources"
     assert {path.name for path in sources.iterdir()} == {"relax.py", "tir.py", "mod.ll", "passes"}
+    assert "note: this target's kernels have no language of their own: `ll` and `asm` show them" in done.stderr
     assert "000-transformed.py" in {path.name for path in (sources / "passes").iterdir()}
     assert not list(sources.glob("passes/*-tirx.StorageRewrite.py"))
     assert list(sources.glob("passes/*-FuseOps.py"))

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 
 from tests.workflow.project import Project, model_project
@@ -47,6 +49,22 @@ def test_the_table_says_trials_latency_and_where_records_lie(project: Project):
     assert "1 kernel of " in done.stdout
     assert f"records: {project.directory.parent / 'home/records'}" in done.stdout
     assert "`tvmake compile digits.onnx` uses them" in done.stdout
+
+
+def test_kernels_of_open_extents_are_not_called_tuned(project: Project):
+    x = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n", 64])
+    y = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["n", 64])
+    weights = onnx.numpy_helper.from_array(np.ones((64, 64), "float32"), "w")
+    graph = onnx.helper.make_graph([onnx.helper.make_node("MatMul", ["x", "w"], ["y"])], "open", [x], [y], [weights])
+    onnx.save(
+        onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8),
+        project.directory / "open.onnx",
+    )
+    done = project.run("tvmake", "tune", "open.onnx", "-n", "4", *QUICK)
+    assert done.returncode == 0, done.stderr
+    assert "0 kernels of 1 tuned" in done.stdout
+    assert "to tune kernels whose shapes are dynamic, give the extents: --input-shape" in done.stdout
+    assert "uses them" not in done.stdout
 
 
 MISTAKES = {

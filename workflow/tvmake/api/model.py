@@ -28,6 +28,13 @@ OPTIONS = "options"
 
 DEFAULT_CONFIG = Path("tvmake.yaml")
 
+IN_MEMORY = {
+    "keras.": "save it, `model.save('net.keras')`, and load that file with trusted=True",
+    "jax": "write it as StableHLO and load that file: `jax.export.export(function)(input).mlir_module()` (docs/guides/import-other.md)",
+    "tensorflow.": "convert it to TFLite or ONNX, and load that file",
+}
+"""What to do with models of other frameworks, by how the names of their types begin."""
+
 Shapes = Mapping[str, Sequence[int]]
 
 
@@ -304,7 +311,10 @@ def load(
         file = sources.torch_file(model, examples, name)
         # It was written a moment ago, in this process.
         return Model(name or _without_digest(file), str(file), trusted=True)
-    remedy = "give a file's path, a PyTorch module, an ONNX model, or a model's name in a config"
+    remedy = next(
+        (remedy for start, remedy in IN_MEMORY.items() if any(kind.startswith(start) for kind in kinds)),
+        "give a file's path, a PyTorch module, an ONNX model, or a model's name in a config",
+    )
     raise InputError("load", f"a {type(model).__name__} is no model that tvmake reads", remedy)
 
 

@@ -4,6 +4,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tvmake.storage.documents import FailsFast
 
+DYNAMIC = "its shapes are dynamic"
+"""Why a kernel of open extents is not tuned."""
+
 
 class _File(FailsFast, BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)

@@ -9,7 +9,7 @@ import typer
 
 from tvmake.cli.configs import Settings
 from tvmake.cli.output_file import output_file
-from tvmake.cli.single import Cores, Model, OnDevice, Precision, Quiet, Shapes, Target
+from tvmake.cli.single import Cores, Model, OnDevice, Precision, Quiet, Shapes, Target, Trusted
 from tvmake.plan.single import NATIVE
 
 
@@ -58,6 +58,7 @@ def compile_model(
         bool,
         typer.Option("--self-test", help="Put samples into the package for `tvmake run --self-test`: the model is run in its own framework."),
     ] = False,
+    trusted: Trusted = False,
     settings: Settings = None,
     cores: Cores = None,
     quiet: Quiet = False,
@@ -90,7 +91,19 @@ def compile_model(
     keys = {key: value for key, value in linking.items() if value}
     over = merge(layer, overlay(settings))
     options = _named(pass_config, disabled_passes, dump)
-    run = single_run(model, target, precision, tune, shapes, device, over, keys, self_test=self_test, options=options)
+    run = single_run(
+        model,
+        target,
+        precision,
+        tune,
+        shapes,
+        device,
+        over,
+        keys,
+        trusted=trusted,
+        self_test=self_test,
+        options=options,
+    )
     wanted = output or Path(f"{run.model_name}.tar")
     check_destination(wanted, "package", is_package)
     if tune is None and run.trials and not quiet:
@@ -110,6 +123,8 @@ def compile_model(
                     dirs_exist_ok=True,
                 )
             typer.echo(printable(f"wrote {sources.name}/"))
+            if "kernels" in words(dump) and not (sources / "kernels").is_dir():
+                print_note("this target's kernels have no language of their own: `ll` and `asm` show them")
         if pass_times:
             _print_pass_times(run.directory / run.build_log)
     kind = inspect(wanted).device_kind

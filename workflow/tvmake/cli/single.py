@@ -38,6 +38,12 @@ Shapes = Annotated[
         "--input-shape", metavar="INPUT=1,3,224,224", help="Extents of an input that the model leaves open; repeatable."
     ),
 ]
+Trusted = Annotated[
+    bool,
+    typer.Option(
+        "--trusted", help="Let loading the model run code that it brings along (.keras, .h5 and some .pt2 files)."
+    ),
+]
 OnDevice = Annotated[
     str | None,
     typer.Option(
@@ -61,6 +67,7 @@ def single_run(
     layer: Mapping[str, Any],
     target_keys: Mapping[str, Any] | None = None,
     *,
+    trusted: bool = False,
     self_test: bool = False,
     options: Mapping[str, str] | None = None,
 ) -> SingleRun:
@@ -69,6 +76,7 @@ def single_run(
     Args:
         layer: a config over what the options say.
         target_keys: further keys of the target.
+        trusted: whether loading the model may run code.
         self_test: whether the package gets samples to test itself by.
         options: which option gave a key of the config, by the key as it is written with dots.
 
@@ -79,7 +87,7 @@ def single_run(
 
     inputs = {name: {"shape": shape} for name, shape in map(_shape, shapes or ())}
     where = _device(device) if device is not None else None
-    model_keys = {"inputs": inputs}
+    model_keys = {"inputs": inputs, **({"trusted": True} if trusted else {})}
     run = SingleRun(
         model,
         target,

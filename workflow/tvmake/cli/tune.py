@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tvmake.cli.configs import AsJson, Settings
-from tvmake.cli.single import Cores, Model, OnDevice, Precision, Quiet, Shapes, Target
+from tvmake.cli.single import Cores, Model, OnDevice, Precision, Quiet, Shapes, Target, Trusted
 from tvmake.plan.single import NATIVE
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def tune(
         bool,
         typer.Option("--list", help="List the kernels that can be tuned, the heaviest first, and measure nothing."),
     ] = False,
+    trusted: Trusted = False,
     settings: Settings = None,
     cores: Cores = None,
     quiet: Quiet = False,
@@ -57,6 +58,7 @@ def tune(
     import shlex
 
     from tvmake.artifact import stage_json
+    from tvmake.artifact.tasks import DYNAMIC
     from tvmake.cli.configs import overlay
     from tvmake.cli.single import made, single_run, words
     from tvmake.config.reading.load import merge
@@ -66,7 +68,9 @@ def tune(
     from tvmake.records.store import open_store
 
     chosen = {"tuning": {"kernels": words(kernels)}} if kernels else {}
-    run = single_run(model, target, precision, trials, shapes, device, merge(chosen, overlay(settings)))
+    run = single_run(
+        model, target, precision, trials, shapes, device, merge(chosen, overlay(settings)), trusted=trusted
+    )
     if list_only:
         with made(run, "tasks.json", cores, quiet) as file:
             _print_tasks(file, as_json)
@@ -93,7 +97,12 @@ def tune(
         model,
         *([] if target == NATIVE else ["-t", target]),
         *([] if precision == "float32" else ["--precision", precision]),
+        *(["--trusted"] if trusted else []),
     ]
+    if any(kernel.reason == DYNAMIC for kernel in best.kernels):
+        typer.echo("to tune kernels whose shapes are dynamic, give the extents: --input-shape INPUT=1,3,224,224")
+    if not any(kernel.latency_ms for kernel in best.kernels):
+        return
     typer.echo(f"`tvmake compile {shlex.join(same)}` uses them")
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import tvm
 import tvm_ffi
 
+from tvmake.artifact.tasks import DYNAMIC
 from tvmake.targets.memory import GLOBAL, memory_scope
 
 LITTLE_WORK = {False: 1 << 16, True: 1 << 12}
@@ -29,7 +30,7 @@ def why_trivial(function: "tvm.tirx.PrimFunc") -> str | None:
     if function.attrs and function.attrs.get("tirx.is_scheduled"):
         return "it comes scheduled"
     if not has_fixed_shapes(function):
-        return "its shapes are dynamic"
+        return DYNAMIC
     if tvm.relax.analysis.has_reshape_pattern(function):
         return "it is a reshape, which costs nothing"
     blocks = leaf_blocks(function)
