@@ -89,6 +89,12 @@ def test_products_use_what_the_cache_delivers_more_than_once():
     assert tile.height > tile.vectors
 
 
+def test_what_no_cache_holds_is_read_once_for_few_rows():
+    rows = [Rows(0, 16, shares=True)]
+    assert best_tile(AVX512, 32, 32000, rows, 256, 1).height == 16
+    assert best_tile(AVX512, 32, 320, rows, 256, 1).height < 16
+
+
 @pytest.mark.parametrize("unit", [AVX512, AVX, NEON])
 def test_there_are_as_many_as_are_asked_for(unit: Machine):
     assert best_tile(unit, 32, 64, [], 9216, 1).width > 16

@@ -39,6 +39,12 @@ WAIT_FOR_CACHE = 0.3
 HIDING = 13.0
 """Cycles of multiplications behind which no wait is left."""
 
+MEMORY_BYTES = 1 << 21
+"""An operand of more is in no second-level cache: the first rows of tiles wait for it, and leave the others a part of it there."""
+
+MEMORY_BYTES_PER_CYCLE = 10.0
+"""That what is behind that cache delivers to one core."""
+
 MOST_ROWS = 16
 """Of a product: each is read from a place of its own, and cores fetch ahead from so many."""
 
@@ -115,7 +121,7 @@ def good_tiles(
 
     def estimate(tile: Tile) -> float:
         count = -(-results // (tile.height * tile.width))
-        return _cycles(machine, bits, tile, width, length, vectors_read) * max(1.0, fewest / count)
+        return _cycles(machine, bits, tile, width, results // width, length, vectors_read) * max(1.0, fewest / count)
 
     candidates = [
         (estimate(tile), -tile.height * tile.width, position, tile)
@@ -155,8 +161,8 @@ def _lacking(extent: int, taken: int) -> int:
     return -extent % taken
 
 
-def _cycles(machine: Machine, bits: int, tile: Tile, width: int, length: int, vectors_read: int) -> float:
-    """Estimated cycles for a step of one result, of which there are ``width`` side by side."""
+def _cycles(machine: Machine, bits: int, tile: Tile, width: int, rows: int, length: int, vectors_read: int) -> float:
+    """Estimated cycles for a step of one result, of which there are ``rows`` times ``width`` side by side."""
     full = machine.lanes(bits)
     registers = -(-tile.lanes // full) * tile.vectors
     if min(tile.lanes, full) * bits > machine.path_bytes * 8:
@@ -172,6 +178,9 @@ def _cycles(machine: Machine, bits: int, tile: Tile, width: int, length: int, ve
     busy, fetched = products / PER_CYCLE, far / bandwidth
     waits = (WAIT + WAIT_FOR_CACHE * fetched) * max(0.0, 1 - busy / HIDING)
     cycles = max((vectors + others) / PER_CYCLE, busy, LATENCY, fetched) + waits
+    if not overlaps and length * width * bits // 8 > MEMORY_BYTES:
+        passes = -(-rows // tile.height)
+        cycles += max(0.0, far / MEMORY_BYTES_PER_CYCLE - cycles) / passes
     odd = ODD_LANES if tile.lanes & (tile.lanes - 1) else 1
     skipped = _lacking(tile.rows.extent, tile.height) / tile.rows.extent if tile.rows else 0
     padded = PADDED * (1 + tile.lacking / width) if tile.lacking else 1
