@@ -126,6 +126,25 @@ Function Required(const ffi::Module& module, const char* name) {
   RefuseInput(directory, "mod.so " + code + ", its manifest tells " + told, kMakeAgain);
 }
 
+std::string Between(const std::string& text, const std::string& opening, const std::string& closing) {
+  const std::size_t before = text.find(opening);
+  if (before == std::string::npos) return "";
+  const std::size_t begin = before + opening.size(), end = text.find(closing, begin);
+  return end == std::string::npos ? "" : text.substr(begin, end - begin);
+}
+
+// What TVM says of an argument of main that the code takes otherwise; nothing of other messages.
+void CheckMessage(const std::string& directory, const std::string& message) {
+  const std::size_t begin = message.find("ErrorContext(fn=main, loc=param[");
+  if (begin == std::string::npos) return;
+  const std::string context = message.substr(begin);
+  const std::string name = Between(context, "param=", ", annotation="), dtype = Between(context, "dtype=\"", "\"");
+  if (name.empty() || dtype.empty()) return;
+  std::string shape = Between(context, "annotation=R.Tensor((", "), dtype=");
+  if (!shape.empty() && shape.back() == ',') shape.pop_back();
+  RefuseCode(directory, "takes '" + name + "' as " + dtype + "[" + shape + "]", "otherwise");
+}
+
 bool HasKind(const ffi::Module& module, const std::string& kind) {
   if (module->kind() == kind) return true;
   for (const ffi::Any& imported : module->imports()) {
@@ -262,7 +281,14 @@ void VirtualMachine::SetInputs(const std::vector<ffi::Tensor>& inputs) {
   set_input_.CallPacked(arguments.data(), static_cast<int>(arguments.size()), &nothing);
 }
 
-void VirtualMachine::Start() { invoke_(kMain); }
+void VirtualMachine::Start() {
+  try {
+    invoke_(kMain);
+  } catch (const ffi::Error& error) {
+    CheckMessage(where_, error.message());
+    throw;
+  }
+}
 
 void VirtualMachine::Wait() { sync_(device_, 0); }
 

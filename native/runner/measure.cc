@@ -16,13 +16,14 @@ void SetInputs(VirtualMachine* machine, const std::vector<Tensor>& values) {
   machine->SetInputs(sent);
 }
 
-std::vector<Tensor> RunOnce(VirtualMachine* machine) {
+std::vector<Tensor> RunOnce(VirtualMachine* machine, const Manifest& manifest) {
   machine->Start();
-  return machine->Outputs();
+  std::vector<Tensor> values = machine->Outputs();
+  CheckOutputs(manifest, values);
+  return values;
 }
 
 void Collect(NpzWriter* archive, const Manifest& manifest, int64_t sample, const std::vector<Tensor>& values) {
-  CheckOutputs(manifest, values);
   for (std::size_t index = 0; index < values.size(); ++index) {
     archive->Add(MemberName("output", manifest.outputs[index].name, sample), values[index]);
   }
@@ -72,9 +73,7 @@ double NowMs() {
 
 std::vector<Tensor> RunOn(VirtualMachine* machine, const Manifest& manifest, const std::vector<Tensor>& inputs) {
   SetInputs(machine, inputs);
-  std::vector<Tensor> values = RunOnce(machine);
-  CheckOutputs(manifest, values);
-  return values;
+  return RunOnce(machine, manifest);
 }
 
 double RunSamples(VirtualMachine* machine, const Manifest& manifest, const Request& request, const InputSource& inputs,
@@ -82,17 +81,17 @@ double RunSamples(VirtualMachine* machine, const Manifest& manifest, const Reque
   const std::vector<Tensor> first = inputs(0);
   SetInputs(machine, first);
   const double began = NowMs();
-  std::vector<Tensor> values = RunOnce(machine);
+  std::vector<Tensor> values = RunOnce(machine, manifest);
   const double first_run_ms = NowMs() - began;
   for (int64_t sample = 0; sample < request.samples; ++sample) {
     if (sample > 0) {
       SetInputs(machine, inputs(sample));
-      values = RunOnce(machine);
+      values = RunOnce(machine, manifest);
     }
     if (outputs) Collect(outputs, manifest, sample, values);
   }
   SetInputs(machine, first);
-  if (request.repeat_first && outputs) Collect(outputs, manifest, request.samples, RunOnce(machine));
+  if (request.repeat_first && outputs) Collect(outputs, manifest, request.samples, RunOnce(machine, manifest));
   return first_run_ms;
 }
 

@@ -117,8 +117,25 @@ def test_a_manifest_of_other_code_is_refused_in_the_words_of_tvmake_run(
 ):
     package = package_with_samples(static_net, tmp_path, expected)
     rewritten(package, tmp_path / "p", inspect(package).model_copy(update=forgery(inspect(package))))
-    done = run(runner, "--package", tmp_path / "p", "--self-test")
-    assert done.returncode == 1 and words in done.stderr, done.stderr
+    for way in (["--self-test"], ["--runs", 1]):
+        done = run(runner, "--package", tmp_path / "p", *way)
+        assert done.returncode == 1 and words in done.stderr, (way, done.stderr)
+
+
+def test_an_input_that_the_code_takes_otherwise_is_named(
+    runner: list[str], static_net: Transformed, expected: Path, tmp_path: Path
+):
+    package = package_with_samples(static_net, tmp_path, expected)
+    manifest = inspect(package)
+    (known,) = manifest.signature.inputs
+    inputs = (known.model_copy(update={"shape": (2, *known.shape[1:])}),)
+    signature = manifest.signature.model_copy(update={"inputs": inputs})
+    rewritten(package, tmp_path / "p", manifest.model_copy(update={"signature": signature}))
+    done = run(runner, "--package", tmp_path / "p", "--runs", 1)
+    problem, remedy = done.stderr.splitlines()
+    assert done.returncode == 1
+    assert problem == f"error: {tmp_path}/p: mod.so takes 'x' as float32[1, 3, 8, 8], its manifest tells otherwise"
+    assert remedy.startswith("  make the package again")
 
 
 def test_weights_that_are_cut_short_are_refused(

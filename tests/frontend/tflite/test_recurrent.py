@@ -9,6 +9,7 @@ from ai_edge_litert.interpreter import Interpreter
 
 from tests.frontend.compiled import run_compiled
 from tests.frontend.tflite.models import KIND, OP, Builder, schema
+from tests.frontend.tflite.test_real_numbers import apart
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
 from tvmake.frontend.tflite.importer import inspect, read
@@ -81,6 +82,48 @@ def test_a_sequence_is_what_litert_makes_of_it(case: str, tmp_path: Path):
     path.write_bytes(content)
     (found,) = run_compiled(read(path, ImportOptions(source=str(path))), [x])
     np.testing.assert_allclose(found, interpreter.get_tensor(made["index"]), rtol=1e-4, atol=1e-5)
+
+
+def integers(projection: int = 0, norms: bool = False) -> bytes:
+    """A layer as LiteRT has it throughout in integers: states, what is projected and what norms take are rounded at each step."""
+    builder, draw, width = Builder(), np.random.default_rng(7), projection or UNITS
+    weight, given, state, short = 0.5 / 127, (0.02, 3), (0.008, -1), 2**-14
+
+    def values(name: str, *shape: int, dtype: str = "int8", scale: float = weight) -> int:
+        return builder.tensor(name, shape, dtype, np.round(draw.uniform(-0.5, 0.5, shape) / scale), scale)
+
+    def biases(name: str, count: int, scale: float) -> int:
+        return values(name, count, dtype="int32", scale=scale)
+
+    places = [builder.tensor("x", [BATCH, STEPS, VALUES], "int8", None, *given)]
+    places += [values(f"w{gate}", UNITS, VALUES) for gate in "ifco"]
+    places += [values(f"r{gate}", UNITS, width) for gate in "ifco"]
+    places += [-1] * 3
+    places += [biases(f"b{gate}", UNITS, short / 1024 if norms else given[0] * weight) for gate in "ifco"]
+    places += [values("q", width, UNITS), biases("qb", width, weight * 0.004)] if projection else [-1, -1]
+    places += [
+        builder.tensor("h", [BATCH, width], "int8", None, *state),
+        builder.tensor("c", [BATCH, UNITS], "int16", None, 2**-11),
+    ]
+    for place in places[-2:]:
+        builder.graph.tensors[place].isVariable = True
+    places += [values(f"n{gate}", UNITS, dtype="int16", scale=short) if norms else -1 for gate in "ifco"]
+    output = builder.tensor("y", [BATCH, STEPS, width], "int8", None, *state)
+    options = schema.UnidirectionalSequenceLSTMOptionsT()
+    options.fusedActivationFunction = schema.ActivationFunctionType.TANH
+    builder.call(OP.UNIDIRECTIONAL_SEQUENCE_LSTM, places, output, options, KIND.UnidirectionalSequenceLSTMOptions)
+    builder.codes[-1].version = 3
+    builder.graph.operators[-1].intermediates = [
+        *(builder.tensor(f"i{gate}", [], "int16", None, 2e-5) for gate in "ifco"),
+        builder.tensor("u", [], "int8", None, *((0.004, 0) if projection else state)),
+    ]
+    return builder.finish([places[0]], [output])
+
+
+@pytest.mark.parametrize("case", [{}, {"projection": 3}, {"norms": True}], ids=["plain", "a projection", "norms"])
+def test_a_layer_of_integers_is_a_step_off_litert_at_most(case: dict[str, Any], tmp_path: Path):
+    x = np.random.default_rng(1).integers(-128, 128, (BATCH, STEPS, VALUES)).astype("int8")
+    assert apart(integers(**case), x, tmp_path).max() <= 1
 
 
 def filters() -> bytes:

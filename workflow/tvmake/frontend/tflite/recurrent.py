@@ -2,6 +2,7 @@
 
 TVM 0.27 has it with one gate for input and forgetting alone, without peepholes, projection and norms, which Keras makes none of. The states are
 variables of the file, which LiteRT keeps from call to call until ``reset_all_variables``; a package begins each call with zeros, as Keras does.
+In a layer of integers the states are rounded, and bounded, at each step.
 """
 
 from typing import Any
@@ -17,8 +18,11 @@ GATES = ("input", "forget", "cell", "output")
 EPSILON = 1e-8
 """Of norms in a layer (``kLayerNormEpsilon``, tensorflow/lite/kernels/lstm_eval.cc)."""
 
-FROM_INPUT, FROM_OUTPUT, FROM_CELL, BIAS, PROJECTION, NORM = 1, 5, 9, 12, 16, 20
+FROM_INPUT, FROM_OUTPUT, FROM_CELL, BIAS, PROJECTION, STATES, NORM = 1, 5, 9, 12, 16, 18, 20
 """Where the weights of gates begin among the operands, each in the order of ``GATES``; no peephole leads to the gate of the cell."""
+
+UNPROJECTED = 4
+"""The intermediate tensor that tells the scale of what is projected, after those of what the gates' norms take."""
 
 
 class RecurrentConverter(LoopConverter):
@@ -38,12 +42,19 @@ class RecurrentConverter(LoopConverter):
         options.Init(op.BuiltinOptions().Bytes, op.BuiltinOptions().Pos)
         tensors = self.get_input_tensors(op)
         weights = [self._given(tensors, place) for place in range(len(tensors))]
-        layer = _Lstm(self, weights, options)
+        layer = _Lstm(self, weights, options, self._scaled(op, tensors))
         data = self.get_tensor_expr(tensors[0])
         if options.TimeMajor():
             data = self.bb.emit(relax.op.permute_dims(data, [1, 0, 2]))
         found = layer.run(data)
         return relax.op.permute_dims(found, [1, 0, 2]) if options.TimeMajor() else found
+
+    def _scaled(self, op: Any, tensors: list[Any]) -> list[Any]:
+        """The tensors whose scales output, cell, what norms take and what is projected have; None for those that stay real numbers."""
+        states = [self._quantised.get(tensor.tensor_idx) for tensor in tensors[STATES : STATES + 2]]
+        others = self.get_tensors([op.Intermediates(place) for place in range(op.IntermediatesLength())])
+        between = [tensor if tensor.qnn_params else None for tensor in others]
+        return [*states, *[*between, *[None] * (UNPROJECTED + 1)][: UNPROJECTED + 1]]
 
     def _given(self, tensors: list[Any], place: int) -> Any:
         """An operand's expression; None where it was left out."""
@@ -53,8 +64,9 @@ class RecurrentConverter(LoopConverter):
 class _Lstm:
     """A layer: its weights, and what follows from them."""
 
-    def __init__(self, converter: RecurrentConverter, weights: list[Any], options: Any):
+    def __init__(self, converter: RecurrentConverter, weights: list[Any], options: Any, scaled: list[Any]):
         self._converter = converter
+        self._output, self._cell, *self._normed, self._unprojected = scaled
         self._activation = options.FusedActivationFunction()
         self._clips = options.CellClip(), options.ProjClip()
         self._weights = [*weights, *[None] * (NORM + len(GATES) - len(weights))]
@@ -101,14 +113,16 @@ class _Lstm:
         )
         new = emit(op.multiply(given, self._activated(self._gate(2, sums, None))))
         cell = self._clipped(emit(op.add(emit(op.multiply(forget, cell)), new)), self._clips[0])
+        cell = self._rounded(cell, self._cell)
         shown = emit(op.sigmoid(self._gate(3, sums, cell)))
         output = emit(op.multiply(shown, self._activated(cell)))
         if (projection := self._weights[PROJECTION]) is not None:
+            output = self._rounded(output, self._unprojected)
             output = emit(op.matmul(output, emit(op.permute_dims(projection, [1, 0]))))
             if (bias := self._weights[PROJECTION + 1]) is not None:
                 output = emit(op.add(output, bias))
             output = self._clipped(output, self._clips[1])
-        return output, cell
+        return self._rounded(output, self._output), cell
 
     def _gate(self, gate: int, sums: dict[int, Any], cell: Any) -> Any:
         """What goes into a gate's activation."""
@@ -118,6 +132,7 @@ class _Lstm:
         if peephole is not None:
             value = emit(op.add(value, emit(op.multiply(cell, peephole))))
         if self._has_norms:
+            value = self._rounded(value, self._normed[gate])
             value = emit(
                 op.nn.layer_norm(
                     value, self._weights[NORM + gate], self._weights[BIAS + gate], axes=[-1], epsilon=EPSILON
@@ -131,3 +146,10 @@ class _Lstm:
 
     def _clipped(self, value: Any, bound: float) -> Any:
         return self._converter.bb.emit(relax.op.clip(value, -bound, bound)) if bound > 0 else value
+
+    def _rounded(self, value: Any, tensor: Any | None) -> Any:
+        """A value as the integers of a tensor hold it."""
+        if tensor is None:
+            return value
+        converter = self._converter
+        return converter.bb.emit(converter.dequantize(converter.bb.emit(converter.quantize(value, tensor)), tensor))
