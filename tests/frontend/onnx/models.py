@@ -6,10 +6,12 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnxruntime
+import pytest
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from tvmake.config.model import ImportOptions
+from tvmake.errors import InputError
 from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.onnx import importer as frontend
 
@@ -64,3 +66,21 @@ def runtime(made: onnx.ModelProto, inputs: Sequence[np.ndarray]) -> list[np.ndar
 
 def random(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def linear(batch: int | str = "N", weight_name: str = "fc.weight") -> onnx.ModelProto:
+    """x·W + b over a dynamic batch."""
+    return model(
+        [helper.make_node("MatMul", ["input.1", weight_name], ["h"]), helper.make_node("Add", ["h", "fc.bias"], ["0"])],
+        {"input.1": (FLOAT, [batch, 16])},
+        ["0"],
+        {weight_name: random(16, 32), "fc.bias": random(32, seed=1)},
+    )
+
+
+def refusal(path: Path, **options) -> InputError:
+    """What a file is refused with."""
+    with pytest.raises(InputError) as caught:
+        read(path, **options)
+    assert caught.value.where == str(path)
+    return caught.value
