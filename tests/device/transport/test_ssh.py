@@ -213,7 +213,7 @@ def test_generated_code_that_crashes_is_one_clear_line(sshd: Sshd, programs: Pat
     problem, remedy = error_of(
         device.execute, crashing, RunRequest(samples=1), inputs_file(tmp_path / "in.npz", image()), None
     )
-    assert problem == f"device 'board' ({sshd.host}): running {crashing.location} ended with SIGSEGV"
+    assert problem == f"device 'board' ({sshd.host}): running the package ended with SIGSEGV"
     assert remedy == "the generated code crashed: build with build.dump to look at it"
 
 
