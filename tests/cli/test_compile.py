@@ -113,7 +113,6 @@ def test_the_log_of_a_failure_is_there_where_it_is_said_to_be(project: Project):
 
 @pytest.mark.parametrize("command", ["compile", "tune"])
 def test_a_model_that_runs_code_is_loaded_where_it_is_trusted(command: str, project: Project):
-    pytest.importorskip("keras")
     (project.directory / "net.keras").write_bytes(b"no archive")
     refused = project.run("tvmake", command, "net.keras")
     assert refused.returncode == 1
