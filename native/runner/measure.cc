@@ -4,7 +4,6 @@
 #include <chrono>
 #include <thread>
 
-
 namespace tvmake {
 namespace {
 
