@@ -15,8 +15,9 @@ from typing import Any
 import tvm
 import tvm_ffi
 
-from tvmake.ir.expressions import fixed_shape, is_call
+from tvmake.ir.expressions import extents, fixed_shape, is_call
 from tvmake.ir.rewriting import definition, rewritten
+from tvmake.targets.cpu.schedules.accesses import estimate_extent, is_known
 from tvmake.targets.weights.layouts import SAME_EVERYWHERE
 
 from tvm import te  # isort: skip
@@ -126,10 +127,11 @@ def _gains(call: Any, lanes: int) -> bool:
     """Whether a call is such a convolution, and large enough."""
     if not is_call(call, "nn.conv2d"):
         return False
-    attrs, data, weight, result = call.attrs, *map(fixed_shape, (*call.args, call))
+    attrs, weight = call.attrs, fixed_shape(call.args[1])
+    data, result = (list(map(estimate_extent, extents(value))) for value in (call.args[0], call))
     layouts = (str(attrs.data_layout), str(attrs.kernel_layout), str(attrs.out_layout))
     kinds = {str(value.ty.dtype) for value in (*call.args, call)}
-    if layouts != ("NHWC", "OHWI", "NHWC") or kinds != {"float32"} or data is None or weight is None or result is None:
+    if layouts != ("NHWC", "OHWI", "NHWC") or kinds != {"float32"} or weight is None or not result:
         return False
     if weight[1:3] != [WINDOW, WINDOW] or [int(step) for step in (*attrs.strides, *attrs.dilation)] != [1] * 4:
         return False
@@ -143,8 +145,8 @@ def _gains(call: Any, lanes: int) -> bool:
     )
 
 
-def _tiles(extent: int) -> int:
-    return -(-extent // RESULTS)
+def _tiles(extent: Any) -> Any:
+    return (extent + RESULTS - 1) // RESULTS
 
 
 def _transformed(weight: Any) -> Any:
@@ -171,7 +173,7 @@ def _divided(row: Any, column: Any) -> Any:
 
 def _convolution(data: Any, weights: Any, padding: Sequence[int]) -> Any:
     """Data (N, H, W, channels) with transformed weights (6, 6, channels, filters); the padding is top, left, bottom, right."""
-    count, height, width, channels = map(int, data.shape)
+    count, height, width, channels = (int(extent) if is_known(extent) else extent for extent in data.shape)
     filters = int(weights.shape[3])
     top, left, bottom, right = padding
     high, wide = height + top + bottom - WINDOW + 1, width + left + right - WINDOW + 1
@@ -218,7 +220,7 @@ def _convolution(data: Any, weights: Any, padding: Sequence[int]) -> Any:
     )
 
 
-def _part(name: str, shape: tuple[int, ...], value: Callable[..., Any]) -> Any:
+def _part(name: str, shape: tuple[Any, ...], value: Callable[..., Any]) -> Any:
     return te.compute(shape, value, f"winograd_{name}", attrs={PART: name})
 
 

@@ -13,6 +13,12 @@ from tvmake.ir.expressions import dtype_name
 SPATIAL, REDUCTION = 0, 2
 """``IterVar.iter_type``: kDataPar and kCommReduce, include/tvm/tirx/var.h."""
 
+TYPICAL_EXTENT = 256
+"""What estimates take a dynamic dimension to be: long enough that tiles are chosen for their speed and threads are used."""
+
+LARGEST_TYPICAL = 1024
+"""What estimates take products of dynamic dimensions to be at most."""
+
 
 @dataclass(frozen=True)
 class Contraction:
@@ -48,8 +54,8 @@ def bits(typed: Any) -> int:
 
 
 def size(buffer: Any) -> int:
-    """Bits of a buffer."""
-    return math.prod(map(int, buffer.shape)) * bits(buffer)
+    """Bits of a buffer; an estimate where a dimension is dynamic."""
+    return math.prod(map(estimate_extent, buffer.shape)) * bits(buffer)
 
 
 def contraction(block: Any) -> Contraction | None:
@@ -143,14 +149,45 @@ def neighbours(load: Any, axis: Any) -> int | None:
     return math.gcd(*divisions) if divisions and len(divisions) == len(whole) else None
 
 
+def is_known(value: Any) -> bool:
+    """Whether an extent is a number, not a dynamic dimension."""
+    return isinstance(value, int | tvm.tirx.IntImm)
+
+
+def estimate_extent(value: Any) -> int:
+    """An extent; where it is dynamic, its value for dimensions of :data:`TYPICAL_EXTENT`."""
+    if is_known(value):
+        return int(value)
+    typical = tvm_ffi.structural_map(
+        value, (tvm.ir.Var, lambda variable: tvm.tirx.const(TYPICAL_EXTENT, variable.ty.dtype))
+    )
+    estimate = tvm.sym.Analyzer().simplify(typical)
+    return max(1, min(int(estimate), LARGEST_TYPICAL)) if is_known(estimate) else TYPICAL_EXTENT
+
+
 def extent(axis: Any) -> int:
-    """Of an axis of fixed extent."""
-    return int(axis.dom.extent)
+    """Extent of an axis; an estimate where it is dynamic."""
+    return estimate_extent(axis.dom.extent)
+
+
+def is_dynamic(axis: Any) -> bool:
+    """Whether an axis has a dynamic dimension for its extent."""
+    return not is_known(axis.dom.extent)
 
 
 def is_fixed(block: Any) -> bool:
     """Whether all axes of a block have numbers for extents."""
-    return all(isinstance(axis.dom.extent, tvm.tirx.IntImm) for axis in block.iter_vars)
+    return not any(map(is_dynamic, block.iter_vars))
+
+
+def fuse_outer(schedule: Any, loops: Sequence[Any]) -> Any:
+    """Fuse loops, the outermost first, as far as TVM can divide the fused variable again: only the first may be dynamic."""
+    taken = [loops[0]]
+    for loop in loops[1:]:
+        if not is_known(schedule.get(loop).extent):
+            break
+        taken.append(loop)
+    return schedule.fuse(*taken)
 
 
 def is_injective(block: Any) -> bool:

@@ -1,11 +1,12 @@
 """Blocks that are computed where they are used, instead of a pass over memory of their own."""
 
+import math
 from typing import Any
 
 import tvm
 import tvm_ffi
 
-from tvmake.targets.cpu.schedules.accesses import is_injective, loads_in
+from tvmake.targets.cpu.schedules.accesses import extent, is_injective, loads_in
 from tvmake.targets.expression_size import LARGEST, MOST_CHOICES, nested_choices, nodes
 
 CHEAP_SPREAD = 4
@@ -62,10 +63,5 @@ def _is_cheap(block: Any) -> bool:
     return not found
 
 
-def _size(block: Any) -> float:
-    size = 1.0
-    for axis in block.iter_vars:
-        if not isinstance(axis.dom.extent, tvm.tirx.IntImm):
-            return float("inf")
-        size *= int(axis.dom.extent)
-    return size
+def _size(block: Any) -> int:
+    return math.prod(map(extent, block.iter_vars))

@@ -5,12 +5,23 @@ from typing import Any
 
 import tvm
 
-from tvmake.targets.cpu.schedules.accesses import SPATIAL, extent, innermost, is_contiguous, loads_in, uses
+from tvmake.targets.cpu.schedules.accesses import (
+    SPATIAL,
+    extent,
+    fuse_outer,
+    innermost,
+    is_contiguous,
+    is_dynamic,
+    is_known,
+    loads_in,
+    uses,
+)
 from tvmake.targets.cpu.schedules.machine import Machine
 from tvmake.targets.cpu.schedules.tiled import WORK_OF_A_THREAD
 from tvmake.targets.cpu.schedules.tiles import divisors
 from tvmake.targets.cpu.schedules.vectors import lanes_of, vectorize
 from tvmake.targets.cpu.vectors.incomplete_vectors import LENGTH
+from tvmake.targets.cpu.vectors.partial_tiles import LANES
 from tvmake.targets.cpu.vectors.segments import SEGMENTS, ends
 
 VALUES_OF_A_THREAD = 1 << 14
@@ -35,7 +46,8 @@ def elementwise(schedule: Any, block: Any, machine: Machine) -> None:
         schedule.annotate(last, SEGMENTS, [*parts, machine.lanes(machine.bits(statement.body.buffer))])
     else:
         if across is not None:
-            side = max(divisor for divisor in divisors(extent(statement.iter_vars[across])) if divisor <= SIDE)
+            sides = [SIDE] if is_dynamic(statement.iter_vars[across]) else divisors(extent(statement.iter_vars[across]))
+            side = max(divisor for divisor in sides if divisor <= SIDE)
             strip, line = schedule.split(outer.pop(across), [None, side])
             outer, within = [*outer, strip], [line]
         vectors = vectorize(schedule, last, machine, statement.body.buffer)
@@ -45,7 +57,7 @@ def elementwise(schedule: Any, block: Any, machine: Machine) -> None:
             outer.append(vectors)
     if not outer:
         return
-    fused = schedule.fuse(*outer)
+    fused = fuse_outer(schedule, outer)
     if math.prod(map(extent, statement.iter_vars)) >= VALUES_OF_A_THREAD:
         schedule.parallel(fused)
 
@@ -70,7 +82,10 @@ def reduction(schedule: Any, block: Any, machine: Machine) -> None:
     if not results:
         results = [schedule.add_unit_loop(steps[0])]
     schedule.reorder(*results, *steps)
-    outer = schedule.fuse(*results)
+    if not is_known(schedule.get(results[-1]).extent) and (width := lanes_of_results(statement, machine)) > 1:
+        _reduce_in_lanes(schedule, block, results, steps, width, is_large)
+        return
+    outer = fuse_outer(schedule, results)
     lanes = lanes_of_a_sum(statement, machine)
     if lanes > 1:
         partial = PartialResults(schedule, block, steps, lanes, [outer])
@@ -78,8 +93,8 @@ def reduction(schedule: Any, block: Any, machine: Machine) -> None:
             schedule.parallel(partial.outer)
         partial.finish()
         return
-    count = int(schedule.get(outer).extent)
-    chains = max(divisor for divisor in divisors(count) if divisor <= CHAINS)
+    length = schedule.get(outer).extent
+    chains = max(divisor for divisor in divisors(int(length)) if divisor <= CHAINS) if is_known(length) else 1
     outer, within = schedule.split(outer, [None, chains])
     if is_large:
         schedule.parallel(outer)
@@ -87,6 +102,30 @@ def reduction(schedule: Any, block: Any, machine: Machine) -> None:
         schedule.reorder(outer, *steps, within)
         schedule.unroll(within)
         schedule.decompose_reduction(block, steps[0])
+
+
+def lanes_of_results(statement: Any, machine: Machine) -> int:
+    """How many results of a reduction fit a vector: 1 where they, or what they are made of, do not lie side by side."""
+    if not isinstance(statement.body, tvm.tirx.BufferStore):
+        return 1
+    axis = innermost(statement.body.indices, [axis for axis in statement.iter_vars if axis.iter_type == SPATIAL])
+    if axis is None or not all(is_contiguous(load, axis) for load in loads_in(statement.body.value)):
+        return 1
+    return machine.lanes(machine.bits(statement.body.buffer))
+
+
+def _reduce_in_lanes(
+    schedule: Any, block: Any, results: list[Any], steps: list[Any], width: int, is_large: bool
+) -> None:
+    """A reduction whose results lie side by side along a dynamic dimension, which the last loop is over: a vector of them at a time."""
+    vectors, lanes = schedule.split(results[-1], [None, width])
+    schedule.reorder(*results[:-1], vectors, *steps, lanes)
+    outer = fuse_outer(schedule, [*results[:-1], vectors])
+    if is_large:
+        schedule.parallel(outer)
+    schedule.vectorize(lanes)
+    schedule.annotate(lanes, LANES, ann_val=True)
+    schedule.decompose_reduction(block, steps[0])
 
 
 def lanes_of_a_sum(statement: Any, machine: Machine) -> int:
@@ -115,15 +154,16 @@ class PartialResults:
             results: its loops over results, around the others.
         """
         self.schedule, self.block = schedule, block
-        length = int(schedule.get(steps[-1]).extent)
+        length = schedule.get(steps[-1]).extent
+        self._is_dynamic = not is_known(length)
         _, within = schedule.split(steps[-1], [None, lanes])
         self._vector = schedule.rfactor(within, factor_axis=0)
         loops = schedule.get_loops(self._vector)
         self._around = len(results)
         # Not the other way round: a block that moves loses the condition that ends an incomplete vector.
         schedule.reverse_compute_at(block, loops[self._around - 1], preserve_unit_loops=True)
-        if length % lanes:
-            schedule.annotate(loops[-2], LENGTH, length)
+        if not self._is_dynamic and int(length) % lanes:
+            schedule.annotate(loops[-2], LENGTH, int(length))
         self.outer = loops[0]
         """The outermost loop over results."""
 
@@ -131,6 +171,8 @@ class PartialResults:
         """What nothing can be scheduled after: vectors, and what sums begin with."""
         loops = self.schedule.get_loops(self._vector)
         self.schedule.vectorize(loops[-1])
+        if self._is_dynamic:
+            self.schedule.annotate(loops[-1], LANES, ann_val=True)
         first = self.schedule.decompose_reduction(self._vector, loops[self._around])
         self.schedule.vectorize(self.schedule.get_loops(first)[-1])
         self.schedule.decompose_reduction(self.block, self.schedule.get_loops(self.block)[self._around])

@@ -5,7 +5,7 @@ from typing import Any
 import tvm
 
 from tvmake.ir.expressions import dtype_name
-from tvmake.targets.cpu.schedules.accesses import Contraction, extent, is_contiguous
+from tvmake.targets.cpu.schedules.accesses import Contraction, extent, is_contiguous, is_dynamic
 from tvmake.targets.weights.prepack import MARK
 
 
@@ -39,7 +39,8 @@ def pack(
     places = _places(load, axis)
     if not can_pack(load, axis):
         return
-    if not is_weight and is_contiguous(load, axis) and extent(axis) % width == 0:
+    is_whole = not is_dynamic(axis) and extent(axis) % width == 0
+    if not is_weight and is_contiguous(load, axis) and is_whole:
         return
     (place,) = places
     rank = len(load.indices)
@@ -58,7 +59,7 @@ def pack(
         copy,
         ("write", 0),
         tvm.tirx.IndexMap.from_func(packed, ndim=rank, index_dtype=str(load.indices[place].ty.dtype)),
-        pad_value=tvm.tirx.const(0, dtype_name(load.source.ty)) if extent(axis) % width else None,
+        pad_value=None if is_whole else tvm.tirx.const(0, dtype_name(load.source.ty)),
     )
     if is_weight:
         for padding in schedule.get_producers(copy):

@@ -7,13 +7,16 @@ from typing import Any
 import tvm
 
 from tvmake.targets.cpu.parallel_rows import PARALLEL
-from tvmake.targets.cpu.schedules.accesses import SPATIAL, extent, is_fixed, is_injective, loads_in
+from tvmake.targets.cpu.schedules.accesses import SPATIAL, extent, fuse_outer, is_dynamic, is_injective, loads_in
 from tvmake.targets.cpu.schedules.loops import PartialResults, lanes_of_a_sum
 from tvmake.targets.cpu.schedules.machine import STACK_BYTES, Machine
 from tvmake.targets.cpu.schedules.tiled import WORK_OF_A_THREAD, Tiled
 from tvmake.targets.cpu.schedules.tiles import divisors
 from tvmake.targets.cpu.schedules.vectors import vectorize
 from tvmake.targets.cpu.vectors.shares import SHARES, is_softmax
+
+CHUNKS = (1, 2, 4, 8)
+"""Rows that go through all steps at once where their number is dynamic."""
 
 CACHE_BYTES = 1 << 14
 """Of the rows that go through all steps at once: half of a small first-level cache."""
@@ -31,7 +34,9 @@ def by_rows(schedule: Any, blocks: Sequence[Any], machine: Machine) -> bool:
     count = math.prod(rows)
     longest = max(math.prod(map(extent, statement.iter_vars)) for statement in statements) // count
     widest = max(machine.bits(statement.body.buffer) for statement in statements) // 8
-    together = max(number for number in divisors(rows[-1]) if number == 1 or number * longest * widest <= CACHE_BYTES)
+    last = list(statements[0].iter_vars)[len(rows) - 1]
+    possible = CHUNKS if is_dynamic(last) else divisors(rows[-1])
+    together = max(number for number in possible if number == 1 or number * longest * widest <= CACHE_BYTES)
     has_rows_between = any(is_injective(one) and len(one.iter_vars) > len(rows) for one in statements[:-1])
     if together == 1 and has_rows_between and longest * widest >= STACK_BYTES:
         return False  # memory for these would be taken for each row
@@ -39,7 +44,7 @@ def by_rows(schedule: Any, blocks: Sequence[Any], machine: Machine) -> bool:
     for block, statement in zip(blocks, statements, strict=True):
         taken = schedule.get_loops(block)
         some, within = schedule.split(taken[len(rows) - 1], [None, together])
-        outer = schedule.fuse(*taken[: len(rows) - 1], some)
+        outer = fuse_outer(schedule, [*taken[: len(rows) - 1], some])
         if not is_injective(statement):
             lanes = lanes_of_a_sum(statement, machine)
             partial = PartialResults(schedule, block, taken[len(rows) :], lanes, [outer, within])
@@ -63,7 +68,7 @@ def _rows(schedule: Any, blocks: Sequence[Any], machine: Machine) -> list[int] |
     if not sums or len(statements) < 2 or not is_injective(statements[-1]):
         return None
     for block, statement in zip(blocks, statements, strict=True):
-        if not is_fixed(statement) or not isinstance(statement.body, tvm.tirx.BufferStore):
+        if not isinstance(statement.body, tvm.tirx.BufferStore):
             return None
         if len(schedule.get_loops(block)) != len(statement.iter_vars):
             return None

@@ -10,8 +10,17 @@ import tvm_ffi
 
 from tvmake.ir.expressions import is_call
 from tvmake.targets.cpu.schedules import loops
-from tvmake.targets.cpu.schedules.accesses import SPATIAL, extent, innermost, is_fixed, is_injective, loads_in
+from tvmake.targets.cpu.schedules.accesses import (
+    SPATIAL,
+    estimate_extent,
+    extent,
+    innermost,
+    is_fixed,
+    is_injective,
+    loads_in,
+)
 from tvmake.targets.cpu.schedules.dotted import Dotted, put_instructions
+from tvmake.targets.cpu.schedules.flatten_rows import flatten_rows
 from tvmake.targets.cpu.schedules.inlining import inline
 from tvmake.targets.cpu.schedules.machine import Machine, machine
 from tvmake.targets.cpu.schedules.padding import pad, padded_weights
@@ -77,7 +86,7 @@ def _schedule(function: "tvm.tirx.PrimFunc", target: "tvm.target.Target", choice
 
 
 def _scheduled(function: "tvm.tirx.PrimFunc", given: _Given) -> "tvm.s_tir.Schedule | None":
-    schedule = tvm.s_tir.Schedule(function)
+    schedule = tvm.s_tir.Schedule(flatten_rows(function))
     root = analysis.get_root_block(schedule)
     if (whole := _by_winograd(schedule, given)) is not None:
         return whole
@@ -153,7 +162,7 @@ def _with_block(schedule: Any, name: str, given: _Given) -> tuple[Any, set[str]]
 
 
 def _elementwise(schedule: Any, block: Any, given: _Given) -> set[str] | None:
-    if not schedule.get_loops(block) or not is_fixed(schedule.get(block)):
+    if not schedule.get_loops(block):
         return None
     loops.elementwise(schedule, block, given.unit)
     return set()
@@ -161,7 +170,7 @@ def _elementwise(schedule: Any, block: Any, given: _Given) -> set[str] | None:
 
 def _reduction(schedule: Any, block: Any, given: _Given) -> set[str] | None:
     statement = schedule.get(block)
-    if not is_fixed(statement) or len(schedule.get_loops(block)) != len(statement.iter_vars):
+    if len(schedule.get_loops(block)) != len(statement.iter_vars):
         return None
     loops.reduction(schedule, block, given.unit)
     return set()
@@ -209,11 +218,11 @@ def _epilogue(schedule: Any, block: Any, done: set[str]) -> Any | None:
     if len(users) != 1 or not isinstance(schedule.get(block).body, tvm.tirx.BufferStore):
         return None
     statement, user = schedule.get(block), schedule.get(users[0])
-    if str(user.name_hint) in done or not is_injective(user) or not is_fixed(user):
+    if str(user.name_hint) in done or not is_injective(user):
         return None
     loads = [load for load in loads_in(user.body) if load.source.same_as(statement.body.buffer)]
     axes = {str(axis.var.name): extent(axis) for axis in user.iter_vars}
-    shape = [int(size) for size in statement.body.buffer.ty.shape]
+    shape = list(map(estimate_extent, statement.body.buffer.ty.shape))
     lanes = innermost(statement.body.indices, [axis for axis in statement.iter_vars if axis.iter_type == SPATIAL])
     for load in loads:
         for index, size, written in zip(load.indices, shape, statement.body.indices, strict=True):

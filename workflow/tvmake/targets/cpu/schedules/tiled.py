@@ -4,15 +4,19 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import tvm
+
 from tvmake.targets.cpu.schedules.accesses import (
     SPATIAL,
     Contraction,
     contraction,
     extent,
+    fuse_outer,
     innermost,
     is_contiguous,
-    is_fixed,
+    is_dynamic,
     is_injective,
+    is_known,
     loads_in,
     neighbours,
     size,
@@ -23,12 +27,16 @@ from tvmake.targets.cpu.schedules.packing import can_pack, pack
 from tvmake.targets.cpu.schedules.tiles import Rows, Tile, divisors, good_tiles
 from tvmake.targets.cpu.schedules.vectors import vectorize
 from tvmake.targets.cpu.vectors.incomplete_vectors import BEYOND, VALID
+from tvmake.targets.cpu.vectors.partial_tiles import LANES, RESULTS, ROWS, SUMS, TILE
 
 WORK_OF_A_THREAD = 1 << 16
 """Steps of a reduction below which the others are not woken: about as long as that takes."""
 
 FEWEST_TILES = 4
 """Of a kernel that is worth as many threads: of 128 results for one row of data, a single tile would be the fastest on one core."""
+
+ENOUGH_ROWS = 7
+"""Of a fixed axis: a tile takes its rows from there, and not from a dynamic one."""
 
 FEWEST_LANES = 4
 """Of a tile of a grouped convolution."""
@@ -84,7 +92,7 @@ class Tiled:
     def suits(schedule: Any, block: Any) -> bool:
         """Whether a block is such a reduction: all that it reads lies side by side, or can be reordered."""
         statement = schedule.get(block)
-        if is_injective(statement) or not is_fixed(statement) or not hasattr(statement.body, "indices"):
+        if is_injective(statement) or not hasattr(statement.body, "indices"):
             return False
         if len(schedule.get_loops(block)) != len(statement.iter_vars):
             return False
@@ -92,6 +100,9 @@ class Tiled:
         if axis is None or extent(axis) == 1:
             return False
         loads = [load for load in loads_in(statement.body.value) if not load.source.same_as(statement.body.buffer)]
+        if is_dynamic(axis):
+            vectors = [load for load in loads if uses(load.indices, axis)]
+            return contraction(statement) is not None and len(vectors) == 1 and can_pack(vectors[0], axis)
         if contraction(statement) is not None:
             return True
         return all(is_contiguous(load, axis) for load in loads) and any(uses(load.indices, axis) for load in loads)
@@ -115,10 +126,13 @@ class Tiled:
     def _tile(self, choice: int) -> Tile:
         vectors = self.along_lanes
         rows = [
-            Rows(index, extent(axis), not all(uses(load.indices, axis) for load in vectors))
+            Rows(index, extent(axis), not all(uses(load.indices, axis) for load in vectors), is_dynamic(axis))
             for index, axis in enumerate(self.spatial)
             if not axis.var.same_as(self.lane_axis.var) and extent(axis) > 1
         ]
+        fixed = [axis for axis in rows if not axis.is_dynamic]
+        if any(axis.extent >= ENOUGH_ROWS and axis.shares for axis in fixed):
+            rows = fixed
         bits = self.machine.bits(self.statement.body.buffer)
         tiles = good_tiles(
             self.machine,
@@ -138,6 +152,7 @@ class Tiled:
         vectors = self.along_lanes
         return (
             self.contraction is not None
+            and not is_dynamic(self.lane_axis)
             and len(self.statement.body.indices) > 1
             and self.columns == extent(self.lane_axis)
             and len(vectors) == 1
@@ -179,9 +194,12 @@ class Tiled:
         parts, others = self._parts(others) if not bands else ([], others)
         sums, products = self._sums(loops)
         outer = [*bands, *parts, outer_lanes, *others]
-        schedule.reorder(*outer, *sums, *inner, vectors, lanes, *products)
+        tile_loops = [*sums, *inner, vectors, lanes, *products]
+        schedule.reorder(*outer, *tile_loops)
         schedule.reverse_compute_at(epilogue, outer[-1], preserve_unit_loops=True)
-        parallel = schedule.fuse(*((*bands, outer_lanes) if bands else outer))
+        parallel = fuse_outer(schedule, [*bands, outer_lanes] if bands else outer)
+        outside = len(schedule.get_loops(self.block)) - len(tile_loops)
+        self._store_by_tiles()
         if self._work() >= WORK_OF_A_THREAD:
             schedule.parallel(parallel)
         if bands:
@@ -191,9 +209,46 @@ class Tiled:
         if tile.lacking and tile.width > self.columns:
             # One tile has all columns, and the rows of its results have places for more.
             schedule.storage_align(self.block, 0, len(self.statement.body.indices) - 2, tile.width, 0)
+        if self._dynamic_rows() is not None:
+            around = schedule.get_loops(self.block)[outside - 1]
+            schedule.annotate(around, TILE, [1, self.tile.height // 2] if self.tile.height > 3 else [1])
         self._finish_sum(len(inner) + 2)
-        self._finish_epilogue(epilogue, (1 if not bands else len(outer) - len(bands)))
+        self._finish_epilogue(epilogue, outside)
         return bool(bands)
+
+    def _dynamic_rows(self) -> Any | None:
+        """The dynamic axis of a tile's rows."""
+        rows = self.tile.rows
+        axis = self.spatial[rows.index] if rows and self.tile.height > 1 else None
+        return axis if axis is not None and is_dynamic(axis) else None
+
+    def _store_by_tiles(self) -> None:
+        """Give a tile with a dynamic axis a buffer of fixed size: TVM bounds no part of a dynamic dimension, and would allocate all of it."""
+        axes = [(self._dynamic_rows(), self.tile.height), (self.lane_axis, self.tile.width)]
+        indices = list(self.statement.body.indices)
+        sizes = {
+            position: size
+            for axis, size in axes
+            if axis is not None and is_dynamic(axis)
+            for position, index in enumerate(indices)
+            if index.same_as(axis.var)
+        }
+        if not sizes:
+            return
+        (lane,) = [position for position, index in enumerate(indices) if index.same_as(self.lane_axis.var)]
+
+        def divide(*positions: Any) -> list[Any]:
+            tiles = [
+                position // sizes[number] if number in sizes else position
+                for number, position in enumerate(positions)
+                if number != lane or number in sizes
+            ]
+            rows = [positions[number] % size for number, size in sorted(sizes.items()) if number != lane]
+            return [*tiles, *rows, positions[lane] % sizes[lane] if lane in sizes else positions[lane]]
+
+        layout = tvm.tirx.IndexMap.from_func(divide, ndim=len(indices), index_dtype=str(indices[lane].ty.dtype))
+        # Not padded: the rows and lanes behind the last ones are computed, and never read.
+        self.schedule.transform_layout(self.block, ("write", 0), layout, assume_injective_transform=True)
 
     def _pack(self) -> None:
         """Operands in the order in which they are read."""
@@ -229,10 +284,16 @@ class Tiled:
         Each thread then has rows of its own, as in the kernels before and after, and finds them in its own cache. What is read for all
         rows, such as weights, it goes through once for each part.
         """
-        position = next((place for place, axis in enumerate(self._row_axes()) if extent(axis) > 1), None)
         shared = sum(size(load.source) for load in self.along_lanes)
         own = sum(size(load.source) for load in self.loads) - shared + size(self.statement.body.buffer)
-        if self.contraction is None or position is None or shared > own:
+        if self.contraction is None or shared > own:
+            return [], others
+        dynamic = [loop for loop in others if not is_known(self.schedule.get(loop).extent)]
+        fixed = [loop for loop in others if loop not in dynamic]
+        if dynamic:
+            return dynamic[:1], [*dynamic[1:], *fixed]
+        position = next((place for place, axis in enumerate(self._row_axes()) if extent(axis) > 1), None)
+        if position is None:
             return [], others
         count = max(d for d in divisors(int(self.schedule.get(others[position]).extent)) if d <= MOST_PARTS)
         part, row = self.schedule.split(others[position], [count, None])
@@ -289,8 +350,10 @@ class Tiled:
         loops = self.schedule.get_loops(block)
         if int(self.schedule.get(loops[-1]).extent) > 1:
             self.schedule.vectorize(loops[-1])
-            if self.tile.lacking:
+            if self.tile.lacking or is_dynamic(self.lane_axis):
                 self.schedule.annotate(loops[-1], BEYOND, ann_val=True)
+        if self._dynamic_rows() is not None:
+            self.schedule.annotate(loops[-within], ROWS, ann_val=SUMS)
         first = len(loops) - within - (len(self.reduced) if is_unrolled else 0)
         for loop in loops[first:-1]:
             self.schedule.unroll(loop)
@@ -298,10 +361,15 @@ class Tiled:
     def _finish_epilogue(self, epilogue: Any, outside: int) -> None:
         """All of its loops are written out: a tile that is indexed by a loop's variable cannot be in registers."""
         *rows, last = self.schedule.get_loops(epilogue)[outside:]
+        if self._dynamic_rows() is not None:
+            (loop,) = [loop for loop in rows if int(self.schedule.get(loop).extent) > 1]
+            self.schedule.annotate(loop, ROWS, ann_val=RESULTS)
         if self.tile.lacking or int(self.schedule.get(last).extent) % self.tile.lanes == 0:
             vectors, lanes = self.schedule.split(last, [None, self.tile.lanes])
             if self.tile.lanes > 1:
                 self.schedule.vectorize(lanes)
+            if is_dynamic(self.lane_axis):
+                self.schedule.annotate(lanes, LANES, ann_val=True)
             if self.tile.lacking:
                 self.schedule.annotate(vectors, VALID, self.tile.width - self.tile.lacking)
             last = vectors

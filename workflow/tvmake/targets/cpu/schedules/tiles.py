@@ -6,7 +6,7 @@ long a multiplication takes. (Goto and van de Geijn, "Anatomy of high-performanc
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from tvmake.targets.cpu.schedules.machine import Machine
@@ -67,6 +67,8 @@ class Rows:
     extent: int
     shares: bool
     """Whether all rows use the same vectors."""
+    is_dynamic: bool = False
+    """Whether the extent is an estimate: tiles have any height then."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,7 @@ def good_tiles(
     """
     are_windows = vectors_read > 1 or not any(axis.shares for axis in rows)
     axes = list(reversed(rows)) if are_windows else rows
+    heights = divisors if whole_only else _heights
     results = width * math.prod(axis.extent for axis in rows)
 
     def estimate(tile: Tile) -> float:
@@ -125,7 +128,7 @@ def good_tiles(
 
     candidates = [
         (estimate(tile), -tile.height * tile.width, position, tile)
-        for position, tile in enumerate(_tiles(machine, bits, width, axes, divisors if whole_only else _heights, pads))
+        for position, tile in enumerate(_tiles(machine, bits, width, axes, heights, pads))
     ]
     return [candidate[-1] for candidate in sorted(candidates, key=lambda candidate: candidate[:3])]
 
@@ -145,7 +148,10 @@ def _tiles(
             continue
         for axis in (None, *rows):
             highest = min(most // registers, MOST_ROWS if axis and axis.shares else most)
-            heights = [height for height in heights_of(axis.extent) if height <= highest] if axis else [1]
+            heights: Iterable[int] = [1]
+            if axis:
+                possible = range(1, highest + 1) if axis.is_dynamic else heights_of(axis.extent)
+                heights = [height for height in possible if height <= highest]
             found += [Tile(axis, height, taken // lanes, lanes, _lacking(width, taken)) for height in heights]
     return found
 
@@ -182,7 +188,8 @@ def _cycles(machine: Machine, bits: int, tile: Tile, width: int, rows: int, leng
         passes = -(-rows // tile.height)
         cycles += max(0.0, far / MEMORY_BYTES_PER_CYCLE - cycles) / passes
     odd = ODD_LANES if tile.lanes & (tile.lanes - 1) else 1
-    skipped = _lacking(tile.rows.extent, tile.height) / tile.rows.extent if tile.rows else 0
+    has_skipped = tile.rows is not None and not tile.rows.is_dynamic
+    skipped = _lacking(tile.rows.extent, tile.height) / tile.rows.extent if has_skipped else 0
     padded = PADDED * (1 + tile.lacking / width) if tile.lacking else 1
     return odd * padded * (1 + SKIPPED * skipped) * cycles / (tile.height * tile.width)
 

@@ -2,19 +2,24 @@
 
 from typing import Any
 
+from tvmake.targets.cpu.schedules.accesses import estimate_extent, is_known
 from tvmake.targets.cpu.schedules.machine import Machine
 from tvmake.targets.cpu.vectors.incomplete_vectors import LENGTH
+from tvmake.targets.cpu.vectors.partial_tiles import LANES
 
 
 def vectorize(schedule: Any, loop: Any, machine: Machine, buffer: Any) -> Any:
     """Vectorise a loop; the loop over vectors, which cannot be fused with others where it has :data:`LENGTH`."""
-    length = int(schedule.get(loop).extent)
+    dimension = schedule.get(loop).extent
+    length = estimate_extent(dimension)
     lanes = lanes_of(length, machine.bits(buffer), machine)
     if lanes == 1:
         return loop
     vectors, within = schedule.split(loop, [None, lanes])
     schedule.vectorize(within)
-    if length % lanes:
+    if not is_known(dimension):
+        schedule.annotate(within, LANES, ann_val=True)
+    elif length % lanes:
         schedule.annotate(vectors, LENGTH, length)
     return vectors
 

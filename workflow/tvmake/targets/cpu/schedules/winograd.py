@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tvmake.targets.cpu.schedules.accesses import SPATIAL, Contraction, contraction, extent, is_injective
+from tvmake.targets.cpu.schedules.accesses import SPATIAL, Contraction, contraction, extent, fuse_outer, is_injective
 from tvmake.targets.cpu.schedules.machine import Machine
 from tvmake.targets.cpu.schedules.packing import pack
 from tvmake.targets.cpu.schedules.tiles import Rows, Tile, divisors, good_tiles
@@ -53,7 +53,7 @@ def winograd(schedule: Any, unit: Machine, weights: Sequence[Any], choice: int =
     strips, within = schedule.split(tiles, [None, strip])
     vectors, lane = schedule.split(k, [None, _lanes(unit, extent(filters))])
     schedule.reorder(n, down, strips, within, vectors, inner_y, inner_x, lane)
-    each = schedule.fuse(n, down, strips)
+    each = fuse_outer(schedule, [n, down, strips])
     schedule.parallel(each)
     for name in ("tiles", "result_rows"):
         schedule.compute_at(parts[name], vectors, preserve_unit_loops=True)

@@ -37,7 +37,7 @@ class IncompleteVectors:
 def _divided(loop: Any) -> Any:
     annotations = loop.annotations or {}
     if BEYOND in annotations:
-        return tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, _whole(loop.body, loop.loop_var))
+        return tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, drop_lane_conditions(loop.body, loop.loop_var))
     if not isinstance(loop.body, tirx.For):
         return loop
     if VALID in annotations:
@@ -53,11 +53,11 @@ def _row(loop: Any, length: int) -> Any:
     known = tvm.sym.Analyzer()
     known.bind(vector, tvm.ir.Range(0, whole))
     known.bind(lanes.loop_var, tvm.ir.Range(0, lanes.extent))
-    vectors = tirx.For(vector, loop.min, _like(vector, whole), loop.kind, _unconditional(loop.body, known.can_prove))
-    extent = _like(lanes.loop_var, rest)
+    vectors = tirx.For(vector, loop.min, like(vector, whole), loop.kind, _unconditional(loop.body, known.can_prove))
+    extent = like(lanes.loop_var, rest)
     left = tirx.For(lanes.loop_var, lanes.min, extent, tirx.ForKind.SERIAL, lanes.body)
     values = tvm_ffi.structural_map(loop.body, (tirx.For, lambda one: left if one.same_as(lanes) else one))
-    return tirx.SeqStmt([vectors, _with(values, vector, _like(vector, whole))])
+    return tirx.SeqStmt([vectors, substitute(values, vector, like(vector, whole))])
 
 
 def _tile(loop: Any, valid: int) -> Any:
@@ -65,19 +65,23 @@ def _tile(loop: Any, valid: int) -> Any:
     vector, lanes = loop.loop_var, loop.body
     count, length = int(loop.extent), int(lanes.extent)
     whole, rest = divmod(valid, length)
-    condition = _and([term for term in _terms(lanes) if _uses(term, lanes.loop_var)])
-    is_whole = _with(
-        _with(condition, vector, _like(vector, count - 1)), lanes.loop_var, _like(lanes.loop_var, length - 1)
+    condition = conjunction([term for term in terms(lanes) if uses_variable(term, lanes.loop_var)])
+    is_whole = substitute(
+        substitute(condition, vector, like(vector, count - 1)), lanes.loop_var, like(lanes.loop_var, length - 1)
     )
-    body = tirx.For(lanes.loop_var, lanes.min, lanes.extent, lanes.kind, _whole(lanes.body, lanes.loop_var))
+    body = tirx.For(
+        lanes.loop_var, lanes.min, lanes.extent, lanes.kind, drop_lane_conditions(lanes.body, lanes.loop_var)
+    )
 
     def vectors(first: int, end: int) -> Any:
-        return tirx.For(vector, loop.min, _like(vector, end - first), loop.kind, _with(body, vector, vector + first))
+        return tirx.For(
+            vector, loop.min, like(vector, end - first), loop.kind, substitute(body, vector, vector + first)
+        )
 
     def values() -> Any:
         kind = tirx.ForKind.UNROLLED if rest & (rest - 1) or rest == 1 else tirx.ForKind.VECTORIZED
-        last = tirx.For(lanes.loop_var, lanes.min, _like(lanes.loop_var, rest), kind, body.body)
-        return _with(last, vector, _like(vector, whole))
+        last = tirx.For(lanes.loop_var, lanes.min, like(lanes.loop_var, rest), kind, body.body)
+        return substitute(last, vector, like(vector, whole))
 
     parts = [vectors(0, whole)] if whole else []
     if tvm.sym.Analyzer().can_prove(tirx.Not(is_whole)):
@@ -87,8 +91,8 @@ def _tile(loop: Any, valid: int) -> Any:
     return tirx.SeqStmt(parts) if len(parts) > 1 else parts[0]
 
 
-def _terms(statement: Any) -> list[Any]:
-    """Of the conditions of the blocks in a statement."""
+def terms(statement: Any) -> list[Any]:
+    """The terms of the conditions of the blocks in a statement."""
     found: list[Any] = []
 
     def note(block: Any) -> None:
@@ -104,19 +108,20 @@ def _terms(statement: Any) -> list[Any]:
     return found
 
 
-def _and(terms: list[Any]) -> Any:
+def conjunction(parts: list[Any]) -> Any:
+    """A condition that asks for all of some terms."""
     condition = tirx.const(True, "bool")
-    for term in terms:
+    for term in parts:
         condition = tirx.And(condition, term)
     return tvm.sym.Analyzer().simplify(condition)
 
 
-def _whole(statement: Any, lane: Any) -> Any:
-    """A statement whose blocks do not ask whether there is a value for a lane."""
+def drop_lane_conditions(statement: Any, lane: Any) -> Any:
+    """A statement whose blocks do not ask whether there is a value for a lane, or a row."""
 
     def without(block: Any) -> Any:
-        kept = [term for term in _terms(block) if not _uses(term, lane)]
-        return s_tir.SBlockRealize(block.iter_values, _and(kept), block.block)
+        kept = [term for term in terms(block) if not uses_variable(term, lane)]
+        return s_tir.SBlockRealize(block.iter_values, conjunction(kept), block.block)
 
     return tvm_ffi.structural_map(statement, (s_tir.SBlockRealize, without))
 
@@ -132,16 +137,18 @@ def _unconditional(statement: Any, is_true: Callable[[Any], bool]) -> Any:
     return tvm_ffi.structural_map(statement, (s_tir.SBlockRealize, without))
 
 
-def _uses(expression: Any, variable: Any) -> bool:
+def uses_variable(expression: Any, variable: Any) -> bool:
+    """Whether a variable is in an expression."""
     found: list[Any] = []
     tvm_ffi.structural_walk(expression, (tvm.ir.Var, lambda one: found.append(one) if one.same_as(variable) else None))
     return bool(found)
 
 
-def _with(node: Any, variable: Any, value: Any) -> Any:
+def substitute(node: Any, variable: Any, value: Any) -> Any:
     """A statement or an expression with a value in place of a variable."""
     return tvm_ffi.structural_map(node, (tvm.ir.Var, lambda one: value if one.same_as(variable) else one))
 
 
-def _like(variable: Any, value: int) -> Any:
+def like(variable: Any, value: int) -> Any:
+    """A number of a variable's type."""
     return tirx.const(value, variable.ty.dtype)

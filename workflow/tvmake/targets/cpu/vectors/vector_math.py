@@ -21,6 +21,7 @@ from tvmake.targets.cpu.parallel_rows import ParallelRows
 from tvmake.targets.cpu.vectors.bindings import Bindings, with_calls_replaced
 from tvmake.targets.cpu.vectors.cyclic_places import CyclicPlaces
 from tvmake.targets.cpu.vectors.incomplete_vectors import IncompleteVectors
+from tvmake.targets.cpu.vectors.partial_tiles import PartialTiles
 from tvmake.targets.cpu.vectors.registers import Registers
 from tvmake.targets.cpu.vectors.segments import Segments
 from tvmake.targets.cpu.vectors.shares import Shares
@@ -98,6 +99,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
         ParallelRows(),
         Segments(),
         Shares(),
+        PartialTiles(),
         IncompleteVectors(),
         CyclicPlaces(),
         ExtremeInfinities(),

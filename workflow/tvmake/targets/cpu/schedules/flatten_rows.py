@@ -1,0 +1,239 @@
+"""One axis of rows for leading axes of a kernel that are dynamic: ``[batch, length, channels]`` becomes ``[batch * length, channels]``.
+
+A tile's rows come from one axis. A dynamic batch is often 1 and a dynamic length often short, so that neither fills a tile by itself. Arguments
+keep their shapes: ``x[r // length, r % length, c]`` has the address of row ``r``, which TVM simplifies.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import takewhile
+from typing import Any
+
+import tvm
+import tvm_ffi
+
+from tvmake.targets.cpu.schedules.accesses import SPATIAL, contraction, is_dynamic, loads_in, uses
+from tvmake.targets.cpu.schedules.tiled import ENOUGH_ROWS
+
+from tvm import s_tir, tirx  # isort: skip
+
+
+@dataclass(frozen=True)
+class _Nest:
+    """A block within the loops over its axes."""
+
+    loops: Sequence[Any]
+    realize: Any
+
+    @property
+    def block(self) -> Any:
+        return self.realize.block
+
+
+def flatten_rows(function: "tvm.tirx.PrimFunc") -> "tvm.tirx.PrimFunc":
+    """Fuse the leading axes that all blocks of an unscheduled kernel share; the function unchanged if none of these is dynamic."""
+    root = function.body.block
+    nests = _nests(root.body)
+    if nests is None:
+        return function
+    own = list(root.alloc_buffers)
+    count = _shared_axes(nests)
+    while count > 1 and not all(_can_flatten(nest.block, count, own) for nest in nests):
+        count -= 1
+    axes = list(nests[0].block.iter_vars)[:count]
+    if count < 2 or not any(map(is_dynamic, axes)) or _has_fixed_rows(nests, count):
+        return function
+    nests = [part for nest in nests for part in _separate_result(nest, own)]
+    rewriter = _RowFlattener([axis.dom.extent for axis in axes], own)
+    body = tirx.SeqStmt([rewriter.nest(nest) for nest in nests]) if len(nests) > 1 else rewriter.nest(nests[0])
+    flat = s_tir.SBlock(
+        root.iter_vars, root.reads, root.writes, root.name_hint, body, root.init, list(rewriter.buffers.values()), root.match_buffers,
+        root.annotations,
+    )  # fmt: skip
+    return function.with_body(s_tir.SBlockRealize(function.body.iter_values, function.body.predicate, flat))
+
+
+def _nests(body: Any) -> list[_Nest] | None:
+    """The blocks of a kernel with their loops; None if one of them is more than loops over its axes."""
+    nests = []
+    for statement in body.seq if isinstance(body, tirx.SeqStmt) else [body]:
+        loops = []
+        while isinstance(statement, tirx.For):
+            loops.append(statement)
+            statement = statement.body
+        if not isinstance(statement, s_tir.SBlockRealize) or not isinstance(statement.block.body, tirx.BufferStore):
+            return None
+        is_plain = len(loops) == len(statement.iter_values) and all(
+            loop.loop_var.same_as(value) for loop, value in zip(loops, statement.iter_values, strict=True)
+        )
+        if not is_plain or not tvm.sym.Analyzer().can_prove(statement.predicate):
+            return None
+        nests.append(_Nest(loops, statement))
+    return nests
+
+
+def _shared_axes(nests: Sequence[_Nest]) -> int:
+    """The number of leading spatial axes that have the same extents in all blocks."""
+    first, *others = [
+        list(takewhile(lambda axis: axis.iter_type == SPATIAL, nest.block.iter_vars)) for nest in nests
+    ]  # fmt: skip
+    count = len(first) if not others else min(len(first), *map(len, others))
+    for position in range(count):
+        extent = first[position].dom.extent
+        if not all(tvm_ffi.structural_equal(axes[position].dom.extent, extent) for axes in others):
+            return position
+    return count
+
+
+def _can_flatten(block: Any, count: int, own: Sequence[Any]) -> bool:
+    """Whether a block can do with one axis in place of its first ``count`` ones, and be as fast."""
+    axes = list(block.iter_vars)[:count]
+    accesses = [
+        (block.body.buffer, block.body.indices),
+        *((load.source, load.indices) for load in loads_in(block.body)),
+    ]
+    if block.init is not None:
+        accesses += [(block.init.buffer, block.init.indices)]
+    for buffer, indices in accesses:
+        leads = len(indices) >= count and all(
+            index.same_as(axis.var) for index, axis in zip(indices, axes, strict=False)
+        )
+        rest = indices[count:] if leads else indices
+        if any(buffer.same_as(other) for other in own) and not leads:
+            return False
+        if any(not isinstance(index, tvm.ir.Var) and uses([index], axis) for index in rest for axis in axes):
+            return False
+        if rest and any(uses([rest[-1]], axis) for axis in axes):
+            return False
+    # The operand of a contraction that gives its vectors must be the same for all rows.
+    taken = contraction(block)
+    return taken is None or any(not any(uses(load.indices, axis) for axis in axes) for load in taken.operands)
+
+
+def _has_fixed_rows(nests: Sequence[_Nest], count: int) -> bool:
+    """Whether a contraction has a fixed axis among the first ones that gives a tile enough rows."""
+    return any(
+        contraction(nest.block) is not None
+        and any(not is_dynamic(axis) and int(axis.dom.extent) >= ENOUGH_ROWS for axis in nest.block.iter_vars[:count])
+        for nest in nests
+    )
+
+
+def _separate_result(nest: _Nest, own: list[Any]) -> list[_Nest]:
+    """A reduction with a result of the kernel's own, which is added to ``own``, and a copy of it to the argument that it wrote."""
+    block, store = nest.block, nest.block.body
+    if block.init is None or any(store.buffer.same_as(buffer) for buffer in own):
+        return [nest]
+    result = tirx.decl_buffer(list(store.buffer.shape), store.buffer.dtype, f"{store.buffer.name}_sum")
+    own.append(result)
+
+    def exchange(node: Any) -> Any:
+        return tirx.BufferLoad(result, node.indices) if node.source.same_as(store.buffer) else node
+
+    def write(statement: Any) -> Any:
+        return tirx.BufferStore(
+            result, tvm_ffi.structural_map(statement.value, (tvm.ir.TensorLoad, exchange)), store.indices
+        )
+
+    writes = [tirx.BufferRegion(result, region.region) for region in block.writes]
+    summed = s_tir.SBlock(
+        block.iter_vars, block.reads, writes, block.name_hint, write(store), write(block.init),
+        block.alloc_buffers, block.match_buffers, block.annotations,
+    )  # fmt: skip
+    spatial = [position for position, axis in enumerate(block.iter_vars) if axis.iter_type == SPATIAL]
+    variables = {block.iter_vars[position].var: _copy_variable(block.iter_vars[position].var) for position in spatial}
+    loops = [nest.loops[position] for position in spatial]
+    counters = [_copy_variable(loop.loop_var) for loop in loops]
+
+    def rename(node: Any) -> Any:
+        return tvm_ffi.structural_map(node, (tvm.ir.Var, lambda variable: variables.get(variable, variable)))
+
+    indices = list(map(rename, store.indices))
+    axes = [
+        tirx.IterVar(block.iter_vars[position].dom, variables[block.iter_vars[position].var], SPATIAL)
+        for position in spatial
+    ]
+    region = [tvm.ir.Range.from_min_extent(rename(part.min), part.extent) for part in block.writes[0].region]
+    copied = s_tir.SBlock(
+        axes, [tirx.BufferRegion(result, region)], [tirx.BufferRegion(store.buffer, region)], f"{block.name_hint}_copy",
+        tirx.BufferStore(store.buffer, tirx.BufferLoad(result, indices), indices), None,
+    )  # fmt: skip
+    copies = [
+        tirx.For(counter, loop.min, loop.extent, loop.kind, loop.body)
+        for counter, loop in zip(counters, loops, strict=True)
+    ]
+    return [
+        _Nest(nest.loops, s_tir.SBlockRealize(nest.realize.iter_values, nest.realize.predicate, summed)),
+        _Nest(copies, s_tir.SBlockRealize(counters, nest.realize.predicate, copied)),
+    ]
+
+
+def _copy_variable(variable: Any) -> Any:
+    return tirx.Var(f"{variable.name}_copy", variable.ty.dtype)
+
+
+class _RowFlattener:
+    """Rewrites the blocks of a kernel with one axis for several."""
+
+    def __init__(self, extents: Sequence[Any], own: Sequence[Any]):
+        """
+        Args:
+            extents: of the axes.
+            own: the kernel's buffers that are no arguments of it; they get one dimension for these, too.
+        """
+        self.extents = extents
+        self.rows = tvm.sym.Analyzer().simplify(reduce(lambda product, extent: product * extent, extents))
+        self.buffers = {
+            buffer: tirx.decl_buffer(
+                [self.rows, *buffer.shape[len(extents) :]], buffer.dtype, buffer.name, scope=buffer.scope()
+            )
+            for buffer in own
+        }
+
+    def nest(self, nest: _Nest) -> Any:
+        """A block and its loops with one axis in place of the first ones."""
+        block, count = nest.block, len(self.extents)
+        dtype = nest.loops[0].loop_var.ty.dtype
+        row, loop = tirx.Var("row", dtype), tirx.Var("i", dtype)
+        positions: list[Any] = []
+        rest: Any = row
+        for extent in reversed(self.extents[1:]):
+            positions.insert(0, tirx.floormod(rest, extent))
+            rest = tirx.floordiv(rest, extent)
+        values = dict(zip((axis.var for axis in block.iter_vars[:count]), [rest, *positions], strict=True))
+
+        def substitute(node: Any) -> Any:
+            return tvm_ffi.structural_map(node, (tvm.ir.Var, lambda variable: values.get(variable, variable)))
+
+        def flatten_load(load: Any) -> Any:
+            if load.source not in self.buffers:
+                return load
+            return tirx.BufferLoad(self.buffers[load.source], [row, *load.indices[count:]])
+
+        def flatten_store(store: Any) -> Any:
+            value = substitute(tvm_ffi.structural_map(store.value, (tvm.ir.TensorLoad, flatten_load)))
+            if store.buffer in self.buffers:
+                return tirx.BufferStore(
+                    self.buffers[store.buffer], value, [row, *map(substitute, store.indices[count:])]
+                )
+            return tirx.BufferStore(store.buffer, value, list(map(substitute, store.indices)))
+
+        def flatten_region(region: Any) -> Any:
+            ranges = [tvm.ir.Range.from_min_extent(substitute(part.min), part.extent) for part in region.region]
+            if region.source not in self.buffers:
+                return tirx.BufferRegion(region.source, ranges)
+            own = tvm.ir.Range.from_min_extent(row, tirx.const(1, dtype))
+            return tirx.BufferRegion(self.buffers[region.source], [own, *ranges[count:]])
+
+        zero = tirx.const(0, dtype)
+        axis = tirx.IterVar(tvm.ir.Range(zero, self.rows), row, SPATIAL)
+        flat = s_tir.SBlock(
+            [axis, *block.iter_vars[count:]], list(map(flatten_region, block.reads)), list(map(flatten_region, block.writes)),
+            block.name_hint, flatten_store(block.body), flatten_store(block.init) if block.init is not None else None,
+            block.alloc_buffers, block.match_buffers, block.annotations,
+        )  # fmt: skip
+        body: Any = s_tir.SBlockRealize([loop, *nest.realize.iter_values[count:]], nest.realize.predicate, flat)
+        for inner in reversed(nest.loops[count:]):
+            body = tirx.For(inner.loop_var, inner.min, inner.extent, inner.kind, body, annotations=inner.annotations)
+        return tirx.For(loop, zero, self.rows, tirx.ForKind.SERIAL, body)
