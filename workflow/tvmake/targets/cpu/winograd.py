@@ -128,7 +128,7 @@ def _gains(call: Any, lanes: int) -> bool:
     if not is_call(call, "nn.conv2d"):
         return False
     attrs, weight = call.attrs, fixed_shape(call.args[1])
-    data, result = (list(map(estimate_extent, extents(value))) for value in (call.args[0], call))
+    result = list(map(estimate_extent, extents(call)))
     layouts = (str(attrs.data_layout), str(attrs.kernel_layout), str(attrs.out_layout))
     kinds = {str(value.ty.dtype) for value in (*call.args, call)}
     if layouts != ("NHWC", "OHWI", "NHWC") or kinds != {"float32"} or weight is None or not result:

@@ -181,10 +181,13 @@ def is_fixed(block: Any) -> bool:
 
 
 def fuse_outer(schedule: Any, loops: Sequence[Any]) -> Any:
-    """Fuse loops, the outermost first, as far as TVM can divide the fused variable again: only the first may be dynamic."""
-    taken = [loops[0]]
-    for loop in loops[1:]:
-        if not is_known(schedule.get(loop).extent):
+    """Fuse loops, the outermost first, as far as TVM can divide the fused variable again: by no dynamic dimension."""
+    taken: list[Any] = []
+    for loop in loops:
+        extents = [schedule.get(other).extent for other in taken]
+        if not is_known(schedule.get(loop).extent) and not all(
+            is_known(length) and int(length) == 1 for length in extents
+        ):
             break
         taken.append(loop)
     return schedule.fuse(*taken)

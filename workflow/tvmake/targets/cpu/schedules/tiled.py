@@ -10,6 +10,7 @@ from tvmake.targets.cpu.schedules.accesses import (
     SPATIAL,
     Contraction,
     contraction,
+    estimate_extent,
     extent,
     fuse_outer,
     innermost,
@@ -203,7 +204,9 @@ class Tiled:
         if self._work() >= WORK_OF_A_THREAD:
             schedule.parallel(parallel)
         if bands:
-            schedule.compute_at(padding, parallel, preserve_unit_loops=True)
+            schedule.compute_at(
+                padding, schedule.get_loops(self.block)[outside - len(others) - 1], preserve_unit_loops=True
+            )
             fused = schedule.get_loops(padding)
             vectorize(schedule, fused[-1], self.machine, self.statement.body.buffer)
         if tile.lacking and tile.width > self.columns:
@@ -302,9 +305,9 @@ class Tiled:
     def _bands(self, others: list[Any]) -> tuple[list[Any], list[Any]]:
         """Loops over bands of the first axis that windows move along, and those within a band; each of a batch has bands of its own."""
         for position, (axis, loop) in enumerate(zip(self._row_axes(), others, strict=True)):
-            rows = int(self.schedule.get(loop).extent)
-            if rows > 1 and self._is_windowed(axis):
-                height = max(divisor for divisor in divisors(rows) if divisor <= BAND)
+            rows = self.schedule.get(loop).extent
+            if estimate_extent(rows) > 1 and self._is_windowed(axis):
+                height = max(divisor for divisor in divisors(int(rows)) if divisor <= BAND) if is_known(rows) else BAND
                 band, row = self.schedule.split(loop, [None, height])
                 return [*others[:position], band], [row, *others[position + 1 :]]
         return [], others
