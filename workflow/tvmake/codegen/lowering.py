@@ -32,6 +32,7 @@ from tvmake.targets.cuda.half_remainders import WideRemainders
 from tvmake.targets.gpu.shape_changes import move_shape_changes
 from tvmake.targets.kernel_parts import PartLargeKernels
 from tvmake.targets.kernel_pipeline import uses_textures
+from tvmake.targets.name_dimensions import name_dimensions
 from tvmake.targets.numbers.norms import NORMS
 from tvmake.targets.opencl.scans import SumsAsReductions
 from tvmake.targets.reversals import KeepReversals
@@ -255,6 +256,8 @@ def fused_graph(
             elif has_clml:
                 graph = take_out_weight_layouts(graph.module, inputs)
         kernels = shorten_kernel_names(graph.module)
+        if is_cpu(target):
+            kernels = name_dimensions(kernels)
         if target.kind.name == "cuda":
             kernels = tf32_networks.pass_on(kernels)
         fused = apply_user_passes(kernels, passes, "after_fusion")

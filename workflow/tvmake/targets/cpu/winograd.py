@@ -146,7 +146,7 @@ def _gains(call: Any, lanes: int) -> bool:
 
 
 def _tiles(extent: Any) -> Any:
-    return (extent + RESULTS - 1) // RESULTS
+    return (extent - 1) // RESULTS + 1
 
 
 def _transformed(weight: Any) -> Any:
@@ -176,7 +176,7 @@ def _convolution(data: Any, weights: Any, padding: Sequence[int]) -> Any:
     count, height, width, channels = (int(extent) if is_known(extent) else extent for extent in data.shape)
     filters = int(weights.shape[3])
     top, left, bottom, right = padding
-    high, wide = height + top + bottom - WINDOW + 1, width + left + right - WINDOW + 1
+    high, wide = height + (top + bottom - WINDOW + 1), width + (left + right - WINDOW + 1)
     down, across = _tiles(high), _tiles(wide)
     padded = _part(
         "padded",

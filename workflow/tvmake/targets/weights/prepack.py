@@ -55,8 +55,10 @@ def split(kernel: "tvm.tirx.PrimFunc") -> SplitKernel | None:
     if not _packs(kernel):
         return None
     builder = relax.BlockBuilder()
+    # Dimensions that are in no tensor's shape by themselves are arguments, too.
     *arguments, result = [
-        relax.Var(f"a{index}", _tensor(parameter.ty)) for index, parameter in enumerate(kernel.params)
+        relax.Var(f"a{index}", _tensor(parameter.ty)) if hasattr(parameter.ty, "shape") else parameter
+        for index, parameter in enumerate(kernel.params)
     ]
     # What says how it may be fused would set packings apart that are alike.
     plain = kernel.without_attr("global_symbol").without_attr("op_pattern")

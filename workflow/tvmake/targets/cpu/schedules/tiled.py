@@ -25,7 +25,7 @@ from tvmake.targets.cpu.schedules.accesses import (
 )  # fmt: skip
 from tvmake.targets.cpu.schedules.machine import Machine
 from tvmake.targets.cpu.schedules.packing import can_pack, pack
-from tvmake.targets.cpu.schedules.tiles import Rows, Tile, divisors, good_tiles
+from tvmake.targets.cpu.schedules.tiles import MOST_ROWS, Rows, Tile, divisors, good_tiles
 from tvmake.targets.cpu.schedules.vectors import vectorize
 from tvmake.targets.cpu.vectors.incomplete_vectors import BEYOND, VALID
 from tvmake.targets.cpu.vectors.partial_tiles import LANES, RESULTS, ROWS, SUMS, TILE
@@ -38,6 +38,9 @@ FEWEST_TILES = 4
 
 ENOUGH_ROWS = 7
 """Of a fixed axis: a tile takes its rows from there, and not from a dynamic one."""
+
+MOST_WINDOWS = 8
+"""Rows of a tile along a dynamic axis that windows move along: feature maps are often as narrow."""
 
 FEWEST_LANES = 4
 """Of a tile of a grouped convolution."""
@@ -127,7 +130,7 @@ class Tiled:
     def _tile(self, choice: int) -> Tile:
         vectors = self.along_lanes
         rows = [
-            Rows(index, extent(axis), not all(uses(load.indices, axis) for load in vectors), is_dynamic(axis))
+            Rows(index, extent(axis), not all(uses(load.indices, axis) for load in vectors), self._tallest(axis))
             for index, axis in enumerate(self.spatial)
             if not axis.var.same_as(self.lane_axis.var) and extent(axis) > 1
         ]
@@ -147,6 +150,12 @@ class Tiled:
             fewest=FEWEST_TILES if self._work() >= FEWEST_TILES * WORK_OF_A_THREAD else 1,
         )
         return tiles[min(choice, len(tiles) - 1)]
+
+    def _tallest(self, axis: Any) -> int | None:
+        """The most rows of a tile that takes them from a dynamic axis; None for a fixed one."""
+        if not is_dynamic(axis):
+            return None
+        return MOST_WINDOWS if self._is_windowed(axis) else MOST_ROWS
 
     def _can_pad(self) -> bool:
         """Whether tiles may compute more lanes than there are: what these read is packed, and zeros can be added to it."""
@@ -214,7 +223,7 @@ class Tiled:
             schedule.storage_align(self.block, 0, len(self.statement.body.indices) - 2, tile.width, 0)
         if self._dynamic_rows() is not None:
             around = schedule.get_loops(self.block)[outside - 1]
-            schedule.annotate(around, TILE, [1, self.tile.height // 2] if self.tile.height > 3 else [1])
+            schedule.annotate(around, TILE, self._lower_heights())
         self._finish_sum(len(inner) + 2)
         self._finish_epilogue(epilogue, outside)
         return bool(bands)
@@ -224,6 +233,13 @@ class Tiled:
         rows = self.tile.rows
         axis = self.spatial[rows.index] if rows and self.tile.height > 1 else None
         return axis if axis is not None and is_dynamic(axis) else None
+
+    def _lower_heights(self) -> list[int]:
+        """The heights, besides the tile's own, that a kernel has code for: a part of it, and a single row of a matmul."""
+        height = self.tile.height
+        if self._is_windowed(self._dynamic_rows()):
+            return [-(-height // 2)]
+        return sorted({1, -(-height // 3)})
 
     def _store_by_tiles(self) -> None:
         """Give a tile with a dynamic axis a buffer of fixed size: TVM bounds no part of a dynamic dimension, and would allocate all of it."""

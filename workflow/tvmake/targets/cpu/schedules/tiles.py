@@ -67,8 +67,13 @@ class Rows:
     extent: int
     shares: bool
     """Whether all rows use the same vectors."""
-    is_dynamic: bool = False
-    """Whether the extent is an estimate: tiles have any height then."""
+    tallest: int | None = None
+    """Of an axis whose extent is an estimate, the most rows that a tile may have."""
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether the extent is an estimate: tiles have any height then."""
+        return self.tallest is not None
 
 
 @dataclass(frozen=True)
@@ -150,7 +155,7 @@ def _tiles(
             highest = min(most // registers, MOST_ROWS if axis and axis.shares else most)
             heights: Iterable[int] = [1]
             if axis:
-                possible = range(1, highest + 1) if axis.is_dynamic else heights_of(axis.extent)
+                possible = heights_of(axis.extent) if axis.tallest is None else range(1, axis.tallest + 1)
                 heights = [height for height in possible if height <= highest]
             found += [Tile(axis, height, taken // lanes, lanes, _lacking(width, taken)) for height in heights]
     return found

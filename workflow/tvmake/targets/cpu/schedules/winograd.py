@@ -4,10 +4,21 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tvmake.targets.cpu.schedules.accesses import SPATIAL, Contraction, contraction, extent, fuse_outer, is_injective
+from tvmake.targets.cpu.schedules.accesses import (
+    SPATIAL,
+    Contraction,
+    contraction,
+    extent,
+    fuse_outer,
+    is_dynamic,
+    is_injective,
+)
 from tvmake.targets.cpu.schedules.machine import Machine
 from tvmake.targets.cpu.schedules.packing import pack
+from tvmake.targets.cpu.schedules.tiled import MOST_WINDOWS
 from tvmake.targets.cpu.schedules.tiles import Rows, Tile, divisors, good_tiles
+from tvmake.targets.cpu.vectors.partial_tiles import RESULTS as STORED
+from tvmake.targets.cpu.vectors.partial_tiles import ROWS, SUMS, TILE
 from tvmake.targets.cpu.winograd import PART, PARTS, RESULTS
 
 from tvm.s_tir.dlight import analysis  # isort: skip
@@ -38,11 +49,13 @@ def winograd(schedule: Any, unit: Machine, weights: Sequence[Any], choice: int =
     last = _epilogue(schedule, root, parts)
     products = schedule.get(parts["products"])
     *_, across, filters = [axis for axis in products.iter_vars if axis.iter_type == SPATIAL]
-    strip = _strip(extent(across))
+    # All tiles of a row where their number is dynamic.
+    strip = None if is_dynamic(across) else _strip(extent(across))
     taken = contraction(products)
     assert taken is not None
     length = extent(taken.reduced[0])
-    rows = Rows(list(products.iter_vars).index(across), strip, shares=True)
+    tallest = MOST_WINDOWS if strip is None else None
+    rows = Rows(list(products.iter_vars).index(across), strip or extent(across), shares=True, tallest=tallest)
     found = good_tiles(unit, BITS, extent(filters), [rows], length, 1, whole_only=True)
     tile = found[min(choice, len(found) - 1)]
     _pack(schedule, parts["products"], taken, weights, tile)
@@ -50,10 +63,11 @@ def winograd(schedule: Any, unit: Machine, weights: Sequence[Any], choice: int =
     n, y, x, k = schedule.get_loops(last)
     down, inner_y = schedule.split(y, [None, RESULTS])
     tiles, inner_x = schedule.split(x, [None, RESULTS])
-    strips, within = schedule.split(tiles, [None, strip])
+    strips, within = schedule.split(tiles, [None, strip]) if strip else (None, tiles)
     vectors, lane = schedule.split(k, [None, _lanes(unit, extent(filters))])
-    schedule.reorder(n, down, strips, within, vectors, inner_y, inner_x, lane)
-    each = fuse_outer(schedule, [n, down, strips])
+    outer = [n, down, strips] if strips is not None else [n, down]
+    schedule.reorder(*outer, within, vectors, inner_y, inner_x, lane)
+    each = fuse_outer(schedule, outer)
     schedule.parallel(each)
     for name in ("tiles", "result_rows"):
         schedule.compute_at(parts[name], vectors, preserve_unit_loops=True)
@@ -62,7 +76,10 @@ def winograd(schedule: Any, unit: Machine, weights: Sequence[Any], choice: int =
     for block in (parts["tiles"], parts["result_rows"], last):
         _write_out(schedule, schedule.get_loops(block)[3:])
     _data(schedule, parts, _lanes(unit, length))
-    _products(schedule, parts["products"], tile)
+    if strip is None:
+        _products_of_rows(schedule, parts["products"], tile)
+    else:
+        _products(schedule, parts["products"], tile)
     return True
 
 
@@ -108,6 +125,40 @@ def _products(schedule: Any, block: Any, tile: Tile) -> None:
     _write_out(schedule, schedule.get_loops(block)[-3:])
     zeros = schedule.decompose_reduction(block, channel)
     _write_out(schedule, schedule.get_loops(zeros)[-3:])
+
+
+def _products_of_rows(schedule: Any, block: Any, tile: Tile) -> None:
+    """As :func:`_products`, of a dynamic number of tiles side by side: the last ones have code of their own."""
+    height = tile.height
+    results = schedule.cache_write(block, 0, "global")
+    _, *loops = schedule.get_loops(block)[-8:]
+    i, j, n, down, across, filters, channel = loops
+    outer, vectors, lanes = schedule.split(filters, [None, tile.vectors, tile.lanes])
+    tiles, rows = schedule.split(across, [None, height])
+    schedule.reorder(i, j, n, down, outer, tiles, channel, rows, vectors, lanes)
+    schedule.reverse_compute_at(results, tiles, preserve_unit_loops=True)
+    schedule.transform_layout(
+        block,
+        ("write", 0),
+        lambda i, j, n, down, across, filter: [i, j, n, down, across // height, across % height, filter],
+        assume_injective_transform=True,
+    )
+    if height > 1:
+        schedule.annotate(tiles, TILE, [-(-height // 2)])
+    *_, last = schedule.get_loops(results)
+    vectors, lanes = schedule.split(last, [None, tile.lanes])
+    inside = len(schedule.get_loops(results)) - len(schedule.get_loops(block)) + 4
+
+    def write_out(part: Any, kind: int, count: int) -> None:
+        loops = schedule.get_loops(part)[-count:]
+        rows = [loop for loop in loops[:-1] if int(schedule.get(loop).extent) == height > 1]
+        if rows:
+            schedule.annotate(rows[0], ROWS, ann_val=kind)
+        _write_out(schedule, loops)
+
+    write_out(results, STORED, inside)
+    write_out(block, SUMS, 3)
+    write_out(schedule.decompose_reduction(block, channel), SUMS, 3)
 
 
 def _data(schedule: Any, parts: dict[str, Any], lanes: int) -> None:

@@ -63,53 +63,120 @@ def _divide_lanes(lanes: Any) -> Any:
 
 
 def _divide_tile(loop: Any, heights: Sequence[int]) -> Any:
-    """The tile's code for each height, chosen by how many rows are left."""
+    """The tile's code for all of its rows, and for as many of fewer rows as are left."""
     annotations = {name: value for name, value in loop.annotations.items() if name != TILE}
     row_loops: list[Any] = []
     tvm_ffi.structural_walk(
         loop.body, (tirx.For, lambda inner: row_loops.append(inner) if ROWS in (inner.annotations or {}) else None)
     )
-    condition = _row_condition(row_loops[0])
     row, full = row_loops[0].loop_var, int(row_loops[0].extent)
-    body = _with_height(loop.body, full, clamps=True)
-    for height in reversed(heights):
-        is_low = tirx.Not(substitute(condition, row, like(row, height)))
-        body = tirx.IfThenElse(is_low, _with_height(loop.body, height, clamps=height > 1), body)
-    is_whole = substitute(condition, row, like(row, full - 1))
-    body = tirx.IfThenElse(is_whole, _with_height(loop.body, full, clamps=False, is_whole=True), body)
+    condition = _row_condition(row_loops[0])
+    left = condition.b - substitute(condition.a, row, like(row, 0)) + int(isinstance(condition, tirx.LE))
+    *lower, highest = heights
+    sums = _sum_buffers(row_loops)
+    part = tirx.Var("part", row.ty.dtype)
+    count = tirx.floordiv(left + (highest - 1), like(row, highest))
+    body = tirx.For(
+        part, like(part, 0), count, tirx.ForKind.SERIAL, _compute_part(loop.body, highest, sums, part * highest)
+    )
+    for height in reversed(lower):
+        body = tirx.IfThenElse(left <= height, _compute_part(loop.body, height, sums), body)
+    body = tirx.IfThenElse(left >= full, _compute_whole(loop.body), body)
     return tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, body, annotations=annotations)
 
 
 def _row_condition(loop: Any) -> Any:
-    """Whether there is a row, as the blocks in a loop over rows say it."""
+    """Whether there is a row, as the blocks in a loop over rows say it: the row is less than a number."""
     (condition, *_) = [term for term in terms(loop.body) if uses_variable(term, loop.loop_var)]
+    assert isinstance(condition, tirx.LT | tirx.LE), condition
     return condition
 
 
-def _with_height(statement: Any, height: int, clamps: bool, is_whole: bool = False) -> Any:
-    """A tile's code for a number of rows.
+def _compute_whole(statement: Any) -> Any:
+    """A tile's code without conditions on its rows."""
+
+    def change(loop: Any) -> Any:
+        if ROWS not in (loop.annotations or {}):
+            return loop
+        return _with_rows(loop, int(loop.extent), drop_lane_conditions(loop.body, loop.loop_var))
+
+    return tvm_ffi.structural_map(statement, (tirx.For, change))
+
+
+def _sum_buffers(row_loops: Sequence[Any]) -> set[Any]:
+    """The buffers that a tile's sums are in."""
+    blocks: list[Any] = []
+    for loop in row_loops:
+        if int(loop.annotations[ROWS]) == SUMS:
+            tvm_ffi.structural_walk(loop.body, (s_tir.SBlock, blocks.append))
+    return {region.source for block in blocks for region in block.writes}
+
+
+def _compute_part(statement: Any, height: int, sums: set[Any], first: Any | None = None) -> Any:
+    """A tile's code for some of its rows; those behind the last one are computed as the last one, and not stored.
 
     Args:
         statement: the code, with loops over all rows of a whole tile.
-        height: the number.
-        clamps: whether there may be fewer, so that the last row is computed in place of those behind it.
-        is_whole: whether all of them are there.
+        height: how many rows to compute.
+        sums: the buffers of the tile's sums.
+        first: the first of them, None for the tile's first.
     """
 
     def change(loop: Any) -> Any:
         if ROWS not in (loop.annotations or {}):
             return loop
-        body = loop.body
-        if is_whole or not clamps:
+        is_sum = int(loop.annotations[ROWS]) == SUMS
+        body = loop.body if first is None else _move_rows(loop.body, loop.loop_var, first, sums)
+        if height == 1 and first is None:
             body = drop_lane_conditions(body, loop.loop_var)
-        elif int(loop.annotations[ROWS]) == SUMS:
+        elif is_sum:
             body = tvm_ffi.structural_map(
                 body, (s_tir.SBlockRealize, lambda realize: _clamp_rows(realize, loop.loop_var))
             )
-        annotations = {name: value for name, value in loop.annotations.items() if name != ROWS}
-        return tirx.For(loop.loop_var, loop.min, like(loop.loop_var, height), loop.kind, body, annotations=annotations)
+        return _with_rows(loop, height, body)
 
     return tvm_ffi.structural_map(statement, (tirx.For, change))
+
+
+def _with_rows(loop: Any, height: int, body: Any) -> Any:
+    annotations = {name: value for name, value in loop.annotations.items() if name != ROWS}
+    return tirx.For(loop.loop_var, loop.min, like(loop.loop_var, height), loop.kind, body, annotations=annotations)
+
+
+def _move_rows(statement: Any, row: Any, first: Any, sums: set[Any]) -> Any:
+    """Blocks of a tile's rows from another one on, which keep their sums where the tile's first rows have theirs."""
+
+    def move(realize: Any) -> Any:
+        block = realize.block
+        values = zip(block.iter_vars, realize.iter_values, strict=True)
+        unmoved = {axis.var: value for axis, value in values if uses_variable(value, row)}
+
+        def back(index: Any) -> Any:
+            return tvm_ffi.structural_map(index, (tvm.ir.Var, lambda variable: unmoved.get(variable, variable)))
+
+        def load(node: Any) -> Any:
+            return tirx.BufferLoad(node.source, list(map(back, node.indices))) if node.source in sums else node
+
+        def store(node: Any) -> Any:
+            value = tvm_ffi.structural_map(node.value, (tvm.ir.TensorLoad, load))
+            indices = list(map(back, node.indices)) if node.buffer in sums else node.indices
+            return tirx.BufferStore(node.buffer, value, indices)
+
+        def view(match: Any) -> Any:
+            if match.source.source not in sums:
+                return match
+            region = [tvm.ir.Range.from_min_extent(back(part.min), part.extent) for part in match.source.region]
+            return s_tir.MatchBufferRegion(match.buffer, tirx.BufferRegion(match.source.source, region))
+
+        body = tvm_ffi.structural_map(block.body, (tirx.BufferStore, store))
+        rows = [substitute(value, row, row + first) for value in realize.iter_values]
+        return s_tir.SBlockRealize(
+            rows,
+            substitute(realize.predicate, row, row + first),
+            _with_body(block, body, list(map(view, block.match_buffers))),
+        )
+
+    return tvm_ffi.structural_map(statement, (s_tir.SBlockRealize, move))
 
 
 def _clamp_rows(realize: Any, row: Any) -> Any:
@@ -131,8 +198,12 @@ def _clamp_rows(realize: Any, row: Any) -> Any:
         return tirx.BufferLoad(load.source, indices)
 
     value = tvm_ffi.structural_map(block.body.value, (tvm.ir.TensorLoad, clamp))
-    clamped = s_tir.SBlock(
-        block.iter_vars, block.reads, block.writes, block.name_hint, tirx.BufferStore(own, value, block.body.indices), block.init,
-        block.alloc_buffers, block.match_buffers, block.annotations,
-    )  # fmt: skip
+    clamped = _with_body(block, tirx.BufferStore(own, value, block.body.indices))
     return s_tir.SBlockRealize(realize.iter_values, conjunction(kept), clamped)
+
+
+def _with_body(block: Any, body: Any, views: Sequence[Any] | None = None) -> Any:
+    return s_tir.SBlock(
+        block.iter_vars, block.reads, block.writes, block.name_hint, body, block.init, block.alloc_buffers,
+        block.match_buffers if views is None else views, block.annotations,
+    )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 
 import tvm
 
-from tvmake.ir.expressions import bindings, fixed_shape, is_call, variables
+from tvmake.ir.expressions import bindings, is_call, variables
 from tvmake.ir.rewriting import definition, rewritten
 from tvmake.transform.layouts.transposes import OF_ONE, OF_SEVERAL
 
@@ -34,7 +34,7 @@ def _splits_to_slice(function: Any) -> set[Any]:
         value = binding.value
         if isinstance(value, relax.If):
             return set()
-        if is_call(value, "split") and fixed_shape(value.args[0]) is not None:
+        if is_call(value, "split") and _has_fixed_parts(value):
             splits.add(binding.var)
         elif isinstance(value, relax.TupleGetItem) and value.tuple_value in splits:
             part_of[binding.var] = value.tuple_value
@@ -42,6 +42,12 @@ def _splits_to_slice(function: Any) -> set[Any]:
             copied |= {part_of.get(used, used) for used in variables(value)}
     copied |= {part_of.get(used, used) for used in variables(function.body.body)}
     return splits - copied
+
+
+def _has_fixed_parts(split: Any) -> bool:
+    """Whether the lengths of a split's parts are numbers; its other dimensions may be dynamic."""
+    shapes = [part.shape for part in split.ty.fields]
+    return all(shape is not None and isinstance(shape[int(split.attrs.axis)], tvm.tirx.IntImm) for shape in shapes)
 
 
 @mutator

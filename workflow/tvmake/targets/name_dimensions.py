@@ -1,0 +1,159 @@
+"""A variable for each dimension of a kernel's tensors that is arithmetic on dynamic dimensions.
+
+A network whose input has ``height`` rows has kernels over ``(height - 1) // 16 + 1`` rows. TVM carries the expression into every index, which takes
+most of the time of a build, gives the kernel arguments besides its tensors, and cannot divide by it. A tensor says how many rows it has:
+the kernel reads the number from there. The graph keeps the expressions, by which memory is planned.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import tvm
+import tvm_ffi
+
+from tvmake.ir.expressions import is_call
+
+from tvm import relax, tirx  # isort: skip
+from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
+
+EXPRESSIONS = (tirx.Add, tirx.Sub, tirx.Mul, tirx.FloorDiv, tirx.FloorMod, tirx.Max, tirx.Min)
+
+
+def name_dimensions(module: "tvm.IRModule") -> "tvm.IRModule":
+    """The module with kernels whose tensors have numbers and variables for dimensions alone."""
+    kept: dict[str, tuple[Any, list[int]]] = {}
+    """By kernel: what it becomes, and which of its arguments are left."""
+    for variable, function in module.functions_items():
+        if isinstance(function, tirx.PrimFunc) and _compound_dimensions(function):
+            kept[str(variable.name_hint)] = _with_names(function)
+    if not kept:
+        return module
+    functions = {
+        variable: kept[str(variable.name_hint)][0] if str(variable.name_hint) in kept else function
+        for variable, function in module.functions_items()
+    }
+    changed = {}
+    variables = {}
+    for variable, function in functions.items():
+        if str(variable.name_hint) in kept:
+            # A variable of its own, because its type says what the kernel takes.
+            variable = relax.BlockBuilder().add_func(function, variable.name_hint)
+            variables[str(variable.name_hint)] = variable
+        changed[variable] = function
+    renamed = tvm.IRModule(changed, attrs=module.attrs, global_infos=module.global_infos)
+    arguments = {name: positions for name, (_, positions) in kept.items()}
+    caller = _KernelCaller(renamed, variables, arguments)
+    for variable, function in list(renamed.functions_items()):
+        if isinstance(function, relax.Function):
+            renamed[variable] = caller.visit_expr(function)
+    return renamed
+
+
+def _compound_dimensions(function: Any) -> list[Any]:
+    """The dimensions of a kernel's tensors that are neither numbers nor variables, each once, the largest expression first."""
+    found: list[Any] = []
+    for dimension in map(tvm.sym.Analyzer().simplify, _dimensions(function)):
+        is_compound = not isinstance(dimension, tvm.ir.Var | tirx.IntImm)
+        if is_compound and not any(tvm_ffi.structural_equal(dimension, other) for other in found):
+            found.append(dimension)
+    return sorted(found, key=lambda dimension: -_size(dimension))
+
+
+def _own_dimensions(function: Any, names: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """Dimensions of a kernel's own buffers in TVM's simplest form, the largest first, with what they are in terms of its tensors'."""
+    analyzer = tvm.sym.Analyzer()
+    own: list[tuple[Any, Any]] = []
+    for buffer in function.body.block.alloc_buffers if isinstance(function.body, tvm.s_tir.SBlockRealize) else ():
+        for dimension in buffer.shape:
+            simple, named = analyzer.simplify(dimension), analyzer.simplify(_replace(dimension, names))
+            is_plain = isinstance(simple, tvm.ir.Var | tirx.IntImm) or isinstance(named, tvm.ir.Var | tirx.IntImm)
+            if not is_plain and not tvm_ffi.structural_equal(simple, named):
+                own.append((simple, named))
+    return sorted(own, key=lambda pair: -_size(pair[0]))
+
+
+def _dimensions(function: Any) -> Iterator[Any]:
+    for parameter in function.params:
+        yield from getattr(parameter.ty, "shape", ())
+
+
+def _size(expression: Any) -> int:
+    nodes: list[Any] = []
+    tvm_ffi.structural_walk(expression, (object, nodes.append))
+    return len(nodes)
+
+
+def _with_names(function: Any) -> tuple[Any, list[int]]:
+    """A kernel with variables for dimensions, and the positions of the arguments that it needs then."""
+    names = []
+    for number, dimension in enumerate(_compound_dimensions(function)):
+        name = tirx.Var(f"dim{number}", dimension.ty.dtype)
+        names.append((dimension, name))
+        if isinstance(dimension, tirx.Add) and isinstance(dimension.b, tirx.IntImm):
+            names.append((dimension.a, name - dimension.b))
+    # Loops have a simpler form of the dimensions of what they write, in which those of arguments cannot be found any more.
+    function = _simplify(_replace(function, [*_own_dimensions(function, names), *names]))
+    used: list[Any] = []
+    tvm_ffi.structural_walk(
+        [function.body, [list(getattr(parameter.ty, "shape", ())) for parameter in function.params]],
+        (tvm.ir.Var, used.append),
+    )
+    positions = [
+        position
+        for position, parameter in enumerate(function.params)
+        if hasattr(parameter.ty, "shape") or any(parameter.same_as(variable) for variable in used)
+    ]
+    if len(positions) < len(function.params):
+        function = tirx.PrimFunc(
+            [function.params[position] for position in positions],
+            function.body,
+            function.ret_type,
+            attrs=function.attrs,
+        )
+    return function, positions
+
+
+def _simplify(function: Any) -> Any:
+    """A kernel whose integer expressions are in TVM's simplest form."""
+    analyzer = tvm.sym.Analyzer()
+
+    def simplify(expression: Any) -> Any:
+        return analyzer.simplify(expression) if _is_index(expression) else expression
+
+    return tvm_ffi.structural_map(function, (EXPRESSIONS, simplify), order="pre")
+
+
+def _replace(node: Any, replacements: Sequence[tuple[Any, Any]]) -> Any:
+    """A kernel or an expression with others in place of some simplified expressions, wherever one is equal to them; outer ones first."""
+    analyzer = tvm.sym.Analyzer()
+
+    def exchange(expression: Any) -> Any:
+        if not _is_index(expression):
+            return expression
+        simple = analyzer.simplify(expression)
+        return next((new for old, new in replacements if tvm_ffi.structural_equal(simple, old)), expression)
+
+    return tvm_ffi.structural_map(node, (EXPRESSIONS, exchange), order="pre")
+
+
+def _is_index(expression: Any) -> bool:
+    return str(expression.ty.dtype) in ("int32", "int64")
+
+
+@mutator
+class _KernelCaller(PyExprMutator):
+    """Calls kernels with the arguments that they still take."""
+
+    def __init__(self, module: "tvm.IRModule", variables: Mapping[str, Any], positions: Mapping[str, list[int]]):
+        super().__init__(module)
+        self._variables = variables
+        self._positions = positions
+
+    def visit_call_(self, op: Any) -> Any:
+        call = self.visit_expr_post_order(op)
+        name = str(call.args[0].name_hint) if is_call(call, "call_tir") else ""
+        if name not in self._positions:
+            return call
+        values = list(call.args[1].fields)
+        arguments = [values[position] for position in self._positions[name] if position < len(values)]
+        return relax.Call(call.op, [self._variables[name], relax.Tuple(arguments)], call.attrs, call.ty_args)
