@@ -85,6 +85,14 @@ def same_extents(left: Sequence[Any], right: Sequence[Any]) -> bool:
     return len(left) == len(right) and all(map(tvm_ffi.structural_equal, left, right))
 
 
+def spreads_over(shape: Sequence[int], extents: Sequence[Any]) -> bool:
+    """Whether an array of a shape can be added to a tensor, some of whose extents are symbolic, without changing the tensor's shape."""
+    last = zip(reversed(shape), reversed(extents), strict=False)
+    return len(shape) <= len(extents) and all(
+        length == 1 or (isinstance(extent, tvm.tirx.IntImm) and int(extent) == length) for length, extent in last
+    )
+
+
 def dtype_name(value: Any) -> str:
     """The element type of a buffer, a tensor or a tensor's type, such as ``float32``: TVM holds it as text or as a type."""
     return str(getattr(value.dtype, "dtype", value.dtype))

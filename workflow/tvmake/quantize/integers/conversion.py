@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import tvm
 
-from tvmake.ir.expressions import constant, fixed_shape, is_call
+from tvmake.ir.expressions import constant, extents, fixed_shape, is_call, spreads_over
 from tvmake.ir.rewriting import definition, rewritten
 from tvmake.quantize.integers.affine import SMALL, Affine, affine, along, dequantize
 from tvmake.quantize.integers.coverage import COVERAGE, source_coverage
@@ -178,12 +178,10 @@ class _Integers(PyExprMutator):
             if sums is None or bias is None or sums.dtype != "int32" or not sums.is_known:
                 continue
             integers, scale = bias
-            shape = fixed_shape(sums.integers)
             sums_scale = along(sums.scale, sums.axis, sums.rank)
             # The bias may have fewer axes than the sums, which spread from the last one on.
-            fits = shape is not None and np.broadcast_shapes(tuple(shape), integers.shape) == tuple(shape)
             if (
-                not fits
+                not spreads_over(integers.shape, extents(sums.integers))
                 or not _spreads(sums_scale, scale)
                 or not np.allclose(scale, sums_scale, rtol=SAME_SCALE, atol=0)
             ):

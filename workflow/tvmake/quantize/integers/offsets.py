@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tvm
 
-from tvmake.ir.expressions import constant, fixed_shape, is_call
+from tvmake.ir.expressions import constant, extents, is_call, same_extents
 from tvmake.ir.rewriting import definition, rewritten
 from tvmake.quantize.integers.affine import affine, along, dequantize
 
@@ -54,7 +54,7 @@ class _Joined(PyExprMutator):
             if more is None or first is None or str(call.ty.dtype) != "float32":
                 continue
             found = affine(definition(self, made.args[0]))
-            if found is None or found.dtype != "int32" or fixed_shape(call) != fixed_shape(made):
+            if found is None or found.dtype != "int32" or not same_extents(extents(call), extents(made)):
                 continue
             both = first.astype(np.float64) + more
             if both.size <= max(first.size, found.scale.size if isinstance(found.scale, np.ndarray) else 1):

@@ -9,7 +9,7 @@ from typing import Any
 
 import tvm
 
-from tvmake.ir.expressions import constant, fixed_shape, is_call
+from tvmake.ir.expressions import constant, extents, is_call, same_extents
 from tvmake.ir.rewriting import definition, rewritten
 
 from tvm import relax  # isort: skip
@@ -29,7 +29,8 @@ class _Keeping(PyExprMutator):
             return call
         for factor, other in (call.args, reversed(call.args)):
             known = constant(definition(self, factor))
-            if known is not None and known.size == 1 and not known.any() and fixed_shape(other) == fixed_shape(call):
+            is_kept = same_extents(extents(other), extents(call))
+            if known is not None and known.size == 1 and not known.any() and is_kept:
                 zero, nan = (relax.const(value, str(call.ty.dtype)) for value in (0.0, math.nan))
                 return relax.op.where(self.builder_.emit(relax.op.isfinite(other)), zero, nan)
         return call

@@ -11,7 +11,7 @@ from typing import Any
 
 import tvm
 
-from tvmake.ir.expressions import fixed_shape, is_call, operator_name
+from tvmake.ir.expressions import extents, fixed_shape, is_call, operator_name
 from tvmake.ir.rewriting import definition, rewritten
 from tvmake.targets.cpu.integers.dots import Dot, dots
 
@@ -58,7 +58,7 @@ def _is_product(node: Any) -> bool:
         return False
     x, weight = node.args
     shape = fixed_shape(weight)
-    if str(x.ty.dtype) not in SMALL or str(weight.ty.dtype) != "int8" or fixed_shape(x) is None or shape is None:
+    if str(x.ty.dtype) not in SMALL or str(weight.ty.dtype) != "int8" or not extents(x) or shape is None:
         return False
     if is_call(node, "matmul"):
         return int(x.ty.ndim) >= 2 and int(weight.ty.ndim) == 2
@@ -161,7 +161,8 @@ class _Suited(PyExprMutator):
         more, stride, dilation = -row % group, int(attrs.strides[1]), int(attrs.dilation[1])
         if any((top, left, bottom, right)):
             x = emit(op.nn.pad(x, [0, 0, top, bottom, left, right, 0, 0], pad_value=0))
-        places = (int(x.ty.shape[2]) - dilation * (width - 1) - 1) // stride + 1
+        length = extents(x)[2]
+        places = (length - (dilation * (width - 1) + 1)) // stride + 1
 
         def rows(x: Any) -> Any:
             def value(n: Any, y: Any, place: Any, k: Any) -> Any:

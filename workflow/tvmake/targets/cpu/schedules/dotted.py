@@ -12,6 +12,7 @@ from tvmake.targets.cpu.schedules.accesses import REDUCTION, contraction, extent
 from tvmake.targets.cpu.schedules.machine import Machine
 from tvmake.targets.cpu.schedules.packing import pack
 from tvmake.targets.cpu.schedules.tiled import Tiled
+from tvmake.targets.cpu.vectors.partial_tiles import ROWS, SUMS
 
 from tvm.s_tir.dlight import analysis  # isort: skip
 
@@ -98,6 +99,8 @@ class Dotted(Tiled):
         first = self.schedule.get_loops(self.block)[-inside - len(self.reduced)]
         self._finish(self.schedule.decompose_reduction(self.block, first), within, is_unrolled=False)
         loops = self.schedule.get_loops(self.block)
+        if self._dynamic_rows() is not None:
+            self.schedule.annotate(loops[-inside], ROWS, ann_val=SUMS)
         unrolled = inside + (len(self.reduced) if self._unrolls() else 0)
         for loop in loops[-unrolled:-2]:
             self.schedule.unroll(loop)

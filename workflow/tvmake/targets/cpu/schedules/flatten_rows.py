@@ -23,6 +23,8 @@ from tvm import s_tir, tirx  # isort: skip
 class _Nest:
     """A block within the loops over its axes."""
 
+    statement: Any
+    """All of it."""
     loops: Sequence[Any]
     realize: Any
 
@@ -30,60 +32,82 @@ class _Nest:
     def block(self) -> Any:
         return self.realize.block
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether each axis is a loop's variable, without a condition."""
+        values = self.realize.iter_values
+        are_loops = len(self.loops) == len(values) and all(
+            loop.loop_var.same_as(value) for loop, value in zip(self.loops, values, strict=True)
+        )
+        return are_loops and tvm.sym.Analyzer().can_prove(self.realize.predicate)
+
 
 def flatten_rows(function: "tvm.tirx.PrimFunc") -> "tvm.tirx.PrimFunc":
-    """Fuse the leading axes that all blocks of an unscheduled kernel share; the function unchanged if none of these is dynamic."""
+    """Fuse the leading axes that the blocks of an unscheduled kernel share with its last one; the function unchanged if none is dynamic.
+
+    Blocks without these axes, such as scales of weights, stay as they are.
+    """
     root = function.body.block
     nests = _nests(root.body)
     if nests is None:
         return function
-    own = list(root.alloc_buffers)
-    count = _shared_axes(nests)
-    while count > 1 and not all(_can_flatten(nest.block, count, own) for nest in nests):
-        count -= 1
-    axes = list(nests[0].block.iter_vars)[:count]
-    if count < 2 or not any(map(is_dynamic, axes)) or _has_fixed_rows(nests, count):
+    axes = list(takewhile(lambda axis: axis.iter_type == SPATIAL, nests[-1].block.iter_vars))
+    while len(axes) > 1 and not _can_flatten_all(nests, axes, list(root.alloc_buffers)):
+        axes.pop()
+    if len(axes) < 2 or not any(map(is_dynamic, axes)):
         return function
-    nests = [part for nest in nests for part in _separate_result(nest, own)]
+    own = _written(nests, axes, list(root.alloc_buffers))
+    parts = [part for nest in nests for part in (_separate_result(nest, own) if _begins_with(nest, axes) else [nest])]
     rewriter = _RowFlattener([axis.dom.extent for axis in axes], own)
-    body = tirx.SeqStmt([rewriter.nest(nest) for nest in nests]) if len(nests) > 1 else rewriter.nest(nests[0])
+    rows = [rewriter.nest(part) if _begins_with(part, axes) else part.statement for part in parts]
+    buffers = [rewriter.buffers.pop(buffer, buffer) for buffer in root.alloc_buffers] + list(rewriter.buffers.values())
     flat = s_tir.SBlock(
-        root.iter_vars, root.reads, root.writes, root.name_hint, body, root.init, list(rewriter.buffers.values()), root.match_buffers,
-        root.annotations,
+        root.iter_vars, root.reads, root.writes, root.name_hint, tirx.SeqStmt(rows) if len(rows) > 1 else rows[0],
+        root.init, buffers, root.match_buffers, root.annotations,
     )  # fmt: skip
     return function.with_body(s_tir.SBlockRealize(function.body.iter_values, function.body.predicate, flat))
 
 
+def _begins_with(nest: _Nest, axes: Sequence[Any]) -> bool:
+    """Whether a block's first axes are spatial and as long as these."""
+    own = list(nest.block.iter_vars)[: len(axes)]
+    return len(own) == len(axes) and all(
+        mine.iter_type == SPATIAL and tvm_ffi.structural_equal(mine.dom.extent, axis.dom.extent)
+        for mine, axis in zip(own, axes, strict=True)
+    )
+
+
+def _written(nests: Sequence[_Nest], axes: Sequence[Any], own: Sequence[Any]) -> list[Any]:
+    """The kernel's own buffers that blocks with these axes write."""
+    written = [nest.block.body.buffer for nest in nests if _begins_with(nest, axes)]
+    return [buffer for buffer in own if any(buffer.same_as(other) for other in written)]
+
+
+def _can_flatten_all(nests: Sequence[_Nest], axes: Sequence[Any], own: Sequence[Any]) -> bool:
+    """Whether all blocks with these axes can do with one in their place, and others read nothing that they write."""
+    written = _written(nests, axes, own)
+    for nest in nests:
+        if not _begins_with(nest, axes):
+            loads = [load.source for load in loads_in(nest.block.body)]
+            if any(source.same_as(buffer) for source in loads for buffer in written):
+                return False
+        elif not nest.is_plain or not _can_flatten(nest.block, len(axes), written):
+            return False
+    return not _has_fixed_rows([nest for nest in nests if _begins_with(nest, axes)], len(axes))
+
+
 def _nests(body: Any) -> list[_Nest] | None:
-    """The blocks of a kernel with their loops; None if one of them is more than loops over its axes."""
+    """The blocks of a kernel with their loops; None if one of them stores more than one value."""
     nests = []
-    for statement in body.seq if isinstance(body, tirx.SeqStmt) else [body]:
-        loops = []
+    for whole in body.seq if isinstance(body, tirx.SeqStmt) else [body]:
+        statement, loops = whole, []
         while isinstance(statement, tirx.For):
             loops.append(statement)
             statement = statement.body
         if not isinstance(statement, s_tir.SBlockRealize) or not isinstance(statement.block.body, tirx.BufferStore):
             return None
-        is_plain = len(loops) == len(statement.iter_values) and all(
-            loop.loop_var.same_as(value) for loop, value in zip(loops, statement.iter_values, strict=True)
-        )
-        if not is_plain or not tvm.sym.Analyzer().can_prove(statement.predicate):
-            return None
-        nests.append(_Nest(loops, statement))
+        nests.append(_Nest(whole, loops, statement))
     return nests
-
-
-def _shared_axes(nests: Sequence[_Nest]) -> int:
-    """The number of leading spatial axes that have the same extents in all blocks."""
-    first, *others = [
-        list(takewhile(lambda axis: axis.iter_type == SPATIAL, nest.block.iter_vars)) for nest in nests
-    ]  # fmt: skip
-    count = len(first) if not others else min(len(first), *map(len, others))
-    for position in range(count):
-        extent = first[position].dom.extent
-        if not all(tvm_ffi.structural_equal(axes[position].dom.extent, extent) for axes in others):
-            return position
-    return count
 
 
 def _can_flatten(block: Any, count: int, own: Sequence[Any]) -> bool:
@@ -164,8 +188,8 @@ def _separate_result(nest: _Nest, own: list[Any]) -> list[_Nest]:
         for counter, loop in zip(counters, loops, strict=True)
     ]
     return [
-        _Nest(nest.loops, s_tir.SBlockRealize(nest.realize.iter_values, nest.realize.predicate, summed)),
-        _Nest(copies, s_tir.SBlockRealize(counters, nest.realize.predicate, copied)),
+        _Nest(None, nest.loops, s_tir.SBlockRealize(nest.realize.iter_values, nest.realize.predicate, summed)),
+        _Nest(None, copies, s_tir.SBlockRealize(counters, nest.realize.predicate, copied)),
     ]
 
 

@@ -292,7 +292,10 @@ class Tiled:
                 continue
             loop = loops[str(axis.var.name)]
             if self.tile.rows and self.tile.rows.index == index and self.tile.height > 1:
-                loop, within = self.schedule.split(loop, [None, self.tile.height])
+                # TVM takes no instruction for a block with a condition.
+                loop, within = self.schedule.split(
+                    loop, [None, self.tile.height], disable_predication=self.has_whole_tiles and is_dynamic(axis)
+                )
                 inner.append(within)
             others.append(loop)
         return others, inner

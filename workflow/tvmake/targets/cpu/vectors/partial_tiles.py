@@ -5,6 +5,7 @@ behind the last one are computed from what the last one reads, and not stored, s
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import tvm
@@ -69,27 +70,26 @@ def _divide_tile(loop: Any, heights: Sequence[int]) -> Any:
     tvm_ffi.structural_walk(
         loop.body, (tirx.For, lambda inner: row_loops.append(inner) if ROWS in (inner.annotations or {}) else None)
     )
-    row, full = row_loops[0].loop_var, int(row_loops[0].extent)
-    condition = _row_condition(row_loops[0])
+    row, condition = next(found for found in map(_row_condition, row_loops) if found is not None)
+    full = int(row_loops[0].extent)
     left = condition.b - substitute(condition.a, row, like(row, 0)) + int(isinstance(condition, tirx.LE))
     *lower, highest = heights
     sums = _sum_buffers(row_loops)
     part = tirx.Var("part", row.ty.dtype)
     count = tirx.floordiv(left + (highest - 1), like(row, highest))
     body = tirx.For(
-        part, like(part, 0), count, tirx.ForKind.SERIAL, _compute_part(loop.body, highest, sums, part * highest)
+        part, like(part, 0), count, tirx.ForKind.SERIAL, _compute_part(loop.body, highest, left, sums, part * highest)
     )
     for height in reversed(lower):
-        body = tirx.IfThenElse(left <= height, _compute_part(loop.body, height, sums), body)
+        body = tirx.IfThenElse(left <= height, _compute_part(loop.body, height, left, sums), body)
     body = tirx.IfThenElse(left >= full, _compute_whole(loop.body), body)
     return tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, body, annotations=annotations)
 
 
-def _row_condition(loop: Any) -> Any:
-    """Whether there is a row, as the blocks in a loop over rows say it: the row is less than a number."""
-    (condition, *_) = [term for term in terms(loop.body) if uses_variable(term, loop.loop_var)]
-    assert isinstance(condition, tirx.LT | tirx.LE), condition
-    return condition
+def _row_condition(loop: Any) -> tuple[Any, Any] | None:
+    """A loop's variable and whether it is a row that there is, as a block in it says; None if none does."""
+    conditions = [term for term in terms(loop.body) if uses_variable(term, loop.loop_var)]
+    return (loop.loop_var, conditions[0]) if conditions else None
 
 
 def _compute_whole(statement: Any) -> Any:
@@ -112,28 +112,28 @@ def _sum_buffers(row_loops: Sequence[Any]) -> set[Any]:
     return {region.source for block in blocks for region in block.writes}
 
 
-def _compute_part(statement: Any, height: int, sums: set[Any], first: Any | None = None) -> Any:
+def _compute_part(statement: Any, height: int, left: Any, sums: set[Any], first: Any | None = None) -> Any:
     """A tile's code for some of its rows; those behind the last one are computed as the last one, and not stored.
 
     Args:
         statement: the code, with loops over all rows of a whole tile.
         height: how many rows to compute.
+        left: how many rows there are from the tile's first one on.
         sums: the buffers of the tile's sums.
-        first: the first of them, None for the tile's first.
+        first: the first of the rows, None for the tile's first.
     """
 
     def change(loop: Any) -> Any:
         if ROWS not in (loop.annotations or {}):
             return loop
-        is_sum = int(loop.annotations[ROWS]) == SUMS
-        body = loop.body if first is None else _move_rows(loop.body, loop.loop_var, first, sums)
-        if height == 1 and first is None:
-            body = drop_lane_conditions(body, loop.loop_var)
-        elif is_sum:
-            body = tvm_ffi.structural_map(
-                body, (s_tir.SBlockRealize, lambda realize: _clamp_rows(realize, loop.loop_var))
-            )
-        return _with_rows(loop, height, body)
+        row, is_sum = loop.loop_var, int(loop.annotations[ROWS]) == SUMS
+        is_exact = height == 1 and first is None
+        body = drop_lane_conditions(loop.body, row) if is_sum or is_exact else loop.body
+        value = row if first is None else row + first
+        if is_sum and not is_exact:
+            value = tirx.min(value, left - 1)
+        move = partial(_move_rows, row=row, value=value, sums=sums)
+        return _with_rows(loop, height, tvm_ffi.structural_map(body, (s_tir.SBlockRealize, move)))
 
     return tvm_ffi.structural_map(statement, (tirx.For, change))
 
@@ -143,63 +143,41 @@ def _with_rows(loop: Any, height: int, body: Any) -> Any:
     return tirx.For(loop.loop_var, loop.min, like(loop.loop_var, height), loop.kind, body, annotations=annotations)
 
 
-def _move_rows(statement: Any, row: Any, first: Any, sums: set[Any]) -> Any:
-    """Blocks of a tile's rows from another one on, which keep their sums where the tile's first rows have theirs."""
-
-    def move(realize: Any) -> Any:
-        block = realize.block
-        values = zip(block.iter_vars, realize.iter_values, strict=True)
-        unmoved = {axis.var: value for axis, value in values if uses_variable(value, row)}
-
-        def back(index: Any) -> Any:
-            return tvm_ffi.structural_map(index, (tvm.ir.Var, lambda variable: unmoved.get(variable, variable)))
-
-        def load(node: Any) -> Any:
-            return tirx.BufferLoad(node.source, list(map(back, node.indices))) if node.source in sums else node
-
-        def store(node: Any) -> Any:
-            value = tvm_ffi.structural_map(node.value, (tvm.ir.TensorLoad, load))
-            indices = list(map(back, node.indices)) if node.buffer in sums else node.indices
-            return tirx.BufferStore(node.buffer, value, indices)
-
-        def view(match: Any) -> Any:
-            if match.source.source not in sums:
-                return match
-            region = [tvm.ir.Range.from_min_extent(back(part.min), part.extent) for part in match.source.region]
-            return s_tir.MatchBufferRegion(match.buffer, tirx.BufferRegion(match.source.source, region))
-
-        body = tvm_ffi.structural_map(block.body, (tirx.BufferStore, store))
-        rows = [substitute(value, row, row + first) for value in realize.iter_values]
-        return s_tir.SBlockRealize(
-            rows,
-            substitute(realize.predicate, row, row + first),
-            _with_body(block, body, list(map(view, block.match_buffers))),
-        )
-
-    return tvm_ffi.structural_map(statement, (s_tir.SBlockRealize, move))
-
-
-def _clamp_rows(realize: Any, row: Any) -> Any:
-    """A block of a sum without its condition on the row: what it reads is the last row's where there is no such row."""
+def _move_rows(realize: Any, row: Any, value: Any, sums: set[Any]) -> Any:
+    """A block that computes another row of a tile, and keeps its sums where they are."""
     block = realize.block
-    if not isinstance(block.body, tirx.BufferStore):  # an instruction
-        return realize
-    kept = [term for term in terms(realize) if not uses_variable(term, row)]
-    own = block.body.buffer
-    axes = [axis for axis, value in zip(block.iter_vars, realize.iter_values, strict=True) if uses_variable(value, row)]
+    bound = zip(block.iter_vars, realize.iter_values, strict=True)
+    unmoved = {axis.var: position for axis, position in bound if uses_variable(position, row)}
 
-    def clamp(load: Any) -> Any:
-        if load.source.same_as(own):
-            return load
-        indices = list(load.indices)
-        for axis in axes:
-            last = tirx.min(axis.var, axis.dom.extent - 1)
-            indices = [substitute(index, axis.var, last) for index in indices]
-        return tirx.BufferLoad(load.source, indices)
+    def stay(index: Any) -> Any:
+        return tvm_ffi.structural_map(index, (tvm.ir.Var, lambda variable: unmoved.get(variable, variable)))
 
-    value = tvm_ffi.structural_map(block.body.value, (tvm.ir.TensorLoad, clamp))
-    clamped = _with_body(block, tirx.BufferStore(own, value, block.body.indices))
-    return s_tir.SBlockRealize(realize.iter_values, conjunction(kept), clamped)
+    def load(node: Any) -> Any:
+        return tirx.BufferLoad(node.source, list(map(stay, node.indices))) if node.source in sums else node
+
+    def store(node: Any) -> Any:
+        stored = tvm_ffi.structural_map(node.value, (tvm.ir.TensorLoad, load))
+        indices = list(map(stay, node.indices)) if node.buffer in sums else node.indices
+        return tirx.BufferStore(node.buffer, stored, indices)
+
+    body = tvm_ffi.structural_map(block.body, (tirx.BufferStore, store))
+    views, names = [], {}
+    for view in block.match_buffers:
+        region = view.source.region
+        if view.source.source in sums:
+            region = [tvm.ir.Range.from_min_extent(stay(part.min), part.extent) for part in region]
+        # A function may define a view once, and the tile's code is in it several times.
+        old = view.buffer
+        offset = tirx.Var(f"{old.name}_offset", old.elem_offset.ty.dtype)
+        new = tirx.decl_buffer(
+            old.shape, old.dtype, old.name, strides=old.strides, elem_offset=offset, offset_factor=old.offset_factor
+        )
+        names |= {old: new, old.elem_offset: offset}
+        views.append(s_tir.MatchBufferRegion(new, tirx.BufferRegion(view.source.source, region)))
+    if names:
+        body = tvm_ffi.structural_map(body, (tvm.ir.Var, lambda variable: names.get(variable, variable)))
+    values = [substitute(position, row, value) for position in realize.iter_values]
+    return s_tir.SBlockRealize(values, substitute(realize.predicate, row, value), _with_body(block, body, views))
 
 
 def _with_body(block: Any, body: Any, views: Sequence[Any] | None = None) -> Any:
