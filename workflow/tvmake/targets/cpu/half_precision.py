@@ -99,9 +99,14 @@ class _Widening:
             (tirx.Cast, self._cast),
             (tirx.Select, lambda node: tirx.Select(node.condition, node.true_value, node.false_value)),
             (tvm.ir.Call, self._call),
-            *((kind, lambda node: type(node)(node.a, node.b)) for kind in ARITHMETIC),
+            *((kind, self._operation) for kind in ARITHMETIC),
         ]
         return tvm_ffi.structural_map(self.body, steps)
+
+    @staticmethod
+    def _operation(node: Any) -> Any:
+        # Dimensions of a buffer are a part of its type: another expression would be another buffer.
+        return node if dtype_name(node.ty).startswith("int") else type(node)(node.a, node.b)
 
     @staticmethod
     def _load(load: Any) -> Any:

@@ -54,7 +54,7 @@ def flatten_rows(function: "tvm.tirx.PrimFunc") -> "tvm.tirx.PrimFunc":
     axes = list(takewhile(lambda axis: axis.iter_type == SPATIAL, nests[-1].block.iter_vars))
     while len(axes) > 1 and not _can_flatten_all(nests, axes, list(root.alloc_buffers)):
         axes.pop()
-    if len(axes) < 2 or not any(map(is_dynamic, axes)):
+    if len(axes) < 2 or not _needs_rows(nests, axes):
         return function
     own = _written(nests, axes, list(root.alloc_buffers))
     parts = [part for nest in nests for part in (_separate_result(nest, own) if _begins_with(nest, axes) else [nest])]
@@ -66,6 +66,13 @@ def flatten_rows(function: "tvm.tirx.PrimFunc") -> "tvm.tirx.PrimFunc":
         root.init, buffers, root.match_buffers, root.annotations,
     )  # fmt: skip
     return function.with_body(s_tir.SBlockRealize(function.body.iter_values, function.body.predicate, flat))
+
+
+def _needs_rows(nests: Sequence[_Nest], axes: Sequence[Any]) -> bool:
+    """Whether a kernel is faster with one axis: loops can be fused behind one that is dynamic, but tiles take rows from one alone."""
+    if any(contraction(nest.block) is not None for nest in nests if _begins_with(nest, axes)):
+        return any(map(is_dynamic, axes))
+    return any(map(is_dynamic, axes[1:]))
 
 
 def _begins_with(nest: _Nest, axes: Sequence[Any]) -> bool:
@@ -149,7 +156,7 @@ def _separate_result(nest: _Nest, own: list[Any]) -> list[_Nest]:
     block, store = nest.block, nest.block.body
     if block.init is None or any(store.buffer.same_as(buffer) for buffer in own):
         return [nest]
-    result = tirx.decl_buffer(list(store.buffer.shape), store.buffer.dtype, f"{store.buffer.name}_sum")
+    result = tirx.decl_buffer(list(store.buffer.shape), store.buffer.dtype, f"{store.buffer.name}_sum", layout=None)
     own.append(result)
 
     def exchange(node: Any) -> Any:
@@ -210,7 +217,7 @@ class _RowFlattener:
         self.rows = tvm.sym.Analyzer().simplify(reduce(lambda product, extent: product * extent, extents))
         self.buffers = {
             buffer: tirx.decl_buffer(
-                [self.rows, *buffer.shape[len(extents) :]], buffer.dtype, buffer.name, scope=buffer.scope()
+                [self.rows, *buffer.shape[len(extents) :]], buffer.dtype, buffer.name, scope=buffer.scope(), layout=None
             )
             for buffer in own
         }

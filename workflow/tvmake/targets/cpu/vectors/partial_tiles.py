@@ -170,7 +170,13 @@ def _move_rows(realize: Any, row: Any, value: Any, sums: set[Any]) -> Any:
         old = view.buffer
         offset = tirx.Var(f"{old.name}_offset", old.elem_offset.ty.dtype)
         new = tirx.decl_buffer(
-            old.shape, old.dtype, old.name, strides=old.strides, elem_offset=offset, offset_factor=old.offset_factor
+            old.shape,
+            old.dtype,
+            old.name,
+            strides=old.strides,
+            elem_offset=offset,
+            offset_factor=old.offset_factor,
+            layout=None,
         )
         names |= {old: new, old.elem_offset: offset}
         views.append(s_tir.MatchBufferRegion(new, tirx.BufferRegion(view.source.source, region)))
