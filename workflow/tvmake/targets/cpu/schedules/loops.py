@@ -21,7 +21,7 @@ from tvmake.targets.cpu.schedules.tiled import WORK_OF_A_THREAD
 from tvmake.targets.cpu.schedules.tiles import divisors
 from tvmake.targets.cpu.schedules.vectors import lanes_of, vectorize
 from tvmake.targets.cpu.vectors.incomplete_vectors import LENGTH
-from tvmake.targets.cpu.vectors.partial_tiles import LANES
+from tvmake.targets.cpu.vectors.partial_tiles import ADDED, LANES, SINGLE
 from tvmake.targets.cpu.vectors.segments import SEGMENTS, ends
 
 VALUES_OF_A_THREAD = 1 << 14
@@ -124,7 +124,7 @@ def _reduce_in_lanes(
     if is_large:
         schedule.parallel(outer)
     schedule.vectorize(lanes)
-    schedule.annotate(lanes, LANES, ann_val=True)
+    schedule.annotate(lanes, LANES, ann_val=SINGLE)
     schedule.decompose_reduction(block, steps[0])
 
 
@@ -172,7 +172,7 @@ class PartialResults:
         loops = self.schedule.get_loops(self._vector)
         self.schedule.vectorize(loops[-1])
         if self._is_dynamic:
-            self.schedule.annotate(loops[-1], LANES, ann_val=True)
+            self.schedule.annotate(loops[-1], LANES, ann_val=ADDED)
         first = self.schedule.decompose_reduction(self._vector, loops[self._around])
         self.schedule.vectorize(self.schedule.get_loops(first)[-1])
         self.schedule.decompose_reduction(self.block, self.schedule.get_loops(self.block)[self._around])

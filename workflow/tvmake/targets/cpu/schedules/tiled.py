@@ -28,7 +28,7 @@ from tvmake.targets.cpu.schedules.packing import can_pack, pack
 from tvmake.targets.cpu.schedules.tiles import MOST_ROWS, Rows, Tile, divisors, good_tiles
 from tvmake.targets.cpu.schedules.vectors import vectorize
 from tvmake.targets.cpu.vectors.incomplete_vectors import BEYOND, VALID
-from tvmake.targets.cpu.vectors.partial_tiles import LANES, RESULTS, ROWS, SUMS, TILE
+from tvmake.targets.cpu.vectors.partial_tiles import LANES, RESULTS, ROWS, SINGLE, SUMS, TILE
 
 WORK_OF_A_THREAD = 1 << 16
 """Steps of a reduction below which the others are not woken: about as long as that takes."""
@@ -391,7 +391,7 @@ class Tiled:
             if self.tile.lanes > 1:
                 self.schedule.vectorize(lanes)
             if is_dynamic(self.lane_axis):
-                self.schedule.annotate(lanes, LANES, ann_val=True)
+                self.schedule.annotate(lanes, LANES, ann_val=SINGLE)
             if self.tile.lacking:
                 self.schedule.annotate(vectors, VALID, self.tile.width - self.tile.lacking)
             last = vectors

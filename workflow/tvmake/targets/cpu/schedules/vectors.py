@@ -5,7 +5,7 @@ from typing import Any
 from tvmake.targets.cpu.schedules.accesses import estimate_extent, is_known
 from tvmake.targets.cpu.schedules.machine import Machine
 from tvmake.targets.cpu.vectors.incomplete_vectors import LENGTH
-from tvmake.targets.cpu.vectors.partial_tiles import LANES
+from tvmake.targets.cpu.vectors.partial_tiles import LANES, REPEATED
 
 
 def vectorize(schedule: Any, loop: Any, machine: Machine, buffer: Any) -> Any:
@@ -18,7 +18,7 @@ def vectorize(schedule: Any, loop: Any, machine: Machine, buffer: Any) -> Any:
     vectors, within = schedule.split(loop, [None, lanes])
     schedule.vectorize(within)
     if not is_known(dimension):
-        schedule.annotate(within, LANES, ann_val=True)
+        schedule.annotate(within, LANES, ann_val=REPEATED)
     elif length % lanes:
         schedule.annotate(vectors, LENGTH, length)
     return vectors

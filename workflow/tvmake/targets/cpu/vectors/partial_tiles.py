@@ -32,7 +32,17 @@ SUMS, RESULTS = 1, 0
 """What a loop over rows computes: sums, which may go on behind the last row, or results, which are stored."""
 
 LANES = "tvmake.tile_lanes"
-"""On a loop over lanes of which the last ones may be behind the end of a dynamic dimension."""
+"""On a loop over lanes of which the last ones may be behind the end of a dynamic dimension, how these are left out:
+:data:`SINGLE`, :data:`REPEATED` or :data:`ADDED`."""
+
+SINGLE = 0
+"""The others are computed one by one."""
+
+REPEATED = 1
+"""The vector begins earlier, and computes some values again."""
+
+ADDED = 2
+"""The vector begins earlier, and adds to partial sums what has not been added yet."""
 
 
 @tirx.transform.prim_func_pass(opt_level=0, name="PartialTiles")
@@ -49,18 +59,50 @@ def _divide(loop: Any) -> Any:
     annotations = loop.annotations or {}
     if TILE in annotations:
         return _divide_tile(loop, sorted(int(height) for height in annotations[TILE]))
-    return _divide_lanes(loop) if LANES in annotations else loop
+    return _divide_lanes(loop, int(annotations[LANES])) if LANES in annotations else loop
 
 
-def _divide_lanes(lanes: Any) -> Any:
-    """A whole vector, or single values where it would go beyond the end."""
-    condition = conjunction([term for term in terms(lanes) if uses_variable(term, lanes.loop_var)])
-    is_whole = substitute(condition, lanes.loop_var, like(lanes.loop_var, int(lanes.extent) - 1))
-    vector = tirx.For(
-        lanes.loop_var, lanes.min, lanes.extent, lanes.kind, drop_lane_conditions(lanes.body, lanes.loop_var)
-    )
-    values = tirx.For(lanes.loop_var, lanes.min, lanes.extent, tirx.ForKind.SERIAL, lanes.body)
-    return tirx.IfThenElse(is_whole, vector, values)
+def _divide_lanes(lanes: Any, kind: int) -> Any:
+    """A vector, and what is computed where it would go beyond the end: the last whole vector, or single values."""
+    variable, length = lanes.loop_var, int(lanes.extent)
+    conditions = [term for term in terms(lanes) if uses_variable(term, variable)]
+    body = drop_lane_conditions(lanes.body, variable)
+    vector = tirx.For(variable, lanes.min, lanes.extent, lanes.kind, body)
+    values = tirx.For(variable, lanes.min, lanes.extent, tirx.ForKind.SERIAL, lanes.body)
+    is_whole = substitute(conjunction(conditions), variable, like(variable, length - 1))
+    if len(conditions) != 1 or not isinstance(conditions[0], tirx.LT) or kind == SINGLE:
+        return tirx.IfThenElse(is_whole, vector, values)
+    end = conditions[0].b
+    beyond = substitute(conditions[0].a, variable, like(variable, length)) - end
+    if kind == REPEATED:
+        first = tirx.max(beyond, like(variable, 0))
+        repeated = tirx.For(variable, lanes.min, lanes.extent, lanes.kind, substitute(body, variable, variable - first))
+        return tirx.IfThenElse(end >= length, repeated, values)
+    add = partial(_add_behind, lane=variable, beyond=beyond)
+    added = tvm_ffi.structural_map(body, (s_tir.SBlockRealize, add))
+    last = tirx.For(variable, lanes.min, lanes.extent, lanes.kind, added)
+    return tirx.IfThenElse(is_whole, vector, tirx.IfThenElse(end >= length, last, values))
+
+
+def _add_behind(realize: Any, lane: Any, beyond: Any) -> Any:
+    """A block of partial sums that reads the last whole vector, and adds what no vector before has had."""
+    block, store = realize.block, realize.block.body
+    bound = zip(block.iter_vars, realize.iter_values, strict=True)
+    moved = {axis.var: substitute(value, lane, lane - beyond) for axis, value in bound if uses_variable(value, lane)}
+
+    def move(load: Any) -> Any:
+        if load.source.same_as(store.buffer):
+            return load
+        indices = [
+            tvm_ffi.structural_map(index, (tvm.ir.Var, lambda variable: moved.get(variable, variable)))
+            for index in load.indices
+        ]
+        return tirx.BufferLoad(load.source, indices)
+
+    value = tvm_ffi.structural_map(store.value, (tvm.ir.TensorLoad, move))
+    kept = tirx.BufferLoad(store.buffer, store.indices)
+    added = tirx.BufferStore(store.buffer, tirx.Select(lane >= beyond, value, kept), store.indices)
+    return s_tir.SBlockRealize(realize.iter_values, realize.predicate, _with_body(block, added))
 
 
 def _divide_tile(loop: Any, heights: Sequence[int]) -> Any:
