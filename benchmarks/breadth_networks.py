@@ -102,7 +102,7 @@ def network(name: str) -> tuple[nn.Module, tuple[Tensor, ...]]:
     library, _, own = name.partition(":")
     torch.manual_seed(0)
     module, inputs = MAKERS[library](own)
-    return _settled(module, inputs), inputs
+    return settle_norms(module, inputs), inputs
 
 
 def _timm(name: str) -> tuple[nn.Module, tuple[Tensor, ...]]:
@@ -217,7 +217,7 @@ MAKERS: dict[str, Callable[[str], tuple[nn.Module, tuple[Tensor, ...]]]] = {
 }
 
 
-def _settled(module: nn.Module, inputs: tuple[Tensor, ...]) -> nn.Module:
+def settle_norms(module: nn.Module, inputs: tuple[Tensor, ...]) -> nn.Module:
     """A network whose batch norms have seen a few batches."""
     norms = [part for part in module.modules() if isinstance(part, nn.modules.batchnorm._BatchNorm)]
     if norms and all(value.is_floating_point() for value in inputs):

@@ -52,6 +52,38 @@ def interleaved(rounds: int, subjects: Mapping[str, Callable[[], float]]) -> dic
     return figures
 
 
+def race(
+    subjects: Mapping[str, Callable[[], Any]], clock: Callable[[], float], turns: int, turn_s: float, most_runs: int
+) -> dict[str, list[float]]:
+    """Milliseconds of single calls: the subjects alternate, and each turn begins with a call that is not timed."""
+    times: dict[str, list[float]] = {name: [] for name in subjects}
+    for _ in range(turns):
+        for name, call in subjects.items():
+            call()
+            until, runs = time.perf_counter() + turn_s, 0
+            while runs < 2 or (runs < most_runs and time.perf_counter() < until):
+                began = clock()
+                call()
+                times[name].append((clock() - began) * 1e3)
+                runs += 1
+    return times
+
+
+def race_clock(threads: int) -> Callable[[], float]:
+    """Processor time of this thread if it is the only one, which other work on the machine hardly changes; else the time that passes."""
+    return time.thread_time if threads == 1 else time.perf_counter
+
+
+def onnxruntime_session(file: str, threads: int) -> Any:
+    """An ONNX file in ONNX Runtime, on the CPU, with its default optimisations."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+
+
 def report(title: str, figures: Mapping[str, Sequence[float]], base: str, unit: str = "s") -> None:
     """Print medians, minima and ratios to ``base``; then the same as one JSON line."""
     print(f"\n{title} ({machine()})")

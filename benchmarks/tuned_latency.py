@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-from comparing import environment, machine
+from comparing import environment, machine, onnxruntime_session
 from untuned_latency import network as drawn
 
 THREADS = "2"
@@ -58,11 +58,7 @@ def open_torch(source: str) -> Callable[[], object]:
 
 def open_onnxruntime(path: str) -> Callable[[], object]:
     """ONNX Runtime with its default optimisations."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = int(THREADS)
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    session = onnxruntime_session(path, int(THREADS))
     given = {found.name: image(found.shape) for found in session.get_inputs()}
     return lambda: session.run(None, given)
 

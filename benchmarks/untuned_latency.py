@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 from breadth import networks
-from comparing import environment, machine
+from comparing import environment, machine, onnxruntime_session, race, race_clock
 
 LIMIT_S = 1800
 TURNS = 5
@@ -89,16 +89,12 @@ def package(program: Any, inputs: list[np.ndarray]) -> tuple[Callable[[], Any], 
 
 def onnxruntime(module: Any, inputs: tuple[Any, ...], threads: int) -> Callable[[], Any]:
     """What runs a network in ONNX Runtime."""
-    import onnxruntime as runtime
     import torch
 
-    options = runtime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = 3
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "network.onnx"
         torch.onnx.export(module, inputs, str(path), verbose=False)
-        session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        session = onnxruntime_session(str(path), threads)
     given = {found.name: value.numpy() for found, value in zip(session.get_inputs(), inputs, strict=True)}
     return lambda: session.run(None, given)[0]
 
@@ -108,7 +104,6 @@ def measured(name: str, threads: int, turns: int) -> dict[str, Any]:
     import torch
 
     torch.set_num_threads(threads)
-    clock = time.thread_time if threads == 1 else time.perf_counter
     module, inputs = network(name)
     with torch.no_grad():
         program = torch.export.export(module, inputs)
@@ -129,16 +124,7 @@ def measured(name: str, threads: int, turns: int) -> dict[str, Any]:
     expected = (reference if torch.is_tensor(reference) else next(iter(reference))).numpy().astype("float64")
     noise = float(((run() - expected) ** 2).sum())
     row["sqnr_db"] = round(10 * math.log10(float((expected**2).sum()) / max(noise, 1e-300)), 1)
-    times: dict[str, list[float]] = {subject: [] for subject in subjects}
-    for _ in range(turns):
-        for subject, once in subjects.items():
-            once()
-            until, runs = time.perf_counter() + TURN_S, 0
-            while runs < 2 or (runs < MOST_RUNS and time.perf_counter() < until):
-                began = clock()
-                once()
-                times[subject].append((clock() - began) * 1e3)
-                runs += 1
+    times = race(subjects, race_clock(threads), turns, TURN_S, MOST_RUNS)
     row["min_ms"] = {subject: round(min(values), 3) for subject, values in times.items()}
     row["median_ms"] = {subject: round(statistics.median(values), 3) for subject, values in times.items()}
     return row

@@ -41,7 +41,7 @@ CPU = 1
 PROFILED_RUNS = 5
 
 BOOKKEEPING = (
-    "alloc_shape_heap", "alloc_storage", "alloc_tensor", "check_shape_info", "check_tensor_info", "check_tuple_info", "make_shape", "make_tuple",
+    "alloc_shape_heap", "alloc_storage", "alloc_tensor", "check_shape_info", "check_tensor_info", "check_tuple_info", "make_prim_value", "make_shape", "make_tuple",
     "match_prim_value", "match_shape", "null_value", "read_if_cond", "reshape", "shape_of", "tuple_getitem",
 )  # fmt: skip
 """What TVM's virtual machine does to its own registers (``vm.builtin.…``): it takes less time than a call of the instrument, which a profile
