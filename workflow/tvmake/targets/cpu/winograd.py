@@ -15,9 +15,9 @@ from typing import Any
 import tvm
 import tvm_ffi
 
+from tvmake.ir.dimensions import estimate_extent, is_known
 from tvmake.ir.expressions import extents, fixed_shape, is_call
 from tvmake.ir.rewriting import definition, rewritten
-from tvmake.targets.cpu.schedules.accesses import estimate_extent, is_known
 from tvmake.targets.weights.layouts import SAME_EVERYWHERE
 
 from tvm import te  # isort: skip

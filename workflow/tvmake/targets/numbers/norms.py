@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import tvm
-from tvm import te, topi
 
-from tvm import relax  # isort: skip
+from tvmake.ir.dimensions import is_known
+
+from tvm import relax, te, topi  # isort: skip
 
 Legalize = Callable[["relax.BlockBuilder", "relax.Call"], Any]
 
@@ -102,11 +103,17 @@ def _normed(data: Any, scale: Any, shift: Any, channels: int, groups: int, axes:
     mean = te.compute(places.rows, lambda *row: sums(*row) / length, name="norm_mean")
     squares = total("norm_squares", square)
 
+    def factor(*row: Any) -> Any:
+        return tvm.tirx.rsqrt(squares(*row) / length + tvm.tirx.const(epsilon, dtype))
+
+    # LLVM takes a root out of a loop that runs for certain, which one over a dynamic dimension may not.
+    is_dynamic = not all(map(is_known, [*places.rows, *places.within]))
+    factors = te.compute(places.rows, factor, name="norm_factor") if is_dynamic else factor
+
     def result(*indices: Any) -> Any:
         row = indices[:rows]
-        deviation = squares(*row) / length + tvm.tirx.const(epsilon, dtype)
         channel = places.of(indices)[places.channels]
-        normed = (value(indices) - mean(*row)) * tvm.tirx.rsqrt(deviation)
+        normed = (value(indices) - mean(*row)) * factors(*row)
         return (normed * scale(channel).astype(dtype) + shift(channel).astype(dtype)).astype(data.dtype)
 
     return te.compute([*places.rows, *places.within], result, name="norm", tag="broadcast")

@@ -8,16 +8,11 @@ from typing import Any
 import tvm
 import tvm_ffi
 
+from tvmake.ir.dimensions import estimate_extent, is_known
 from tvmake.ir.expressions import dtype_name
 
 SPATIAL, REDUCTION = 0, 2
 """``IterVar.iter_type``: kDataPar and kCommReduce, include/tvm/tirx/var.h."""
-
-TYPICAL_EXTENT = 256
-"""What estimates take a dynamic dimension to be: long enough that tiles are chosen for their speed and threads are used."""
-
-LARGEST_TYPICAL = 1024
-"""What estimates take products of dynamic dimensions to be at most."""
 
 
 @dataclass(frozen=True)
@@ -147,22 +142,6 @@ def neighbours(load: Any, axis: Any) -> int | None:
     for index in load.indices:
         tvm_ffi.structural_walk(index, [(tvm.tirx.FloorDiv, note), (tvm.ir.Var, note_variable)])
     return math.gcd(*divisions) if divisions and len(divisions) == len(whole) else None
-
-
-def is_known(value: Any) -> bool:
-    """Whether an extent is a number, not a dynamic dimension."""
-    return isinstance(value, int | tvm.tirx.IntImm)
-
-
-def estimate_extent(value: Any) -> int:
-    """An extent; where it is dynamic, its value for dimensions of :data:`TYPICAL_EXTENT`."""
-    if is_known(value):
-        return int(value)
-    typical = tvm_ffi.structural_map(
-        value, (tvm.ir.Var, lambda variable: tvm.tirx.const(TYPICAL_EXTENT, variable.ty.dtype))
-    )
-    estimate = tvm.sym.Analyzer().simplify(typical)
-    return max(1, min(int(estimate), LARGEST_TYPICAL)) if is_known(estimate) else TYPICAL_EXTENT
 
 
 def extent(axis: Any) -> int:

@@ -5,6 +5,7 @@ from typing import Any
 
 import tvm
 
+from tvmake.ir.dimensions import is_known
 from tvmake.targets.cpu.schedules.accesses import (
     SPATIAL,
     extent,
@@ -12,7 +13,6 @@ from tvmake.targets.cpu.schedules.accesses import (
     innermost,
     is_contiguous,
     is_dynamic,
-    is_known,
     loads_in,
     uses,
 )

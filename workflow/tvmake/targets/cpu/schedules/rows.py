@@ -88,7 +88,9 @@ def _keeps(statement: Any, rows: list[int], written: list[Any]) -> bool:
     if not is_injective(statement) and spatial != len(rows):
         return False
     loads = [load for load in loads_in(statement.body) if any(load.source.same_as(buffer) for buffer in written)]
+    # What the last block writes is read by no other.
+    stores = [] if statement.body.buffer.same_as(written[-1]) else [statement.body.indices]
     return all(
         len(access) >= len(rows) and all(index.same_as(axis.var) for index, axis in zip(access, axes, strict=False))
-        for access in (statement.body.indices, *(load.indices for load in loads))
+        for access in (*stores, *(load.indices for load in loads))
     )

@@ -8,17 +8,10 @@ from typing import Any
 import tvm
 import tvm_ffi
 
+from tvmake.ir.dimensions import estimate_extent
 from tvmake.ir.expressions import is_call
 from tvmake.targets.cpu.schedules import loops
-from tvmake.targets.cpu.schedules.accesses import (
-    SPATIAL,
-    estimate_extent,
-    extent,
-    innermost,
-    is_fixed,
-    is_injective,
-    loads_in,
-)
+from tvmake.targets.cpu.schedules.accesses import SPATIAL, extent, innermost, is_fixed, is_injective, loads_in
 from tvmake.targets.cpu.schedules.dotted import Dotted, put_instructions
 from tvmake.targets.cpu.schedules.flatten_rows import flatten_rows
 from tvmake.targets.cpu.schedules.inlining import inline

@@ -6,23 +6,22 @@ from typing import Any
 
 import tvm
 
-from tvmake.targets.cpu.schedules.accesses import (
+from tvmake.ir.dimensions import estimate_extent, is_known
+from tvmake.targets.cpu.schedules.accesses import (  # fmt: skip
     SPATIAL,
     Contraction,
     contraction,
-    estimate_extent,
     extent,
     fuse_outer,
     innermost,
     is_contiguous,
     is_dynamic,
     is_injective,
-    is_known,
     loads_in,
     neighbours,
     size,
     uses,
-)  # fmt: skip
+)
 from tvmake.targets.cpu.schedules.machine import Machine
 from tvmake.targets.cpu.schedules.packing import can_pack, pack
 from tvmake.targets.cpu.schedules.tiles import MOST_ROWS, Rows, Tile, divisors, good_tiles

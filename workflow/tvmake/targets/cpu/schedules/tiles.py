@@ -193,8 +193,8 @@ def _cycles(machine: Machine, bits: int, tile: Tile, width: int, rows: int, leng
         passes = -(-rows // tile.height)
         cycles += max(0.0, far / MEMORY_BYTES_PER_CYCLE - cycles) / passes
     odd = ODD_LANES if tile.lanes & (tile.lanes - 1) else 1
-    has_skipped = tile.rows is not None and not tile.rows.is_dynamic
-    skipped = _lacking(tile.rows.extent, tile.height) / tile.rows.extent if has_skipped else 0
+    is_fixed = tile.rows is not None and not tile.rows.is_dynamic
+    skipped = _lacking(tile.rows.extent, tile.height) / tile.rows.extent if tile.rows and is_fixed else 0
     padded = PADDED * (1 + tile.lacking / width) if tile.lacking else 1
     return odd * padded * (1 + SKIPPED * skipped) * cycles / (tile.height * tile.width)
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tvmake.targets.cpu.schedules.accesses import estimate_extent, is_known
+from tvmake.ir.dimensions import estimate_extent, is_known
 from tvmake.targets.cpu.schedules.machine import Machine
 from tvmake.targets.cpu.vectors.incomplete_vectors import LENGTH
 from tvmake.targets.cpu.vectors.partial_tiles import LANES, REPEATED

@@ -4,7 +4,7 @@ A whole tile asks for nothing. One with few rows left computes fewer: a kernel h
 behind the last one are computed from what the last one reads, and not stored, so that a step of the sum has no condition.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
 
@@ -51,26 +51,35 @@ class PartialTiles:
 
     def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
         """The function with such loops divided; one without any unchanged."""
-        body = tvm_ffi.structural_map(func.body, (tirx.For, _divide))
+        arguments = set(func.params)
+
+        def divide(loop: Any) -> Any:
+            annotations = loop.annotations or {}
+            if TILE in annotations:
+                return _divide_tile(loop, sorted(int(height) for height in annotations[TILE]))
+            return _divide_lanes(loop, int(annotations[LANES]), arguments) if LANES in annotations else loop
+
+        body = tvm_ffi.structural_map(func.body, (tirx.For, divide))
         return func if body.same_as(func.body) else func.with_body(body)
 
 
-def _divide(loop: Any) -> Any:
-    annotations = loop.annotations or {}
-    if TILE in annotations:
-        return _divide_tile(loop, sorted(int(height) for height in annotations[TILE]))
-    return _divide_lanes(loop, int(annotations[LANES])) if LANES in annotations else loop
+def _divide_lanes(lanes: Any, kind: int, arguments: Collection[Any]) -> Any:
+    """A vector, and what is computed where it would go beyond the end: the last whole vector, or single values.
 
-
-def _divide_lanes(lanes: Any, kind: int) -> Any:
-    """A vector, and what is computed where it would go beyond the end: the last whole vector, or single values."""
+    Args:
+        lanes: the loop.
+        kind: how the lanes behind the end are left out.
+        arguments: the kernel's.
+    """
     variable, length = lanes.loop_var, int(lanes.extent)
     conditions = [term for term in terms(lanes) if uses_variable(term, variable)]
     body = drop_lane_conditions(lanes.body, variable)
     vector = tirx.For(variable, lanes.min, lanes.extent, lanes.kind, body)
     values = tirx.For(variable, lanes.min, lanes.extent, tirx.ForKind.SERIAL, lanes.body)
     is_whole = substitute(conjunction(conditions), variable, like(variable, length - 1))
-    if len(conditions) != 1 or not isinstance(conditions[0], tirx.LT) or kind == SINGLE:
+    # TVM may keep a result of a kernel's own in place of what it is computed from: that is read once.
+    is_single = kind == SINGLE or (kind == REPEATED and not _writes_arguments(lanes, arguments))
+    if is_single or len(conditions) != 1 or not isinstance(conditions[0], tirx.LT):
         return tirx.IfThenElse(is_whole, vector, values)
     end = conditions[0].b
     beyond = substitute(conditions[0].a, variable, like(variable, length)) - end
@@ -82,6 +91,13 @@ def _divide_lanes(lanes: Any, kind: int) -> Any:
     added = tvm_ffi.structural_map(body, (s_tir.SBlockRealize, add))
     last = tirx.For(variable, lanes.min, lanes.extent, lanes.kind, added)
     return tirx.IfThenElse(is_whole, vector, tirx.IfThenElse(end >= length, last, values))
+
+
+def _writes_arguments(statement: Any, arguments: Collection[Any]) -> bool:
+    """Whether a statement writes nothing but a kernel's arguments."""
+    stores: list[Any] = []
+    tvm_ffi.structural_walk(statement, (tirx.BufferStore, stores.append))
+    return all(store.buffer in arguments for store in stores)
 
 
 def _add_behind(realize: Any, lane: Any, beyond: Any) -> Any:
@@ -203,7 +219,8 @@ def _move_rows(realize: Any, row: Any, value: Any, sums: set[Any]) -> Any:
         return tirx.BufferStore(node.buffer, stored, indices)
 
     body = tvm_ffi.structural_map(block.body, (tirx.BufferStore, store))
-    views, names = [], {}
+    views: list[Any] = []
+    names: dict[Any, Any] = {}
     for view in block.match_buffers:
         region = view.source.region
         if view.source.source in sums:
