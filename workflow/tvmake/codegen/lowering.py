@@ -36,6 +36,7 @@ from tvmake.targets.name_dimensions import name_dimensions
 from tvmake.targets.numbers.norms import NORMS
 from tvmake.targets.opencl.scans import SumsAsReductions
 from tvmake.targets.reversals import KeepReversals
+from tvmake.targets.scalar_arguments import PassScalarsInShapes
 from tvmake.targets.shape_order import OrderShapeStores, ordered_shape_variables
 from tvmake.targets.weights.layout_free import mark_layout_free
 from tvmake.targets.weights.layouts import take_out_weight_layouts
@@ -328,6 +329,7 @@ def _legalize(target: "tvm.target.Target") -> list[Any]:
         transform.FoldConstant(),
         transform.FuseOps(),
         *([PartLargeKernels()] if is_gpu(target) else []),
+        PassScalarsInShapes(),
         transform.FuseTIR(),
         transform.DeadCodeElimination(),
     ]
