@@ -1,6 +1,7 @@
-"""Numbers that ``forward`` takes out of tensors and computes with: tensors of rank 0.
+"""Numbers that ``forward`` takes out of tensors, or makes of dynamic dimensions, and computes with: tensors of rank 0.
 
-``x * (1 / t.item() ** 2)`` reaches PyTorch's graph as arithmetic of Python on a symbol, for which TVM has no operators.
+``x * (1 / t.item() ** 2)`` and ``x / x.shape[0] ** 0.5`` reach PyTorch's graph as arithmetic of Python on a symbol, for which TVM
+has no operators. Few of its operators take the symbol of a dimension as a number (``x.clamp(max=x.shape[0])``).
 """
 
 import math
@@ -28,6 +29,9 @@ ARITHMETIC: dict[Callable[..., Any], torch._ops.OpOverload] = {
 }  # fmt: skip
 """What Python computes with symbols, by what PyTorch computes with tensors."""
 
+COUNTED = (aten.arange.default, aten.arange.start, aten.arange.start_step, aten.full.default)
+"""Operators whose numbers TVM takes as symbols of dimensions."""
+
 FILLED = (aten.full.default, aten.scalar_tensor.default)
 """Operators that make a tensor of one number."""
 
@@ -53,15 +57,41 @@ def _in_graph(graph: fx.Graph) -> bool:
             continue
         if node.target is aten._local_scalar_dense.default:
             tensors[node] = _taken(graph, node)
-        elif tensors.keys().isdisjoint(node.all_input_nodes):
             continue
-        elif node.target in ARITHMETIC:
-            tensors[node] = _computed(graph, node, tensors)
-        elif (made := _used(graph, node, tensors)) is not None:
+        numbers = {dimension: _filled(graph, dimension) for dimension in _dimensions_as_numbers(node)} | tensors
+        if numbers.keys().isdisjoint(node.all_input_nodes):
+            continue
+        if node.target in ARITHMETIC:
+            tensors[node] = _computed(graph, node, numbers)
+        elif (made := _used(graph, node, numbers)) is not None:
             node.replace_all_uses_with(made)
             is_changed = True
     graph.eliminate_dead_code()
     return is_changed
+
+
+def _dimensions_as_numbers(node: fx.Node) -> list[fx.Node]:
+    """The dynamic dimensions that an operation reads as numbers; not those that are sizes, or bounds of slices."""
+    if node.target in ARITHMETIC:
+        given = node.args if isinstance(node.meta.get("val"), torch.SymFloat) else ()
+    elif isinstance(node.target, torch._ops.OpOverload) and node.target not in COUNTED:
+        given = [
+            one for one, argument in zip(node.args, node.target._schema.arguments, strict=False) if _is_number(argument)
+        ]
+    else:
+        given = ()
+    return [one for one in given if isinstance(one, fx.Node) and isinstance(one.meta.get("val"), torch.SymInt)]
+
+
+def _is_number(argument: torch.Argument) -> bool:
+    kind = argument.type.getElementType() if isinstance(argument.type, torch.OptionalType) else argument.type
+    return isinstance(kind, torch.NumberType | torch.TensorType)
+
+
+def _filled(graph: fx.Graph, dimension: fx.Node) -> fx.Node:
+    """A tensor of rank 0 that holds a dimension."""
+    with graph.inserting_after(dimension):
+        return graph.call_function(aten.full.default, ([], dimension), {"dtype": torch.int64})
 
 
 def _taken(graph: fx.Graph, node: fx.Node) -> fx.Node:
@@ -95,7 +125,7 @@ def _used(graph: fx.Graph, node: fx.Node, tensors: dict[fx.Node, fx.Node]) -> fx
     with graph.inserting_before(node):
         if node.target in FILLED:
             value, size = (node.args[-1], node.args[0] if len(node.args) > 1 else [])
-            if value not in tensors or any(isinstance(extent, fx.Node) for extent in size):
+            if value not in tensors or any(extent in tensors for extent in size):
                 return None
             dtype = node.meta["val"].dtype
             value = graph.call_function(aten._to_copy.default, (tensors[value],), {"dtype": dtype})

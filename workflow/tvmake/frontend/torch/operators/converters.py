@@ -31,7 +31,7 @@ from torch import fx
 from tvmake.frontend import near_zero
 from tvmake.frontend.torch.operators import bits, integers, quantized, sorts
 from tvmake.frontend.torch.operators.matrices import products
-from tvmake.frontend.torch.operators.places import indexing, scattering
+from tvmake.frontend.torch.operators.places import dimension_arithmetic, indexing, scattering, slicing
 from tvmake.frontend.torch.operators.windows import pooling, resizing
 from tvmake.ir.expressions import constant
 
@@ -332,6 +332,7 @@ def _each(values: list[int]) -> list[int]:
 
 CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
     **bits.CONVERTERS,
+    **dimension_arithmetic.CONVERTERS,
     **indexing.CONVERTERS,
     **integers.CONVERTERS,
     **pooling.CONVERTERS,
@@ -339,6 +340,7 @@ CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
     **quantized.CONVERTERS,
     **resizing.CONVERTERS,
     **scattering.CONVERTERS,
+    **slicing.CONVERTERS,
     **sorts.CONVERTERS,
     "elu.default": _elu,
     "expm1.default": _of_floats(near_zero.expm1),

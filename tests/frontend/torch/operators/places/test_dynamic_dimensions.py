@@ -1,0 +1,65 @@
+"""Dynamic dimensions as bounds of slices, as positions and as numbers, at several sizes and with an empty past."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import torch
+import tvm
+from torch import Tensor, nn
+
+from tests.unoptimised import UNOPTIMISED
+from tvmake.codegen.lowering import lower
+from tvmake.config.build import PassOptions
+from tvmake.config.model import ImportOptions
+from tvmake.config.target import TargetConfig
+from tvmake.frontend.torch.importer import read
+from tvmake.targets.resolve import tvm_target
+
+TABLE = torch.randn(64, 4, generator=torch.Generator().manual_seed(0))
+CAUSAL = torch.ones(64, 64, dtype=torch.bool).tril()
+
+
+class Positions(nn.Module):
+    """What decoders compute from the lengths of a part ``x`` and of its past."""
+
+    def forward(self, x: Tensor, past: Tensor) -> dict[str, Tensor]:
+        n, p = x.shape[0], past.shape[0]
+        both = torch.cat([past, x])
+        return {
+            "embedded": x + TABLE[torch.arange(p, p + n)],
+            "rotated": x * torch.arange(p, p + n).float()[:, None].cos(),
+            "shifted": x + TABLE[torch.arange(n) + p],
+            "masked": (x @ both.T).masked_fill(torch.arange(p + n) > torch.arange(p, p + n)[:, None], -1.0),
+            "cut from a table": x + TABLE[p : p + n],
+            "causal": (x @ both.T).masked_fill(~CAUSAL[p : p + n, : p + n], -1.0),
+            "last": both[p + n - 1 :] * 2,
+            "last by its number": both[p + n - 1] * 2,
+            "newest": both[-n:] - x,
+            "rolled": both.roll(1, 0),
+            "filled": torch.full((n, 2), p) + torch.ones(n, p + n).tril(p).sum(-1, keepdim=True),
+            "one_hot": nn.functional.one_hot(torch.arange(p, p + n), 64),
+            "scaled": x / (p + n) ** 0.5 + n / (p + 1),
+            "counted": x.clamp(max=n) + torch.scalar_tensor(p) + torch.linspace(0, n, 4),
+        }
+
+
+def test_what_decoders_compute_from_dimensions_is_that_of_pytorch():
+    network = Positions()
+    dims = {"x": {0: torch.export.Dim("n", min=1, max=32)}, "past": {0: torch.export.Dim("p", min=0, max=32)}}
+    program = torch.export.export(network, (torch.randn(3, 4), torch.randn(5, 4)), dynamic_shapes=dims)
+    imported = read(program, ImportOptions(source="net", trusted=True))
+    lowered = lower(
+        imported.module, tvm_target(TargetConfig(kind="llvm"), "targets.t"), [], PassOptions(), 2, rules=False
+    )
+    machine = tvm.relax.VirtualMachine(tvm.compile(lowered.fused, target=UNOPTIMISED), tvm.cpu())
+    for n, p in itertools.product((1, 3, 17), (0, 1, 32)):
+        x, past = torch.randn(n, 4), torch.randn(p, 4)
+        expected = network(x, past)
+        given = [*(tvm.runtime.tensor(value.numpy()) for value in (x, past)), *imported.params.values()]
+        results: Any = machine["main"](*given)
+        for (name, wanted), found in zip(expected.items(), results, strict=True):
+            assert (found.dtype, found.shape) == (wanted.numpy().dtype, tuple(wanted.shape)), name
+            np.testing.assert_allclose(
+                found.numpy(), wanted.numpy(), rtol=1e-4, atol=1e-5, err_msg=f"{name} at {n}, {p}"
+            )

@@ -1,0 +1,58 @@
+"""Slices between dynamic dimensions, and elements at them: ``table[past : past + n]``, ``x[:, n - 1 :]``, ``x[:, n - 1]``.
+
+TVM 0.27 clamps the bounds of a slice to the dimension, whatever the program says of their sizes. The shape of the result is then an
+expression that fits no other operand, and what is computed from both has no shape. PyTorch has derived the shape already.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torch import SymInt, fx
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+from tvmake.frontend.torch.operators.places.extents import whole_number
+
+from tvm import relax  # isort: skip
+
+
+def _slice(node: fx.Node, importer: Any) -> Any:
+    data = node.args[0]
+    axis, start, stop, stride = (*node.args[1:], *(0, None, None, 1)[len(node.args) - 1 :])
+    extent, length = data.meta["val"].shape[axis], node.meta["val"].shape[axis]
+    sizes = [_size(start), _size(stop), extent, length]
+    if stride != 1 or not any(isinstance(size, SymInt) for size in sizes):
+        return importer.create_convert_map()["slice.Tensor"](node)
+    dimension = importer.env[data].ty.shape[axis]
+    first, begin = _from_front(start or 0, extent, dimension, importer)
+    last, end = (extent, dimension) if stop is None else _from_front(stop, extent, dimension, importer)
+    is_within = statically_known_true(first >= 0) and statically_known_true(last <= extent)
+    if not is_within or not statically_known_true(last - first == length):
+        return importer.create_convert_map()["slice.Tensor"](node)
+    return importer.block_builder.emit(
+        relax.op.strided_slice(importer.env[data], [axis], [begin], [end], [1], assume_inbound=True)
+    )
+
+
+def _select(node: fx.Node, importer: Any) -> Any:
+    """An index that is an expression of dynamic dimensions, as a tensor; counted from the end where negative."""
+    data, axis, index = node.args
+    if not isinstance(index, fx.Node):
+        return importer.create_convert_map()["select.int"](node)
+    return importer.block_builder.emit(relax.op.take(importer.env[data], whole_number(importer.env[index]), axis))
+
+
+def _size(bound: Any) -> Any:
+    """A bound as PyTorch's int or symbol."""
+    return bound.meta["val"] if isinstance(bound, fx.Node) else bound
+
+
+def _from_front(bound: Any, extent: Any, dimension: Any, importer: Any) -> tuple[Any, Any]:
+    """A bound counted from the front and at most the dimension, for PyTorch and for Relax."""
+    size, value = _size(bound), importer.env[bound] if isinstance(bound, fx.Node) else bound
+    if statically_known_true(size < 0):
+        return size + extent, dimension + value
+    return (extent, dimension) if statically_known_true(size >= extent) else (size, value)
+
+
+CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {"slice.Tensor": _slice, "select.int": _select}
+"""By the operator's name."""
