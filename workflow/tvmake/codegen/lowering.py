@@ -29,6 +29,7 @@ from tvmake.targets.cpu.vectors.parts import read_parts_in_place
 from tvmake.targets.cpu.winograd import with_fewer_products
 from tvmake.targets.cuda import tf32_networks
 from tvmake.targets.cuda.half_remainders import WideRemainders
+from tvmake.targets.empty_reductions import InitializeEmptyReductions
 from tvmake.targets.gpu.shape_changes import move_shape_changes
 from tvmake.targets.kernel_parts import PartLargeKernels
 from tvmake.targets.kernel_pipeline import uses_textures
@@ -130,6 +131,7 @@ def lower(
         final = tvm.transform.Sequential(
             [
                 *_schedule(target),
+                *([InitializeEmptyReductions()] if is_cpu(target) else []),
                 *_views(fused, target),
                 transform.ToNonDataflow(),
                 transform.RemovePurityChecking(),
