@@ -17,6 +17,9 @@ MAIN = "main"
 ARGUMENT = r"ErrorContext\(fn=main, loc=param\[\d+\], param=(.+?), annotation=R\.Tensor\(\((.*?)\), dtype=\"(\w+)\"\)\)"
 """How TVM's virtual machine says what an argument of ``main`` has to be."""
 
+SIZES = r"\((-?\d+) vs\. (-?\d+)\) : ErrorContext\(match_cast, ty=R\.Shape"
+"""How it says that two dimensions differ, of which it compares the sum of both with twice the second."""
+
 
 def check_arguments(machine: Any, manifest: Manifest) -> None:
     """Compare the names of what ``main`` takes.
@@ -86,6 +89,13 @@ def checking_arguments() -> Iterator[None]:
         if found := search(ARGUMENT, str(error)):
             name, shape, dtype = found.groups()
             raise _other(f"takes '{name}' as {dtype}[{shape.rstrip(',')}]", "otherwise") from None
+        if sizes := search(SIZES, str(error)):
+            both, twice = map(int, sizes.groups())
+            raise InputError(
+                "inputs",
+                f"a part of the network has {both - twice // 2} elements where inputs of these sizes need {twice // 2}",
+                "give shorter ones, for instance: a table of positions ends there",
+            ) from None
         raise
 
 

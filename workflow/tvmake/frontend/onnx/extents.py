@@ -32,6 +32,7 @@ class Extents:
         self._known: dict[Any, Values] = {}
         self._variables: set[Any] = set()
         self._analyzer = tvm.sym.Analyzer()
+        self._required: set[str] = set()
 
     def of(self, value: Any) -> Values | None:
         """What a value holds; None where it is not known."""
@@ -98,6 +99,17 @@ class Extents:
     def difference(self, one: Any, other: Any) -> tuple[int, int]:
         """The bounds of a difference."""
         return self.bounds(self._simple(one - other))
+
+    def require(self, extent: Any, wanted: Any) -> None:
+        """Have the package check, before it computes with it, that a dimension is another one."""
+        key = f"{extent} {wanted}"
+        if key in self._required or self.difference(extent, wanted) == (0, 0):
+            return
+        self._required.add(key)
+        # TVM 0.27's CanonicalizeBindings would put the one in place of the other without end, were the other a variable.
+        found, required = (_expression(wanted + one) for one in (extent, wanted))
+        shape = self.builder.emit(relax.ShapeExpr([found]))
+        self.builder.match_cast(shape, relax.ShapeType([required]))
 
     def _simple(self, value: Any) -> Any:
         if not isinstance(value, tvm.ir.Expr):
@@ -313,7 +325,7 @@ def _to_shape(extents: Extents, inputs: Sequence[Any], held: Held, attributes: M
 
 
 def _expanded(extents: Extents, inputs: Sequence[Any], held: Held, attributes: Mapping[str, Any]) -> Any | None:
-    """Extents broadcast both ways; one that is not known to be 1 is that of the other, or equal to it."""
+    """Extents broadcast both ways; of two dynamic ones the package checks that they are equal."""
     target, shape = held[1], shape_of(inputs[0])
     if target is None or shape is None:
         return None
@@ -321,6 +333,9 @@ def _expanded(extents: Extents, inputs: Sequence[Any], held: Held, attributes: M
     sizes, wanted = ([1] * (rank - len(part)) + list(part) for part in (shape, target))
     result = [b if isinstance(a, int) and a == 1 else a if isinstance(a, int) else b if b != 1 else a
               for a, b in zip(sizes, wanted, strict=True)]  # fmt: skip
+    for pair in zip(sizes, wanted, strict=True):
+        if all(isinstance(one, tvm.ir.Expr) for one in pair) and extents.difference(*pair) != (0, 0):
+            extents.require(*pair)
     return relax.op.broadcast_to(inputs[0], relax.ShapeExpr([_expression(one) for one in result]))
 
 
@@ -354,21 +369,26 @@ def _cut(extents: Extents, inputs: Sequence[Any], held: Held, attributes: Mappin
     bounds = []
     for axis, *pair in zip(places, starts, ends, strict=True):
         placed = [_placed(extents, one, shape[axis]) for one in pair]
-        if any(one is None for one in placed):
-            return None
         bounds.append([_expression(one) for one in (placed[0], extents.greatest(*placed))])
     begins, stops = ([pair[index] for pair in bounds] for index in range(2))
     return relax.op.strided_slice(inputs[0], places, begins, stops, [1] * len(places), assume_inbound=True)
 
 
-def _placed(extents: Extents, place: Any, extent: Any) -> Any | None:
-    """A place of an axis counted from the front, at most its end; None where it is not known from where it counts."""
+def _placed(extents: Extents, place: Any, extent: Any) -> Any:
+    """A place of an axis counted from the front, at most its end."""
     if not isinstance(place, tvm.ir.Expr) and place >= WHOLE - 1:
         return extent
     low, high = extents.bounds(place)
     if high < 0:
-        place, low = extents.greatest(extent + place, 0), 0
-    return None if low < 0 else extents.least(place, extent)
+        return extents.greatest(extent + place, 0)
+    if low >= 0:
+        return extents.least(place, extent)
+    before = extents.difference(place, extent)
+    if before[0] == before[1] and before[0] in (-1, -2):
+        return extents.greatest(place, 0)  # the last but one of one element is before it, counted from either end
+    from_end = extents.greatest(extent + place, 0)
+    # Not a call of if_then_else, which Relax would bind to a variable of its own.
+    return tirx.Select(place < 0, _expression(from_end), _expression(extents.least(place, extent)))
 
 
 def _repeated(extents: Extents, inputs: Sequence[Any], held: Held, attributes: Mapping[str, Any]) -> Any | None:

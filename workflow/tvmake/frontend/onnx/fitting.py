@@ -1,16 +1,19 @@
-"""Operands that Relax cannot tell to fit each other: a table of positions cut to a sequence's length has ``min(length, rows)`` rows.
+"""Operands that Relax cannot tell to fit each other: a table cut at ``[past : past + n]`` has ``min(past + n, rows) - min(past, rows)`` rows.
 
-They fit wherever the network can be computed at all. A sequence beyond its table gives NaN, so that none passes for right: a
-check by ``match_cast`` would end TVM 0.27's ``CanonicalizeBindings`` in an endless recursion.
+They fit wherever the network can be computed at all: the operand gets the dimension of the others, which the package checks as it
+runs. What is beyond a table is an error, as in ONNX Runtime.
 """
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from copy import copy
 from typing import Any
 
 import tvm
+import tvm_ffi
 
 from tvmake.frontend.onnx.extents import Extents, shape_of
+from tvmake.ir.expressions import is_call
 
 from tvm import relax, tirx  # isort: skip
 
@@ -20,33 +23,80 @@ ELEMENTWISE = {
     "LessOrEqual", "GreaterOrEqual", "PRelu", "BiasGelu", "FastGelu",
 }  # fmt: skip
 
+CHOICE = (tirx.Min, tirx.Max)
+
 
 def fitted(operator: str, inputs: list[Any], extents: Extents) -> list[Any]:
-    """The operands; those of floats with the extent ``min(n, …)``, beside one of ``n``, get that extent."""
+    """The operands; those with a dimension that is another operand's, or less, get that dimension."""
     shapes = [shape_of(value) if isinstance(value, tvm.ir.Expr) else None for value in inputs]
-    if operator not in ELEMENTWISE or not any(isinstance(one, tirx.Min) for shape in shapes for one in shape or ()):
+    if operator == "Expand":
+        target = extents.of(inputs[1])
+        shapes[1] = None if target is None else list(target)
+    if operator not in ELEMENTWISE | {"Expand"} or not any(
+        _choices(extent) for shape in shapes for extent in shape or ()
+    ):
         return inputs
-    found = copy(inputs)  # TVM's kind of list
+    operands = copy(inputs)  # TVM's kind of list
     for index, (value, shape) in enumerate(zip(inputs, shapes, strict=True)):
-        is_of_floats = shape is not None and str(value.ty.dtype.dtype).startswith("float")
-        for axis, extent in enumerate(shape or () if is_of_floats else ()):
-            place = len(shape or ()) - axis
-            wanted = _wanted(extent, [other[-place] for other in shapes if other and place <= len(other)], extents)
+        if operator == "Expand" and index:
+            break
+        for axis, extent in enumerate(shape or ()):
+            position = len(shape or ()) - axis
+            others = [other[-position] for other in shapes if other and position <= len(other)]
+            wanted = _wanted(extent, others, extents)
             if wanted is not None:
-                rows = relax.op.arange(wanted, dtype="int64")
-                value = extents.builder.emit(relax.op.take(value, rows, axis, mode="nan"))
-        found[index] = value
+                value = _with_dimension(value, axis, wanted, extents)
+        operands[index] = value
+    return operands
+
+
+def _choices(extent: Any) -> list[Any]:
+    """The minima and maxima in a dimension."""
+    found: list[Any] = []
+    if isinstance(extent, tvm.ir.Expr):
+        tvm_ffi.structural_walk(extent, (CHOICE, found.append))
     return found
 
 
+def _settled(extent: Any) -> Iterator[Any]:
+    """What a dimension is where each of its minima and maxima is one of its two values."""
+    for choices in itertools.product((0, 1), repeat=len(_choices(extent))):
+        chosen = iter(choices)
+        yield tvm_ffi.structural_map(extent, (CHOICE, lambda node, chosen=chosen: (node.a, node.b)[next(chosen)]))
+
+
 def _wanted(extent: Any, others: Sequence[Any], extents: Extents) -> Any | None:
-    """Another operand's extent, where this one is that or less."""
-    if isinstance(extent, tirx.Min):
-        for other in others:
-            is_open = isinstance(other, tvm.ir.Expr) and not isinstance(other, tirx.Min)
-            if is_open and any(extents.difference(part, other) == (0, 0) for part in (extent.a, extent.b)):
-                return other
+    """Another operand's dimension, where this one may be that; or 1, where it is not more, and another operand's is.
+
+    The package checks it as it runs.
+    """
+    others = [other for other in others if isinstance(other, tvm.ir.Expr) or other != 1]
+    if not _choices(extent) or not any(not _choices(other) for other in others):
+        return None
+    if extents.difference(extent, 0)[1] <= 1:
+        for other in others:  # none goes with 0 but 0 and 1
+            extents.require(extent, extents.greatest(extent, extents.least(other, 1)))
+        return 1
+    candidates = list(_settled(extent))
+    for other in others:
+        if any(extents.difference(candidate, other) == (0, 0) for candidate in candidates):
+            extents.require(extent, other)
+            return other
     return None
+
+
+def _with_dimension(value: Any, axis: int, wanted: Any, extents: Extents) -> Any:
+    """The beginning of a tensor."""
+    data, slices = value, {}
+    source = extents.builder.lookup_binding(value) if isinstance(value, relax.Var) else None
+    if is_call(source, "strided_slice") and source.attrs.assume_inbound and all(step == 1 for step in source.args[4]):
+        data, axes, begins, ends, _ = source.args
+        slices = {int(number): pair for number, *pair in zip(axes, begins, ends, strict=True)}
+    begin = slices[axis][0] if axis in slices else tirx.IntImm("int64", 0)
+    slices[axis] = [begin, begin + wanted]
+    begins, ends = ([pair[index] for pair in slices.values()] for index in (0, 1))
+    cut = relax.op.strided_slice(data, list(slices), begins, ends, [1] * len(slices), assume_inbound=True)
+    return extents.builder.emit(cut)
 
 
 def unequal(operator: str, inputs: Sequence[Any], result: Any) -> str | None:
