@@ -5,6 +5,7 @@
     python benchmarks/random_networks.py --case 17 --targets llvm --shrink # the smallest network with the same outcome
     python benchmarks/random_networks.py --results random.jsonl --table
 
+With ``--dynamic`` networks have one to three dynamic dimensions and are run at three sizes: the smallest, odd ones and the bounds.
 Networks are those of the seeds from ``--seed`` on, from PyTorch or, with ``--source onnx``, ONNX files against ONNX Runtime. Each is
 tried in a process of its own, within limits of time and memory; what is in ``--results`` already is not tried again.
 
@@ -39,11 +40,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 from random_graphs import onnx_kinds
 from random_graphs.drawing import KINDS, drawn
+from random_graphs.dynamic import drawn_dynamic, suits_onnx, suits_torch
 from random_graphs.network import Network
 from random_graphs.shrinking import shrunk
 from random_graphs.trying import ORDER, Outcome, Subject, of_onnx, of_torch, tried
 
-SOURCES = {"torch": (KINDS, of_torch), "onnx": (onnx_kinds.KINDS, of_onnx)}
+SOURCES = {"torch": (KINDS, of_torch, suits_torch), "onnx": (onnx_kinds.KINDS, of_onnx, suits_onnx)}
 
 BAD = ("wrong", "crashed", "timeout")
 
@@ -79,20 +81,26 @@ def warm_up() -> None:
 
 def subject_of(source: str, network: Network) -> Subject:
     """A network as tvmake gets it from a source."""
-    kinds, subject = SOURCES[source]
+    kinds, subject, _ = SOURCES[source]
     return subject(network, kinds)
+
+
+def network_of(seed: int, arguments: argparse.Namespace) -> Network:
+    """A seed's network."""
+    kinds, _, suits = SOURCES[arguments.source]
+    return drawn_dynamic(seed, kinds, suits) if arguments.dynamic else drawn(seed, kinds)
 
 
 def attempts(seed: int, arguments: argparse.Namespace) -> list[Outcome]:
     """What becomes of a seed's network."""
-    network = drawn(seed, SOURCES[arguments.source][0])
+    network = network_of(seed, arguments)
     return tried(partial(subject_of, arguments.source, network), arguments.targets, arguments.precisions)
 
 
 def shrink(seed: int, arguments: argparse.Namespace) -> Network:
     """The smallest network with the outcome of the seed's network, on the first target where it is not right."""
-    kinds, _ = SOURCES[arguments.source]
-    network = drawn(seed, kinds)
+    kinds, _, _ = SOURCES[arguments.source]
+    network = network_of(seed, arguments)
     first = next((one for one in attempts(seed, arguments) if one.outcome not in ("right", "unjudged")), None)
     if first is None:
         return network
@@ -109,6 +117,7 @@ def main() -> int:
     """See the module's text."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--source", choices=SOURCES, default="torch")
+    parser.add_argument("--dynamic", action="store_true", help="one to three dynamic dimensions, at three sizes")
     parser.add_argument("--seed", type=int, default=0, help="of the first network")
     parser.add_argument("--networks", type=int, default=100)
     parser.add_argument("--targets", nargs="+", default=["llvm"], help="tags of the catalogue, or llvm, opencl, cuda")
@@ -125,17 +134,18 @@ def main() -> int:
         return int(any(row["outcome"] in BAD for row in rows))
     warm_up()
     done = {(row["source"], row["seed"], row["target"], row["precision"]) for row in rows}
+    source = f"{arguments.source}, dynamic" if arguments.dynamic else arguments.source
     wanted = {(tag, precision) for tag in arguments.targets for precision in arguments.precisions}
     for seed in arguments.case or range(arguments.seed, arguments.seed + arguments.networks):
         if arguments.shrink:
             print(shrink(seed, arguments), flush=True)
             continue
         if arguments.case:
-            print(drawn(seed, SOURCES[arguments.source][0]))
-        elif {(arguments.source, seed, *one) for one in wanted} <= done:
+            print(network_of(seed, arguments))
+        elif {(source, seed, *one) for one in wanted} <= done:
             continue
         for found in attempts(seed, arguments):
-            row = {"source": arguments.source, "seed": seed, **vars(found)}
+            row = {"source": source, "seed": seed, **vars(found)}
             rows.append(row)
             if arguments.results is not None:
                 with arguments.results.open("a") as results:

@@ -55,10 +55,15 @@ def drawn(seed: int, kinds: Mapping[str, Kind]) -> Network:
     """The network of a seed: the first of those drawn from it whose outputs rounding does not decide."""
     number = 0
     while True:
-        network = _drawn(Random(f"{seed} {number}"), kinds)
+        network = drawn_once(seed, number, kinds)
         if network is not None and is_judgeable(network, kinds, "float32"):
             return network
         number += 1
+
+
+def drawn_once(seed: int, number: int, kinds: Mapping[str, Kind]) -> Network | None:
+    """One of the networks that are drawn from a seed; None where nothing came of it."""
+    return _drawn(Random(f"{seed} {number}"), kinds)
 
 
 def _drawn(rng: Random, kinds: Mapping[str, Kind]) -> Network | None:

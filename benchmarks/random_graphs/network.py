@@ -12,6 +12,15 @@ Options = dict[str, Any]
 
 
 @dataclass(frozen=True)
+class Dimension:
+    """A dynamic dimension of an input."""
+
+    axis: int
+    name: str
+    least: int = 1
+
+
+@dataclass(frozen=True)
 class Input:
     """An input of a network."""
 
@@ -20,12 +29,16 @@ class Input:
     """``float32``, ``int64`` or ``bool``."""
     below: int = 1
     """Integers are drawn from 0 up to here, without it."""
+    dimensions: tuple[Dimension, ...] = ()
+    """Those that are dynamic."""
 
-    def example(self, generator: torch.Generator) -> Tensor:
-        """A value of this input."""
+    def example(self, generator: torch.Generator, sizes: Mapping[str, int] | None = None) -> Tensor:
+        """A value of this input; with other sizes of dynamic dimensions where some are given."""
+        resized = {each.axis: (sizes or {})[each.name] for each in self.dimensions if sizes}
+        shape = tuple(resized.get(axis, extent) for axis, extent in enumerate(self.shape))
         if self.dtype == "int64":
-            return torch.randint(0, self.below, self.shape, generator=generator)
-        value = torch.randn(self.shape, generator=generator)
+            return torch.randint(0, self.below, shape, generator=generator)
+        value = torch.randn(shape, generator=generator)
         return value > 0 if self.dtype == "bool" else value
 
 
@@ -51,10 +64,10 @@ class Network:
     seed: int = 0
     """Of the inputs' values."""
 
-    def examples(self) -> list[Tensor]:
+    def examples(self, sizes: Mapping[str, int] | None = None) -> list[Tensor]:
         """A value for each input."""
         generator = torch.Generator().manual_seed(self.seed)
-        return [one.example(generator) for one in self.inputs]
+        return [one.example(generator, sizes) for one in self.inputs]
 
     def __str__(self) -> str:
         first = len(self.inputs)

@@ -37,17 +37,18 @@ class Node(nn.Module):
         super().__init__()
         self.operator, self.inputs, self.attributes = operator, inputs, attributes
         self.outputs, self.taken = outputs, taken
-        self.session: Any = None
+        self.sessions: dict[tuple[torch.Size, ...], Any] = {}
 
     def forward(self, *operands: Tensor) -> Tensor:
         """The value, from ONNX Runtime."""
-        if self.session is None:
+        shapes = tuple(value.shape for value in operands)
+        if shapes not in self.sessions:
             names = [f"x{number}" for number in range(len(operands))]
             nodes, constants = self.parts(names, "y")
             given = [_declared(name, value) for name, value in zip(names, operands, strict=True)]
-            self.session = session(_model(nodes, constants, given, ["y"]))
+            self.sessions[shapes] = session(_model(nodes, constants, given, ["y"]))
         feeds = {f"x{number}": value.contiguous().numpy() for number, value in enumerate(operands)}
-        return torch.from_numpy(np.array(run(self.session, ["y"], feeds)[0]))
+        return torch.from_numpy(np.array(run(self.sessions[shapes], ["y"], feeds)[0]))
 
     def parts(self, names: Sequence[str], result: str) -> tuple[list[Any], list[Any]]:
         """The node, and its constants as initializers.
@@ -109,6 +110,9 @@ def model_of(network: Network, program: Program) -> "onnx.ModelProto":
         nodes += some
         constants += theirs
     given = [_declared(f"v{number}", value) for number, value in enumerate(network.examples())]
+    for declared, one in zip(given, network.inputs, strict=True):
+        for each in one.dimensions:
+            declared.type.tensor_type.shape.dim[each.axis].dim_param = each.name
     return _model(nodes, constants, given, [f"v{number}" for number in network.outputs])
 
 

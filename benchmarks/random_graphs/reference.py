@@ -24,13 +24,18 @@ def outputs(program: Program, inputs: list[Tensor]) -> list[np.ndarray]:
     return [values[number].numpy() for number in program.network.outputs]
 
 
-def is_judgeable(network: Network, kinds: Mapping[str, Kind], precision: str) -> bool:
+def is_judgeable(
+    network: Network, kinds: Mapping[str, Kind], precision: str, sizes: Mapping[str, int] | None = None
+) -> bool:
     """Whether outputs stay within the goals when every value is disturbed as much as rounding may disturb it.
 
     Where an argmax ties, a difference cancels or a comparison hangs on the last bit, two right implementations differ.
+
+    Args:
+        sizes: of dynamic dimensions; those that the network is drawn with by default.
     """
     program = Program(network, kinds)
-    inputs = network.examples()
+    inputs = network.examples(sizes)
     expected = outputs(program, inputs)
     generator = torch.Generator().manual_seed(network.seed)
 

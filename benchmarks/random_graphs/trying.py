@@ -39,6 +39,7 @@ from tvmake.process.supervised import exit_description
 from tvmake.targets.resolve import tvm_target
 from tvmake.transform.graph import transform
 
+from .dynamic import exported, sizes
 from .network import Kind, Network, Program
 from .onnx_nodes import RuntimeRefusesError, model_of, run, session
 from .reference import is_judgeable, outputs, problem
@@ -70,6 +71,8 @@ class Subject:
     expected: Sequence[np.ndarray]
     is_judgeable: Callable[[str], bool]
     """Whether rounding of a precision leaves the outputs within its goals."""
+    resized: Sequence[tuple[str, Sequence[np.ndarray], Sequence[np.ndarray]]] = ()
+    """For other sizes of dynamic dimensions: in words, with inputs and outputs."""
 
 
 def of_torch(network: Network, kinds: Mapping[str, Kind]) -> Subject:
@@ -77,13 +80,15 @@ def of_torch(network: Network, kinds: Mapping[str, Kind]) -> Subject:
     program, inputs = Program(network, kinds), network.examples()
 
     def imported() -> ImportedModel:
-        return read(torch.export.export(program, tuple(inputs)), ImportOptions(source="random:network", trusted=True))
+        return read(exported(network, program), ImportOptions(source="random:network", trusted=True))
 
+    others = [(str(size), network.examples(size)) for size in sizes(network)]
     return Subject(
         imported,
         [value.numpy() for value in inputs],
         outputs(program, inputs),
         lambda precision: is_judgeable(network, kinds, precision),
+        [(size, [value.numpy() for value in given], outputs(program, given)) for size, given in others],
     )
 
 
@@ -98,12 +103,17 @@ def of_onnx(network: Network, kinds: Mapping[str, Kind]) -> Subject:
             path.write_bytes(model.SerializeToString())
             return onnx_importer.read(path, ImportOptions(source=str(path)))
 
-    feeds = {f"v{number}": value.numpy() for number, value in enumerate(inputs)}
+    whole = session(model)
+
+    def case(given: Sequence[torch.Tensor]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        feeds = {f"v{number}": value.numpy() for number, value in enumerate(given)}
+        return list(feeds.values()), run(whole, [f"v{number}" for number in network.outputs], feeds)
+
     return Subject(
         imported,
-        list(feeds.values()),
-        run(session(model), [f"v{number}" for number in network.outputs], feeds),
+        *case(inputs),
         lambda precision: is_judgeable(network, kinds, precision),
+        [(str(size), *case(network.examples(size))) for size in sizes(network)],
     )
 
 
@@ -131,20 +141,24 @@ def outcome(subject: Subject, imported: Any, tag: str, precision: str) -> tuple[
     weights = packed_weights(params, made.packings, names) if made.packings else params
     device = tvm.cpu() if target.kind.name == "llvm" else tvm.device(target.kind.name, 0)
     machine = tvm.relax.VirtualMachine(executable, device)
-    arguments = [*subject.inputs, *(weights[name].numpy() for name in names)]
+    parameters = [weights[name].numpy() for name in names]
 
-    def computed() -> list[np.ndarray]:
-        given = [tvm.runtime.tensor(np.asarray(one, order="C"), device) for one in arguments]
+    def computed(inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        given = [tvm.runtime.tensor(np.asarray(one, order="C"), device) for one in [*inputs, *parameters]]
         result: Any = machine["main"](*given)
         return [one.numpy() for one in ([result] if hasattr(result, "numpy") else result)]
 
-    first, second = computed(), computed()
-    if cause := problem(list(subject.expected), first, goals_for(precision)):
-        return "wrong", cause
-    same = all(
-        np.array_equal(one, other, equal_nan=one.dtype.kind == "f") for one, other in zip(first, second, strict=True)
-    )
-    return ("right", "") if same else ("wrong", "two runs differ")
+    for size, inputs, expected in [("", subject.inputs, subject.expected), *subject.resized]:
+        first, second = computed(inputs), computed(inputs)
+        words = f" at {size}" if size else ""
+        if cause := problem(list(expected), first, goals_for(precision)):
+            return "wrong", cause + words
+        if not all(
+            np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
+            for one, other in zip(first, second, strict=True)
+        ):
+            return "wrong", f"two runs differ{words}"
+    return "right", ""
 
 
 def refusal(error: TvmakeError) -> tuple[str, str]:

@@ -1,0 +1,134 @@
+"""Networks with dynamic dimensions: which dimensions may be of other sizes, and at which sizes a network is run."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import count
+from random import Random
+from typing import Any
+
+import torch
+
+from .drawing import drawn_once
+from .network import Dimension, Kind, Network, Program
+from .onnx_nodes import RuntimeRefusesError, model_of, run, session
+from .reference import is_judgeable
+
+ABOVE = 3
+"""A bound less the size that a network is drawn with: positions have tables that much longer."""
+
+OF_SINGLE = 3
+"""The size that a network is drawn with in place of 1, which exporters take for fixed."""
+
+MOST_TRIED = 5
+"""Dimensions of a network that are tried."""
+
+REFUSALS = (
+    RuntimeError,
+    ValueError,
+    IndexError,
+    TypeError,
+    AssertionError,
+    KeyError,
+    AttributeError,
+    NotImplementedError,
+)
+"""What torch and its exporter raise of a network that a size does not suit."""
+
+
+def extents(network: Network) -> dict[str, int]:
+    """The dynamic dimensions, with the sizes that the network is drawn with."""
+    return {each.name: one.shape[each.axis] for one in network.inputs for each in one.dimensions}
+
+
+def sizes(network: Network) -> list[dict[str, int]]:
+    """What a network is run at: the smallest sizes, odd ones and the bounds; none where all dimensions are fixed."""
+    drawn = extents(network)
+    least = {each.name: each.least for one in network.inputs for each in one.dimensions}
+    odd = {name: extent + 1 + extent % 2 for name, extent in drawn.items()}
+    return [least, odd, {name: extent + ABOVE for name, extent in drawn.items()}] if drawn else []
+
+
+def exported(network: Network, program: Program) -> Any:
+    """A network as PyTorch exports it, with its dynamic dimensions."""
+    bounds = extents(network)
+    found = {
+        each.name: torch.export.Dim(each.name, min=each.least, max=bounds[each.name] + ABOVE)
+        for one in network.inputs
+        for each in one.dimensions
+    }
+    shapes = [{each.axis: found[each.name] for each in one.dimensions} or None for one in network.inputs]
+    named = {f"x{number}": shape for number, shape in enumerate(shapes)} if found else None
+    return torch.export.export(program, tuple(network.examples()), dynamic_shapes=named)
+
+
+def suits_torch(network: Network, kinds: Mapping[str, Kind]) -> bool:
+    """Whether PyTorch exports a network with its dynamic dimensions, and computes it at all sizes."""
+    try:
+        if not all(is_judgeable(network, kinds, "float32", size) for size in [None, *sizes(network)]):
+            return False
+        exported(network, Program(network, kinds))
+    except (*REFUSALS, torch._dynamo.exc.UserError):
+        return False
+    return True
+
+
+def suits_onnx(network: Network, kinds: Mapping[str, Kind]) -> bool:
+    """Whether ONNX Runtime computes a network with its dynamic dimensions at all sizes, as its nodes alone do."""
+    try:
+        if not all(is_judgeable(network, kinds, "float32", size) for size in [None, *sizes(network)]):
+            return False
+        whole = session(model_of(network, Program(network, kinds)))
+        for size in sizes(network):
+            feeds = {f"v{number}": value.numpy() for number, value in enumerate(network.examples(size))}
+            run(whole, [f"v{number}" for number in network.outputs], feeds)
+    except (*REFUSALS, RuntimeRefusesError):
+        return False
+    return True
+
+
+def drawn_dynamic(
+    seed: int, kinds: Mapping[str, Kind], suits: Callable[[Network, Mapping[str, Kind]], bool]
+) -> Network:
+    """The network of a seed with one to three dynamic dimensions: the first of those drawn that a source has so."""
+    for number in count():
+        network = drawn_once(seed, number, kinds)
+        if network is None:
+            continue
+        rng = Random(f"{seed} {number} dimensions")
+        wanted = rng.choice((1, 2, 3))
+        for place in _places(network, rng):
+            name = f"d{len(extents(network))}"
+            candidates = (_with_dimension(network, place, name, least) for least in (1, 2))
+            network = next((candidate for candidate in candidates if suits(candidate, kinds)), network)
+            if len(extents(network)) == wanted:
+                break
+        if extents(network):
+            return network
+    raise AssertionError("counting ends")
+
+
+def _places(network: Network, rng: Random) -> list[frozenset[tuple[int, int]]]:
+    """Axes of inputs that may be one dynamic dimension: those of one size in all inputs, before those of one input."""
+    shared, alone = set(), set()
+    for number, one in enumerate(network.inputs):
+        for axis, extent in enumerate(one.shape):
+            others = [other for other, each in enumerate(network.inputs) if each.shape[axis : axis + 1] == (extent,)]
+            shared.add(frozenset((other, axis) for other in others))
+            alone.add(frozenset({(number, axis)}))
+    groups = [sorted(map(sorted, group)) for group in (shared, alone - shared)]  # sets have no order
+    for group in groups:
+        rng.shuffle(group)
+    return [frozenset(place) for group in groups for place in group][:MOST_TRIED]
+
+
+def _with_dimension(network: Network, place: frozenset[tuple[int, int]], name: str, least: int) -> Network:
+    """A network with one more dynamic dimension; unchanged where one of the axes is dynamic already."""
+    inputs = list(network.inputs)
+    for number, axis in place:
+        one = inputs[number]
+        if any(each.axis == axis for each in one.dimensions):
+            return network
+        size = one.shape[axis] if one.shape[axis] > 1 else OF_SINGLE
+        shape = (*one.shape[:axis], size, *one.shape[axis + 1 :])
+        inputs[number] = replace(one, shape=shape, dimensions=(*one.dimensions, Dimension(axis, name, least)))
+    return replace(network, inputs=tuple(inputs))
