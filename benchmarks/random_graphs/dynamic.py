@@ -72,8 +72,14 @@ def suits_torch(network: Network, kinds: Mapping[str, Kind]) -> bool:
     return True
 
 
+UNSPECIFIED = ("Compress",)
+"""Nodes whose constants ONNX does not define for sizes below those that they were drawn for."""
+
+
 def suits_onnx(network: Network, kinds: Mapping[str, Kind]) -> bool:
     """Whether ONNX Runtime computes a network with its dynamic dimensions at all sizes, as its nodes alone do."""
+    if any(step.kind in UNSPECIFIED for step in network.steps):
+        return False
     try:
         if not all(is_judgeable(network, kinds, "float32", size) for size in [None, *sizes(network)]):
             return False

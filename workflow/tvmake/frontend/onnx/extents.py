@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import tvm
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from tvm import relax, tirx  # isort: skip
 
@@ -42,15 +42,15 @@ class Extents:
             held = value.value.numpy()
             return held.astype(object) if held.dtype.kind in "ib" and held.size <= MOST else None
         if isinstance(value, relax.ShapeExpr):
-            return _array(list(value.values))
+            return as_array(list(value.values))
         if tvm.ir.is_prim_expr(value):
-            return _array(value)
+            return as_array(value)
         return self._known.get(value) if isinstance(value, relax.Var) else None
 
     def tensor(self, values: Values, dtype: str = "int64") -> Any:
         """A tensor that holds these values: a constant where all are numbers."""
-        values = _array([self._simple(one) for one in values.reshape(-1)]).reshape(values.shape)
-        if not _is_symbolic(values):
+        values = as_array([self._simple(one) for one in values.reshape(-1)]).reshape(values.shape)
+        if not is_symbolic(values):
             return relax.const(values.astype(dtype), dtype)
         flat = [one if isinstance(one, tvm.ir.Expr) else tirx.IntImm("int64", int(one)) for one in values.reshape(-1)]
         made = self.builder.emit(relax.op.shape_to_tensor(relax.ShapeExpr(flat)))
@@ -66,23 +66,6 @@ class Extents:
         is_shape = isinstance(value, relax.ShapeExpr) or (isinstance(value, tvm.ir.Expr) and tvm.ir.is_prim_expr(value))
         held = self.of(value) if is_shape else None
         return value if held is None else self.tensor(held)
-
-    def converted(self, operator: str, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Any | None:
-        """What an operator makes of values that hold extents; None where it has to be computed as any other."""
-        held = [self.of(value) for value in inputs]
-        if not any(values is not None and _is_symbolic(values) for values in held):
-            return None
-        if operator in SHAPED:
-            return SHAPED[operator](self, inputs, held, attributes)
-        if operator not in EVALUATED or any(
-            values is None and value is not None for values, value in zip(held, inputs, strict=True)
-        ):
-            return None
-        result = EVALUATED[operator](self, held, attributes)
-        if result is None:
-            return None
-        is_truth = operator in COMPARISONS
-        return self.tensor(result, "bool" if is_truth else _type(operator, inputs, attributes))
 
     def bounds(self, value: Any) -> tuple[int, int]:
         """The least and the greatest that a value can be."""
@@ -107,7 +90,7 @@ class Extents:
             return
         self._required.add(key)
         # TVM 0.27's CanonicalizeBindings would put the one in place of the other without end, were the other a variable.
-        found, required = (_expression(wanted + one) for one in (extent, wanted))
+        found, required = (as_expression(wanted + one) for one in (extent, wanted))
         shape = self.builder.emit(relax.ShapeExpr([found]))
         self.builder.match_cast(shape, relax.ShapeType([required]))
 
@@ -121,15 +104,15 @@ class Extents:
     def least(self, one: Any, other: Any) -> Any:
         """The smaller of two values, which is one of them where that is certain."""
         low, high = self.difference(one, other)
-        return one if high <= 0 else other if low >= 0 else tirx.min(*map(_expression, (one, other)))
+        return one if high <= 0 else other if low >= 0 else tirx.min(*map(as_expression, (one, other)))
 
     def greatest(self, one: Any, other: Any) -> Any:
         """The larger of two values."""
         low, high = self.difference(one, other)
-        return other if high <= 0 else one if low >= 0 else tirx.max(*map(_expression, (one, other)))
+        return other if high <= 0 else one if low >= 0 else tirx.max(*map(as_expression, (one, other)))
 
 
-def _array(values: Any) -> Values:
+def as_array(values: Any) -> Values:
     """Values as an array of objects, which numpy must not look into."""
     listed = values if isinstance(values, list) else [values]
     made = np.empty(len(listed), object)
@@ -138,15 +121,15 @@ def _array(values: Any) -> Values:
     return made if isinstance(values, list) else made.reshape(())
 
 
-def _expression(value: Any) -> Any:
+def as_expression(value: Any) -> Any:
     return value if isinstance(value, tvm.ir.Expr) else tirx.IntImm("int64", int(value))
 
 
-def _is_symbolic(values: Values) -> bool:
+def is_symbolic(values: Values) -> bool:
     return any(isinstance(one, tvm.ir.Expr) for one in values.reshape(-1))
 
 
-def _type(operator: str, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> str:
+def element_type(operator: str, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> str:
     if operator == "Cast":
         return str(helper.tensor_dtype_to_np_dtype(attributes["to"]).name)
     value = inputs[1 if operator == "Where" else 0]
@@ -168,7 +151,7 @@ def _each(compute: Callable[[Extents, Any, Any], Any]) -> Evaluate:
             found = [compute(extents, *pair) for pair in zip(first.reshape(-1), second.reshape(-1), strict=True)]
             if any(one is None for one in found):
                 return None
-            result = _array(found).reshape(first.shape)
+            result = as_array(found).reshape(first.shape)
         return result
 
     return evaluate
@@ -181,11 +164,11 @@ def _divided(extents: Extents, one: Any, other: Any) -> Any:
     if not isinstance(one, tvm.ir.Expr) and not isinstance(other, tvm.ir.Expr):
         return int(one / other) if abs(one) < WHOLE else None
     is_positive = extents.bounds(one)[0] >= 0 and extents.bounds(other)[0] >= 0
-    return (tirx.floordiv if is_positive else tirx.truncdiv)(_expression(one), _expression(other))
+    return (tirx.floordiv if is_positive else tirx.truncdiv)(as_expression(one), as_expression(other))
 
 
 def _remainder(extents: Extents, one: Any, other: Any) -> Any:
-    return None if extents.bounds(other) == (0, 0) else tirx.floormod(_expression(one), _expression(other))
+    return None if extents.bounds(other) == (0, 0) else tirx.floormod(as_expression(one), as_expression(other))
 
 
 def _compared(decide: Callable[[int, int], bool | None]) -> Evaluate:
@@ -206,13 +189,13 @@ def _greater(low: int, high: int) -> bool | None:
 
 def _gather(extents: Extents, held: Any, attributes: Mapping[str, Any]) -> Values | None:
     data, at = held
-    if _is_symbolic(at):
+    if is_symbolic(at):
         return None
     return np.asarray(np.take(data, at.astype(np.int64), axis=attributes.get("axis", 0)), object)
 
 
-def _slice(extents: Extents, held: Any, attributes: Mapping[str, Any]) -> Values | None:
-    if any(part is not None and _is_symbolic(part) for part in held[1:]):
+def slice_values(extents: Extents, held: Any, attributes: Mapping[str, Any]) -> Values | None:
+    if any(part is not None and is_symbolic(part) for part in held[1:]):
         return None
     data, starts, ends, *more = held
     axes = more[0].tolist() if more and more[0] is not None else list(range(len(starts)))
@@ -237,7 +220,7 @@ def _unsqueeze(extents: Extents, held: Any, attributes: Mapping[str, Any]) -> Va
 
 
 def _reshape(extents: Extents, held: Any, attributes: Mapping[str, Any]) -> Values | None:
-    if _is_symbolic(held[1]) or 0 in held[1].tolist():
+    if is_symbolic(held[1]) or 0 in held[1].tolist():
         return None
     return held[0].reshape(held[1].tolist())
 
@@ -248,7 +231,7 @@ def _cast(extents: Extents, held: Any, attributes: Mapping[str, Any]) -> Values 
 
 def _where(extents: Extents, held: Any, attributes: Mapping[str, Any]) -> Values | None:
     condition, one, other = np.broadcast_arrays(*held)
-    if _is_symbolic(condition):
+    if is_symbolic(condition):
         return None
     return np.where(condition.astype(bool), one, other)
 
@@ -260,7 +243,7 @@ def _reduced(compute: Callable[[Any], Any]) -> Evaluate:
         axes = held[1].tolist() if len(held) > 1 and held[1] is not None else list(attributes.get("axes", [0]))
         if held[0].ndim != 1 or axes not in ([0], [-1]):
             return None
-        return _array(compute(held[0])).reshape([1] if attributes.get("keepdims", 1) else [])
+        return as_array(compute(held[0])).reshape([1] if attributes.get("keepdims", 1) else [])
 
     return evaluate
 
@@ -269,7 +252,9 @@ def _clip(extents: Extents, held: Any, attributes: Mapping[str, Any]) -> Values 
     data, *limits = held
     for limit, choose in zip(limits, (Extents.greatest, Extents.least), strict=False):
         if limit is not None:
-            data = _array([choose(extents, one, limit.reshape(-1)[0]) for one in data.reshape(-1)]).reshape(data.shape)
+            data = as_array([choose(extents, one, limit.reshape(-1)[0]) for one in data.reshape(-1)]).reshape(
+                data.shape
+            )
     return data
 
 
@@ -292,7 +277,7 @@ EVALUATED: Mapping[str, Evaluate] = {
     "Neg": lambda extents, held, attributes: -held[0],
     "Identity": lambda extents, held, attributes: held[0],
     "Gather": _gather,
-    "Slice": _slice,
+    "Slice": slice_values,
     "Concat": _concat,
     "Squeeze": _squeeze,
     "Unsqueeze": _unsqueeze,
@@ -310,108 +295,4 @@ EVALUATED: Mapping[str, Evaluate] = {
 def shape_of(value: Any) -> list[Any] | None:
     """The extents of a tensor; None where they are not known."""
     shape = value.ty.shape if isinstance(value.ty, relax.TensorType) else None
-    return [_array(one)[()] for one in shape.values] if isinstance(shape, relax.ShapeExpr) else None
-
-
-def _to_shape(extents: Extents, inputs: Sequence[Any], held: Held, attributes: Mapping[str, Any]) -> Any | None:
-    data, target = inputs[0], held[1]
-    if held[0] is not None and (result := EVALUATED["Reshape"](extents, held, attributes)) is not None:
-        return extents.tensor(result)
-    if target is None or not isinstance(data.ty, relax.TensorType):
-        return None
-    if attributes.get("allowzero") and any(isinstance(one, int) and one == 0 for one in target):
-        return None  # 0 copies an extent for Relax
-    return relax.op.reshape(data, [_expression(one) for one in target])
-
-
-def _expanded(extents: Extents, inputs: Sequence[Any], held: Held, attributes: Mapping[str, Any]) -> Any | None:
-    """Extents broadcast both ways; of two dynamic ones the package checks that they are equal."""
-    target, shape = held[1], shape_of(inputs[0])
-    if target is None or shape is None:
-        return None
-    rank = max(len(shape), len(target))
-    sizes, wanted = ([1] * (rank - len(part)) + list(part) for part in (shape, target))
-    result = [b if isinstance(a, int) and a == 1 else a if isinstance(a, int) else b if b != 1 else a
-              for a, b in zip(sizes, wanted, strict=True)]  # fmt: skip
-    for pair in zip(sizes, wanted, strict=True):
-        if all(isinstance(one, tvm.ir.Expr) for one in pair) and extents.difference(*pair) != (0, 0):
-            extents.require(*pair)
-    return relax.op.broadcast_to(inputs[0], relax.ShapeExpr([_expression(one) for one in result]))
-
-
-def _filled(extents: Extents, inputs: Sequence[Any], held: Held, attributes: Mapping[str, Any]) -> Any | None:
-    value = attributes.get("value")
-    number = numpy_helper.to_array(value).reshape(()) if value is not None else np.float32(0)
-    shape = relax.ShapeExpr([_expression(one) for one in held[0]])  # type: ignore[union-attr]
-    return relax.op.broadcast_to(relax.const(number, str(number.dtype)), shape)
-
-
-def _counted(extents: Extents, inputs: Sequence[Any], held: Held, attributes: Mapping[str, Any]) -> Any | None:
-    if any(part is None for part in held):
-        return None
-    dtype = _type("Range", inputs, attributes)
-    return relax.op.arange(*(_expression(part.reshape(-1)[0]) for part in held), dtype=dtype)  # type: ignore[union-attr]
-
-
-def _cut(extents: Extents, inputs: Sequence[Any], held: Held, attributes: Mapping[str, Any]) -> Any | None:
-    """A slice between places that are counted from the front, and lie within."""
-    if held[0] is not None:
-        result = None if any(part is None and given is not None for part, given in zip(held, inputs, strict=True)) else (
-            _slice(extents, held, attributes)
-        )  # fmt: skip
-        if result is not None:
-            return extents.tensor(result, _type("Slice", inputs, attributes))
-    shape = shape_of(inputs[0])
-    starts, ends, axes, steps = (held[index] if index < len(held) else None for index in range(1, 5))
-    if shape is None or starts is None or ends is None or (steps is not None and any(one != 1 for one in steps)):
-        return None
-    places = [int(one) % len(shape) for one in axes] if axes is not None else list(range(len(starts)))
-    bounds = []
-    for axis, *pair in zip(places, starts, ends, strict=True):
-        placed = [_placed(extents, one, shape[axis]) for one in pair]
-        bounds.append([_expression(one) for one in (placed[0], extents.greatest(*placed))])
-    begins, stops = ([pair[index] for pair in bounds] for index in range(2))
-    return relax.op.strided_slice(inputs[0], places, begins, stops, [1] * len(places), assume_inbound=True)
-
-
-def _placed(extents: Extents, place: Any, extent: Any) -> Any:
-    """A place of an axis counted from the front, at most its end."""
-    if not isinstance(place, tvm.ir.Expr) and place >= WHOLE - 1:
-        return extent
-    low, high = extents.bounds(place)
-    if high < 0:
-        return extents.greatest(extent + place, 0)
-    if low >= 0:
-        return extents.least(place, extent)
-    before = extents.difference(place, extent)
-    if before[0] == before[1] and before[0] in (-1, -2):
-        return extents.greatest(place, 0)  # the last but one of one element is before it, counted from either end
-    from_end = extents.greatest(extent + place, 0)
-    # Not a call of if_then_else, which Relax would bind to a variable of its own.
-    return tirx.Select(place < 0, _expression(from_end), _expression(extents.least(place, extent)))
-
-
-def _repeated(extents: Extents, inputs: Sequence[Any], held: Held, attributes: Mapping[str, Any]) -> Any | None:
-    """Copies along new axes, joined with those that follow them."""
-    times, shape = held[1], shape_of(inputs[0])
-    if times is None or shape is None:
-        return None
-    pairs = list(zip(times, shape, strict=True))
-    apart = [one for _, extent in pairs for one in (1, extent)]
-    copied = [one for pair in pairs for one in pair]
-    separate = extents.builder.emit(relax.op.reshape(inputs[0], [_expression(one) for one in apart]))
-    copies = extents.builder.emit(
-        relax.op.broadcast_to(separate, relax.ShapeExpr([_expression(one) for one in copied]))
-    )
-    return relax.op.reshape(copies, [_expression(count * extent) for count, extent in pairs])
-
-
-SHAPED: Mapping[str, Callable[[Extents, Sequence[Any], Held, Mapping[str, Any]], Any | None]] = {
-    "Reshape": _to_shape,
-    "Expand": _expanded,
-    "ConstantOfShape": _filled,
-    "Range": _counted,
-    "Slice": _cut,
-    "Tile": _repeated,
-}
-"""Operators that take a shape, or places."""
+    return [as_array(one)[()] for one in shape.values] if isinstance(shape, relax.ShapeExpr) else None

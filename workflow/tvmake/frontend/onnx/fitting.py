@@ -89,7 +89,12 @@ def _with_dimension(value: Any, axis: int, wanted: Any, extents: Extents) -> Any
     """The beginning of a tensor."""
     data, slices = value, {}
     source = extents.builder.lookup_binding(value) if isinstance(value, relax.Var) else None
-    if is_call(source, "strided_slice") and source.attrs.assume_inbound and all(step == 1 for step in source.args[4]):
+    if (
+        source is not None
+        and is_call(source, "strided_slice")
+        and source.attrs.assume_inbound
+        and all(step == 1 for step in source.args[4])
+    ):
         data, axes, begins, ends, _ = source.args
         slices = {int(number): pair for number, *pair in zip(axes, begins, ends, strict=True)}
     begin = slices[axis][0] if axis in slices else tirx.IntImm("int64", 0)

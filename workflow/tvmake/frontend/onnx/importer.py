@@ -30,6 +30,7 @@ from tvmake.frontend.onnx.inputs import (
 )
 from tvmake.frontend.onnx.prepare import inline_small, prepare
 from tvmake.frontend.onnx.rewrites.stacked import unstack_reductions
+from tvmake.frontend.onnx.shaped_operators import converted
 from tvmake.frontend.onnx.source import load
 from tvmake.frontend.relax_fixes import correct_operators, drop_unused_params, lift_constants, with_main
 
@@ -113,7 +114,7 @@ class _Importer(ONNXGraphImporter):
     def _convert_operator(self, op_name: str, inputs: Any, attrs: dict[str, Any], opset: int) -> Any:
         self.node = f"{op_name} {attrs['tvm_custom']['name']!r}"
         inputs = fitted(op_name, inputs, self.extents)
-        made = self.extents.converted(op_name, inputs, attrs)
+        made = converted(self.extents, op_name, inputs, attrs)
         if made is None and op_name in CONVERTERS:
             made = CONVERTERS[op_name](self.bb, inputs, attrs)
         if made is not None:
