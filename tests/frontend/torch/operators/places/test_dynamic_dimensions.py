@@ -1,6 +1,7 @@
 """Dynamic dimensions as bounds of slices, as positions and as numbers, at several sizes and with an empty past."""
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -39,27 +40,48 @@ class Positions(nn.Module):
             "rolled": both.roll(1, 0),
             "filled": torch.full((n, 2), p) + torch.ones(n, p + n).tril(p).sum(-1, keepdim=True),
             "one_hot": nn.functional.one_hot(torch.arange(p, p + n), 64),
+            "variance": both.var(0) + x.std(1, correction=2).mean() + torch.var_mean(both, 0)[0],
             "scaled": x / (p + n) ** 0.5 + n / (p + 1),
             "counted": x.clamp(max=n) + torch.scalar_tensor(p) + torch.linspace(0, n, 4),
         }
 
 
+def as_function(network: nn.Module, inputs: tuple[Tensor, ...], dimensions: dict[str, Any]) -> Callable[..., list[Any]]:
+    """What is imported of a network, fused as packages are."""
+    program = torch.export.export(network, inputs, dynamic_shapes=dimensions)
+    imported = read(program, ImportOptions(source="net", trusted=True))
+    target = tvm_target(TargetConfig(kind="llvm"), "targets.t")
+    lowered = lower(imported.module, target, [], PassOptions(), len(inputs), rules=False)
+    machine = tvm.relax.VirtualMachine(tvm.compile(lowered.fused, target=UNOPTIMISED), tvm.cpu())
+
+    def run(*given: Tensor) -> list[Any]:
+        results: Any = machine["main"](
+            *(tvm.runtime.tensor(value.numpy()) for value in given), *imported.params.values()
+        )
+        return [result.numpy() for result in ([results] if hasattr(results, "numpy") else results)]
+
+    return run
+
+
 def test_what_decoders_compute_from_dimensions_is_that_of_pytorch():
     network = Positions()
     dims = {"x": {0: torch.export.Dim("n", min=1, max=32)}, "past": {0: torch.export.Dim("p", min=0, max=32)}}
-    program = torch.export.export(network, (torch.randn(3, 4), torch.randn(5, 4)), dynamic_shapes=dims)
-    imported = read(program, ImportOptions(source="net", trusted=True))
-    lowered = lower(
-        imported.module, tvm_target(TargetConfig(kind="llvm"), "targets.t"), [], PassOptions(), 2, rules=False
-    )
-    machine = tvm.relax.VirtualMachine(tvm.compile(lowered.fused, target=UNOPTIMISED), tvm.cpu())
+    run = as_function(network, (torch.randn(3, 4), torch.randn(5, 4)), dims)
     for n, p in itertools.product((1, 3, 17), (0, 1, 32)):
         x, past = torch.randn(n, 4), torch.randn(p, 4)
         expected = network(x, past)
-        given = [*(tvm.runtime.tensor(value.numpy()) for value in (x, past)), *imported.params.values()]
-        results: Any = machine["main"](*given)
-        for (name, wanted), found in zip(expected.items(), results, strict=True):
+        for (name, wanted), found in zip(expected.items(), run(x, past), strict=True):
             assert (found.dtype, found.shape) == (wanted.numpy().dtype, tuple(wanted.shape)), name
-            np.testing.assert_allclose(
-                found.numpy(), wanted.numpy(), rtol=1e-4, atol=1e-5, err_msg=f"{name} at {n}, {p}"
-            )
+            np.testing.assert_allclose(found, wanted.numpy(), rtol=1e-4, atol=1e-5, err_msg=f"{name} at {n}, {p}")
+
+
+class Squeezed(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x[:, None].squeeze() + x[None].squeeze((0, 1))
+
+
+def test_squeezing_keeps_a_dynamic_axis():
+    run = as_function(Squeezed(), (torch.randn(3, 4),), {"x": {0: torch.export.Dim("n", min=1, max=32)}})
+    for n in (2, 5):
+        x = torch.randn(n, 4)
+        np.testing.assert_array_equal(run(x)[0], 2 * x.numpy())

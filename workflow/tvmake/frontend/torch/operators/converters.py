@@ -29,7 +29,7 @@ import torch
 from torch import fx
 
 from tvmake.frontend import near_zero
-from tvmake.frontend.torch.operators import bits, integers, quantized, sorts
+from tvmake.frontend.torch.operators import bits, dynamic_axes, integers, quantized, sorts
 from tvmake.frontend.torch.operators.matrices import products
 from tvmake.frontend.torch.operators.places import dimension_arithmetic, indexing, scattering, slicing
 from tvmake.frontend.torch.operators.windows import pooling, resizing
@@ -154,7 +154,7 @@ def _var_mean(node: fx.Node, importer: Any) -> Any:
     data = importer.env[node.args[0]]
     axes = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
     mean = relax.op.mean(data, list(axes) if axes else None, bool(node.kwargs.get("keepdim", False)))
-    variance = importer.create_convert_map()["var.correction"](node)
+    variance = dynamic_axes.variance(node, importer)
     return importer.block_builder.emit(relax.Tuple([variance, importer.block_builder.emit(mean)]))
 
 
@@ -333,6 +333,7 @@ def _each(values: list[int]) -> list[int]:
 CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
     **bits.CONVERTERS,
     **dimension_arithmetic.CONVERTERS,
+    **dynamic_axes.CONVERTERS,
     **indexing.CONVERTERS,
     **integers.CONVERTERS,
     **pooling.CONVERTERS,

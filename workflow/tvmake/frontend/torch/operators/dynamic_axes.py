@@ -1,0 +1,58 @@
+"""Operators whose result depends on the size of an axis, where that is dynamic.
+
+``var`` and ``std``: TVM 0.27 refuses a correction (Bessel's) over a dynamic axis.
+``squeeze``: TVM 0.27 drops dynamic axes as well, which PyTorch keeps because they are 1 at some sizes alone.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torch import fx
+
+from tvmake.frontend.torch.operators.places.extents import whole_number
+
+from tvm import relax  # isort: skip
+
+
+def variance(node: fx.Node, importer: Any) -> Any:
+    """The variance of a node that asks for it with a correction."""
+    value, emit = node.args[0].meta["val"], importer.block_builder.emit
+    axes = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
+    axes = [axis % value.dim() for axis in axes or range(value.dim())]
+    correction = node.kwargs.get("correction")
+    correction = 1 if correction is None else correction
+    if correction == 0 or all(isinstance(value.shape[axis], int) for axis in axes):
+        return importer.create_convert_map()["var.correction"](node)
+    data = importer.env[node.args[0]]
+    dtype, count = str(data.ty.dtype.dtype), 1
+    for axis in axes:
+        count = data.ty.shape[axis] * count
+    number = emit(relax.op.astype(whole_number(count), dtype))
+    found = emit(relax.op.variance(data, axes, keepdims=bool(node.kwargs.get("keepdim", False))))
+    degrees = relax.op.maximum(relax.op.subtract(number, relax.const(correction, dtype)), relax.const(0, dtype))
+    return emit(relax.op.multiply(found, emit(relax.op.divide(number, emit(degrees)))))
+
+
+def _standard_deviation(node: fx.Node, importer: Any) -> Any:
+    if all(isinstance(extent, int) for extent in node.args[0].meta["val"].shape):
+        return importer.create_convert_map()["std.correction"](node)
+    return importer.block_builder.emit(relax.op.sqrt(variance(node, importer)))
+
+
+def _squeeze(node: fx.Node, importer: Any) -> Any:
+    value, name = node.args[0].meta["val"], node.target.__name__
+    if all(isinstance(extent, int) for extent in value.shape):
+        return importer.create_convert_map()[name](node)
+    given = node.args[1] if len(node.args) > 1 else list(range(value.dim()))
+    axes = [axis % value.dim() for axis in (given if isinstance(given, list | tuple) else [given])]
+    axes = [axis for axis in axes if isinstance(value.shape[axis], int) and value.shape[axis] == 1]
+    data = importer.env[node.args[0]]
+    return importer.block_builder.emit(relax.op.squeeze(data, axes)) if axes else data
+
+
+CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
+    "var.correction": variance,
+    "std.correction": _standard_deviation,
+    **dict.fromkeys(("squeeze.default", "squeeze.dim", "squeeze.dims"), _squeeze),
+}
+"""By the operator's name."""
