@@ -23,11 +23,12 @@ sys.path.insert(0, str(BENCHMARKS))
 
 from random_graphs import onnx_kinds  # noqa: E402
 from random_graphs.drawing import KINDS, drawn  # noqa: E402
+from random_graphs.dynamic import drawn_dynamic, extents, sizes, suits_onnx  # noqa: E402
 from random_graphs.network import Input, Network, Step  # noqa: E402
 from random_graphs.onnx_nodes import session  # noqa: E402
 from random_graphs.reference import is_judgeable, problem  # noqa: E402
 from random_graphs.shrinking import shrunk  # noqa: E402
-from random_graphs.trying import MEMORY_BYTES, Subject, tried  # noqa: E402
+from random_graphs.trying import MEMORY_BYTES, Subject, of_onnx, tried  # noqa: E402
 
 BAD = {"wrong", "crashed", "timeout", "failed"}
 
@@ -49,6 +50,13 @@ def test_random_networks_are_right_on_a_cpu(source):
     assert counts["right"] >= 7
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("source", ["torch", "onnx"])
+def test_random_networks_with_dynamic_dimensions_are_right_on_a_cpu(source):
+    counts = outcomes("--source", source, "--dynamic", "--networks", "8", "--targets", "llvm")
+    assert counts["right"] >= 5
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("source", ["torch", "onnx"])
 @pytest.mark.parametrize("target", ["llvm", "opencl", "adreno-730-buffer", "adreno-730-texture"])
@@ -62,6 +70,18 @@ def test_many_random_networks_are_right_on_every_target(source, target):
 def test_a_seed_always_gives_the_same_network(kinds):
     assert [str(drawn(seed, kinds)) for seed in range(3)] == [str(drawn(seed, kinds)) for seed in range(3)]
     assert str(drawn(0, kinds)) != str(drawn(1, kinds))
+
+
+def test_a_dynamic_network_is_run_at_its_smallest_sizes_at_odd_ones_and_at_its_bounds():
+    network = drawn_dynamic(0, onnx_kinds.KINDS, suits_onnx)
+    assert str(network) == str(drawn_dynamic(0, onnx_kinds.KINDS, suits_onnx))
+    drawn_with = extents(network)
+    least, odd, bounds = sizes(network)
+    assert 1 <= len(drawn_with) <= 3
+    assert all(1 <= least[name] < extent < odd[name] <= bounds[name] for name, extent in drawn_with.items())
+    shapes = [[tuple(value.shape) for value in network.examples(size)] for size in (least, odd, bounds)]
+    assert len(set(map(tuple, shapes))) == 3
+    of_onnx(network, onnx_kinds.KINDS)  # ONNX Runtime computes all of them
 
 
 def test_what_rounding_decides_is_not_judged():

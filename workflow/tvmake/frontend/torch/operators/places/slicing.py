@@ -17,7 +17,8 @@ from tvm import relax  # isort: skip
 
 def _slice(node: fx.Node, importer: Any) -> Any:
     data = node.args[0]
-    axis, start, stop, stride = (*node.args[1:], *(0, None, None, 1)[len(node.args) - 1 :])
+    given = list(node.args[1:])
+    axis, start, stop, stride = given + [0, None, None, 1][len(given) :]
     extent, length = data.meta["val"].shape[axis], node.meta["val"].shape[axis]
     sizes = [_size(start), _size(stop), extent, length]
     if stride != 1 or not any(isinstance(size, SymInt) for size in sizes):
