@@ -1,6 +1,6 @@
 """Steps that are nodes of ONNX, each run by ONNX Runtime, so that networks of them are drawn and judged as those of PyTorch."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -101,17 +101,17 @@ def run(session: Any, outputs: list[str], feeds: dict[str, np.ndarray]) -> list[
     return found
 
 
-def model_of(network: Network, program: Program, sizes: Mapping[str, int] | None = None) -> "onnx.ModelProto":
-    """The whole network as a model; with fixed dimensions where sizes are given."""
+def model_of(network: Network, program: Program) -> "onnx.ModelProto":
+    """The whole network as a model."""
     first = len(network.inputs)
     nodes, constants = [], []
     for number, (step, part) in enumerate(zip(network.steps, program.parts, strict=True), first):
         some, theirs = part.parts([f"v{operand}" for operand in step.operands], f"v{number}")
         nodes += some
         constants += theirs
-    given = [_declared(f"v{number}", value) for number, value in enumerate(network.examples(sizes))]
+    given = [_declared(f"v{number}", value) for number, value in enumerate(network.examples())]
     for declared, one in zip(given, network.inputs, strict=True):
-        for each in one.dimensions if sizes is None else ():
+        for each in one.dimensions:
             declared.type.tensor_type.shape.dim[each.axis].dim_param = each.name
     return _model(nodes, constants, given, [f"v{number}" for number in network.outputs])
 
