@@ -23,7 +23,7 @@ node = helper.make_node
 ROWS = 40
 CONSTANTS = {
     "0": np.array(0), "1": np.array(1), "[0]": np.array([0]), "[1]": np.array([1]), "[2]": np.array([2]), "[3]": np.array([3]),
-    "end": np.array([2**62]), "[0,2]": np.array([0, 2]), "table": random(ROWS, 8), "numbers": np.arange(ROWS)[None],
+    "end": np.array([2**62]), "large": np.array([10**9]), "before": np.array([-9]), "[-2]": np.array([-2]), "[0,2]": np.array([0, 2]), "table": random(ROWS, 8), "numbers": np.arange(ROWS)[None],
     "causal": np.tril(np.ones((ROWS, ROWS), bool)), "least": np.array(-1e4, np.float32), "[5,8]": np.array([5, 8]), "[8]": np.array([8]),
 }  # fmt: skip
 LENGTHS = [
@@ -57,6 +57,8 @@ CASES = {
         node("Sub", ["n", "[2]"], ["l"]), node("Sub", ["n", "[1]"], ["e"]), node("Slice", ["x", "l", "e", "[1]"], ["y"]),
     ],
     "last_but_two": [node("Sub", ["n", "[3]"], ["l"]), node("Slice", ["x", "l", "end", "[1]"], ["y"])],
+    "to_a_large_end": [node("Slice", ["x", "[0]", "large", "[1]"], ["z"]), node("Relu", ["z"], ["y"])],
+    "backwards": [node("Slice", ["x", "[3]", "before", "[1]", "[-2]"], ["y"])],
     "last_copied": [
         node("Sub", ["n", "[1]"], ["l"]), node("Slice", ["x", "l", "end", "[1]"], ["z"]), node("Expand", ["z", "[5,8]"], ["y"]),
     ],

@@ -21,7 +21,7 @@ MOST = 64
 """Elements of a constant that is looked at."""
 
 WHOLE = 1 << 31
-"""An end of a slice from here on is the extent."""
+"""No dimension is larger."""
 
 
 class Extents:

@@ -10,7 +10,6 @@ from onnx import numpy_helper
 from tvmake.frontend.onnx.extents import (
     COMPARISONS,
     EVALUATED,
-    WHOLE,
     Extents,
     Held,
     as_array,
@@ -22,6 +21,10 @@ from tvmake.frontend.onnx.extents import (
 )
 
 from tvm import relax, tirx  # isort: skip
+
+
+BEYOND = 1 << 28
+"""An end of a slice from here on is that of the dimension: exporters write 10^9 as well, for which memory would be planned."""
 
 
 def converted(extents: Extents, operator: str, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Any | None:
@@ -132,7 +135,7 @@ def _placed_backwards(extents: Extents, place: Any, extent: Any) -> Any:
 
 def _placed(extents: Extents, place: Any, extent: Any) -> Any:
     """A place of an axis counted from the front, at most its end."""
-    if not isinstance(place, tvm.ir.Expr) and place >= WHOLE - 1:
+    if not isinstance(place, tvm.ir.Expr) and place >= BEYOND:
         return extent
     low, high = extents.bounds(place)
     if high < 0:
