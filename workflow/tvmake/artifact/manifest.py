@@ -61,6 +61,32 @@ class Coverage(_Part):
     """Kernels that tuning leaves alone, and why."""
 
 
+class UnscheduledKernel(_Part):
+    """A kernel without a schedule, or with blocks that have none."""
+
+    name: str
+    time_share: float = Field(ge=0, le=1)
+    """Share of the package's estimated time that these blocks take, all calls together."""
+    blocks: list[str] = Field(default_factory=list)
+    """Its blocks without a schedule; empty where none has one."""
+    reason: str
+    dims: list[str] = Field(default_factory=list)
+    """The dynamic dimensions that keep it from a schedule: it gets one where they are fixed."""
+    is_tunable: bool = False
+    """Whether tuning would look for a schedule."""
+
+
+class Unscheduled(_Part):
+    """What no schedule covers: plain loops on one core of a CPU; on a GPU, reductions that only TVM's general rule takes."""
+
+    time_share: float = Field(default=0.0, ge=0, le=1)
+    """Share of the package's estimated time; by operations, weighted on CPUs by how long each takes with and without a schedule."""
+    kernels: list[UnscheduledKernel] = Field(default_factory=list)
+    """Those that take at least 1 % of the time, the slowest first."""
+    layout_failure: str = ""
+    """Why convolutions keep a layout that suits the target less; empty where none had to."""
+
+
 class Placement(_Part):
     """Which kernels and values of a package for textures are in images; the bytes count arguments and what is computed."""
 
@@ -140,6 +166,8 @@ class Manifest(_Part):
     records_sha256: str | None = None
     """Digest of the best records (best.json) the kernels were built with; None when kernels are not tuned."""
     coverage: Coverage
+    unscheduled: Unscheduled | None = Field(default=None, exclude_if=lambda value: value is None)
+    """None in packages of versions that did not estimate it."""
     placement: Placement | None = None
     """For targets with textures alone."""
     clml: list[ClmlPart] | None = Field(default=None, exclude_if=lambda value: value is None)

@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -11,6 +11,9 @@ from tvmake.cli.configs import Settings
 from tvmake.cli.output_file import output_file
 from tvmake.cli.single import Cores, Model, OnDevice, Precision, Quiet, Shapes, Target, Trusted
 from tvmake.plan.single import NATIVE
+
+if TYPE_CHECKING:
+    from tvmake.artifact.manifest import Unscheduled
 
 
 def compile_model(
@@ -127,8 +130,10 @@ def compile_model(
                 print_note("this target's kernels have no language of their own: `ll` and `asm` show them")
         if pass_times:
             _print_pass_times(run.directory / run.build_log)
-    kind = inspect(wanted).device_kind
+    manifest = inspect(wanted)
+    kind = manifest.device_kind
     typer.echo(printable(f"wrote {wanted}; {_how_to_run(wanted, kind, run.directory / run.result('mod.so'), device)}"))
+    _print_unscheduled(manifest.unscheduled)
 
 
 def _named(pass_config: list[str] | None, disabled_passes: list[str] | None, dump: list[str] | None) -> dict[str, str]:
@@ -139,6 +144,19 @@ def _named(pass_config: list[str] | None, disabled_passes: list[str] | None, dum
         ("build.dump", "--dump-code", dump),
     )
     return {key: " ".join(f"{option} {text}" for text in texts) for key, option, texts in given if texts}
+
+
+def _print_unscheduled(part: "Unscheduled | None") -> None:
+    """Print which kernels have no schedule: as a warning where most of the time is in them."""
+    from tvmake.cli.configs import print_note
+    from tvmake.process.output import printable
+    from tvmake.report.unscheduled import OPTIONS, is_alarming, unscheduled_lines
+
+    for line in unscheduled_lines(part, OPTIONS):
+        if part is not None and is_alarming(part.time_share):
+            typer.echo(printable(f"warning: {line}"), err=True)
+        else:
+            print_note(printable(line))
 
 
 def _how_to_run(package: Path, kind: str, library: Path, device: str | None) -> str:

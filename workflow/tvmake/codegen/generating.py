@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -43,7 +44,7 @@ def lower_and_generate(
     where = f"targets.{request.target_name}"
     options = request.build
     refused: dict[str, str] = {}
-    plain: set[str] = set()
+    plain: dict[str, str] = {}
     instruments = [one for one in (record, times) if one is not None]
     while True:
         if record:
@@ -63,13 +64,15 @@ def lower_and_generate(
             )
         refuse_python_functions(lowered.final, f"models.{request.model}")
         try:
-            return lowered, generate(lowered.final, target, options, where, instruments)
+            executable = generate(lowered.final, target, options, where, instruments)
         except InputError as error:
             found = unbuildable_kernels(lowered, target)
             if not found:
                 raise (_failure(options, error.problem) or error) from None
-            plain |= found.keys() & lowered.ruled
+            plain |= {name: reason for name, reason in found.items() if name in lowered.ruled}
             refused |= {name: reason for name, reason in found.items() if name in lowered.tuned}
+        else:
+            return replace(lowered, refused=plain), executable
 
 
 @contextmanager

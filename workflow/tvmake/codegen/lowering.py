@@ -83,6 +83,8 @@ class Lowered:
     """What makes ``main``'s parameters of the model's; nothing to do when empty."""
     unpacked: "tvm.IRModule | None" = None
     """``fused`` before weights were taken out of kernels, to be packed when the package is built."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """The tensor functions that a rule scheduled in a way there is no code for, so that they go without; with the reason."""
 
 
 def lower(

@@ -7,7 +7,7 @@ from pathlib import Path
 import tvm
 
 from tvmake import __version__
-from tvmake.artifact.manifest import ClmlPart, Component, Coverage, FileEntry, Manifest, Parameter
+from tvmake.artifact.manifest import ClmlPart, Component, Coverage, FileEntry, Manifest, Parameter, Unscheduled
 from tvmake.artifact.signature import Signature
 from tvmake.codegen.kernels import graph, kernels
 from tvmake.codegen.lowering import Lowered
@@ -27,6 +27,7 @@ def package_manifest(
     signature: Signature,
     lowered: Lowered,
     covered: Coverage,
+    unscheduled: Unscheduled,
     target: "tvm.target.Target",
     files: dict[str, Path],
     network: dict[str, Path],
@@ -38,6 +39,7 @@ def package_manifest(
 
     Args:
         covered: what share of the kernels is tuned.
+        unscheduled: what share has no schedule.
         files: mod.so and mod.params as built.
         network: the stage's input files.
         best: the records it was built with, if any.
@@ -69,6 +71,7 @@ def package_manifest(
         libinfo={key: str(value) for key, value in sorted(tvm.support.libinfo().items()) if key in LIBINFO},
         records_sha256=records,
         coverage=covered,
+        unscheduled=unscheduled,
         placement=placement(lowered.fused, attributes) if uses_textures(target) else None,
         clml=clml,
         kernels=functions,

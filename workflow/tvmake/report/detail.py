@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tvmake.artifact.fingerprint import Fingerprint
-from tvmake.artifact.manifest import Manifest
+from tvmake.artifact.manifest import Manifest, Unscheduled
 from tvmake.benchmark.baseline.result import Baseline, NoBaseline
 from tvmake.benchmark.result import Latency
 from tvmake.config.validation import Goals
@@ -15,6 +15,7 @@ from tvmake.records.best import BestSet
 from tvmake.report import precisions, quantities
 from tvmake.report.results import VariantResults
 from tvmake.report.rows import SummaryRow
+from tvmake.report.unscheduled import KEYS, help_text, unscheduled_headline, unscheduled_lines
 from tvmake.tune.layouts import LayoutChoice
 from tvmake.validate.result import Numerics
 
@@ -66,6 +67,8 @@ def variant_tables(result: VariantResults) -> list[Table]:
         tables.append(_kernels_table(result.latency))
     if result.best:
         tables.append(_tuning_table(result.best, result.manifest.coverage.misses))
+    if (unscheduled := result.manifest.unscheduled) and unscheduled.kernels:
+        tables.append(_unscheduled_table(unscheduled))
     if result.precision:
         if result.precision.candidates:
             tables.append(Table("Precisions: candidates", *precisions.candidates(result.precision)))
@@ -172,6 +175,7 @@ def _package_facts(row: SummaryRow, manifest: Manifest) -> list[tuple[str, str]]
     # With tuning off the misses are all kernels, which the row states already.
     if manifest.records_sha256 and coverage.misses:
         facts.append(("kernels not tuned", "; ".join(f"{name}: {why}" for name, why in coverage.misses.items())))
+    facts += [("without a schedule", line) for line in unscheduled_lines(manifest.unscheduled, KEYS)]
     facts.append(("made with", ", ".join(f"{part.name} {part.version}" for part in manifest.components)))
     return facts
 
@@ -255,6 +259,21 @@ def _kernels_table(latency: Latency) -> Table:
         rest = sum(op.share for op in ops[len(rows) :])
         note += f" {len(ops) - len(rows)} further kernels take {quantities.share(rest, 1)}."
     return Table("Kernels", ("kernel", "calls", "total ms", "median ms", "share"), rows, note)
+
+
+def _unscheduled_table(part: Unscheduled) -> Table:
+    rows = [
+        (
+            kernel.name,
+            quantities.share(kernel.time_share, 1),
+            ", ".join(kernel.blocks) or "all",
+            kernel.reason,
+            help_text([kernel], KEYS) or quantities.ABSENT,
+        )
+        for kernel in part.kernels
+    ]
+    note = f"Plain loops, or general schedules of TVM; {unscheduled_headline(part)}."
+    return Table("Without a schedule", ("kernel", "share of time", "blocks", "because", "what would help"), rows, note)
 
 
 def _tuning_table(best: BestSet, misses: Mapping[str, str]) -> Table:

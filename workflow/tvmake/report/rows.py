@@ -25,6 +25,7 @@ from tvmake.errors import InputError
 from tvmake.report import quantities
 from tvmake.report.cache_use import CacheUse
 from tvmake.report.results import VariantResults
+from tvmake.report.unscheduled import KEYS, is_alarming, unscheduled_lines
 from tvmake.storage.documents import FailsFast
 from tvmake.validate.verdict import MissedGoal
 
@@ -74,6 +75,8 @@ class SummaryRow(_Record):
     tunable_kernels: int | None = None
     tuned_share: float | None = None
     """Share of the tunable kernels' estimated time that the tuned ones have; None where nothing is tunable."""
+    unscheduled_share: float | None = None
+    """Share of the package's estimated time in kernels without a schedule; None without a package, or where it was not estimated."""
     layout: Layout = "keep"
     """The data layout of convolutions: as configured, or as chosen where that is ``auto``."""
     layer_precisions: str | None = None
@@ -247,6 +250,7 @@ def _row(result: VariantResults, chosen: Collection[str]) -> SummaryRow:
             tuned_kernels=coverage.tuned,
             tunable_kernels=coverage.tunable,
             tuned_share=coverage.time_share if coverage.tunable else None,
+            unscheduled_share=result.manifest.unscheduled.time_share if result.manifest.unscheduled else None,
             layout=result.layout.layout if result.layout else "keep" if configured == "auto" else configured,
             layer_precisions=result.precision.mix if result.precision else None,
             package=result.package,
@@ -382,6 +386,9 @@ def _warnings(result: VariantResults) -> list[str]:
         if isinstance(baseline := result.latency.baseline, NoBaseline):
             remedy = f" ({baseline.remedy})" if baseline.remedy else ""
             found.append(f"no baseline: {baseline.problem}{remedy}")
+    unscheduled = result.manifest.unscheduled
+    if unscheduled and is_alarming(unscheduled.time_share):
+        found += [f"kernels: {line}" for line in unscheduled_lines(unscheduled, KEYS)]
     if len(result.fingerprints) > 1:
         found.append("the device or its software changed between validation and benchmark")
     return found

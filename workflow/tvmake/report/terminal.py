@@ -14,14 +14,27 @@ from tvmake.report.console import SafeConsole
 from tvmake.report.rows import Summary, SummaryRow, cache_text, counts_text, failed_line, missed_line, tuned_text
 
 BASELINE = "× baseline"
+UNSCHEDULED = "unscheduled"
 UNMADE = ("failed", "not made")
-COLUMNS = ("model", "target", "precision", "p50 ms", "p90 ms", BASELINE, "accuracy", "tuned", "size", "verdict")
-NUMERIC = ("p50 ms", "p90 ms", BASELINE, "accuracy", "size")
+COLUMNS = (
+    "model",
+    "target",
+    "precision",
+    "p50 ms",
+    "p90 ms",
+    BASELINE,
+    "accuracy",
+    "tuned",
+    UNSCHEDULED,
+    "size",
+    "verdict",
+)
+NUMERIC = ("p50 ms", "p90 ms", BASELINE, "accuracy", UNSCHEDULED, "size")
 NAMES = ("model", "target", "precision")
 GAP = 2
 """Columns of the terminal between two of the table's."""
 
-SPARED = ("p90 ms", "size", "accuracy", "tuned")
+SPARED = ("p90 ms", UNSCHEDULED, "size", "accuracy", "tuned")
 """Columns that a narrow terminal does without, the first ones first; files and page have them."""
 
 STYLES = {"pass": "green", "fail": "bold red", "not run": "yellow", "failed": "bold red", "not made": "yellow"}
@@ -80,6 +93,7 @@ def _cells(row: SummaryRow) -> list[str]:
         quantities.times(row.speedup).removesuffix(" ×"),
         accuracy,
         tuned_text(row),
+        quantities.share(row.unscheduled_share, 0),
         quantities.size(row.package_bytes),
         row.verdict + (", best" if row.best else ""),
     ]

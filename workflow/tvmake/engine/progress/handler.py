@@ -45,6 +45,7 @@ SHOWN = (
     "warning: weights: ",
     "warning: source: ",
     "warning: precision: ",
+    "warning: kernels: ",
     "precision: ",
 )
 """How lines of a job's log begin that are shown when it ends, each once."""

@@ -21,6 +21,7 @@ from tvmake.report.page.template import PAGE
 from tvmake.report.page.usage import Usage, usages
 from tvmake.report.results import VariantResults
 from tvmake.report.rows import Summary, SummaryRow, cache_text, failed_line, missed_line, tuned_text
+from tvmake.report.unscheduled import is_alarming
 
 VARIANT_COLUMNS = (("model", False), ("target", False), ("precision", False), ("verdict", False))
 COLUMNS = (
@@ -34,10 +35,11 @@ COLUMNS = (
     ("SQNR", True),
     ("max error", True),
     ("tuned", False),
+    ("unscheduled", True),
     ("memory", True),
     ("package", True),
 )
-COMPILED_COLUMNS = (*VARIANT_COLUMNS, ("tuned", False), ("package", True))
+COMPILED_COLUMNS = (*VARIANT_COLUMNS, ("tuned", False), ("unscheduled", True), ("package", True))
 FAILED_COLUMNS = (*VARIANT_COLUMNS, ("stage", False), ("cause", False), ("what to do", False))
 GROUPS = ("model", "target", "precision", "verdict", "device")
 
@@ -297,11 +299,16 @@ def _cells(row: SummaryRow, anchor: str, compared: Comparison | None) -> list[Ce
         row.package_bytes,
         link=quote(row.package or ""),
     )
+    unscheduled = number(
+        quantities.share(row.unscheduled_share, 0),
+        row.unscheduled_share,
+        kind="fail" if is_alarming(row.unscheduled_share) else "",
+    )
     match row.verdict:
         case "failed" | "not made":
             return [*named, Cell(row.stage or ""), Cell(row.cause or failed_line(row)), Cell(row.remedy or "")]
         case "not run":
-            return [*named, Cell(tuned_text(row)), package]
+            return [*named, Cell(tuned_text(row)), unscheduled, package]
     faster = compared.untuned if compared else None
     return [
         *named,
@@ -314,6 +321,7 @@ def _cells(row: SummaryRow, anchor: str, compared: Comparison | None) -> list[Ce
         number(quantities.level(row.sqnr_db), row.sqnr_db),
         number(quantities.figure(row.max_abs), row.max_abs),
         Cell(tuned_text(row)),
+        unscheduled,
         number(quantities.size(row.peak_memory_bytes), row.peak_memory_bytes),
         package,
     ]

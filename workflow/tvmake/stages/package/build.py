@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tvmake.artifact import paths
 from tvmake.cache.recipe import Recipe
 from tvmake.config.requests.building import BuildRequest
 from tvmake.config.transform import BUILD_POINTS
 from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
-
-if TYPE_CHECKING:
-    from tvmake.codegen.passes import PassTimes
 
 
 def build(
@@ -25,7 +21,7 @@ def build(
     weights: Path,
     sources: Path,
     best: Path | None = None,
-) -> PassTimes | None:
+) -> list[str]:
     """Write mod.so, mod.json, mod.params and the directory of generated sources.
 
     The same inputs give the same bytes, in any directory and process.
@@ -34,7 +30,7 @@ def build(
         best: the tuning records to schedule kernels with (a ``BestSet``); None builds without.
 
     Returns:
-        How long each pass took, where ``dump`` asks for it.
+        What the log has to say: what has no schedule, and how long each pass took where ``dump`` asks for it.
 
     Raises:
         InputError: the target or a user pass is wrong, TVM cannot generate code for the model on it, or the records
@@ -53,9 +49,11 @@ def build(
     from tvmake.codegen.manifest import package_manifest
     from tvmake.codegen.passes import PassRecord, PassTimes
     from tvmake.codegen.scheduling.coverage import coverage, require
+    from tvmake.codegen.scheduling.unscheduled import unscheduled
     from tvmake.codegen.sources import dump_sources
     from tvmake.codegen.weights import packed_weights
     from tvmake.records.best import BestSet
+    from tvmake.report.unscheduled import KEYS, is_alarming, unscheduled_headline, unscheduled_lines
     from tvmake.storage.files import atomic_path
     from tvmake.targets.resolve import check_library, link_options, linker, linker_identity, tvm_target
 
@@ -71,6 +69,7 @@ def build(
     times = PassTimes() if "times" in request.build.dump else None
     lowered, executable = lower_and_generate(loaded, target, request, inputs, records, record, times)
     covered = coverage(lowered, target, records)
+    without_schedule = unscheduled(lowered, target, has_rules=request.build.schedule_rules)
     require(request.require_coverage, covered, f"{request.model}/{request.precision}/{request.target_name}")
     link(executable, compiler, lib, link_options(request.target))
     check_library(lib, request.target, where)
@@ -87,6 +86,7 @@ def build(
         signature=bound,
         lowered=lowered,
         covered=covered,
+        unscheduled=without_schedule,
         target=target,
         files={LIBRARY: lib, WEIGHTS: weights},
         network={"module.json": module, "module.params": params, "signature.json": signature},
@@ -95,7 +95,12 @@ def build(
         clml=offloaded.parts if offloaded else None,
     )
     stage_json.save(written, manifest)
-    return times
+    warnings = (
+        [f"warning: kernels: {unscheduled_headline(without_schedule)}"]
+        if is_alarming(without_schedule.time_share)
+        else []
+    )
+    return [*warnings, *unscheduled_lines(without_schedule, KEYS), *(times.lines() if times else ())]
 
 
 def build_request(job: JobContext) -> BuildRequest:
@@ -149,7 +154,7 @@ STAGE = Stage(
     request_model=BuildRequest,
     request=build_request,
     subject=lambda given: "{0.model}/{0.precision}/{0.target_name}".format(given["request"]),
-    report=lambda times: times.lines() if times else (),
+    report=lambda lines: lines,
     is_hermetic=True,
     recipe=Recipe(
         user_passes=lambda request: request.passes,

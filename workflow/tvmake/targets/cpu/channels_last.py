@@ -31,9 +31,16 @@ IN_THEIR_OWN = ["relax.nn.pad"]
 
 FEATURE_MAP_RANK = 4
 
+LAYOUT_FAILURE = "tvmake.layout_failure"
+"""The attribute of a module that TVM could not convert: why."""
+
+LONGEST_REASON = 200
+"""Characters; TVM quotes whole expressions."""
+
 
 def channels_last(module: "tvm.IRModule") -> "tvm.IRModule":
-    """The module in NHWC; as it is where the user has chosen, where nothing asks for it, or where TVM cannot convert it."""
+    """The module in NHWC; unchanged where the user has chosen, or where nothing asks for it; where TVM cannot convert it, with the
+    reason as an attribute."""
     if (module.attrs and CHOSEN_LAYOUT in module.attrs) or not has_convolutions(module):
         return module
     transform = tvm.relax.transform
@@ -48,8 +55,9 @@ def channels_last(module: "tvm.IRModule") -> "tvm.IRModule":
     try:
         spelled = spell_out_activations(split_clips(module))
         return join_clips(transpose_afterwards(tvm.transform.Sequential(passes)(spelled)))
-    except FAILURES:
-        return module
+    except FAILURES as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:LONGEST_REASON]
+        return module.with_attr(LAYOUT_FAILURE, reason)
 
 
 def _legalize_several(builder: "tvm.relax.BlockBuilder", call: "tvm.relax.Call") -> Any:

@@ -1,0 +1,64 @@
+"""Sizes that represent dynamic dimensions where work is estimated: the middle of their bounds, or a typical size."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import tvm
+import tvm_ffi
+
+from tvmake.targets.cpu.schedules.accesses import TYPICAL_EXTENT
+
+LOWER, UPPER = "tir_var_lower_bound", "tir_var_upper_bound"
+"""Attributes of ``main`` with the bounds of its dynamic dimensions, by name."""
+
+
+def representative_sizes(module: "tvm.IRModule") -> dict[str, int]:
+    """A size for each dynamic dimension of ``main``'s arguments, by name; kernels keep these names."""
+    main = module["main"]
+    lower, upper = ((main.attrs or {}).get(key) or {} for key in (LOWER, UPPER))
+    names = [str(symbol.name) for symbol in tvm.relax.analysis.defined_symbolic_vars(main)]
+    return {
+        name: (int(lower.get(name, 1)) + int(upper[name])) // 2
+        if name in upper
+        else max(TYPICAL_EXTENT, int(lower.get(name, 1)))
+        for name in names
+    }
+
+
+def evaluate_extent(extent: Any, sizes: Mapping[str, int]) -> int:
+    """An extent of a kernel for these sizes; at least 1, which is also what data alone determines."""
+
+    def fix(variable: Any) -> Any:
+        name = str(variable.name)
+        return tvm.tirx.const(sizes[name], variable.ty.dtype) if name in sizes else variable
+
+    fixed = tvm.sym.Analyzer().simplify(tvm_ffi.structural_map(extent, (tvm.ir.Var, fix)))
+    return max(1, int(fixed)) if isinstance(fixed, tvm.tirx.IntImm) else 1
+
+
+def dynamic_dimensions(function: "tvm.tirx.PrimFunc") -> dict[str, Any]:
+    """The variables that are dynamic dimensions of a kernel's arguments, by name, in order."""
+    found: dict[str, Any] = {}
+
+    def note(variable: Any) -> None:
+        found.setdefault(str(variable.name), variable)
+
+    for parameter in function.params:
+        for extent in getattr(parameter.ty, "shape", None) or ():
+            tvm_ffi.structural_walk(extent, (tvm.ir.Var, note))
+    return found
+
+
+def fix_dimensions(
+    function: "tvm.tirx.PrimFunc", sizes: Mapping[str, int], names: Collection[str]
+) -> "tvm.tirx.PrimFunc":
+    """A kernel with some of its dynamic dimensions fixed to their representative sizes."""
+    # Loops may have the same names.
+    dimensions = [variable for name, variable in dynamic_dimensions(function).items() if name in names]
+
+    def fix(variable: Any) -> Any:
+        if not any(variable.same_as(dimension) for dimension in dimensions):
+            return variable
+        return tvm.tirx.const(sizes.get(str(variable.name), TYPICAL_EXTENT), variable.ty.dtype)
+
+    return tvm_ffi.structural_map(function, (tvm.ir.Var, fix))

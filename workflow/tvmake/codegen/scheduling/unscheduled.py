@@ -1,0 +1,201 @@
+"""What share of a package's time is in kernels, or in blocks of kernels, without a schedule, and why they have none."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+
+from tvmake.artifact.manifest import Unscheduled, UnscheduledKernel
+from tvmake.codegen.dynamic_sizes import dynamic_dimensions, fix_dimensions, representative_sizes
+from tvmake.codegen.kernel_analysis import LITTLE_WORK, leaf_blocks, why_trivial
+from tvmake.codegen.lowering import Lowered, is_cpu, is_gpu
+from tvmake.codegen.scheduling.kernel_parts import KernelPart, kernel_parts
+from tvmake.targets.cpu.channels_last import LAYOUT_FAILURE
+from tvmake.targets.cpu.schedules.rule import scheduled
+from tvmake.targets.scheduled_kernel import is_scheduled
+from tvmake.targets.weights.layout_free import tensor_calls
+
+PLAIN_NS = {True: 0.7, False: 0.2}
+SCHEDULED_NS = {True: 0.01, False: 0.15}
+"""What an operation of a CPU's kernel takes, by whether it belongs to a reduction: medians of 31 kernels (convolutions, matmuls,
+norms, softmax, pooling, element-wise) on one core of an x86 server with AVX-512, with fixed and with dynamic dimensions. LLVM puts
+element-wise loops into vectors by itself, so that they lack the other cores alone."""
+
+RUNTIME_NS = 10.0
+"""The same, for an element that a function of TVM's runtime takes: 1.5 for the largest ten of a row, more where it sorts all."""
+
+LEAST_SHARE = 0.01
+"""Of a package's time that a kernel needs to be listed."""
+
+SHORT_REDUCTION = 32
+"""Values that a GPU's thread reduces by itself about as fast as several together."""
+
+IMPROVEMENT = 2
+"""How many times less time in plain parts shows that a fixed dimension gives a kernel its schedule."""
+
+RULES_ARE_OFF = "build.schedule_rules is false"
+DEFAULT_RULE = (
+    "no rule of tvmake takes it, and by TVM's general one each thread reduces all values of a result by itself"
+)
+NO_RULES = "tvmake has no rules for targets of kind '{}'"
+OWN_LOOPS = "TVM brings loops for it that no rule takes"
+
+
+@dataclass(frozen=True)
+class _PlainKernel:
+    """A kernel with parts that no schedule covers."""
+
+    name: str
+    function: "tvm.tirx.PrimFunc"
+    """Without a schedule."""
+    parts: Sequence[KernelPart]
+    is_whole: bool
+    """Whether no rule scheduled any of it."""
+    time: float
+    """Of the plain parts, in all calls."""
+
+
+def unscheduled(lowered: Lowered, target: "tvm.target.Target", *, has_rules: bool = True) -> Unscheduled:
+    """Which share of the estimated time is in plain loops; on GPUs, in reductions that only TVM's general rule takes.
+
+    Times are estimated by counting operations, for representative sizes of dynamic dimensions. Kernels with a record count as
+    scheduled.
+
+    Args:
+        has_rules: whether rules were to schedule the kernels without a record.
+    """
+    sizes = representative_sizes(lowered.unscheduled)
+    calls = Counter(str(call.args[0].name_hint) for call in tensor_calls(lowered.unscheduled))
+    total, plain_kernels = 0.0, []
+    for variable, function in lowered.unscheduled.functions_items():
+        name = str(variable.name_hint)
+        if not isinstance(function, tvm.tirx.PrimFunc) or tvm.relax.analysis.has_reshape_pattern(function):
+            continue
+        plain = [] if name in lowered.tuned else _plain_parts(lowered, name, target, sizes)
+        plain_time, rest = _times(kernel_parts(function, sizes), plain, target)
+        total += calls[name] * (plain_time + rest)
+        if plain_time:
+            is_whole = name not in lowered.ruled
+            plain_kernels.append(_PlainKernel(name, function, plain, is_whole, calls[name] * plain_time))
+    plain_kernels.sort(key=lambda kernel: (-kernel.time, kernel.name))
+    reasons = _Reasons(lowered, target, sizes, has_rules)
+    return Unscheduled(
+        time_share=round(sum(kernel.time for kernel in plain_kernels) / total, 4) if total else 0.0,
+        kernels=[
+            UnscheduledKernel(
+                name=kernel.name,
+                time_share=round(kernel.time / total, 4),
+                blocks=[] if kernel.is_whole else list(dict.fromkeys(part.name for part in kernel.parts)),
+                **reasons.of(kernel),
+            )
+            for kernel in plain_kernels
+            if kernel.time >= LEAST_SHARE * total
+        ],
+        layout_failure=str((lowered.unscheduled.attrs or {}).get(LAYOUT_FAILURE, "")),
+    )
+
+
+def _plain_parts(
+    lowered: Lowered, name: str, target: "tvm.target.Target", sizes: Mapping[str, int]
+) -> list[KernelPart]:
+    if not is_gpu(target):
+        return list(_without_schedule(kernel_parts(lowered.fused[name], sizes)))
+    if is_scheduled(lowered.fused[name]):
+        return []
+    # TVM's rules schedule the rest for GPUs, when all passes have run.
+    kernel = lowered.final[name] if name in _names(lowered.final) else lowered.fused[name]
+    return [
+        part
+        for part in kernel_parts(kernel, sizes)
+        if part.is_plain and part.is_in_threads and part.reduction_length > SHORT_REDUCTION
+    ]
+
+
+def _without_schedule(parts: Iterable[KernelPart]) -> Iterator[KernelPart]:
+    """The plain parts that are worth a schedule."""
+    for part in parts:
+        if part.is_plain and part.operations >= LITTLE_WORK[part.reduction_length > 0]:
+            yield part
+
+
+def _times(
+    parts: Sequence[KernelPart], plain: Sequence[KernelPart], target: "tvm.target.Target"
+) -> tuple[float, float]:
+    """Estimated ns of a call: of its plain parts, and of the others.
+
+    Args:
+        parts: of the kernel before it was scheduled, which may compute one thing in several parts afterwards.
+        plain: those of the kernel as it is built.
+    """
+    if is_gpu(target):
+        # How much slower such a schedule is has not been measured: operations represent time.
+        covered = sum(part.operations for part in plain)
+        return float(covered), float(max(0, sum(part.operations for part in parts) - covered))
+    plain_time = sum(
+        part.operations * (RUNTIME_NS if part.calls_runtime else PLAIN_NS[part.reduction_length > 0]) for part in plain
+    )
+    rest = 0.0
+    for reduces in (True, False):
+        operations = [
+            sum(part.operations for part in group if (part.reduction_length > 0) == reduces) for group in (parts, plain)
+        ]
+        rest += max(0, operations[0] - operations[1]) * SCHEDULED_NS[reduces]
+    return plain_time, rest
+
+
+def _names(module: "tvm.IRModule") -> set[str]:
+    return {str(variable.name_hint) for variable in module.get_global_vars()}
+
+
+@dataclass(frozen=True)
+class _Reasons:
+    """Why kernels have no schedule, found by trying."""
+
+    lowered: Lowered
+    target: "tvm.target.Target"
+    sizes: Mapping[str, int]
+    has_rules: bool
+
+    def of(self, kernel: _PlainKernel) -> dict[str, Any]:
+        """The reason, and what would help."""
+        is_tunable = why_trivial(kernel.function) is None
+        if not self.has_rules:
+            return {"reason": RULES_ARE_OFF, "is_tunable": is_tunable}
+        if not is_cpu(self.target):
+            reason = DEFAULT_RULE if is_gpu(self.target) else NO_RULES.format(self.target.kind.name)
+            return {"reason": reason, "is_tunable": is_tunable}
+        if refusal := self.lowered.refused.get(kernel.name):
+            return {"reason": refusal, "is_tunable": is_tunable}
+        if names := self._dimensions(kernel):
+            quoted = [f"'{name}'" for name in names]
+            listed = " and ".join([", ".join(quoted[:-1]), quoted[-1]] if quoted[1:] else quoted)
+            reason = f"its dimension{'s' if quoted[1:] else ''} {listed} {'are' if quoted[1:] else 'is'} dynamic"
+            return {"reason": reason, "dims": [name for name in names if name in self.sizes]}
+        runtime = [part.name for part in kernel.parts if part.calls_runtime]
+        if runtime:
+            return {"reason": f"TVM's runtime computes it on one core ({', '.join(dict.fromkeys(runtime))})"}
+        if not leaf_blocks(kernel.function):
+            return {"reason": OWN_LOOPS}
+        blocks = ", ".join(dict.fromkeys(part.name for part in kernel.parts))
+        return {"reason": f"no rule takes its {blocks}", "is_tunable": is_tunable}
+
+    def _dimensions(self, kernel: _PlainKernel) -> list[str]:
+        """The dynamic dimensions that keep a kernel from its schedule: the fewest that give it one when they are fixed."""
+        names = list(dynamic_dimensions(kernel.function))
+        if not names or not self._is_scheduled(kernel, names):
+            return []
+        single = [name for name in names if self._is_scheduled(kernel, [name])] if names[1:] else []
+        return single[-1:] or names
+
+    def _is_scheduled(self, kernel: _PlainKernel, names: Sequence[str]) -> bool:
+        """Whether a rule schedules a kernel with these dimensions fixed."""
+        made = scheduled(fix_dimensions(kernel.function, self.sizes, names), self.target)
+        if made is None:
+            return False
+        before, after = (
+            _times((), list(parts), self.target)[0]
+            for parts in (kernel.parts, _without_schedule(kernel_parts(made, self.sizes)))
+        )
+        return after * IMPROVEMENT <= before

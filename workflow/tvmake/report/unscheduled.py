@@ -1,0 +1,80 @@
+"""What a package's kernels without a schedule are called, why they have none, and what would help."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tvmake.artifact.manifest import Unscheduled, UnscheduledKernel
+from tvmake.report import quantities
+
+WARNING_SHARE = 0.5
+"""Of a package's time: if more of it is in kernels without a schedule, that is a warning."""
+
+LEAST_SHARE = 0.01
+"""Of a package's time: if less of it is, that is not worth a line."""
+
+SHOWN = 3
+"""Kernels that a line names for each reason."""
+
+LONGEST_NAME = 60
+"""Characters of a kernel's name that a line has; mod.json has all of it."""
+
+HEADLINE = "of the estimated time is in kernels without a schedule"
+
+
+@dataclass(frozen=True)
+class Remedies:
+    """How a user writes what helps."""
+
+    dims: Callable[[Sequence[str]], str]
+    """Fixes dynamic dimensions."""
+    tune: str
+
+
+OPTIONS = Remedies(lambda names: " ".join(f"--dim {name}=SIZE" for name in names), "--tune TRIALS")
+"""Of ``tvmake compile``."""
+
+KEYS = Remedies(
+    lambda names: f"`dims: {{{', '.join(f'{name}: SIZE' for name in names)}}}`", "`tuning: {trials: TRIALS}`"
+)
+"""Of a config."""
+
+
+def is_alarming(time_share: float | None) -> bool:
+    """Whether a share without a schedule is so large that it is worth a warning."""
+    return time_share is not None and time_share > WARNING_SHARE
+
+
+def unscheduled_headline(part: Unscheduled) -> str:
+    """``97 % of the estimated time is in kernels without a schedule``."""
+    return f"{quantities.share(part.time_share, 0)} {HEADLINE}"
+
+
+def unscheduled_lines(part: Unscheduled | None, remedies: Remedies) -> Iterator[str]:
+    """What there is to say of a package's kernels without a schedule; nothing where all of any weight have one."""
+    if part is None:
+        return
+    if part.time_share >= LEAST_SHARE:
+        by_reason: dict[str, list[UnscheduledKernel]] = {}
+        for kernel in part.kernels:
+            by_reason.setdefault(kernel.reason, []).append(kernel)
+        listed = "".join(f"; {_listed(kernels)}: {reason}" for reason, kernels in by_reason.items())
+        helps = help_text(part.kernels, remedies)
+        yield f"{unscheduled_headline(part)}{listed}{f'; what would help: {helps}' if helps else ''}"
+    if part.layout_failure:
+        yield f"convolutions keep the layout NCHW, which suits the target less: TVM cannot convert the network ({part.layout_failure})"
+
+
+def help_text(kernels: Sequence[UnscheduledKernel], remedies: Remedies) -> str:
+    """What gives kernels a schedule, as it is typed; empty where nothing is known to."""
+    dims = list(dict.fromkeys(name for kernel in kernels for name in kernel.dims))
+    is_tunable = any(kernel.is_tunable for kernel in kernels)
+    return ", ".join([*([remedies.dims(dims)] if dims else []), *([remedies.tune] if is_tunable else [])])
+
+
+def _listed(kernels: Sequence[UnscheduledKernel]) -> str:
+    named = ", ".join(f"{_short(kernel.name)} ({quantities.share(kernel.time_share, 0)})" for kernel in kernels[:SHOWN])
+    return f"{named} and {len(kernels) - SHOWN} more" if len(kernels) > SHOWN else named
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
