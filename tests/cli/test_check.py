@@ -126,6 +126,19 @@ def test_values_for_dimensions_that_a_model_has_are_accepted(tmp_path):
         assert done.returncode == code, done.stderr
 
 
+def test_what_may_leave_kernels_without_a_schedule_is_a_note(tmp_path):
+    model = onnx.load(ROOT / "resources/digits.onnx")
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_param = "n"
+    onnx.save(model, tmp_path / "open.onnx")
+    config = {"models": {"digits": {"source": "open.onnx"}}}
+    plain = check_of(tmp_path, {**config, "build.schedule_rules": False}).stdout
+    assert "note: models.digits: dynamic dimensions n: " in plain
+    assert "`dims: {n: SIZE}` fixes them" in plain
+    assert "note: digits/float32/cpu: its kernels are plain loops on one core: build.schedule_rules is false" in plain
+    assert "note: " not in check_of(tmp_path, {"models": {"digits": {"source": "open.onnx", "dims": {"n": 4}}}}).stdout
+
+
 @pytest.mark.parametrize(("name", "read_as"), [("on", "True"), ("18", "18"), ("null", "None")])
 def test_a_name_that_yaml_makes_something_else_of_is_shown_as_written(tmp_path, name, read_as):
     (tmp_path / "tvmake.yaml").write_text(f"models:\n  {name}: {{source: digits.onnx}}\n")

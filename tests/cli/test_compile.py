@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 
 from tests.requirements import require
@@ -32,6 +34,24 @@ def test_a_model_becomes_a_package_that_runs(project: Project):
     assert "✓" not in again.stderr, "nothing is made twice"
     first, second = (project.directory / name for name in ("digits.tar", "again.tar"))
     assert first.read_bytes() == second.read_bytes()
+
+
+def test_plain_loops_are_a_warning_whether_they_are_built_now_or_were_before(project: Project):
+    matmul = onnx.helper.make_node("MatMul", ["x", "w"], ["y"])
+    values = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [64, 256]) for name in "xy"]
+    weight = onnx.numpy_helper.from_array(np.ones((256, 256), np.float32), "w")
+    graph = onnx.helper.make_graph([matmul], "net", values[:1], values[1:], [weight])
+    opset = [onnx.helper.make_opsetid("", 17)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opset, ir_version=8), project.directory / "net.onnx")
+    scheduled = project.run("tvmake", "compile", "net.onnx")
+    assert scheduled.returncode == 0, scheduled.stderr
+    assert "without a schedule" not in scheduled.stderr
+    for _ in range(2):
+        plain = project.run("tvmake", "compile", "net.onnx", "--set", "build.schedule_rules=false")
+        assert plain.stderr.endswith(
+            "warning: 100 % of the estimated time is in kernels without a schedule; matmul (100 %):"
+            " build.schedule_rules is false; leave it out; what would help: --tune TRIALS\n"
+        )
 
 
 def test_a_package_for_another_processor_is_not_said_to_run_here(project: Project):

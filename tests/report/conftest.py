@@ -10,7 +10,7 @@ import pytest
 
 from tvmake.artifact import stage_json
 from tvmake.artifact.fingerprint import Fingerprint
-from tvmake.artifact.manifest import Component, Coverage, FileEntry, Manifest
+from tvmake.artifact.manifest import Component, Coverage, FileEntry, Manifest, Unscheduled
 from tvmake.artifact.package import LIBRARY, MANIFEST, WEIGHTS, pack
 from tvmake.artifact.signature import Signature, TensorSpec
 from tvmake.benchmark.ops import KernelCall, kernel_table
@@ -69,6 +69,7 @@ class Run:
         curve=(),
         kernel_name="fused_conv2d",
         calibration=None,
+        unscheduled=None,
     ):
         """Write one variant's files.
 
@@ -85,7 +86,7 @@ class Run:
             is_calibrated=calibration is not None,
         )
         self.variants.append(variant)
-        self._write_package(variant, output, tuned, tunable, weights)
+        self._write_package(variant, output, tuned, tunable, weights, unscheduled)
         if calibration is not None:
             stage_json.save(calibration, self.path(variant, "calibration.json"))
         if curve:
@@ -152,7 +153,15 @@ class Run:
         files = (self.file("summary.json"), self.file("summary.csv"), self.file("index.html"))
         return report(self.request, self.file("selection.json"), *files)
 
-    def _write_package(self, variant: VariantRow, output: str, tuned: int, tunable: int, weights: bytes):
+    def _write_package(
+        self,
+        variant: VariantRow,
+        output: str,
+        tuned: int,
+        tunable: int,
+        weights: bytes,
+        unscheduled: Unscheduled | None = None,
+    ):
         files = {LIBRARY: self.path(variant, "mod.so"), WEIGHTS: self.path(variant, "mod.params")}
         files[LIBRARY].parent.mkdir(parents=True)
         files[LIBRARY].write_bytes(f"library of {variant}".encode())
@@ -178,6 +187,7 @@ class Run:
                 time_share=tuned / tunable if tunable else 1,
                 misses=dict.fromkeys(names[tuned:], "it was not tuned"),
             ),
+            unscheduled=unscheduled,
             kernels=[],
             graph=[],
             files={name: FileEntry(sha256=digest_file(file), size=file.stat().st_size) for name, file in files.items()},

@@ -90,7 +90,7 @@ def check(
                 console.print(file, highlight=False)
         for file in plan.goals():
             console.print(file, highlight=False)
-    for note in _clml_notes(plan):
+    for note in [*_clml_notes(plan), *_unscheduled_notes(plan, declared)]:
         console.print(note, highlight=False)
     console.print(
         f"{', '.join(map(str, paths))}: ok; {counted(len(plan.variants), 'variant')} of {counted(len(plan.config.models), 'model')}, "
@@ -107,6 +107,29 @@ def _clml_notes(plan: "Plan") -> list[str]:
         "layers by Qualcomm's CLML where the device has it, by kernels elsewhere; proven on a stand-in for the library"
     )
     return [f"note: targets.{name}: {what}, on no phone yet (docs/guides/adreno.md#clml)" for name in named]
+
+
+def _unscheduled_notes(plan: "Plan", declared: "Mapping[str, Signature]") -> list[str]:
+    """What leaves kernels without a schedule, or may, as far as it is known before anything is built."""
+    from tvmake.report.unscheduled import KEYS
+
+    notes = []
+    for name, signature in declared.items():
+        sizes = plan.config.models[name].dims
+        extents = dict.fromkeys(extent for spec in signature.inputs for extent in spec.shape if isinstance(extent, str))
+        names = [extent for extent in extents if extent.isidentifier() and not isinstance(sizes.get(extent), int)]
+        if names:
+            what = "kernels with these are not tuned, and a build reports those that no rule schedules"
+            notes.append(
+                f"note: models.{name}: dynamic dimensions {', '.join(names)}: {what}; {KEYS.dims(names)} fixes them"
+            )
+    for variant in plan.variants:
+        target = plan.config.targets[variant.target]
+        has_rules = target.kind != "c" and plan.model(variant.model).build.schedule_rules
+        if target.is_cpu and not has_rules and not plan.is_tuned(variant):
+            why = "build.schedule_rules is false" if target.kind != "c" else "there are no rules for targets of kind c"
+            notes.append(f"note: {variant}: its kernels are plain loops on one core: {why}")
+    return notes
 
 
 def _print_json(plan: "Plan") -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +16,7 @@ from tvmake.cli.terminal import print_json
 
 if TYPE_CHECKING:
     from tvmake.engine.up_to_date.states import JobState, State
+    from tvmake.plan.plan import Plan
 
 STYLES = {"made": "green", "failed": "bold red", "outdated": "yellow", "missing": "yellow", "running": "cyan"}
 
@@ -51,10 +54,28 @@ def status(
         print_json(whole)
         return
     _print(rows)
+    for line in _unscheduled(plan):
+        typer.echo(line, err=True)
     if verbose:
         for line in _reasons(states):
             typer.echo(line)
     _print_sum(variants, counts)
+
+
+def _unscheduled(plan: Plan) -> Iterator[str]:
+    """A warning for each package that spends most of its time in kernels without a schedule."""
+    from tvmake.artifact.manifest import Unscheduled
+    from tvmake.process.output import printable
+    from tvmake.report.unscheduled import KEYS, is_alarming, unscheduled_lines
+
+    for variant in plan.variants:
+        file = Path(plan.file("mod.json", **vars(variant)))
+        with suppress(
+            OSError, ValueError, AttributeError
+        ):  # a manifest that is damaged is the business of what reads all of it
+            part = Unscheduled.model_validate(json.loads(file.read_bytes()).get("unscheduled") or {})
+            if is_alarming(part.time_share):
+                yield from (printable(f"warning: {variant}: {line}") for line in unscheduled_lines(part, KEYS))
 
 
 def _state(found: Sequence[JobState]) -> State:

@@ -64,7 +64,7 @@ def kernel_parts(function: "tvm.tirx.PrimFunc", sizes: Mapping[str, int]) -> lis
 
         def note(name: str, operations: int, calls_runtime: bool) -> None:
             length = _reduction_length(block, sizes) if block is not None else 0
-            is_plain = all(loop.kind in (SERIAL, THREAD) and not loop.annotations for loop in loops)
+            is_plain = not any(_is_scheduled(loop, sizes) for loop in loops)
             is_in_threads = any(loop.kind == THREAD for loop in loops)
             name = name if block is None or calls_runtime else str(block.name_hint)
             parts.append(KernelPart(name, operations, length, is_in_threads, is_plain, calls_runtime))
@@ -89,6 +89,12 @@ def kernel_parts(function: "tvm.tirx.PrimFunc", sizes: Mapping[str, int]) -> lis
 
     visit(function.body, [], None, 1)
     return parts
+
+
+def _is_scheduled(loop: Any, sizes: Mapping[str, int]) -> bool:
+    """Whether a loop is in vectors, unrolled, or on several cores, which one of a single iteration is not."""
+    has_schedule = loop.kind not in (SERIAL, THREAD) or bool(loop.annotations)
+    return has_schedule and evaluate_extent(loop.extent, sizes) > 1
 
 
 def _operations(value: Any) -> int:

@@ -35,7 +35,7 @@ SHORT_REDUCTION = 32
 IMPROVEMENT = 2
 """How many times less time in plain parts shows that a fixed dimension gives a kernel its schedule."""
 
-RULES_ARE_OFF = "build.schedule_rules is false"
+RULES_ARE_OFF = "build.schedule_rules is false; leave it out"
 DEFAULT_RULE = (
     "no rule of tvmake takes it, and by TVM's general one each thread reduces all values of a result by itself"
 )
