@@ -105,6 +105,14 @@ def test_the_note_of_a_failed_layout_survives_lowering():
     assert unscheduled(lowered(module), NATIVE).layout_failure == "why"
 
 
+def test_a_long_reduction_that_only_tvm_s_general_rule_takes_has_no_schedule_of_a_gpu():
+    opencl = tvm.target.Target({"kind": "opencl", "max_num_threads": 256, "host": {"kind": "llvm"}})
+    module = graph(lambda x: op.prod(x, axis=0), ((512, 4096), F32))
+    (kernel,) = unscheduled(lowered(module, opencl), opencl).kernels
+    assert kernel.name == "prod"
+    assert kernel.reason.endswith("each thread reduces all values of a result by itself")
+
+
 def test_bounds_give_a_dimension_their_middle_and_others_a_typical_size():
     n, t, c = map(dimension, "ntc")
     module = graph(lambda x: op.nn.relu(x), ((n, t, c), F32))
