@@ -6,7 +6,7 @@ from typing import Any
 import tvm
 import tvm_ffi
 
-from tvmake.targets.cpu.schedules.accesses import TYPICAL_EXTENT
+from tvmake.ir.dimensions import TYPICAL_EXTENT
 
 LOWER, UPPER = "tir_var_lower_bound", "tir_var_upper_bound"
 """Attributes of ``main`` with the bounds of its dynamic dimensions, by name."""

@@ -219,7 +219,7 @@ class Tiled:
             vectorize(schedule, fused[-1], self.machine, self.statement.body.buffer)
         if tile.lacking and tile.width > self.columns:
             # One tile has all columns, and the rows of its results have places for more.
-            schedule.storage_align(self.block, 0, len(self.statement.body.indices) - 2, tile.width, 0)
+            schedule.storage_align(self.block, 0, len(schedule.get(self.block).body.indices) - 2, tile.width, 0)
         if self._dynamic_rows() is not None:
             around = schedule.get_loops(self.block)[outside - 1]
             schedule.annotate(around, TILE, self._lower_heights())
