@@ -7,6 +7,7 @@
 
 #include "device.h"
 #include "errors.h"
+#include "extents.h"
 #include "manifest.h"
 #include "virtual_machine.h"
 
@@ -66,6 +67,7 @@ void Package::SetInput(std::size_t index, const void* data, const std::vector<in
   }
   const TensorSpec& spec = inputs()[index];
   CheckFits(spec, spec.dtype, shape);
+  CheckBounds(state_->manifest, spec, shape);
   state_->inputs[index] = OnDevice(state_->where, [&] { return state_->machine.Send(data, spec.dtype, shape); });
   state_->is_set = false;
 }
@@ -74,10 +76,14 @@ void Package::Run() {
   OnDevice(state_->where, [&] {
     if (!state_->is_set) {
       std::vector<tvm::ffi::Tensor> values;
+      std::vector<std::vector<int64_t>> shapes;
       for (std::size_t index = 0; index < state_->inputs.size(); ++index) {
         if (!state_->inputs[index]) RefuseInput(state_->where, "input '" + inputs()[index].name + "' is not set");
-        values.push_back(*state_->inputs[index]);
+        const tvm::ffi::Tensor& value = *state_->inputs[index];
+        values.push_back(value);
+        shapes.emplace_back(value.shape().begin(), value.shape().end());
       }
+      CheckExtents(state_->manifest, shapes);
       state_->machine.SetInputs(values);
       state_->is_set = true;
     }

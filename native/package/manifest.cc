@@ -55,6 +55,19 @@ std::vector<TensorSpec> SpecsOf(const Any& rows) {
   return specs;
 }
 
+std::map<std::string, Bounds> BoundsOf(const json::Object& signature) {
+  std::map<std::string, Bounds> bounds;
+  const auto rows = signature.find(String("bounds"));
+  if (rows == signature.end()) return bounds;
+  for (const auto& [name, row] : (*rows).second.cast<json::Object>()) {
+    const auto ends = row.cast<json::Array>();
+    Bounds& of_dimension = bounds[name.cast<String>()];
+    of_dimension.least = ends[0].cast<int64_t>();
+    if (ends[1] != nullptr) of_dimension.most = ends[1].cast<int64_t>();
+  }
+  return bounds;
+}
+
 SelfTest SelfTestOf(const json::Object& row) {
   SelfTest test;
   test.samples = At(row, "samples").cast<int64_t>();
@@ -79,6 +92,7 @@ Manifest Read(const json::Object& document) {
     manifest.arguments.push_back(Text(row.cast<json::Object>(), "relax_name"));
   }
   manifest.outputs = SpecsOf(At(signature, "outputs"));
+  manifest.bounds = BoundsOf(signature);
   for (const Any& parameter : At(document, "parameters").cast<json::Array>()) {
     manifest.parameters.push_back(Text(parameter.cast<json::Object>(), "name"));
   }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,10 +26,17 @@ struct SelfTest {
   std::string why_not;                  // why there are no samples; empty where none were wanted
 };
 
+// The sizes that a dynamic dimension takes.
+struct Bounds {
+  int64_t least = 0;
+  std::optional<int64_t> most;  // none where there is no largest
+};
+
 struct Manifest {
   std::string model, precision, target_name;
   std::string target_kind;  // "llvm", "opencl" ...
   std::vector<TensorSpec> inputs, outputs;
+  std::map<std::string, Bounds> bounds;  // of dynamic dimensions, by name; others take any size
   std::vector<std::string> parameters;  // trailing arguments of main, in order
   std::vector<std::string> arguments;   // all of main's, by the names that they have there
   bool has_kernels = true;

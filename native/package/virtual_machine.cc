@@ -146,8 +146,8 @@ void CheckSizes(const std::string& directory, const std::string& message) {
               "give shorter ones, for instance: a table of positions ends there");
 }
 
-// What TVM says of an argument of main that the code takes otherwise; nothing of other messages.
-void CheckMessage(const std::string& directory, const std::string& message) {
+// What TVM says of an argument of main that does not fit the code; nothing of other messages.
+void CheckMessage(const std::string& directory, const Manifest& manifest, const std::string& message) {
   CheckSizes(directory, message);
   const std::size_t begin = message.find("ErrorContext(fn=main, loc=param[");
   if (begin == std::string::npos) return;
@@ -156,7 +156,14 @@ void CheckMessage(const std::string& directory, const std::string& message) {
   if (name.empty() || dtype.empty()) return;
   std::string shape = Between(context, "annotation=R.Tensor((", "), dtype=");
   if (!shape.empty() && shape.back() == ',') shape.pop_back();
-  RefuseCode(directory, "takes '" + name + "' as " + dtype + "[" + shape + "]", "otherwise");
+  const std::string taken = dtype + "[" + shape + "]";
+  for (std::size_t index = 0; index < manifest.inputs.size(); ++index) {
+    const TensorSpec& spec = manifest.inputs[index];
+    if (manifest.arguments[index] == name && Spelled(spec.dtype, spec.shape, spec.names) == taken) {
+      RefuseInput("inputs", "the sizes of '" + spec.name + "' do not fit the other inputs; it is " + taken);
+    }
+  }
+  RefuseCode(directory, "takes '" + name + "' as " + taken, "otherwise");
 }
 
 bool HasKind(const ffi::Module& module, const std::string& kind) {
@@ -228,12 +235,14 @@ std::size_t BytesOf(const std::string& dtype, const std::vector<int64_t>& shape)
 
 VirtualMachine::VirtualMachine(const std::string& directory, const Manifest& manifest, DLDevice device)
     : where_(directory),
+      manifest_(manifest),
       device_(device),
       library_(Load(directory)),
       machine_(library_),  // until there is the real one
       allocate_(Function::GetGlobalRequired("runtime.TVMTensorAllocWithScope")),
       send_(Function::GetGlobalRequired("runtime.TVMTensorCopyFromBytes")),
       fetch_(Function::GetGlobalRequired("runtime.TVMTensorCopyToBytes")),
+      clear_pool_(Function::GetGlobalRequired("vm.builtin.memory_manager.clear")),
       sync_(Function::GetGlobalRequired("runtime.Device_StreamSync")) {
   const std::string kind = DeviceOf(manifest);
   if (kind != "cpu" && manifest.has_kernels && !HasKind(library_, kind)) {
@@ -287,6 +296,7 @@ ffi::Tensor VirtualMachine::Send(const void* data, const std::string& dtype, con
 }
 
 void VirtualMachine::SetInputs(const std::vector<ffi::Tensor>& inputs) {
+  FreeOtherShapes(inputs);
   const ffi::String main(kMain);
   std::vector<AnyView> arguments = {main};
   arguments.insert(arguments.end(), inputs.begin(), inputs.end());
@@ -295,11 +305,19 @@ void VirtualMachine::SetInputs(const std::vector<ffi::Tensor>& inputs) {
   set_input_.CallPacked(arguments.data(), static_cast<int>(arguments.size()), &nothing);
 }
 
+// TVM's pool keeps every block by its exact size, so that a process would grow with each shape that it runs.
+void VirtualMachine::FreeOtherShapes(const std::vector<ffi::Tensor>& inputs) {
+  std::vector<std::vector<int64_t>> shapes;
+  for (const ffi::Tensor& input : inputs) shapes.emplace_back(input.shape().begin(), input.shape().end());
+  if (!shapes_.empty() && shapes != shapes_) clear_pool_();
+  shapes_ = std::move(shapes);
+}
+
 void VirtualMachine::Start() {
   try {
     invoke_(kMain);
   } catch (const ffi::Error& error) {
-    CheckMessage(where_, error.message());
+    CheckMessage(where_, manifest_, error.message());
     throw;
   }
 }

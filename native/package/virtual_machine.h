@@ -49,13 +49,17 @@ class VirtualMachine {
 
  private:
   void Collect(std::vector<tvm::ffi::AnyView>* indices, std::vector<Tensor>* outputs) const;
+  void FreeOtherShapes(const std::vector<tvm::ffi::Tensor>& inputs);
   Tensor Fetch(const tvm::ffi::Tensor& value) const;
 
   std::string where_;
+  Manifest manifest_;
   DLDevice device_;
   tvm::ffi::Module library_, machine_;
-  tvm::ffi::Function set_input_, invoke_, get_output_, get_output_arity_, allocate_, send_, fetch_, sync_;
+  tvm::ffi::Function set_input_, invoke_, get_output_, get_output_arity_, allocate_, send_, fetch_, clear_pool_,
+      sync_;
   std::vector<tvm::ffi::Tensor> parameters_;
+  std::vector<std::vector<int64_t>> shapes_;  // of the inputs set last
 };
 
 }  // namespace tvmake

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "errors.h"
+#include "extents.h"
 #include "half.h"
 #include "npz.h"
 #include "virtual_machine.h"
@@ -57,9 +58,7 @@ Tensor Generate(const TensorSpec& spec, const Options& options, std::mt19937_64*
   return tensor;
 }
 
-}  // namespace
-
-InputSource OpenInputs(const Manifest& manifest, const Options& options) {
+InputSource OpenUncheckedInputs(const Manifest& manifest, const Options& options) {
   if (options.inputs.empty()) {
     return [&manifest, &options](int64_t sample) {
       std::mt19937_64 random(static_cast<uint64_t>(sample));
@@ -79,6 +78,18 @@ InputSource OpenInputs(const Manifest& manifest, const Options& options) {
       values.push_back(archive->Read(member, spec.dtype));
       CheckFits(spec, values.back().dtype, values.back().shape);
     }
+    return values;
+  };
+}
+
+}  // namespace
+
+InputSource OpenInputs(const Manifest& manifest, const Options& options) {
+  return [&manifest, open = OpenUncheckedInputs(manifest, options)](int64_t sample) {
+    std::vector<Tensor> values = open(sample);
+    std::vector<std::vector<int64_t>> shapes;
+    for (const Tensor& value : values) shapes.push_back(value.shape);
+    CheckExtents(manifest, shapes);
     return values;
   };
 }

@@ -28,7 +28,7 @@ std::string Files() {
 std::string Body(const std::string& files = Files(), const std::string& version = "2") {
   return R"({"files":)" + files +
          R"(,"kernels":[],"model":"net","parameters":[{"name":"w"}],"precision":"float32","schema_version":)" + version +
-         R"(,"signature":{"inputs":[{"dtype":"float32","name":"x","range":[-1,1],"relax_name":"x_1","shape":["n",3]}],)"
+         R"(,"signature":{"bounds":{"n":[0,512],"past":[4,null]},"inputs":[{"dtype":"float32","name":"x","range":[-1,1],"relax_name":"x_1","shape":["n",3]}],)"
          R"("outputs":[{"dtype":"int64","name":"y","range":null,"shape":[]}]},"target":{"kind":"llvm"},"target_name":"cpu"})";
 }
 
@@ -83,6 +83,11 @@ TEST_CASE("a manifest is read as it was written") {
   CHECK(input.has_range);
   CHECK(input.low == -1);
   CHECK(input.high == 1);
+  REQUIRE(manifest.bounds.size() == 2);
+  CHECK(manifest.bounds.at("n").least == 0);
+  CHECK(manifest.bounds.at("n").most == 512);
+  CHECK(manifest.bounds.at("past").least == 4);
+  CHECK_FALSE(manifest.bounds.at("past").most.has_value());
   REQUIRE(manifest.outputs.size() == 1);
   CHECK(manifest.outputs[0].shape.empty());
   CHECK_FALSE(manifest.outputs[0].has_range);
