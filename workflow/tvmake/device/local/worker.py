@@ -26,6 +26,7 @@ from tvmake.device.fingerprint import local_fingerprint, usable_cores
 from tvmake.device.interface import OpTime, RunRequest, RunResult, Timing
 from tvmake.device.local.accelerator import accelerator_properties
 from tvmake.device.local.cuda_compiler import choose_compiler
+from tvmake.device.memory_pool import MemoryPool
 from tvmake.device.samples import run_samples, since
 from tvmake.device.sharing.turns import TURNS, Partner, Sampler
 from tvmake.device.store import stored
@@ -72,6 +73,7 @@ class LoadedPackage:
         self.vm = VirtualMachine(module, self.device)
         check_arguments(self.vm.module, manifest)
         self._main = self.vm["main"]
+        self._pool = MemoryPool(manifest.signature, tvm_ffi.get_global_func)
         weights = tvm.runtime.load_param_dict_from_file(str(directory / WEIGHTS))
         self.params = [
             weights[parameter.name]
@@ -84,6 +86,7 @@ class LoadedPackage:
 
     def set_inputs(self, inputs: list[np.ndarray]) -> None:
         """Give ``main`` its arguments; they stay for every following run."""
+        self._pool.prepare(inputs)
         self.vm.set_input("main", *(tvm.runtime.tensor(value, self.device) for value in inputs), *self.params)
 
     def run(self) -> None:
@@ -96,6 +99,7 @@ class LoadedPackage:
 
     def outputs_of(self, inputs: list[np.ndarray]) -> list[np.ndarray]:
         """Run ``main`` on inputs that no other run takes; in one call, which costs less than to set them, to run and to ask."""
+        self._pool.prepare(inputs)
         return _arrays(self._main(*map(self._argument, range(len(inputs)), inputs), *self.params))
 
     def _argument(self, place: int, value: np.ndarray) -> tvm.runtime.Tensor:

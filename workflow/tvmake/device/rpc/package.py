@@ -11,6 +11,7 @@ from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.package import LIBRARY, WEIGHTS
 from tvmake.config.benchmark import Measurement
 from tvmake.device.architecture import name_of
+from tvmake.device.memory_pool import MemoryPool
 from tvmake.device.rpc.files import NativeFiles, PlainFiles
 from tvmake.device.rpc.tensors import DirectTensors, fits
 from tvmake.errors import DeviceError
@@ -55,11 +56,13 @@ class RemotePackage:
         files.have(directory / LIBRARY, LIBRARY)
         module = load_library(session, directory / LIBRARY, LIBRARY, where)
         self.vm = VirtualMachine(module, self.device)
+        self._pool = MemoryPool(manifest.signature, session.get_function)
         names = [parameter.name for parameter in manifest.parameters]
         self.params = files.have_parameters(directory / WEIGHTS, WEIGHTS, names, self.device)
 
     def set_inputs(self, inputs: list[np.ndarray]) -> None:
         """See :class:`tvmake.device.samples.Package`."""
+        self._pool.prepare(inputs)
         if self.direct is None:
             self.vm.set_input("main", *(self._placed(value) for value in inputs), *self.params)
             return

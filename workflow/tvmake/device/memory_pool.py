@@ -1,0 +1,38 @@
+"""Limit the memory that TVM keeps of networks with dynamic dimensions.
+
+TVM 0.27's pooled allocator keeps every block that a virtual machine has used, by its exact size, so that a process grows with
+each shape that it runs. The pool is emptied when inputs have other shapes than the run before; runs of the same shapes take
+their memory from it. Remove when tests/device/test_memory_pool.py::test_tvm_still_keeps_the_memory_of_every_shape fails.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tvmake.artifact.signature import Signature
+
+CLEAR = "vm.builtin.memory_manager.clear"
+"""TVM's function that frees what no tensor uses, in the pools of all devices; known once the virtual machine's library is loaded."""
+
+
+class MemoryPool:
+    """What the pool keeps for one virtual machine.
+
+    Args:
+        function: finds a function of TVM's by its name, where the virtual machine is.
+    """
+
+    def __init__(self, signature: Signature, function: Callable[[str], Callable[[], Any]]):
+        self._is_dynamic = bool(signature.dynamic_dimensions)
+        self._function = function
+        self._shapes: list[tuple[int, ...]] = []
+
+    def prepare(self, inputs: Sequence[np.ndarray]) -> None:
+        """Free the memory of other shapes, before a run on these inputs."""
+        if not self._is_dynamic:
+            return
+        shapes = [value.shape for value in inputs]
+        if self._shapes and shapes != self._shapes:
+            self._function(CLEAR)()
+        self._shapes = shapes
