@@ -237,7 +237,7 @@ def test_an_extent_that_tvm_cannot_resolve_must_be_given():
         ({"x": {"dtype": "float16"}}, "is float32, not float16"),
         ({"x": {"shape": [2, 3, 16]}}, "has 4 axes, not 3"),
         ({"x": {"shape": [2, 1, 16, 16]}}, "axis 1 of input 'x' is fixed to 3"),
-        ({"x": {"shape": [65, 3, 16, 16]}}, "cannot be 65: the model was exported for 1 to 64"),
+        ({"x": {"shape": [65, 3, 16, 16]}}, "cannot be 65: the model was exported for 0 to 64"),
     ],
 )
 def test_inputs_that_the_model_contradicts_are_refused_with_its_own(inputs, problem):

@@ -9,6 +9,9 @@ from tvmake.storage.documents import FailsFast
 Dim = Annotated[int, Field(ge=0)] | str
 """A fixed extent, or the name of a dynamic dimension."""
 
+Bounds = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)] | None]
+"""The smallest and the largest size of a dynamic dimension; None where there is no largest."""
+
 
 class TensorSpec(FailsFast, BaseModel):
     """One input or output.
@@ -35,3 +38,25 @@ class Signature(FailsFast, BaseModel):
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+    bounds: dict[str, Bounds] = Field(default_factory=dict, exclude_if=lambda bounds: not bounds)
+    """Of dynamic dimensions, by name; those that it lacks take any size."""
+
+    @property
+    def dynamic_dimensions(self) -> dict[str, list[str]]:
+        """The names of dynamic dimensions in their order, each with the inputs that have it; none that follow from others."""
+        found: dict[str, list[str]] = {}
+        for spec in self.inputs:
+            for name in dict.fromkeys(extent for extent in spec.shape if isinstance(extent, str)):
+                if not is_arithmetic(name):
+                    found.setdefault(name, []).append(spec.name)
+        return found
+
+    @property
+    def smallest_extents(self) -> dict[str, int]:
+        """The smallest sizes of dimensions that have one above 1, by name."""
+        return {name: least for name, (least, _) in self.bounds.items() if least > 1}
+
+
+def is_arithmetic(extent: str) -> bool:
+    """Whether an extent follows from others (``2*s0 + 1``), rather than being a name, which may have any other characters."""
+    return any(sign in extent for sign in "+-*/()")

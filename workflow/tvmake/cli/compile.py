@@ -9,7 +9,7 @@ import typer
 
 from tvmake.cli.configs import Settings
 from tvmake.cli.output_file import output_file
-from tvmake.cli.single import Cores, Model, OnDevice, Precision, Quiet, Shapes, Target, Trusted
+from tvmake.cli.single import Cores, Dimensions, Model, OnDevice, Precision, Quiet, Shapes, Target, Trusted
 from tvmake.plan.single import NATIVE
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def compile_model(
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", parser=output_file, help="The package to write. [default: MODEL.tar]")] = None,
     shapes: Shapes = None,
+    dims: Dimensions = None,
     device: OnDevice = None,
     layout: Annotated[
         Literal["keep", "NCHW", "NHWC", "auto"],
@@ -103,6 +104,7 @@ def compile_model(
         device,
         over,
         keys,
+        dims=dims,
         trusted=trusted,
         self_test=self_test,
         options=options,

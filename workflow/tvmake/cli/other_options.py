@@ -3,7 +3,7 @@
 from pathlib import Path
 
 _OF_PRECISION = "write --precision float16, int8 or int8_weights"
-_OF_SHAPES = "write --input-shape INPUT=1,3,224,224"
+_OF_SHAPES = "write --input-shape INPUT=1,3,224,224, or --dim NAME=MIN..MAX for a dimension that stays dynamic"
 _OF_MODEL = "the model is a word of its own: `tvmake {command} model.onnx`"
 _OF_RECORDS = "records go to a store and are found there by themselves; `tvmake records` looks at it"
 _OF_HOST = 'a host is a part of the target: -t \'{{"kind": "opencl", "host": {{"kind": "llvm", "mtriple": "aarch64-linux-gnu"}}}}\''

@@ -38,6 +38,14 @@ Shapes = Annotated[
         "--input-shape", metavar="INPUT=1,3,224,224", help="Extents of an input that the model leaves open; repeatable."
     ),
 ]
+Dimensions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--dim",
+        metavar="NAME=SIZE|MIN..MAX",
+        help="Fix a dynamic dimension (batch=1), or bound it (length=1..512, length=..512); repeatable.",
+    ),
+]
 Trusted = Annotated[
     bool,
     typer.Option(
@@ -67,6 +75,7 @@ def single_run(
     layer: Mapping[str, Any],
     target_keys: Mapping[str, Any] | None = None,
     *,
+    dims: list[str] | None = None,
     trusted: bool = False,
     self_test: bool = False,
     options: Mapping[str, str] | None = None,
@@ -76,6 +85,7 @@ def single_run(
     Args:
         layer: a config over what the options say.
         target_keys: further keys of the target.
+        dims: sizes and bounds of dynamic dimensions, as they are typed.
         trusted: whether loading the model may run code.
         self_test: whether the package gets samples to test itself by.
         options: which option gave a key of the config, by the key as it is written with dots.
@@ -87,7 +97,8 @@ def single_run(
 
     inputs = {name: {"shape": shape} for name, shape in map(_shape, shapes or ())}
     where = _device(device) if device is not None else None
-    model_keys = {"inputs": inputs, **({"trusted": True} if trusted else {})}
+    sizes = dict(map(_dimension, dims or ()))
+    model_keys = {"inputs": inputs, **({"dims": sizes} if sizes else {}), **({"trusted": True} if trusted else {})}
     run = SingleRun(
         model,
         target,
@@ -156,6 +167,9 @@ def _shape(text: str) -> tuple[str, list[int]]:
     from tvmake.errors import UsageError
 
     name, equals, extents = text.partition("=")
+    if ".." in extents:
+        problem = "extents of an input are whole numbers"
+        raise UsageError(f"--input-shape {text}", problem, "bounds go by the dimension's name: --dim length=1..512")
     try:
         shape = [int(extent) for extent in extents.strip("[]() ").split(",")]
     except ValueError:
@@ -165,3 +179,17 @@ def _shape(text: str) -> tuple[str, list[int]]:
             f"--input-shape {text}", "expected INPUT=EXTENTS", "for example: --input-shape image=1,3,224,224"
         )
     return name, shape
+
+
+def _dimension(text: str) -> tuple[str, int | dict[str, int]]:
+    """A dimension's name, and its size or its bounds as a config has them."""
+    from tvmake.errors import UsageError
+
+    name, _, size = text.rpartition("=")
+    least, dots, most = (part.strip() for part in size.partition(".."))
+    ends = {"min": least, "max": most} if dots else {"min": least}
+    numbers = {end: int(number) for end, number in ends.items() if number.isascii() and number.isdigit()}
+    if not name or len(numbers) < len([number for number in ends.values() if number]) or not numbers:
+        remedy = "for example: --dim batch=1, --dim length=1..512"
+        raise UsageError(f"--dim {text}", "expected NAME=SIZE or NAME=MIN..MAX", remedy)
+    return name, numbers if dots else numbers["min"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tvmake.cli.configs import AsJson, Settings
-from tvmake.cli.single import Cores, Model, OnDevice, Precision, Quiet, Shapes, Target, Trusted
+from tvmake.cli.single import Cores, Dimensions, Model, OnDevice, Precision, Quiet, Shapes, Target, Trusted
 from tvmake.plan.single import NATIVE
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def tune(
     ] = 256,
     precision: Precision = "float32",
     shapes: Shapes = None,
+    dims: Dimensions = None,
     device: OnDevice = None,
     kernels: Annotated[
         list[str] | None,
@@ -68,9 +69,8 @@ def tune(
     from tvmake.records.store import open_store
 
     chosen = {"tuning": {"kernels": words(kernels)}} if kernels else {}
-    run = single_run(
-        model, target, precision, trials, shapes, device, merge(chosen, overlay(settings)), trusted=trusted
-    )
+    layer = merge(chosen, overlay(settings))
+    run = single_run(model, target, precision, trials, shapes, device, layer, dims=dims, trusted=trusted)
     if list_only:
         with made(run, "tasks.json", cores, quiet) as file:
             _print_tasks(file, as_json)
@@ -100,7 +100,9 @@ def tune(
         *(["--trusted"] if trusted else []),
     ]
     if any(kernel.reason == DYNAMIC for kernel in best.kernels):
-        typer.echo("to tune kernels whose shapes are dynamic, give the extents: --input-shape INPUT=1,3,224,224")
+        typer.echo(
+            "to tune kernels whose shapes are dynamic, give the extents: --dim NAME=SIZE, or --input-shape INPUT=1,3,224,224"
+        )
     if not any(kernel.latency_ms for kernel in best.kernels):
         return
     typer.echo(f"`tvmake compile {shlex.join(same)}` uses them")

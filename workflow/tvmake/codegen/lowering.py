@@ -13,10 +13,12 @@ import tvm
 from tvmake.artifact.empty_tensors import AllocateEmpty
 from tvmake.codegen.clml_offload import asks_for_clml, with_clml
 from tvmake.codegen.kernel_names import shorten_kernel_names
+from tvmake.codegen.memory_plan import PlanMemory
 from tvmake.codegen.passes import pass_context
 from tvmake.config.build import PassOptions
 from tvmake.config.transform import UserPass
 from tvmake.errors import InputError
+from tvmake.ir.bounds import bounds_of
 from tvmake.targets import gpu_rules
 from tvmake.targets.bound_rule import refuse_unbound
 from tvmake.targets.cpu.channels_last import channels_last
@@ -112,6 +114,7 @@ def lower(
     Raises:
         InputError: a user pass fails; a kernel for a GPU has no schedule that runs there.
     """
+    bounds = bounds_of(module)
     has_rules = rules and is_cpu(target)
     packs = (records is not None or has_rules) and packs_weights(target)
     graph = fused_graph(module, target, passes, options, inputs, layout_free=packs, instruments=instruments)
@@ -139,7 +142,7 @@ def lower(
                 transform.RemovePurityChecking(),
                 AllocateEmpty(),
                 transform.CallTIRRewrite(),
-                transform.StaticPlanBlockMemory(),
+                PlanMemory(bounds) if bounds else transform.StaticPlanBlockMemory(),
                 *graphs,
                 transform.LowerAllocTensor(),
                 transform.KillAfterLastUse(),

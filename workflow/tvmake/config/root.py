@@ -5,12 +5,13 @@ from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from tvmake.config.base import Name, Positive, ResultsPath, Strict
+from tvmake.config.base import Name, ResultsPath, Strict
 from tvmake.config.benchmark import BenchmarkOptions
 from tvmake.config.build import BuildOptions
 from tvmake.config.cache import Cache
 from tvmake.config.dataset import DatasetConfig
 from tvmake.config.device import DeviceConfig, LocalDeviceConfig
+from tvmake.config.dims import Dims
 from tvmake.config.export import ExportOptions
 from tvmake.config.files.formats import how_to_name
 from tvmake.config.model import ImportOptions
@@ -62,8 +63,8 @@ def _names(values: list[Any]) -> list[str]:
 class ModelConfig(ImportOptions):
     """One model: its source, its inputs, what it must achieve, and where it departs from the general options."""
 
-    dims: dict[str, Positive] = Field(default_factory=dict)
-    """Values for dynamic dimensions, by name; bound in transform, so the package is static."""
+    dims: Dims = Field(default_factory=dict)
+    """Sizes of dynamic dimensions, by name, which make the package static; or bounds of those that stay dynamic: ``{min: 1, max: 512}``."""
     dataset: DatasetConfig | None = None
     """Real inputs to validate with; seeded random ones when left out."""
     goals: PrecisionGoals | None = None

@@ -203,7 +203,7 @@ class ValidationOptions(Strict):
     seed: int = Field(default=0, ge=0)
     """Seed of the random inputs."""
     dims: dict[str, Positive] = Field(default_factory=dict)
-    """Extents, by name, for dynamic dimensions that a package keeps; 1 for the others. A model's own ``dims`` win."""
+    """Extents, by name, for dynamic dimensions that a package keeps; 1, or the smallest that they take, for the others. A model's own ``dims`` win."""
     goals: PrecisionGoals = PrecisionGoals()
     """Goals of every model; a model's own ``goals`` win."""
 

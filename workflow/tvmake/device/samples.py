@@ -8,8 +8,9 @@ from typing import Protocol
 
 import numpy as np
 
+from tvmake.artifact.extents import check_extents
 from tvmake.artifact.manifest import Manifest
-from tvmake.artifact.signature import TensorSpec
+from tvmake.artifact.signature import Signature
 from tvmake.artifact.tensor_file import DAMAGE, member, read_array, write_array
 from tvmake.device.code import check_outputs, checking_arguments
 from tvmake.device.interface import RunRequest
@@ -53,7 +54,7 @@ def run_samples(package: Package, manifest: Manifest, request: RunRequest, input
     with ExitStack() as stack:
         samples = stack.enter_context(zipfile.ZipFile(inputs))
         results = stack.enter_context(zipfile.ZipFile(outputs, "w", zipfile.ZIP_STORED)) if outputs else None
-        first = _inputs(samples, 0, manifest.signature.inputs)
+        first = _inputs(samples, 0, manifest.signature)
         package.set_inputs(first)
         started = time.perf_counter()
         with checking_arguments():
@@ -64,7 +65,7 @@ def run_samples(package: Package, manifest: Manifest, request: RunRequest, input
             if results is not None:
                 _collect(results, manifest, number - 1, values)
             if number < request.samples:
-                package.set_inputs(_inputs(samples, number, manifest.signature.inputs))
+                package.set_inputs(_inputs(samples, number, manifest.signature))
                 package.run()
                 values = _outputs(package, manifest)
         package.set_inputs(first)
@@ -90,9 +91,9 @@ def _collect(results: zipfile.ZipFile, manifest: Manifest, number: int, values: 
         write_array(results, member("output", spec.name, number), value)
 
 
-def _inputs(samples: zipfile.ZipFile, number: int, specs: tuple[TensorSpec, ...]) -> list[np.ndarray]:
+def _inputs(samples: zipfile.ZipFile, number: int, signature: Signature) -> list[np.ndarray]:
     values: list[np.ndarray] = []
-    for spec in specs:
+    for spec in signature.inputs:
         try:
             value = read_array(samples, member("input", spec.name, number), spec.dtype)
         except KeyError:
@@ -111,4 +112,8 @@ def _inputs(samples: zipfile.ZipFile, number: int, specs: tuple[TensorSpec, ...]
                 REMEDY,
             )
         values.append(np.asarray(value, order="C"))
+    try:
+        check_extents(signature, {spec.name: value.shape for spec, value in zip(signature.inputs, values, strict=True)})
+    except InputError as error:
+        raise InputError(GIVEN, f"sample {number}: {error.problem}", REMEDY) from None
     return values

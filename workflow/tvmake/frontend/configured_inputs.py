@@ -2,8 +2,9 @@
 
 import difflib
 from collections.abc import Mapping
+from typing import Any
 
-from tvmake.artifact.signature import Signature, TensorSpec
+from tvmake.artifact.signature import Bounds, Signature, TensorSpec
 from tvmake.config.model import InputSpec
 from tvmake.errors import InputError
 
@@ -49,7 +50,23 @@ def with_extents(signature: Signature, entries: Mapping[str, InputSpec]) -> Sign
         spec.model_copy(update={"shape": tuple(shapes[spec.name])}) if spec.name in shapes else spec
         for spec in signature.inputs
     )
-    return signature.model_copy(update={"inputs": inputs})
+    names = {
+        has: extent
+        for before, spec in zip(signature.inputs, inputs, strict=True)
+        for has, extent in zip(before.shape, spec.shape, strict=True)
+        if isinstance(has, str)
+    }
+    return signature.model_copy(update={"inputs": inputs, "bounds": renamed_bounds(signature.bounds, names)})
+
+
+def renamed_bounds(bounds: Mapping[str, Bounds], extents: Mapping[str, Any]) -> dict[str, Bounds]:
+    """Bounds by the dimensions' new names.
+
+    Args:
+        extents: by the names that they had: a new name, or a size where a dimension is fixed.
+    """
+    named = ((extents.get(name, name), ends) for name, ends in bounds.items())
+    return {name: ends for name, ends in named if isinstance(name, str)}
 
 
 def with_ranges(signature: Signature, entries: Mapping[str, InputSpec]) -> Signature:

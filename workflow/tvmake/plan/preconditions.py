@@ -9,9 +9,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from tvmake.artifact.signature import Signature
+from tvmake.artifact.extents import describe_bounds, has_size, narrow_bounds
+from tvmake.artifact.signature import Bounds, Signature
 from tvmake.cache import settings
 from tvmake.config.dataset import DatasetConfig
+from tvmake.config.dims import fixed_sizes, sample_sizes
 from tvmake.config.files.formats import how_to_name_file
 from tvmake.config.files.model import python_file
 from tvmake.config.reading.load import one_or_many
@@ -304,25 +306,42 @@ def _no_files(files: Iterable[str], results: str) -> Iterator[InputError]:
 
 
 def check_dims(plan: Plan, declared: Mapping[str, Signature]) -> None:
-    """Refuse values for dynamic dimensions that a model does not have.
+    """Refuse sizes and bounds for dynamic dimensions that a model does not have, or that it contradicts.
 
     Args:
         declared: inputs by model, of those that can be told without running it.
 
     Raises:
-        InputError, ErrorList: a model has no such dimension.
+        InputError, ErrorList: a model has no such dimension, its file says otherwise, or samples would have other sizes.
     """
-    errors = []
+    errors: list[TvmakeError] = []
     for name, signature in declared.items():
         extents = {extent for spec in signature.inputs for extent in spec.shape if isinstance(extent, str)}
         listing = f"it has: {', '.join(sorted(extents))}" if extents else "all its shapes are fixed"
-        errors += [
-            InputError(f"models.{name}.dims", f"the model has no dynamic dimension '{unknown}'", listing)
-            for unknown in plan.config.models[name].dims
-            if unknown not in extents
-        ]
+        dims, bounds = plan.config.models[name].dims, dict(signature.bounds)
+        for dimension, size in dims.items():
+            if dimension not in extents:
+                problem = f"the model has no dynamic dimension '{dimension}'"
+                errors.append(InputError(f"models.{name}.dims", problem, listing))
+                continue
+            try:
+                where = f"models.{name}.dims.{dimension}"
+                bounds[dimension] = narrow_bounds(where, size, signature.bounds.get(dimension))
+            except InputError as error:
+                errors.append(error)
+        errors += _wrong_sample_sizes(plan, name, {one: bounds[one] for one in bounds if one not in fixed_sizes(dims)})
     if errors:
         raise one_or_many(errors)
+
+
+def _wrong_sample_sizes(plan: Plan, model: str, bounds: Mapping[str, Bounds]) -> Iterator[InputError]:
+    own = plan.config.models[model].validation
+    for dimension, size in plan.model(model).validation.dims.items():
+        if dimension in bounds and not has_size(bounds[dimension], size):
+            where = f"models.{model}.validation" if own is not None and dimension in own.dims else "validation"
+            takes = describe_bounds(bounds[dimension])
+            problem = f"is {size}, and model '{model}' takes {takes}"
+            yield InputError(f"{where}.dims.{dimension}", problem, "give a size that it takes")
 
 
 def check_datasets(plan: Plan, declared: Mapping[str, Signature]) -> None:
@@ -350,7 +369,7 @@ def check_datasets(plan: Plan, declared: Mapping[str, Signature]) -> None:
             remedy = f"give the model a `dataset` with labels, or goals that need none: {UNLABELLED_GOALS}"
             errors.append(InputError(where, "needs labels, and the model has no dataset", remedy))
             continue
-        dims = {**plan.model(name).validation.dims, **model.dims}
+        dims = sample_sizes(model.dims, plan.model(name).validation.dims)
         try:
             has_labels = _has_labels(model.dataset, declared.get(name), dims)
         except InputError as error:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tvmake.artifact.array_files import array_of, open_arrays, read_array_file
+from tvmake.artifact.extents import check_extents
 from tvmake.artifact.signature import Signature, TensorSpec
 from tvmake.artifact.tensor_file import DAMAGE, member, reason, write_array
 from tvmake.config.dataset import Preprocessing
@@ -84,7 +85,8 @@ def fitting(signature: Signature, given: Mapping[str, np.ndarray], fill: Fill | 
         if name not in known:
             raise InputError(name, "the package has no such input", f"it takes {_inputs(signature)}")
         found[known[name]] = as_array(f"input '{name}'", array)
-    dims: dict[str, int] = {}
+    check_extents(signature, {name: array.shape for name, array in found.items()})
+    dims = signature.smallest_extents
     fitted: Arrays = {}
     for spec in signature.inputs:
         if spec.name in found:
@@ -231,7 +233,7 @@ def _fitted(spec: TensorSpec, array: np.ndarray, dims: dict[str, int]) -> np.nda
     what = f"{array.dtype} [{', '.join(map(str, array.shape))}]"
     for wanted, extent in zip(spec.shape, array.shape, strict=False):
         if isinstance(wanted, str) and wanted.isidentifier():
-            dims.setdefault(wanted, extent)
+            dims[wanted] = extent
     if array.shape != concrete_shape(spec, dims):
         raise InputError(f"input '{spec.name}'", f"is {what}, and the package takes {described(spec)}")
     is_number = array.dtype == dtype or (array.dtype.kind in "biuf" and dtype.kind in "biufV")

@@ -6,11 +6,14 @@ from typing import Any
 import tvm
 
 from tvmake.artifact.calibration import Calibration
+from tvmake.artifact.extents import narrow_bounds
 from tvmake.artifact.signature import Dim, Signature, TensorSpec
+from tvmake.config.dims import DimBounds, fixed_sizes
 from tvmake.config.precision import LayerPrecision
 from tvmake.config.requests.transforming import TransformRequest
 from tvmake.errors import InputError
 from tvmake.frontend.relax_fixes import lift_constants
+from tvmake.ir.bounds import bounds_of, with_bounds
 from tvmake.quantize.calibrated.insertion import insert
 from tvmake.quantize.calibrated.sites import find_sites
 from tvmake.quantize.integers.conversion import has_quantized, to_integers, turn_weights
@@ -63,6 +66,7 @@ def transform(
     options = request.transform
     passes = tvm.relax.transform
     module = _bound(module, params, request)
+    bounds = bounds_of(module)
     known = source_weights(_quantized_convolutions(module, request) if has_quantized(module) else module)
     module = _folded(module, request)
     if request.precision.is_calibrated and COVERAGE in (module.attrs or {}):
@@ -95,7 +99,7 @@ def transform(
     module = apply_user_passes(module, options.passes, "after_precision")
     if options.layout != "keep" and has_convolutions(module):
         module = module.with_attr(CHOSEN_LAYOUT, options.layout)
-    return lift_constants(module)
+    return lift_constants(with_bounds(module, bounds))
 
 
 def float_network(module: "tvm.IRModule", params: Mapping[str, Any], request: TransformRequest) -> "tvm.IRModule":
@@ -138,11 +142,11 @@ def _quantized_convolutions(module: "tvm.IRModule", request: TransformRequest) -
     return as_convolutions(turn_weights(module), request.precision.never)
 
 
-def bind_dims(module: "tvm.IRModule", dims: Mapping[str, int]) -> "tvm.IRModule":
-    """Make dynamic dimensions static.
+def bind_dims(module: "tvm.IRModule", dims: Mapping[str, int | DimBounds]) -> "tvm.IRModule":
+    """Make dynamic dimensions static, and note the bounds of others (``tvmake.ir.bounds``).
 
     Raises:
-        InputError: ``main`` has no dimension of that name.
+        InputError: ``main`` has no dimension of that name, or it takes other sizes.
     """
     if not dims:
         return module
@@ -154,11 +158,15 @@ def bind_dims(module: "tvm.IRModule", dims: Mapping[str, int]) -> "tvm.IRModule"
                 f"the model has no dynamic dimension '{name}'",
                 f"it has: {', '.join(symbolic)}" if symbolic else "all its shapes are fixed",
             )
-    return tvm.relax.transform.BindSymbolicVars(dict(dims), "main")(module)
+    declared = bounds_of(module)
+    bounds = declared | {name: narrow_bounds(f"dims.{name}", size, declared.get(name)) for name, size in dims.items()}
+    fixed = fixed_sizes(dims)
+    module = tvm.relax.transform.BindSymbolicVars(fixed, "main")(module) if fixed else module
+    return with_bounds(module, {name: ends for name, ends in bounds.items() if name not in fixed})
 
 
 def bound_signature(signature: Signature, module: "tvm.IRModule") -> Signature:
-    """The signature with the shapes that ``main`` has after binding; names, order and dtypes stay."""
+    """The signature with the shapes and bounds that ``main`` has after binding; names, order and dtypes stay."""
     function = module["main"]
     inputs = [parameter.ty for parameter in function.params[: len(signature.inputs)]]
     returned = function.ret_ty
@@ -166,6 +174,7 @@ def bound_signature(signature: Signature, module: "tvm.IRModule") -> Signature:
     return Signature(
         inputs=tuple(_reshaped(spec, ty) for spec, ty in zip(signature.inputs, inputs, strict=True)),
         outputs=tuple(_reshaped(spec, ty) for spec, ty in zip(signature.outputs, outputs, strict=True)),
+        bounds=bounds_of(module),
     )
 
 

@@ -99,7 +99,7 @@ def load_dataset(
 
     Args:
         root: directory that relative paths in ``config`` are relative to.
-        dims: extents of dynamic dimensions by name; 1 for the others.
+        dims: extents of dynamic dimensions by name; 1 for the others, or the smallest that they take.
         classes: how many classes the model tells apart; by default the last extent of its first [batch, classes]
             output, when it has one.
 
@@ -107,6 +107,7 @@ def load_dataset(
         InputError: a file is missing or unreadable, or shapes, dtypes, counts or labels do not fit the model. Images
             are only read, and their mistakes only found, on iteration.
     """
+    dims = {**signature.smallest_extents, **(dims or {})}
     path = root / config.path
     image = _image_input(config, signature)
     shape = concrete_shape(image, dims)

@@ -15,15 +15,14 @@ A value depends on the seed, the sample's number and the input's name alone: not
 how many samples are drawn. The stream is that of numpy's ``RandomState``, which numpy keeps the same for ever (NEP 19).
 """
 
-import ast
 import hashlib
-import operator
 from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from tvmake.artifact import tensor_file
-from tvmake.artifact.signature import Signature, TensorSpec
+from tvmake.artifact.extents import evaluate_extent
+from tvmake.artifact.signature import Signature, TensorSpec, is_arithmetic
 from tvmake.errors import InputError
 
 CLIP = 2.5
@@ -35,13 +34,14 @@ def random_samples(
     """Draw ``count`` inputs, each keyed by the inputs' names in the source model.
 
     Args:
-        dims: extents of dynamic dimensions by name; 1 for the others.
+        dims: extents of dynamic dimensions by name; 1 for the others, or the smallest that they take.
 
     Raises:
         InputError: an input's dtype is not one that numpy (with ml_dtypes) can hold, or its range does not fit it.
     """
+    extents = {**signature.smallest_extents, **(dims or {})}
     for number in range(count):
-        yield {spec.name: random_tensor(spec, number, seed, dims) for spec in signature.inputs}
+        yield {spec.name: random_tensor(spec, number, seed, extents) for spec in signature.inputs}
 
 
 def random_tensor(
@@ -75,31 +75,17 @@ def concrete_shape(spec: TensorSpec, dims: Mapping[str, int] | None = None) -> t
     return tuple(extent if isinstance(extent, int) else _extent(spec, extent, dims or {}) for extent in spec.shape)
 
 
-_ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv}
-
-
-def _extent(spec: TensorSpec, expression: str, dims: Mapping[str, int]) -> int:
-    def value(node: ast.expr) -> int:
-        match node:
-            case ast.Constant(value=int(number)):
-                return number
-            case ast.Name(id=name):
-                return dims.get(name, 1)
-            case ast.BinOp(left=left, op=kind, right=right) if type(kind) in _ARITHMETIC:
-                return _ARITHMETIC[type(kind)](value(left), value(right))
-        raise ValueError(expression)
-
-    if expression in dims:
-        return dims[expression]
+def _extent(spec: TensorSpec, extent: str, dims: Mapping[str, int]) -> int:
+    if extent in dims:
+        return dims[extent]
+    if not is_arithmetic(extent):
+        return 1
     try:
-        return value(ast.parse(expression, mode="eval").body)
-    except (ValueError, SyntaxError):
-        # A name that is no Python identifier, as ONNX allows ("batch.size", "unk__6"), or arithmetic unknown here.
-        if not any(sign in expression for sign in "+-*/()"):
-            return 1
+        return evaluate_extent(extent, lambda name: dims.get(name, 1))
+    except ValueError:
         raise InputError(
             spec.name,
-            f"cannot work out the extent {expression!r}",
+            f"cannot work out the extent {extent!r}",
             f"give it under `dims`, or set inputs.{spec.name}.shape",
         ) from None
 

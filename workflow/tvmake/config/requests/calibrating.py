@@ -4,6 +4,7 @@ from pydantic import Field
 
 from tvmake.config.base import Strict
 from tvmake.config.dataset import DatasetConfig
+from tvmake.config.dims import Dims
 from tvmake.config.precision import PrecisionConfig
 from tvmake.config.transform import TransformOptions
 
@@ -15,8 +16,8 @@ class CalibrateRequest(Strict):
     precision: PrecisionConfig
     transform: TransformOptions = TransformOptions()
     """Only the passes that come before quantisation; the layout, which comes later, is ``keep``."""
-    dims: dict[str, int] = Field(default_factory=dict)
-    """Values to bind dynamic dimensions to."""
+    dims: Dims = Field(default_factory=dict)
+    """Sizes of dynamic dimensions, or their bounds."""
     sample_dims: dict[str, int] = Field(default_factory=dict)
     """Extents of the dimensions that stay dynamic."""
     dataset: DatasetConfig | None = None

@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from tvmake.config.device import OnDevice
+from tvmake.config.dims import Dims
 from tvmake.config.precision import LayerPrecision, PrecisionConfig
 from tvmake.config.requests.building import BuildRequest
 from tvmake.config.transform import TransformOptions
@@ -18,8 +19,8 @@ class ChoosePrecisionRequest(OnDevice):
     """What the target can do of the precision's; the most accurate first."""
     transform: TransformOptions = TransformOptions()
     """Only the passes of the transform stage."""
-    dims: dict[str, int] = Field(default_factory=dict)
-    """Values to bind dynamic dimensions to."""
+    dims: Dims = Field(default_factory=dict)
+    """Sizes of dynamic dimensions, or their bounds."""
     build: BuildRequest
     goals: Goals = Goals()
     """Those of numerics, and of the package's size."""

@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from tvmake.config.base import Strict
+from tvmake.config.dims import Dims
 from tvmake.config.precision import PrecisionConfig
 from tvmake.config.transform import TransformOptions
 
@@ -13,5 +14,5 @@ class TransformRequest(Strict):
     precision: PrecisionConfig = PrecisionConfig()
     transform: TransformOptions = TransformOptions()
     """Only the passes at this stage's points."""
-    dims: dict[str, int] = Field(default_factory=dict)
-    """Values to bind dynamic dimensions to."""
+    dims: Dims = Field(default_factory=dict)
+    """Sizes of dynamic dimensions, or their bounds."""

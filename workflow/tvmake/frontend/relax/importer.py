@@ -12,10 +12,11 @@ import tvm
 from tvmake.artifact.signature import Dim, Signature, TensorSpec
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
-from tvmake.frontend.configured_inputs import check_inputs, with_ranges
+from tvmake.frontend.configured_inputs import check_inputs, renamed_bounds, with_ranges
 from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.relax_fixes import correct_operators, drop_unused_params, lift_constants, with_main
 from tvmake.frontend.trust import check_trusted
+from tvmake.ir.bounds import bounds_of, with_bounds
 from tvmake.process.user_code import calling, load_function
 
 from tvm import relax  # isort: skip
@@ -142,6 +143,7 @@ def _signature(where: str, module: "tvm.IRModule", params: int) -> Signature:
     return Signature(
         inputs=tuple(_spec(where, var.name, var.ty) for var in inputs),
         outputs=tuple(_spec(where, name, field) for name, field in zip(names, fields, strict=True)),
+        bounds=bounds_of(module),
     )
 
 
@@ -162,7 +164,11 @@ def _settled(module: "tvm.IRModule", signature: Signature, options: ImportOption
         for has, wanted in zip(spec.shape, shape or (), strict=False):
             if isinstance(has, str) and has != wanted:
                 binding[has] = tvm.tirx.Var(wanted, "int64") if isinstance(wanted, str) else wanted
-    return relax.transform.BindSymbolicVars(binding, "main")(module) if binding else module
+    if not binding:
+        return module
+    names = {has: str(extent.name) if isinstance(extent, tvm.tirx.Var) else extent for has, extent in binding.items()}
+    bounds = renamed_bounds(bounds_of(module), names)
+    return with_bounds(relax.transform.BindSymbolicVars(binding, "main")(module), bounds)
 
 
 def _digest(params: Mapping[str, Any]) -> str:

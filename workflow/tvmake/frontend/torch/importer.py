@@ -38,6 +38,7 @@ from tvmake.frontend.torch.promotion import promote
 from tvmake.frontend.torch.scalars import compute_as_tensors
 from tvmake.frontend.torch.subgraphs import write_out
 from tvmake.frontend.zoo import models as zoo
+from tvmake.ir.bounds import with_bounds
 
 from tvm import relax  # isort: skip
 from tvm.relax.frontend import detach_params  # isort: skip
@@ -100,7 +101,8 @@ def read(program: ExportedProgram, options: ImportOptions) -> ImportedModel:
     if names[:count] != [spec.relax_name for spec in signature.inputs]:
         raise InputError(where, f"TVM reordered the inputs to {names[:count]}", "rename forward()'s arguments")
     params = dict(zip(names[count:], detached.get("main", []), strict=True))
-    module, params = drop_unused_params(_settle(module, extents), params)
+    module = with_bounds(_settle(module, extents), signature.bounds)
+    module, params = drop_unused_params(module, params)
     module, constants = lift_constants(correct_operators(module))
     _check_outputs(where, module, signature)
     return ImportedModel(
@@ -285,18 +287,7 @@ def _settle(module: "tvm.IRModule", extents: exported.Extents) -> "tvm.IRModule"
         str(symbol): tvm.tirx.Var(extent, "int64") if isinstance(extent, str) else extent
         for symbol, extent in extents.items()
     }
-    module = relax.transform.BindSymbolicVars(binding, "main")(module)
-    main = module["main"]
-    for key in ("tir_var_lower_bound", "tir_var_upper_bound"):
-        bounds = main.attrs.get(key)
-        if bounds is not None:
-            names = {str(symbol): extent for symbol, extent in extents.items()}
-            kept = {
-                names.get(name, name): bound for name, bound in bounds.items() if not isinstance(names.get(name), int)
-            }
-            main = main.with_attr(key, kept) if kept else main.without_attr(key)
-    module["main"] = main
-    return module
+    return relax.transform.BindSymbolicVars(binding, "main")(module)
 
 
 def _check_outputs(where: str, module: "tvm.IRModule", signature: Signature) -> None:

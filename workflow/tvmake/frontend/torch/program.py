@@ -8,10 +8,14 @@ import torch
 from torch import Tensor, fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind, TensorArgument
+from torch.fx.experimental.symbolic_shapes import free_symbols
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+from torch.utils._sympy.value_ranges import ValueRanges
 
-from tvmake.artifact.signature import Dim, Signature, TensorSpec
+from tvmake.artifact.extents import describe_bounds, has_size
+from tvmake.artifact.signature import Bounds, Dim, Signature, TensorSpec
+from tvmake.config.dims import LARGEST_SIZE
 from tvmake.config.model import InputSpec
 from tvmake.errors import InputError
 
@@ -100,7 +104,28 @@ def signature(where: str, program: ExportedProgram, extents: Extents | None = No
                 where, f"output '{name}' is {value!r}, not a tensor", "return tensors only and export again"
             )
         outputs.append(_tensor_spec(where, name, values[arg.name], extents))
-    return Signature(inputs=tuple(inputs), outputs=tuple(outputs))
+    return Signature(inputs=tuple(inputs), outputs=tuple(outputs), bounds=_bounds(program, extents or {}))
+
+
+def _bounds(program: ExportedProgram, extents: Extents) -> dict[str, Bounds]:
+    """The bounds stated at export, of the dimensions that inputs have."""
+    values = [node.meta.get("val") for node in program.graph.find_nodes(op="placeholder")]
+    used = {symbol for value in values if isinstance(value, Tensor) for symbol in free_symbols(value)}
+    found: dict[str, Bounds] = {}
+    for symbol, stated in sorted(program.range_constraints.items(), key=str):
+        name = extents.get(symbol, str(symbol))
+        if symbol in used and isinstance(name, str):
+            least, most = _bounds_of(stated)
+            known, known_most = found.get(name, (0, None))  # of another symbol that is given the same name
+            ends = [end for end in (most, known_most) if end is not None]
+            found[name] = max(least, known), min(ends, default=None)
+    return {name: bounds for name, bounds in found.items() if bounds != (0, None)}
+
+
+def _bounds_of(stated: ValueRanges) -> Bounds:
+    # A lower bound of 2 is what torch.export writes for "not specialised to 0 or 1", not a demand.
+    least = 1 if stated.lower in (1, 2) else int(stated.lower)
+    return least, int(stated.upper) if stated.upper <= LARGEST_SIZE else None
 
 
 def settle_extents(where: str, program: ExportedProgram, entries: Mapping[str, InputSpec]) -> dict[sympy.Symbol, Dim]:
@@ -129,15 +154,10 @@ def settle_extents(where: str, program: ExportedProgram, entries: Mapping[str, I
         _settle_derived(where, f"axis {axis} of input '{name}'", expression, requested, settled)
     for symbol, extent in settled.items():
         bounds = program.range_constraints.get(symbol)
-        # A lower bound of 2 is what torch.export writes for "not specialised to 0 or 1", not a demand.
-        if isinstance(extent, int) and bounds is not None:
-            lower = bounds.lower if bounds.lower > 2 else 1
-            if not lower <= extent <= bounds.upper:
-                above = "" if bounds.upper == sympy.oo or "oo" in str(bounds.upper) else f" to {bounds.upper}"
-                problem = (
-                    f"a dynamic extent cannot be {extent}: the model was exported for {lower}{above or ' or more'}"
-                )
-                raise InputError(where, problem, "give another shape, or export with other bounds")
+        if isinstance(extent, int) and bounds is not None and not has_size(_bounds_of(bounds), extent):
+            stated = describe_bounds(_bounds_of(bounds))
+            problem = f"a dynamic extent cannot be {extent}: the model was exported for {stated}"
+            raise InputError(where, problem, "give another shape, or export with other bounds")
     return settled
 
 

@@ -115,10 +115,11 @@ def _samples(request: CalibrateRequest, known: Signature) -> Callable[[], Iterat
     """The inputs, anew for each call."""
     from itertools import islice
 
+    from tvmake.config.dims import sample_sizes
     from tvmake.validate.dataset import load_dataset
     from tvmake.validate.samples import random_samples
 
-    dims = {**request.sample_dims, **request.dims}
+    dims = sample_sizes(request.dims, request.sample_dims)
     if request.dataset is None:
         return lambda: random_samples(known, request.samples, request.seed, dims)
     dataset = load_dataset(request.dataset, known, dims=dims)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tvmake.artifact import paths
+from tvmake.config.dims import sample_sizes
 from tvmake.config.requests.referencing import ReferenceRequest, SelfTestRequest
 from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
 
@@ -67,7 +68,7 @@ def reference_request(job: JobContext) -> ReferenceRequest:
     # With a dataset nothing is drawn, so samples and seed would only cause needless reruns.
     drawn = {} if model.dataset else {"samples": validation.samples, "seed": validation.seed}
     return ReferenceRequest(
-        model=job.import_options, dims={**validation.dims, **model.dims}, dataset=model.dataset, **drawn
+        model=job.import_options, dims=sample_sizes(model.dims, validation.dims), dataset=model.dataset, **drawn
     )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tvmake.artifact import paths
+from tvmake.config.dims import sample_sizes
 from tvmake.config.export import SelfTest
 from tvmake.config.requests.referencing import SelfTestRequest
 from tvmake.stages.descriptor import Input, JobContext, Log, Output, Stage
@@ -105,7 +106,7 @@ def self_test_request(job: JobContext) -> SelfTestRequest:
     model, test = job.model_config, job.export.test or SelfTest()
     return SelfTestRequest(
         model=job.import_options,
-        dims={**job.validation.dims, **model.dims},
+        dims=sample_sizes(model.dims, job.validation.dims),
         dataset=model.dataset if test.inputs == "dataset" else None,
         self_test=test,
     )

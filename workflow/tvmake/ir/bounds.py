@@ -1,0 +1,36 @@
+"""Bounds of dynamic dimensions, which TVM plans memory and proves guards with: attributes of ``main``."""
+
+from collections.abc import Mapping
+
+import tvm
+
+from tvmake.ir.rewriting import with_functions
+
+LOWER = "tir_var_lower_bound"
+UPPER = "tir_var_upper_bound"
+
+
+def bounds_of(module: "tvm.IRModule") -> dict[str, tuple[int, int | None]]:
+    """The smallest and largest sizes of ``main``'s dynamic dimensions, by name, as far as they are known."""
+    main = module["main"]
+    attributes = main.attrs or {}
+    lower, upper = (
+        {str(name): int(size) for name, size in (attributes.get(key) or {}).items()} for key in (LOWER, UPPER)
+    )
+    symbols = {str(symbol.name) for symbol in tvm.relax.analysis.defined_symbolic_vars(main)} if lower or upper else ()
+    return {name: (lower.get(name, 0), upper.get(name)) for name in sorted({*lower, *upper} & {*symbols})}
+
+
+def with_bounds(module: "tvm.IRModule", bounds: Mapping[str, tuple[int, int | None]]) -> "tvm.IRModule":
+    """The module with these bounds in place of all that ``main`` has."""
+    lower = {name: least for name, (least, _) in bounds.items()}
+    upper = {name: most for name, (_, most) in bounds.items() if most is not None}
+    main = module["main"]
+    for key, sizes in ((LOWER, lower), (UPPER, upper)):
+        if sizes:
+            main = main.with_attr(key, sizes)
+        elif key in (main.attrs or {}):
+            main = main.without_attr(key)
+    if main.same_as(module["main"]):
+        return module
+    return with_functions(module, {"main": main})
