@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 from tvmake.cli.init import init
 from tvmake.config.documents.schema import config_schema
-from tvmake.config.documents.starter import StarterInput, model_name, open_extents, starter
+from tvmake.config.documents.starter import StarterInput, dynamic_sizes, model_name, starter
 from tvmake.config.reading.load import load
 from tvmake.errors import InputError
 from tvmake.plan.plan import Plan
@@ -161,7 +161,7 @@ names = st.text(min_size=1, max_size=8).filter(lambda text: text.isprintable() o
 def test_any_input_names_and_shapes_give_a_config_that_loads(inputs):
     entries = [StarterInput(name, shape, "float32", None) for name, shape in inputs]
     config = load_text(starter("net.onnx", entries, "onnx"))
-    assert config.models["net"].dims == open_extents(entries)
+    assert config.models["net"].dims == dynamic_sizes(entries)
 
 
 def load_text(text: str):

@@ -76,6 +76,7 @@ def compile_model(
 
     from tvmake.artifact.package import inspect, is_package
     from tvmake.cli.configs import overlay, print_note
+    from tvmake.cli.dimensions import lines_of_package
     from tvmake.cli.single import made, single_run, words
     from tvmake.config.reading.load import merge
     from tvmake.process.output import counted, printable
@@ -135,6 +136,8 @@ def compile_model(
     manifest = inspect(wanted)
     kind = manifest.device_kind
     typer.echo(printable(f"wrote {wanted}; {_how_to_run(wanted, kind, run.directory / run.result('mod.so'), device)}"))
+    for line in lines_of_package(manifest.signature):
+        typer.echo(line)
     _print_unscheduled(manifest.unscheduled)
 
 

@@ -103,7 +103,9 @@ def _import_options(model: str) -> ImportOptions:
 
 
 def _write_config(model: str, output: Path, force: bool) -> None:
-    from tvmake.config.documents.starter import StarterInput, open_extents, starter
+    from tvmake.artifact.signature import Signature
+    from tvmake.cli.dimensions import lines_of_config
+    from tvmake.config.documents.starter import StarterInput, starter
     from tvmake.errors import InputError
     from tvmake.frontend.inspect import inspect_source
     from tvmake.process.output import argument, printable
@@ -115,13 +117,11 @@ def _write_config(model: str, output: Path, force: bool) -> None:
         raise InputError(str(output), "is there already", "--force replaces it; -o writes another file")
     declared = inspect_source(_import_options(model), lists_files=False)
     inputs = [StarterInput(spec.name, spec.shape, spec.dtype, spec.range) for spec in declared.inputs]
-    write_text(output, starter(model, inputs, declared.format, declared.arguments))
+    write_text(output, starter(model, inputs, declared.format, declared.arguments, declared.bounds))
     typer.echo(printable(f"wrote {output}"))
     for entry in inputs:
         typer.echo(f"  input {entry.name}: {entry.dtype} [{', '.join(map(str, entry.shape))}]")
-    if guessed := open_extents(inputs):
-        typer.echo(
-            f"  open extents, fixed under dims: {', '.join(f'{name}={value}' for name, value in guessed.items())}"
-        )
+    for line in lines_of_config(Signature(inputs=tuple(declared.inputs), outputs=(), bounds=declared.bounds)):
+        typer.echo(line)
     given = "" if output == Path("tvmake.yaml") else f" -c {argument(output)}"
     typer.echo(printable(f"next: look through it, then `tvmake check{given}` and `tvmake make{given}`"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -111,6 +112,8 @@ def single_run(
         device=where,
         self_test=self_test,
     )
+    given = {f"models.{run.model_name}.dims.{text.rpartition('=')[0]}": f"--dim {text}" for text in dims or ()}
+    run = replace(run, options={**run.options, **given})
     return run.as_tuned() if trials is None and device is None else run
 
 

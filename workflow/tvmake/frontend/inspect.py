@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tvmake.artifact.signature import Signature, TensorSpec
+from tvmake.artifact.signature import Bounds, Signature, TensorSpec
 from tvmake.config.files.formats import how_to_name
 from tvmake.config.files.model import python_file
 from tvmake.config.model import ImportOptions
@@ -30,6 +30,8 @@ class Declared:
     """Empty too for a network of the zoo."""
     arguments: dict[str, Any] = field(default_factory=dict)
     """A zoo network's arguments, with their defaults."""
+    bounds: dict[str, Bounds] = field(default_factory=dict)
+    """Of dynamic dimensions, as far as the source states them."""
 
 
 def configured(declared: Declared, options: ImportOptions) -> Signature | None:
@@ -43,7 +45,7 @@ def configured(declared: Declared, options: ImportOptions) -> Signature | None:
     """
     if not declared.inputs:
         return None
-    signature = Signature(inputs=tuple(declared.inputs), outputs=tuple(declared.outputs))
+    signature = Signature(inputs=tuple(declared.inputs), outputs=tuple(declared.outputs), bounds=declared.bounds)
     check_inputs(options.source, signature, options.inputs)
     return with_extents(signature, options.inputs)
 
@@ -81,7 +83,7 @@ def inspect_source(options: ImportOptions, *, lists_files: bool = True) -> Decla
             raise
         remedy = f"leave `format: {kind}` out, if it is what its name says ({implied})"
         raise InputError(error.where, error.problem, remedy) from error
-    return Declared(kind, signature.inputs, signature.outputs)
+    return Declared(kind, signature.inputs, signature.outputs, bounds=signature.bounds)
 
 
 def _inspected(kind: str, options: ImportOptions, lists_files: bool) -> bytes:

@@ -1,7 +1,7 @@
 """The commented config that ``tvmake init`` writes for one model."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import yaml
@@ -15,7 +15,7 @@ SEQUENCE = 128
 
 @dataclass(frozen=True)
 class StarterInput:
-    """One input as the model declares it; ``shape`` holds ints, and names for extents the model leaves open."""
+    """One input as the model declares it; ``shape`` holds ints, and names for dynamic dimensions."""
 
     name: str
     shape: Sequence[int | str]
@@ -23,15 +23,26 @@ class StarterInput:
     range: tuple[float, float] | None = None
 
 
-def starter(source: str, inputs: Sequence[StarterInput], kind: str, arguments: dict[str, object] | None = None) -> str:
+Bounds = Mapping[str, tuple[int, int | None]]
+"""Smallest and largest sizes of dynamic dimensions, by name, as far as the model states them."""
+
+
+def starter(
+    source: str,
+    inputs: Sequence[StarterInput],
+    kind: str,
+    arguments: dict[str, object] | None = None,
+    bounds: Bounds | None = None,
+) -> str:
     """A config for ``source`` with every useful key set or shown, as YAML text.
 
     Args:
         inputs: the model's inputs, as far as they are known.
         kind: the source's format, as in ``models.*.format``.
         arguments: a zoo network's arguments with their defaults, for the comment.
+        bounds: of dynamic dimensions.
     """
-    parts = [_head(source), _model(source, inputs, kind, arguments or {}), _AXES, _STAGES]
+    parts = [_head(source), _model(source, inputs, kind, arguments or {}, bounds or {}), _AXES, _STAGES]
     return "\n".join(part.strip("\n") + "\n" for part in parts)
 
 
@@ -43,15 +54,22 @@ def model_name(source: str) -> str:
     return f"{name}_model" if name in RESERVED_MODEL_NAMES or REPEATING.search(name) else name
 
 
-def open_extents(inputs: Sequence[StarterInput]) -> dict[str, int]:
-    """The extents the model leaves open, each with a value to start from: 1 for a batch, a guess for the others."""
+def dynamic_sizes(inputs: Sequence[StarterInput], bounds: Bounds | None = None) -> dict[str, int]:
+    """The dynamic dimensions, each with a size to start from: 1 for a batch, a guess within its bounds for the others."""
     found: dict[str, int] = {}
     for entry in inputs:
         for axis, extent in enumerate(entry.shape):
             if isinstance(extent, str):
                 for name in re.findall(r"[A-Za-z_]\w*", extent):
-                    found.setdefault(name, _guess(name, axis, len(entry.shape)))
+                    least, most = (bounds or {}).get(name, (1, None))
+                    size = max(least, _guess(name, axis, len(entry.shape)))
+                    found.setdefault(name, size if most is None else min(size, most))
     return found
+
+
+def larger_size(size: int) -> int:
+    """An example of an upper bound, for a dimension of this usual size."""
+    return max(8, 4 * size)
 
 
 def _guess(name: str, axis: int, rank: int) -> int:
@@ -73,7 +91,7 @@ def _head(source: str) -> str:
 """
 
 
-def _model(source: str, inputs: Sequence[StarterInput], kind: str, arguments: dict[str, object]) -> str:
+def _model(source: str, inputs: Sequence[StarterInput], kind: str, arguments: dict[str, object], bounds: Bounds) -> str:
     lines = [
         "models:",
         f"  {_text(model_name(source))}:  # the name its results go under",
@@ -99,7 +117,7 @@ def _model(source: str, inputs: Sequence[StarterInput], kind: str, arguments: di
         lines.append("    # seed: 0  # of the weights")
         lines.append(f"    # arguments: {listed}  # these are the defaults")
     lines += _inputs(inputs, kind)
-    lines += _dims(inputs)
+    lines += _dims(inputs, bounds)
     return "\n".join([*lines, *_DATASET.strip("\n").splitlines()])
 
 
@@ -129,21 +147,29 @@ def _inputs(inputs: Sequence[StarterInput], kind: str) -> list[str]:
     return lines
 
 
-def _dims(inputs: Sequence[StarterInput]) -> list[str]:
-    extents = open_extents(inputs)
-    if not extents:
+def _dims(inputs: Sequence[StarterInput], bounds: Bounds) -> list[str]:
+    sizes = dynamic_sizes(inputs, bounds)
+    if not sizes:
         return []
     lines = [
-        "    # Extents that the model leaves open, by name. Here they are fixed, which makes faster packages; without its",
-        "    # line an extent stays dynamic.",
+        "    # Dynamic dimensions of the model, by name. Here they are fixed; without its line, one takes any size that the",
+        "    # model does. Bounds keep it dynamic, with memory planned once: {min: 1, max: 512}.",
         "    dims:",
     ]
     batches = {extent for entry in inputs for extent in entry.shape[:1] if isinstance(extent, str)}
-    for name, value in extents.items():
-        lines.append(
-            f"      {_text(name)}: {value}{'' if name in batches else '  # a guess: put in the size you will use'}"
-        )
+    for name, size in sizes.items():
+        is_guess = name not in batches
+        comment = f"{'a guess: put in the size you will use, or ' if is_guess else 'or '}{_written_bounds(name, size, bounds)}"
+        lines.append(f"      {_text(name)}: {size}  # {comment}")
     return lines
+
+
+def _written_bounds(name: str, size: int, bounds: Bounds) -> str:
+    if name not in bounds:
+        return f"{{min: 1, max: {larger_size(size)}}}"
+    least, most = bounds[name]
+    written = f"{{min: {least}}}" if most is None else f"{{min: {least}, max: {most}}}"
+    return f"{written}, as the model states"
 
 
 def _text(value: str) -> str:

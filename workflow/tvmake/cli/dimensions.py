@@ -1,0 +1,38 @@
+"""Dynamic dimensions in lines for a terminal, each with what fixes or bounds it."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from tvmake.artifact.extents import describe_bounds
+from tvmake.artifact.signature import Signature
+from tvmake.config.documents.starter import StarterInput, dynamic_sizes, larger_size
+from tvmake.process.output import argument, printable
+
+Bounds = tuple[int, int | None]
+
+
+def lines_of_package(signature: Signature) -> Iterator[str]:
+    """What to type to have a package with other sizes."""
+
+    def remedy(name: str, size: int, most: int | None) -> str:
+        fixed, bounded = f"--dim {argument(f'{name}={size}')}", f"--dim {argument(f'{name}=1..{larger_size(size)}')}"
+        return f"`{fixed}` fixes it" + ("" if most is not None else f", `{bounded}` bounds it")
+
+    return _lines(signature, remedy)
+
+
+def lines_of_config(signature: Signature) -> Iterator[str]:
+    """What to write into a new config in the place of sizes."""
+
+    def remedy(name: str, size: int, most: int | None) -> str:
+        return f"`dims` fixes it to {size}; `{name}: {{max: {most or larger_size(size)}}}` there bounds it"
+
+    return _lines(signature, remedy)
+
+
+def _lines(signature: Signature, remedy: Callable[[str, int, int | None], str]) -> Iterator[str]:
+    inputs = [StarterInput(spec.name, spec.shape, spec.dtype) for spec in signature.inputs]
+    bounds: Mapping[str, Bounds] = signature.bounds
+    for name, size in dynamic_sizes(inputs, bounds).items():
+        known = bounds.get(name)
+        takes = describe_bounds(known) if known else "any size"
+        yield printable(f"  dynamic dimension {name}, {takes}: {remedy(name, size, known and known[1])}")
