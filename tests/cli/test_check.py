@@ -139,6 +139,42 @@ def test_what_may_leave_kernels_without_a_schedule_is_a_note(tmp_path):
     assert "note: " not in check_of(tmp_path, {"models": {"digits": {"source": "open.onnx", "dims": {"n": 4}}}}).stdout
 
 
+@pytest.mark.parametrize(
+    ("dims", "problem"),
+    [
+        ({"N": {"max": 65}}, "models.digits.dims.N: is to be at most 65, and the model's file says 0 to 64"),
+        ({"N": 65}, "models.digits.dims.N: is to be 65, and the model's file says 0 to 64"),
+        ({"N": {"min": 9, "max": 4}}, "models.digits.dims.N: min is 9 and max is 4"),
+        ({"N": {}}, "models.digits.dims.N: bounds without a bound"),
+        ({"N": {"min": -1}}, "models.digits.dims.N.min: expected at least 0 (got -1)"),
+        ({"N": {"max": 10**12}}, "models.digits.dims.N: 1000000000000 is beyond what kernels count"),
+        ({"N": {"min": 2, "max": 64}}, "validation.dims.N: is 1, and model 'digits' takes 2 to 64"),
+        ({"N": {"max": 64}}, None),
+    ],
+)
+def test_bounds_are_compared_with_the_files_and_each_other(tmp_path, exported_with_bounds, dims, problem):
+    shutil.copy(exported_with_bounds, tmp_path / "net.pt2")
+    inputs = {"input": {"shape": ["N", 4]}}
+    model = {"source": "net.pt2", "inputs": inputs, "dims": dims}
+    done = check_of(tmp_path, {"models": {"digits": model}, "validation": {"dims": {"N": 1}}})
+    if problem is None:
+        assert done.returncode == 0, done.stderr
+        return
+    assert done.returncode == 1
+    assert re.match(r"error: tvmake.yaml:\d+: ", done.stderr) and f": {problem}" in done.stderr.splitlines()[0]
+
+
+@pytest.fixture(scope="module")
+def exported_with_bounds(tmp_path_factory):
+    import torch
+
+    file = tmp_path_factory.mktemp("bounds") / "net.pt2"
+    batch = torch.export.Dim("batch", min=0, max=64)
+    program = torch.export.export(torch.nn.ReLU(), (torch.zeros(3, 4),), dynamic_shapes=({0: batch},))
+    torch.export.save(program, file)
+    return file
+
+
 @pytest.mark.parametrize(("name", "read_as"), [("on", "True"), ("18", "18"), ("null", "None")])
 def test_a_name_that_yaml_makes_something_else_of_is_shown_as_written(tmp_path, name, read_as):
     (tmp_path / "tvmake.yaml").write_text(f"models:\n  {name}: {{source: digits.onnx}}\n")

@@ -54,6 +54,31 @@ def test_plain_loops_are_a_warning_whether_they_are_built_now_or_were_before(pro
         )
 
 
+def test_dynamic_dimensions_are_listed_with_what_fixes_and_bounds_them(project: Project):
+    save_relu(project.directory / "net.onnx", ["batch", "length"])
+    done = project.run("tvmake", "compile", "net.onnx", "--dim", "length=0..64")
+    assert done.returncode == 0, done.stderr
+    *_, batch, length = done.stdout.splitlines()
+    assert batch == "  dynamic dimension batch, any size: `--dim batch=1` fixes it, `--dim batch=1..8` bounds it"
+    assert length == "  dynamic dimension length, 0 to 64: `--dim length=64` fixes it"
+    ran = project.run("tvmake", "run", "net.tar", "-i", save_zeros(project.directory / "long.npy", (1, 65)))
+    assert (ran.returncode, ran.stderr) == (1, "error: inputs: length is 65 in 'x'; this package takes 0 to 64\n")
+    done = project.run("tvmake", "compile", "net.onnx", "--dim", "length=16", "--dim", "batch=2")
+    assert done.returncode == 0, done.stderr
+    assert "dynamic" not in done.stdout
+
+
+def save_relu(file: Path, shape: list[str]) -> None:
+    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape) for name in "xy")
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "net", [x], [y])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), file)
+
+
+def save_zeros(file: Path, shape: tuple[int, ...]) -> str:
+    np.save(file, np.zeros(shape, "float32"))
+    return file.name
+
+
 def test_a_package_for_another_processor_is_not_said_to_run_here(project: Project):
     require(zig_command(), "zig: pip install ziglang")
     done = project.run(
@@ -101,6 +126,13 @@ MISTAKES = {
         "for example: --pass-config tirx.disable_vectorize=true",
     ),
     "no form": (["digits.onnx", "--dump-code", "relay"], "expected one of relax"),
+    "no size": (["digits.onnx", "--dim", "n"], "expected NAME=SIZE or NAME=MIN..MAX\n  for example: --dim batch=1"),
+    "no number": (["digits.onnx", "--dim", "n=1..many"], "--dim n=1..many: expected NAME=SIZE or NAME=MIN..MAX"),
+    "bounds the wrong way round": (["digits.onnx", "--dim", "n=9..4"], "--dim n=9..4: min is 9 and max is 4"),
+    "a range in a shape": (
+        ["digits.onnx", "--input-shape", "image=1..4,1,8,8"],
+        "bounds go by the dimension's name: --dim",
+    ),
     "a directory": (
         ["digits.onnx", "-o", "."],
         ".: names a directory, where a file is to be written\n  name a file in it",

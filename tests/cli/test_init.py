@@ -4,6 +4,7 @@ from pathlib import Path
 
 import onnx
 import pytest
+import torch
 import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from jsonschema import Draft202012Validator
 from onnx import TensorProto, helper
 
 from tvmake.cli.init import init
+from tvmake.config.dims import DimBounds
 from tvmake.config.documents.schema import config_schema
 from tvmake.config.documents.starter import StarterInput, dynamic_sizes, model_name, starter
 from tvmake.config.reading.load import load
@@ -67,6 +69,21 @@ def test_open_extents_are_named_fixed_and_explained():
     assert len(dims) == 3
     assert "a guess" in Path("tvmake.yaml").read_text()
     assert "inputs" not in yaml.safe_load(Path("tvmake.yaml").read_text())["models"]["net"]
+
+
+def test_bounds_that_the_file_states_are_written(capsys):
+    length = torch.export.Dim("length", min=3, max=512)
+    program = torch.export.export(torch.nn.ReLU(), (torch.zeros(1, 7),), dynamic_shapes=({1: length},))
+    torch.export.save(program, "net.pt2")
+    (name,) = written("net.pt2").config.models["net"].dims
+    assert f"{name}: 3  # a guess: put in the size you will use, or {{min: 3, max: 512}}, as the model states" in (
+        Path("tvmake.yaml").read_text()
+    )
+    line = f"dynamic dimension {name}, 3 to 512: `dims` fixes it to 3; `{name}: {{max: 512}}` there bounds it"
+    assert line in capsys.readouterr().out
+    bounded = Path("tvmake.yaml").read_text().replace(f"{name}: 3", f"{name}: {{min: 3, max: 512}}")
+    Path("tvmake.yaml").write_text(bounded)
+    assert load([Path("tvmake.yaml")]).models["net"].dims == {name: DimBounds(min=3, max=512)}
 
 
 def test_a_zoo_network_shows_its_arguments():

@@ -35,14 +35,14 @@ def _save(
     onnx.save(model, path)
 
 
-def _transformed(source: Path, directory: Path) -> Transformed:
+def _transformed(source: Path, directory: Path, request: TransformRequest | None = None) -> Transformed:
     from tvmake.stages.model.import_model import import_model
     from tvmake.stages.model.transform import transform_model
 
     made = [directory / name for name in ("model.json", "model.params", "signature.json", "source.json")]
     import_model(ImportOptions(source=str(source)), *made)
     files = Transformed(directory / "module.json", directory / "module.params", directory / "bound.json")
-    transform_model(*made[:3], TransformRequest(), files.module, files.params, files.signature)
+    transform_model(*made[:3], request or TransformRequest(), files.module, files.params, files.signature)
     return files
 
 
@@ -77,6 +77,33 @@ def dynamic_net(tmp_path_factory: pytest.TempPathFactory) -> Transformed:
     weights = {"w": np.random.default_rng(0).standard_normal((4, 5)).astype("float32")}
     _save(directory / "net.onnx", nodes, {"x": ["n", "m", 4]}, {"y": ["a", 5]}, weights)
     return _transformed(directory / "net.onnx", directory)
+
+
+BOUNDS = {"batch": {"max": 4}, "length": {"min": 0, "max": 64}}
+
+
+@pytest.fixture(scope="session")
+def bounded_net(tmp_path_factory: pytest.TempPathFactory) -> Transformed:
+    """Two inputs, mask first, that share a batch of 1 to 4 and a length of 0 to 64."""
+    return dimensions_net(tmp_path_factory.mktemp("bounded"), BOUNDS)
+
+
+def dimensions_net(directory: Path, dims: dict) -> Transformed:
+    """mask [batch, length, 1] and x [batch, length, 4], two matmuls with 256 values for each position between them."""
+    nodes = [
+        helper.make_node("Mul", ["x", "mask"], ["masked"]),
+        helper.make_node("MatMul", ["masked", "w1"], ["wide"]),
+        helper.make_node("Relu", ["wide"], ["relu"]),
+        helper.make_node("MatMul", ["relu", "w2"], ["y"]),
+    ]
+    random = np.random.default_rng(0)
+    weights = {
+        "w1": random.standard_normal((4, 256)).astype("float32"),
+        "w2": random.standard_normal((256, 5)).astype("float32"),
+    }
+    inputs = {"mask": ["batch", "length", 1], "x": ["batch", "length", 4]}
+    _save(directory / "net.onnx", nodes, inputs, {"y": ["batch", "length", 5]}, weights)
+    return _transformed(directory / "net.onnx", directory, TransformRequest.model_validate({"dims": dims}))
 
 
 @pytest.fixture(scope="session")

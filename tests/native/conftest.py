@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.codegen.conftest import dynamic_net, static_net  # noqa: F401  # fixtures
+from tests.codegen.conftest import bounded_net, dynamic_net, static_net  # noqa: F401  # fixtures
 from tests.native import devices
 
 

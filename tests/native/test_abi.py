@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from tests.children import WITHOUT_TORCH
-from tests.native.devices import abi_library, run
+from tests.codegen.conftest import Transformed, dimensions_net
+from tests.native.devices import abi_library, package_for, run
 from tvmake.storage.resources import native_sources
 
 HEADERS, EXAMPLE = native_sources() / "include", native_sources() / "example" / "run_once.cc"
@@ -135,3 +136,64 @@ def test_other_languages_bind_the_c_functions(library: Path, package: Path, expe
     assert no_such[0] == 1 and "there is no tensor number 1" in no_such[1]
     assert misfit == [1, "inputs: input 'x' is float32[1, 3, 8], the package takes float32[1, 3, 8, 8]"]
     assert np.allclose(value, expected, atol=1e-6)
+
+
+DIMENSIONS = """
+import ctypes, json, sys
+from pathlib import Path
+import numpy as np
+sys.path.insert(0, sys.argv[3])
+from tests.native.test_abi import Tensor
+bound = ctypes.CDLL(sys.argv[1])
+bound.tvmake_last_error.restype = ctypes.c_char_p
+package = ctypes.c_void_p()
+bound.tvmake_package_load(sys.argv[2].encode(), None, ctypes.byref(package))
+
+def set_input(index, *shape):
+    value = np.ones(shape, "float32")
+    extents = (ctypes.c_int64 * 3)(*shape)
+    return bound.tvmake_package_set_input(package, index, value.ctypes.data_as(ctypes.c_void_p), extents, 3)
+
+def run(mask, x):
+    if set_input(0, *mask, 1) or set_input(1, *x, 4) or bound.tvmake_package_run(package):
+        return bound.tvmake_last_error().decode().splitlines()[0]
+    tensor, data, size = Tensor(), ctypes.c_void_p(), ctypes.c_size_t()
+    bound.tvmake_package_value(package, 0, ctypes.byref(tensor), ctypes.byref(data), ctypes.byref(size))
+    return tensor.facts()[2]
+
+def resident_mb():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 1e6
+"""
+
+
+def of_dimensions(library: Path, package: Path, script: str) -> object:
+    root = Path(__file__).resolve().parents[2]
+    command = [sys.executable, "-c", DIMENSIONS + script, str(library), str(package), str(root)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_sizes_beyond_bounds_or_in_conflict_are_refused_and_the_package_goes_on_working(
+    library: Path, bounded_net: Transformed, tmp_path: Path
+):
+    runs = "[((2, 64), (2, 64)), ((2, 65), (2, 65)), ((5, 1), (5, 1)), ((2, 7), (2, 8)), ((2, 7), (2, 7)), ((1, 0), (1, 0))]"
+    script = f"print(json.dumps([run(*shapes) for shapes in {runs}]))"
+    largest, too_long, too_many, differing, usual, empty = of_dimensions(
+        library, package_for(bounded_net, tmp_path / "package"), script
+    )
+    assert (largest, usual, empty) == ([2, 64, 5], [2, 7, 5], [1, 0, 5])
+    assert too_long == "inputs: length is 65 in 'mask'; this package takes 0 to 64"
+    assert too_many == "inputs: batch is 5 in 'mask'; this package takes 1 to 4"
+    assert differing == "inputs: length is 8 in 'x' and 7 in 'mask'"
+
+
+def test_memory_does_not_grow_with_the_number_of_shapes(library: Path, tmp_path: Path):
+    script = """
+run((1, 8000), (1, 8000))
+alone = resident_mb()
+for length in range(7000, 8000, 25):
+    run((1, length), (1, length))
+print(resident_mb() - alone)
+"""
+    assert of_dimensions(library, package_for(dimensions_net(tmp_path, {}), tmp_path / "package"), script) < 80

@@ -128,6 +128,16 @@ def test_a_dynamic_package_runs_on_any_extent(runner: list[str], dynamic_net, tm
     )  # fmt: skip
 
 
+def test_sizes_beyond_bounds_are_refused(runner: list[str], bounded_net, tmp_path: Path):
+    package = package_for(bounded_net, tmp_path / "package")
+    done = run(runner, "--package", package, "--dim", "batch=4", "--dim", "length=64", "--runs", 1)
+    assert done.returncode == 0, done.stderr
+    for size, problem in (("length=65", "length is 65 in 'mask'; this package takes 0 to 64"),
+                          ("batch=0", "batch is 0 in 'mask'; this package takes 1 to 4")):  # fmt: skip
+        done = run(runner, "--package", package, "--dim", "batch=4", "--dim", "length=64", "--dim", size)
+        assert (done.returncode, done.stderr) == (1, f"error: inputs: {problem}\n")
+
+
 @pytest.mark.long
 def test_an_opencl_package_runs_on_an_opencl_device(static_net, package: Path, tmp_path: Path):
     require_opencl()

@@ -13,6 +13,7 @@ from onnx import helper
 
 from tests.frontend.onnx import models as onnx_models
 from tests.unoptimised import UNOPTIMISED
+from tvmake.config.dims import DimBounds
 from tvmake.config.precision import PrecisionConfig
 from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.transform import TransformOptions
@@ -72,7 +73,7 @@ Transformed = tuple["tvm.IRModule", dict[str, Any]]
 def transformed(
     model: ImportedModel | None = None,
     precision: PrecisionConfig | None = None,
-    dims: dict[str, int] | None = None,
+    dims: dict[str, int | DimBounds] | None = None,
     **options: Any,
 ) -> Transformed:
     """The transform stage's module and parameters; ``options`` are those of ``transform:``."""

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,11 +25,13 @@ from tests.transform.nets import (
 )
 from tvmake.artifact import stage_json
 from tvmake.artifact.module_files import save_module, save_params
+from tvmake.config.dims import DimBounds
 from tvmake.config.precision import PrecisionConfig
 from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.transform import TransformOptions
 from tvmake.errors import InputError
 from tvmake.frontend.imported import ImportedModel
+from tvmake.ir.bounds import bounds_of, with_bounds
 from tvmake.transform import graph
 from tvmake.transform.graph import bound_signature
 from tvmake.transform.layouts.choices import CHOSEN_LAYOUT
@@ -237,6 +240,39 @@ def test_an_unknown_dimension_is_refused_with_those_there_are(batch: int | str, 
     with pytest.raises(InputError, match="the model has no dynamic dimension 'batsh'") as caught:
         transformed(classifier(batch), dims={"batsh": 3})
     assert caught.value.remedy == hint
+
+
+@pytest.mark.parametrize("base", ["float32", "float16", "int8_weights"])
+def test_bounds_of_a_dimension_are_in_module_and_signature(base: str):
+    model = classifier("batch")
+    module, _ = transformed(model, precision=PrecisionConfig(base=base), dims={"batch": DimBounds(max=8)})
+    assert bounds_of(module) == {"batch": (1, 8)}
+    signature = bound_signature(model.signature, module)
+    assert (signature.inputs[0].shape, signature.bounds) == (("batch", 3, 8, 8), {"batch": (1, 8)})
+
+
+def test_bounds_of_the_file_hold_where_the_config_leaves_them_open():
+    model = classifier("batch")
+    model = replace(model, module=with_bounds(model.module, {"batch": (2, 16)}))
+    for size, bounds in ((None, (2, 16)), (DimBounds(max=8), (2, 8)), (DimBounds(min=4), (4, 16)), (16, None)):
+        module, _ = transformed(model, dims={} if size is None else {"batch": size})
+        assert bounds_of(module).get("batch") == bounds
+
+
+@pytest.mark.parametrize(
+    ("size", "asked"),
+    [
+        (17, "17"),
+        (DimBounds(max=17), "at most 17"),
+        (DimBounds(min=1, max=8), "1 to 8"),
+        (DimBounds(max=1), "at most 1"),
+    ],
+)
+def test_sizes_and_bounds_beyond_the_files_are_refused_with_both(size: int | DimBounds, asked: str):
+    model = classifier("batch")
+    model = replace(model, module=with_bounds(model.module, {"batch": (2, 16)}))
+    with pytest.raises(InputError, match=f"^dims.batch: is to be {asked}, and the model's file says 2 to 16"):
+        transformed(model, dims={"batch": size})
 
 
 # --- what the stage writes --------------------------------------------------------------------------------------------

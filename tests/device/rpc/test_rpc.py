@@ -92,9 +92,9 @@ def test_samples_go_on_until_they_last_long_enough(farm: Farm, package: Path, tm
 
 def test_a_dynamic_package_runs_on_any_extent(farm: Farm, dynamic_net: Transformed, tmp_path: Path):  # noqa: F811
     device = remote(farm)
-    given = inputs_file(tmp_path / "in.npz", np.ones((2, 3, 4), "float32"))
-    device.execute(device.push(packed(dynamic_net, tmp_path)), RunRequest(samples=1), given, tmp_path / "out.npz")
-    assert outputs_of(tmp_path / "out.npz", 1)[0].shape == (36, 5)
+    given = inputs_file(tmp_path / "in.npz", np.ones((2, 3, 4), "float32"), np.ones((1, 5, 4), "float32"))
+    device.execute(device.push(packed(dynamic_net, tmp_path)), RunRequest(samples=2), given, tmp_path / "out.npz")
+    assert [output.shape for output in outputs_of(tmp_path / "out.npz", 2)] == [(36, 5), (30, 5)]
 
 
 def test_the_device_says_who_it_is_and_the_config_what_it_is(farm: Farm):

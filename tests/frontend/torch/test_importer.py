@@ -10,6 +10,7 @@ from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
 from tvmake.frontend.torch import importer as torch_export
 from tvmake.frontend.torch import program as torch_program
+from tvmake.ir.bounds import bounds_of
 
 
 def options(**settings):
@@ -210,6 +211,28 @@ def test_a_given_name_renames_a_dynamic_extent():
     np.testing.assert_allclose(
         run_compiled(model, [x.numpy()])[0], torch_program.run(program, [x])[0].numpy(), rtol=1e-4, atol=1e-5
     )
+
+
+@pytest.mark.parametrize(
+    ("dimension", "bounds"),
+    [
+        (Dim("batch", min=1, max=8), (1, 8)),
+        (Dim("batch", min=4), (4, None)),
+        (Dim("batch", max=64), (0, 64)),
+        (Dim.DYNAMIC, (1, None)),
+        (Dim("batch"), None),
+    ],
+    ids=["both", "smallest", "largest", "neither 0 nor 1 was tried", "none"],
+)
+def test_bounds_stated_at_export_are_the_signatures_and_mains(dimension, bounds):
+    program = export(nn.ReLU(), (torch.zeros(5, 4),), dynamic_shapes=({0: dimension},))
+    imported = torch_export.read(program, options())
+    (name, _) = imported.signature.inputs[0].shape
+    assert imported.signature.bounds == bounds_of(imported.module) == ({name: bounds} if bounds else {})
+    renamed = torch_export.read(program, options(inputs={"input": {"shape": ["N", 4]}}))
+    assert renamed.signature.bounds == bounds_of(renamed.module) == ({"N": bounds} if bounds else {})
+    fixed = torch_export.read(program, options(inputs={"input": {"shape": [6, 4]}}))
+    assert not fixed.signature.bounds and not bounds_of(fixed.module)
 
 
 class Pairs(nn.Module):
