@@ -5,7 +5,8 @@ from typing import Any
 import tvm
 
 from tvmake.ir.expressions import dtype_name
-from tvmake.targets.cpu.schedules.accesses import Contraction, extent, is_contiguous, is_dynamic
+from tvmake.targets.cpu.schedules.accesses import Contraction, extent, fuse_outer, is_contiguous, is_dynamic
+from tvmake.targets.cpu.vectors.partial_tiles import LANES, SINGLE
 from tvmake.targets.weights.prepack import MARK
 
 
@@ -55,16 +56,31 @@ def pack(
         last = [indices[other] % group for other in beside]
         return [indices[place] // width, *others, indices[place] % width, *last]
 
-    schedule.transform_layout(
-        copy,
-        ("write", 0),
-        tvm.tirx.IndexMap.from_func(packed, ndim=rank, index_dtype=str(load.indices[place].ty.dtype)),
-        pad_value=None if is_whole else tvm.tirx.const(0, dtype_name(load.source.ty)),
-    )
+    layout = tvm.tirx.IndexMap.from_func(packed, ndim=rank, index_dtype=str(load.indices[place].ty.dtype))
+    if is_dynamic(axis):
+        # What is behind the last value is multiplied, and never read.
+        schedule.transform_layout(copy, ("write", 0), layout, assume_injective_transform=True)
+        _copy_in_vectors(schedule, copy, place, width)
+        return
+    zero = tvm.tirx.const(0, dtype_name(load.source.ty))
+    schedule.transform_layout(copy, ("write", 0), layout, pad_value=None if is_whole else zero)
     if is_weight:
         for padding in schedule.get_producers(copy):
             schedule.compute_inline(padding)
         schedule.annotate(copy, MARK, ann_val=True)
+
+
+def _copy_in_vectors(schedule: Any, copy: Any, position: int, width: int) -> None:
+    """Copy an operand with a dynamic dimension in vectors along it, on all cores; in squares where it lies across in memory."""
+    loops = schedule.get_loops(copy)
+    along, last = loops[position], loops[-1]
+    outer = [loop for loop in loops[:-1] if position == len(loops) - 1 or loop is not along]
+    vectors, lanes = schedule.split(along, [None, width])
+    schedule.reorder(*outer, vectors, *([] if position == len(loops) - 1 else [last]), lanes)
+    schedule.vectorize(lanes)
+    schedule.annotate(lanes, LANES, ann_val=SINGLE)
+    if outer:
+        schedule.parallel(fuse_outer(schedule, outer))
 
 
 def can_pack(load: Any, axis: Any) -> bool:

@@ -122,6 +122,8 @@ class Tiled:
 
     def _columns(self) -> int:
         """How many lanes a tile may have: of a grouped convolution those of one group, if they are enough for vectors."""
+        if is_dynamic(self.lane_axis):
+            return self.machine.lanes(self.machine.bits(self.statement.body.buffer))
         shared = [found for load in self.loads if (found := neighbours(load, self.lane_axis))]
         group = math.gcd(extent(self.lane_axis), *shared)
         return group if group >= FEWEST_LANES else extent(self.lane_axis)
