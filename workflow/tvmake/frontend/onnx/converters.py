@@ -3,6 +3,7 @@
 ``Clip``: TVM 0.27's importer computes it by two kernels that it writes at once, which no rewrite of the graph sees through: they stay
 in float32 with conversions around them, and keep their layout. Remove it when
 tests/frontend/onnx/test_builder.py::test_wheel_still_writes_kernels fails.
+``Resize`` multiplies dynamic dimensions by floating-point numbers there.
 ``Elu`` and its kin: TVM 0.27 subtracts one from an exponential, which loses the digits near zero.
 """
 
@@ -68,10 +69,31 @@ def _selu(_builder: Any, inputs: Any, attributes: Mapping[str, Any]) -> Any:
 SELU = {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875}
 """Defaults, as the standard has them."""
 
+
+def _resize(_builder: Any, inputs: Any, attributes: Mapping[str, Any]) -> Any:
+    """An image of dynamic size, enlarged by whole factors."""
+    data, scales = inputs[0], inputs[2] if len(inputs) > 2 else None
+    shape = list(data.ty.shape)
+    if scales is None or len(shape) != 4 or all(isinstance(size, tirx.IntImm) for size in shape[2:]):
+        return None
+    factors = scales.value.numpy()[2:]
+    mode = attributes.get("mode", b"nearest").decode()
+    return relax.op.image.resize2d(
+        data,
+        relax.ShapeExpr([size * int(factor) for size, factor in zip(shape[2:], factors, strict=True)]),
+        [0.0] * 4,
+        "NCHW",
+        "nearest_neighbor" if mode == "nearest" else mode,
+        attributes.get("coordinate_transformation_mode", b"half_pixel").decode(),
+        attributes.get("nearest_mode", b"round_prefer_floor").decode(),
+    )
+
+
 CONVERTERS: Mapping[str, Callable[[Any, Any, Mapping[str, Any]], Any]] = {
     "BitCast": _bit_cast,
     "Clip": _clip,
     "Elu": _elu,
+    "Resize": _resize,
     "Selu": _selu,
 }
 """By the operator's name; None leaves a node to TVM's importer."""

@@ -100,10 +100,13 @@ def is_trusted(node: onnx.NodeProto, graph: Graph) -> bool:
         return False
     if values.get("axes") or values.get("antialias", 0) or values.get("exclude_outside", 0):
         return False
-    scales = _scales(values, arguments, shape)
-    if scales is None or any(axis < 2 for axis in scales):
+    if "scales" in arguments:  # they tell it of dynamic dimensions, too
+        factors = {axis: float(scale) for axis, scale in enumerate(arguments["scales"]) if scale != 1}
+    elif (scales := _scales(values, arguments, shape)) is not None:
+        factors = {axis: scale for axis, (scale, _) in scales.items()}
+    else:
         return False
-    if any(scale != int(scale) or scale < 1 for scale, _ in scales.values()):
+    if any(axis < 2 or factor != int(factor) or factor < 1 for axis, factor in factors.items()):
         return False
     mode, coordinates = values.get("mode", "nearest"), values.get("coordinate_transformation_mode", "half_pixel")
     if mode == "nearest":
