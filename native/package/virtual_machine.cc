@@ -166,6 +166,30 @@ void CheckMessage(const std::string& directory, const Manifest& manifest, const 
   RefuseCode(directory, "takes '" + name + "' as " + taken, "otherwise");
 }
 
+// What a network reports of sizes for which it cannot be computed, nothing of other messages; the mark is
+// that of workflow/tvmake/ir/attributes.py.
+void CheckReport(const std::string& message) {
+  const std::string mark = "|size check|";
+  std::string report = Between(message, mark, mark);
+  const std::string before = Between(message, "(", " vs. ");
+  const std::string sizes[] = {before.substr(before.rfind('(') + 1), Between(message, " vs. ", ")")};
+  for (std::size_t index = 0; index < 2; ++index) {
+    const std::string field = "{" + std::to_string(index) + "}";
+    const std::size_t at = report.find(field);
+    if (at != std::string::npos) report.replace(at, field.size(), sizes[index]);
+  }
+  if (!report.empty()) RefuseInput("inputs", report, "give inputs of sizes that fit");
+}
+
+void Invoke(const Function& invoke) {
+  try {
+    invoke(kMain);
+  } catch (const ffi::Error& error) {
+    CheckReport(error.message());
+    throw;
+  }
+}
+
 bool HasKind(const ffi::Module& module, const std::string& kind) {
   if (module->kind() == kind) return true;
   for (const ffi::Any& imported : module->imports()) {
@@ -315,7 +339,7 @@ void VirtualMachine::FreeOtherShapes(const std::vector<ffi::Tensor>& inputs) {
 
 void VirtualMachine::Start() {
   try {
-    invoke_(kMain);
+    Invoke(invoke_);
   } catch (const ffi::Error& error) {
     CheckMessage(where_, manifest_, error.message());
     throw;

@@ -15,6 +15,7 @@ from tvmake.codegen.clml_offload import asks_for_clml, with_clml
 from tvmake.codegen.kernel_names import shorten_kernel_names
 from tvmake.codegen.memory_plan import PlanMemory
 from tvmake.codegen.passes import pass_context
+from tvmake.codegen.size_check_messages import ReportSizeChecks
 from tvmake.config.build import PassOptions
 from tvmake.config.transform import UserPass
 from tvmake.errors import InputError
@@ -149,6 +150,7 @@ def lower(
                 transform.LowerRuntimeBuiltin(),
                 transform.ComputePrimValue(),
                 transform.VMShapeLower(),
+                ReportSizeChecks(),
                 OrderShapeStores(),
                 transform.AttachGlobalSymbol(),
             ]

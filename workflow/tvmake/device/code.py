@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from re import search
+from re import escape, search
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.package import AGAIN
 from tvmake.errors import InputError
+from tvmake.ir.attributes import SIZE_CHECK_MARK
 from tvmake.process.output import counted
 
 MAIN = "main"
@@ -19,6 +20,9 @@ ARGUMENT = r"ErrorContext\(fn=main, loc=param\[\d+\], param=(.+?), annotation=R\
 
 SIZES = r"\((-?\d+) vs\. (-?\d+)\) : ErrorContext\(match_cast, ty=R\.Shape"
 """How it says that two dimensions differ, of which it compares the sum of both with twice the second."""
+
+SIZE_CHECK = rf"\((-?\d+) vs\. (-?\d+)\).*?{escape(SIZE_CHECK_MARK)}(.*?){escape(SIZE_CHECK_MARK)}"
+"""How it reports a size check: the two sizes, and what the network says of them."""
 
 
 def check_arguments(machine: Any, manifest: Manifest) -> None:
@@ -81,11 +85,14 @@ def checking_arguments() -> Iterator[None]:
     """Translate what the virtual machine says of arguments that are as the manifest tells.
 
     Raises:
-        InputError: an argument has another type or shape.
+        InputError: an argument has another type or shape, or a size for which the network cannot be computed.
     """
     try:
         yield
     except (RuntimeError, ValueError, TypeError) as error:
+        if found := search(SIZE_CHECK, str(error)):
+            size, wanted, report = found.groups()
+            raise InputError("inputs", report.format(size, wanted), "give inputs of sizes that fit") from None
         if found := search(ARGUMENT, str(error)):
             name, shape, dtype = found.groups()
             raise _other(f"takes '{name}' as {dtype}[{shape.rstrip(',')}]", "otherwise") from None

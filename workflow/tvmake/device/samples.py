@@ -52,13 +52,13 @@ def run_samples(package: Package, manifest: Manifest, request: RunRequest, input
         InputError: the inputs do not fit, or the code takes or gives something else than the manifest tells.
     """
     with ExitStack() as stack:
+        stack.enter_context(checking_arguments())
         samples = stack.enter_context(zipfile.ZipFile(inputs))
         results = stack.enter_context(zipfile.ZipFile(outputs, "w", zipfile.ZIP_STORED)) if outputs else None
         first = _inputs(samples, 0, manifest.signature)
         package.set_inputs(first)
         started = time.perf_counter()
-        with checking_arguments():
-            package.run()
+        package.run()
         values = _outputs(package, manifest)
         first_run_ms = since(started)
         for number in range(1, request.samples + 1):

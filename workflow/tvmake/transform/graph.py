@@ -14,6 +14,7 @@ from tvmake.config.requests.transforming import TransformRequest
 from tvmake.errors import InputError
 from tvmake.frontend.relax_fixes import lift_constants
 from tvmake.ir.bounds import bounds_of, with_bounds
+from tvmake.ir.size_checks import failed_size_check
 from tvmake.quantize.calibrated.insertion import insert
 from tvmake.quantize.calibrated.sites import find_sites
 from tvmake.quantize.integers.conversion import has_quantized, to_integers, turn_weights
@@ -117,6 +118,8 @@ def _bound(module: "tvm.IRModule", params: Mapping[str, Any], request: Transform
     passes = tvm.relax.transform
     module = count_axes_from_front(passes.BindParams("main", dict(params))(module))
     module = bind_dims(module, request.dims)
+    if report := failed_size_check(module["main"]):
+        raise InputError("dims", report, "give dimensions other sizes, or leave them dynamic")
     module = apply_user_passes(module, options.passes, "start")
     return multiply_once(module)
 

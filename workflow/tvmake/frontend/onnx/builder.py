@@ -8,6 +8,8 @@ tests/frontend/onnx/test_builder.py::test_wheel_still_writes_kernels fails.
 from collections.abc import Callable
 from typing import Any
 
+from tvmake.frontend.equal_sizes import EqualSizesBuilder
+
 from tvm import relax, topi  # isort: skip
 
 
@@ -20,7 +22,7 @@ MODES: dict[Callable[..., Any], str] = {
 """Modes of the operator, by the functions that compute the kernels."""
 
 
-class PaddingBuilder(relax.BlockBuilder):
+class PaddingBuilder(EqualSizesBuilder):
     """A block builder that emits an operator for a padding, and kernels for everything else."""
 
     def emit_te(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

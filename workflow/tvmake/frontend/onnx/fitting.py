@@ -102,18 +102,3 @@ def _with_dimension(value: Any, axis: int, wanted: Any, extents: Extents) -> Any
     begins, ends = ([pair[index] for pair in slices.values()] for index in (0, 1))
     cut = relax.op.strided_slice(data, list(slices), begins, ends, [1] * len(slices), assume_inbound=True)
     return extents.builder.emit(cut)
-
-
-def unequal(operator: str, inputs: Sequence[Any], result: Any) -> str | None:
-    """Which operands do not go together whatever the inputs' open extents are, in words; None where they do.
-
-    TVM 0.27 has no shape for what comes of them, and fails later, without a word on why.
-    """
-    if operator not in ELEMENTWISE | {"Concat", "MatMul"} or not isinstance(result.ty, relax.TensorType):
-        return None
-    operands = [value for value in inputs if isinstance(value, tvm.ir.Expr) and isinstance(value.ty, relax.TensorType)]
-    shapes = [shape_of(value) for value in operands]
-    if shape_of(result) is not None or any(shape is None for shape in shapes):
-        return None
-    written = [f"[{', '.join(str(extent) for extent in shape or ())}]" for shape in shapes]
-    return f"its operands {' and '.join(dict.fromkeys(written))} go together for some extents alone"

@@ -18,7 +18,7 @@ from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.onnx.builder import PaddingBuilder
 from tvmake.frontend.onnx.converters import CONVERTERS
 from tvmake.frontend.onnx.extents import Extents
-from tvmake.frontend.onnx.fitting import fitted, unequal
+from tvmake.frontend.onnx.fitting import fitted
 from tvmake.frontend.onnx.graph import opset_of
 from tvmake.frontend.onnx.inputs import (
     bind_inputs,
@@ -33,6 +33,7 @@ from tvmake.frontend.onnx.rewrites.stacked import unstack_reductions
 from tvmake.frontend.onnx.shaped_operators import converted
 from tvmake.frontend.onnx.source import load
 from tvmake.frontend.relax_fixes import correct_operators, drop_unused_params, lift_constants, with_main
+from tvmake.frontend.size_conditions import settle_sizes
 
 from tvm import relax  # isort: skip
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter  # isort: skip
@@ -105,14 +106,13 @@ class _Importer(ONNXGraphImporter):
     """TVM's importer, remembering the node it is at, so that an error can name it."""
 
     node = "the graph"
-    where = ""
     extents: Extents
 
     def _check_for_unsupported_ops(self, graph: onnx.GraphProto) -> None:
         """Nothing: `refuse` has looked, and knows the operators that are converted here."""
 
     def _convert_operator(self, op_name: str, inputs: Any, attrs: dict[str, Any], opset: int) -> Any:
-        self.node = f"{op_name} {attrs['tvm_custom']['name']!r}"
+        self.node = self.bb.operator = f"{op_name} {attrs['tvm_custom']['name']!r}"
         inputs = fitted(op_name, inputs, self.extents)
         made = converted(self.extents, op_name, inputs, attrs)
         if made is None and op_name in CONVERTERS:
@@ -122,13 +122,6 @@ class _Importer(ONNXGraphImporter):
         made = self.extents.settled(super()._convert_operator(op_name, inputs, attrs, opset))
         if isinstance(made, relax.Call):
             made = self.bb.normalize(made)
-            if cause := unequal(op_name, inputs, made):
-                raise InputError(
-                    self.where,
-                    f"{self.node}: {cause}",
-                    "The network was exported for one extent: give the inputs that shape (models.NAME.inputs.INPUT.shape), or export it"
-                    " without a number of its own in the place of the open one.",
-                )
         return made
 
 
@@ -147,7 +140,6 @@ def convert(model: onnx.ModelProto, where: str) -> tuple["tvm.IRModule", dict[st
     importer = _Importer(empty, None, keep_params_in_input=True, sanitize=False)
     importer.bb = PaddingBuilder()
     importer.extents = Extents(importer.bb)
-    importer.where = where
     try:
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -161,6 +153,7 @@ def convert(model: onnx.ModelProto, where: str) -> tuple["tvm.IRModule", dict[st
             f"{importer.node} cannot be imported: {_plain(str(error)) or type(error).__name__}",
             "Export the model another way, or give dynamic inputs a fixed shape (docs/guides/import-onnx.md).",
         ) from error
+    module = settle_sizes(module, importer.bb.equal_sizes, where)
     count = int(module["main"].attrs["num_input"])
     names = [var.name for var in module["main"].params[count:]]
     module, detached = relax.frontend.detach_params(module)

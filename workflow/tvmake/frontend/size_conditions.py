@@ -1,0 +1,212 @@
+"""What has to be true of the inputs' sizes for those to be equal that operators need to be, as shapes of inputs and checks at run time.
+
+A condition that gives a dimension by others (``total`` is ``past + length``) becomes the input's shape. Conditions that only the
+multiples of a number meet make the dimension that number times another size: all sizes of the network are simple then, and known to be
+equal. Others are checked when the network begins to run, and operands stay cast to the size that was taken for both.
+"""
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import lcm
+from typing import Any
+
+import tvm
+
+from tvmake.errors import InputError
+from tvmake.frontend.equal_sizes import EqualSizes
+from tvmake.ir.rewriting import with_functions
+from tvmake.ir.size_checks import with_size_checks
+from tvmake.ir.size_expressions import divisors, evaluate_size, is_quasi_linear, size_text, with_sizes
+
+from tvm import relax, tirx  # isort: skip
+
+MOST_REMAINDERS = 4096
+"""The largest divisor whose multiples are looked for."""
+
+TIMES = (1, 2, 3, 7)
+
+SAMPLES = 256
+"""Sizes of several dimensions for which conditions are tried."""
+
+LARGEST_SAMPLE = 500
+
+
+def settle_sizes(module: "tvm.IRModule", equal_sizes: Sequence[EqualSizes], where: str) -> "tvm.IRModule":
+    """A module in which dimensions meet the conditions: by the shapes of ``main``'s parameters, or by checks when it begins to run.
+
+    Args:
+        equal_sizes: what was taken for equal, in sizes of ``main``'s dimensions.
+        where: the source, for messages.
+
+    Raises:
+        InputError: no size meets the conditions.
+    """
+    conditions = _conditions(module, equal_sizes)
+    for condition in conditions:
+        if not _names(condition):
+            raise InputError(where, f"{_needs(condition)}, which they are not", "give the inputs other shapes")
+    if not conditions:
+        return module
+    while (found := _defined_dimension(module, conditions)) is not None:
+        module = relax.transform.BindSymbolicVars(found, "main")(module)
+        conditions = _conditions(module, bind_sizes(conditions, found))
+    multiples: dict[str, tuple[int, EqualSizes]] = {}
+    rest: list[EqualSizes] = []
+    for name, of_dimension in _by_dimension(conditions).items():
+        multiple = _multiple(name, of_dimension, where) if name else None
+        if multiple is None:
+            rest += of_dimension
+        elif multiple > 1:
+            multiples[name] = multiple, of_dimension[0]
+    if multiples or rest:
+        module = with_functions(module, {"main": _checked(module["main"], multiples, rest)})
+    return relax.transform.CanonicalizeBindings()(module)  # without the casts that change nothing
+
+
+def bind_sizes(equal_sizes: Iterable[EqualSizes], dims: Mapping[str, Any]) -> list[EqualSizes]:
+    """Conditions with sizes for some of the dimensions, by their names."""
+    return [
+        replace(each, size=with_sizes(each.size, dims), wanted=with_sizes(each.wanted, dims)) for each in equal_sizes
+    ]
+
+
+def _conditions(module: "tvm.IRModule", equal_sizes: Sequence[EqualSizes]) -> list[EqualSizes]:
+    """The conditions on inputs alone, each once, without those that are met by all sizes."""
+    known = _dimensions(module)
+    conditions = {(size_text(each.size), size_text(each.wanted)): each for each in reversed(equal_sizes)}
+    return [
+        condition
+        for condition in reversed(conditions.values())
+        if (names := _names(condition)) <= known.keys() and not _is_always_met(condition, sorted(names))
+    ]
+
+
+def _dimensions(module: "tvm.IRModule") -> dict[str, Any]:
+    """The dimensions of ``main``'s parameters by name, in order."""
+    found: dict[str, Any] = {}
+    for parameter in module["main"].params:
+        for size in getattr(parameter.ty, "shape", None) or ():
+            if isinstance(size, tirx.Var):
+                found.setdefault(str(size.name), size)
+    return found
+
+
+def _names(condition: EqualSizes) -> set[str]:
+    return _dimension_names(condition.size) | _dimension_names(condition.wanted)
+
+
+def _dimension_names(size: Any) -> set[str]:
+    return {str(dimension.name) for dimension in tirx.analysis.undefined_vars(size)}
+
+
+def _is_always_met(condition: EqualSizes, names: Sequence[str]) -> bool:
+    largest = LARGEST_SAMPLE + 8 * _period([condition])
+    draw = random.Random(0).randint
+    return (
+        largest <= 8 * MOST_REMAINDERS
+        and is_quasi_linear(condition.size - condition.wanted)
+        and all(_difference(condition, {name: draw(1, largest) for name in names}) == 0 for _ in range(SAMPLES))
+    )
+
+
+def _period(conditions: Sequence[EqualSizes]) -> int:
+    """The smallest common multiple of what sizes are divided by."""
+    return lcm(*(divisor for each in conditions for size in (each.size, each.wanted) for divisor in divisors(size)))
+
+
+def _defined_dimension(module: "tvm.IRModule", conditions: Sequence[EqualSizes]) -> dict[str, Any] | None:
+    """A dimension that a condition gives by the others, with its size; of two dimensions the later one."""
+    order = list(_dimensions(module))
+    for condition in conditions:
+        pairs = [(condition.size, condition.wanted), (condition.wanted, condition.size)]
+        found = {
+            str(dimension.name): size
+            for dimension, size in pairs
+            if isinstance(dimension, tirx.Var) and str(dimension.name) not in _dimension_names(size)
+        }
+        if found:
+            name = max(found, key=order.index)
+            return {name: found[name]}
+    return None
+
+
+def _by_dimension(conditions: Sequence[EqualSizes]) -> dict[str, list[EqualSizes]]:
+    """Conditions by the only dimension that each is about; by ``""`` those about several."""
+    groups: dict[str, list[EqualSizes]] = {}
+    for condition in conditions:
+        names = _names(condition)
+        groups.setdefault(min(names) if len(names) == 1 else "", []).append(condition)
+    return groups
+
+
+def _multiple(name: str, conditions: Sequence[EqualSizes], where: str) -> int | None:
+    """The number whose multiples alone meet the conditions; None where it is not so simple.
+
+    Sizes with divisors are linear in how many times the divisors' multiple is in a dimension, whatever remains: where their difference is the
+    same for several times, it is so for all.
+
+    Raises:
+        InputError: no size meets them.
+    """
+    period = _period(conditions)
+    if period > MOST_REMAINDERS or not all(is_quasi_linear(each.size - each.wanted) for each in conditions):
+        return None
+    remainders = []
+    for remainder in range(period):
+        differences = [
+            {_difference(condition, {name: times * period + remainder}) for times in TIMES} for condition in conditions
+        ]
+        if any(len(of_condition) > 1 or None in of_condition for of_condition in differences):
+            return None
+        if all(of_condition == {0} for of_condition in differences):
+            remainders.append(remainder)
+    if not remainders:
+        problem = f"{_needs(conditions[0])}, which they are for no {name}"
+        raise InputError(where, problem, "export the network another way")
+    multiple = remainders[1] if len(remainders) > 1 else period
+    return multiple if remainders == list(range(0, period, multiple)) else None
+
+
+def _difference(condition: EqualSizes, dims: Mapping[str, int]) -> int | None:
+    try:
+        return evaluate_size(condition.size, dims) - evaluate_size(condition.wanted, dims)
+    except (ValueError, ZeroDivisionError):
+        return None
+
+
+def _needs(condition: EqualSizes) -> str:
+    return f"{condition.operator} needs {size_text(condition.size)} and {size_text(condition.wanted)} to be equal"
+
+
+def _checked(
+    main: "relax.Function", multiples: Mapping[str, tuple[int, EqualSizes]], conditions: Sequence[EqualSizes]
+) -> "relax.Function":
+    """The function with checks, and with inputs whose dimensions are known to be multiples."""
+    sizes = {name: tirx.Var(name, "int64") for name in multiples}
+    exact = {name: sizes[name] // multiple * multiple for name, (multiple, _) in multiples.items()}
+    checks = []
+    for name, (multiple, condition) in multiples.items():
+        report = (
+            f"{name} is {{0}}, and the network takes multiples of {multiple}: {condition.operator} needs equal sizes"
+        )
+        checks.append((sizes[name], exact[name], report))
+    for condition in bind_sizes(conditions, exact):
+        first, second = sorted((condition.size, condition.wanted), key=lambda size: not isinstance(size, tirx.Var))
+        report = (
+            f"{condition.operator} needs equal sizes, and {size_text(first)} is {{0}}, {size_text(second)} is {{1}}"
+        )
+        checks.append((first, second, report))
+    parameters, casts = [], []
+    for parameter in main.params:
+        shape = getattr(parameter.ty, "shape", None) or ()
+        wanted = [with_sizes(size, sizes) for size in shape]
+        if all(before.same_as(after) for before, after in zip(shape, wanted, strict=True)):
+            parameters.append(parameter)
+            continue
+        parameters.append(relax.Var(parameter.name, relax.TensorType(wanted, parameter.ty.dtype)))
+        casts.append(relax.MatchCast(parameter, parameters[-1], parameter.ty))
+    function = relax.Function(parameters, main.body, main.ret_ty, main.is_pure, main.attrs)
+    function = with_size_checks(function, checks, casts)
+    dimensions = {str(variable.name): variable for variable in relax.analysis.defined_symbolic_vars(main)}
+    return function.bind_symbolic_vars({dimensions[name]: size for name, size in exact.items()}) if exact else function
