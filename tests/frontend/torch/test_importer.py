@@ -240,17 +240,40 @@ class Pairs(nn.Module):
         return x.reshape(-1, 2).sum(1)
 
 
-def test_an_extent_that_tvm_cannot_resolve_must_be_given():
+def test_a_dimension_that_is_a_multiple_stays_dynamic_and_is_checked():
     half = Dim("half", max=100)
     program = export(Pairs().eval(), (torch.zeros(6),), dynamic_shapes={"x": {0: 2 * half}})
-    with pytest.raises(InputError, match=r"cannot resolve the dynamic extent 2\*"):
-        torch_export.read(program, options())
+    model = torch_export.read(program, options(inputs={"x": {"shape": ["length"]}}))
+    assert model.signature.inputs[0].shape == ("length",)
+    for length in (6, 10):
+        x = np.arange(length, dtype="float32")
+        np.testing.assert_array_equal(run_compiled(model, [x])[0], x.reshape(-1, 2).sum(1))
+    assert "length is {0}, and the network takes multiples of 2" in str(model.module["main"].attrs)
     with pytest.raises(InputError, match=r"must be of the form 2\*.*; 7 is not"):
         torch_export.read(program, options(inputs={"x": {"shape": [7]}}))
     model = torch_export.read(program, options(inputs={"x": {"shape": [10]}}))
     assert model.signature.outputs[0].shape == (5,)
     x = np.arange(10, dtype="float32")
     np.testing.assert_array_equal(run_compiled(model, [x])[0], x.reshape(-1, 2).sum(1))
+
+
+class OneLevel(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.ConvTranspose2d(2, 2, 2, 2)
+
+    def forward(self, image):
+        return torch.cat([image, self.up(nn.functional.max_pool2d(image, 2))], 1)
+
+
+def test_a_u_net_whose_sizes_pytorch_knows_to_be_equal_is_imported():
+    net = OneLevel().eval()
+    sizes = {2: Dim.AUTO, 3: Dim.AUTO}
+    program = export(net, (torch.zeros(1, 2, 8, 12),), dynamic_shapes={"image": sizes})
+    model = torch_export.read(program, options())
+    for size in ((8, 12), (6, 4)):
+        x = uniform(1, 2, *size)
+        np.testing.assert_allclose(run_compiled(model, [x.numpy()])[0], net(x).detach().numpy(), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(

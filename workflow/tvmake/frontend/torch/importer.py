@@ -18,13 +18,16 @@ from tvmake.artifact.signature import Signature
 from tvmake.config.model import ImportOptions
 from tvmake.errors import InputError
 from tvmake.frontend.configured_inputs import check_inputs, describe, with_ranges
+from tvmake.frontend.equal_sizes import EqualSizes, EqualSizesBuilder
 from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.relax_fixes import correct_operators, drop_unused_params, lift_constants
+from tvmake.frontend.size_conditions import bind_sizes, settle_sizes
 from tvmake.frontend.torch import program as exported
 from tvmake.frontend.torch import refusals
 from tvmake.frontend.torch.branches import compute_both_branches
 from tvmake.frontend.torch.constant_extents import settle_places
 from tvmake.frontend.torch.constants import compute_constants
+from tvmake.frontend.torch.derived_extents import with_own_dimensions
 from tvmake.frontend.torch.item_places import look_up_places
 from tvmake.frontend.torch.operators.complex import complex_numbers
 from tvmake.frontend.torch.operators.converters import CONVERTERS
@@ -42,7 +45,6 @@ from tvmake.ir.bounds import with_bounds
 
 from tvm import relax  # isort: skip
 from tvm.relax.frontend import detach_params  # isort: skip
-from tvm.relax.frontend.torch import from_exported_program  # isort: skip
 from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter  # isort: skip
 
 CHECKS = (
@@ -68,6 +70,7 @@ def read(program: ExportedProgram, options: ImportOptions) -> ImportedModel:
     refusals.refuse_unreadable_state(where, program)
     refusals.refuse_half_precision(where, program)
     check_inputs(where, exported.signature(where, program), options.inputs)
+    program = with_own_dimensions(program, options.inputs)
     extents = exported.settle_extents(where, program, options.inputs)
     signature = exported.signature(where, program, extents)
     weights = exported.weights_digest(program)
@@ -93,7 +96,7 @@ def read(program: ExportedProgram, options: ImportOptions) -> ImportedModel:
     core = _decompose_unknown(core)
     promote(core)
     _refuse_unsupported(where, core)
-    module = _import(where, core)
+    module, equal_sizes = _import(where, core)
     module, detached = detach_params(module)
     main = module["main"]
     names = [var.name for var in main.params]
@@ -101,7 +104,8 @@ def read(program: ExportedProgram, options: ImportOptions) -> ImportedModel:
     if names[:count] != [spec.relax_name for spec in signature.inputs]:
         raise InputError(where, f"TVM reordered the inputs to {names[:count]}", "rename forward()'s arguments")
     params = dict(zip(names[count:], detached.get("main", []), strict=True))
-    module = with_bounds(_settle(module, extents), signature.bounds)
+    sizes = bind_sizes(equal_sizes, _binding(extents))
+    module = settle_sizes(with_bounds(_settle(module, extents), signature.bounds), sizes, where)
     module, params = drop_unused_params(module, params)
     module, constants = lift_constants(correct_operators(module))
     _check_outputs(where, module, signature)
@@ -166,11 +170,7 @@ def _with_constant_extents(program: ExportedProgram) -> ExportedProgram:
 
 def _input_values(program: ExportedProgram) -> list[torch.Tensor]:
     """The tensors that stand for the inputs, in order."""
-    return [node.meta["val"] for node in program.graph.find_nodes(op="placeholder") if _is_user_input(program, node)]
-
-
-def _is_user_input(program: ExportedProgram, node: fx.Node) -> bool:
-    return node.name in program.graph_signature.user_inputs
+    return [node.meta["val"] for node in exported.input_nodes(program)]
 
 
 def _decomposed(program: ExportedProgram) -> ExportedProgram:
@@ -261,13 +261,15 @@ _REMEDY = "rewrite those parts of forward() with other operators, or export the 
 _LOOP_REMEDY = "how often while_loop runs depends on values: write it as a Python loop of a fixed number of steps, with torch.where to end it"
 
 
-def _import(where: str, program: ExportedProgram) -> "tvm.IRModule":
+def _import(where: str, program: ExportedProgram) -> tuple["tvm.IRModule", list[EqualSizes]]:
+    """The program in Relax, and the sizes that were taken for equal."""
+    importer = _Importer()
     try:
-        return from_exported_program(
+        module = importer.from_exported_program(
             program,
             keep_params_as_input=True,
             unwrap_unit_return_tuple=True,
-            run_ep_decomposition=False,
+            no_bind_return_tuple=False,
             custom_convert_map=CONVERTERS,
         )
     except Exception as error:
@@ -278,16 +280,34 @@ def _import(where: str, program: ExportedProgram) -> "tvm.IRModule":
             f"TVM's PyTorch importer fails: {type(error).__name__}: {line.strip()[:300]}",
             "export the model to ONNX and import that, or rewrite the operator concerned",
         ) from error
+    return module, importer.block_builder.equal_sizes
+
+
+class _Importer(ExportedProgramImporter):
+    """TVM's importer, with a block builder that takes sizes for equal which PyTorch knows to be."""
+
+    @property
+    def block_builder(self) -> EqualSizesBuilder:
+        """What the module is built by."""
+        return self._builder
+
+    @block_builder.setter
+    def block_builder(self, _builder: Any) -> None:
+        self._builder = EqualSizesBuilder()
 
 
 def _settle(module: "tvm.IRModule", extents: exported.Extents) -> "tvm.IRModule":
     if not extents:
         return module
-    binding = {
-        str(symbol): tvm.tirx.Var(extent, "int64") if isinstance(extent, str) else extent
+    return relax.transform.BindSymbolicVars(_binding(extents), "main")(module)
+
+
+def _binding(extents: exported.Extents) -> dict[str, Any]:
+    """What becomes of dimensions in Relax, by their names."""
+    return {
+        str(symbol): tvm.tirx.Var(extent, "int64") if isinstance(extent, str) else tvm.tirx.IntImm("int64", extent)
         for symbol, extent in extents.items()
     }
-    return relax.transform.BindSymbolicVars(binding, "main")(module)
 
 
 def _check_outputs(where: str, module: "tvm.IRModule", signature: Signature) -> None:

@@ -161,6 +161,12 @@ def settle_extents(where: str, program: ExportedProgram, entries: Mapping[str, I
     return settled
 
 
+def input_nodes(program: ExportedProgram) -> list[fx.Node]:
+    """The nodes of the inputs, in order."""
+    inputs = set(program.graph_signature.user_inputs)
+    return [node for node in program.graph.find_nodes(op="placeholder") if node.name in inputs]
+
+
 def run(program: ExportedProgram, inputs: Sequence[Tensor]) -> list[Tensor]:
     """Run the program as PyTorch does, on flat inputs in the signature's order, to flat outputs in its order.
 
