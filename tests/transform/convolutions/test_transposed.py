@@ -124,9 +124,23 @@ def network(weights: "relax.Expr | None", shape: list) -> "tvm.IRModule":
     return builder.get()
 
 
-def test_computed_weights_and_open_extents_stay_and_an_open_batch_does_not():
+def test_computed_weights_stay_and_dynamic_dimensions_do_not():
     constant = relax.const(drawn(4, 6, 2, 2))
-    batch = tvm.tirx.Var("n", "int64")
+    size = tvm.tirx.Var("n", "int64")
     assert operators(as_convolutions(network(None, [1, 4, 5, 6])))["nn.conv2d_transpose"] == 1
-    assert operators(as_convolutions(network(constant, [1, 4, batch, 6])))["nn.conv2d_transpose"] == 1
-    assert operators(as_convolutions(network(constant, [batch, 4, 5, 6])))["nn.conv2d"] == 1
+    assert operators(as_convolutions(network(constant, [1, 4, size, 6])))["nn.conv2d"] == 1
+    assert operators(as_convolutions(network(constant, [size, 4, 5, 6])))["nn.conv2d"] == 1
+
+
+@pytest.mark.parametrize("name", ["doubling", "of a GAN", "of other steps each way", "of sequences"])
+def test_networks_of_dynamic_size_compute_what_torch_does(name: str):
+    net, shape = NETS[name]
+    axes = dict.fromkeys(range(2, len(shape)), torch.export.Dim.AUTO)
+    example = torch.tensor(drawn(*shape))
+    program = torch.export.export(net.eval(), (example,), dynamic_shapes=[axes])
+    made = transformed(read(program, ImportOptions(source="net.pt2")))
+    assert not [operator for operator in operators(made[0]) if "transpose" in operator]
+    for more in (0, 3):
+        x = drawn(*shape[:2], *(size + more for size in shape[2:]))
+        expected = net(torch.tensor(x)).detach().numpy()
+        np.testing.assert_allclose(run(made, x), expected, rtol=0, atol=1e-5 * np.abs(expected).max())

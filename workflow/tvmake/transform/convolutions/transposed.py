@@ -31,7 +31,7 @@ TRANSPOSED = {f"nn.conv{rank}d_transpose": rank for rank in CONVOLUTIONS}
 
 
 def as_convolutions(module: "tvm.IRModule", kept: Collection[str] = ()) -> "tvm.IRModule":
-    """The same network with convolutions for transposed ones whose weights are constants and whose extents are known.
+    """The same network with convolutions for transposed ones whose weights are constants.
 
     Args:
         kept: names of operators that stay as they are (``nn.conv2d_transpose``).
@@ -145,12 +145,13 @@ class _Writer(PyExprMutator):
         split = emit(relax.op.reshape(made, [batch, channels, *steps, *counts]))
         order = [0, 1, *itertools.chain(*((2 + rank + place, 2 + place) for place in range(rank)))]
         neighbours = emit(relax.op.permute_dims(split, order))
-        full = [int(count) * step for count, step in zip(counts, steps, strict=True)]
+        full = [_number(count) * step for count, step in zip(counts, steps, strict=True)]
         whole = relax.op.reshape(neighbours, [batch, channels, *full])
         begin = [one.skipped for one in directions]
-        end = [one.skipped + one.length for one in directions]
-        if not any(begin) and end == full:
+        lengths = list(map(_number, list(call.ty.shape)[2:]))
+        if not any(begin) and all(map(tvm.sym.Analyzer().can_prove_equal, full, lengths)):
             return whole
+        end = [skipped + length for skipped, length in zip(begin, lengths, strict=True)]
         return relax.op.strided_slice(emit(whole), list(range(2, 2 + rank)), begin, end)
 
     def _spread(self, weights: Any, directions: Sequence[Direction], groups: int) -> Any | None:
@@ -202,12 +203,14 @@ def _directions(call: relax.Call, rank: int) -> list[Direction] | None:
     if data.shape is None or call.ty.shape is None or call.ty.dtype != data.dtype:
         return None
     extents, windows = list(data.shape)[2:], list(weights.shape)[2:]
-    if not all(isinstance(extent, tvm.tirx.IntImm) for extent in [*extents, *windows]):
+    if not all(isinstance(extent, tvm.tirx.IntImm) for extent in windows):
         return None
     padding = [int(value) for value in attrs.padding]
     found = [
         direction(
-            int(extents[place]),
+            int(extents[place])
+            if isinstance(extents[place], tvm.tirx.IntImm)
+            else 1,  # all extents make the same of it
             int(windows[place]),
             int(attrs.strides[place]),
             (padding[place], padding[rank + place]),
@@ -217,3 +220,8 @@ def _directions(call: relax.Call, rank: int) -> list[Direction] | None:
         for place in range(rank)
     ]
     return [one for one in found if one is not None] if None not in found else None
+
+
+def _number(size: Any) -> Any:
+    """A size that is known as an int; others unchanged."""
+    return int(size) if isinstance(size, tvm.tirx.IntImm) else size
