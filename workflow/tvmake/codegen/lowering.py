@@ -32,6 +32,7 @@ from tvmake.targets.cpu.vectors.parts import read_parts_in_place
 from tvmake.targets.cpu.winograd import with_fewer_products
 from tvmake.targets.cuda import tf32_networks
 from tvmake.targets.cuda.half_remainders import WideRemainders
+from tvmake.targets.dynamic_reshapes import RESHAPES
 from tvmake.targets.empty_reductions import InitializeEmptyReductions
 from tvmake.targets.gpu.shape_changes import move_shape_changes
 from tvmake.targets.kernel_parts import PartLargeKernels
@@ -332,7 +333,7 @@ def _dispatch(target: "tvm.target.Target") -> list[Any]:
 def _legalize(target: "tvm.target.Target") -> list[Any]:
     transform = tvm.relax.transform
     return [
-        transform.LegalizeOps(NORMS),
+        transform.LegalizeOps({**NORMS, **RESHAPES}),
         transform.AnnotateTIROpPattern(),
         KeepReversals(),
         transform.FoldConstant(),

@@ -11,6 +11,7 @@ from typing import Any
 
 import tvm
 
+from tvmake.targets.dynamic_reshapes import RESHAPES
 from tvmake.targets.numbers.norms import NORMS
 from tvmake.transform.layouts.activations import spell_out_activations
 from tvmake.transform.layouts.choices import CHOSEN_LAYOUT, FAILURES, LAYOUTS, has_convolutions
@@ -46,7 +47,7 @@ def channels_last(module: "tvm.IRModule") -> "tvm.IRModule":
     transform = tvm.relax.transform
     passes = [
         transform.LegalizeOps(
-            {**NORMS, **dict.fromkeys((f"relax.{name}" for name in OF_SEVERAL), _legalize_several)},
+            {**NORMS, **RESHAPES, **dict.fromkeys((f"relax.{name}" for name in OF_SEVERAL), _legalize_several)},
             skip_ops=[*IN_ANY_LAYOUT, *IN_THEIR_OWN],
         ),
         transform.ConvertLayout(LAYOUTS["NHWC"]),

@@ -1,0 +1,93 @@
+"""Reshapes of tensors with dynamic dimensions, as kernels that others can be fused with.
+
+TVM 0.27 computes an element's position by the position in the whole tensor, divided by every dimension in turn. Where a dimension is dynamic,
+that cannot be simplified: it takes several divisions for each element, and the kernel counts as opaque to fusion. Here dimensions are split
+and joined in groups: of [1, 96, height, width] as [1, 24, 2, 2, height, width], only 96 is divided. Remove when
+tests/targets/test_dynamic_reshapes.py::test_wheel_still_divides_by_every_dimension fails.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import tvm
+from tvm import te
+
+from tvm import relax, tirx  # isort: skip
+
+
+class Group(NamedTuple):
+    """Neighbouring axes that become others with as many elements: their indices before and after."""
+
+    before: list[int]
+    after: list[int]
+
+
+def legalize_reshape(builder: "relax.BlockBuilder", call: "relax.Call") -> Any:
+    """A kernel that divides within groups of axes; TVM's where all dimensions are fixed, or groups are not known."""
+    shape, target = list(call.args[0].ty.shape), list(call.ty.shape)
+    is_dynamic = any(not isinstance(size, tirx.IntImm) for size in [*shape, *target])
+    groups = reshape_groups(shape, target) if is_dynamic else None
+    if groups is None:
+        return tvm.ir.Op.get("relax.reshape").get_attr("FLegalize")(builder, call)
+
+    def reshape(data: Any) -> Any:
+        def read(*indices: Any) -> Any:
+            positions: dict[int, Any] = {}
+            for group in groups:
+                flat = _flat_index([(indices[axis], target[axis]) for axis in group.after])
+                positions |= zip(group.before, _split_index(flat, [shape[axis] for axis in group.before]), strict=True)
+            return data(*(positions.get(axis, 0) for axis in range(len(shape))))
+
+        return te.compute(target, read, name="T_reshape")
+
+    return builder.call_te(reshape, call.args[0], primfunc_name_hint="reshape")
+
+
+RESHAPES = {"relax.reshape": legalize_reshape}
+
+
+def reshape_groups(shape: Sequence[Any], target: Sequence[Any]) -> list[Group] | None:
+    """How axes are split and joined; those of size 1 are in no group. None where it is not known."""
+    analyzer = tvm.sym.Analyzer()
+    before, after = (_axes(sizes) for sizes in (shape, target))
+    groups = []
+    while before and after:
+        group = Group([before.pop(0)], [after.pop(0)])
+        while not analyzer.can_prove_equal(*(counts := (_count(shape, group.before), _count(target, group.after)))):
+            first, second = counts
+            if after and analyzer.can_prove_equal(tirx.floormod(first, second), 0):
+                group.after.append(after.pop(0))
+            elif before and analyzer.can_prove_equal(tirx.floormod(second, first), 0):
+                group.before.append(before.pop(0))
+            else:
+                return None
+        groups.append(group)
+    return groups if not before and not after else None
+
+
+def _axes(sizes: Sequence[Any]) -> list[int]:
+    return [axis for axis, size in enumerate(sizes) if not (isinstance(size, tirx.IntImm) and int(size) == 1)]
+
+
+def _count(sizes: Sequence[Any], axes: Sequence[int]) -> Any:
+    count = tirx.IntImm("int64", 1)
+    for axis in axes:
+        count = count * sizes[axis]
+    return count
+
+
+def _flat_index(pairs: Sequence[tuple[Any, Any]]) -> Any:
+    """The index in a group, of the indices along its axes and their sizes."""
+    (flat, _), *rest = pairs
+    for index, size in rest:
+        flat = flat * size + index
+    return flat
+
+
+def _split_index(flat: Any, sizes: Sequence[Any]) -> list[Any]:
+    """The indices along a group's axes."""
+    indices: list[Any] = []
+    for size in reversed(sizes[1:]):
+        indices.append(tirx.floormod(flat, size))
+        flat = tirx.floordiv(flat, size)
+    return [flat, *reversed(indices)]
