@@ -15,7 +15,7 @@ from tvmake.config.requests.transforming import TransformRequest
 from tvmake.device.code import checking_arguments
 from tvmake.errors import InputError
 from tvmake.ir.size_expressions import size_text
-from tvmake.transform.graph import transform
+from tvmake.transform.graph import bound_signature, transform
 
 from tvm import relax  # isort: skip
 
@@ -60,6 +60,9 @@ def compiled(tmp_path_factory):
 def test_a_u_net_of_dynamic_size_is_right_for_all_sizes_that_it_takes(compiled):
     made, imported = compiled
     assert imported.signature.inputs[0].shape == (1, 2, "height", "width")
+    assert imported.signature.outputs[0].shape == (1, 4, "height", "width")
+    module, _ = transform(imported.module, imported.params, TransformRequest())
+    assert bound_signature(imported.signature, module) == imported.signature
     for height, width in ((4, 8), (12, 4), (20, 16)):
         image = random(1, 2, height, width)
         np.testing.assert_allclose(run_compiled(imported, [image])[0], runtime(made, [image])[0], rtol=1e-5, atol=1e-5)
@@ -163,6 +166,18 @@ def test_a_reshape_reads_no_more_elements_than_there_are(tmp_path):
         checking_arguments(),
     ):
         run(random(3, 3))
+
+
+def test_a_minimum_is_no_size_that_is_always_met(tmp_path):
+    nodes = [
+        node("Slice", ["x", "zero", "nine", "one"], ["first"]),
+        node("Concat", ["first", "x"], ["y"], name="pairs", axis=0),
+    ]
+    constants = {"zero": np.array([0]), "nine": np.array([9]), "one": np.array([1])}
+    run = machine(read(save(tmp_path / "m.onnx", model(nodes, {"x": (FLOAT, [2, "n"])}, ["y"], constants))))
+    assert run(random(2, 9)).shape == (4, 9)
+    with pytest.raises(InputError, match="Concat 'pairs' needs equal sizes"), checking_arguments():
+        run(random(2, 10))
 
 
 def test_sizes_that_are_equal_for_no_input_are_refused(tmp_path):

@@ -17,7 +17,7 @@ from tvmake.errors import InputError
 from tvmake.frontend.equal_sizes import EqualSizes
 from tvmake.ir.rewriting import with_functions
 from tvmake.ir.size_checks import with_size_checks
-from tvmake.ir.size_expressions import divisors, evaluate_size, is_quasi_linear, size_text, with_sizes
+from tvmake.ir.size_expressions import divisors, evaluate_size, has_choice, size_text, with_sizes
 
 from tvm import relax, tirx  # isort: skip
 
@@ -101,13 +101,12 @@ def _dimension_names(size: Any) -> set[str]:
 
 
 def _is_always_met(condition: EqualSizes, names: Sequence[str]) -> bool:
-    largest = LARGEST_SAMPLE + 8 * _period([condition])
+    period = _period([condition])
+    if period > MOST_REMAINDERS or has_choice(condition.size - condition.wanted):
+        return False
     draw = random.Random(0).randint
-    return (
-        largest <= 8 * MOST_REMAINDERS
-        and is_quasi_linear(condition.size - condition.wanted)
-        and all(_difference(condition, {name: draw(1, largest) for name in names}) == 0 for _ in range(SAMPLES))
-    )
+    samples = ({name: draw(1, LARGEST_SAMPLE + 8 * period) for name in names} for _ in range(SAMPLES))
+    return all(_difference(condition, dims) == 0 for dims in samples)
 
 
 def _period(conditions: Sequence[EqualSizes]) -> int:
@@ -150,7 +149,7 @@ def _multiple(name: str, conditions: Sequence[EqualSizes], where: str) -> int | 
         InputError: no size meets them.
     """
     period = _period(conditions)
-    if period > MOST_REMAINDERS or not all(is_quasi_linear(each.size - each.wanted) for each in conditions):
+    if period > MOST_REMAINDERS or any(has_choice(each.size - each.wanted) for each in conditions):
         return None
     remainders = []
     for remainder in range(period):

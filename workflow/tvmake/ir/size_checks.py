@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import tvm
+import tvm_ffi
 
 from tvmake.ir.attributes import SIZE_CHECKS
 from tvmake.ir.expressions import bindings
@@ -55,6 +56,30 @@ def failed_size_check(function: "relax.Function") -> str | None:
 def _is_size_check(binding: Any) -> bool:
     is_cast_shape = isinstance(binding, relax.MatchCast) and isinstance(binding.value, relax.ShapeExpr)
     return is_cast_shape and len(binding.value.values) == 2  # importers' own casts of shapes have one size
+
+
+def stated_types(function: "relax.Function") -> list[Any]:
+    """The types of a function's results, in which no dimension is written as the multiple that it is checked to be."""
+    returned = function.ret_ty
+    types = list(returned.fields) if isinstance(returned, relax.TupleType) else [returned]
+    multiples = [
+        (binding.ty.values[0], size)
+        for binding in (bindings(function) if size_reports(function) else ())
+        if _is_size_check(binding) and isinstance(size := binding.value.values[0], tirx.Var)
+    ]
+    if not multiples:
+        return types
+    return [
+        relax.TensorType([_stated_size(size, multiples) for size in kind.shape.values], kind.dtype)
+        if isinstance(kind, relax.TensorType) and isinstance(kind.shape, relax.ShapeExpr)
+        else kind
+        for kind in types
+    ]
+
+
+def _stated_size(size: Any, multiples: Sequence[tuple[Any, Any]]) -> Any:
+    simple = tvm.sym.Analyzer().simplify(size)
+    return next((dimension for multiple, dimension in multiples if tvm_ffi.structural_equal(simple, multiple)), simple)
 
 
 def _int64(number: int) -> "tvm.tirx.IntImm":

@@ -44,14 +44,12 @@ def evaluate_size(size: Any, dims: Mapping[str, int]) -> int:
     raise ValueError(str(size))
 
 
-def is_quasi_linear(size: Any) -> bool:
-    """Whether a size has no minimum, maximum or remainder by another size, after which it would grow in another way."""
-    if isinstance(size, tirx.Min | tirx.Max):
-        return False
-    if isinstance(size, tirx.FloorDiv | tirx.FloorMod) and not isinstance(size.b, tirx.IntImm):
-        return False
+def has_choice(size: Any) -> bool:
+    """Whether a minimum or maximum is in a size, so that it may grow in another way from some size of a dimension on."""
     parts = (getattr(size, name, None) for name in ("a", "b", "value"))
-    return all(part is None or isinstance(part, int) or is_quasi_linear(part) for part in parts)
+    return isinstance(size, tirx.Min | tirx.Max) or any(
+        has_choice(part) for part in parts if part is not None and not isinstance(part, int)
+    )
 
 
 def divisors(size: Any) -> Iterator[int]:
@@ -77,4 +75,6 @@ def with_sizes(size: Any, dims: Mapping[str, Any]) -> Any:
 
 def size_text(size: Any) -> str:
     """A size as people write it: ``height // 8 * 2``."""
+    if isinstance(size, tirx.Var):
+        return str(size.name)
     return re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(size))

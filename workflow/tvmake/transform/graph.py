@@ -14,7 +14,8 @@ from tvmake.config.requests.transforming import TransformRequest
 from tvmake.errors import InputError
 from tvmake.frontend.relax_fixes import lift_constants
 from tvmake.ir.bounds import bounds_of, with_bounds
-from tvmake.ir.size_checks import failed_size_check
+from tvmake.ir.size_checks import failed_size_check, stated_types
+from tvmake.ir.size_expressions import size_text
 from tvmake.quantize.calibrated.insertion import insert
 from tvmake.quantize.calibrated.sites import find_sites
 from tvmake.quantize.integers.conversion import has_quantized, to_integers, turn_weights
@@ -172,8 +173,7 @@ def bound_signature(signature: Signature, module: "tvm.IRModule") -> Signature:
     """The signature with the shapes and bounds that ``main`` has after binding; names, order and dtypes stay."""
     function = module["main"]
     inputs = [parameter.ty for parameter in function.params[: len(signature.inputs)]]
-    returned = function.ret_ty
-    outputs = list(returned.fields) if isinstance(returned, tvm.relax.TupleType) else [returned]
+    outputs = stated_types(function)
     return Signature(
         inputs=tuple(_reshaped(spec, ty) for spec, ty in zip(signature.inputs, inputs, strict=True)),
         outputs=tuple(_reshaped(spec, ty) for spec, ty in zip(signature.outputs, outputs, strict=True)),
@@ -188,4 +188,4 @@ def _reshaped(spec: TensorSpec, ty: Any) -> TensorSpec:
 
 
 def _dim(dim: Any) -> Dim:
-    return int(dim) if isinstance(dim, tvm.tirx.IntImm) else str(dim)
+    return int(dim) if isinstance(dim, tvm.tirx.IntImm) else size_text(dim)

@@ -34,6 +34,8 @@ from tvmake.frontend.onnx.shaped_operators import converted
 from tvmake.frontend.onnx.source import load
 from tvmake.frontend.relax_fixes import correct_operators, drop_unused_params, lift_constants, with_main
 from tvmake.frontend.size_conditions import settle_sizes
+from tvmake.ir.size_checks import stated_types
+from tvmake.ir.size_expressions import size_text
 
 from tvm import relax  # isort: skip
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter  # isort: skip
@@ -73,8 +75,7 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
         entry = options.inputs.get(name)
         bounds = entry.range if entry and entry.range else ranges.get(name)
         inputs.append(_spec(name, var.name, var.ty, bounds))
-    kind = module["main"].ret_ty
-    fields = list(kind.fields) if isinstance(kind, relax.TupleType) else [kind]
+    fields = stated_types(module["main"])
     outputs = [_spec(name, relax_name(name), field) for name, field in zip(original_outputs, fields, strict=True)]
     notes: dict[str, Any] = {
         "format": "onnx",
@@ -99,7 +100,7 @@ def _spec(name: str, relax: str, kind: Any, bounds: tuple[float, float] | None =
 def _dim(dim: Any) -> int | str:
     if isinstance(dim, tvm.tirx.IntImm):
         return int(dim)
-    return dim.name if isinstance(dim, tvm.tirx.Var) else re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(dim))
+    return size_text(dim)
 
 
 class _Importer(ONNXGraphImporter):
