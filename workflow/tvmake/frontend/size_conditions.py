@@ -21,6 +21,9 @@ from tvmake.ir.size_expressions import divisors, evaluate_size, has_choice, size
 
 from tvm import relax, tirx  # isort: skip
 
+LOWER_BOUNDS = "tir_var_lower_bound"
+"""TVM's attribute of functions: the smallest sizes of dimensions, by name."""
+
 MOST_REMAINDERS = 4096
 """The largest divisor whose multiples are looked for."""
 
@@ -53,14 +56,18 @@ def settle_sizes(module: "tvm.IRModule", equal_sizes: Sequence[EqualSizes], wher
         conditions = _conditions(module, bind_sizes(conditions, found))
     multiples: dict[str, tuple[int, EqualSizes]] = {}
     rest: list[EqualSizes] = []
+    smallest: dict[str, int] = {}
     for name, of_dimension in _by_dimension(conditions).items():
         multiple = _multiple(name, of_dimension, where) if name else None
+        if name and (size := _smallest_size(name, of_dimension)):
+            smallest[name] = size
         if multiple is None:
             rest += of_dimension
         elif multiple > 1:
             multiples[name] = multiple, of_dimension[0]
     if multiples or rest:
-        module = with_functions(module, {"main": _checked(module["main"], multiples, rest)})
+        main = _checked(module["main"], multiples, rest)
+        module = with_functions(module, {"main": _with_smallest_sizes(main, smallest)})
     return relax.transform.CanonicalizeBindings()(module)  # without the casts that change nothing
 
 
@@ -167,6 +174,15 @@ def _multiple(name: str, conditions: Sequence[EqualSizes], where: str) -> int | 
     return multiple if remainders == list(range(0, period, multiple)) else None
 
 
+def _smallest_size(name: str, conditions: Sequence[EqualSizes]) -> int | None:
+    """The smallest size of a dimension that meets the conditions, and makes none of the sizes zero."""
+    for size in range(1, LARGEST_SAMPLE):
+        dims = {name: size}
+        if all(_difference(each, dims) == 0 and evaluate_size(each.size, dims) > 0 for each in conditions):
+            return size
+    return None
+
+
 def _difference(condition: EqualSizes, dims: Mapping[str, int]) -> int | None:
     try:
         return evaluate_size(condition.size, dims) - evaluate_size(condition.wanted, dims)
@@ -176,6 +192,13 @@ def _difference(condition: EqualSizes, dims: Mapping[str, int]) -> int | None:
 
 def _needs(condition: EqualSizes) -> str:
     return f"{condition.operator} needs {size_text(condition.size)} and {size_text(condition.wanted)} to be equal"
+
+
+def _with_smallest_sizes(main: "relax.Function", smallest: Mapping[str, int]) -> "relax.Function":
+    """The function with lower bounds of dimensions, by name, where it has none that is higher."""
+    bounds = {str(name): int(size) for name, size in ((main.attrs or {}).get(LOWER_BOUNDS) or {}).items()}
+    higher = {name: max(size, bounds.get(name, 0)) for name, size in smallest.items()}
+    return main.with_attr(LOWER_BOUNDS, {**bounds, **higher}) if higher else main
 
 
 def _checked(
