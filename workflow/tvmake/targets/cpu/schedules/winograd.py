@@ -59,7 +59,10 @@ def winograd(schedule: Any, unit: Machine, weights: Sequence[Any], choice: int =
     found = good_tiles(unit, BITS, extent(filters), [rows], length, 1, whole_only=True)
     tile = found[min(choice, len(found) - 1)]
     _pack(schedule, parts["products"], taken, weights, tile)
-    schedule.compute_inline(parts["padded"])
+    # A condition for each value in 36 places, on dimensions that are not known, takes TVM seconds.
+    is_padded_first = any(map(is_dynamic, list(schedule.get(parts["padded"]).iter_vars)[1:]))
+    if not is_padded_first:
+        schedule.compute_inline(parts["padded"])
     n, y, x, k = schedule.get_loops(last)
     down, inner_y = schedule.split(y, [None, RESULTS])
     tiles, inner_x = schedule.split(x, [None, RESULTS])
@@ -76,6 +79,10 @@ def winograd(schedule: Any, unit: Machine, weights: Sequence[Any], choice: int =
     for block in (parts["tiles"], parts["result_rows"], last):
         _write_out(schedule, schedule.get_loops(block)[3:])
     _data(schedule, parts, _lanes(unit, length))
+    if is_padded_first:
+        schedule.compute_at(parts["padded"], each, preserve_unit_loops=True)
+        _, lane = schedule.split(schedule.get_loops(parts["padded"])[-1], [None, _lanes(unit, length)])
+        schedule.vectorize(lane)
     if strip is None:
         _products_of_rows(schedule, parts["products"], tile)
     else:
