@@ -32,7 +32,7 @@ from tvmake.targets.cpu.vectors.parts import read_parts_in_place
 from tvmake.targets.cpu.winograd import with_fewer_products
 from tvmake.targets.cuda import tf32_networks
 from tvmake.targets.cuda.half_remainders import WideRemainders
-from tvmake.targets.dynamic_reshapes import RESHAPES
+from tvmake.targets.dynamic_reshapes import RESHAPES, ViewReshapes
 from tvmake.targets.empty_reductions import InitializeEmptyReductions
 from tvmake.targets.gpu.shape_changes import move_shape_changes
 from tvmake.targets.kernel_parts import PartLargeKernels
@@ -352,7 +352,7 @@ def _views(fused: "tvm.IRModule", target: "tvm.target.Target") -> list[Any]:
 
         if reshapes_textures(fused):
             return []
-    return [tvm.relax.transform.RewriteDataflowReshape()]
+    return [ViewReshapes(), tvm.relax.transform.RewriteDataflowReshape()]
 
 
 def _schedule(target: "tvm.target.Target") -> list[Any]:

@@ -6,13 +6,21 @@ and joined in groups: of [1, 96, height, width] as [1, 24, 2, 2, height, width],
 tests/targets/test_dynamic_reshapes.py::test_wheel_still_divides_by_every_dimension fails.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import tvm
 from tvm import te
 
+from tvmake.ir.expressions import is_call
+from tvmake.ir.rewriting import rewritten
+
 from tvm import relax, tirx  # isort: skip
+from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
+
+
+MOVES_NOTHING = "tvmake.reshape"
+"""The attribute of such a kernel, which others lose that it is fused with."""
 
 
 class Group(NamedTuple):
@@ -40,7 +48,39 @@ def legalize_reshape(builder: "relax.BlockBuilder", call: "relax.Call") -> Any:
 
         return te.compute(target, read, name="T_reshape")
 
-    return builder.call_te(reshape, call.args[0], primfunc_name_hint="reshape")
+    attributes = {MOVES_NOTHING: True}
+    return builder.call_te(reshape, call.args[0], primfunc_name_hint="reshape", primfunc_attrs=attributes)
+
+
+@tvm.transform.module_pass(opt_level=0, name="ViewReshapes")
+class ViewReshapes:
+    """Reshapes that were fused with nothing as views of what they read, as TVM makes of its own kernels (RewriteDataflowReshape)."""
+
+    def transform_module(self, module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
+        """The module without calls of these kernels, but for those whose results are the network's."""
+        kernels = {
+            str(variable.name_hint)
+            for variable, function in module.functions_items()
+            if isinstance(function, tirx.PrimFunc) and (function.attrs or {}).get(MOVES_NOTHING)
+        }
+        return rewritten(module, _ReshapeViewer(module, kernels)) if kernels else module
+
+
+@mutator
+class _ReshapeViewer(PyExprMutator):
+    def __init__(self, module: "tvm.IRModule", kernels: Collection[str]):
+        super().__init__(module)
+        self._kernels = kernels
+
+    def visit_var_binding_(self, binding: Any) -> None:
+        value = binding.value
+        is_inner = isinstance(binding.var, relax.DataflowVar)
+        if not is_inner or not is_call(value, "call_tir") or str(value.args[0].name_hint) not in self._kernels:
+            super().visit_var_binding_(binding)
+            return
+        source = self.visit_expr(value.args[1].fields[0])
+        view = self.builder_.emit(relax.op.reshape(source, relax.ShapeExpr(list(binding.var.ty.shape))))
+        self.set_var_remap(binding.var, view)
 
 
 RESHAPES = {"relax.reshape": legalize_reshape}

@@ -24,7 +24,7 @@ def name_dimensions(module: "tvm.IRModule") -> "tvm.IRModule":
     kept: dict[str, tuple[Any, list[int]]] = {}
     """By kernel: what it becomes, and which of its arguments are left."""
     for variable, function in module.functions_items():
-        if isinstance(function, tirx.PrimFunc) and _compound_dimensions(function):
+        if isinstance(function, tirx.PrimFunc) and _compound_dimensions(function) and not _is_reshape(function):
             kept[str(variable.name_hint)] = _with_names(function)
     if not kept:
         return module
@@ -47,6 +47,11 @@ def name_dimensions(module: "tvm.IRModule") -> "tvm.IRModule":
         if isinstance(function, relax.Function):
             renamed[variable] = caller.visit_expr(function)
     return renamed
+
+
+def _is_reshape(function: Any) -> bool:
+    """Whether TVM sees that a kernel moves nothing, which it does by the dimensions' products."""
+    return bool(relax.analysis.has_reshape_pattern(function))
 
 
 def _compound_dimensions(function: Any) -> list[Any]:

@@ -29,6 +29,7 @@ from tvmake.transform.batch_norms import fold_batch_norms
 from tvmake.transform.convolutions.paddings import fold_paddings
 from tvmake.transform.convolutions.sequences import as_pictures
 from tvmake.transform.convolutions.transposed import as_convolutions
+from tvmake.transform.equal_broadcasts import drop_equal_broadcasts
 from tvmake.transform.fold_constants import evaluate_constants
 from tvmake.transform.layouts.activations import spell_out_activations
 from tvmake.transform.layouts.choices import CHOSEN_LAYOUT, FAILURES, LAYOUTS, has_convolutions
@@ -122,7 +123,7 @@ def _bound(module: "tvm.IRModule", params: Mapping[str, Any], request: Transform
     if report := failed_size_check(module["main"]):
         raise InputError("dims", report, "give dimensions other sizes, or leave them dynamic")
     module = apply_user_passes(module, options.passes, "start")
-    return multiply_once(module)
+    return multiply_once(drop_equal_broadcasts(module))
 
 
 def _folded(module: "tvm.IRModule", request: TransformRequest) -> "tvm.IRModule":

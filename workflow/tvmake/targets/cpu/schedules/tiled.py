@@ -24,7 +24,7 @@ from tvmake.targets.cpu.schedules.accesses import (  # fmt: skip
 )
 from tvmake.targets.cpu.schedules.machine import Machine
 from tvmake.targets.cpu.schedules.packing import can_pack, pack
-from tvmake.targets.cpu.schedules.tiles import MOST_ROWS, Rows, Tile, divisors, good_tiles
+from tvmake.targets.cpu.schedules.tiles import Rows, Tile, divisors, good_tiles
 from tvmake.targets.cpu.schedules.vectors import vectorize
 from tvmake.targets.cpu.vectors.incomplete_vectors import BEYOND, VALID
 from tvmake.targets.cpu.vectors.partial_tiles import LANES, RESULTS, ROWS, SINGLE, SUMS, TILE
@@ -38,7 +38,7 @@ FEWEST_TILES = 4
 ENOUGH_ROWS = 7
 """Of a fixed axis: a tile takes its rows from there, and not from a dynamic one."""
 
-MOST_WINDOWS = 8
+MOST_DYNAMIC_ROWS = 8
 """Rows of a tile along a dynamic axis that windows move along: feature maps are often as narrow."""
 
 FEWEST_LANES = 4
@@ -156,7 +156,7 @@ class Tiled:
         """The most rows of a tile that takes them from a dynamic axis; None for a fixed one."""
         if not is_dynamic(axis):
             return None
-        return MOST_WINDOWS if self._is_windowed(axis) else MOST_ROWS
+        return MOST_DYNAMIC_ROWS
 
     def _can_pad(self) -> bool:
         """Whether tiles may compute more lanes than there are: what these read is packed, and zeros can be added to it."""
@@ -311,16 +311,23 @@ class Tiled:
         own = sum(size(load.source) for load in self.loads) - shared + size(self.statement.body.buffer)
         if self.contraction is None or shared > own:
             return [], others
-        dynamic = [loop for loop in others if not is_known(self.schedule.get(loop).extent)]
-        fixed = [loop for loop in others if loop not in dynamic]
-        if dynamic:
-            return dynamic[:1], [*dynamic[1:], *fixed]
+        if any(not is_known(self.schedule.get(loop).extent) for loop in others):
+            return self._rows_first(others)
         position = next((place for place, axis in enumerate(self._row_axes()) if extent(axis) > 1), None)
         if position is None:
             return [], others
         count = max(d for d in divisors(int(self.schedule.get(others[position]).extent)) if d <= MOST_PARTS)
         part, row = self.schedule.split(others[position], [count, None])
         return [*others[:position], part], [row, *others[position + 1 :]]
+
+    def _rows_first(self, others: list[Any]) -> tuple[list[Any], list[Any]]:
+        """Loops over a batch that has operands of its own, or else over dynamic rows, and the other loops."""
+        batch, dynamic, fixed = [], [], []
+        for axis, loop in zip(self._row_axes(), others, strict=True):
+            has_own = all(uses(load.indices, axis) for load in self.along_lanes)
+            is_fixed = is_known(self.schedule.get(loop).extent)
+            (batch if has_own else fixed if is_fixed else dynamic).append(loop)
+        return (batch, [*dynamic, *fixed]) if batch else (dynamic[:1], [*dynamic[1:], *fixed])
 
     def _bands(self, others: list[Any]) -> tuple[list[Any], list[Any]]:
         """Loops over bands of the first axis that windows move along, and those within a band; each of a batch has bands of its own."""

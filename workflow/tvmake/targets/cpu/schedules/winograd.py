@@ -15,7 +15,7 @@ from tvmake.targets.cpu.schedules.accesses import (
 )
 from tvmake.targets.cpu.schedules.machine import Machine
 from tvmake.targets.cpu.schedules.packing import pack
-from tvmake.targets.cpu.schedules.tiled import MOST_WINDOWS
+from tvmake.targets.cpu.schedules.tiled import MOST_DYNAMIC_ROWS
 from tvmake.targets.cpu.schedules.tiles import Rows, Tile, divisors, good_tiles
 from tvmake.targets.cpu.vectors.partial_tiles import RESULTS as STORED
 from tvmake.targets.cpu.vectors.partial_tiles import ROWS, SUMS, TILE
@@ -54,7 +54,7 @@ def winograd(schedule: Any, unit: Machine, weights: Sequence[Any], choice: int =
     taken = contraction(products)
     assert taken is not None
     length = extent(taken.reduced[0])
-    tallest = MOST_WINDOWS if strip is None else None
+    tallest = MOST_DYNAMIC_ROWS if strip is None else None
     rows = Rows(list(products.iter_vars).index(across), strip or extent(across), shares=True, tallest=tallest)
     found = good_tiles(unit, BITS, extent(filters), [rows], length, 1, whole_only=True)
     tile = found[min(choice, len(found) - 1)]

@@ -1,0 +1,34 @@
+"""Broadcasts of dynamic dimensions to the shape that a tensor has already.
+
+TVM's PyTorch importer broadcasts both operands of a matmul. It sees that numbers are the same, and leaves a copy of each operand where they are
+dimensions with a name.
+"""
+
+from typing import Any
+
+import tvm
+
+from tvmake.ir.dimensions import is_known
+from tvmake.ir.expressions import extents, is_call, same_extents
+from tvmake.ir.rewriting import rewritten
+
+from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
+
+
+def drop_equal_broadcasts(module: "tvm.IRModule") -> "tvm.IRModule":
+    """The module without broadcasts to the same dynamic shape."""
+    return rewritten(module, _EqualBroadcastRemover(module)) if _has_dynamic_shapes(module) else module
+
+
+def _has_dynamic_shapes(module: "tvm.IRModule") -> bool:
+    return bool(tvm.relax.analysis.defined_symbolic_vars(module["main"]))
+
+
+@mutator
+class _EqualBroadcastRemover(PyExprMutator):
+    def visit_call_(self, op: Any) -> Any:
+        call = self.visit_expr_post_order(op)
+        shape = extents(op)
+        if not is_call(call, "broadcast_to") or all(map(is_known, shape)):
+            return call
+        return call.args[0] if same_extents(extents(call.args[0]), shape) else call
