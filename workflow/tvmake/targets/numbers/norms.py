@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import tvm
 
 from tvmake.ir.dimensions import is_known
+from tvmake.targets.dynamic_reshapes import legalize_reshape
 
 from tvm import relax, te, topi  # isort: skip
 
@@ -67,7 +68,9 @@ def _legalize_norm(builder: "relax.BlockBuilder", call: "relax.Call") -> Any:
     if order != sorted(order):
         back = [order.index(axis) for axis in range(len(order))]
         normed = builder.call_te(topi.transpose, builder.normalize(normed), back)
-    return builder.call_te(topi.reshape, builder.normalize(normed), shape) if groups else normed
+    if not groups:
+        return normed
+    return legalize_reshape(builder, builder.normalize(relax.op.reshape(builder.emit(normed), relax.ShapeExpr(shape))))
 
 
 def _places(shape: Sequence[Any], channels: int, groups: int, reduced: Sequence[int]) -> _Places:
