@@ -4,14 +4,47 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 import tvm
+import tvm_ffi
 
-from tests.targets.cpu.schedules.nets import lowered, result
+from tests.targets.cpu.schedules.nets import NATIVE, lowered, result
 from tests.tune.graphs import Shape
 
 op = tvm.relax.op
 
 PORTABLE = tvm.target.Target({"kind": "llvm"})
+
+TARGETS = {
+    "VNNI": {"mcpu": "cascadelake"},
+    "AVX-512": {"mcpu": "x86-64-v4"},
+    "AVX2": {"mcpu": "x86-64-v3"},
+    "SSE4": {"mcpu": "x86-64-v2"},
+}
+"""What this machine may run, by its instructions."""
+
+FEATURES = {"VNNI": "avx512vnni", "AVX-512": "avx512bw", "AVX2": "avx2", "SSE4": "sse4.1"}
+
+
+def target_of(name: str) -> "tvm.target.Target":
+    """A target of this architecture; the test is skipped where this machine cannot run its code."""
+    if not tvm.target.codegen.target_has_features(FEATURES[name], NATIVE):
+        pytest.skip(f"this machine has no {name}")
+    return tvm.target.Target({"kind": "llvm", **TARGETS[name]})
+
+
+def instructions(made: Any) -> set[str]:
+    """The instructions for products of small integers that kernels name."""
+    found: set[str] = set()
+
+    def note(call: Any) -> None:
+        if getattr(call.op, "name", "") == "tirx.call_llvm_pure_intrin":
+            found.add(str(tvm.target.codegen.llvm_get_intrinsic_name(int(call.args[0]))))
+
+    for _, function in made.fused.functions_items():
+        if isinstance(function, tvm.tirx.PrimFunc):
+            tvm_ffi.structural_walk(function.body, (tvm.ir.Call, note))
+    return found
 
 
 def tensor(*shape: int, dtype: str) -> Shape:

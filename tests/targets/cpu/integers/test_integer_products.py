@@ -6,45 +6,22 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-import tvm_ffi
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.targets.cpu.emulated_kernel import run as run_emulated
-from tests.targets.cpu.integer_nets import KERNELS, convolution, plain, product, tensor, values
-from tests.targets.cpu.schedules.nets import NATIVE, lowered, result
+from tests.targets.cpu.integer_nets import (
+    KERNELS,
+    convolution,
+    instructions,
+    plain,
+    product,
+    target_of,
+    tensor,
+    values,
+)
+from tests.targets.cpu.schedules.nets import lowered, result
 from tvmake.codegen.weights import packed_weights
-
-TARGETS = {
-    "VNNI": {"mcpu": "cascadelake"},
-    "AVX-512": {"mcpu": "x86-64-v4"},
-    "AVX2": {"mcpu": "x86-64-v3"},
-    "SSE4": {"mcpu": "x86-64-v2"},
-}
-"""What this machine may run, by its instructions."""
-
-FEATURES = {"VNNI": "avx512vnni", "AVX-512": "avx512bw", "AVX2": "avx2", "SSE4": "sse4.1"}
-
-
-def target_of(name: str) -> "tvm.target.Target":
-    """A target of this architecture; the test is skipped where this machine cannot run its code."""
-    if not tvm.target.codegen.target_has_features(FEATURES[name], NATIVE):
-        pytest.skip(f"this machine has no {name}")
-    return tvm.target.Target({"kind": "llvm", **TARGETS[name]})
-
-
-def instructions(made: Any) -> set[str]:
-    """The instructions for products of small integers that kernels name."""
-    found: set[str] = set()
-
-    def note(call: Any) -> None:
-        if getattr(call.op, "name", "") == "tirx.call_llvm_pure_intrin":
-            found.add(str(tvm.target.codegen.llvm_get_intrinsic_name(int(call.args[0]))))
-
-    for _, function in made.fused.functions_items():
-        if isinstance(function, tvm.tirx.PrimFunc):
-            tvm_ffi.structural_walk(function.body, (tvm.ir.Call, note))
-    return found
 
 
 def check(target: "tvm.target.Target", name: str, data: str) -> None:
