@@ -13,6 +13,7 @@ from tvmake.ir.expressions import (
     is_call,
     operator_name,
     same_extents,
+    spreads_over,
     variables,
     with_values,
 )
@@ -101,3 +102,20 @@ def test_variables_are_replaced_wherever_an_expression_reads_them():
     )
     assert variables(with_values(expression, {before: after})) == [after, other, after]
     assert with_values(expression, {}).fields[2].same_as(expression.fields[2])
+
+
+@pytest.mark.parametrize(
+    ("shape", "extents", "spreads"),
+    [
+        ((3,), [tirx.Var("n", "int64"), 3], True),
+        ((1, 3), [tirx.Var("n", "int64"), 3], True),
+        ((), [tirx.Var("n", "int64")], True),
+        ((1,), [tirx.Var("n", "int64")], True),
+        ((2,), [tirx.Var("n", "int64")], False),
+        ((2,), [4, 3], False),
+        ((3,), [4, 1], False),
+        ((1, 4, 3), [4, 3], False),
+    ],
+)
+def test_an_array_spreads_over_a_tensor_whose_shape_it_leaves_unchanged(shape, extents, spreads):
+    assert spreads_over(shape, relax.ShapeExpr(extents).values) == spreads

@@ -1,0 +1,178 @@
+"""The last tile and the last vector of a dynamic dimension compute what is left, and nothing behind it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+import tvm_ffi
+
+from tvmake.targets.cpu.vectors.partial_tiles import (
+    ADDED,
+    LANES,
+    REPEATED,
+    RESULTS,
+    ROWS,
+    SINGLE,
+    SUMS,
+    TILE,
+    PartialTiles,
+)
+
+from tvm import s_tir, te, tirx  # isort: skip
+
+WIDTH, HEIGHT = 8, 6
+UNTOUCHED = np.float32(-1)
+
+
+def length() -> Any:
+    return tirx.Var("length", "int64")
+
+
+def doubled(kind: int | None, is_own: bool = False) -> "tvm.IRModule":
+    """A kernel that doubles rows of a dynamic length in vectors.
+
+    Args:
+        kind: how the lanes behind the end are left out; None for a loop without an annotation.
+        is_own: whether vectors write a buffer of the kernel's own, which is copied then.
+    """
+    n = length()
+    x = te.placeholder((3, n), name="x", dtype="float32")
+    y = te.compute((3, n), lambda i, j: x[i, j] * 2.0, name="y")
+    outputs = [te.compute((3, n), lambda i, j: y[i, j], name="z")] if is_own else [y]
+    schedule = s_tir.Schedule(te.create_prim_func([x, *outputs]))
+    _, along = schedule.get_loops(schedule.get_sblock("y"))
+    _, lanes = schedule.split(along, [None, WIDTH])
+    schedule.vectorize(lanes)
+    if kind is not None:
+        schedule.annotate(lanes, LANES, ann_val=kind)
+    return schedule.mod
+
+
+def summed() -> "tvm.IRModule":
+    """A kernel that adds up rows of a dynamic length in vectors of partial sums."""
+    n = length()
+    x = te.placeholder((3, n), name="x", dtype="float32")
+    step = te.reduce_axis((0, n), "step")
+    schedule = s_tir.Schedule(te.create_prim_func([x, te.compute((3,), lambda i: te.sum(x[i, step], step), name="y")]))
+    block = schedule.get_sblock("y")
+    row, along = schedule.get_loops(block)
+    _, lanes = schedule.split(along, [None, WIDTH])
+    partial = schedule.rfactor(lanes, factor_axis=0)
+    row, *_ = schedule.get_loops(partial)
+    schedule.reverse_compute_at(block, row, preserve_unit_loops=True)
+    *_, lanes = schedule.get_loops(partial)
+    schedule.vectorize(lanes)
+    schedule.annotate(lanes, LANES, ann_val=ADDED)
+    schedule.decompose_reduction(partial, schedule.get_loops(partial)[1])
+    return schedule.mod
+
+
+def multiplied(heights: list[int]) -> "tvm.IRModule":
+    """A matmul of a dynamic number of rows in tiles, of which there is code for these heights, too."""
+    n, inner, outer = length(), tirx.const(5, "int64"), tirx.const(8, "int64")
+    x, weight = te.placeholder((n, inner), name="x"), te.placeholder((inner, outer), name="w")
+    step = te.reduce_axis((tirx.const(0, "int64"), inner), "step")
+    y = te.compute((n, outer), lambda i, j: te.sum(x[i, step] * weight[step, j], step), name="y")
+    schedule = s_tir.Schedule(te.create_prim_func([x, weight, y]))
+    block = schedule.get_sblock("y")
+    results = schedule.cache_write(block, 0, "global")
+    rows, columns, steps = schedule.get_loops(block)
+    tiles, rows = schedule.split(rows, [None, HEIGHT])
+    schedule.reorder(tiles, steps, rows, columns)
+    schedule.reverse_compute_at(results, tiles, preserve_unit_loops=True)
+    layout = tirx.IndexMap.from_func(lambda i, j: [i // HEIGHT, i % HEIGHT, j], ndim=2, index_dtype="int64")
+    schedule.transform_layout(block, ("write", 0), layout, assume_injective_transform=True)
+    zeros = schedule.decompose_reduction(block, steps)
+    schedule.annotate(tiles, TILE, heights)
+    for part, kind in ((zeros, SUMS), (block, SUMS), (results, RESULTS)):
+        schedule.annotate(schedule.get_loops(part)[-2], ROWS, ann_val=kind)
+    return schedule.mod
+
+
+def compiled(module: "tvm.IRModule") -> Callable[..., np.ndarray]:
+    """A kernel that writes its last argument, in the middle of memory that it has to leave alone."""
+    passes = tvm.transform.Sequential([PartialTiles(), tirx.transform.ConvertSSA()])
+    code = tvm.compile(passes(module), target="llvm")["main"]
+
+    def run(*arguments: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        memory = tvm.runtime.tensor(np.full(int(np.prod(shape)) + 64, UNTOUCHED))
+        result = memory._create_view(shape)
+        code(*map(tvm.runtime.tensor, arguments), result)
+        assert np.all(memory.numpy()[int(np.prod(shape)) :] == UNTOUCHED)
+        return result.numpy()
+
+    return run
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return np.arange(np.prod(shape), dtype="float32").reshape(shape)
+
+
+@pytest.mark.parametrize("is_own", [False, True], ids=["an argument", "a buffer of the kernel's own"])
+@pytest.mark.parametrize("kind", [SINGLE, REPEATED])
+def test_vectors_compute_rows_of_any_length(kind: int, is_own: bool):
+    run = compiled(doubled(kind, is_own))
+    for count in range(1, 35):
+        x = numbers(3, count)
+        np.testing.assert_array_equal(run(x, shape=x.shape), x * 2)
+
+
+def test_vectors_of_partial_sums_add_rows_of_any_length():
+    run = compiled(summed())
+    for count in range(1, 35):
+        x = numbers(3, count)
+        np.testing.assert_array_equal(run(x, shape=(3,)), x.sum(1))
+
+
+@pytest.mark.parametrize("heights", [[1, 2], [1, 3], [3], [4], [1]], ids=str)
+def test_tiles_compute_any_number_of_rows(heights: list[int]):
+    run = compiled(multiplied(heights))
+    weight = numbers(5, 8)
+    for count in range(1, 3 * HEIGHT + 2):
+        x = numbers(count, 5)
+        np.testing.assert_array_equal(run(x, weight, shape=(count, 8)), x @ weight)
+
+
+def loops(module: "tvm.IRModule") -> list[Any]:
+    found: list[Any] = []
+    tvm_ffi.structural_walk(module["main"].body, (tirx.For, found.append))
+    return found
+
+
+def vectors(module: "tvm.IRModule") -> list[bool]:
+    """Of each loop in vectors, whether it asks for each lane whether there is a value."""
+    return [
+        not (isinstance(loop.body.predicate, tirx.IntImm) and int(loop.body.predicate) == 1)
+        for loop in loops(module)
+        if loop.kind == tirx.ForKind.VECTORIZED
+    ]
+
+
+def test_vectors_have_no_condition():
+    assert vectors(doubled(SINGLE)) == [True]
+    assert vectors(PartialTiles()(doubled(SINGLE))) == [False]
+
+
+def test_the_last_vector_begins_earlier():
+    assert vectors(PartialTiles()(doubled(REPEATED))) == [False]
+    assert "T.max" in PartialTiles()(doubled(REPEATED)).script()
+
+
+def test_no_value_of_a_kernel_s_own_buffer_is_computed_twice():
+    """TVM may keep a result in place of what it is computed from."""
+    assert "T.max" not in PartialTiles()(doubled(REPEATED, is_own=True)).script()
+
+
+def test_a_tile_has_code_for_each_height():
+    before, after = multiplied([1, 2]), PartialTiles()(multiplied([1, 2]))
+    assert [int(loop.extent) for loop in loops(before) if ROWS in loop.annotations] == [HEIGHT] * 3
+    extents = [int(loop.extent) for loop in loops(after) if isinstance(loop.extent, tirx.IntImm)]
+    assert {1, 2, HEIGHT} <= {*extents}
+    assert not any(loop.annotations for loop in loops(after))
+
+
+def test_other_kernels_stay_unchanged():
+    before = doubled(None)
+    assert PartialTiles()(before)["main"].same_as(before["main"])
