@@ -1,5 +1,7 @@
 """Weights of products in 4 and 8 bits: small in the package, close to the floats, and never a copy of them in float at run time."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import tvm
@@ -9,7 +11,7 @@ from onnx import helper
 from tests.decibels import decibels
 from tests.frontend.onnx import models as onnx_models
 from tests.targets.test_opencl_packages import first_device
-from tests.transform.nets import Transformed, calls, classifier, imported, run, transformed
+from tests.transform.nets import Compiled, Transformed, calls, classifier, imported, run, transformed
 from tvmake.codegen.link import generate
 from tvmake.codegen.lowering import Lowered, lower
 from tvmake.codegen.weights import packed_weights
@@ -46,15 +48,20 @@ def lowered(made: Transformed, target: str) -> tuple[Lowered, "tvm.target.Target
     return lower(made[0], resolved, (), BuildOptions(), 1), resolved
 
 
-def computed(made: Transformed, target: str, value: np.ndarray) -> np.ndarray:
-    """What the code for a target computes, its weights as it wants them."""
+def code(made: Transformed, target: str) -> Callable[[np.ndarray], np.ndarray]:
+    """The code for a target, its weights as it wants them."""
     device = tvm.cpu() if target == "llvm" else first_device()
     low, resolved = lowered(made, target)
     names = [str(parameter.name) for parameter in low.fused["main"].params[1:]]
     weights = packed_weights(made[1], low.packings, names) if low.packings else made[1]
     machine = tvm.relax.VirtualMachine(generate(low.final, resolved, BuildOptions(), "targets.t"), device)
     tensors = [tvm.runtime.tensor(weights[name].numpy(), device) for name in names]
-    return machine["main"](tvm.runtime.tensor(value, device), *tensors).numpy()
+    return lambda value: machine["main"](tvm.runtime.tensor(value, device), *tensors).numpy()
+
+
+def computed(made: Transformed, target: str, value: np.ndarray) -> np.ndarray:
+    """What the code for a target computes."""
+    return code(made, target)(value)
 
 
 @pytest.mark.parametrize("name", PRECISIONS)
@@ -70,6 +77,31 @@ def test_one_row_and_any_number_of_rows_are_multiplied(rows, target):
     made = transformed(mlp(rows, inputs=100), PRECISIONS["int4"])  # not a multiple of what shares bytes and scales
     value = onnx_models.random(1 if rows == 1 else 5, 100, seed=9)
     assert decibels(run(made, value), computed(made, target, value)) > 100
+
+
+@pytest.mark.parametrize("name", ["int8 in groups", "int4"])
+def test_cpus_multiply_any_number_of_rows_by_rules_and_keep_no_weights_in_float(name):
+    made = transformed(mlp("n", inputs=100), PRECISIONS[name])
+    expected, run_code = Compiled(made), code(made, "llvm")
+    for rows in (1, 2, 5, 12, 13, 14, 15, 29):
+        value = onnx_models.random(rows, 100, seed=rows)
+        assert decibels(expected(value), run_code(value)) > 100
+    low, _ = lowered(made, "llvm")
+    kernels = {str(name.name_hint) for name, each in low.fused.functions_items() if isinstance(each, tvm.tirx.PrimFunc)}
+    assert low.ruled == kernels
+    assert max(fixed_elements(low), default=0) <= 16 * HIDDEN  # a tile's results, of at most 16 rows
+
+
+def fixed_elements(low: Lowered) -> list[int]:
+    """Of each buffer that a kernel allocates: its elements for one of each dynamic dimension."""
+    buffers: list[tvm.tirx.Buffer] = []
+    for function in low.final.functions.values():
+        if isinstance(function, tvm.tirx.PrimFunc):
+            tvm_ffi.structural_walk(
+                function.body, (tvm.s_tir.SBlock, lambda block: buffers.extend(block.alloc_buffers))
+            )
+    shapes = [[int(extent) for extent in buffer.shape if isinstance(extent, tvm.tirx.IntImm)] for buffer in buffers]
+    return [int(np.prod(shape)) for shape in shapes]
 
 
 @pytest.mark.parametrize(("name", "least"), [("int8", 38.0), ("int8 in groups", 40.0), ("int4", 17.0)])
