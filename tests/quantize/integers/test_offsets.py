@@ -54,12 +54,19 @@ def test_bias_zero_point_and_correction_are_one_vector_beside_the_scales(operato
     np.testing.assert_allclose(shifts, np.broadcast_to(np.arange(CHANNELS), shifts.shape), atol=0.5)
 
 
-def test_a_quantised_source_has_its_bias_and_zero_point_in_one_vector_of_integers(tmp_path):
+@pytest.mark.parametrize("batch", [1, "n"])
+def test_a_quantised_source_has_its_bias_and_zero_point_in_one_vector_of_integers(batch, tmp_path):
     node = helper.make_node("Conv", ["image", "w", "b"], ["y"], pads=[1] * 4)
     constants = {"w": onnx_models.random(CHANNELS, 3, 3, 3, seed=1), "b": onnx_models.random(CHANNELS, seed=2)}
     model = onnx_models.model([node], {"image": (onnx_models.FLOAT, [1, 3, 16, 16])}, ["y"], constants)
-    made = transform_source(quantized_by_onnxruntime(model, 3, tmp_path))
+    quantized = quantized_by_onnxruntime(model, 3, tmp_path)
+    if batch == "n":
+        del quantized.graph.value_info[:]
+        for value in (*quantized.graph.input, *quantized.graph.output):
+            value.type.tensor_type.shape.dim[0].dim_param = batch
+    made = transform_source(quantized)
     assert vectors(made)["int32"] == 1
+    assert str(made[0]["main"].params[0].ty.shape[0]) == str(batch)
 
 
 def transform_source(model: onnx.ModelProto) -> Transformed:

@@ -23,6 +23,21 @@ def test_whole_numbers_and_other_factors_stay():
         assert "multiply" in keep_infinities(module).script()
 
 
+def test_so_is_one_with_dynamic_dimensions():
+    length = tvm.tirx.Var("length", "int64")
+    zero = tvm.relax.const(0.0, "float32")
+    module = keep_infinities(graph(lambda x: tvm.relax.op.multiply(x, zero), ((length,), "float32")))
+    built = tvm.relax.VirtualMachine(tvm.compile(module, target=UNOPTIMISED), tvm.cpu())
+    found = built["main"](tvm.runtime.tensor(EDGES.numpy())).numpy()
+    np.testing.assert_array_equal(found, (EDGES * 0.0).numpy())
+
+
+def test_a_factor_that_the_product_repeats_stays():
+    zeros = tvm.relax.const(np.zeros((1, 1), "float32"))
+    module = graph(lambda x: tvm.relax.op.multiply(x, zeros), ((tvm.tirx.Var("length", "int64"),), "float32"))
+    assert "multiply" in keep_infinities(module).script()
+
+
 def test_tvm_still_loses_nan():
     module = graph(lambda x: tvm.relax.op.multiply(x, tvm.relax.const(0.0, "float32")), ((5,), "float32"))
     built = tvm.relax.VirtualMachine(tvm.compile(module, target=UNOPTIMISED), tvm.cpu())

@@ -127,6 +127,21 @@ def test_tiles_of_dynamic_rows_have_code_for_fewer(network):
         assert not annotations(divided) & {TILE, ROWS, LANES}
 
 
+def test_a_dynamic_batch_and_length_are_one_axis_of_rows():
+    expression, *weights = KERNELS["product"]
+    made = lowered(expression, ((BATCH, LENGTH, 96), F32), weights[1], target=AVX512)
+    (kernel,) = kernels(made).values()
+    (tile,) = [loop for loop in loops(kernel) if TILE in loop.annotations]
+    assert {str(variable.name) for variable in tirx.analysis.undefined_vars(tile.extent)} == {"batch", "length"}
+
+
+def test_tiles_take_rows_from_a_fixed_axis_that_has_enough():
+    expression, _, weight = KERNELS["convolution of a batch"]
+    made = lowered(expression, ((BATCH, 8, 14, 14), F32), weight, target=AVX512)
+    assert not any(TILE in annotations(kernel) for kernel in kernels(made).values())
+    assert made.ruled == kernels(made).keys()
+
+
 def test_no_step_of_a_sum_has_a_condition_on_rows(network):
     for function in kernels(network[0]).values():
         divided = PartialTiles()(tvm.IRModule({"main": function}))["main"]
