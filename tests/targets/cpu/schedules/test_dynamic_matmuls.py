@@ -72,9 +72,15 @@ CASES = {
 }
 
 
+SOME = ["rows from batch and length", "rows of few columns", "columns beside rows", "sum beside rows"]
+"""What is built for the smallest vectors, too."""
+
+
 @cache
 def network(target: str) -> DynamicNetwork:
-    return DynamicNetwork(CASES, {"native": NATIVE, "smallest vectors": BASELINE}[target])
+    if target == "native":
+        return DynamicNetwork(CASES, NATIVE)
+    return DynamicNetwork({name: CASES[name] for name in SOME}, BASELINE)
 
 
 @cache
@@ -91,9 +97,10 @@ SIZES = [
 """Of batch, length and the other length: less than a tile, each tile, one more, and larger."""
 
 
-@pytest.mark.parametrize("target", ["native", "smallest vectors"])
-@pytest.mark.parametrize("name", CASES)
-def test_a_matmul_with_dynamic_dimensions_is_numpy_s_at_every_size(name: str, target: str):
+@pytest.mark.parametrize(
+    ("target", "name"), [*(("native", name) for name in CASES), *(("smallest vectors", name) for name in SOME)]
+)
+def test_a_matmul_with_dynamic_dimensions_is_numpy_s_at_every_size(target: str, name: str):
     errors = {size: error(*results(target, *size)[name]) for size in SIZES}
     assert {size: far for size, far in errors.items() if far > NEAR} == {}
 
