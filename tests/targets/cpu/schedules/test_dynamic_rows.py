@@ -64,6 +64,12 @@ CASES = {
     "layer norm of dynamic rows": norm("n", 40),
     "layer norm of a dynamic batch and length": norm("b", "n", 33),
     "layer norm of rows shorter than a vector": norm("b", "n", 3),
+    "layer norm over an axis that is not the last": Case(
+        lambda x, scale, shift: op.nn.layer_norm(x, scale, shift, axes=[0]),
+        lambda x, scale, shift: layer_norm_of_torch(x.T, scale, shift).T,
+        [tensor(40, "n")],
+        [tensor(40), tensor(40)],
+    ),
     "group norm of dynamic images": Case(
         group_norm, group_norm_of_torch, [tensor("b", 16, "n", 5)], [tensor(16), tensor(16)]
     ),
@@ -161,5 +167,7 @@ def test_every_one_of_many_rows_has_its_own_mean():
     """TVM keeps the mean in place of the sum that it is computed from; a value that is computed twice would be divided twice."""
     found, expected = results(1, 1000, 3)["layer norm of dynamic rows"]
     assert np.abs(found - expected).max(-1).max() <= 1e-5
+    found, expected = results(1, 1000, 3)["layer norm over an axis that is not the last"]
+    assert np.abs(found - expected).max() <= 1e-5
     found, expected = results(5, 203, 3)["layer norm of a dynamic batch and length"]
     assert np.abs(found - expected).max(-1).max() <= 1e-5

@@ -114,8 +114,10 @@ def test_the_instructions_for_small_integers_compute_them_and_their_weights_are_
     assert network.lowered.ruled == network.kernels.keys()
     assert {name.rpartition(".")[0] for name in instructions(network.lowered)} == {"llvm.x86.avx512.vpdpbusd"}
     weights = [parameter.ty for parameter in network.lowered.fused["main"].params[len(INTEGERS) :]]
-    packed = [ty for ty in weights if str(ty.dtype) == "int8" and int(ty.shape[-1]) == 4]
-    assert len(packed) == len(INTEGERS) - 1  # without the depthwise one
+    groups = [int(ty.shape[-1]) for ty in weights if str(ty.dtype) == "int8"]
+    assert (
+        groups.count(4) >= len(INTEGERS) - 1
+    )  # of four values, which an instruction adds up; depthwise ones have none
 
 
 def test_so_do_those_of_64_bit_arm(tmp_path: Path):
