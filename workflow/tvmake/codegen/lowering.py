@@ -38,6 +38,7 @@ from tvmake.targets.gpu.shape_changes import move_shape_changes
 from tvmake.targets.kernel_parts import PartLargeKernels
 from tvmake.targets.kernel_pipeline import uses_textures
 from tvmake.targets.name_dimensions import name_dimensions
+from tvmake.targets.nearest_resizes import NEAREST_RESIZES
 from tvmake.targets.numbers.norms import NORMS
 from tvmake.targets.opencl.scans import SumsAsReductions
 from tvmake.targets.reversals import KeepReversals
@@ -333,7 +334,7 @@ def _dispatch(target: "tvm.target.Target") -> list[Any]:
 def _legalize(target: "tvm.target.Target") -> list[Any]:
     transform = tvm.relax.transform
     return [
-        transform.LegalizeOps({**NORMS, **RESHAPES}),
+        transform.LegalizeOps({**NORMS, **RESHAPES, **NEAREST_RESIZES}),
         transform.AnnotateTIROpPattern(),
         KeepReversals(),
         transform.FoldConstant(),

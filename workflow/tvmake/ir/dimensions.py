@@ -12,6 +12,13 @@ LARGEST_TYPICAL = 1024
 """What estimates take products of dynamic dimensions to be at most."""
 
 
+MAX_FACTOR = 64
+"""The largest factor that is looked for."""
+
+Extent = Any
+"""An int, or an expression of dynamic dimensions."""
+
+
 def is_known(value: Any) -> bool:
     """Whether an extent is a number, not a dynamic dimension."""
     return isinstance(value, int | tvm.tirx.IntImm)
@@ -26,3 +33,13 @@ def estimate_extent(value: Any) -> int:
     )
     estimate = tvm.sym.Analyzer().simplify(typical)
     return max(1, min(int(estimate), LARGEST_TYPICAL)) if is_known(estimate) else TYPICAL_EXTENT
+
+
+def whole_factor(extent: Extent, size: Extent) -> int | None:
+    """How many times a length is in another, whatever its value; None if that is not the same whole number for all."""
+    if is_known(extent) and is_known(size):
+        return int(size) // int(extent) if int(extent) and int(size) % int(extent) == 0 else None
+    analyzer = tvm.sym.Analyzer()
+    return next(
+        (factor for factor in range(1, MAX_FACTOR + 1) if analyzer.can_prove_equal(extent * factor, size)), None
+    )

@@ -16,6 +16,7 @@ from tvmake.targets.numbers.norms import NORMS
 from tvmake.transform.layouts.activations import spell_out_activations
 from tvmake.transform.layouts.choices import CHOSEN_LAYOUT, FAILURES, LAYOUTS, has_convolutions
 from tvmake.transform.layouts.clips import join_clips, split_clips
+from tvmake.transform.layouts.lookups import is_lookup_of_rows, teach_layout_of_lookups
 from tvmake.transform.layouts.transposes import OF_ONE, OF_SEVERAL, transpose_afterwards
 
 IN_ANY_LAYOUT = [
@@ -47,12 +48,18 @@ def channels_last(module: "tvm.IRModule") -> "tvm.IRModule":
     transform = tvm.relax.transform
     passes = [
         transform.LegalizeOps(
-            {**NORMS, **RESHAPES, **dict.fromkeys((f"relax.{name}" for name in OF_SEVERAL), _legalize_several)},
+            {
+                **NORMS,
+                **RESHAPES,
+                **dict.fromkeys((f"relax.{name}" for name in OF_SEVERAL), _legalize_several),
+                "relax.take": _legalize_lookup,
+            },
             skip_ops=[*IN_ANY_LAYOUT, *IN_THEIR_OWN],
         ),
         transform.ConvertLayout(LAYOUTS["NHWC"]),
         transform.Normalize(),
     ]
+    teach_layout_of_lookups()
     try:
         spelled = spell_out_activations(split_clips(module))
         return join_clips(transpose_afterwards(tvm.transform.Sequential(passes)(spelled)))
@@ -63,7 +70,8 @@ def channels_last(module: "tvm.IRModule") -> "tvm.IRModule":
 
 def _legalize_several(builder: "tvm.relax.BlockBuilder", call: "tvm.relax.Call") -> Any:
     """An operation on several operands as it is, those of fewer axes given the others, where any order of axes does; else lowered."""
-    shapes = [operand.ty.shape for operand in call.args]
+    # A dimension that is computed with is an operand without a shape.
+    shapes: list[Any] = [getattr(operand.ty, "shape", None) for operand in call.args]
     if all(shape is not None for shape in shapes):
         ranks = {len(shape) for shape in shapes}
         if ranks <= {0, FEATURE_MAP_RANK}:
@@ -73,6 +81,10 @@ def _legalize_several(builder: "tvm.relax.BlockBuilder", call: "tvm.relax.Call")
                 tvm.relax.Call(call.op, [_spread(builder, each) for each in call.args], call.attrs)
             )
     return call.op.get_attr("FLegalize")(builder, call)
+
+
+def _legalize_lookup(builder: "tvm.relax.BlockBuilder", call: "tvm.relax.Call") -> Any:
+    return call if is_lookup_of_rows(call) else call.op.get_attr("FLegalize")(builder, call)
 
 
 def _spread(builder: "tvm.relax.BlockBuilder", operand: Any) -> Any:

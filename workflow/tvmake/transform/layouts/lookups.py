@@ -1,0 +1,60 @@
+"""Elements that are looked up along an axis, in the layout of the tensor that they come from.
+
+TVM 0.27's ConvertLayout does not know ``relax.take`` and puts transposes around it, though any axis may be the one that indices count along.
+Feature maps of dynamic height and width are resized by it. Remove when
+tests/transform/layouts/test_lookups.py::test_wheel_still_transposes_around_lookups fails.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import tvm
+import tvm_ffi
+
+from tvmake.ir.dimensions import is_known
+
+from tvm import relax  # isort: skip
+
+ATTRIBUTE = "FRelaxInferLayout"
+AXES = "ABCDEFGHIJ"
+"""How ConvertLayout names the axes of a tensor in their original order."""
+
+
+def is_lookup_of_rows(call: Any) -> bool:
+    """Whether a ``take`` takes elements of a dynamic tensor along an axis, by a list of indices."""
+    shape = call.ty.shape if isinstance(call.ty, relax.TensorType) else None
+    return shape is not None and call.args[1].ty.ndim == 1 and not all(map(is_known, shape))
+
+
+@cache
+def teach_layout_of_lookups() -> None:
+    """Let ConvertLayout carry the layout of a dynamic tensor through ``relax.take``."""
+    tvm.ir.register_op_attr("relax.take", ATTRIBUTE, _infer_layout)
+
+
+def _infer_layout(call: Any, _desired: Mapping[str, Any], layouts: Mapping[Any, Any]) -> Any:
+    data, indices = call.args
+    initial = AXES[: data.ty.ndim]
+    known = str(layouts[data].layout.name) if data in layouts else ""
+    layout = known if is_lookup_of_rows(call) and sorted(known) == sorted(initial) else initial
+    axis = layout.index(AXES[int(call.attrs.axis) % data.ty.ndim])
+    result = layout if call.ty.ndim == data.ty.ndim else AXES[: call.ty.ndim]
+    return _make(
+        "relax.transform.InferLayoutOutput",
+        input_layouts=[_decision(layout), _decision(AXES[: indices.ty.ndim])],
+        output_layouts=[_decision(result)],
+        new_attrs=relax.op.take(data, indices, axis, str(call.attrs.mode)).attrs,
+        new_args={},
+    )
+
+
+def _decision(axes: str) -> Any:
+    return _make("relax.transform.LayoutDecision", layout=tvm.s_tir.slayout(axes), is_unknown_dim=False)
+
+
+def _make(key: str, **fields: Any) -> Any:
+    """An object of a class that TVM has no constructor for in Python."""
+    make = tvm_ffi.get_global_func("ffi.MakeObjectFromPackedArgs")
+    pairs = [part for field in fields.items() for part in field]
+    return make(tvm_ffi.core._object_type_key_to_index(key), *pairs)
