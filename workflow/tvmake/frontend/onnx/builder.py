@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tvmake.frontend.equal_sizes import EqualSizesBuilder
+from tvmake.ir.dimensions import is_known
 
 from tvm import relax, topi  # isort: skip
 
@@ -33,7 +34,10 @@ class PaddingBuilder(EqualSizesBuilder):
 
 def _padded(mode: str, data: Any, before: list[int], after: list[int], *more: Any) -> Any:
     """The operator's call; None where it is not the same: its number is a float, and it does not crop."""
-    widths = [int(width) for pair in zip(before, after, strict=True) for width in pair]
+    given = [width for pair in zip(before, after, strict=True) for width in pair]
+    if not all(map(is_known, given)):
+        return None
+    widths = [int(width) for width in given]
     is_float = isinstance(data.ty, relax.TensorType) and str(data.ty.dtype.dtype).startswith("float")
     if not is_float or min(widths, default=0) < 0:
         return None

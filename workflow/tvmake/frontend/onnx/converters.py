@@ -15,6 +15,8 @@ import tvm
 from onnx import helper
 
 from tvmake.frontend import near_zero
+from tvmake.frontend.onnx import dynamic_padding
+from tvmake.frontend.onnx.dynamic_resize import convert_resize
 
 from tvm import relax, te, tirx  # isort: skip
 
@@ -70,30 +72,20 @@ SELU = {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875}
 """Defaults, as the standard has them."""
 
 
-def _resize(_builder: Any, inputs: Any, attributes: Mapping[str, Any]) -> Any:
-    """An image of dynamic size, enlarged by whole factors."""
-    data, scales = inputs[0], inputs[2] if len(inputs) > 2 else None
-    shape = list(data.ty.shape)
-    if scales is None or len(shape) != 4 or all(isinstance(size, tirx.IntImm) for size in shape[2:]):
-        return None
-    factors = scales.value.numpy()[2:]
-    mode = attributes.get("mode", b"nearest").decode()
-    return relax.op.image.resize2d(
-        data,
-        relax.ShapeExpr([size * int(factor) for size, factor in zip(shape[2:], factors, strict=True)]),
-        [0.0] * 4,
-        "NCHW",
-        "nearest_neighbor" if mode == "nearest" else mode,
-        attributes.get("coordinate_transformation_mode", b"half_pixel").decode(),
-        attributes.get("nearest_mode", b"round_prefer_floor").decode(),
-    )
+def _resize(builder: Any, inputs: Any, attributes: Mapping[str, Any]) -> Any:
+    sizes = inputs[3] if len(inputs) > 3 else None
+    return convert_resize(builder, inputs, sizes.value.numpy() if sizes is not None else None, attributes)
 
 
 CONVERTERS: Mapping[str, Callable[[Any, Any, Mapping[str, Any]], Any]] = {
+    "AveragePool": dynamic_padding.average_pool,
     "BitCast": _bit_cast,
     "Clip": _clip,
+    "Conv": dynamic_padding.convolution,
     "Elu": _elu,
+    "MaxPool": dynamic_padding.max_pool,
     "Resize": _resize,
     "Selu": _selu,
+    "SpaceToDepth": dynamic_padding.space_to_depth,
 }
 """By the operator's name; None leaves a node to TVM's importer."""

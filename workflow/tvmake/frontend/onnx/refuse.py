@@ -8,6 +8,7 @@ from onnx import TensorProto
 from tvm.relax.frontend.onnx.onnx_frontend import _get_convert_map
 
 from tvmake.errors import InputError
+from tvmake.frontend.onnx import dynamic_resize
 from tvmake.frontend.onnx.converters import CONVERTERS
 from tvmake.frontend.onnx.domains import STANDARD, refuse_operators, refuse_shapes_of_data
 from tvmake.frontend.onnx.graph import Graph, all_nodes, attributes, depends_on_data
@@ -51,9 +52,7 @@ Check = Callable[[onnx.NodeProto, Graph], str | None]
 
 
 def _resize(node: onnx.NodeProto, graph: Graph) -> str | None:
-    if is_trusted(node, graph):
-        return None
-    return "only fixed extents can be resized in this mode; give the inputs fixed shapes"
+    return None if is_trusted(node, graph) else dynamic_resize.refusal(node, graph)
 
 
 def _roi_align(node: onnx.NodeProto, graph: Graph) -> str | None:
@@ -84,10 +83,6 @@ def _non_max_suppression(node: onnx.NodeProto, graph: Graph) -> str | None:
     if all(graph.is_constant(name) for name in node.input[2:] if name):
         return None
     return "limits and thresholds must be constants; TVM would take its defaults"
-
-
-def _space_to_depth(node: onnx.NodeProto, graph: Graph) -> str | None:
-    return "needs fixed input extents"
 
 
 def _normalization(node: onnx.NodeProto, graph: Graph) -> str | None:
@@ -123,7 +118,6 @@ CHECKS: dict[str, Check] = {
     "Expand": _expand,
     "ConvTranspose": _conv_transpose,
     "NonMaxSuppression": _non_max_suppression,
-    "SpaceToDepth": _space_to_depth,
     "LayerNormalization": _normalization,
     "TopK": _top_k,
     "IsInf": _is_inf,

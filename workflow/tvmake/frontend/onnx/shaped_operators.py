@@ -7,6 +7,8 @@ import numpy as np
 import tvm
 from onnx import numpy_helper
 
+from tvmake.frontend.onnx import dynamic_padding
+from tvmake.frontend.onnx.dynamic_resize import convert_resize
 from tvmake.frontend.onnx.extents import (
     COMPARISONS,
     EVALUATED,
@@ -165,6 +167,14 @@ def _repeated(extents: Extents, inputs: Sequence[Any], held: Held, attributes: M
     return relax.op.reshape(copies, [as_expression(count * extent) for count, extent in pairs])
 
 
+def _padded(extents: Extents, inputs: Sequence[Any], held: Held, attributes: Mapping[str, Any]) -> Any | None:
+    return dynamic_padding.pad(extents.builder, inputs, held[1], attributes) if held[1] is not None else None
+
+
+def _resized(extents: Extents, inputs: Sequence[Any], held: Held, attributes: Mapping[str, Any]) -> Any | None:
+    return convert_resize(extents.builder, inputs, held[3], attributes) if len(held) > 3 else None
+
+
 SHAPED: Mapping[str, Callable[[Extents, Sequence[Any], Held, Mapping[str, Any]], Any | None]] = {
     "Reshape": _to_shape,
     "Expand": _expanded,
@@ -172,5 +182,7 @@ SHAPED: Mapping[str, Callable[[Extents, Sequence[Any], Held, Mapping[str, Any]],
     "Range": _counted,
     "Slice": _cut,
     "Tile": _repeated,
+    "Pad": _padded,
+    "Resize": _resized,
 }
 """Operators that take a shape, or places."""

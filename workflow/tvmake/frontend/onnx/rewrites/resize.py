@@ -5,6 +5,7 @@ Interpolation is separable and linear: along one axis it is a matrix, which ONNX
 it resizes the identity. Nearest neighbour becomes a Gather, of the elements that ONNX Runtime takes. Plain upsampling is left to TVM.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ TIE = 1e-6
 """How near to the middle of two elements a place counts as the middle: as in ONNX Runtime."""
 
 
-def _argument(node: onnx.NodeProto, graph: Graph, index: int) -> str:
+def argument_name(node: onnx.NodeProto, graph: Graph, index: int) -> str:
     """The name of an argument; "" where it is absent, which opset 11 writes as a constant without elements."""
     name = optional_input(node, index)
     value = graph.constant(name) if name else None
@@ -35,7 +36,7 @@ def _arguments(node: onnx.NodeProto, graph: Graph) -> dict[str, np.ndarray] | No
     """roi, scales and sizes that are present; None when one is not constant."""
     found = {}
     for index, key in enumerate(("roi", "scales", "sizes"), start=1):
-        name = _argument(node, graph, index)
+        name = argument_name(node, graph, index)
         if not name:
             continue
         value = graph.constant(name)
@@ -96,17 +97,19 @@ def _scales(
 def is_trusted(node: onnx.NodeProto, graph: Graph) -> bool:
     """Whether TVM computes this Resize as ONNX defines it: spatial upsampling by whole factors, plain modes."""
     values, arguments, shape = attributes(node), _arguments(node, graph), graph.shape(node.input[0])
-    if arguments is None or shape is None or len(shape) not in (3, 4, 5) or graph.opset < 11:
+    if arguments is None or shape is None or graph.opset < 11:
+        return False
+    scales = _scales(values, arguments, shape)
+    return scales is not None and is_plain(values, len(shape), {axis: scale for axis, (scale, _) in scales.items()})
+
+
+def is_plain(values: Mapping[str, Any], rank: int, scales: Mapping[int, float]) -> bool:
+    """Whether TVM computes a Resize as ONNX defines it, by its attributes and the scales of the axes that it resizes."""
+    if rank not in (3, 4, 5) or any(axis < 2 for axis in scales):
         return False
     if values.get("axes") or values.get("antialias", 0) or values.get("exclude_outside", 0):
         return False
-    if "scales" in arguments:  # they tell it of dynamic dimensions, too
-        factors = {axis: float(scale) for axis, scale in enumerate(arguments["scales"]) if scale != 1}
-    elif (scales := _scales(values, arguments, shape)) is not None:
-        factors = {axis: scale for axis, (scale, _) in scales.items()}
-    else:
-        return False
-    if any(axis < 2 or factor != int(factor) or factor < 1 for axis, factor in factors.items()):
+    if any(scale != int(scale) or scale < 1 for scale in scales.values()):
         return False
     mode, coordinates = values.get("mode", "nearest"), values.get("coordinate_transformation_mode", "half_pixel")
     if mode == "nearest":
@@ -176,7 +179,7 @@ def _nearest(values: dict[str, Any], extent: int, size: int, scale: float) -> np
 
 def _without_empty(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     """What is left to TVM 0.27, which takes a constant without elements for sizes or scales."""
-    given = [_argument(node, build.graph, index) for index in range(1, len(node.input))]
+    given = [argument_name(node, build.graph, index) for index in range(1, len(node.input))]
     if given == list(node.input[1:]):
         return None
     return [build.op("Resize", node.input[0], *given, **attributes(node))]
@@ -237,7 +240,7 @@ def _settle_sizes(node: onnx.NodeProto, graph: Graph) -> dict[str, np.ndarray] |
     result = graph.static_shape(node.output[0])
     has_sizes = len(node.input) > 3 and bool(node.input[3])
     values = attributes(node)
-    if arguments is None and has_sizes and node.input[3] in graph.extents and not _argument(node, graph, 1):
+    if arguments is None and has_sizes and node.input[3] in graph.extents and not argument_name(node, graph, 1):
         return {"sizes": graph.extents[node.input[3]]}
     if (
         arguments is None

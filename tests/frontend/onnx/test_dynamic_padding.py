@@ -1,0 +1,73 @@
+"""Paddings that follow from dynamic height and width are those of ONNX Runtime."""
+
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import tvm
+from onnx import TensorProto, helper, numpy_helper
+
+from tests.unoptimised import UNOPTIMISED
+from tvmake.config.model import ImportOptions
+from tvmake.frontend.onnx.importer import read
+
+SIZES = [(8, 12), (7, 5), (2, 9), (1, 4)]
+WEIGHT = np.random.default_rng(0).standard_normal((6, 4, 3, 2)).astype(np.float32)
+BIAS = np.arange(6, dtype=np.float32)
+
+
+def assert_as_the_runtime_has_it(path: Path, nodes: list, constants: dict[str, np.ndarray], sizes: list) -> None:
+    """Every node without a consumer is an output."""
+    read_names = {name for node in nodes for name in node.input}
+    outputs = [name for node in nodes for name in node.output if name not in read_names]
+    graph = helper.make_graph(
+        nodes,
+        "padded",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 4, "h", "w"])],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    path.write_bytes(made.SerializeToString())
+    imported = read(path, ImportOptions(source=str(path)))
+    machine = tvm.relax.VirtualMachine(tvm.compile(imported.module, target=UNOPTIMISED), tvm.cpu())
+    weights = [imported.params[str(one.name)] for one in imported.module["main"].params[1:]]
+    for height, width in sizes:
+        x = np.sin(np.arange(8 * height * width, dtype=np.float32)).reshape(2, 4, height, width) - 2
+        results = machine["main"](tvm.runtime.tensor(x), *weights)
+        results = results if len(outputs) > 1 else [results]
+        for result, expected in zip(results, onnxruntime.InferenceSession(str(path)).run(None, {"x": x}), strict=True):
+            assert result.shape == expected.shape
+            np.testing.assert_allclose(result.numpy(), expected, atol=1e-5)
+
+
+def test_windows_at_strides_are_padded_on_either_side(tmp_path: Path):
+    nodes = []
+    for side in ("SAME_UPPER", "SAME_LOWER"):
+        for number, (kernel, strides) in enumerate([([3, 2], [2, 2]), ([3, 3], [1, 1]), ([2, 2], [3, 1])]):
+            window = {"kernel_shape": kernel, "strides": strides, "auto_pad": side}
+            nodes += [
+                helper.make_node(operator, ["x"], [f"{operator}_{side}_{number}"], **window)
+                for operator in ("MaxPool", "AveragePool")
+            ]
+        nodes.append(helper.make_node("Conv", ["x", "weight", "bias"], [side], strides=[2, 2], auto_pad=side))
+    assert_as_the_runtime_has_it(tmp_path / "same.onnx", nodes, {"weight": WEIGHT, "bias": BIAS}, SIZES)
+
+
+def test_an_image_is_padded_to_a_multiple(tmp_path: Path):
+    """Of four, at its end, by what the network computes of its height and width."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Slice", ["shape", "two", "four"], ["spatial"]),
+        helper.make_node("Neg", ["spatial"], ["negative"]),
+        helper.make_node("Mod", ["negative", "four"], ["missing"]),
+        helper.make_node("Concat", ["zeros", "missing"], ["widths"], axis=0),
+        *(helper.make_node("Pad", ["x", "widths"], [mode], mode=mode) for mode in ("constant", "edge")),
+    ]
+    constants = {"two": np.array([2]), "four": np.array([4]), "zeros": np.zeros(6, np.int64)}
+    assert_as_the_runtime_has_it(tmp_path / "multiple.onnx", nodes, constants, SIZES)
+
+
+def test_blocks_of_pixels_become_channels(tmp_path: Path):
+    nodes = [helper.make_node("SpaceToDepth", ["x"], ["y"], blocksize=2)]
+    assert_as_the_runtime_has_it(tmp_path / "blocks.onnx", nodes, {}, [(8, 12), (2, 4)])
