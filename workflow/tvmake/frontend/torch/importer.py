@@ -36,6 +36,7 @@ from tvmake.frontend.torch.operators.further_results import FURTHER, asks_for_fu
 from tvmake.frontend.torch.operators.masks.selection import choose_by_masks
 from tvmake.frontend.torch.operators.matrices.grouping import of_libraries
 from tvmake.frontend.torch.operators.quantized import settle_scales
+from tvmake.frontend.torch.operators.windows.dynamic_resizing import DYNAMIC_RESIZES
 from tvmake.frontend.torch.operators.windows.resizing import KEPT
 from tvmake.frontend.torch.promotion import promote
 from tvmake.frontend.torch.scalars import compute_as_tensors
@@ -180,6 +181,9 @@ def _decomposed(program: ExportedProgram) -> ExportedProgram:
         found = [node.meta["val"] for node in exported.calls(program) if node.target is operator]
         if not any(free_symbols(value) for value in found):
             table.pop(operator, None)
+    for node in exported.calls(program):
+        if node.target in DYNAMIC_RESIZES and free_symbols(node.meta["val"]):
+            table.pop(node.target, None)
     with _without_tracebacks():
         core = program.run_decompositions({**table, **DECOMPOSITIONS, **of_libraries(program)})
         is_changed = write_out(core) | look_up_places(core) | compute_as_tensors(core)

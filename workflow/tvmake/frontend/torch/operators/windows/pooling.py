@@ -7,11 +7,12 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
 from torch import fx
 
 from tvmake.frontend.torch.operators.windows.maxima import each
 
-from tvm import relax  # isort: skip
+from tvm import relax, topi  # isort: skip
 
 
 STRIDE = 2
@@ -42,11 +43,16 @@ def _average(name: str, axes: int) -> Callable[[fx.Node, Any], Any]:
         strides = each(given["stride"], axes) if given.get("stride") else kernel
         results = node.meta["val"].shape[-axes:]
         sizes = node.args[0].meta["val"].shape[-axes:]
-        # Zeros up to the end of the last window: every window is whole then.
-        ends = [
-            max(0, (int(result) - 1) * step + window - int(size) - before)
-            for result, step, window, size, before in zip(results, strides, kernel, sizes, padding, strict=True)
-        ]
+        if any(isinstance(size, torch.SymInt) for size in sizes):
+            if given.get("ceil_mode"):
+                raise NotImplementedError("pooling with ceil_mode and divisor_override needs fixed dimensions")
+            ends = padding
+        else:
+            # Zeros up to the end of the last window: every window is whole then.
+            ends = [
+                max(0, (int(result) - 1) * step + window - int(size) - before)
+                for result, step, window, size, before in zip(results, strides, kernel, sizes, padding, strict=True)
+            ]
         data = importer.env[node.args[0]]
         missing = axes + 2 - len(data.ty.shape)
         emit = importer.block_builder.emit
@@ -66,6 +72,9 @@ def _adaptive_maxima(node: fx.Node, importer: Any) -> Any:
     """The maxima alone, axis by axis."""
     data, emit = importer.env[node.args[0]], importer.block_builder.emit
     rank = len(data.ty.shape)
+    if any(isinstance(extent, torch.SymInt) for extent in node.args[0].meta["val"].shape[rank - len(node.args[1]) :]):
+        pool = topi.nn.adaptive_pool if len(node.args[1]) == 2 else topi.nn.adaptive_pool3d
+        return emit(relax.Tuple([importer.block_builder.emit_te(pool, data, list(node.args[1]), "max")]))
     for axis, result in zip(range(rank - len(node.args[1]), rank), node.args[1], strict=True):
         size = int(node.args[0].meta["val"].shape[axis])
         bounds = [(number * size // result, -(-(number + 1) * size // result)) for number in range(result)]
@@ -77,9 +86,25 @@ def _adaptive_maxima(node: fx.Node, importer: Any) -> Any:
     return emit(relax.Tuple([data]))
 
 
+def _adaptive_average(node: fx.Node, importer: Any) -> Any:
+    """Means over axes of which one element is left; those that keep a dynamic length are none."""
+    sizes = node.args[0].meta["val"].shape[-len(node.args[1]) :]
+    if not any(isinstance(size, fx.Node) for size in node.args[1]):
+        return importer.create_convert_map()["adaptive_avg_pool2d.default"](node)
+    data, emit = importer.env[node.args[0]], importer.block_builder.emit
+    for axis, (size, result) in enumerate(zip(sizes, node.meta["val"].shape[-len(sizes) :], strict=True), -len(sizes)):
+        if size == result:
+            continue
+        if result != 1:
+            raise NotImplementedError("adaptive_avg_pool2d to a dynamic size other than its input's")
+        data = emit(relax.op.mean(data, axis, keepdims=True))
+    return data
+
+
 CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
     "avg_pool2d.default": _average("avg_pool2d.default", 2),
     "avg_pool3d.default": _average("avg_pool3d.default", 3),
+    "_adaptive_avg_pool2d.default": _adaptive_average,
     "adaptive_max_pool2d.default": _adaptive_maxima,
     "adaptive_max_pool3d.default": _adaptive_maxima,
     **{

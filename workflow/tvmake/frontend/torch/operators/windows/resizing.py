@@ -12,12 +12,16 @@ import numpy as np
 import torch
 from torch import fx
 
+from tvmake.frontend.torch.operators.windows import dynamic_resizing
+
 from tvm import relax  # isort: skip
 
 aten = torch.ops.aten
 
 
 def _nearest(node: fx.Node, importer: Any) -> Any:
+    if dynamic_resizing.is_dynamic_resize(node):
+        return dynamic_resizing.resize_to_nearest(node, importer)
     data = importer.env[node.args[0]]
     emit = importer.block_builder.emit
     sizes, results = _extents(node.args[0]), _extents(node)
@@ -49,6 +53,8 @@ def _by_matrices(operator: Callable[..., torch.Tensor]) -> Callable[[fx.Node, An
     """
 
     def convert(node: fx.Node, importer: Any) -> Any:
+        if dynamic_resizing.is_dynamic_resize(node):
+            return dynamic_resizing.interpolate(node, importer)
         sizes, results = _extents(node.args[0]), _extents(node)
         align, *given = node.args[2:]
         ratios: list[Any] = []  # given one by one, or all in a list
@@ -69,16 +75,17 @@ def _by_matrices(operator: Callable[..., torch.Tensor]) -> Callable[[fx.Node, An
 
 def _bilinear(node: fx.Node, importer: Any) -> Any:
     """TVM's kernel, unless PyTorch steps by ratios that are not those of sizes, or all of an axis becomes one element."""
+    if dynamic_resizing.is_dynamic_resize(node):
+        return dynamic_resizing.interpolate(node, importer)
     sizes, results = node.args[0].meta["val"].shape[2:], node.meta["val"].shape[2:]
     align, scales = node.args[2], node.args[3] if len(node.args) > 3 else None
-    is_fixed = all(isinstance(extent, int) for extent in (*sizes, *results))
     if align:
         is_usual = 1 not in results
     else:
         is_usual = not scales or all(
             size * scale == result for size, result, scale in zip(sizes, results, scales, strict=True)
         )
-    if is_usual or not is_fixed:
+    if is_usual:
         return importer.create_convert_map()["upsample_bilinear2d.vec"](node)
     return _by_matrices(aten.upsample_bilinear2d.default)(node, importer)
 
@@ -105,6 +112,7 @@ KEPT = (aten.upsample_bicubic2d.vec,)
 
 
 CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
+    **dynamic_resizing.CONVERTERS,
     "upsample_nearest2d.vec": _nearest,
     "upsample_nearest2d.default": _nearest,
     "grid_sampler_2d.default": _grid_sample,

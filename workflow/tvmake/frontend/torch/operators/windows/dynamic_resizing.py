@@ -1,0 +1,136 @@
+"""Resizing of dynamic dimensions: coordinates are computed when the network runs, in float32 as by PyTorch's kernels for CPUs (``UpSample.h``)."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+
+from tvmake.frontend import resizing
+from tvmake.frontend.resizing import Place, clamp, scale_extent, simplify_extent, single, whole
+from tvmake.ir.dimensions import Extent, is_known, whole_factor
+
+from tvm import tirx  # isort: skip
+
+aten = torch.ops.aten
+
+CUBIC = resizing.cubic(-0.75)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis that is resized."""
+
+    number: int
+    extent: Extent
+    size: Extent
+    scale: float | None
+    """As given; None if it follows from the sizes."""
+
+    @property
+    def step(self) -> Any:
+        """The distance between two outputs in elements, float32."""
+        return single(1 / self.scale) if self.scale else single(self.extent) / single(self.size)
+
+    @property
+    def factor(self) -> int | None:
+        """The whole number that its length is multiplied by, if there is one."""
+        if self.scale:
+            return int(self.scale) if self.scale == int(self.scale) else None
+        return whole_factor(self.extent, self.size)
+
+
+def is_dynamic_resize(node: fx.Node) -> bool:
+    """Whether what a node resizes, or its result, has a dynamic dimension beside batch and channels."""
+    shapes = node.args[0].meta["val"].shape[2:], node.meta["val"].shape[2:]
+    return any(isinstance(extent, torch.SymInt) for shape in shapes for extent in shape)
+
+
+def _axes(node: fx.Node, importer: Any) -> Iterator[Axis]:
+    shape = list(importer.env[node.args[0]].ty.shape)[2:]
+    names = [argument.name for argument in node.target._schema.arguments]
+    given = dict(zip(names, node.args, strict=False)) | node.kwargs
+    scales = given.get("scale_factors") or [
+        given.get(name) for name in ("scales_d", "scales_h", "scales_w", "scales") if name in names
+    ]
+    sizes = importer._retrieve_args(given.get("output_size")) or [None] * len(shape)
+    for axis, (extent, size, scale) in enumerate(zip(shape, sizes, scales or [None] * len(shape), strict=True), 2):
+        extent = int(extent) if is_known(extent) else extent
+        size = scale_extent(extent, scale, "float64") if size is None else simplify_extent(size)
+        yield Axis(axis, extent, int(size) if is_known(size) else size, scale)
+
+
+def resize_to_nearest(node: fx.Node, importer: Any) -> Any:
+    """Resize to the element below the place of each output."""
+    data, axes = importer.env[node.args[0]], list(_axes(node, importer))
+    if data.ty.ndim == 4 and all(axis.factor for axis in axes):
+        return importer.block_builder.emit(resizing.repeat_elements(data, {axis.number: axis.size for axis in axes}))
+    is_exact = "exact" in node.target.__name__
+    for axis in axes:
+
+        def index(at: Any, axis: Axis = axis) -> Any:
+            at_centre = single(at) + single(0.5) if is_exact else single(at)
+            below = clamp(tirx.Cast("int64", tirx.floor(at_centre * axis.step)), axis.extent)
+            is_kept, is_doubled = (tirx.EQ(whole(axis.size), whole(axis.extent) * whole(times)) for times in (1, 2))
+            return below if is_exact else tirx.Select(is_kept, at, tirx.Select(is_doubled, at // 2, below))
+
+        data = resizing.look_up(importer.block_builder, data, axis.number, axis.size, index, (axis.extent, axis.size))
+    return data
+
+
+def interpolate(node: fx.Node, importer: Any) -> Any:
+    """Resize to weighted sums of the elements around the place of each output."""
+    data, axes = importer.env[node.args[0]], list(_axes(node, importer))
+    is_aligned, is_cubic = bool(node.args[2]), "cubic" in node.target.__name__
+    if "_aa" in node.target.__name__:
+        raise NotImplementedError("interpolate with antialias needs fixed height and width")
+    if (
+        not is_aligned
+        and not is_cubic
+        and data.ty.ndim == 4
+        and all(axis.scale is None or axis.factor for axis in axes)
+    ):
+        sizes = {axis.number: axis.size for axis in axes}
+        return importer.block_builder.emit(resizing.resize_feature_map(data, sizes, "linear", "half_pixel"))
+    for axis in axes:
+        data = resizing.interpolate(
+            importer.block_builder,
+            data,
+            axis.number,
+            axis.extent,
+            axis.size,
+            _place(axis, is_aligned),
+            (axis.extent, axis.size),
+            CUBIC if is_cubic else resizing.LINEAR,
+        )
+    return data
+
+
+def _place(axis: Axis, is_aligned: bool) -> Place:
+    def place(at: Any) -> Any:
+        if is_aligned:
+            last = single(axis.size) - single(1)
+            return at * ((single(axis.extent) - single(1)) / tirx.max(last, single(1)))
+        return (at + single(0.5)) * axis.step - single(0.5)
+
+    return place
+
+
+NEAREST = (
+    aten.upsample_nearest1d.vec,
+    aten.upsample_nearest3d.vec,
+    aten._upsample_nearest_exact1d.vec,
+    aten._upsample_nearest_exact2d.vec,
+    aten._upsample_nearest_exact3d.vec,
+)
+LINEAR = (aten.upsample_linear1d.vec, aten.upsample_trilinear3d.vec)
+
+DYNAMIC_RESIZES = frozenset({*NEAREST, *LINEAR, aten.upsample_bicubic2d.vec})
+"""What PyTorch would take apart into lookups by dimensions in floating point."""
+
+CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
+    **{operator.__name__: resize_to_nearest for operator in NEAREST},
+    **{operator.__name__: interpolate for operator in LINEAR},
+}
+"""By the operator's name; they serve fixed dimensions too, in programs that have others."""
