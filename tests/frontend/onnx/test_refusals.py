@@ -149,6 +149,13 @@ def test_a_shape_that_depends_on_the_data_is_refused(tmp_path, operator, inputs)
             raise look(path)
 
 
+def test_slices_whose_bounds_depend_on_the_data_are_refused(tmp_path):
+    inputs = {"x": (FLOAT, [16, 8]), "offset": (onnx.TensorProto.INT64, [1])}
+    made = model([node("Slice", ["x", "zero", "offset", "zero"], ["y"], name="n")], inputs, ["y"], {"zero": np.array([0])})
+    with pytest.raises(InputError, match="the bounds of Slice 'n' depend on the data"):
+        raise refusal(save(tmp_path / "m.onnx", made))
+
+
 def test_places_in_a_constant_are_no_shape_of_data(tmp_path):
     made = model([node("NonZero", ["c"], ["y"])], {"x": (FLOAT, [4])}, ["y"], {"c": np.array([0.0, 1, 1], np.float32)})
     made.graph.node.append(node("Relu", ["x"], ["z"]))

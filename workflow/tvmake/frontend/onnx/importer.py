@@ -103,6 +103,10 @@ def _dim(dim: Any) -> int | str:
     return size_text(dim)
 
 
+DYNAMIC_SLICE = tvm.ir.Op.get("relax.dynamic_strided_slice")
+"""TVM 0.27 computes its shape in a function that no package has."""
+
+
 class _Importer(ONNXGraphImporter):
     """TVM's importer, remembering the node it is at, so that an error can name it."""
 
@@ -123,6 +127,12 @@ class _Importer(ONNXGraphImporter):
         made = self.extents.settled(super()._convert_operator(op_name, inputs, attrs, opset))
         if isinstance(made, relax.Call):
             made = self.bb.normalize(made)
+            if made.op == DYNAMIC_SLICE:
+                raise InputError(
+                    self.where,
+                    f"the bounds of {self.node} depend on the data",
+                    "Take a fixed number of elements with Gather, or keep all of them and mask the others.",
+                )
         return made
 
 
