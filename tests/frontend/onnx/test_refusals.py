@@ -156,6 +156,12 @@ def test_slices_whose_bounds_depend_on_the_data_are_refused(tmp_path):
         raise refusal(save(tmp_path / "m.onnx", made))
 
 
+def test_ranks_that_depend_on_a_dynamic_dimension_are_refused(tmp_path):
+    made = model([node("Squeeze", ["x"], ["y"], name="n")], {"x": (FLOAT, ["d", 1, 8])}, ["y"])
+    with pytest.raises(InputError, match="the rank of what Squeeze 'n' gives depends on"):
+        raise refusal(save(tmp_path / "m.onnx", made))
+
+
 def test_places_in_a_constant_are_no_shape_of_data(tmp_path):
     made = model([node("NonZero", ["c"], ["y"])], {"x": (FLOAT, [4])}, ["y"], {"c": np.array([0.0, 1, 1], np.float32)})
     made.graph.node.append(node("Relu", ["x"], ["z"]))

@@ -106,11 +106,14 @@ def _dim(dim: Any) -> int | str:
 DYNAMIC_SLICE = tvm.ir.Op.get("relax.dynamic_strided_slice")
 """TVM 0.27 computes its shape in a function that no package has."""
 
+FIXED_RANKS = "Export a model with fixed ranks, such as with axes for Squeeze."
+
 
 class _Importer(ONNXGraphImporter):
     """TVM's importer, remembering the node it is at, so that an error can name it."""
 
     node = "the graph"
+    where = ""
     extents: Extents
 
     def _check_for_unsupported_ops(self, graph: onnx.GraphProto) -> None:
@@ -133,6 +136,8 @@ class _Importer(ONNXGraphImporter):
                     f"the bounds of {self.node} depend on the data",
                     "Take a fixed number of elements with Gather, or keep all of them and mask the others.",
                 )
+            if isinstance(made.ty, relax.TensorType) and made.ty.ndim < 0:
+                raise InputError(self.where, f"the rank of what {self.node} gives depends on the sizes of its inputs", FIXED_RANKS)
         return made
 
 
@@ -151,6 +156,7 @@ def convert(model: onnx.ModelProto, where: str) -> tuple["tvm.IRModule", dict[st
     importer = _Importer(empty, None, keep_params_in_input=True, sanitize=False)
     importer.bb = PaddingBuilder()
     importer.extents = Extents(importer.bb)
+    importer.where = where
     try:
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -198,7 +204,7 @@ def _return_tensors(module: "tvm.IRModule", where: str) -> "tvm.IRModule":
     main = module["main"]
     fields = list(main.ret_ty.fields) if isinstance(main.ret_ty, relax.TupleType) else [main.ret_ty]
     if any(isinstance(field, relax.TensorType) and field.ndim < 0 for field in fields):
-        raise InputError(where, "an output's rank is known only at run time", "Export a model with fixed ranks.")
+        raise InputError(where, "an output's rank is known only at run time", FIXED_RANKS)
     if all(isinstance(field, relax.TensorType) for field in fields):
         return module
     if not all(isinstance(field, relax.TensorType | relax.ShapeType) for field in fields):
