@@ -151,7 +151,9 @@ def test_a_shape_that_depends_on_the_data_is_refused(tmp_path, operator, inputs)
 
 def test_slices_whose_bounds_depend_on_the_data_are_refused(tmp_path):
     inputs = {"x": (FLOAT, [16, 8]), "offset": (onnx.TensorProto.INT64, [1])}
-    made = model([node("Slice", ["x", "zero", "offset", "zero"], ["y"], name="n")], inputs, ["y"], {"zero": np.array([0])})
+    made = model(
+        [node("Slice", ["x", "zero", "offset", "zero"], ["y"], name="n")], inputs, ["y"], {"zero": np.array([0])}
+    )
     with pytest.raises(InputError, match="the bounds of Slice 'n' depend on the data"):
         raise refusal(save(tmp_path / "m.onnx", made))
 

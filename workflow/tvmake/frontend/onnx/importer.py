@@ -137,7 +137,9 @@ class _Importer(ONNXGraphImporter):
                     "Take a fixed number of elements with Gather, or keep all of them and mask the others.",
                 )
             if isinstance(made.ty, relax.TensorType) and made.ty.ndim < 0:
-                raise InputError(self.where, f"the rank of what {self.node} gives depends on the sizes of its inputs", FIXED_RANKS)
+                raise InputError(
+                    self.where, f"the rank of what {self.node} gives depends on the sizes of its inputs", FIXED_RANKS
+                )
         return made
 
 

@@ -322,7 +322,9 @@ class Tiled:
 
     def _rows_first(self, others: list[Any]) -> tuple[list[Any], list[Any]]:
         """Loops over a batch that has operands of its own, or else over dynamic rows, and the other loops."""
-        batch, dynamic, fixed = [], [], []
+        batch: list[Any] = []
+        dynamic: list[Any] = []
+        fixed: list[Any] = []
         for axis, loop in zip(self._row_axes(), others, strict=True):
             has_own = all(uses(load.indices, axis) for load in self.along_lanes)
             is_fixed = is_known(self.schedule.get(loop).extent)
