@@ -1,5 +1,6 @@
 """Kernels with dynamic dimensions have the schedules of fixed ones, and fixed ones have nothing of theirs."""
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -102,9 +103,13 @@ def test_every_kernel_has_a_schedule_with_vectors_on_all_cores(network):
 
 
 def test_weights_are_packed_as_for_fixed_dimensions(network):
-    shapes = [[list(map(int, parameter.ty.shape)) for parameter in made.fused["main"].params[1:]] for made in network]
-    assert shapes[0] == shapes[1]
-    assert any(len(shape) > 2 for shape in shapes[0])
+    """In tiles of their columns, whose width depends on the rows of a tile."""
+    dynamic, fixed = (
+        [list(map(int, parameter.ty.shape)) for parameter in made.fused["main"].params[1:]] for made in network
+    )
+    assert [len(shape) for shape in dynamic] == [len(shape) for shape in fixed]
+    assert list(map(math.prod, dynamic)) == list(map(math.prod, fixed))
+    assert any(len(shape) > 2 for shape in dynamic)
 
 
 def test_the_dimensions_of_a_kernel_s_tensors_are_numbers_and_variables(network):
