@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import tvm
 
+from tvmake.frontend.equal_sizes import EqualSizes
 from tvmake.frontend.onnx.rewrites.automatic_padding import AUTOMATIC
 from tvmake.frontend.resizing import compute_along, whole
 from tvmake.ir.dimensions import Extent, is_known
@@ -132,11 +133,16 @@ def convolution(builder: Any, inputs: Sequence[Any], attributes: Mapping[str, An
 def space_to_depth(builder: Any, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
     """Blocks of pixels as channels; TVM's importer orders these differently from ONNX."""
     block = attributes["blocksize"]
-    batch, channels, height, width = inputs[0].ty.shape
-    apart = [batch, channels, height // block, block, width // block, block]
+    batch, channels, *sizes = inputs[0].ty.shape
+    # Each size is checked by itself, with a line that says which.
+    wanted = [size // block * block for size in sizes]
+    builder.equal_sizes.extend(EqualSizes(*pair, builder.operator) for pair in zip(sizes, wanted, strict=True))
+    data = builder.match_cast(inputs[0], relax.TensorType([batch, channels, *wanted], inputs[0].ty.dtype))
+    height, width = (size // block for size in sizes)
+    apart = builder.emit(relax.op.reshape(data, [batch, channels, height, block, width, block]))
     order = [0, 1, 3, 5, 2, 4] if attributes.get("mode") == b"CRD" else [0, 3, 5, 1, 2, 4]
-    moved = builder.emit(relax.op.permute_dims(builder.emit(relax.op.reshape(inputs[0], apart)), order))
-    return relax.op.reshape(moved, [batch, channels * block * block, height // block, width // block])
+    moved = builder.emit(relax.op.permute_dims(apart, order))
+    return relax.op.reshape(moved, [batch, channels * block * block, height, width])
 
 
 PADDINGS = {b"constant": topi.nn.pad, b"edge": topi.nn.replicate_pad, b"wrap": topi.nn.circular_pad}
