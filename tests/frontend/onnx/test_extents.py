@@ -168,3 +168,11 @@ def test_positions_of_a_table_as_long_as_the_sequence(tmp_path):
         np.testing.assert_allclose(run_compiled(imported, [x])[0], runtime(made, [x])[0], rtol=1e-5)
     with pytest.raises(RuntimeError, match=r"\(12 vs. 14\) .*match_cast"):
         run_compiled(imported, [random(2, 7, 4)])
+
+
+@pytest.mark.parametrize("rows", ["n", 3])
+def test_values_that_several_operators_read_are_computed_once(tmp_path, rows):
+    nodes = [node("Relu", ["x"], ["r"]), node("Concat", ["r", "r", "x"], ["c"], axis=0), node("Mul", ["c", "c"], ["y"])]
+    imported = read(save(tmp_path / "m.onnx", model(nodes, {"x": (FLOAT, [rows, 4])}, ["y"])))
+    text = imported.module.script()
+    assert [text.count(f"R.{operator}(") for operator in ("nn.relu", "concat", "multiply")] == [1, 1, 1]

@@ -72,7 +72,8 @@ class EqualSizesBuilder(relax.BlockBuilder):
         return with_operands(call, list(map(self._cast, operands, shapes, wanted)))
 
     def _operand(self, operand: Any) -> Any:
-        return self.emit(operand) if isinstance(operand, relax.Call) else operand
+        """An operand as a variable, which is the same one for all that use it: TVM's builder remembers what it has bound."""
+        return super().normalize(relax.Tuple([operand])).fields[0] if isinstance(operand, relax.Call) else operand
 
     def _unify(self, positions: Sequence[Position], shapes: list[list[Any]], call: Any) -> None:
         """Give axes the simplest of their sizes, unless two of them are different numbers, which TVM reports."""
