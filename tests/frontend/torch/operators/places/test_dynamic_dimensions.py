@@ -85,3 +85,18 @@ def test_squeezing_keeps_a_dynamic_axis():
     for n in (2, 5):
         x = torch.randn(n, 4)
         np.testing.assert_array_equal(run(x)[0], 2 * x.numpy())
+
+
+class Windows(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        return x.unfold(1, 3, 2) + 0, x.unfold(0, 2, 1) + 0, nn.functional.instance_norm(torch.stack([x, x * 2], 1))
+
+
+def test_sliding_windows_and_norms_of_samples_with_dynamic_dimensions_are_those_of_pytorch():
+    network = Windows()
+    dims = {"x": {0: torch.export.Dim("n", min=3, max=32), 1: torch.export.Dim("m", min=5, max=32)}}
+    run = as_function(network, (torch.randn(4, 7),), dims)
+    for n, m in ((3, 5), (5, 6), (7, 32)):
+        x = torch.randn(n, m)
+        for wanted, found in zip(network(x), run(x), strict=True):
+            np.testing.assert_allclose(found, wanted.numpy(), rtol=1e-4, atol=1e-5)

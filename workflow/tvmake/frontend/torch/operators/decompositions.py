@@ -265,7 +265,7 @@ def _normalized_without_statistics(
     data: Tensor, weight: Tensor | None, bias: Tensor | None, _training: bool, _momentum: float, epsilon: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """By the mean and variance of a batch; TVM has that of one sample, an instance norm."""
-    if isinstance(data.shape[0], int) and data.shape[0] == 1:
+    if all(isinstance(extent, int) for extent in data.shape[:2]) and data.shape[0] == 1:
         return NotImplemented
     axes = [axis for axis in range(data.dim()) if axis != 1]
     variance, mean = torch.var_mean(data, axes, correction=0, keepdim=True)

@@ -1,12 +1,14 @@
 """Operators whose result depends on the size of an axis, where that is dynamic.
 
 ``var`` and ``std``: TVM 0.27 refuses a correction (Bessel's) over a dynamic axis.
+``reshape`` and ``view``: TVM 0.27 fails at asking whether a number is equal to a dimension.
 ``squeeze``: TVM 0.27 drops dynamic axes as well, which PyTorch keeps because they are 1 at some sizes alone.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import tvm_ffi
 from torch import fx
 
 from tvmake.frontend.torch.operators.places.extents import whole_number
@@ -50,9 +52,20 @@ def _squeeze(node: fx.Node, importer: Any) -> Any:
     return importer.block_builder.emit(relax.op.squeeze(data, axes)) if axes else data
 
 
+def _reshape(node: fx.Node, importer: Any) -> Any:
+    name, data = node.target.__name__, importer.env[node.args[0]]
+    extents = (*node.args[0].meta["val"].shape, *node.meta["val"].shape)
+    if all(isinstance(extent, int) for extent in extents):
+        return importer.create_convert_map()[name](node)
+    shape = importer.retrieve_args(node)[1]
+    is_same = tvm_ffi.structural_equal(relax.ShapeExpr(shape), data.ty.shape)
+    return data if is_same else importer._emit_torch_reshape(data, shape)
+
+
 CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
     "var.correction": variance,
     "std.correction": _standard_deviation,
+    **dict.fromkeys(("reshape.default", "view.default"), _reshape),
     **dict.fromkeys(("squeeze.default", "squeeze.dim", "squeeze.dims"), _squeeze),
 }
 """By the operator's name."""

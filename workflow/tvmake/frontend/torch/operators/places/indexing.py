@@ -45,6 +45,8 @@ def _index(node: fx.Node, importer: Any) -> Any:
 def _as_strided(node: fx.Node, importer: Any) -> Any:
     """Look up each element of the view: the strides count in the memory of a tensor, which may not be in its own order."""
     value, result = node.args[0].meta["val"], node.meta["val"]
+    if not all(isinstance(extent, int) for extent in (*value.shape, *result.shape, *result.stride())):
+        raise ValueError("as_strided of dynamic dimensions: take slices, unfold or index_select instead")
     extents = [(tuple(map(int, one.shape)), tuple(map(int, one.stride()))) for one in (value, result)]
     memory, wanted = (
         _offsets(shape, strides) + int(one.storage_offset())

@@ -1,6 +1,7 @@
-"""Writing through views: diagonals (``x.diagonal().zero_()``) and strides (``x.fill_diagonal_(1)``).
+"""Views: writing through diagonals (``x.diagonal().zero_()``) and strides (``x.fill_diagonal_(1)``), and sliding windows.
 
-PyTorch takes the first apart into a copy in place, which its own export refuses, and the second not at all.
+PyTorch takes the first apart into a copy in place, which its own export refuses, and the second not at all. Sliding windows become a
+view by strides, which a dynamic dimension leaves unknown.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +36,19 @@ def _as_strided_scatter(
     return data.flatten().scatter(0, places.flatten(), source.flatten()).view(data.shape)
 
 
+def _sliding_windows(data: Tensor, dimension: int, size: int, step: int) -> Any:
+    """By positions along the axis where a dimension is dynamic."""
+    if all(isinstance(extent, int) for extent in data.shape):
+        return torch._refs.unfold(data, dimension, size, step)
+    axis = dimension % data.dim()
+    count = (data.shape[axis] - size) // step + 1
+    positions = torch.arange(count)[:, None] * step + torch.arange(size)
+    windows = data.index_select(axis, positions.flatten())
+    return windows.reshape(*data.shape[:axis], count, size, *data.shape[axis + 1 :]).movedim(axis + 1, -1)
+
+
 DECOMPOSITIONS: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
     aten.diagonal_scatter.default: _diagonal_scatter,
     aten.as_strided_scatter.default: _as_strided_scatter,
+    aten.unfold.default: _sliding_windows,
 }
