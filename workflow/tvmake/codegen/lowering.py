@@ -47,6 +47,7 @@ from tvmake.targets.shape_order import OrderShapeStores, ordered_shape_variables
 from tvmake.targets.weights.layout_free import mark_layout_free
 from tvmake.targets.weights.layouts import take_out_weight_layouts
 from tvmake.targets.weights.prepack import Packing, Prepacked, prepack
+from tvmake.transform.simplify_shapes import simplify_shapes
 from tvmake.transform.user_passes import apply_user_passes
 
 PYTHON_FUNCTIONS = "relax.run."
@@ -243,7 +244,7 @@ def fused_graph(
         InputError: a user pass fails.
     """
     with target, pass_context(options, instruments=instruments), ordered_shape_variables():
-        module = apply_user_passes(module, passes, "before_legalize")
+        module = simplify_shapes(apply_user_passes(module, passes, "before_legalize"))
         if is_gpu(target):
             _refuse_choice(module)
         if uses_textures(target):
