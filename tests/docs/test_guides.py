@@ -39,6 +39,7 @@ RUNS: dict[str, list[str]] = {
 ELSEWHERE = {
     "concepts/opencl-runtime.md": "compiles OpenCL parts for minutes; tests/native does",
     "concepts/records.md": "names records of another machine; tests/records has each command",
+    "concepts/schedules.md": "names a network of the reader; tests/cli/test_compile.py has the warning",
     "guides/add-a-target.md": "of the target to write",
     "guides/adreno.md": "needs a GPU, and Qualcomm's SDK; tests/conformance and tests/native have PoCL and a stand-in",
     "guides/android.md": "needs Android's NDK; tests/native and tests/running have what needs none",

@@ -25,12 +25,16 @@ def with_size_checks(
         checks: a size, what it has to be (not a dimension itself, which ``match_cast`` would define), and the report.
         casts: bindings that follow the checks.
     """
-    head = []
+    head: list[Any] = []
     for index, (size, wanted, _) in enumerate(checks):
         kind = relax.ShapeType([wanted, _int64(index)])
-        head.append(
-            relax.MatchCast(relax.Var(f"size_check_{index}", kind), relax.ShapeExpr([size, _int64(index)]), kind)
-        )
+        value = relax.ShapeExpr([size, _int64(index)])
+        if not isinstance(size, tirx.Var):
+            # TVM 0.27's VMShapeLower computes an expression that a cast reads where it is bound by itself.
+            bound = relax.Var(f"checked_size_{index}", value.ty)
+            head.append(relax.VarBinding(bound, value))
+            value = bound
+        head.append(relax.MatchCast(relax.Var(f"size_check_{index}", kind), value, kind))
     body = relax.SeqExpr([relax.BindingBlock([*head, *casts]), *function.body.blocks], function.body.body)
     changed = relax.Function(function.params, body, function.ret_ty, function.is_pure, function.attrs)
     return changed.with_attr(SIZE_CHECKS, [report for _, _, report in checks])
@@ -45,17 +49,20 @@ def failed_size_check(function: "relax.Function") -> str | None:
     """The report of the first check that fails whatever the sizes of dynamic dimensions are; None where there is none."""
     reports = size_reports(function)
     for binding in bindings(function) if reports else ():
-        if _is_size_check(binding):
-            size, wanted = binding.value.values[0], binding.ty.values[0]
+        if (values := _checked_values(binding)) is not None:
+            size, wanted = values[0], binding.ty.values[0]
             numbers = [int(extent) for extent in (size, wanted) if isinstance(extent, tirx.IntImm)]
             if len(set(numbers)) == 2:
-                return reports[int(binding.value.values[1])].format(*numbers)
+                return reports[int(values[1])].format(*numbers)
     return None
 
 
-def _is_size_check(binding: Any) -> bool:
-    is_cast_shape = isinstance(binding, relax.MatchCast) and isinstance(binding.value, relax.ShapeExpr)
-    return is_cast_shape and len(binding.value.values) == 2  # importers' own casts of shapes have one size
+def _checked_values(binding: Any) -> Any | None:
+    """The size that a check compares, and the report's index; None for what is not a check."""
+    if not isinstance(binding, relax.MatchCast) or not isinstance(binding.value.ty, relax.ShapeType):
+        return None
+    values = binding.value.ty.values
+    return values if values is not None and len(values) == 2 else None  # importers' own casts of shapes have one size
 
 
 def stated_types(function: "relax.Function") -> list[Any]:
@@ -65,7 +72,7 @@ def stated_types(function: "relax.Function") -> list[Any]:
     multiples = [
         (binding.ty.values[0], size)
         for binding in (bindings(function) if size_reports(function) else ())
-        if _is_size_check(binding) and isinstance(size := binding.value.values[0], tirx.Var)
+        if (values := _checked_values(binding)) is not None and isinstance(size := values[0], tirx.Var)
     ]
     if not multiples:
         return types

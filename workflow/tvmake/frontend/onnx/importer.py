@@ -34,6 +34,7 @@ from tvmake.frontend.onnx.shaped_operators import converted
 from tvmake.frontend.onnx.source import load
 from tvmake.frontend.relax_fixes import correct_operators, drop_unused_params, lift_constants, with_main
 from tvmake.frontend.size_conditions import settle_sizes
+from tvmake.ir.bounds import bounds_of
 from tvmake.ir.size_checks import stated_types
 from tvmake.ir.size_expressions import size_text
 
@@ -85,7 +86,8 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
         "producer": producer,
         "preparation": [f"{name} {count}×" for name, count in prepared.changes.items()],
     }
-    return ImportedModel(module, params, Signature(inputs=tuple(inputs), outputs=tuple(outputs)), notes)
+    signature = Signature(inputs=tuple(inputs), outputs=tuple(outputs), bounds=bounds_of(module))
+    return ImportedModel(module, params, signature, notes)
 
 
 def _spec(name: str, relax: str, kind: Any, bounds: tuple[float, float] | None = None) -> TensorSpec:

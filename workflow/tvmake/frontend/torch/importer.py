@@ -42,7 +42,7 @@ from tvmake.frontend.torch.promotion import promote
 from tvmake.frontend.torch.scalars import compute_as_tensors
 from tvmake.frontend.torch.subgraphs import write_out
 from tvmake.frontend.zoo import models as zoo
-from tvmake.ir.bounds import with_bounds
+from tvmake.ir.bounds import bounds_of, with_bounds
 
 from tvm import relax  # isort: skip
 from tvm.relax.frontend import detach_params  # isort: skip
@@ -107,6 +107,7 @@ def read(program: ExportedProgram, options: ImportOptions) -> ImportedModel:
     params = dict(zip(names[count:], detached.get("main", []), strict=True))
     sizes = bind_sizes(equal_sizes, _binding(extents))
     module = settle_sizes(with_bounds(_settle(module, extents), signature.bounds), sizes, where)
+    signature = signature.model_copy(update={"bounds": bounds_of(module)})
     module, params = drop_unused_params(module, params)
     module, constants = lift_constants(correct_operators(module))
     _check_outputs(where, module, signature)
