@@ -74,11 +74,13 @@ def test_other_splits_stay(net: Callable[..., Any]):
     assert len(calls(read_parts_in_place(graph(net, *INPUTS)), "split")) == 1
 
 
-def test_a_split_of_open_extents_stays():
+@pytest.mark.parametrize("along", [False, True])
+def test_parts_of_fixed_length_are_read_in_place_beside_a_dynamic_dimension_and_dynamic_parts_stay(along):
     rows = tvm.tirx.Var("rows", "int64")
+    shape = (8, 2 * rows) if along else (rows, 8)
 
     def net(x: Any) -> Any:
         first, second = split(x, 2)
         return op.add(first, second)
 
-    assert calls(read_parts_in_place(graph(net, ((rows, 8), "float32"))), "split")
+    assert bool(calls(read_parts_in_place(graph(net, (shape, "float32"))), "split")) == along
