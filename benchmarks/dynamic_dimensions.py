@@ -6,7 +6,7 @@
     python benchmarks/dynamic_dimensions.py --table --results dynamic.jsonl
 
 Each network of benchmarks/dynamic_networks.py is exported to ONNX with its dynamic dimensions and built for this machine's CPU, without
-records: once as it is, and once for each of its sizes. At each size the dynamic package, the fixed one and ONNX Runtime alternate,
+records: once with dynamic dimensions, and once for each of its sizes. At each size the dynamic package, the fixed one and ONNX Runtime alternate,
 from NumPy arrays to NumPy arrays, in a process of its own for each network and number of threads. A row has minima and medians in ms, the
 spread (interquartile range over median), the largest error against ONNX Runtime (relative to the largest output), and the processor
 seconds of both builds. What fails is a row with its reason. Rows that --results has for the same sources are not measured again.

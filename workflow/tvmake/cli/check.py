@@ -110,7 +110,7 @@ def _clml_notes(plan: "Plan") -> list[str]:
 
 
 def _unscheduled_notes(plan: "Plan", declared: "Mapping[str, Signature]") -> list[str]:
-    """What leaves kernels without a schedule, or may, as far as it is known before anything is built."""
+    """Notes on models and variants that may get kernels without a schedule, as far as a config tells."""
     from tvmake.report.unscheduled import KEYS
 
     notes = []

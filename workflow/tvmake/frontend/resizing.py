@@ -79,7 +79,7 @@ def resize_feature_map(
 
 
 def repeat_elements(data: Any, sizes: Mapping[int, Extent]) -> Any:
-    """Resize [n, c, height, width] by whole factors, to each element so many times."""
+    """Resize [n, c, height, width] by whole factors: each element is repeated."""
     return resize_feature_map(data, sizes, "nearest_neighbor", "asymmetric", "floor")
 
 

@@ -65,7 +65,7 @@ def unscheduled_lines(part: Unscheduled | None, remedies: Remedies) -> Iterator[
 
 
 def help_text(kernels: Sequence[UnscheduledKernel], remedies: Remedies) -> str:
-    """What gives kernels a schedule, as it is typed; empty where nothing is known to."""
+    """The option or key that gives kernels a schedule, as typed; empty if none is known."""
     dims = list(dict.fromkeys(name for kernel in kernels for name in kernel.dims))
     is_tunable = any(kernel.is_tunable for kernel in kernels)
     return ", ".join([*([remedies.dims(dims)] if dims else []), *([remedies.tune] if is_tunable else [])])

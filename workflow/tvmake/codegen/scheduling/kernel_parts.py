@@ -43,7 +43,7 @@ def kernel_parts(function: "tvm.tirx.PrimFunc", sizes: Mapping[str, int]) -> lis
     """The statements of a kernel that compute, what they start from aside.
 
     Args:
-        sizes: what stands for its dynamic dimensions.
+        sizes: representative sizes of its dynamic dimensions.
     """
     parts: list[KernelPart] = []
     elements = max((_elements(parameter, sizes) for parameter in function.params), default=1)

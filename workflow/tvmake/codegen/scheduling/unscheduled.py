@@ -127,7 +127,7 @@ def _times(
 
     Args:
         parts: of the kernel before it was scheduled, which may compute one thing in several parts afterwards.
-        plain: those of the kernel as it is built.
+        plain: the plain parts of the built kernel.
     """
     if is_gpu(target):
         # How much slower such a schedule is has not been measured: operations represent time.

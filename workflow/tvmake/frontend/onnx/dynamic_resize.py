@@ -149,7 +149,7 @@ def _operator(values: Mapping[str, Any], data: Any, axes: Sequence[Axis]) -> Any
 
 
 def _repeats(coordinates: str, rounding: str) -> bool:
-    """Whether nearest neighbours at a whole scale are each element so many times."""
+    """Whether a nearest resize by a whole factor repeats each element that number of times."""
     if coordinates in CENTRED:
         return rounding in ("round_prefer_floor", "round_prefer_ceil")
     return coordinates in ("asymmetric", "tf_half_pixel_for_nn") and rounding == "floor"
@@ -192,10 +192,10 @@ def _place_unless_kept(values: Mapping[str, Any], axis: Axis, axes: Sequence[Axi
 
 def _nearest(values: Mapping[str, Any], axis: Axis, place: Place) -> Callable[[Any], Any]:
     rounding = values.get("nearest_mode", "round_prefer_floor")
-    return lambda at: clamp(tirx.Cast("int64", _rounded(place(single(at)), rounding)), axis.extent)
+    return lambda at: clamp(tirx.Cast("int64", _round_position(place(single(at)), rounding)), axis.extent)
 
 
-def _rounded(place: Any, rounding: str) -> Any:
+def _round_position(place: Any, rounding: str) -> Any:
     below = tirx.floor(place)
     beyond = place - below - single(0.5)
     is_tie = tirx.abs(beyond) < single(TIE)

@@ -43,7 +43,7 @@ def fitted(operator: str, inputs: list[Any], extents: Extents) -> list[Any]:
         for axis, extent in enumerate(shape or ()):
             position = len(shape or ()) - axis
             others = [other[-position] for other in shapes if other and position <= len(other)]
-            wanted = _wanted(extent, others, extents)
+            wanted = _matching_dimension(extent, others, extents)
             if wanted is not None:
                 value = _with_dimension(value, axis, wanted, extents)
         operands[index] = value
@@ -58,14 +58,14 @@ def _choices(extent: Any) -> list[Any]:
     return found
 
 
-def _settled(extent: Any) -> Iterator[Any]:
+def _choice_values(extent: Any) -> Iterator[Any]:
     """What a dimension is where each of its minima and maxima is one of its two values."""
     for choices in itertools.product((0, 1), repeat=len(_choices(extent))):
         chosen = iter(choices)
         yield tvm_ffi.structural_map(extent, (CHOICE, lambda node, chosen=chosen: (node.a, node.b)[next(chosen)]))
 
 
-def _wanted(extent: Any, others: Sequence[Any], extents: Extents) -> Any | None:
+def _matching_dimension(extent: Any, others: Sequence[Any], extents: Extents) -> Any | None:
     """Another operand's dimension, where this one may be that; or 1, where it is not more, and another operand's is.
 
     The package checks it as it runs.
@@ -74,10 +74,10 @@ def _wanted(extent: Any, others: Sequence[Any], extents: Extents) -> Any | None:
     if not _choices(extent) or not any(not _choices(other) for other in others):
         return None
     if extents.difference(extent, 0)[1] <= 1:
-        for other in others:  # none goes with 0 but 0 and 1
+        for other in others:  # 0 broadcasts with 0 and 1 only
             extents.require(extent, extents.greatest(extent, extents.least(other, 1)))
         return 1
-    candidates = list(_settled(extent))
+    candidates = list(_choice_values(extent))
     for other in others:
         if any(extents.difference(candidate, other) == (0, 0) for candidate in candidates):
             extents.require(extent, other)
