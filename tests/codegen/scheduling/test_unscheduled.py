@@ -14,8 +14,8 @@ from tvmake.codegen.lowering import Lowered, lower
 from tvmake.codegen.scheduling.kernel_parts import kernel_parts
 from tvmake.codegen.scheduling.unscheduled import unscheduled
 from tvmake.config.build import PassOptions
+from tvmake.ir.dimensions import TYPICAL_EXTENT
 from tvmake.targets.cpu.channels_last import LAYOUT_FAILURE
-from tvmake.targets.cpu.schedules.accesses import TYPICAL_EXTENT
 
 op = tvm.relax.op
 F32 = "float32"

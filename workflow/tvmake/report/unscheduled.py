@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tvmake.artifact.manifest import Unscheduled, UnscheduledKernel
-from tvmake.report import quantities
 
 WARNING_SHARE = 0.5
 """Of a package's time: if more of it is in kernels without a schedule, that is a warning."""
@@ -46,7 +45,7 @@ def is_alarming(time_share: float | None) -> bool:
 
 def unscheduled_headline(part: Unscheduled) -> str:
     """``97 % of the estimated time is in kernels without a schedule``."""
-    return f"{quantities.share(part.time_share, 0)} {HEADLINE}"
+    return f"{_percent(part.time_share)} {HEADLINE}"
 
 
 def unscheduled_lines(part: Unscheduled | None, remedies: Remedies) -> Iterator[str]:
@@ -72,8 +71,12 @@ def help_text(kernels: Sequence[UnscheduledKernel], remedies: Remedies) -> str:
 
 
 def _listed(kernels: Sequence[UnscheduledKernel]) -> str:
-    named = ", ".join(f"{_short(kernel.name)} ({quantities.share(kernel.time_share, 0)})" for kernel in kernels[:SHOWN])
+    named = ", ".join(f"{_short(kernel.name)} ({_percent(kernel.time_share)})" for kernel in kernels[:SHOWN])
     return f"{named} and {len(kernels) - SHOWN} more" if len(kernels) > SHOWN else named
+
+
+def _percent(time_share: float) -> str:
+    return f"{time_share * 100:.0f} %"
 
 
 def _short(name: str) -> str:
