@@ -41,6 +41,7 @@ SHAPES = {
     "dimensions joined": ([HEIGHT, WIDTH, 6], [HEIGHT * WIDTH, 6]),
     "dimensions split": ([HEIGHT * WIDTH, 1, 6], [HEIGHT, WIDTH, 2, 1, 3]),
     "across dimensions": ([HEIGHT // 2 * 2, 3], [HEIGHT // 2 * 3, 2]),
+    "sums joined": ([1, 3, 7, 2, HEIGHT + 2, 2], [1, 3, 14, (HEIGHT + 2) * 2]),
     "groups unknown": ([HEIGHT * 3, 4], [HEIGHT * 2, 6]),
 }
 

@@ -41,9 +41,9 @@ class _Corrected(PyExprMutator):
         emit, rests = self.builder_.emit, []
         for each in range(len(extents)):
             if each != axis and not is_equal(extents[each], covered[each]):
-                rest = emit(relax.op.strided_slice(data, [each], [covered[each]], [extents[each]]))
-                rests.append((each, rest))
-                data = emit(relax.op.strided_slice(data, [each], [0], [covered[each]]))
+                bounds = ([covered[each]], [extents[each]])
+                rests.append((each, emit(relax.op.strided_slice(data, [each], *bounds, assume_inbound=True))))
+                data = emit(relax.op.strided_slice(data, [each], [0], [covered[each]], assume_inbound=True))
         if not rests:
             return call
         written = emit(relax.op.scatter_elements(data, indices, updates, axis, call.attrs.reduction))

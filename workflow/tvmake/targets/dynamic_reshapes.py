@@ -6,6 +6,7 @@ and joined in groups: of [1, 96, height, width] as [1, 24, 2, 2, height, width],
 tests/targets/test_dynamic_reshapes.py::test_wheel_still_divides_by_every_dimension fails.
 """
 
+import itertools
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
@@ -88,21 +89,28 @@ RESHAPES = {"relax.reshape": legalize_reshape}
 
 def reshape_groups(shape: Sequence[Any], target: Sequence[Any]) -> list[Group] | None:
     """How axes are split and joined; those of size 1 are in no group. None where it is not known."""
-    analyzer = tvm.sym.Analyzer()
     before, after = (_axes(sizes) for sizes in (shape, target))
     groups = []
     while before and after:
-        group = Group([before.pop(0)], [after.pop(0)])
-        while not analyzer.can_prove_equal(*(counts := (_count(shape, group.before), _count(target, group.after)))):
-            first, second = counts
-            if after and analyzer.can_prove_equal(tirx.floormod(first, second), 0):
-                group.after.append(after.pop(0))
-            elif before and analyzer.can_prove_equal(tirx.floormod(second, first), 0):
-                group.before.append(before.pop(0))
-            else:
-                return None
+        group = _first_group(shape, before, target, after)
+        if group is None:
+            return None
         groups.append(group)
+        before, after = before[len(group.before) :], after[len(group.after) :]
     return groups if not before and not after else None
+
+
+def _first_group(
+    shape: Sequence[Any], before: Sequence[int], target: Sequence[Any], after: Sequence[int]
+) -> Group | None:
+    """The fewest of the first axes that have as many elements before as after."""
+    analyzer = tvm.sym.Analyzer()
+    lengths = itertools.product(range(1, len(before) + 1), range(1, len(after) + 1))
+    for first, second in sorted(lengths, key=sum):
+        group = Group(list(before[:first]), list(after[:second]))
+        if analyzer.can_prove_equal(_count(shape, group.before), _count(target, group.after)):
+            return group
+    return None
 
 
 def _axes(sizes: Sequence[Any]) -> list[int]:

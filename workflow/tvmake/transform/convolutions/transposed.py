@@ -152,7 +152,7 @@ class _Writer(PyExprMutator):
         if not any(begin) and all(map(tvm.sym.Analyzer().can_prove_equal, full, lengths)):
             return whole
         end = [skipped + length for skipped, length in zip(begin, lengths, strict=True)]
-        return relax.op.strided_slice(emit(whole), list(range(2, 2 + rank)), begin, end)
+        return relax.op.strided_slice(emit(whole), list(range(2, 2 + rank)), begin, end, assume_inbound=True)
 
     def _spread(self, weights: Any, directions: Sequence[Direction], groups: int) -> Any | None:
         """The convolution's weights, real ones or integers made real; None where they are not known."""
