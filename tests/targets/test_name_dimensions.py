@@ -69,6 +69,16 @@ def test_a_dimension_that_two_tensors_have_is_one_variable():
         assert all(isinstance(length, tirx.Var) for length in dynamic)
 
 
+def test_kernels_that_differ_in_expressions_alone_are_one():
+    def repeated(x: Any) -> Any:
+        for _ in range(4):
+            x = relax.BlockBuilder.current().emit(op.nn.max_pool2d(x, (3, 3), (2, 2), 1, layout="NHWC"))
+        return x
+
+    # The first one's conditions are in terms of the network's input.
+    assert len(kernels(lowered(repeated, 2, HEIGHT, WIDTH, 8).unscheduled)) == 2
+
+
 def test_modules_without_arithmetic_in_shapes_stay_unchanged():
     for shape in ((2, 9, 9, 8), (HEIGHT, 9, 9, 8)):
         module = lowered(pooled, *shape).unscheduled

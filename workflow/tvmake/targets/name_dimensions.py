@@ -20,26 +20,27 @@ EXPRESSIONS = (tirx.Add, tirx.Sub, tirx.Mul, tirx.FloorDiv, tirx.FloorMod, tirx.
 
 
 def name_dimensions(module: "tvm.IRModule") -> "tvm.IRModule":
-    """The module with kernels whose tensors have numbers and variables for dimensions alone."""
+    """The module with kernels whose tensors have numbers and variables for dimensions alone, those that are equal then once."""
+    kernels = [
+        (str(variable.name_hint), function)
+        for variable, function in module.functions_items()
+        if isinstance(function, tirx.PrimFunc)
+    ]
+    if not any(_compound_dimensions(function) and not _is_reshape(function) for _, function in kernels):
+        return module
     kept: dict[str, tuple[Any, list[int]]] = {}
     """By kernel: what it becomes, and which of its arguments are left."""
-    for variable, function in module.functions_items():
-        if isinstance(function, tirx.PrimFunc) and _compound_dimensions(function) and not _is_reshape(function):
-            kept[str(variable.name_hint)] = _with_names(function)
-    if not kept:
-        return module
-    functions = {
-        variable: kept[str(variable.name_hint)][0] if str(variable.name_hint) in kept else function
+    for name, function in kernels:
+        if _is_dynamic(function) and not _is_reshape(function):
+            is_compound = bool(_compound_dimensions(function))
+            kept[name] = _with_names(function) if is_compound else (function, list(range(len(function.params))))
+    # Variables of their own, because their types say what kernels take.
+    builder = relax.BlockBuilder()
+    variables = {name: builder.add_func(function, name) for name, (function, _) in kept.items()}
+    changed = {
+        variables.get(str(variable.name_hint), variable): kept.get(str(variable.name_hint), (function, []))[0]
         for variable, function in module.functions_items()
     }
-    changed = {}
-    variables = {}
-    for variable, function in functions.items():
-        if str(variable.name_hint) in kept:
-            # A variable of its own, because its type says what the kernel takes.
-            variable = relax.BlockBuilder().add_func(function, variable.name_hint)
-            variables[str(variable.name_hint)] = variable
-        changed[variable] = function
     renamed = tvm.IRModule(changed, attrs=module.attrs, global_infos=module.global_infos)
     arguments = {name: positions for name, (_, positions) in kept.items()}
     caller = _KernelCaller(renamed, variables, arguments)
@@ -47,6 +48,10 @@ def name_dimensions(module: "tvm.IRModule") -> "tvm.IRModule":
         if isinstance(function, relax.Function):
             renamed[variable] = caller.visit_expr(function)
     return renamed
+
+
+def _is_dynamic(function: Any) -> bool:
+    return any(not isinstance(dimension, tirx.IntImm) for dimension in _dimensions(function))
 
 
 def _is_reshape(function: Any) -> bool:

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 import torch
 import tvm
+import tvm_ffi
 
 from tests.targets.cpu.schedules.dynamic_nets import Case, DynamicNetwork, error, tensor
+from tvmake.targets.cpu.vectors.winograd_strips import WinogradStrips
 from tvmake.targets.cpu.winograd import is_winograd
 
 op = tvm.relax.op
@@ -172,3 +174,11 @@ def test_all_of_these_are_in_winograd_s_form_and_have_schedules():
     ]
     assert len(forms) == len(WINOGRAD)
     assert lowered.ruled == winograd_network().kernels.keys()
+
+
+def test_their_loops_over_tiles_begin_with_the_first_one():
+    for function in winograd_network().kernels.values():
+        bounds: list[Any] = []
+        simple = WinogradStrips()(tvm.IRModule({"main": function}))["main"]
+        tvm_ffi.structural_walk(simple.body, ((tvm.tirx.Min, tvm.tirx.Max), bounds.append))
+        assert not [bound for bound in bounds if str(bound.ty.dtype) == "int64"]

@@ -224,7 +224,7 @@ class Tiled:
             schedule.storage_align(self.block, 0, len(schedule.get(self.block).body.indices) - 2, tile.width, 0)
         if self._dynamic_rows() is not None:
             around = schedule.get_loops(self.block)[outside - 1]
-            schedule.annotate(around, TILE, self._lower_heights())
+            schedule.annotate(around, TILE, ann_val=self._lower_height())
         self._finish_sum(len(inner) + 2)
         self._finish_epilogue(epilogue, outside)
         return bool(bands)
@@ -235,12 +235,10 @@ class Tiled:
         axis = self.spatial[rows.index] if rows and self.tile.height > 1 else None
         return axis if axis is not None and is_dynamic(axis) else None
 
-    def _lower_heights(self) -> list[int]:
-        """The heights, besides the tile's own, that a kernel has code for: a part of it, and a single row of a matmul."""
-        height = self.tile.height
-        if self._is_windowed(self._dynamic_rows()):
-            return [-(-height // 2)]
-        return sorted({1, -(-height // 3)})
+    def _lower_height(self) -> int:
+        """The height, besides the tile's own, that a kernel has code for: a half of it in convolutions of windows, or a third."""
+        parts = 2 if self._is_windowed(self._dynamic_rows()) else 3
+        return -(-self.tile.height // parts)
 
     def _store_by_tiles(self) -> None:
         """Give a tile with a dynamic axis a buffer of fixed size: TVM bounds no part of a dynamic dimension, and would allocate all of it."""

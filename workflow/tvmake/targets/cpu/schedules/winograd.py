@@ -151,7 +151,7 @@ def _products_of_rows(schedule: Any, block: Any, tile: Tile) -> None:
         assume_injective_transform=True,
     )
     if height > 1:
-        schedule.annotate(tiles, TILE, [-(-height // 2)])
+        schedule.annotate(tiles, TILE, ann_val=-(-height // 2))
     *_, last = schedule.get_loops(results)
     vectors, lanes = schedule.split(last, [None, tile.lanes])
     inside = len(schedule.get_loops(results)) - len(schedule.get_loops(block)) + 4

@@ -1,7 +1,8 @@
 """Tiles of a dynamic number of rows, or of lanes, of which the last is partial.
 
-A whole tile asks for nothing. One with few rows left computes fewer: a kernel has the code of two or three heights. Between these, rows
-behind the last one are computed from what the last one reads, and not stored, so that a step of the sum has no condition.
+A whole tile asks for nothing. What is left is computed in tiles of a lower height, for which a kernel has code, too. Rows behind the last
+one are computed from what the last one reads, and not stored, so that a step of the sum has no condition. A single row has no code of its
+own: its few sums wait for each other, so that it takes as long as three.
 """
 
 from collections.abc import Collection, Sequence
@@ -23,7 +24,7 @@ from tvmake.targets.cpu.vectors.incomplete_vectors import (
 from tvm import s_tir, tirx  # isort: skip
 
 TILE = "tvmake.tile"
-"""On the innermost loop around a tile with a dynamic number of rows: the heights of which there is code besides the tile's own."""
+"""On the innermost loop around a tile with a dynamic number of rows: the lower height of which there is code, too."""
 
 ROWS = "tvmake.tile_rows"
 """On each loop over the rows of such a tile: :data:`SUMS` or :data:`RESULTS`."""
@@ -47,7 +48,7 @@ ADDED = 2
 
 @tirx.transform.prim_func_pass(opt_level=0, name="PartialTiles")
 class PartialTiles:
-    """Write loops with :data:`TILE` as a tile of each height, and those with :data:`LANES` as whole vectors or single values."""
+    """Write loops with :data:`TILE` as tiles of both heights, and those with :data:`LANES` as whole vectors or single values."""
 
     def transform_function(self, func: Any, _module: Any, _context: Any) -> Any:
         """The function with such loops divided; one without any unchanged."""
@@ -56,7 +57,7 @@ class PartialTiles:
         def divide(loop: Any) -> Any:
             annotations = loop.annotations or {}
             if TILE in annotations:
-                return _divide_tile(loop, sorted(int(height) for height in annotations[TILE]))
+                return _divide_tile(loop, int(annotations[TILE]))
             return _divide_lanes(loop, int(annotations[LANES]), arguments) if LANES in annotations else loop
 
         body = tvm_ffi.structural_map(func.body, (tirx.For, divide))
@@ -121,8 +122,8 @@ def _add_behind(realize: Any, lane: Any, beyond: Any) -> Any:
     return s_tir.SBlockRealize(realize.iter_values, realize.predicate, _with_body(block, added))
 
 
-def _divide_tile(loop: Any, heights: Sequence[int]) -> Any:
-    """The tile's code for all of its rows, and for as many of fewer rows as are left."""
+def _divide_tile(loop: Any, lower: int) -> Any:
+    """The tile's code for all of its rows, and in tiles of a lower height for as many rows as are left."""
     annotations = {name: value for name, value in loop.annotations.items() if name != TILE}
     row_loops: list[Any] = []
     tvm_ffi.structural_walk(
@@ -131,16 +132,14 @@ def _divide_tile(loop: Any, heights: Sequence[int]) -> Any:
     row, condition = next(found for found in map(_row_condition, row_loops) if found is not None)
     full = int(row_loops[0].extent)
     left = condition.b - substitute(condition.a, row, like(row, 0)) + int(isinstance(condition, tirx.LE))
-    *lower, highest = heights
-    sums = _sum_buffers(row_loops)
     part = tirx.Var("part", row.ty.dtype)
-    count = tirx.floordiv(left + (highest - 1), like(row, highest))
-    body = tirx.For(
-        part, like(part, 0), count, tirx.ForKind.SERIAL, _compute_part(loop.body, highest, left, sums, part * highest)
+    count = tirx.floordiv(left + (lower - 1), like(row, lower))
+    rest = _compute_part(loop.body, lower, left, _sum_buffers(row_loops), part * lower)
+    body = tirx.IfThenElse(
+        left >= full,
+        _compute_whole(loop.body),
+        tirx.For(part, like(part, 0), count, tirx.ForKind.SERIAL, rest),
     )
-    for height in reversed(lower):
-        body = tirx.IfThenElse(left <= height, _compute_part(loop.body, height, left, sums), body)
-    body = tirx.IfThenElse(left >= full, _compute_whole(loop.body), body)
     return tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, body, annotations=annotations)
 
 
@@ -170,7 +169,7 @@ def _sum_buffers(row_loops: Sequence[Any]) -> set[Any]:
     return {region.source for block in blocks for region in block.writes}
 
 
-def _compute_part(statement: Any, height: int, left: Any, sums: set[Any], first: Any | None = None) -> Any:
+def _compute_part(statement: Any, height: int, left: Any, sums: set[Any], first: Any) -> Any:
     """A tile's code for some of its rows; those behind the last one are computed as the last one, and not stored.
 
     Args:
@@ -178,18 +177,15 @@ def _compute_part(statement: Any, height: int, left: Any, sums: set[Any], first:
         height: how many rows to compute.
         left: how many rows there are from the tile's first one on.
         sums: the buffers of the tile's sums.
-        first: the first of the rows, None for the tile's first.
+        first: the first of the rows.
     """
 
     def change(loop: Any) -> Any:
         if ROWS not in (loop.annotations or {}):
             return loop
         row, is_sum = loop.loop_var, int(loop.annotations[ROWS]) == SUMS
-        is_exact = height == 1 and first is None
-        body = drop_lane_conditions(loop.body, row) if is_sum or is_exact else loop.body
-        value = row if first is None else row + first
-        if is_sum and not is_exact:
-            value = tirx.min(value, left - 1)
+        body = drop_lane_conditions(loop.body, row) if is_sum else loop.body
+        value = tirx.min(row + first, left - 1) if is_sum else row + first
         move = partial(_move_rows, row=row, value=value, sums=sums)
         return _with_rows(loop, height, tvm_ffi.structural_map(body, (s_tir.SBlockRealize, move)))
 

@@ -25,6 +25,7 @@ from tvmake.targets.cpu.vectors.partial_tiles import PartialTiles
 from tvmake.targets.cpu.vectors.registers import Registers
 from tvmake.targets.cpu.vectors.segments import Segments
 from tvmake.targets.cpu.vectors.shares import Shares
+from tvmake.targets.cpu.vectors.winograd_strips import WinogradStrips
 from tvmake.targets.numbers.bfloat16 import RoundToBfloat16
 from tvmake.targets.numbers.extreme_infinities import ExtremeInfinities
 
@@ -99,6 +100,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
         ParallelRows(),
         Segments(),
         Shares(),
+        WinogradStrips(),
         PartialTiles(),
         IncompleteVectors(),
         CyclicPlaces(),
