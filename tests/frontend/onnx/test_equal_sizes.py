@@ -14,6 +14,7 @@ from tvmake.config.build import PassOptions
 from tvmake.config.requests.transforming import TransformRequest
 from tvmake.device.code import checking_arguments
 from tvmake.errors import InputError
+from tvmake.ir.bounds import LOWER
 from tvmake.ir.size_expressions import size_text
 from tvmake.transform.graph import bound_signature, transform
 
@@ -105,7 +106,7 @@ def test_all_sizes_that_fit_are_taken_where_these_are_not_the_multiples_of_a_num
     for height, width in ((4, 8), (5, 9), (9, 4)):
         image = random(1, 2, height, width)
         np.testing.assert_allclose(run(image), runtime(made, [image])[0], rtol=1e-5, atol=1e-5)
-    assert dict(imported.module["main"].attrs["tir_var_lower_bound"]) == {"height": 4, "width": 4}
+    assert dict(imported.module["main"].attrs[LOWER]) == {"height": 4, "width": 4}
     problem = r"Concat 'inner' needs equal sizes, and height // 2 is 3, height // 4 \* 2 is 2"
     with pytest.raises(InputError, match=problem), checking_arguments():
         run(random(1, 2, 6, 4))

@@ -14,7 +14,9 @@ def lines_of_package(signature: Signature) -> Iterator[str]:
     """What to type to have a package with other sizes."""
 
     def remedy(name: str, size: int, most: int | None) -> str:
-        fixed, bounded = f"--dim {argument(f'{name}={size}')}", f"--dim {argument(f'{name}=1..{larger_size(size)}')}"
+        least, _ = signature.bounds.get(name, (1, None))
+        bounds = f"{least}..{larger_size(size)}"
+        fixed, bounded = f"--dim {argument(f'{name}={size}')}", f"--dim {argument(f'{name}={bounds}')}"
         return f"`{fixed}` fixes it" + ("" if most is not None else f", `{bounded}` bounds it")
 
     return _lines(signature, remedy)

@@ -6,10 +6,8 @@ from typing import Any
 import tvm
 import tvm_ffi
 
+from tvmake.ir.bounds import LOWER, UPPER
 from tvmake.ir.dimensions import TYPICAL_EXTENT
-
-LOWER, UPPER = "tir_var_lower_bound", "tir_var_upper_bound"
-"""Attributes of ``main`` with the bounds of its dynamic dimensions, by name."""
 
 
 def representative_sizes(module: "tvm.IRModule") -> dict[str, int]:

@@ -15,14 +15,12 @@ import tvm
 
 from tvmake.errors import InputError
 from tvmake.frontend.equal_sizes import EqualSizes
+from tvmake.ir.bounds import LOWER
 from tvmake.ir.rewriting import with_functions
 from tvmake.ir.size_checks import with_size_checks
 from tvmake.ir.size_expressions import divisors, evaluate_size, has_choice, size_text, with_sizes
 
 from tvm import relax, tirx  # isort: skip
-
-LOWER_BOUNDS = "tir_var_lower_bound"
-"""TVM's attribute of functions: the smallest sizes of dimensions, by name."""
 
 MOST_REMAINDERS = 4096
 """The largest divisor whose multiples are looked for."""
@@ -66,8 +64,10 @@ def settle_sizes(module: "tvm.IRModule", equal_sizes: Sequence[EqualSizes], wher
         elif multiple > 1:
             multiples[name] = multiple, of_dimension[0]
     if multiples or rest:
-        main = _checked(module["main"], multiples, rest)
-        module = with_functions(module, {"main": _with_smallest_sizes(main, smallest)})
+        main = _with_smallest_sizes(module["main"], smallest)
+        analyzer = _analyzer(main)  # bounds are checked before a network runs
+        rest = [each for each in rest if not analyzer.can_prove_equal(each.size, each.wanted)]
+        module = with_functions(module, {"main": _checked(main, multiples, rest) if multiples or rest else main})
     return relax.transform.CanonicalizeBindings()(module)  # without the casts that change nothing
 
 
@@ -80,19 +80,34 @@ def bind_sizes(equal_sizes: Iterable[EqualSizes], dims: Mapping[str, Any]) -> li
 
 def _conditions(module: "tvm.IRModule", equal_sizes: Sequence[EqualSizes]) -> list[EqualSizes]:
     """The conditions on inputs alone, each once, without those that are met by all sizes."""
-    known = _dimensions(module)
+    known, analyzer = _dimensions(module["main"]), _analyzer(module["main"])
     conditions = {(size_text(each.size), size_text(each.wanted)): each for each in reversed(equal_sizes)}
     return [
         condition
         for condition in reversed(conditions.values())
-        if (names := _names(condition)) <= known.keys() and not _is_always_met(condition, sorted(names))
+        if (names := _names(condition)) <= known.keys()
+        and not analyzer.can_prove_equal(condition.size, condition.wanted)
+        and not _is_always_met(condition, sorted(names))
     ]
 
 
-def _dimensions(module: "tvm.IRModule") -> dict[str, Any]:
+def _analyzer(main: "relax.Function") -> Any:
+    """What knows the lower bounds of the dimensions of ``main``'s parameters."""
+    analyzer = tvm.sym.Analyzer()
+    for name, dimension in _dimensions(main).items():
+        bound = tvm.sym.ConstIntBound(_lower_bounds(main).get(name, 0), tvm.sym.ConstIntBound.POS_INF)
+        analyzer.update(dimension, bound)
+    return analyzer
+
+
+def _lower_bounds(main: "relax.Function") -> dict[str, int]:
+    return {str(name): int(size) for name, size in ((main.attrs or {}).get(LOWER) or {}).items()}
+
+
+def _dimensions(main: "relax.Function") -> dict[str, Any]:
     """The dimensions of ``main``'s parameters by name, in order."""
     found: dict[str, Any] = {}
-    for parameter in module["main"].params:
+    for parameter in main.params:
         for size in getattr(parameter.ty, "shape", None) or ():
             if isinstance(size, tirx.Var):
                 found.setdefault(str(size.name), size)
@@ -123,7 +138,7 @@ def _period(conditions: Sequence[EqualSizes]) -> int:
 
 def _defined_dimension(module: "tvm.IRModule", conditions: Sequence[EqualSizes]) -> dict[str, Any] | None:
     """A dimension that a condition gives by the others, with its size; of two dimensions the later one."""
-    order = list(_dimensions(module))
+    order = list(_dimensions(module["main"]))
     for condition in conditions:
         pairs = [(condition.size, condition.wanted), (condition.wanted, condition.size)]
         found = {
@@ -196,9 +211,9 @@ def _needs(condition: EqualSizes) -> str:
 
 def _with_smallest_sizes(main: "relax.Function", smallest: Mapping[str, int]) -> "relax.Function":
     """The function with lower bounds of dimensions, by name, where it has none that is higher."""
-    bounds = {str(name): int(size) for name, size in ((main.attrs or {}).get(LOWER_BOUNDS) or {}).items()}
+    bounds = _lower_bounds(main)
     higher = {name: max(size, bounds.get(name, 0)) for name, size in smallest.items()}
-    return main.with_attr(LOWER_BOUNDS, {**bounds, **higher}) if higher else main
+    return main.with_attr(LOWER, {**bounds, **higher}) if higher else main
 
 
 def _checked(

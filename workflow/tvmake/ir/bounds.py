@@ -8,6 +8,7 @@ from tvmake.ir.rewriting import with_functions
 
 LOWER = "tir_var_lower_bound"
 UPPER = "tir_var_upper_bound"
+"""By the name of a dimension."""
 
 
 def bounds_of(module: "tvm.IRModule") -> dict[str, tuple[int, int | None]]:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 import tvm
 from torch import Tensor, nn
@@ -15,6 +16,8 @@ from tvmake.config.build import PassOptions
 from tvmake.config.model import ImportOptions
 from tvmake.config.target import TargetConfig
 from tvmake.frontend.torch.importer import read
+from tvmake.ir.bounds import LOWER
+from tvmake.ir.size_checks import size_reports
 from tvmake.targets.resolve import tvm_target
 
 TABLE = torch.randn(64, 4, generator=torch.Generator().manual_seed(0))
@@ -100,3 +103,18 @@ def test_sliding_windows_and_norms_of_samples_with_dynamic_dimensions_are_those_
         x = torch.randn(n, m)
         for wanted, found in zip(network(x), run(x), strict=True):
             np.testing.assert_allclose(found, wanted.numpy(), rtol=1e-4, atol=1e-5)
+
+
+class Second(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x[1:2] * 2
+
+
+@pytest.mark.parametrize("least", [1, 2, 5])
+def test_a_slice_up_to_a_number_needs_as_many_rows(least: int):
+    """PyTorch exports it with one row, whatever the dimension's lower bound is."""
+    dims = {"x": {0: torch.export.Dim("n", min=least, max=32)}}
+    program = torch.export.export(Second(), (torch.randn(6, 4),), dynamic_shapes=dims)
+    main = read(program, ImportOptions(source="net.pt2")).module["main"]
+    assert int(next(iter(main.attrs[LOWER].values()))) == max(2, least)
+    assert not size_reports(main)

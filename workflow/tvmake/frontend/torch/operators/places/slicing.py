@@ -10,9 +10,10 @@ from typing import Any
 from torch import SymInt, fx
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from tvmake.frontend.equal_sizes import EqualSizes
 from tvmake.frontend.torch.operators.places.extents import whole_number
 
-from tvm import relax  # isort: skip
+from tvm import relax, tirx  # isort: skip
 
 
 def _slice(node: fx.Node, importer: Any) -> Any:
@@ -26,12 +27,23 @@ def _slice(node: fx.Node, importer: Any) -> Any:
     dimension = importer.env[data].ty.shape[axis]
     first, begin = _from_front(start or 0, extent, dimension, importer)
     last, end = (extent, dimension) if stop is None else _from_front(stop, extent, dimension, importer)
-    is_within = statically_known_true(first >= 0) and statically_known_true(last <= extent)
-    if not is_within or not statically_known_true(last - first == length):
+    if not statically_known_true(first >= 0) or not statically_known_true(last - first == length):
         return importer.create_convert_map()["slice.Tensor"](node)
+    # PyTorch takes a dimension to be 2 or more here, whatever bounds the program states.
+    if isinstance(last, int) or not statically_known_true(last <= extent):
+        _note_size(importer.block_builder, dimension, end)
     return importer.block_builder.emit(
         relax.op.strided_slice(importer.env[data], [axis], [begin], [end], [1], assume_inbound=True)
     )
+
+
+def _note_size(builder: Any, dimension: Any, least: Any) -> None:
+    """Note that a slice is taken to end within a dimension."""
+    builder.equal_sizes.append(EqualSizes(tirx.min(dimension, least), _int64(least), "slice"))
+
+
+def _int64(size: Any) -> Any:
+    return tirx.IntImm("int64", size) if isinstance(size, int) else size
 
 
 def _select(node: fx.Node, importer: Any) -> Any:
