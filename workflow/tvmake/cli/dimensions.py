@@ -3,11 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from tvmake.artifact.extents import describe_bounds
-from tvmake.artifact.signature import Signature
+from tvmake.artifact.signature import Bounds, Signature
 from tvmake.config.documents.starter import StarterInput, dynamic_sizes, larger_size
 from tvmake.process.output import argument, printable
-
-Bounds = tuple[int, int | None]
 
 
 def lines_of_package(signature: Signature) -> Iterator[str]:

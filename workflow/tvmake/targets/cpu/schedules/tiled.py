@@ -154,9 +154,7 @@ class Tiled:
 
     def _tallest(self, axis: Any) -> int | None:
         """The most rows of a tile that takes them from a dynamic axis; None for a fixed one."""
-        if not is_dynamic(axis):
-            return None
-        return MOST_DYNAMIC_ROWS
+        return MOST_DYNAMIC_ROWS if is_dynamic(axis) else None
 
     def _can_pad(self) -> bool:
         """Whether tiles may compute more lanes than there are: what these read is packed, and zeros can be added to it."""
@@ -365,6 +363,8 @@ class Tiled:
         return self.contraction is None and len(summed) > 1 and extent(summed[-1]) == HALVES
 
     def _unrolls(self) -> bool:
+        if any(map(is_dynamic, self.reduced)):
+            return False
         steps, tile = self._steps(), self.tile
         return bool(steps <= UNROLLED_STEPS and steps * tile.height * tile.vectors <= UNROLLED_PRODUCTS)
 
