@@ -11,7 +11,7 @@ import torch
 from .drawing import drawn_once
 from .network import Dimension, Kind, Network, Program
 from .onnx_nodes import RuntimeRefusesError, model_of, run, session
-from .reference import is_judgeable
+from .reference import is_judgeable, outputs
 
 ABOVE = 3
 """A bound less the size that a network is drawn with: positions have tables that much longer."""
@@ -62,13 +62,32 @@ def exported(network: Network, program: Program) -> Any:
 
 
 def suits_torch(network: Network, kinds: Mapping[str, Kind]) -> bool:
-    """Whether PyTorch exports a network with its dynamic dimensions, and computes it at all sizes."""
+    """Whether PyTorch exports a network with its dynamic dimensions, and computes it at all sizes as it has exported it."""
     try:
         if not all(is_judgeable(network, kinds, "float32", size) for size in [None, *sizes(network)]):
             return False
-        exported(network, Program(network, kinds))
+        program = Program(network, kinds)
+        return _has_shapes(exported(network, program), network, program)
     except (*REFUSALS, torch._dynamo.exc.UserError):
         return False
+
+
+def _has_shapes(exported_program: Any, network: Network, program: Program) -> bool:
+    """Whether results have the shapes that were exported, which takes dimensions to be 2 or more: then ``x[1:2]`` always has one row."""
+    nodes = {node.name: node for node in exported_program.graph.nodes}
+    values = [nodes[name].meta["val"] for name in exported_program.graph_signature.user_inputs]
+    symbols = {
+        each.name: value.shape[each.axis].node.expr
+        for one, value in zip(network.inputs, values, strict=True)
+        for each in one.dimensions
+    }
+    results = [nodes[name].meta["val"] for name in exported_program.graph_signature.user_outputs]
+    for size in sizes(network):
+        known = {symbols[name]: extent for name, extent in size.items()}
+        for result, found in zip(results, outputs(program, network.examples(size)), strict=True):
+            shape = [one if isinstance(one, int) else int(one.node.expr.subs(known)) for one in result.shape]
+            if shape != list(found.shape):
+                return False
     return True
 
 

@@ -41,6 +41,7 @@ class Positions(nn.Module):
             "last by its number": both[p + n - 1] * 2,
             "newest": both[-n:] - x,
             "rolled": both.roll(1, 0),
+            "written": torch.zeros(p + n, 4).slice_scatter(x, 0, p, p + n).slice_scatter(x[:1], 0, 0, 1),
             "filled": torch.full((n, 2), p) + torch.ones(n, p + n).tril(p).sum(-1, keepdim=True),
             "one_hot": nn.functional.one_hot(torch.arange(p, p + n), 64),
             "variance": both.var(0) + x.std(1, correction=2).mean() + torch.var_mean(both, 0)[0],

@@ -94,3 +94,13 @@ def test_an_average_may_have_a_divisor_of_its_own():
             F.avg_pool2d(like, 3, 2, padding=1, divisor_override=5),
         )
     )
+
+
+def test_images_are_padded_in_every_mode():
+    assert_as_pytorch_has_it(
+        lambda x, like: tuple(
+            F.pad(image, (1, 0, 1, 1), mode=mode)
+            for mode in ("constant", "replicate", "reflect", "circular")
+            for image in (x, like)
+        )
+    )

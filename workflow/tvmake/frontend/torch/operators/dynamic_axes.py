@@ -1,5 +1,6 @@
 """Operators whose result depends on the size of an axis, where that is dynamic.
 
+``empty``: TVM 0.27 fails at dynamic sizes. Circular padding begins with one, and writes all of it.
 ``var`` and ``std``: TVM 0.27 refuses a correction (Bessel's) over a dynamic axis.
 ``reshape`` and ``view``: TVM 0.27 fails at asking whether a number is equal to a dimension.
 ``squeeze``: TVM 0.27 drops dynamic axes as well, which PyTorch keeps because they are 1 at some sizes alone.
@@ -62,9 +63,17 @@ def _reshape(node: fx.Node, importer: Any) -> Any:
     return data if is_same else importer._emit_torch_reshape(data, shape)
 
 
+def _empty(node: fx.Node, importer: Any) -> Any:
+    if all(isinstance(extent, int) for extent in node.meta["val"].shape):
+        return importer.create_convert_map()["empty.memory_format"](node)
+    dtype = str(node.meta["val"].dtype).removeprefix("torch.")
+    return importer.block_builder.emit(relax.op.zeros(relax.ShapeExpr(importer.retrieve_args(node)[0]), dtype))
+
+
 CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
     "var.correction": variance,
     "std.correction": _standard_deviation,
+    "empty.memory_format": _empty,
     **dict.fromkeys(("reshape.default", "view.default"), _reshape),
     **dict.fromkeys(("squeeze.default", "squeeze.dim", "squeeze.dims"), _squeeze),
 }
