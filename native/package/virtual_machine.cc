@@ -133,22 +133,8 @@ std::string Between(const std::string& text, const std::string& opening, const s
   return end == std::string::npos ? "" : text.substr(begin, end - begin);
 }
 
-// What TVM says of two dimensions that differ, of which it compares the sum of both with twice the second.
-void CheckSizes(const std::string& directory, const std::string& message) {
-  if (message.find("ErrorContext(match_cast, ty=R.Shape") == std::string::npos) return;
-  const std::string both = Between(message, "(", " vs. "), twice = Between(message, " vs. ", ")");
-  const std::size_t sum = both.rfind('(') == std::string::npos ? 0 : both.rfind('(') + 1;
-  const int64_t needed = strtoll(twice.c_str(), nullptr, 10) / 2;
-  const int64_t held = strtoll(both.c_str() + sum, nullptr, 10) - needed;
-  RefuseInput(directory,
-              "a part of the network has " + std::to_string(held) + " elements where inputs of these sizes need " +
-                  std::to_string(needed),
-              "give shorter ones, for instance: a table of positions ends there");
-}
-
 // What TVM says of an argument of main that does not fit the code; nothing of other messages.
 void CheckMessage(const std::string& directory, const Manifest& manifest, const std::string& message) {
-  CheckSizes(directory, message);
   const std::size_t begin = message.find("ErrorContext(fn=main, loc=param[");
   if (begin == std::string::npos) return;
   const std::string context = message.substr(begin);

@@ -18,9 +18,6 @@ MAIN = "main"
 ARGUMENT = r"ErrorContext\(fn=main, loc=param\[\d+\], param=(.+?), annotation=R\.Tensor\(\((.*?)\), dtype=\"(\w+)\"\)\)"
 """How TVM's virtual machine says what an argument of ``main`` has to be."""
 
-SIZES = r"\((-?\d+) vs\. (-?\d+)\) : ErrorContext\(match_cast, ty=R\.Shape"
-"""How it says that two dimensions differ, of which it compares the sum of both with twice the second."""
-
 SIZE_CHECK = rf"\((-?\d+) vs\. (-?\d+)\).*?{escape(SIZE_CHECK_MARK)}(.*?){escape(SIZE_CHECK_MARK)}"
 """How it reports a size check: the two sizes, and what the network says of them."""
 
@@ -96,13 +93,6 @@ def checking_arguments() -> Iterator[None]:
         if found := search(ARGUMENT, str(error)):
             name, shape, dtype = found.groups()
             raise _other(f"takes '{name}' as {dtype}[{shape.rstrip(',')}]", "otherwise") from None
-        if sizes := search(SIZES, str(error)):
-            both, twice = map(int, sizes.groups())
-            raise InputError(
-                "inputs",
-                f"a part of the network has {both - twice // 2} elements where inputs of these sizes need {twice // 2}",
-                "give shorter ones, for instance: a table of positions ends there",
-            ) from None
         raise
 
 

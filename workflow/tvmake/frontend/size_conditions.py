@@ -12,10 +12,12 @@ from math import lcm
 from typing import Any
 
 import tvm
+import tvm_ffi
 
+from tvmake.artifact.signature import Bounds
 from tvmake.errors import InputError
 from tvmake.frontend.equal_sizes import EqualSizes
-from tvmake.ir.bounds import LOWER
+from tvmake.ir.bounds import bounds_of, with_bounds
 from tvmake.ir.rewriting import with_functions
 from tvmake.ir.size_checks import with_size_checks
 from tvmake.ir.size_expressions import divisors, evaluate_size, has_choice, size_text, with_sizes
@@ -31,6 +33,9 @@ SAMPLES = 256
 """Sizes of several dimensions for which conditions are tried."""
 
 LARGEST_SAMPLE = 500
+
+BEYOND = (1, 2, 3, 10, 100, 1000)
+"""How much more than a limit is tried, all of which has to be too much."""
 
 
 def settle_sizes(module: "tvm.IRModule", equal_sizes: Sequence[EqualSizes], where: str) -> "tvm.IRModule":
@@ -54,20 +59,25 @@ def settle_sizes(module: "tvm.IRModule", equal_sizes: Sequence[EqualSizes], wher
         conditions = _conditions(module, bind_sizes(conditions, found))
     multiples: dict[str, tuple[int, EqualSizes]] = {}
     rest: list[EqualSizes] = []
-    smallest: dict[str, int] = {}
+    implied: dict[str, Bounds] = {}
     for name, of_dimension in _by_dimension(conditions).items():
         multiple = _multiple(name, of_dimension, where) if name else None
-        if name and (size := _smallest_size(name, of_dimension)):
-            smallest[name] = size
+        if name and (least := _smallest_size(name, of_dimension)) is not None:
+            implied[name] = least, _largest_size(name, of_dimension, least)
         if multiple is None:
             rest += of_dimension
         elif multiple > 1:
             multiples[name] = multiple, of_dimension[0]
     if multiples or rest:
-        main = _with_smallest_sizes(module["main"], smallest)
-        analyzer = _analyzer(main)  # bounds are checked before a network runs
-        rest = [each for each in rest if not analyzer.can_prove_equal(each.size, each.wanted)]
-        module = with_functions(module, {"main": _checked(main, multiples, rest) if multiples or rest else main})
+        module = with_bounds(module, _narrow(bounds_of(module), implied, conditions, where))
+        analyzer = _analyzer(module)  # bounds are checked before a network runs
+        rest = [
+            replace(each, size=analyzer.simplify(each.size), wanted=analyzer.simplify(each.wanted))
+            for each in rest
+            if not analyzer.can_prove_equal(each.size, each.wanted)
+        ]
+        rest.sort(key=lambda each: len(_needs(each)))  # the plainest is reported
+        module = with_functions(module, {"main": _checked(module["main"], multiples, rest)})
     return relax.transform.CanonicalizeBindings()(module)  # without the casts that change nothing
 
 
@@ -80,7 +90,7 @@ def bind_sizes(equal_sizes: Iterable[EqualSizes], dims: Mapping[str, Any]) -> li
 
 def _conditions(module: "tvm.IRModule", equal_sizes: Sequence[EqualSizes]) -> list[EqualSizes]:
     """The conditions on inputs alone, each once, without those that are met by all sizes."""
-    known, analyzer = _dimensions(module["main"]), _analyzer(module["main"])
+    known, analyzer = _dimensions(module["main"]), _analyzer(module)
     conditions = {(size_text(each.size), size_text(each.wanted)): each for each in reversed(equal_sizes)}
     return [
         condition
@@ -91,17 +101,17 @@ def _conditions(module: "tvm.IRModule", equal_sizes: Sequence[EqualSizes]) -> li
     ]
 
 
-def _analyzer(main: "relax.Function") -> Any:
-    """What knows the lower bounds of the dimensions of ``main``'s parameters."""
-    analyzer = tvm.sym.Analyzer()
-    for name, dimension in _dimensions(main).items():
-        bound = tvm.sym.ConstIntBound(_lower_bounds(main).get(name, 0), tvm.sym.ConstIntBound.POS_INF)
-        analyzer.update(dimension, bound)
+def _analyzer(module: "tvm.IRModule") -> Any:
+    """What knows the bounds of the dimensions of ``main``'s parameters."""
+    analyzer, bounds = tvm.sym.Analyzer(), bounds_of(module)
+    for name, dimension in _dimensions(module["main"]).items():
+        _bind(analyzer, dimension, *bounds.get(name, (0, None)))
     return analyzer
 
 
-def _lower_bounds(main: "relax.Function") -> dict[str, int]:
-    return {str(name): int(size) for name, size in ((main.attrs or {}).get(LOWER) or {}).items()}
+def _bind(analyzer: Any, dimension: Any, least: int, most: int | None) -> None:
+    unlimited = tvm.sym.ConstIntBound.POS_INF
+    analyzer.update(dimension, tvm.sym.ConstIntBound(least, unlimited if most is None else most))
 
 
 def _dimensions(main: "relax.Function") -> dict[str, Any]:
@@ -124,7 +134,7 @@ def _dimension_names(size: Any) -> set[str]:
 
 def _is_always_met(condition: EqualSizes, names: Sequence[str]) -> bool:
     period = _period([condition])
-    if period > MOST_REMAINDERS or has_choice(condition.size - condition.wanted):
+    if period > MOST_REMAINDERS or _has_choice(condition):
         return False
     draw = random.Random(0).randint
     samples = ({name: draw(1, LARGEST_SAMPLE + 8 * period) for name in names} for _ in range(SAMPLES))
@@ -144,7 +154,9 @@ def _defined_dimension(module: "tvm.IRModule", conditions: Sequence[EqualSizes])
         found = {
             str(dimension.name): size
             for dimension, size in pairs
-            if isinstance(dimension, tirx.Var) and str(dimension.name) not in _dimension_names(size)
+            if isinstance(dimension, tirx.Var)
+            and str(dimension.name) not in _dimension_names(size)
+            and not has_choice(size)
         }
         if found:
             name = max(found, key=order.index)
@@ -171,7 +183,7 @@ def _multiple(name: str, conditions: Sequence[EqualSizes], where: str) -> int | 
         InputError: no size meets them.
     """
     period = _period(conditions)
-    if period > MOST_REMAINDERS or any(has_choice(each.size - each.wanted) for each in conditions):
+    if period > MOST_REMAINDERS or any(map(_has_choice, conditions)):
         return None
     remainders = []
     for remainder in range(period):
@@ -190,12 +202,41 @@ def _multiple(name: str, conditions: Sequence[EqualSizes], where: str) -> int | 
 
 
 def _smallest_size(name: str, conditions: Sequence[EqualSizes]) -> int | None:
-    """The smallest size of a dimension that meets the conditions, and makes none of the sizes zero."""
-    for size in range(1, LARGEST_SAMPLE):
+    """The smallest size of a dimension that meets the conditions, and makes none of the sizes zero that follow from it alone."""
+    for size in range(LARGEST_SAMPLE):
         dims = {name: size}
-        if all(_difference(each, dims) == 0 and evaluate_size(each.size, dims) > 0 for each in conditions):
+        if all(
+            _difference(each, dims) == 0 and (_has_choice(each) or evaluate_size(each.size, dims) > 0)
+            for each in conditions
+        ):
             return size
     return None
+
+
+def _largest_size(name: str, conditions: Sequence[EqualSizes], least: int) -> int | None:
+    """The largest size of a dimension that meets the conditions, as in ``min(length, 512) == length``; None where they do not limit it."""
+    limits = [each for each in conditions if _has_choice(each)]
+    if not limits:
+        return None
+    numbers: list[int] = []
+    sizes = [size for each in limits for size in (each.size, each.wanted)]
+    tvm_ffi.structural_walk(sizes, (tirx.IntImm, lambda number: numbers.append(int(number))))
+    (dimension,) = {str(found.name): found for size in sizes for found in tirx.analysis.undefined_vars(size)}.values()
+    for most in sorted({number - other for number in numbers for other in (0, *numbers)}, reverse=True):
+        analyzer = tvm.sym.Analyzer()
+        _bind(analyzer, dimension, least, max(least, most))
+        is_met = all(analyzer.can_prove_equal(each.size, each.wanted) for each in limits)
+        if most >= least and is_met and all(_is_violated(limits, {name: most + more}) for more in BEYOND):
+            return most
+    return None
+
+
+def _has_choice(condition: EqualSizes) -> bool:
+    return has_choice(condition.size) or has_choice(condition.wanted)
+
+
+def _is_violated(conditions: Sequence[EqualSizes], dims: Mapping[str, int]) -> bool:
+    return any(_difference(each, dims) != 0 for each in conditions)
 
 
 def _difference(condition: EqualSizes, dims: Mapping[str, int]) -> int | None:
@@ -209,17 +250,32 @@ def _needs(condition: EqualSizes) -> str:
     return f"{condition.operator} needs {size_text(condition.size)} and {size_text(condition.wanted)} to be equal"
 
 
-def _with_smallest_sizes(main: "relax.Function", smallest: Mapping[str, int]) -> "relax.Function":
-    """The function with lower bounds of dimensions, by name, where it has none that is higher."""
-    bounds = _lower_bounds(main)
-    higher = {name: max(size, bounds.get(name, 0)) for name, size in smallest.items()}
-    return main.with_attr(LOWER, {**bounds, **higher}) if higher else main
+def _narrow(
+    bounds: Mapping[str, Bounds], implied: Mapping[str, Bounds], conditions: Sequence[EqualSizes], where: str
+) -> dict[str, Bounds]:
+    """Bounds of dimensions, by name, that both have.
+
+    Raises:
+        InputError: they have none.
+    """
+    narrowed = dict(bounds)
+    for name, (least, most) in implied.items():
+        known_least, known_most = bounds.get(name, (0, None))
+        ends = [end for end in (most, known_most) if end is not None]
+        narrowed[name] = max(least, known_least), min(ends, default=None)
+        if ends and min(ends) < max(least, known_least):
+            condition = next(each for each in conditions if name in _names(each))
+            problem = f"{_needs(condition)}, which they are for no {name} that the file allows"
+            raise InputError(where, problem, "export the network another way")
+    return narrowed
 
 
 def _checked(
     main: "relax.Function", multiples: Mapping[str, tuple[int, EqualSizes]], conditions: Sequence[EqualSizes]
 ) -> "relax.Function":
     """The function with checks, and with inputs whose dimensions are known to be multiples."""
+    if not multiples and not conditions:
+        return main
     sizes = {name: tirx.Var(name, "int64") for name in multiples}
     exact = {name: sizes[name] // multiple * multiple for name, (multiple, _) in multiples.items()}
     checks = []

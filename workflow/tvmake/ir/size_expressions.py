@@ -77,4 +77,4 @@ def size_text(size: Any) -> str:
     """A size as people write it: ``height // 8 * 2``."""
     if isinstance(size, tirx.Var):
         return str(size.name)
-    return re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(size))
+    return re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(size)).replace("T.", "")

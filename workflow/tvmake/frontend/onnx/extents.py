@@ -12,6 +12,8 @@ import numpy as np
 import tvm
 from onnx import TensorProto, helper
 
+from tvmake.frontend.equal_sizes import EqualSizes
+
 from tvm import relax, tirx  # isort: skip
 
 Values = np.ndarray
@@ -32,7 +34,6 @@ class Extents:
         self._known: dict[Any, Values] = {}
         self._variables: set[Any] = set()
         self._analyzer = tvm.sym.Analyzer()
-        self._required: set[str] = set()
 
     def of(self, value: Any) -> Values | None:
         """What a value holds; None where it is not known."""
@@ -84,15 +85,10 @@ class Extents:
         return self.bounds(self._simple(one - other))
 
     def require(self, extent: Any, wanted: Any) -> None:
-        """Have the package check, before it computes with it, that a dimension is another one."""
-        key = f"{extent} {wanted}"
-        if key in self._required or self.difference(extent, wanted) == (0, 0):
-            return
-        self._required.add(key)
-        # TVM 0.27's CanonicalizeBindings would put the one in place of the other without end, were the other a variable.
-        found, required = (as_expression(wanted + one) for one in (extent, wanted))
-        shape = self.builder.emit(relax.ShapeExpr([found]))
-        self.builder.match_cast(shape, relax.ShapeType([required]))
+        """Have the package check, before it computes, that a dimension is another one."""
+        if self.difference(extent, wanted) != (0, 0):
+            sizes = EqualSizes(as_expression(extent), as_expression(wanted), self.builder.operator)
+            self.builder.equal_sizes.append(sizes)
 
     def _simple(self, value: Any) -> Any:
         if not isinstance(value, tvm.ir.Expr):
