@@ -44,6 +44,7 @@ from tvmake.targets.opencl.scans import SumsAsReductions
 from tvmake.targets.reversals import KeepReversals
 from tvmake.targets.scalar_arguments import PassScalarsInShapes
 from tvmake.targets.shape_order import OrderShapeStores, ordered_shape_variables
+from tvmake.targets.size_order import OrderSizes
 from tvmake.targets.weights.layout_free import mark_layout_free
 from tvmake.targets.weights.layouts import take_out_weight_layouts
 from tvmake.targets.weights.prepack import Packing, Prepacked, prepack
@@ -340,6 +341,7 @@ def _legalize(target: "tvm.target.Target") -> list[Any]:
         KeepReversals(),
         transform.FoldConstant(),
         transform.FuseOps(),
+        OrderSizes(),
         *([PartLargeKernels()] if is_gpu(target) else []),
         PassScalarsInShapes(),
         transform.FuseTIR(),
