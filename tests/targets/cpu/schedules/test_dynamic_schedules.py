@@ -140,6 +140,18 @@ def test_a_dynamic_batch_and_length_are_one_axis_of_rows():
     assert {str(variable.name) for variable in tirx.analysis.undefined_vars(tile.extent)} == {"batch", "length"}
 
 
+@pytest.mark.parametrize(("window", "tiled"), [(1, {"batch", "height", "width"}), (3, {"width"})])
+def test_images_of_any_size_have_rows_of_pixels(window: int, tiled: set[str]):
+    """A batch comes first, and is often 1; a window of one place moves along all pixels as one row."""
+    shapes = [(BATCH, 24, HEIGHT, WIDTH), (48, 24, window, window)]
+    made = lowered(
+        lambda x, weight: conv(x, weight, padding=window // 2), *((shape, F32) for shape in shapes), target=AVX512
+    )
+    tiles = [loop for kernel in kernels(made).values() for loop in loops(kernel) if TILE in loop.annotations]
+    sizes = [{str(variable.name) for variable in tirx.analysis.undefined_vars(tile.extent)} for tile in tiles]
+    assert sizes == [tiled]
+
+
 def test_tiles_take_rows_from_a_fixed_axis_that_has_enough():
     expression, _, weight = KERNELS["convolution of a batch"]
     made = lowered(expression, ((BATCH, 8, 14, 14), F32), weight, target=AVX512)

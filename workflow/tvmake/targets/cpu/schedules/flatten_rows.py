@@ -48,7 +48,7 @@ def flatten_rows(function: "tvm.tirx.PrimFunc") -> "tvm.tirx.PrimFunc":
     Blocks without these axes, such as scales of weights, stay as they are.
     """
     root = function.body.block
-    nests = _nests(root.body)
+    nests = _nests(_without_unit_steps(root.body))
     if nests is None:
         return function
     axes = list(takewhile(lambda axis: axis.iter_type == SPATIAL, nests[-1].block.iter_vars))
@@ -66,6 +66,34 @@ def flatten_rows(function: "tvm.tirx.PrimFunc") -> "tvm.tirx.PrimFunc":
         root.init, buffers, root.match_buffers, root.annotations,
     )  # fmt: skip
     return function.with_body(s_tir.SBlockRealize(function.body.iter_values, function.body.predicate, flat))
+
+
+def _without_unit_steps(body: Any) -> Any:
+    """The blocks with zero in place of sums' axes of length 1: what a window of one place reads has the position of its result."""
+
+    def substitute(block: Any) -> Any:
+        zeros = {
+            axis.var: tirx.const(0, axis.var.ty.dtype)
+            for axis in block.iter_vars
+            if axis.iter_type != SPATIAL and isinstance(axis.dom.extent, tirx.IntImm) and int(axis.dom.extent) == 1
+        }
+        if not zeros:
+            return block
+        value = tvm_ffi.structural_map(block.body, (tvm.ir.Var, lambda variable: zeros.get(variable, variable)))
+        reads = tvm_ffi.structural_map(block.reads, (tvm.ir.Var, lambda variable: zeros.get(variable, variable)))
+        return s_tir.SBlock(
+            block.iter_vars, reads, block.writes, block.name_hint, _simplify_indices(value), block.init,
+            block.alloc_buffers, block.match_buffers, block.annotations,
+        )  # fmt: skip
+
+    return tvm_ffi.structural_map(body, (s_tir.SBlock, substitute))
+
+
+def _simplify_indices(statement: Any) -> Any:
+    simplify = tvm.sym.Analyzer().simplify
+    return tvm_ffi.structural_map(
+        statement, (tvm.ir.TensorLoad, lambda load: tirx.BufferLoad(load.source, list(map(simplify, load.indices))))
+    )
 
 
 def _needs_rows(nests: Sequence[_Nest], axes: Sequence[Any]) -> bool:

@@ -135,9 +135,13 @@ class Tiled:
             for index, axis in enumerate(self.spatial)
             if not axis.var.same_as(self.lane_axis.var) and extent(axis) > 1
         ]
-        fixed = [axis for axis in rows if not axis.is_dynamic]
+        fixed, dynamic = ([axis for axis in rows if axis.is_dynamic == is_dynamic] for is_dynamic in (False, True))
         if any(axis.extent >= ENOUGH_ROWS and axis.shares for axis in fixed):
             rows = fixed
+        elif len(dynamic) > 1:
+            # All are taken to be equally long, but a batch, which comes first, is often 1.
+            sharing = [axis for axis in dynamic if axis.shares] or dynamic
+            rows = [axis for axis in rows if not axis.is_dynamic or axis is sharing[-1]]
         bits = self.machine.bits(self.statement.body.buffer)
         tiles = good_tiles(
             self.machine,
