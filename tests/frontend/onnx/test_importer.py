@@ -105,6 +105,12 @@ def test_unnamed_dimensions_are_told_apart_and_named_ones_stay_one(tmp_path):
     assert b.shape == ("T", "b_d1")
 
 
+@pytest.mark.parametrize("mark", ["?", "*", "-1", "None", "unknown"])
+def test_a_mark_for_any_size_is_no_name(tmp_path, mark: str):
+    made = model([node("Relu", ["a"], ["y"])], {"a": (FLOAT, [1, mark, mark])}, ["y"])
+    assert read(save(tmp_path / "m.onnx", made)).signature.inputs[0].shape == (1, "a_d1", "a_d2")
+
+
 def test_a_given_shape_binds_every_occurrence_of_a_dimension(tmp_path):
     made = model([node("Add", ["a", "b"], ["y"])], {"a": (FLOAT, ["N", 4]), "b": (FLOAT, ["N", 4])}, ["y"])
     path = save(tmp_path / "m.onnx", made)

@@ -23,6 +23,9 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SIMPLE_EXPRESSION = re.compile(r"([A-Za-z_]\w*)\s*([+*-]|//)\s*([A-Za-z_]\w*|\d+)")
 _ARITHMETIC = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__, "//": int.__floordiv__}
 _PASSES_INDICES_ON = {"Identity", "Cast", "Unsqueeze", "Squeeze", "Reshape", "Flatten"}
+NO_NAMES = ("None", "unknown")
+"""What exporters write for any dimension, besides marks such as ``?`` and ``*``."""
+
 _UNSUPPORTED_TYPES = {TensorProto.STRING, TensorProto.COMPLEX64, TensorProto.COMPLEX128}
 
 
@@ -104,8 +107,8 @@ def _dense(sparse: onnx.SparseTensorProto) -> np.ndarray:
 def bind_inputs(model: onnx.ModelProto, entries: Mapping[str, InputSpec], where: str) -> None:
     """Give every input dimension an extent or a name, as the config and the model say.
 
-    A dimension name that occurs several times stays one variable. A dimension without a name becomes
-    ``<input>_d<axis>``. Shapes of outputs and inner values are dropped: they follow from the inputs.
+    A dimension name that occurs several times stays one variable. A dimension without a name, or with a placeholder
+    for one such as ``?``, becomes ``<input>_d<axis>``. Shapes of outputs and inner values are dropped: they follow from the inputs.
 
     Raises:
         InputError: an input that is no tensor of a supported type, has no known rank, or contradicts the config.
@@ -113,6 +116,7 @@ def bind_inputs(model: onnx.ModelProto, entries: Mapping[str, InputSpec], where:
     graph = model.graph
     for value in graph.input:
         _check_tensor(value, "input", where)
+        _drop_placeholders(value)
     for value in graph.output:
         _check_tensor(value, "output", where)
     _check_keys(graph.input, entries, where)
@@ -140,6 +144,13 @@ def bind_inputs(model: onnx.ModelProto, entries: Mapping[str, InputSpec], where:
     for node in all_nodes(graph):
         for body in subgraphs(node):
             del body.value_info[:]
+
+
+def _drop_placeholders(value: onnx.ValueInfoProto) -> None:
+    """Leave dimensions without a name that exporters write one and the same text for, whatever their sizes are."""
+    for dim in value.type.tensor_type.shape.dim:
+        if dim.dim_param in NO_NAMES or not re.search("[A-Za-z]", dim.dim_param):
+            dim.ClearField("dim_param")
 
 
 def _check_tensor(value: onnx.ValueInfoProto, kind: str, where: str) -> None:
