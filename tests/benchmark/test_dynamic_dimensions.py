@@ -67,3 +67,18 @@ def test_the_table_has_the_latest_rows_and_the_reason_of_a_network_that_fails():
     assert "| encoder | 1x16 | 1 | 3.000 | 10 % | 1.50 | 0.75 | 1e-06 | 1.50 |" in lines
     assert not any("9.00" in line for line in lines)
     assert any(line.startswith("| unet | all | 1 | InputError: no |") for line in lines)
+
+
+def test_a_published_file_is_named_with_the_shapes_of_its_input():
+    from published_files import case
+
+    assert case("files/a=b.onnx=1x3,20x3") == (Path("files/a=b.onnx"), [[1, 3], [20, 3]])
+
+
+def test_a_published_file_that_is_refused_is_a_line_with_the_reason(tmp_path: Path):
+    from building import Checkout
+    from published_files import lines
+
+    (tmp_path / "empty.onnx").touch()
+    *_, line = lines(Checkout(), tmp_path / "cache", [(tmp_path / "empty.onnx", [[1]])])
+    assert line.startswith("| empty | ") and "empty.onnx" in line
