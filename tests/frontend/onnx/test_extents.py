@@ -175,3 +175,18 @@ def test_values_that_several_operators_read_are_computed_once(tmp_path, rows):
     imported = read(save(tmp_path / "m.onnx", model(nodes, {"x": (FLOAT, [rows, 4])}, ["y"])))
     text = imported.module.script()
     assert [text.count(f"R.{operator}(") for operator in ("nn.relu", "concat", "multiply")] == [1, 1, 1]
+
+
+def test_a_range_of_floats_is_as_long_as_the_dimension_that_it_counts(tmp_path):
+    """As detectors make the centres of an image's cells."""
+    nodes = [
+        *SHAPE[:3], node("Cast", ["d1"], ["count"], to=FLOAT), node("Range", ["0.0", "count", "1.0"], ["cells"]),
+        node("Add", ["cells", "0.5"], ["centres"]), node("Mul", ["x", "centres"], ["y"]),
+    ]  # fmt: skip
+    constants = {**CONSTANTS, **{str(number): np.float32(number) for number in (0.0, 0.5, 1.0)}}
+    made = model(nodes, {"x": (FLOAT, ["batch", "length"])}, ["y"], constants)
+    imported = read(save(tmp_path / "m.onnx", made))
+    assert imported.signature.outputs[0].shape == ("batch", "length")
+    for shape in ((2, 3), (1, 1), (3, 8)):
+        x = random(*shape)
+        np.testing.assert_array_equal(run_compiled(imported, [x])[0], runtime(made, [x])[0])

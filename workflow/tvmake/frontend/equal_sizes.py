@@ -4,7 +4,7 @@ TVM has no shape for a concatenation of ``height // 8 * 2`` and ``height // 4`` 
 a reshape or a matmul takes for equal are not. ``tvmake.frontend.size_conditions`` makes checks of what is noted here.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -42,6 +42,9 @@ class EqualSizesBuilder(relax.BlockBuilder):
 
     operator = ""
     """The source's operator that is being imported; the name of Relax's counts where there is none."""
+
+    dimensions: Collection[str] | None = None
+    """Names of the inputs' dimensions; None where all sizes follow from these."""
 
     @property
     def equal_sizes(self) -> list[EqualSizes]:
@@ -109,7 +112,20 @@ class EqualSizesBuilder(relax.BlockBuilder):
                 self._note(size, target, call)
 
     def _note(self, size: Any, wanted: Any, call: Any) -> None:
-        self.equal_sizes.append(EqualSizes(size, wanted, self.operator or operator_name(call)))
+        self.require_equal(EqualSizes(size, wanted, self.operator or operator_name(call)))
+
+    def require_equal(self, sizes: EqualSizes) -> None:
+        """Note sizes to be checked when the network begins to run, or check them where one of them is computed by then."""
+        pair = [
+            size if isinstance(size, tvm.ir.Expr) else tirx.IntImm("int64", size) for size in (sizes.size, sizes.wanted)
+        ]
+        names = {str(variable.name) for size in pair for variable in tirx.analysis.undefined_vars(size)}
+        if self.dimensions is None or names <= set(self.dimensions):
+            self.equal_sizes.append(sizes)
+            return
+        # CanonicalizeBindings of TVM 0.27 would put one in place of the other without end, were that a variable.
+        shape = self.emit(relax.ShapeExpr([pair[0] + pair[1]]))
+        self.match_cast(shape, relax.ShapeType([pair[1] + pair[1]]))
 
 
 def operands_of(call: Any) -> list[Any]:

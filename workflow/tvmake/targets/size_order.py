@@ -5,7 +5,7 @@ and a kernel of both, come out with the kernel before the second length. VMShape
 tests/targets/test_size_order.py::test_wheel_still_fuses_before_sizes_are_known fails.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tvm
@@ -39,7 +39,7 @@ def _with_order(block: Any, known: set[Any]) -> Any:
         return block
     defined = _definitions(bindings, known)
     known.update(defined)
-    order = list(_order(bindings, defined))
+    order = _order(bindings, defined)
     return block if order == list(range(len(bindings))) else type(block)([bindings[place] for place in order])
 
 
@@ -54,22 +54,25 @@ def _definitions(bindings: Sequence[Any], known: set[Any]) -> dict[Any, int]:
     return defined
 
 
-def _order(bindings: Sequence[Any], defined: Mapping[Any, int]) -> Iterator[int]:
+def _order(bindings: Sequence[Any], defined: Mapping[Any, int]) -> list[int]:
     """The places of bindings, each as early as before or behind what it needs."""
     needed = [
         {defined[each] for each in _variables([binding.value, binding.var.ty]) if each in defined} - {place}
         for place, binding in enumerate(bindings)
     ]
-    done: set[int] = set()
+    order: list[int] = []
+    begun: set[int] = set()
+
+    def place_behind_needs(place: int) -> None:
+        if place not in begun:
+            begun.add(place)  # checks of a dimension that is known already may need each other
+            for each in sorted(needed[place]):
+                place_behind_needs(each)
+            order.append(place)
+
     for place in range(len(bindings)):
-        pending = [place]
-        while pending:
-            missing = sorted(needed[pending[-1]] - done, reverse=True)
-            if missing:
-                pending += missing
-            elif (ready := pending.pop()) not in done:
-                done.add(ready)
-                yield ready
+        place_behind_needs(place)
+    return order
 
 
 def _variables(node: Any) -> list[Any]:

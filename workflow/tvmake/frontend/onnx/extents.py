@@ -32,6 +32,7 @@ class Extents:
     def __init__(self, builder: Any):
         self.builder = builder
         self._known: dict[Any, Values] = {}
+        self._known_as_floats: dict[Any, Values] = {}
         self._variables: set[Any] = set()
         self._analyzer = tvm.sym.Analyzer()
 
@@ -47,6 +48,24 @@ class Extents:
         if tvm.ir.is_prim_expr(value):
             return as_array(value)
         return self._known.get(value) if isinstance(value, relax.Var) else None
+
+    def whole_numbers(self, value: Any) -> Values | None:
+        """What a value holds, which may be of a floating-point type; None where that is not known, or no whole numbers."""
+        if isinstance(value, tvm.ir.GenericConst):
+            held = value.value.numpy()
+            is_small = held.size <= MOST and bool(np.all(np.abs(held) < WHOLE))
+            return held.astype(np.int64).astype(object) if is_small and np.all(held == np.floor(held)) else None
+        known = self.of(value)
+        return self._known_as_floats.get(value) if known is None and isinstance(value, relax.Var) else known
+
+    def note_cast(self, value: Any, made: Any) -> Any:
+        """Remember what numbers a cast to a floating-point type holds; the cast, as a variable then."""
+        values = self.of(value)
+        if values is None or not is_symbolic(values) or not isinstance(made, relax.Expr) or made in self._known:
+            return made
+        made = made if isinstance(made, relax.Var) else self.builder.emit(made)
+        self._known_as_floats[made] = values
+        return made
 
     def tensor(self, values: Values, dtype: str = "int64") -> Any:
         """A tensor that holds these values: a constant where all are numbers."""
@@ -85,10 +104,10 @@ class Extents:
         return self.bounds(self._simple(one - other))
 
     def require(self, extent: Any, wanted: Any) -> None:
-        """Have the package check, before it computes, that a dimension is another one."""
+        """Have the package check, before it computes with it, that a dimension is another one."""
         if self.difference(extent, wanted) != (0, 0):
             sizes = EqualSizes(as_expression(extent), as_expression(wanted), self.builder.operator)
-            self.builder.equal_sizes.append(sizes)
+            self.builder.require_equal(sizes)
 
     def _simple(self, value: Any) -> Any:
         if not isinstance(value, tvm.ir.Expr):

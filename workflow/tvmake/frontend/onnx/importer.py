@@ -22,6 +22,7 @@ from tvmake.frontend.onnx.fitting import fitted
 from tvmake.frontend.onnx.graph import opset_of
 from tvmake.frontend.onnx.inputs import (
     bind_inputs,
+    dimension_names,
     inspect,
     relax_name,
     rename_values,
@@ -130,6 +131,8 @@ class _Importer(ONNXGraphImporter):
         if made is not None:
             return self.bb.normalize(made)
         made = self.extents.settled(super()._convert_operator(op_name, inputs, attrs, opset))
+        if op_name == "Cast":
+            made = self.extents.note_cast(inputs[0], made)
         if isinstance(made, relax.Call):
             made = self.bb.normalize(made)
             if made.op == DYNAMIC_SLICE:
@@ -159,6 +162,7 @@ def convert(model: onnx.ModelProto, where: str) -> tuple["tvm.IRModule", dict[st
     }
     importer = _Importer(empty, None, keep_params_in_input=True, sanitize=False)
     importer.bb = PaddingBuilder()
+    importer.bb.dimensions = dimension_names(model)
     importer.extents = Extents(importer.bb)
     importer.where = where
     try:

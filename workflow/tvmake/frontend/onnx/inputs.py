@@ -250,6 +250,12 @@ def _check_against(
             )
 
 
+def dimension_names(model: onnx.ModelProto) -> set[str]:
+    """The names of the dynamic dimensions of a prepared model's inputs."""
+    sizes = (dim for value in model.graph.input for dim in value.type.tensor_type.shape.dim)
+    return {name for dim in sizes for name in _IDENTIFIER.findall(dim.dim_param)}
+
+
 def _dimension_name(text: str, names: dict[str, str], plain: set[str], bound: Mapping[str, int | str]) -> int | str:
     """An identifier for a dimension; ``past + 1`` stays an expression when ``past`` is a dimension itself."""
     if text in names:

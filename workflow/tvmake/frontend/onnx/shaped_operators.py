@@ -31,7 +31,7 @@ BEYOND = 1 << 28
 
 def converted(extents: Extents, operator: str, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Any | None:
     """What an operator makes of values that hold extents; None where it has to be computed as any other."""
-    held = [extents.of(value) for value in inputs]
+    held = [extents.whole_numbers(value) if operator == "Range" else extents.of(value) for value in inputs]
     is_dynamic = operator == "Slice" and is_symbolic(as_array(shape_of(inputs[0]) or []))
     if not is_dynamic and not any(values is not None and is_symbolic(values) for values in held):
         return None
@@ -85,7 +85,8 @@ def _counted(extents: Extents, inputs: Sequence[Any], held: Held, attributes: Ma
     if any(part is None for part in held):
         return None
     dtype = element_type("Range", inputs, attributes)
-    return relax.op.arange(*(as_expression(part.reshape(-1)[0]) for part in held), dtype=dtype)  # type: ignore[union-attr]
+    places = relax.op.arange(*(as_expression(part.reshape(-1)[0]) for part in held), dtype="int64")  # type: ignore[union-attr]
+    return places if dtype == "int64" else relax.op.astype(extents.builder.emit(places), dtype)
 
 
 def _cut(extents: Extents, inputs: Sequence[Any], held: Held, attributes: Mapping[str, Any]) -> Any | None:
