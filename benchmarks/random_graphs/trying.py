@@ -19,6 +19,7 @@ import numpy as np
 import torch
 import tvm
 
+from tvmake.artifact.extents import check_extents
 from tvmake.codegen.generating import lower_and_generate
 from tvmake.codegen.weights import packed_weights
 from tvmake.config.model import ImportOptions
@@ -27,8 +28,9 @@ from tvmake.config.requests.building import BuildRequest
 from tvmake.config.requests.transforming import TransformRequest
 from tvmake.config.target import TargetConfig
 from tvmake.config.validation import goals_for
+from tvmake.device.code import checking_arguments
 from tvmake.device.local.cuda_compiler import choose_compiler
-from tvmake.errors import TvmakeError
+from tvmake.errors import InputError, TvmakeError
 from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.onnx import importer as onnx_importer
 from tvmake.frontend.torch.importer import read
@@ -148,9 +150,17 @@ def outcome(subject: Subject, imported: Any, tag: str, precision: str) -> tuple[
         result: Any = machine["main"](*given)
         return [one.numpy() for one in ([result] if hasattr(result, "numpy") else result)]
 
+    refused = ""
     for size, inputs, expected in [("", subject.inputs, subject.expected), *subject.resized]:
-        first, second = computed(inputs), computed(inputs)
         words = f" at {size}" if size else ""
+        try:
+            named = zip(imported.signature.inputs, inputs, strict=True)
+            check_extents(imported.signature, {spec.name: value.shape for spec, value in named})
+            with checking_arguments():
+                first, second = computed(inputs), computed(inputs)
+        except InputError as error:
+            refused = refused or error.problem + words
+            continue
         if cause := problem(list(expected), first, goals_for(precision)):
             return "wrong", cause + words
         if not all(
@@ -158,7 +168,7 @@ def outcome(subject: Subject, imported: Any, tag: str, precision: str) -> tuple[
             for one, other in zip(first, second, strict=True)
         ):
             return "wrong", f"two runs differ{words}"
-    return "right", ""
+    return ("refused", refused) if refused else ("right", "")
 
 
 def refusal(error: TvmakeError) -> tuple[str, str]:

@@ -79,6 +79,15 @@ def test_kernels_that_differ_in_expressions_alone_are_one():
     assert len(kernels(lowered(repeated, 2, HEIGHT, WIDTH, 8).unscheduled)) == 2
 
 
+def test_a_transposition_that_tvm_cannot_analyse_is_none_that_moves_nothing():
+    def transposed(x: Any) -> Any:
+        padded = relax.BlockBuilder.current().emit(op.nn.pad(x, [0, 0, 1, 2, 0, 0, 0, 0]))
+        return op.permute_dims(padded, [0, 3, 1, 2])
+
+    for kernel in kernels(lowered(transposed, 2, HEIGHT, 3, 8).unscheduled):
+        assert all(isinstance(length, tirx.IntImm | tirx.Var) for length in kernel.params[-1].ty.shape)
+
+
 def test_modules_without_arithmetic_in_shapes_stay_unchanged():
     for shape in ((2, 9, 9, 8), (HEIGHT, 9, 9, 8)):
         module = lowered(pooled, *shape).unscheduled
