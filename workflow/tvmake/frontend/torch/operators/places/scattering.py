@@ -14,6 +14,7 @@ from torch import fx
 from tvm_ffi import structural_equal
 
 from tvmake.frontend.torch.operators.places.extents import Extent, extents_of, whole_number
+from tvmake.frontend.torch.operators.places.slicing import write_slice
 
 from tvm import relax  # isort: skip
 
@@ -105,7 +106,8 @@ def _slice_scatter(node: fx.Node, importer: Any) -> Any:
     data, source = given["self"], given["src"]
     bounds = (given["start"], given["end"], given["step"])
     if not (_is_fixed(data) and _is_fixed(source) and all(bound is None or isinstance(bound, int) for bound in bounds)):
-        return importer.create_convert_map()["slice_scatter.default"](node)
+        made = write_slice(node, importer)
+        return importer.create_convert_map()["slice_scatter.default"](node) if made is None else made
     extents, emit = extents_of(importer.env[data]), importer.block_builder.emit
     axis = given["dim"] % len(extents)
     written = torch.arange(extents[axis])[slice(*bounds)]

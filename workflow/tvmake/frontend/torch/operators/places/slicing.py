@@ -33,12 +33,12 @@ def _slice(node: fx.Node, importer: Any) -> Any:
     return importer.block_builder.emit(_part(importer.env[node.args[0]], taken.axis, taken.begin, taken.end))
 
 
-def _slice_scatter(node: fx.Node, importer: Any) -> Any:
-    """Another tensor in the place of a slice, between what lies before and behind it."""
+def write_slice(node: fx.Node, importer: Any) -> Any | None:
+    """Another tensor in the place of a slice between dynamic dimensions; None where it is another kind of slice."""
     data, source = node.args[:2]
     taken = _range(data, node.args[2:], source, importer)
     if taken is None:
-        return importer.create_convert_map()["slice_scatter.default"](node)
+        return None
     emit, whole, axis = importer.block_builder.emit, importer.env[data], taken.axis
     before = [] if taken.is_first else [emit(_part(whole, axis, 0, taken.begin))]
     behind = [] if taken.is_last else [emit(_part(whole, axis, taken.end, whole.ty.shape[axis]))]
@@ -106,9 +106,5 @@ def _from_front(bound: Any, extent: Any, dimension: Any, importer: Any) -> tuple
     return (extent, dimension) if statically_known_true(size >= extent) else (size, value)
 
 
-CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {
-    "slice.Tensor": _slice,
-    "slice_scatter.default": _slice_scatter,
-    "select.int": _select,
-}
+CONVERTERS: Mapping[str, Callable[[fx.Node, Any], Any]] = {"slice.Tensor": _slice, "select.int": _select}
 """By the operator's name."""
