@@ -3,14 +3,13 @@
     pip download --no-deps nudenet --dest files && unzip files/nudenet-*.whl -d files
     python benchmarks/published_files.py files/nudenet/320n.onnx=1x3x320x320,1x3x256x448
 
-Each file of one input is built as it is for this machine's CPU, without records. At each shape of its input, package and ONNX Runtime
-alternate, from NumPy arrays to NumPy arrays, on one thread; times are processor time. A line of the table has minima in ms, their ratio and the largest
+The script compiles each file, which has one input, for the CPU that it runs on, without options or records. For each shape of the input it runs
+the package and ONNX Runtime in turns, from NumPy array to NumPy array, on one thread. Times are processor time. A line of the table has minima in ms, their ratio and the largest
 error relative to the largest output. A file that is refused is a line with the reason.
 """
 
 import argparse
 import json
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -72,7 +71,6 @@ def main() -> None:
         for line in race_file(*options.race):
             print(line, flush=True)
         return
-    os.environ["PYTHONWARNINGS"] = "ignore"
     for line in lines(Checkout(), options.cache, options.cases):
         print(line, flush=True)
     print(f"\n{machine()}")

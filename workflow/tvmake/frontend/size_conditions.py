@@ -72,11 +72,11 @@ def settle_sizes(module: "tvm.IRModule", equal_sizes: Sequence[EqualSizes], wher
         module = with_bounds(module, _narrow(bounds_of(module), implied, conditions, where))
         analyzer = _analyzer(module)  # bounds are checked before a network runs
         rest = [
-            replace(each, size=analyzer.simplify(each.size), wanted=analyzer.simplify(each.wanted))
-            for each in rest
-            if not analyzer.can_prove_equal(each.size, each.wanted)
+            replace(condition, size=analyzer.simplify(condition.size), wanted=analyzer.simplify(condition.wanted))
+            for condition in rest
+            if not analyzer.can_prove_equal(condition.size, condition.wanted)
         ]
-        rest.sort(key=lambda each: len(_needs(each)))  # the plainest is reported
+        rest.sort(key=lambda condition: len(_needs(condition)))  # the first that fails is reported
         module = with_functions(module, {"main": _checked(module["main"], multiples, rest)})
     return relax.transform.CanonicalizeBindings()(module)  # without the casts that change nothing
 

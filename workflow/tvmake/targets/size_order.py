@@ -63,15 +63,15 @@ def _order(bindings: Sequence[Any], defined: Mapping[Any, int]) -> list[int]:
     order: list[int] = []
     begun: set[int] = set()
 
-    def place_behind_needs(place: int) -> None:
+    def visit(place: int) -> None:
         if place not in begun:
             begun.add(place)  # checks of a dimension that is known already may need each other
-            for each in sorted(needed[place]):
-                place_behind_needs(each)
+            for earlier in sorted(needed[place]):
+                visit(earlier)
             order.append(place)
 
     for place in range(len(bindings)):
-        place_behind_needs(place)
+        visit(place)
     return order
 
 

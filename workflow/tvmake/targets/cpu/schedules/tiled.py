@@ -135,7 +135,8 @@ class Tiled:
             for index, axis in enumerate(self.spatial)
             if not axis.var.same_as(self.lane_axis.var) and extent(axis) > 1
         ]
-        fixed, dynamic = ([axis for axis in rows if axis.is_dynamic == is_dynamic] for is_dynamic in (False, True))
+        fixed = [axis for axis in rows if not axis.is_dynamic]
+        dynamic = [axis for axis in rows if axis.is_dynamic]
         if any(axis.extent >= ENOUGH_ROWS and axis.shares for axis in fixed):
             rows = fixed
         elif len(dynamic) > 1:
