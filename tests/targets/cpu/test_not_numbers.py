@@ -65,6 +65,17 @@ def test_whole_numbers_stay():
     assert NotNumbers()(module)["main"].body.same_as(module["main"].body)
 
 
+def test_dimensions_are_numbers_and_variables_are_not_bound_again():
+    """TVM visits conditions twice, and takes what is bound in them for bound twice."""
+    module = kernel(
+        lambda a, _: tirx.if_then_else(tirx.Min(a, tirx.Var("n", "int64").astype("float32")) > 1, a, a), NATIVE
+    )
+    assert "Let" not in NotNumbers()(module).script()
+    variable = tirx.Var("v", "float32")
+    function = module["main"].with_body(tirx.Evaluate(tirx.Max(tirx.const(1.0, "float32") * variable, variable)))
+    assert "Let" not in NotNumbers()(tvm.IRModule({"main": function})).script()
+
+
 def test_wheel_still_loses_nan():
     built = tvm.compile(kernel(lambda a, _: tirx.Max(a, tirx.const(0.0, "float32")), NATIVE), target=NATIVE)
     found = tvm.runtime.tensor(np.zeros(64, "float32"))

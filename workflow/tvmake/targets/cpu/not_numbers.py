@@ -61,9 +61,14 @@ class _Keeping:
             return tirx.call_llvm_pure_intrin(dtype_name(node.ty), INSTRUCTIONS[type(node)], node.a, node.b)
         if _is_number(node.b) or any(_is_of(node.a, buffer) for buffer in self.kept):
             return type(node)(node.b, node.a)
+        if isinstance(node.b, tirx.Var):
+            return _first_unless_nan(type(node), node.b, node.a)
         second = tirx.Var("second", dtype_name(node.ty))
-        chosen = tirx.Select(tirx.EQ(second, second), type(node)(second, node.a), second)
-        return tirx.Let(second, node.b, chosen)
+        return tirx.Let(second, node.b, _first_unless_nan(type(node), second, node.a))
+
+
+def _first_unless_nan(extreme: Any, variable: Any, other: Any) -> Any:
+    return tirx.Select(tirx.EQ(variable, variable), extreme(variable, other), variable)
 
 
 def _differs(node: Any) -> Any:
@@ -79,4 +84,7 @@ def _is_float(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value.value if isinstance(value, tirx.Broadcast) else value, tirx.FloatImm)
+    """Whether a value is never NaN: a constant, or an integer converted, such as a dynamic dimension."""
+    scalar = value.value if isinstance(value, tirx.Broadcast) else value
+    is_converted = isinstance(scalar, tirx.Cast) and not _is_float(scalar.value)
+    return is_converted or isinstance(scalar, tirx.FloatImm)
