@@ -7,9 +7,14 @@ import onnxruntime
 import tvm
 from onnx import TensorProto, helper, numpy_helper
 
+from tests.frontend.onnx.models import FLOAT, model, random, read, save
 from tests.unoptimised import UNOPTIMISED
+from tvmake.codegen.lowering import lower
+from tvmake.config.build import PassOptions
 from tvmake.config.model import ImportOptions
-from tvmake.frontend.onnx.importer import read
+from tvmake.config.requests.transforming import TransformRequest
+from tvmake.frontend.onnx import importer
+from tvmake.transform.graph import transform
 
 SIZES = [(8, 12), (7, 5), (2, 9), (1, 4)]
 WEIGHT = np.random.default_rng(0).standard_normal((6, 4, 3, 2)).astype(np.float32)
@@ -29,7 +34,7 @@ def assert_as_the_runtime_has_it(path: Path, nodes: list, constants: dict[str, n
     )
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
     path.write_bytes(made.SerializeToString())
-    imported = read(path, ImportOptions(source=str(path)))
+    imported = importer.read(path, ImportOptions(source=str(path)))
     machine = tvm.relax.VirtualMachine(tvm.compile(imported.module, target=UNOPTIMISED), tvm.cpu())
     weights = [imported.params[str(one.name)] for one in imported.module["main"].params[1:]]
     for height, width in sizes:
@@ -52,6 +57,18 @@ def test_windows_at_strides_are_padded_on_either_side(tmp_path: Path):
             ]
         nodes.append(helper.make_node("Conv", ["x", "weight", "bias"], [side], strides=[2, 2], auto_pad=side))
     assert_as_the_runtime_has_it(tmp_path / "same.onnx", nodes, {"weight": WEIGHT, "bias": BIAS}, SIZES)
+
+
+def test_a_convolution_of_a_sequence_that_was_padded_and_convolved(tmp_path: Path):
+    """What is fused agrees on its sizes."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["third"], kernel_shape=[3], strides=[3], pads=[2, 1]),
+        helper.make_node("Conv", ["third", "v"], ["y"], kernel_shape=[3], strides=[2], auto_pad="SAME_UPPER"),
+    ]
+    made = model(nodes, {"x": (FLOAT, ["n", 1, "length"])}, ["y"], {"w": random(12, 1, 3), "v": random(3, 12, 3)})
+    imported = read(save(tmp_path / "sequence.onnx", made))
+    module, _ = transform(imported.module, imported.params, TransformRequest())
+    assert lower(module, UNOPTIMISED, [], PassOptions(), 1).final
 
 
 def test_an_image_is_padded_to_a_multiple(tmp_path: Path):

@@ -194,3 +194,30 @@ def test_sizes_that_are_equal_for_no_input_are_refused(tmp_path):
         "Add 'never' needs n + 2 and n // 2 * 2 to be equal, which they are for no n"
         in refusal(save(tmp_path / "m.onnx", made)).problem
     )
+
+
+def test_positions_that_are_reflected_at_the_outermost_pixels_need_two_of_them(tmp_path):
+    settings = {"padding_mode": "reflection", "align_corners": 1}
+    made = model(
+        [node("GridSample", ["x", "grid"], ["y"], **settings)],
+        {"x": (FLOAT, [1, 2, "h", "w"]), "grid": (FLOAT, [1, 3, 3, 2])},
+        ["y"],
+    )
+    imported = read(save(tmp_path / "m.onnx", made))
+    assert dict(imported.module["main"].attrs[LOWER]) == {"h": 2, "w": 2}
+    run, inputs = machine(imported), [random(1, 2, 2, 5), random(1, 3, 3, 2, seed=1) * 2]
+    np.testing.assert_allclose(run(*inputs), runtime(made, inputs)[0], rtol=1e-5, atol=1e-5)
+
+
+def test_a_dynamic_dimension_is_expanded_to_its_own_size(tmp_path):
+    made = model(
+        [node("MaxPool", ["x"], ["half"], **DOWN), node("Expand", ["half", "shape"], ["y"])],
+        {"x": (FLOAT, [1, 1, 4, "w"])},
+        ["y"],
+        {"shape": np.array([2, 3, 1, 6])},
+    )
+    run = machine(read(save(tmp_path / "m.onnx", made)))
+    x = random(1, 1, 4, 13)
+    np.testing.assert_array_equal(run(x), runtime(made, [x])[0])
+    with pytest.raises(InputError, match="Expand"), checking_arguments():
+        run(random(1, 1, 4, 10))

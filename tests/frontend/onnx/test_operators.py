@@ -409,6 +409,14 @@ def test_truth_values_are_compared(tmp_path):
     )
 
 
+@pytest.mark.parametrize("axis", [-1, 1])
+def test_the_first_maximum_along_a_dynamic_axis(tmp_path, axis):
+    made = model([node("Hardmax", ["x"], ["y"], axis=axis)], {"x": (FLOAT, [2, "n", "m"])}, ["y"])
+    imported = read(save(tmp_path / "m.onnx", made))
+    x = np.array([[[1, 5, 5], [2, 0, 7]], [[9, 9, 1], [9, 3, 3]]], np.float32)
+    np.testing.assert_array_equal(run_compiled(imported, [x])[0], runtime(made, [x])[0])
+
+
 def test_celu_of_a_number_is_a_number(tmp_path):
     made = model([node("Celu", ["x"], ["y"], alpha=0.5)], {"x": (FLOAT, [])}, ["y"])
     assert read(save(tmp_path / "m.onnx", made)).module["main"].ret_ty.ndim == 0

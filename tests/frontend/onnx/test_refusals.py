@@ -224,3 +224,28 @@ def test_external_data_at_an_absolute_path_is_refused_for_that(tmp_path):
             entry.value = str(tmp_path / "m.onnx.data")
     error = refusal(save(path, made))
     assert "absolute path" in error.problem and "location='m.onnx.data'" in error.remedy
+
+
+DYNAMIC_POOLINGS = {
+    "the positions of its maxima need fixed dimensions": (["y", "positions"], {"kernel_shape": [2, 2]}),
+    "its last window is in the padding alone": (
+        ["y"],
+        {"kernel_shape": [2, 2], "strides": [2, 2], "pads": [1, 1, 1, 1], "ceil_mode": 1},
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", DYNAMIC_POOLINGS)
+def test_poolings_that_need_fixed_dimensions_are_refused(tmp_path, reason):
+    outputs, values = DYNAMIC_POOLINGS[reason]
+    made = model([node("MaxPool", ["x"], outputs, **values)], {"x": (FLOAT, [1, 2, "h", 8])}, outputs)
+    assert reason in refusal(save(tmp_path / "m.onnx", made)).problem
+
+
+def test_a_pooling_that_rounds_up_within_its_image_takes_dynamic_dimensions(tmp_path):
+    window = {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}
+    read(
+        save(
+            tmp_path / "m.onnx", model([node("MaxPool", ["x"], ["y"], **window)], {"x": (FLOAT, [1, 2, "h", 8])}, ["y"])
+        )
+    )

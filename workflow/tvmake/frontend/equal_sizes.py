@@ -95,7 +95,9 @@ class EqualSizesBuilder(relax.BlockBuilder):
         return self.match_cast(operand, relax.TensorType(wanted, operand.ty.dtype))
 
     def _note_shape(self, call: Any) -> None:
-        """Note what a reshape or a broadcast needs of the shape that it is given."""
+        """Note what a reshape or a broadcast needs of the shape that it is given, and a sampler of its image."""
+        if is_call(call, "image.grid_sample"):
+            self._note_reflection(call)
         if not is_call(call, "reshape", "broadcast_to"):
             return
         shape, wanted = _shape(call.args[0]), call.args[1]
@@ -110,6 +112,16 @@ class EqualSizesBuilder(relax.BlockBuilder):
         for size, target in pairs:
             if not _is_equal(size, target):
                 self._note(size, target, call)
+
+    def _note_reflection(self, call: Any) -> None:
+        """Note that TVM's ``grid_sample`` divides by the distance of the outermost pixels, where it reflects positions at them."""
+        shape = _shape(call.args[0])
+        if shape is None or call.attrs.padding_mode != "reflection" or not call.attrs.align_corners:
+            return
+        two = tirx.IntImm("int64", 2)
+        for size in shape[2:]:
+            if not isinstance(size, tirx.IntImm):
+                self._note(tirx.min(size, two), two, call)
 
     def _note(self, size: Any, wanted: Any, call: Any) -> None:
         self.require_equal(EqualSizes(size, wanted, self.operator or operator_name(call)))

@@ -8,7 +8,7 @@ import tvm
 
 from tvmake.frontend.equal_sizes import EqualSizes
 from tvmake.frontend.onnx.rewrites.automatic_padding import AUTOMATIC
-from tvmake.frontend.resizing import compute_along, whole
+from tvmake.frontend.resizing import compute_along, simplify_extent, whole
 from tvmake.ir.dimensions import Extent, is_known
 
 from tvm import relax, te, tirx, topi  # isort: skip
@@ -27,7 +27,7 @@ class Windows:
     def total(self, extents: Sequence[Extent]) -> list[Extent]:
         """The lengths of the axes with their padding, of which the windows leave nothing out."""
         return [
-            (extent - 1) // stride * stride + size
+            simplify_extent((extent - 1) // stride * stride + size)
             for extent, stride, size in zip(extents, self.strides, self.sizes, strict=True)
         ]
 

@@ -15,6 +15,7 @@ from tvmake.frontend.onnx.graph import Graph, all_nodes, attributes, depends_on_
 from tvmake.frontend.onnx.narrow_types import NARROW
 from tvmake.frontend.onnx.rewrites.declared_shapes import REDUCTIONS
 from tvmake.frontend.onnx.rewrites.resize import is_trusted
+from tvmake.frontend.onnx.rewrites.rounded_pools import POOLS
 
 MICROSOFT_ONLY = frozenset({"FastGelu", "BiasGelu", "SkipLayerNormalization", "EmbedLayerNormalization", "AllClassNMS"})
 
@@ -110,7 +111,26 @@ def _reduce(node: onnx.NodeProto, graph: Graph) -> str | None:
     return "reduces an empty tensor" if empty and 0 not in result else None
 
 
+def _pool(node: onnx.NodeProto, graph: Graph) -> str | None:
+    shape, values = graph.shape(node.input[0]), attributes(node)
+    if node.op_type == "MaxPool" and any(node.output[1:]):
+        return "the positions of its maxima need fixed dimensions (`--dim NAME=SIZE`, or `dims` of the model)"
+    if shape is None or not values.get("ceil_mode") or values.get("auto_pad", "NOTSET") != "NOTSET":
+        return None
+    rank = len(shape) - 2
+    ones = [1] * rank
+    strides, dilations = values.get("strides", ones), values.get("dilations", ones)
+    pads = values.get("pads", [0] * 2 * rank)[rank:]
+    for extent, size, stride, dilation, pad in zip(
+        shape[2:], values["kernel_shape"], strides, dilations, pads, strict=True
+    ):
+        if not isinstance(extent, int) and pad + stride > (size - 1) * dilation + 1:
+            return "at some sizes its last window is in the padding alone (ceil_mode); fix the dimensions it goes over"
+    return None
+
+
 CHECKS: dict[str, Check] = {
+    **dict.fromkeys(POOLS, _pool),
     "Resize": _resize,
     "RoiAlign": _roi_align,
     "Dropout": _dropout,

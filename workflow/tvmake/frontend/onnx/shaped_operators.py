@@ -32,7 +32,7 @@ BEYOND = 1 << 28
 def converted(extents: Extents, operator: str, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Any | None:
     """What an operator makes of values that hold extents; None where it has to be computed as any other."""
     held = [extents.whole_numbers(value) if operator == "Range" else extents.of(value) for value in inputs]
-    is_dynamic = operator == "Slice" and is_symbolic(as_array(shape_of(inputs[0]) or []))
+    is_dynamic = operator in ("Slice", "Expand") and is_symbolic(as_array(shape_of(inputs[0]) or []))
     if not is_dynamic and not any(values is not None and is_symbolic(values) for values in held):
         return None
     if operator in SHAPED:
@@ -60,7 +60,7 @@ def _to_shape(extents: Extents, inputs: Sequence[Any], held: Held, attributes: M
 
 
 def _expanded(extents: Extents, inputs: Sequence[Any], held: Held, attributes: Mapping[str, Any]) -> Any | None:
-    """Extents broadcast both ways; of two dynamic ones the package checks that they are equal."""
+    """Extents broadcast both ways; the package checks that a dynamic one is what it is broadcast to."""
     target, shape = held[1], shape_of(inputs[0])
     if target is None or shape is None:
         return None
@@ -68,9 +68,6 @@ def _expanded(extents: Extents, inputs: Sequence[Any], held: Held, attributes: M
     sizes, wanted = ([1] * (rank - len(part)) + list(part) for part in (shape, target))
     result = [b if isinstance(a, int) and a == 1 else a if isinstance(a, int) else b if b != 1 else a
               for a, b in zip(sizes, wanted, strict=True)]  # fmt: skip
-    for pair in zip(sizes, wanted, strict=True):
-        if all(isinstance(one, tvm.ir.Expr) for one in pair) and extents.difference(*pair) != (0, 0):
-            extents.require(*pair)
     return relax.op.broadcast_to(inputs[0], relax.ShapeExpr([as_expression(one) for one in result]))
 
 

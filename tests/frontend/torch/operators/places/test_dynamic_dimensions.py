@@ -40,6 +40,7 @@ class Positions(nn.Module):
             "last": both[p + n - 1 :] * 2,
             "last by its number": both[p + n - 1] * 2,
             "newest": both[-n:] - x,
+            "differences": both.T.diff(dim=-2) + both.T[:-1, : p + n],
             "rolled": both.roll(1, 0),
             "written": torch.zeros(p + n, 4).slice_scatter(x, 0, p, p + n).slice_scatter(x[:1], 0, 0, 1),
             "filled": torch.full((n, 2), p) + torch.ones(n, p + n).tril(p).sum(-1, keepdim=True),

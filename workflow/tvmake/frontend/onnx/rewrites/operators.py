@@ -291,6 +291,21 @@ def equal(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     return [build.op("Not", build.op("Xor", *node.input))]
 
 
+def hardmax(node: onnx.NodeProto, build: Builder) -> list[str] | None:
+    """One where the first maximum along an axis is; TVM's importer needs the axis to be fixed."""
+    x = node.input[0]
+    shape = build.graph.shape(x)
+    is_by_axis = build.graph.opset >= 13
+    if shape is None or not is_by_axis or isinstance(shape[axis := attributes(node).get("axis", -1)], int):
+        return None
+    first = build.op("ArgMax", x, axis=axis, keepdims=1)
+    zero, one = build.const(0, np.int64), build.const(1, np.int64)
+    count = build.squeeze(build.slice(build.op("Shape", x), 0, axis % len(shape), axis % len(shape) + 1), [0])
+    positions = build.op("Range", zero, count, one)
+    positions = build.reshape(positions, [-1, *[1] * (len(shape) - 1 - axis % len(shape))])
+    return [build.cast(build.op("Equal", first, positions), build.graph.dtype(x))]
+
+
 def col2im(node: onnx.NodeProto, build: Builder) -> list[str] | None:
     """No importer: a transposed convolution whose kernel puts each column entry at its place."""
     values = attributes(node)
@@ -338,6 +353,7 @@ RULES: dict[str, Rule] = {
     "Mod": modulo,
     "BitShift": bit_shift,
     "Equal": equal,
+    "Hardmax": hardmax,
     "NonMaxSuppression": non_max_suppression,
     **declared_shapes.RULES,
     **quantized.RULES,

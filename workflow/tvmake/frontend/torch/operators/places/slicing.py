@@ -29,6 +29,8 @@ class _Range(NamedTuple):
 def _slice(node: fx.Node, importer: Any) -> Any:
     taken = _range(node.args[0], node.args[1:], node, importer)
     if taken is None:
+        if len(node.args) > 1:  # TVM counts axes from the end for fixed dimensions alone
+            node.update_arg(1, node.args[1] % len(importer.env[node.args[0]].ty.shape))
         return importer.create_convert_map()["slice.Tensor"](node)
     return importer.block_builder.emit(_part(importer.env[node.args[0]], taken.axis, taken.begin, taken.end))
 
