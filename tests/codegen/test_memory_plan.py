@@ -2,14 +2,21 @@
 
 from pathlib import Path
 
+import numpy as np
 import tvm
+from onnx import helper
 
 from tests.codegen.conftest import Transformed, dimensions_net
+from tests.frontend.onnx.models import FLOAT, model, random, read, runtime, save
 from tvmake.artifact.module_files import load_module
 from tvmake.codegen.lowering import lower
 from tvmake.config.build import PassOptions
+from tvmake.config.requests.transforming import TransformRequest
 from tvmake.ir.bounds import LOWER, UPPER
 from tvmake.ir.expressions import bindings, is_call
+from tvmake.transform.graph import transform
+
+from tvm import relax  # isort: skip
 
 TARGET = tvm.target.Target({"kind": "llvm", "mcpu": "x86-64-v3"})
 
@@ -29,6 +36,28 @@ def test_with_bounds_each_run_takes_the_same_memory(bounded_net: Transformed):
 
 def test_one_dimension_without_an_upper_bound_makes_memory_depend_on_inputs(tmp_path: Path):
     assert None in storage_sizes(dimensions_net(tmp_path, {"batch": {"max": 4}}))
+
+
+def test_without_bounds_a_storage_is_as_large_as_the_largest_of_its_tensors(tmp_path: Path):
+    """Scores [n, n] share storage with features [n, 64], and neither is the larger one at all sizes."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["features"]),
+        helper.make_node("Transpose", ["features"], ["columns"], perm=[1, 0]),
+        helper.make_node("MatMul", ["features", "columns"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["shares"], axis=1),
+        helper.make_node("MatMul", ["shares", "x"], ["mean"]),
+        helper.make_node("MatMul", ["mean", "w"], ["y"]),
+    ]
+    made = model(nodes, {"x": (FLOAT, ["n", 4])}, ["y"], {"w": random(4, 64)})
+    imported = read(save(tmp_path / "m.onnx", made))
+    module, params = transform(imported.module, imported.params, TransformRequest())
+    final = lower(module, TARGET, [], PassOptions(), inputs=1, rules=False).final
+    assert sum(is_call(binding.value, "vm.alloc_storage") for binding in bindings(final["main"])) <= 4
+    machine = relax.VirtualMachine(tvm.compile(final, TARGET, relax_pipeline="zero"), tvm.cpu())
+    for count in (1, 63, 64, 200, 5):
+        x = random(count, 4)
+        found = machine["main"](*map(tvm.runtime.tensor, (x, *params.values())))
+        np.testing.assert_allclose(found.numpy(), runtime(made, [x])[0], rtol=1e-4, atol=1e-5)
 
 
 def test_bounds_that_would_take_more_memory_than_machines_have_are_not_planned_for(tmp_path: Path):

@@ -147,7 +147,7 @@ def lower(
                 transform.RemovePurityChecking(),
                 AllocateEmpty(),
                 transform.CallTIRRewrite(),
-                PlanMemory(bounds) if bounds else transform.StaticPlanBlockMemory(),
+                PlanMemory(bounds),
                 *graphs,
                 transform.LowerAllocTensor(),
                 transform.KillAfterLastUse(),

@@ -1,27 +1,34 @@
-"""Memory for what a network computes, planned once for all sizes where dynamic dimensions have bounds."""
+"""Memory for what a network computes, planned once for all sizes of its dynamic dimensions."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tvm
+import tvm_ffi
 
 from tvmake.artifact.signature import Bounds
 from tvmake.ir.bounds import with_bounds
+from tvmake.ir.dimensions import TYPICAL_EXTENT
 from tvmake.ir.expressions import bindings, is_call
+from tvmake.ir.rewriting import rewritten
+
+from tvm import relax, tirx  # isort: skip
+from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
 
 MOST_PLANNED_BYTES = 4 << 30
 """Of all storage together. Files state bounds that nobody runs, such as 1,024 sequences of 4,096 tokens."""
 
-ALLOCATION = "memory.alloc_storage"
+STORAGE, TENSOR = "memory.alloc_storage", "memory.alloc_tensor"
 
 
 @tvm.transform.module_pass(opt_level=0, name="PlanMemory")
 class PlanMemory:
     """TVM's ``StaticPlanBlockMemory``, by bounds that passes before it may have dropped.
 
-    A dimension with an upper bound is planned at this size: where all have one, storage has constant sizes, and each run
-    takes the same. Where that is more than :data:`MOST_PLANNED_BYTES`, each run takes what its own sizes need.
+    If all dimensions have an upper bound, storage has constant sizes, and each run takes the same memory. Otherwise, or if that is
+    more than :data:`MOST_PLANNED_BYTES`, tensors share storage as they would at typical sizes, and each run takes for a storage
+    what the largest of its tensors needs. TVM by itself shares storage among dynamic tensors of equal sizes alone.
     """
 
     def __init__(self, bounds: Mapping[str, Bounds]):
@@ -29,18 +36,72 @@ class PlanMemory:
 
     def transform_module(self, module: "tvm.IRModule", _context: Any) -> "tvm.IRModule":
         """The module with its storage planned."""
-        plan = tvm.relax.transform.StaticPlanBlockMemory()
-        least = {name: (lower, None) for name, (lower, _) in self.bounds.items()}
-        if any(most is not None for _, most in self.bounds.values()):
+        plan = relax.transform.StaticPlanBlockMemory()
+        names = sorted({str(symbol.name) for symbol in relax.analysis.defined_symbolic_vars(module["main"])})
+        bounds = {name: self.bounds.get(name, (0, None)) for name in names}
+        if all(most is not None for _, most in bounds.values()):
             try:
                 planned = plan(with_bounds(module, self.bounds))
             except ValueError:  # a size that 64 bits do not hold
-                return plan(with_bounds(module, least))
-            if _constant_bytes(planned["main"]) <= MOST_PLANNED_BYTES:
+                planned = None
+            if planned is not None and (not names or _constant_bytes(planned["main"]) <= MOST_PLANNED_BYTES):
                 return planned
-        return plan(with_bounds(module, least))
+        typical = {
+            name: (least, max(least, min(most or TYPICAL_EXTENT, TYPICAL_EXTENT)))
+            for name, (least, most) in bounds.items()
+        }
+        shared = plan(with_bounds(module, typical))
+        return with_bounds(rewritten(shared, _StorageSizer(shared)), self.bounds)
 
 
 def _constant_bytes(main: Any) -> int:
-    sizes = (binding.value.args[0] for binding in bindings(main) if is_call(binding.value, ALLOCATION))
-    return sum(math.prod(map(int, size)) for size in sizes if all(isinstance(part, tvm.tirx.IntImm) for part in size))
+    sizes = (binding.value.args[0] for binding in bindings(main) if is_call(binding.value, STORAGE))
+    return sum(math.prod(map(int, size)) for size in sizes if all(isinstance(part, tirx.IntImm) for part in size))
+
+
+@mutator
+class _StorageSizer(PyExprMutator):
+    """Sizes storage by its tensors."""
+
+    def __init__(self, module: "tvm.IRModule"):
+        super().__init__(module)
+        self._analyzer = tvm.sym.Analyzer()
+        self._sizes: dict[Any, list[Any]] = {}
+        for symbol in relax.analysis.defined_symbolic_vars(module["main"]):
+            self._analyzer.bind(
+                symbol, tvm.ir.Range.from_min_extent(tirx.IntImm("int64", 0), tirx.IntImm("int64", 1 << 31))
+            )
+        for binding in bindings(module["main"]):
+            if is_call(binding.value, TENSOR):
+                self._sizes.setdefault(binding.value.args[0], []).append(_bytes(binding.var.ty))
+
+    def visit_var_binding_(self, binding: relax.VarBinding) -> None:
+        value, sizes = binding.value, self._sizes.get(binding.var, [])
+        is_storage = is_call(value, STORAGE) and isinstance(value.args[0][0], tirx.IntImm)
+        if not is_storage or all(isinstance(size, tirx.IntImm) for size in sizes):
+            super().visit_var_binding_(binding)
+            return
+        size = relax.ShapeExpr([self._largest(sizes)])
+        call = relax.Call(value.op, [size, *value.args[1:]], value.attrs, value.ty_args)
+        self.set_var_remap(binding.var, self.builder_.emit(call, str(binding.var.name)))
+
+    def _largest(self, sizes: Sequence[Any]) -> Any:
+        """The largest of some sizes, of which those that never are it are left out."""
+        largest: list[Any] = []
+        for size in map(self._analyzer.simplify, sizes):
+            if not any(self._is_at_least(other, size) for other in largest):
+                largest = [other for other in largest if not self._is_at_least(size, other)] + [size]
+        result = largest[0]
+        for size in largest[1:]:
+            result = tirx.max(result, size)
+        return result
+
+    def _is_at_least(self, size: Any, other: Any) -> bool:
+        return tvm_ffi.structural_equal(size, other) or self._analyzer.can_prove(size >= other)
+
+
+def _bytes(kind: Any) -> Any:
+    """The size of a tensor, with its elements as TVM stores them."""
+    dtype = tvm.DataType(str(kind.dtype.dtype))
+    count = math.prod(kind.shape, start=tirx.IntImm("int64", 1))
+    return count * (-(-dtype.bits * dtype.lanes // 8))
